@@ -9,7 +9,8 @@ import re
 import numpy as np
 
 from . import _frame_stamps, _ros_messages
-from .lerobot_dataset import STAMPS, picture_size, stamp_of_files
+from ._lerobot_tables import picture_size
+from .lerobot_dataset import STAMPS, stamp_of_files
 
 #: Of what messages are made of. It changes if the same files give other messages.
 FORMAT = 1

@@ -103,10 +103,14 @@ def _nearest(before, after, at):
 
 def _missing(path, at, tolerance_s, before, after):
     """What an error says of a frame that is not there."""
-    around = " and ".join(f"{frame.time:.6f} s" for frame in (before, after) if frame is not None)
-    found = f"frames at {around} around it" if before is not None and after is not None else around
-    if after is None:
-        found = f"the last one at {around}: the video may be truncated" if around else "no frame"
+    if before is not None and after is not None:
+        found = f"frames at {before.time:.6f} s and {after.time:.6f} s around it"
+    elif after is not None:
+        found = f"the first one at {after.time:.6f} s"
+    elif before is not None:
+        found = f"the last one at {before.time:.6f} s: the video may be truncated"
+    else:
+        found = "no frame: the video may be truncated"
     return (
         f"{path}: expected a frame within {tolerance_s * 1e3:g} ms of {at:.6f} s, where the dataset has a row, "
         f"found {found}"

@@ -10,20 +10,17 @@ It needs pyarrow: `pip install 'dist/WHEEL.whl[import]'`, with the wheel of `mak
 import json
 import math
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
+from . import _lerobot_tables
 
 #: Columns that say where a frame belongs.
 PLACES = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 #: The column of our own datasets with the true instants of frames.
 STAMPS = "stamp_ns"
-
-_NUMBERS = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)")
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ class Dataset:
 
     def __init__(self, root):
         self.root = Path(root)
-        _pyarrow()
+        _lerobot_tables.expect_pyarrow()
         info = self._info()
         self.version = str(info.get("codebase_version"))
         if self.version not in ("v2.0", "v2.1", "v3.0"):
@@ -146,7 +143,7 @@ class Dataset:
     def _episodes_v2(self, info):
         path = self.root / "meta/episodes.jsonl"
         found = []
-        for line in _lines(path):
+        for line in _lines(path, "episode_index", "length"):
             number, length = int(line["episode_index"]), int(line["length"])
             place = {
                 "episode_chunk": number // info.get("chunks_size", 1000),
@@ -169,7 +166,7 @@ class Dataset:
         wanted += [f"videos/{key}/{each}" for key in videos for each in of_video]
         found = []
         for path in sorted((self.root / "meta/episodes").rglob("*.parquet")):
-            with _damage_of(path), parquet.ParquetFile(path) as file:
+            with _lerobot_tables.Damage(path), parquet.ParquetFile(path) as file:
                 known = file.schema_arrow.names
                 if missing := [name for name in wanted[:3] if name not in known]:
                     raise ValueError(f"{path}: expected a column {missing[0]!r}, found none")
@@ -203,13 +200,13 @@ class Dataset:
     @cached_property
     def tasks(self):
         """The names of tasks by their numbers."""
-        lines = self.root / "meta/tasks.jsonl"
+        lines, keys = self.root / "meta/tasks.jsonl", ("task_index", "task")
         if self.version != "v3.0":
-            return {int(line["task_index"]): str(line["task"]) for line in _lines(lines)}
+            return {int(line["task_index"]): str(line["task"]) for line in _lines(lines, *keys)}
         from pyarrow import parquet
 
         path = self.root / "meta/tasks.parquet"
-        with _damage_of(path):
+        with _lerobot_tables.Damage(path):
             table = parquet.read_table(path)
         # The table is that of a data frame whose index has the names.
         (texts,) = [name for name in table.column_names if name != "task_index"][:1]
@@ -229,209 +226,38 @@ class Dataset:
             ValueError: the table is damaged, lacks a column or frames, or a value has another shape.
             OSError: it cannot be read.
         """
-        from pyarrow import compute
-
-        table = _read(episode.table, columns, episode.number)
-        table = table.filter(compute.equal(table["episode_index"], episode.number))
-        self._expect(table.num_rows, episode)
-        where = f"{episode.table}: episode {episode.number}"
-        return {name: self._array(where, name, table[name]) for name in columns}
+        shapes = {name: self._shape(name) for name in columns}
+        return _lerobot_tables.numbers(episode, shapes)
 
     def table(self, columns):
         """Columns of numbers of all episodes, by name: as of `numbers`, one episode after the other."""
         if not self.episodes:
             raise ValueError(f"{self.root}: expected an episode or more, found none")
-        of_files = {}
-        for episode in self.episodes:
-            of_files.setdefault(episode.table, []).append(episode)
-        found = []
-        for path, episodes in of_files.items():
-            table = _read(path, columns)
-            arrays = {name: self._array(path, name, table[name]) for name in columns}
-            numbers = table["episode_index"].to_numpy()
-            order = np.argsort(numbers, kind="stable")
-            for episode in episodes:
-                ends = (np.searchsorted(numbers[order], episode.number + at) for at in (0, 1))
-                rows = order[slice(*ends)]
-                self._expect(len(rows), episode)
-                found.append({name: array[rows] for name, array in arrays.items()})
-        return {name: np.concatenate([each[name] for each in found]) for name in columns}
-
-    def _expect(self, frames, episode):
-        if frames != episode.length:
-            raise ValueError(
-                f"{episode.table}: expected {episode.length} frames of episode {episode.number}, found "
-                f"{frames}"
-            )
-
-    def _array(self, where, name, column):
-        """The values of a column; those of vectors flattened."""
-        from pyarrow import compute, types
-
-        where, frames = f"{where}: column {name!r}", len(column)
-        values = column.combine_chunks()
-        values = getattr(values, "storage", values)  # Array2D of the package `datasets`
-        nulls = values.null_count
-        while _is_list(types, values.type):
-            values = compute.list_flatten(values)
-            nulls += values.null_count
-        if nulls:
-            raise ValueError(f"{where}: expected a value for every frame, found {nulls} without")
-        if not _NUMBERS.fullmatch(_dtype(values.type)):
-            raise ValueError(f"{where}: expected numbers, found {values.type}")
-        array = values.to_numpy(zero_copy_only=False)
-        is_vector = name in self.features and name != STAMPS
-        shape = self.features[name].shape if is_vector else (1,)
-        if len(array) != frames * math.prod(shape):
-            raise ValueError(
-                f"{where}: expected the shape {list(shape)} of meta/info.json in every frame, found "
-                f"{len(array)} numbers in {frames} frames"
-            )
-        return array.reshape(frames, math.prod(shape)) if is_vector else array
+        shapes = {name: self._shape(name) for name in columns}
+        return _lerobot_tables.numbers_of_all(self.episodes, shapes)
 
     def pictures(self, episode, names):
-        """Yields for each frame of an episode the bytes of its pictures, in the order of `names`.
+        """Yields for each frame of an episode the bytes of its pictures, in the order of `names`."""
+        return _lerobot_tables.pictures(self.root, episode, names)
 
-        The table is read block by block.
-        """
-        with _table(episode.table) as file:
-            missing = [name for name in names if name not in file.schema_arrow.names]
-            if missing:
-                raise ValueError(f"{episode.table}: expected a column {missing[0]!r}, found none")
-            groups = _groups(file, episode.number)
-            columns = [f"{name}.{part}" for name in names for part in ("bytes", "path")]
-            columns = ["episode_index", *columns]
-            for batch in file.iter_batches(16, row_groups=groups, columns=columns):
-                numbers = batch["episode_index"].to_numpy(zero_copy_only=False)
-                for at in np.flatnonzero(numbers == episode.number).tolist():
-                    yield [self._picture(episode, name, batch[name][at]) for name in names]
-
-    def _picture(self, episode, name, value):
-        found = value.as_py() or {}
-        if found.get("bytes"):
-            return found["bytes"]
-        if found.get("path"):
-            return (self.root / found["path"]).read_bytes()
-        raise ValueError(
-            f"{episode.table}: expected a picture in {name!r} for every frame of episode "
-            f"{episode.number}, found none"
-        )
+    def _shape(self, name):
+        """Of a vector; None of a column of plain numbers."""
+        return self.features[name].shape if name in self.features and name != STAMPS else None
 
 
-def picture_size(picture):
-    """Height and width of the bytes of a PNG or a JPEG; None of others.
-
-    PNG: W3C PNG specification 11.2.2 (IHDR). JPEG: ITU-T T.81, B.2.2 (frame header).
-    """
-    if picture[:8] == b"\x89PNG\r\n\x1a\n" and len(picture) >= 24:
-        return int.from_bytes(picture[20:24], "big"), int.from_bytes(picture[16:20], "big")
-    at = 2
-    while picture[:2] == b"\xff\xd8" and at + 9 <= len(picture) and picture[at] == 0xFF:
-        marker, length = picture[at + 1], int.from_bytes(picture[at + 2 : at + 4], "big")
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = picture[at + 5 : at + 7], picture[at + 7 : at + 9]
-            return int.from_bytes(height, "big"), int.from_bytes(width, "big")
-        at += 2 + length
-    return None
-
-
-def _pyarrow():
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "expected pyarrow and PyAV: pip install 'dist/WHEEL.whl[import]', with the wheel of `make wheel` "
-            f"({error})"
-        ) from error
-
-
-class _damage_of:
-    """Says which file pyarrow could not read."""
-
-    def __init__(self, path):
-        self._path = path
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, _traceback):
-        from pyarrow import ArrowException
-
-        if isinstance(error, FileNotFoundError):
-            raise FileNotFoundError(
-                f"{self._path}: expected a Parquet file, found no such file"
-            ) from None
-        if isinstance(error, (ArrowException, OSError)):
-            raise ValueError(
-                f"{self._path}: expected a Parquet file, found damage: {error}"
-            ) from None
-
-
-class _table:
-    """An open Parquet file, closed at the end."""
-
-    def __init__(self, path):
-        from pyarrow import parquet
-
-        with _damage_of(path):
-            self._file = parquet.ParquetFile(path)
-        self._damage = _damage_of(path)
-
-    def __enter__(self):
-        return self._file
-
-    def __exit__(self, *raised):
-        self._file.close()
-        self._damage.__exit__(*raised)
-
-
-def _read(path, columns, episode=None):
-    """Columns of a file, and `episode_index`; of the row groups that may have an episode, or of all."""
-    with _table(path) as file:
-        missing = [name for name in columns if name not in file.schema_arrow.names]
-        if missing:
-            raise ValueError(f"{path}: expected a column {missing[0]!r}, found none")
-        groups = range(file.num_row_groups) if episode is None else _groups(file, episode)
-        return file.read_row_groups(
-            list(groups), columns=list(dict.fromkeys(["episode_index", *columns]))
-        )
-
-
-def _groups(file, episode):
-    """The row groups that may have frames of an episode, by their statistics."""
-    metadata = file.metadata
-    found = []
-    for group in range(metadata.num_row_groups):
-        known = None
-        for at in range(metadata.num_columns):
-            column = metadata.row_group(group).column(at)
-            if column.path_in_schema == "episode_index":
-                known = column.statistics
-                break
-        if known is None or not known.has_min_max or known.min <= episode <= known.max:
-            found.append(group)
-    return found
-
-
-def _lines(path):
-    """The objects of a file of JSON lines."""
+def _lines(path, *keys):
+    """The objects of a file of JSON lines, which must have these keys."""
     if not path.is_file():
         raise ValueError(f"{path}: expected a file of JSON lines, found none")
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines if line.strip()]
-    except ValueError as error:
+        found = [json.loads(line) for line in lines if line.strip()]
+        missing = [key for key in keys for each in found if key not in each]
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: expected JSON lines, found {error}") from None
-
-
-def _is_list(types, kind):
-    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-
-
-def _dtype(kind):
-    """The name that NumPy has for an element type of Arrow."""
-    names = {"halffloat": "float16", "float": "float32", "double": "float64"}
-    return names.get(str(kind), str(kind))
+    if missing:
+        raise ValueError(f"{path}: expected {missing[0]!r} in each line, found a line without")
+    return found
 
 
 def _feature(name, about):
@@ -445,7 +271,7 @@ def _feature(name, about):
         if len(shape) != 3:
             raise ValueError(f"{name}: expected the shape of an image, found {list(shape)}")
         return Feature(name, dtype, "uint8", _height_and_width(shape, names), ())
-    if not _NUMBERS.fullmatch(dtype):
+    if not _lerobot_tables.NUMBERS.fullmatch(dtype):
         return f"elements of {dtype}"
     return Feature(name, "vector", dtype, shape, _element_names(name, names, math.prod(shape)))
 

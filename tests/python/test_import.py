@@ -23,7 +23,8 @@ pytest.importorskip(
 import robocache
 from robocache import _lerobot_config, _ros_messages, importing
 from robocache._lerobot_recording import Topics
-from robocache.lerobot_dataset import Dataset, picture_size
+from robocache._lerobot_tables import picture_size
+from robocache.lerobot_dataset import Dataset
 
 TOP = "/observation/images/top"
 CODECS = {
@@ -371,6 +372,7 @@ def test_a_damaged_table_is_an_error(dataset, tmp_path):
             "expected in 'data_path' a pattern with episode_chunk, episode_index, found '{episode}'",
         ),
         ("meta/episodes.jsonl", None, "episodes.jsonl: expected a file of JSON lines, found none"),
+        ("meta/episodes.jsonl", "{}", "expected 'episode_index' in each line"),
         ("meta/episodes.jsonl", "no", "episodes.jsonl: expected JSON lines"),
     ],
 )
@@ -438,6 +440,9 @@ def test_pictures_of_another_size_are_an_error(tmp_path):
         root = odd(tmp_path / said, **{"observation.images.left-1": [*pictures, wrong]})
         with pytest.raises(ValueError, match=said):
             read(recordings(root)[0])
+    root = odd(tmp_path / "none", **{"observation.images.left-1": [*pictures, b""]})
+    with pytest.raises(ValueError, match="expected a picture in 'observation.images.left-1' for"):
+        read(recordings(root)[0])
 
 
 def test_the_size_of_a_jpeg(tmp_path):
