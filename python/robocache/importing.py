@@ -167,7 +167,8 @@ def _run(dataset, out, config, words, reading, made, telling):
     found = recordings(dataset, **reading, threads=threads)
     if not found:
         raise ValueError(f"{dataset.root}: expected an episode or more, found none")
-    asked = _command.replay_words([], config, out, _command.words(**words))
+    # The recordings stand for the bags of the dataset.
+    asked = _command.replay_words([dataset.root], config, out, _command.words(**words))
     told, no_store = _native.replay_to(asked, recordings=found, **telling)
     return json.loads(told), no_store
 
