@@ -3,6 +3,7 @@
 The native replay takes a recording as it takes a bag.
 """
 
+import hashlib
 import json
 import re
 
@@ -90,7 +91,8 @@ class Recording:
         of_episode = [episode.number, episode.length, stamp_of_files(episode)]
         of_video = [[key, each.begin_s] for key, each in episode.videos.items()]
         of_dataset = [FORMAT, dataset.fps, tolerance_s, features]
-        self.made_of = json.dumps([of_dataset, of_episode, of_video])
+        text = json.dumps([of_dataset, of_episode, of_video])
+        self.made_of = hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def span_ns(self):

@@ -491,6 +491,28 @@ def test_names_that_are_not_allowed_are_changed(tmp_path, capsys):
     assert "expected a file that does not exist yet" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("shape", "names"),
+    [
+        ([48, 64, 3], ["height", "width", "channels"]),
+        ([48, 64, 3], ["height", "width", "channel"]),
+        ([3, 48, 64], ["channels", "height", "width"]),
+        ([3, 48, 64], None),
+        ([48, 64, 3], None),
+    ],
+)
+def test_the_channels_of_an_image_are_first_or_last(dataset, tmp_path, shape, names):
+    root = copied(dataset, tmp_path)
+    path = root / "meta/info.json"
+    info = json.loads(path.read_text())
+    info["features"][CAMERA] |= {"shape": shape, "names": names}
+    path.write_text(json.dumps(info))
+    assert Dataset(root).features[CAMERA].shape == (48, 64)
+    info["features"][CAMERA]["info"] = {"video.is_depth_map": True}
+    path.write_text(json.dumps(info))
+    assert Dataset(root).left_out == {CAMERA: "depth in a video"}
+
+
 def test_presets_and_sizes(dataset, tmp_path, capsys):
     text = _lerobot_config.config_of(Dataset(dataset), preset="act")
     assert robocache.Pipeline(text, backend="cpu").layout[-1]["shape"] == [1, 3, 480, 640]
