@@ -1,5 +1,5 @@
 """The command `robocache` of the package: the same command line as the node's package has, and
-`to-lerobot`, which needs LeRobot's Python."""
+`import` and `to-lerobot`, which need other packages."""
 
 import signal
 import sys
@@ -13,6 +13,10 @@ def main():
         from .lerobot import main as to_lerobot
 
         return to_lerobot(sys.argv[2:])
+    if sys.argv[1:2] == ["import"]:
+        from .importing import main as import_dataset
+
+        return import_dataset(sys.argv[2:])
     # Python would only note an interrupt, and the command would run on.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _native.main(["robocache", *sys.argv[1:]])

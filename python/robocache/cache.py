@@ -18,7 +18,7 @@ import numpy as np
 from . import _native
 from ._choices import choices, integers, latencies
 from ._gpu import Gpu, is_on_gpu, number_of
-from .cache_input import of_arrays, of_lerobot
+from .cache_input import of_arrays, of_lerobot, of_lerobot_files
 from .tensor import NO_AGE
 from .windows import WindowPlan, Windows, WindowSegment, aligned
 
@@ -191,17 +191,42 @@ class EpisodeCache:
         return cls(_native.Episodes.of_columns(json.dumps(text), columns))
 
     @classmethod
-    def from_lerobot(cls, dataset, *, max_gap_ms=None):
-        """Makes a cache of the numbers of a `LeRobotDataset`: every float column of `features` is a stream with one row
-        per frame at its `timestamp`, linear between frames. Videos and images are left out. If an episode's frames are
-        evenly spaced, a frame's instant is exact: `frame_index / fps`.
+    def from_lerobot(cls, dataset, *, max_gap_ms=None, images=None, out=None, **options):
+        """Makes a cache of a LeRobot dataset. A path is read without LeRobot, and needs pyarrow.
+
+        Without `images`, it has the numbers in memory: every float column of `features` is a stream with one row per
+        frame at its `timestamp`, linear between frames. If an episode's frames are evenly spaced, a frame's instant is
+        exact: `frame_index / fps`.
+
+        With `images`, `robocache import` first writes the episodes to `OUT/rows.zarr`, images too, or finds them there.
 
         Args:
-            dataset: a LeRobotDataset; its `hf_dataset` and `meta` are read.
-            max_gap_ms: greatest distance of two frames; one and a half frames by default.
+            dataset: the path of a dataset, or a LeRobotDataset, of which `hf_dataset` and `meta` are read, or `root`.
+            max_gap_ms: greatest distance of two frames; one and a half frames by default. Only without `images`.
+            images: the path of a configuration; True for one with a stream for each feature.
+            out: the folder of the rows.
+            options: of `robocache.importing.import_dataset`.
+
+        Raises:
+            ValueError: it is no dataset, or an argument does not fit.
+            RuntimeError: an episode could not be read; `load` of OUT/rows.zarr has the others.
         """
-        streams, lengths, about = of_lerobot(dataset, max_gap_ms)
-        return cls.from_arrays(streams, lengths, episodes=about)
+        is_path = isinstance(dataset, (str, os.PathLike))
+        if images is None or images is False:
+            if out is not None or options:
+                given = ", ".join(["out"] * (out is not None) + list(options))
+                raise ValueError(
+                    f"images: expected a configuration or True with {given}, found None"
+                )
+            read = of_lerobot_files if is_path else of_lerobot
+            streams, lengths, about = read(dataset, max_gap_ms)
+            return cls.from_arrays(streams, lengths, episodes=about)
+        if out is None or max_gap_ms is not None:
+            raise ValueError("images: expected `out`, the folder of the rows, and no max_gap_ms")
+        from .importing import import_rows
+
+        config = None if images is True else images
+        return cls.load(import_rows(dataset if is_path else dataset.root, out, config, **options))
 
     def save(self, path):
         """Writes the cache into a new folder, from which `load` maps it into memory. The folder appears when it is complete.

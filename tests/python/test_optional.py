@@ -49,6 +49,21 @@ def test_without_lerobot(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_import_without_pyarrow(tmp_path):
+    script = WITHOUT.format(module="robocache._cli", arguments="")
+    run = python("-c", script, "pyarrow", "import", tmp_path, "--out", tmp_path / "out")
+    assert run.returncode == 1
+    assert "pip install 'dist/WHEEL.whl[import]'" in run.stderr and "Traceback" not in run.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_help_of_import_needs_no_other_package():
+    run = python("-m", "robocache", "import", "--help")
+    assert run.returncode == 0, run.stderr
+    for option in ("--config", "--write-config", "--episodes", "--jobs", "--resize", "--replace"):
+        assert option in run.stdout
+
+
 def test_without_ray(tmp_path):
     (tmp_path / "bags").mkdir()
     script = WITHOUT.format(module="robocache.ray", arguments="sys.argv[1:]")

@@ -48,6 +48,7 @@ pub struct ReplayArgs {
     /// How elements of bf16 are stored in Zarr, which does not know the type [default: uint16]
     #[arg(long, value_enum)]
     bf16: Option<StoredBf16>,
+    /// Which episodes, and how.
     #[command(flatten)]
     pub common: EpisodeArgs,
     /// Replay only the bags of one of N shares. If several processes have a share each, every bag is in one of them

@@ -1,0 +1,37 @@
+"""The instants of a LeRobot dataset's frames.
+
+LeRobot rounds seconds to float32, which at an hour is off by 0.1 ms. If the timestamps of an episode are those of
+evenly spaced frames, the number of a frame tells its instant instead.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+
+def exact_ns(frames, fps):
+    """The exact instants of evenly spaced frames, rounded to nanoseconds: frame number / fps."""
+    rate = _rate(fps)
+    whole, rest = np.divmod(frames * rate.denominator, rate.numerator)
+    return whole * 10**9 + (rest * 10**9 + rate.numerator // 2) // rate.numerator
+
+
+def period_ns(fps):
+    """The whole nanoseconds between two ticks at this rate, as in the node: 33,333,333 at 30 Hz."""
+    return round(10**9 / _rate(fps))
+
+
+def is_even(seconds, frames, fps):
+    """Whether each timestamp is that of its frame's number."""
+    # 0.1 ms is LeRobot's own tolerance. Neighbouring float32 are further apart beyond 1,024 s.
+    tolerance = np.maximum(1e-4, np.spacing(seconds.astype(np.float32)))
+    return np.abs(seconds - exact_ns(frames, fps) / 1e9) <= tolerance
+
+
+def rounded_ns(seconds):
+    """Timestamps as nanoseconds."""
+    return np.rint(seconds * 1e9).astype(np.int64)
+
+
+def _rate(fps):
+    return Fraction(fps).limit_denominator(10**6)

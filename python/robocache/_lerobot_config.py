@@ -1,0 +1,122 @@
+"""The first configuration for a LeRobot dataset: a stream for each feature."""
+
+import json
+import re
+
+import numpy as np
+
+from ._lerobot_recording import Topics, joint_names
+from .lerobot_dataset import STAMPS
+
+#: Columns of datasets that `to_lerobot` wrote. Numbers of float32 do not hold them.
+_INSTANTS = re.compile(r"tick|epoch|recorded_ns|(age_ns|target_ns)\..*")
+_HEAD = """\
+# A first configuration for a LeRobot dataset, with a stream for each of its features, written by `robocache import`.
+# docs/import.md explains it, and config/robocache.yaml has every key. `robocache check` shows the tensor.
+
+# The frames per second of the dataset. If its frames have no stamps of their own, tick k has the values of frame k.
+rate_hz: {rate}
+# Every feature of a frame has the stamp of the frame, so nothing comes late.
+lag_ms: 0
+# {timeline}
+timeline: receive
+
+streams:
+"""
+_STAMPED = (
+    "Messages are received at their stamps (the column stamp_ns), so `header` would say the same."
+)
+_UNSTAMPED = "The stamps begin with zero in each episode, and `header` would drop a zero stamp."
+
+
+def config_of(dataset, *, preset=None, resize=None):
+    """The text of a configuration. It does not depend on the episodes.
+
+    Args:
+        dataset: a `Dataset`.
+        preset: the preset of images; None for bytes.
+        resize: height and width of images; None for those of the dataset.
+
+    Raises ValueError if the dataset has no feature for a stream, or both `preset` and `resize` are given.
+    """
+    if preset is not None and resize is not None:
+        raise ValueError("resize: expected None with a preset, which has a size")
+    topics = Topics(dataset)
+    has_stamps = STAMPS in dataset.columns
+    streams, left_out, names = [], [], set()
+    for feature, topic, kind in zip(topics.features, topics.names, topics.types(), strict=True):
+        if _INSTANTS.fullmatch(feature.name):
+            left_out.append(feature.name)
+            continue
+        name = stream_name(feature.name, names)
+        names.add(name)
+        lines = [f"  # {_told(feature)}", f"  {name}:", f"    type: {kind}", f"    topic: {topic}"]
+        if feature.kind == "vector":
+            lines += _vector(feature, dataset.fps, has_stamps)
+        else:
+            lines += _image(feature, dataset.fps, has_stamps, preset, resize)
+        streams.append("\n".join(lines))
+    if not streams:
+        raise ValueError(f"{dataset.root}: expected numbers or images, found no such feature")
+    head = _HEAD.format(rate=_number(dataset.fps), timeline=_STAMPED if has_stamps else _UNSTAMPED)
+    tail = (
+        f"\n\n# Left out, because float32 does not hold them: {', '.join(left_out)}"
+        if left_out
+        else ""
+    )
+    return head + "\n\n".join(streams) + tail + "\n"
+
+
+def stream_name(feature, taken):
+    """The name of a feature's stream: `state` of `observation.state`, `top` of `observation.images.top`."""
+    short = re.sub(r"^(observation\.(images?\.)?|next\.)(?=.)", "", feature)
+    for name in (short, feature):
+        name = re.sub(r"[^a-z0-9_]", "_", name.lower())
+        name = name if name[:1].isalpha() else f"f{name}"
+        if name not in taken:
+            return name
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _vector(feature, fps, has_stamps):
+    names = ", ".join(json.dumps(name, ensure_ascii=False) for name in joint_names(feature))
+    is_smooth = feature.dtype.startswith("float")
+    lines = [f"    joints: [{names}]", f"    strategy: {'linear' if is_smooth else 'hold'}"]
+    lines += _ages(fps, has_stamps)
+    if is_smooth:
+        lines.append(
+            f"    max_gap_ms: {_number(round(1500 / fps, 6))} # 1.5 frames, so no frame may be missing"
+        )
+    return [*lines, "    dtype: f32"]
+
+
+def _image(feature, fps, has_stamps, preset, resize):
+    height, width = feature.shape
+    lines = ["    strategy: hold", *_ages(fps, has_stamps)]
+    limits = [f"      max_width_px: {width}", f"      max_height_px: {height}"]
+    if preset is not None:
+        return [*lines, "    image:", f"      preset: {preset}", *limits]
+    rows, columns = resize or feature.shape
+    size = f"{{height: {rows}, width: {columns}, fit: stretch}}"
+    note = " # fit: pad_center keeps the aspect ratio" if resize else " # as in the dataset"
+    lines += ["    dtype: u8 # bytes, which the policy normalises", "    image:"]
+    return [*lines, f"      resize: {size}{note}", *limits]
+
+
+def _ages(fps, has_stamps):
+    """Without stamps a frame is at its tick. Otherwise a tick may come just before the next frame."""
+    frames = 1.5 if has_stamps else 0.5
+    return [f"    max_age_ms: {_number(round(frames * 1000 / fps, 6))} # {frames} frames"]
+
+
+def _told(feature):
+    name = json.dumps(feature.name, ensure_ascii=False)
+    if feature.kind == "vector":
+        return f"{name}: {feature.dtype} {list(feature.shape)}"
+    return f"{name}: {feature.kind}, {feature.shape[0]} x {feature.shape[1]}"
+
+
+def _number(value):
+    return np.format_float_positional(value, trim="-")

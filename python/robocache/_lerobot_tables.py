@@ -1,0 +1,213 @@
+"""The tables of a LeRobot dataset, read with pyarrow."""
+
+import math
+import re
+
+import numpy as np
+
+#: The names of element types of numbers.
+NUMBERS = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)")
+#: Frames whose pictures are in memory at once.
+_BLOCK = 16
+
+
+def expect_pyarrow():
+    """Raises ImportError, which says what to install."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "expected pyarrow and PyAV: pip install 'dist/WHEEL.whl[import]', with the wheel of `make wheel` "
+            f"({error})"
+        ) from error
+
+
+class Damage:
+    """Says which file pyarrow could not read."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, _traceback):
+        from pyarrow import ArrowException
+
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(
+                f"{self._path}: expected a Parquet file, found no such file"
+            ) from None
+        if isinstance(error, (ArrowException, OSError)):
+            raise ValueError(
+                f"{self._path}: expected a Parquet file, found damage: {error}"
+            ) from None
+
+
+class _Table:
+    """An open Parquet file, closed at the end."""
+
+    def __init__(self, path):
+        from pyarrow import parquet
+
+        with Damage(path):
+            self._file = parquet.ParquetFile(path)
+        self._damage = Damage(path)
+
+    def __enter__(self):
+        return self._file
+
+    def __exit__(self, *raised):
+        self._file.close()
+        self._damage.__exit__(*raised)
+
+
+def _read(path, columns, episode=None):
+    """Columns of a file, and `episode_index`; of the row groups that may have an episode, or of all."""
+    with _Table(path) as file:
+        _expect_columns(file, path, columns)
+        groups = range(file.num_row_groups) if episode is None else _groups(file, episode)
+        return file.read_row_groups(
+            list(groups), columns=list(dict.fromkeys(["episode_index", *columns]))
+        )
+
+
+def _expect_columns(file, path, columns):
+    missing = [name for name in columns if name not in file.schema_arrow.names]
+    if missing:
+        raise ValueError(f"{path}: expected a column {missing[0]!r}, found none")
+
+
+def _groups(file, episode):
+    """The row groups that may have frames of an episode, by their statistics."""
+    metadata = file.metadata
+    found = []
+    for group in range(metadata.num_row_groups):
+        known = None
+        for at in range(metadata.num_columns):
+            column = metadata.row_group(group).column(at)
+            if column.path_in_schema == "episode_index":
+                known = column.statistics
+                break
+        if known is None or not known.has_min_max or known.min <= episode <= known.max:
+            found.append(group)
+    return found
+
+
+def numbers(episode, shapes):
+    """Columns of an episode, as of `Dataset.numbers`: by name the shape of a vector, or None for plain numbers."""
+    from pyarrow import compute
+
+    table = _read(episode.table, shapes, episode.number)
+    table = table.filter(compute.equal(table["episode_index"], episode.number))
+    _expect(table.num_rows, episode)
+    where = f"{episode.table}: episode {episode.number}"
+    return {name: _array(where, name, table[name], shape) for name, shape in shapes.items()}
+
+
+def numbers_of_all(episodes, shapes):
+    """The same of episodes, one after the other. Each file is read once."""
+    of_files = {}
+    for episode in episodes:
+        of_files.setdefault(episode.table, []).append(episode)
+    found = {}
+    for path, inside in of_files.items():
+        table = _read(path, shapes)
+        arrays = {name: _array(path, name, table[name], shape) for name, shape in shapes.items()}
+        order = np.argsort(table["episode_index"].to_numpy(), kind="stable")
+        sorted_numbers = table["episode_index"].to_numpy()[order]
+        for episode in inside:
+            first, end = np.searchsorted(sorted_numbers, [episode.number, episode.number + 1])
+            _expect(end - first, episode)
+            found[episode.number] = {name: of[order[first:end]] for name, of in arrays.items()}
+    parts = [found[episode.number] for episode in episodes]
+    return {name: np.concatenate([part[name] for part in parts]) for name in shapes}
+
+
+def pictures(root, episode, names):
+    """Yields for each frame of an episode the bytes of its pictures, in the order of `names`.
+
+    The table is read block by block.
+    """
+    with _Table(episode.table) as file:
+        _expect_columns(file, episode.table, names)
+        groups = _groups(file, episode.number)
+        columns = [f"{name}.{part}" for name in names for part in ("bytes", "path")]
+        columns = ["episode_index", *columns]
+        for batch in file.iter_batches(_BLOCK, row_groups=groups, columns=columns):
+            numbers = batch["episode_index"].to_numpy(zero_copy_only=False)
+            for at in np.flatnonzero(numbers == episode.number).tolist():
+                yield [_picture(root, episode, name, batch[name][at]) for name in names]
+
+
+def _picture(root, episode, name, value):
+    found = value.as_py() or {}
+    if found.get("bytes"):
+        return found["bytes"]
+    path = found.get("path")
+    if path and (root / path).is_file():
+        return (root / path).read_bytes()
+    raise ValueError(
+        f"{episode.table}: expected a picture in {name!r} for every frame of episode "
+        f"{episode.number}, found none{f' at {root / path}' if path else ''}"
+    )
+
+
+def picture_size(picture):
+    """Height and width of the bytes of a PNG or a JPEG; None of others.
+
+    PNG: W3C PNG specification 11.2.2 (IHDR). JPEG: ITU-T T.81, B.2.2 (frame header).
+    """
+    if picture[:8] == b"\x89PNG\r\n\x1a\n" and len(picture) >= 24:
+        return int.from_bytes(picture[20:24], "big"), int.from_bytes(picture[16:20], "big")
+    at = 2
+    while picture[:2] == b"\xff\xd8" and at + 9 <= len(picture) and picture[at] == 0xFF:
+        marker, length = picture[at + 1], int.from_bytes(picture[at + 2 : at + 4], "big")
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = picture[at + 5 : at + 7], picture[at + 7 : at + 9]
+            return int.from_bytes(height, "big"), int.from_bytes(width, "big")
+        at += 2 + length
+    return None
+
+
+def _expect(frames, episode):
+    if frames != episode.length:
+        raise ValueError(
+            f"{episode.table}: expected {episode.length} frames of episode {episode.number}, found "
+            f"{frames}"
+        )
+
+
+def _array(where, name, column, shape):
+    """The values of a column; those of vectors flattened."""
+    from pyarrow import compute, types
+
+    where, frames = f"{where}: column {name!r}", len(column)
+    values = column.combine_chunks()
+    values = getattr(values, "storage", values)  # Array2D of the package `datasets`
+    nulls = values.null_count
+    while _is_list(types, values.type):
+        values = compute.list_flatten(values)
+        nulls += values.null_count
+    if nulls:
+        raise ValueError(f"{where}: expected a value for every frame, found {nulls} without")
+    if not NUMBERS.fullmatch(_dtype(values.type)):
+        raise ValueError(f"{where}: expected numbers, found {values.type}")
+    array = values.to_numpy(zero_copy_only=False)
+    elements = math.prod(shape or (1,))
+    if len(array) != frames * elements:
+        raise ValueError(
+            f"{where}: expected the shape {list(shape or (1,))} of meta/info.json in every frame, found "
+            f"{len(array)} numbers in {frames} frames"
+        )
+    return array if shape is None else array.reshape(frames, elements)
+
+
+def _is_list(types, kind):
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def _dtype(kind):
+    """The name that NumPy has for an element type of Arrow."""
+    names = {"halffloat": "float16", "float": "float32", "double": "float64"}
+    return names.get(str(kind), str(kind))

@@ -1,0 +1,317 @@
+"""A reader of LeRobot datasets, formats v2.0, v2.1 and v3.0, by their own files and without LeRobot.
+
+dataset = Dataset("path/to/dataset")
+dataset.features["observation.state"].names
+dataset.episodes[0].videos["observation.images.top"].path
+
+It needs pyarrow: `pip install 'dist/WHEEL.whl[import]'`, with the wheel of `make wheel`.
+"""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from . import _lerobot_tables
+
+#: Columns that say where a frame belongs.
+PLACES = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+#: The column of our own datasets with the true instants of frames.
+STAMPS = "stamp_ns"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of the dataset, or a video.
+
+    Attributes:
+        name: as in `meta/info.json`.
+        kind: "vector", "video", or "image" for pictures in the table.
+        dtype: the element type of a vector.
+        shape: of a vector; of an image (height, width).
+        names: of the elements of a vector, flattened.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Video:
+    """Where the video of an episode is: the file, and the instant of its first frame there [s]."""
+
+    path: Path
+    begin_s: float
+
+
+@dataclass(frozen=True)
+class Episode:
+    """An episode, and the files that have it."""
+
+    number: int
+    length: int
+    tasks: tuple[str, ...]
+    table: Path
+    videos: dict[str, Video] = field(default_factory=dict)
+
+    @property
+    def name(self):
+        return f"episode_{self.number:06d}"
+
+
+class Dataset:
+    """What `meta/` says of a dataset.
+
+    Attributes:
+        root: its folder.
+        version: such as "v3.0".
+        fps: frames per second.
+        features: a dict by name of `Feature`, without `PLACES`.
+        left_out: a dict by name of features that are neither numbers nor images: why.
+        episodes: a list of `Episode`, in the order of their numbers.
+
+    Raises:
+        ValueError: it is no dataset of a known format.
+        OSError: it cannot be read.
+        ImportError: pyarrow is missing.
+    """
+
+    def __init__(self, root):
+        self.root = Path(root)
+        _lerobot_tables.expect_pyarrow()
+        info = self._info()
+        self.version = str(info.get("codebase_version"))
+        if self.version not in ("v2.0", "v2.1", "v3.0"):
+            raise ValueError(
+                f"{self.root}: expected a LeRobot dataset v2.0, v2.1 or v3.0, found {self.version}"
+            )
+        self.fps = info["fps"]
+        if not isinstance(self.fps, (int, float)) or not 0 < self.fps < 1e6:
+            raise ValueError(f"{self.root}: expected frames per second, found fps {self.fps!r}")
+        self.features, self.left_out = {}, {}
+        for name, about in info["features"].items():
+            if name in PLACES:
+                continue
+            found = _feature(name, about)
+            if isinstance(found, Feature):
+                self.features[name] = found
+            else:
+                self.left_out[name] = found
+        # Of the columns, those of the table. A dataset may lack the column of tasks.
+        self.columns = [n for n, about in info["features"].items() if about["dtype"] != "video"]
+        is_v3 = self.version == "v3.0"
+        self.episodes = self._episodes_v3(info) if is_v3 else self._episodes_v2(info)
+
+    def _info(self):
+        path = self.root / "meta/info.json"
+        if not path.is_file():
+            raise ValueError(
+                f"{self.root}: expected a folder of a LeRobot dataset, found no meta/info.json. If it is on "
+                "the Hugging Face Hub, download it first: "
+                "hf download --repo-type dataset REPOSITORY --local-dir FOLDER"
+            )
+        try:
+            info = json.loads(path.read_text(encoding="utf-8"))
+            missing = [key for key in ("codebase_version", "fps", "features") if key not in info]
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"{path}: expected the JSON of a LeRobot dataset, found {error}"
+            ) from None
+        if missing:
+            raise ValueError(f"{path}: expected {missing[0]!r}, found none")
+        return info
+
+    def _path(self, info, key, **place):
+        """A file of the dataset, by the pattern that `meta/info.json` has for it."""
+        try:
+            return self.root / info[key].format(**place)
+        except (KeyError, AttributeError, IndexError):
+            raise ValueError(
+                f"{self.root}/meta/info.json: expected in {key!r} a pattern with {', '.join(place)}, found "
+                f"{info.get(key)!r}"
+            ) from None
+
+    def _videos(self):
+        return [name for name, each in self.features.items() if each.kind == "video"]
+
+    def _episodes_v2(self, info):
+        path = self.root / "meta/episodes.jsonl"
+        found = []
+        for line in _lines(path, "episode_index", "length"):
+            number, length = int(line["episode_index"]), int(line["length"])
+            place = {
+                "episode_chunk": number // info.get("chunks_size", 1000),
+                "episode_index": number,
+            }
+            videos = {
+                key: Video(self._path(info, "video_path", video_key=key, **place), 0.0)
+                for key in self._videos()
+            }
+            table = self._path(info, "data_path", **place)
+            found.append(Episode(number, length, tuple(line.get("tasks") or ()), table, videos))
+        return sorted(found, key=lambda episode: episode.number)
+
+    def _episodes_v3(self, info):
+        from pyarrow import parquet
+
+        videos = self._videos()
+        of_video = ("chunk_index", "file_index", "from_timestamp")
+        wanted = ["episode_index", "length", "tasks", "data/chunk_index", "data/file_index"]
+        wanted += [f"videos/{key}/{each}" for key in videos for each in of_video]
+        found = []
+        for path in sorted((self.root / "meta/episodes").rglob("*.parquet")):
+            with _lerobot_tables.Damage(path), parquet.ParquetFile(path) as file:
+                known = file.schema_arrow.names
+                if missing := [name for name in wanted[:3] if name not in known]:
+                    raise ValueError(f"{path}: expected a column {missing[0]!r}, found none")
+                # An episode without a camera says so when it is read.
+                table = file.read(columns=[name for name in wanted if name in known])
+            for row in table.to_pylist():
+                found.append(self._episode_v3(info, row, videos))
+        return sorted(found, key=lambda episode: episode.number)
+
+    def _episode_v3(self, info, row, videos):
+        def file(pattern, key, **more):
+            """The file in the columns `key/...`; None if they have no value."""
+            chunk, number = row.get(f"{key}/chunk_index"), row.get(f"{key}/file_index")
+            if chunk is None or number is None:
+                return None
+            place = {"chunk_index": int(chunk), "file_index": int(number), **more}
+            return self._path(info, pattern, **place)
+
+        of_videos = {}
+        for key in videos:
+            path = file("video_path", f"videos/{key}", video_key=key)
+            if path is not None:
+                begin_s = float(row.get(f"videos/{key}/from_timestamp") or 0.0)
+                of_videos[key] = Video(path, begin_s)
+        number, tasks = int(row["episode_index"]), tuple(row.get("tasks") or ())
+        table = file("data_path", "data")
+        if table is None:
+            raise ValueError(f"{self.root}: expected the table of episode {number}, found none")
+        return Episode(number, int(row["length"]), tasks, table, of_videos)
+
+    @cached_property
+    def tasks(self):
+        """The names of tasks by their numbers."""
+        lines, keys = self.root / "meta/tasks.jsonl", ("task_index", "task")
+        if self.version != "v3.0":
+            return {int(line["task_index"]): str(line["task"]) for line in _lines(lines, *keys)}
+        from pyarrow import parquet
+
+        path = self.root / "meta/tasks.parquet"
+        with _lerobot_tables.Damage(path):
+            table = parquet.read_table(path)
+        # The table is that of a data frame whose index has the names.
+        (texts,) = [name for name in table.column_names if name != "task_index"][:1]
+        pairs = zip(table["task_index"].to_pylist(), table[texts].to_pylist(), strict=True)
+        return {int(number): str(name) for number, name in pairs}
+
+    def task(self, episode):
+        """The task of an episode's first frame; None if it has none."""
+        if len(episode.tasks) <= 1:
+            return episode.tasks[0] if episode.tasks else None
+        return self.tasks.get(int(self.numbers(episode, ["task_index"])["task_index"][0]))
+
+    def numbers(self, episode, columns):
+        """Columns of numbers of an episode, by name: a value for each frame, of vectors [frames, elements].
+
+        Raises:
+            ValueError: the table is damaged, lacks a column or frames, or a value has another shape.
+            OSError: it cannot be read.
+        """
+        shapes = {name: self._shape(name) for name in columns}
+        return _lerobot_tables.numbers(episode, shapes)
+
+    def table(self, columns):
+        """Columns of numbers of all episodes, by name: as of `numbers`, one episode after the other."""
+        if not self.episodes:
+            raise ValueError(f"{self.root}: expected an episode or more, found none")
+        shapes = {name: self._shape(name) for name in columns}
+        return _lerobot_tables.numbers_of_all(self.episodes, shapes)
+
+    def pictures(self, episode, names):
+        """Yields for each frame of an episode the bytes of its pictures, in the order of `names`."""
+        return _lerobot_tables.pictures(self.root, episode, names)
+
+    def _shape(self, name):
+        """Of a vector; None of a column of plain numbers."""
+        return self.features[name].shape if name in self.features and name != STAMPS else None
+
+
+def _lines(path, *keys):
+    """The objects of a file of JSON lines, which must have these keys."""
+    if not path.is_file():
+        raise ValueError(f"{path}: expected a file of JSON lines, found none")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        found = [json.loads(line) for line in lines if line.strip()]
+        missing = [key for key in keys for each in found if key not in each]
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: expected JSON lines, found {error}") from None
+    if missing:
+        raise ValueError(f"{path}: expected {missing[0]!r} in each line, found a line without")
+    return found
+
+
+def _feature(name, about):
+    """A feature as a `Feature`, or why it is left out."""
+    dtype, shape = str(about.get("dtype")), tuple(about.get("shape") or (1,))
+    names = about.get("names")
+    if dtype in ("video", "image"):
+        more = {**(about.get("video_info") or {}), **(about.get("info") or {})}
+        if more.get("video.is_depth_map") or more.get("is_depth_map"):
+            return "depth in a video"
+        if len(shape) != 3:
+            raise ValueError(f"{name}: expected the shape of an image, found {list(shape)}")
+        return Feature(name, dtype, "uint8", _height_and_width(shape, names), ())
+    if not _lerobot_tables.NUMBERS.fullmatch(dtype):
+        return f"elements of {dtype}"
+    return Feature(name, "vector", dtype, shape, _element_names(name, names, math.prod(shape)))
+
+
+def _height_and_width(shape, names):
+    """Of an image; its channels are first or last."""
+    if isinstance(names, Sequence) and not isinstance(names, str) and len(names) == 3:
+        words = [str(word).lower() for word in names]
+        if "height" in words and "width" in words:
+            return shape[words.index("height")], shape[words.index("width")]
+    return tuple(shape[1:] if shape[0] in (1, 3, 4) and shape[2] not in (1, 3, 4) else shape[:2])
+
+
+def _element_names(feature, names, count):
+    """The names of a vector's elements. If there is none for each, they are numbers; a single one is as its feature."""
+    if isinstance(names, dict):
+        values = list(names.values())
+        if len(values) == 1 and isinstance(values[0], (list, tuple)):
+            names = values[0]  # {"motors": [...]}
+        elif all(isinstance(value, int) for value in values):
+            names = sorted(names, key=names.get)  # {"delta_x": 0, ...}
+    fits = isinstance(names, (list, tuple)) and len(names) == count
+    words = [str(word) for word in names] if fits else []
+    if len(set(words)) == count and all(words):
+        return tuple(words)
+    return (feature.split(".")[-1],) if count == 1 else tuple(str(at) for at in range(count))
+
+
+def files_of(episode):
+    """The files that have an episode."""
+    return [episode.table, *(video.path for video in episode.videos.values())]
+
+
+def stamp_of_files(episode):
+    """A text that changes if a file of an episode is written again: names, sizes and times of writing."""
+    told = []
+    for path in files_of(episode):
+        try:
+            about = os.stat(path)
+            told.append([path.name, about.st_size, about.st_mtime_ns])
+        except OSError:
+            told.append([path.name, None, None])
+    return json.dumps(told)

@@ -1,0 +1,663 @@
+"""LeRobot datasets as recordings: `robocache.importing` and the reader below it, without LeRobot.
+
+Expected pixels are those that PyAV decodes from the whole video, resized by Pillow.
+"""
+
+import io
+import json
+import shutil
+import threading
+from types import SimpleNamespace
+
+import lerobot_files
+import numpy as np
+import pytest
+import yaml
+from bags import STORE
+from lerobot_files import CAMERA, STATE, Files, camera, decoded, encode, frames_of, picture
+from PIL import Image
+
+pytest.importorskip(
+    "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
+)
+import robocache
+from robocache import _lerobot_config, _ros_messages, importing
+from robocache._lerobot_recording import Topics
+from robocache._lerobot_tables import picture_size
+from robocache.lerobot_dataset import Dataset
+
+TOP = "/observation/images/top"
+CODECS = {
+    "libx264": None,
+    "libx264 with B-frames": lerobot_files.B_FRAMES,
+    "libx265": None,
+    "libx265 with B-frames": lerobot_files.B_FRAMES,
+    "libsvtav1": {"g": "6"},
+}
+
+
+def recordings(root, **options):
+    return importing.recordings(Dataset(root), **options)
+
+
+def read(recording, topics=None):
+    """All messages of a recording by topic: lists of (stamp, bytes)."""
+    names = [name for name, _, _ in recording.topics]
+    found = {name: [] for name in names}
+    newest = 0
+    for batch in recording.messages([topics is None or name in topics for name in names]):
+        assert len(batch) <= 80 and sum(len(message) for *_, message in batch[:-1]) < 3e6
+        for topic, stamp, message in batch:
+            assert stamp >= newest
+            newest = stamp
+            found[names[topic]].append((stamp, message))
+    return found
+
+
+def parsed(recording, topic, message):
+    kinds = {name: kind for name, kind, _ in recording.topics}
+    return STORE.deserialize_cdr(message, kinds[topic])
+
+
+def pixels(recording):
+    """The pictures of the camera."""
+    images = [parsed(recording, TOP, message) for _, message in read(recording, [TOP])[TOP]]
+    assert all(image.encoding == "rgb8" and image.step == 3 * image.width for image in images)
+    return [image.data.reshape(image.height, image.width, 3) for image in images]
+
+
+@pytest.fixture(name="both", scope="module", params=["v2.1", "v3.0"])
+def both_fixture(request, tmp_path_factory):
+    """A dataset of each format."""
+    return lerobot_files.write(tmp_path_factory.mktemp("both") / "dataset", request.param)
+
+
+@pytest.fixture(name="dataset", scope="module")
+def dataset_fixture(tmp_path_factory):
+    return lerobot_files.write(tmp_path_factory.mktemp("one") / "dataset")
+
+
+def copied(dataset, tmp_path):
+    return shutil.copytree(dataset, tmp_path / "copy")
+
+
+def video_of(root, number=0):
+    return root / f"videos/chunk-000/{CAMERA}/episode_{number:06d}.mp4"
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_frames_have_the_pixels_of_pyav(tmp_path, version, codec):
+    root = lerobot_files.write(
+        tmp_path / "dataset", version, (20, 7, 12), codec=codec.split()[0], options=CODECS[codec]
+    )
+    begin = 0
+    for recording, length in zip(recordings(root), (20, 7, 12), strict=True):
+        if version == "v2.1":
+            (video,) = [video_of(root, int(recording.name.split("_")[1]))]
+        else:
+            video = root / f"videos/{CAMERA}/chunk-000/file-000.mp4"
+        _, expected = decoded(video)
+        expected = expected[begin : begin + length] if version == "v3.0" else expected
+        assert np.array_equal(pixels(recording), expected)
+        begin += length
+
+
+def test_only_the_part_of_an_episode_is_decoded(tmp_path, monkeypatch):
+    root = lerobot_files.write(tmp_path / "dataset", "v3.0", (60, 60, 60), options={"g": "10"})
+    from robocache import _lerobot_video
+
+    count, plain = [], _lerobot_video._decoded
+
+    def counted(*given):
+        for frame in plain(*given):
+            count.append(frame.time)
+            yield frame
+
+    monkeypatch.setattr(_lerobot_video, "_decoded", counted)
+    assert len(pixels(recordings(root)[1])) == 60
+    assert len(count) <= 60 + 10 and count[0] >= 50 / 30
+
+
+def test_messages_are_those_of_the_types(both):
+    dataset = Dataset(both)
+    for recording, length, task in zip(recordings(both), (20, 12), ("pick", "place"), strict=True):
+        assert (recording.task, recording.span_ns) == (task, (0, (length - 1) * 33_333_333))
+        assert recording.path == f"{both}#{recording.name}"
+        assert {name: (kind, count) for name, kind, count in recording.topics} == {
+            "/observation/state": (_ros_messages.JOINT_STATE, length),
+            "/action": (_ros_messages.JOINT_STATE, length),
+            "/next/reward": (_ros_messages.JOINT_STATE, length),
+            "/next/done": (_ros_messages.JOINT_STATE, length),
+            TOP: (_ros_messages.IMAGE, length),
+        }
+        (episode,) = [each for each in dataset.episodes if each.name == recording.name]
+        expected = frames_of(length, episode.number)
+        names = {
+            "/observation/state": (STATE, ["a", "b", "grip.pos"]),
+            "/action": ("action", ["a", "b"]),
+            "/next/reward": ("next.reward", ["reward"]),
+            "/next/done": ("next.done", ["done"]),
+        }
+        found = read(recording)
+        for topic, (column, joints) in names.items():
+            assert [stamp for stamp, _ in found[topic]] == [k * 33_333_333 for k in range(length)]
+            messages = [parsed(recording, topic, message) for _, message in found[topic]]
+            assert all(message.name == joints for message in messages)
+            positions = np.array([message.position for message in messages])
+            assert np.array_equal(positions, expected[column].reshape(length, -1))
+            stamps = [message.header.stamp for message in messages]
+            assert [at.sec * 10**9 + at.nanosec for at in stamps] == [
+                stamp for stamp, _ in found[topic]
+            ]
+
+
+def test_a_tick_has_a_frame(both):
+    """Through the pipeline: tick k has the values of frame k, and Pillow's pixels."""
+    text = _lerobot_config.config_of(Dataset(both), resize=(24, 32))
+    for recording in recordings(both):
+        pipeline = robocache.Pipeline(text, backend="cpu")
+        found, expected = (
+            read(recording),
+            frames_of(recording.topics[0][2], int(recording.name[-1])),
+        )
+        assert pipeline.period_ns == 33_333_333
+        for k, image in enumerate(pixels(recording)):
+            for topic, messages in found.items():
+                assert pipeline.push(topic, messages[k][1], messages[k][0])
+            tensor = pipeline.tick(k)
+            assert all(tensor[name].valid.all() for name in tensor.segments)
+            assert np.array_equal(tensor["state"].float32()[0], expected[STATE][k])
+            assert tensor["done"].float32()[0] == expected["next.done"][k]
+            resized = Image.fromarray(image).resize((32, 24), Image.Resampling.BILINEAR)
+            assert np.array_equal(tensor["top"].array[0].transpose(1, 2, 0), resized)
+        channels = {each["name"]: each["channels"] for each in pipeline.layout}
+        assert channels["state"] == ["a.position", "b.position", "grip.pos.position"]
+
+
+def test_threads_read_at_once(both):
+    found = recordings(both)
+    alone = [read(recording) for recording in found]
+    results = {}
+
+    def run(key):
+        results[key] = read(found[key % 2])
+
+    threads = [threading.Thread(target=run, args=(key,)) for key in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(results[key] == alone[key % 2] for key in range(6))
+
+
+def uneven(root, seconds, row_seconds=None):
+    """An episode of frames at these instants."""
+    files = Files(root, "v2.1")
+    columns = frames_of(len(seconds))
+    rows = seconds if row_seconds is None else row_seconds
+    columns["timestamp"] = np.asarray(rows, np.float32)
+    pictures = [picture(at) for at in range(len(seconds))]
+    files.add(columns, {CAMERA: (pictures, {"seconds": seconds, "options": {"bf": "2"}})})
+    return files.finish()
+
+
+def test_uneven_frames_are_found_by_their_stamps(tmp_path):
+    seconds = np.cumsum([0, 0.05, 0.02, 0.1, 0.033, 0.04, 0.2, 0.01])
+    root = uneven(tmp_path / "dataset", seconds)
+    (recording,) = recordings(root)
+    _, expected = decoded(video_of(root))
+    assert np.array_equal(pixels(recording), expected)
+    stamps = [stamp for stamp, _ in read(recording, [TOP])[TOP]]
+    assert np.abs(np.array(stamps) - seconds * 1e9).max() < 1000
+
+
+def test_a_row_without_a_frame_is_an_error(tmp_path):
+    even = np.arange(8) / 30
+    root = uneven(tmp_path / "dataset", np.where(np.arange(8) == 5, even + 0.01, even), even)
+    (recording,) = recordings(root)
+    found = []
+    with pytest.raises(ValueError, match=r"0.mp4: expected a frame within 0.1 ms of 0.166667 s"):
+        for batch in recording.messages([True] * 5):
+            found += batch
+    # What is before the damage came.
+    assert len([stamp for topic, stamp, _ in found if recording.topics[topic][0] == TOP]) == 5
+    assert len(pixels(recordings(root, tolerance_s=0.011)[0])) == 8
+
+
+def test_a_video_that_ends_early_is_an_error(dataset, tmp_path):
+    root = copied(dataset, tmp_path)
+    encode(video_of(root), [picture(at) for at in range(15)], 30)
+    with pytest.raises(ValueError, match=r"last one at 0.466667 s: the video may be truncated"):
+        read(recordings(root)[0])
+    # Whoever does not want the camera reads no video.
+    assert len(read(recordings(root)[0], ["/action"])["/action"]) == 20
+
+
+def test_a_truncated_file_is_an_error(dataset, tmp_path):
+    root = copied(dataset, tmp_path)
+    data = video_of(root).read_bytes()
+    video_of(root).write_bytes(data[: len(data) // 2])
+    with pytest.raises(ValueError, match=r"0.mp4: expected a video, found .* may be truncated"):
+        read(recordings(root)[0])
+    assert len(pixels(recordings(root)[1])) == 12
+
+
+def test_damage_inside_a_file_is_an_error(dataset, tmp_path):
+    root = copied(dataset, tmp_path)
+    # The index comes first, and the frames are cut off.
+    options = {"movflags": "faststart"}
+    import av
+
+    with (
+        av.open(str(video_of(dataset))) as source,
+        av.open(str(video_of(root)), "w", options=options) as to,
+    ):
+        stream = to.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                to.mux(packet)
+    data = video_of(root).read_bytes()
+    video_of(root).write_bytes(data[: len(data) * 3 // 4])
+    with pytest.raises(ValueError, match=r"0.mp4: expected "):
+        read(recordings(root)[0])
+
+
+def test_a_missing_video_is_an_error(dataset, tmp_path):
+    root = copied(dataset, tmp_path)
+    video_of(root).unlink()
+    recording = recordings(root)[0]
+    assert recording.span_ns[1] > 0
+    with pytest.raises(FileNotFoundError, match=r"episode_000000.mp4: expected a video, found no"):
+        read(recording)
+
+
+def test_an_episode_without_a_camera_is_an_error(tmp_path):
+    files = Files(tmp_path / "dataset", "v3.0")
+    files.add(frames_of(5), {CAMERA: ([picture(at) for at in range(5)], {})})
+    files.add(frames_of(5))
+    has, lacks = recordings(files.finish())
+    assert len(pixels(has)) == 5
+    with pytest.raises(ValueError, match=rf"#episode_000001: expected a video of '{CAMERA}'"):
+        read(lacks)
+
+
+def test_another_size_is_an_error(dataset, tmp_path):
+    root = copied(dataset, tmp_path)
+    encode(video_of(root), [picture(at, 64, 64) for at in range(20)], 30)
+    with pytest.raises(ValueError, match=r"expected frames of 48 x 64 .* found 64 x 64 at 0.000 s"):
+        read(recordings(root)[0])
+
+
+def rewritten(root, change):
+    """Writes the table of the first episode again."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = root / "data/chunk-000/episode_000000.parquet"
+    columns = parquet.read_table(path).to_pydict()
+    change(columns)
+    parquet.write_table(pa.table(columns), path)
+
+
+def wrong_tables():
+    def shorter(columns):
+        for name in columns:
+            del columns[name][-1]
+
+    def another_shape(columns):
+        columns[STATE] = [row[:2] for row in columns[STATE]]
+
+    def without_a_value(columns):
+        columns[STATE][3] = None
+
+    def without_a_column(columns):
+        del columns["action"]
+
+    def not_finite(columns):
+        columns["timestamp"][2] = float("nan")
+
+    def back(columns):
+        columns["timestamp"][2] = 0.0
+
+    def text(columns):
+        columns["action"] = ["left"] * 20
+
+    return {
+        shorter: "expected 20 frames of episode 0, found 19",
+        another_shape: r"'observation.state': expected the shape \[3\] .* 40 numbers in 20 frames",
+        without_a_value: "episode 0: column 'observation.state': expected a value for every frame, found 1 without",
+        without_a_column: "expected a column 'action', found none",
+        not_finite: "expected finite timestamps",
+        back: "expected increasing stamps, found 0 ns after 33333335 ns at frame 2",
+        text: "'action': expected numbers, found string",
+    }
+
+
+@pytest.mark.parametrize(("change", "said"), wrong_tables().items())
+def test_a_wrong_table_is_an_error(dataset, tmp_path, change, said):
+    root = copied(dataset, tmp_path)
+    rewritten(root, change)
+    recording = recordings(root)[0]
+    assert recording.span_ns[0] == 0
+    with pytest.raises(ValueError, match=said):
+        read(recording)
+
+
+def test_a_damaged_table_is_an_error(dataset, tmp_path):
+    root = copied(dataset, tmp_path)
+    path = root / "data/chunk-000/episode_000000.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"000000.parquet: expected a Parquet file, found damage"):
+        read(recordings(root)[0])
+    path.unlink()
+    with pytest.raises(
+        FileNotFoundError, match="000000.parquet: expected a Parquet file, found no"
+    ):
+        read(recordings(root)[0])
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("meta/info.json", None, "expected a folder of a LeRobot dataset, found no meta/info.json"),
+        ("meta/info.json", "{", "info.json: expected the JSON of a LeRobot dataset"),
+        ("meta/info.json", "{}", "expected 'codebase_version', found none"),
+        ("meta/info.json", '{"codebase_version": "v1.6", "fps": 30, "features": {}}', "found v1.6"),
+        ("meta/info.json", '{"codebase_version": "v2.1", "fps": 0, "features": {}}', "found fps 0"),
+        (
+            "meta/info.json",
+            '{"codebase_version": "v2.1", "fps": 3, "features": {}, "data_path": "{episode}"}',
+            "expected in 'data_path' a pattern with episode_chunk, episode_index, found '{episode}'",
+        ),
+        ("meta/episodes.jsonl", None, "episodes.jsonl: expected a file of JSON lines, found none"),
+        ("meta/episodes.jsonl", "{}", "expected 'episode_index' in each line"),
+        ("meta/episodes.jsonl", "no", "episodes.jsonl: expected JSON lines"),
+    ],
+)
+def test_a_wrong_dataset_is_an_error(dataset, tmp_path, file, text, said):
+    root = copied(dataset, tmp_path)
+    if text is None:
+        (root / file).unlink()
+    else:
+        (root / file).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        Dataset(root)
+
+
+def odd(root, dtype="image", **more):
+    """A dataset of odd names and types, with pictures in its table."""
+    features = {
+        "observation.images.left-1": camera(dtype=dtype),
+        "observation.2d": {"dtype": "float64", "shape": [2, 2], "names": None},
+        "observation.left_arm": {
+            "dtype": "float32",
+            "shape": [2],
+            "names": ["a.position", "b.position"],
+        },
+        "Left Arm": {"dtype": "int64", "shape": [2], "names": {"x": 1, "y": 0}},
+        "note": {"dtype": "string", "shape": [1], "names": None},
+        "grid": {"dtype": "float32", "shape": [41, 100], "names": None},
+    }
+    files = Files(root, "v2.1", features={**features, **more.pop("features", {})})
+    columns = {
+        **frames_of(6),
+        "observation.images.left-1": [_png(picture(at)) for at in range(6)],
+        "observation.2d": np.arange(24.0).reshape(6, 4),
+        "observation.left_arm": np.zeros((6, 2), np.float32),
+        "Left Arm": np.arange(12).reshape(6, 2),
+        **more,
+    }
+    files.add(columns)
+    return files.finish()
+
+
+def _png(pixels):
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "png")
+    return file.getvalue()
+
+
+def test_pictures_of_the_table_stay_compressed(tmp_path):
+    root = odd(tmp_path / "dataset")
+    (recording,) = recordings(root)
+    topic = "/observation/images/left_1"
+    found = read(recording, [topic])[topic]
+    images = [parsed(recording, topic, message) for _, message in found]
+    assert [image.format for image in images] == ["png"] * 6
+    assert [image.data.tobytes() for image in images] == [_png(picture(at)) for at in range(6)]
+    pipeline = robocache.Pipeline(_lerobot_config.config_of(Dataset(root)), backend="cpu")
+    for k, (stamp, message) in enumerate(found):
+        assert pipeline.push(topic, message, stamp)
+        tensor = pipeline.tick(k)
+        assert np.array_equal(tensor["left_1"].array[0].transpose(1, 2, 0), picture(k))
+
+
+def test_pictures_of_another_size_are_an_error(tmp_path):
+    pictures = [_png(picture(at)) for at in range(5)]
+    for wrong, said in ((_png(picture(0, 8, 8)), "found 8 x 8"), (b"?", "neither PNG nor JPEG")):
+        root = odd(tmp_path / said, **{"observation.images.left-1": [*pictures, wrong]})
+        with pytest.raises(ValueError, match=said):
+            read(recordings(root)[0])
+    root = odd(tmp_path / "none", **{"observation.images.left-1": [*pictures, b""]})
+    with pytest.raises(ValueError, match="expected a picture in 'observation.images.left-1' for"):
+        read(recordings(root)[0])
+
+
+def test_the_size_of_a_jpeg(tmp_path):
+    for options in ({}, {"progressive": True}, {"comment": "a" * 300}):
+        file = io.BytesIO()
+        Image.fromarray(picture(0, 40, 24)).save(file, "jpeg", **options)
+        assert picture_size(file.getvalue()) == (40, 24)
+    assert picture_size(file.getvalue()[:20]) is None and picture_size(b"") is None
+
+
+def test_names_that_are_not_allowed_are_changed(tmp_path, capsys):
+    root = odd(tmp_path / "dataset")
+    dataset = Dataset(root)
+    assert Topics(dataset).renamed == {
+        "/observation/images/left_1": "observation.images.left-1",
+        "/observation/_2d": "observation.2d",
+        "/Left_Arm": "Left Arm",
+    }
+    assert Topics(dataset).left_out == {
+        "note": "elements of string",
+        "grid": "4100 numbers, at most 4096",
+    }
+    file = tmp_path / "robot.yaml"
+    assert importing.main([str(root), "--write-config", str(file)]) == 0
+    said = capsys.readouterr().err
+    assert "'observation.2d' is the topic /observation/_2d" in said
+    assert "'note' is left out: elements of string" in said and "stamps: frame k is at" in said
+    streams = yaml.safe_load(file.read_text())["streams"]
+    assert [(name, stream.get("joints")) for name, stream in streams.items()] == [
+        ("state", ["a", "b", "grip.pos"]),
+        ("action", ["a", "b"]),
+        ("reward", ["reward"]),
+        ("done", ["done"]),
+        ("left_1", None),
+        ("f2d", ["0", "1", "2", "3"]),
+        ("left_arm", ["a", "b"]),
+        ("left_arm_", ["y", "x"]),
+    ]
+    found = read(recordings(root)[0])
+    message = parsed(recordings(root)[0], "/Left_Arm", found["/Left_Arm"][2][1])
+    assert (message.name, message.position.tolist()) == (["y", "x"], [4, 5])
+    message = parsed(recordings(root)[0], "/observation/_2d", found["/observation/_2d"][2][1])
+    assert message.position.tolist() == [8, 9, 10, 11]
+    # It stays, even if it was changed.
+    assert importing.main([str(root), "--write-config", str(file)]) == 1
+    assert "expected a file that does not exist yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shape", "names"),
+    [
+        ([48, 64, 3], ["height", "width", "channels"]),
+        ([48, 64, 3], ["height", "width", "channel"]),
+        ([3, 48, 64], ["channels", "height", "width"]),
+        ([3, 48, 64], None),
+        ([48, 64, 3], None),
+    ],
+)
+def test_the_channels_of_an_image_are_first_or_last(dataset, tmp_path, shape, names):
+    root = copied(dataset, tmp_path)
+    path = root / "meta/info.json"
+    info = json.loads(path.read_text())
+    info["features"][CAMERA] |= {"shape": shape, "names": names}
+    path.write_text(json.dumps(info))
+    assert Dataset(root).features[CAMERA].shape == (48, 64)
+    info["features"][CAMERA]["info"] = {"video.is_depth_map": True}
+    path.write_text(json.dumps(info))
+    assert Dataset(root).left_out == {CAMERA: "depth in a video"}
+
+
+def test_presets_and_sizes(dataset, tmp_path, capsys):
+    text = _lerobot_config.config_of(Dataset(dataset), preset="act")
+    assert robocache.Pipeline(text, backend="cpu").layout[-1]["shape"] == [1, 3, 480, 640]
+    with pytest.raises(ValueError, match="expected None with a preset"):
+        _lerobot_config.config_of(Dataset(dataset), preset="act", resize=(8, 8))
+    out = ["--out", str(tmp_path / "out")]
+    assert importing.main([str(dataset), *out, "--preset", "none"]) == 1
+    assert "preset" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+STAMP = {"stamp_ns": {"dtype": "int64", "shape": [1], "names": None}}
+HEADER = """\
+rate_hz: 30
+streams:
+  state: {type: sensor_msgs/msg/JointState, topic: /observation/state, joints: [a], max_age_ms: 50}
+"""
+
+
+def test_a_column_of_stamps_has_the_instants(tmp_path):
+    stamps = 1_795_000_000_000_000_000 + np.cumsum([0, 33, 34, 40, 20, 33]) * 1_000_000
+    root = odd(tmp_path / "dataset", features=STAMP, stamp_ns=stamps)
+    (recording,) = recordings(root)
+    assert recording.span_ns == (stamps[0], stamps[-1])
+    assert [stamp for stamp, _ in read(recording, ["/action"])["/action"]] == stamps.tolist()
+    assert "/stamp_ns" not in [name for name, *_ in recording.topics]
+    importing.check(Dataset(root), HEADER, "robot.yaml")
+    message = parsed(recording, "/action", read(recording, ["/action"])["/action"][3][1])
+    stamp = message.header.stamp
+    assert stamp.sec * 10**9 + stamp.nanosec == stamps[3]
+
+
+def test_without_stamps_no_stream_may_take_those_of_the_header(dataset, tmp_path, capsys):
+    config = tmp_path / "robot.yaml"
+    config.write_text(HEADER)
+    out = ["--out", str(tmp_path / "out")]
+    assert importing.main([str(dataset), "--config", str(config), *out]) == 1
+    said = capsys.readouterr().err
+    assert "stream 'state': expected `timeline: receive`, found `header`" in said
+    importing.check(Dataset(dataset), "timeline: receive\n" + HEADER, "robot.yaml")
+
+
+def test_what_an_episode_is_made_of(dataset, tmp_path):
+    root = copied(dataset, tmp_path)
+    before = [recording.made_of for recording in recordings(root)]
+    assert before == [recording.made_of for recording in recordings(root)]
+    assert before != [recording.made_of for recording in recordings(root, tolerance_s=1e-3)]
+    encode(video_of(root, 1), [picture(at + 1) for at in range(12)], 30)
+    after = [recording.made_of for recording in recordings(root)]
+    assert after[0] == before[0] and after[1] != before[1]
+
+
+def test_episodes_are_chosen(tmp_path):
+    root = lerobot_files.write(tmp_path / "dataset", lengths=[2] * 6)
+
+    def numbers(episodes):
+        return [each.number for each in importing.chosen(Dataset(root), episodes)]
+
+    assert numbers(None) == [0, 1, 2, 3, 4, 5] and numbers(slice(None, -2)) == [0, 1, 2, 3]
+    assert numbers((1, 4)) == [1, 5] and numbers([4, 2]) == [2, 4]
+    with pytest.raises(ValueError, match="expected numbers of episodes, 0 to 5, found 6"):
+        numbers([1, 6])
+    assert importing._numbers("0-2,5") == [0, 1, 2, 5]
+
+
+def test_the_task_of_several_is_that_of_the_first_frame(dataset, tmp_path):
+    root = copied(dataset, tmp_path)
+    path = root / "meta/episodes.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["tasks"] = ["place", "pick"]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [recording.task for recording in recordings(root)] == ["pick", "place"]
+
+
+def test_numbers_of_a_dataset_are_a_cache(both):
+    cache = robocache.EpisodeCache.from_lerobot(both)
+    assert [episode["task"] for episode in cache.episodes] == ["pick", "place"]
+    assert sorted(cache.streams) == ["action", "next.reward", STATE]
+    windows = cache.windows([0, 1], [round(7e9 / 30), round(3e9 / 30)])
+    expected = [frames_of(20, 0)[STATE][7], frames_of(12, 1)[STATE][3]]
+    assert np.array_equal(windows[STATE].array[:, 0], expected) and windows[STATE].valid.all()
+    with pytest.raises(ValueError, match="images: expected a configuration or True with out"):
+        robocache.EpisodeCache.from_lerobot(both, out="rows")
+
+
+def test_many_numbers_are_one_vector():
+    names = [f"joint {at}" for at in range(700)]
+    values = np.random.default_rng(1).normal(size=(3, 700))
+    messages = _ros_messages.joint_states(names, values, np.arange(3) * 10**9)
+    for at, message in enumerate(messages):
+        found = STORE.deserialize_cdr(message, _ros_messages.JOINT_STATE)
+        assert found.name == names and np.array_equal(found.position, values[at])
+        assert found.header.stamp.sec == at and len(found.velocity) == len(found.effort) == 0
+    with pytest.raises(ValueError, match="expected stamps from 1970 to 2038"):
+        _ros_messages.stamps([2**31 * 10**9])
+
+
+#: The native replay of recordings.
+needs_replay = pytest.mark.skipif(
+    "recordings" not in (robocache._native.replay_to.__text_signature__ or ""),
+    reason="the package's compiled part does not read recordings",
+)
+
+
+@needs_replay
+def test_a_dataset_becomes_rows(both, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = [str(both), "--out", str(out), "--resize", "24x32"]
+    assert importing.main(arguments) == 0
+    assert capsys.readouterr().out == f"{out / 'rows.zarr'}: 2 episodes\n"
+    cache = robocache.EpisodeCache.load(out / "rows.zarr")
+    assert [episode["name"] for episode in cache.episodes] == ["episode_000000", "episode_000001"]
+    assert [episode["task"] for episode in cache.episodes] == ["pick", "place"]
+    sampler = robocache.WindowSampler.of(cache, period_ns=33_333_333, batch_size=32, shuffle=False)
+    episodes, instants_ns, epochs = sampler.batch(epoch=0, number=0)
+    windows = cache.windows(episodes, instants_ns, epochs=epochs)
+    assert len(episodes) == 32 and all(windows[name].valid.all() for name in windows)
+    expected = np.concatenate([frames_of(20, 0)[STATE], frames_of(12, 1)[STATE]])
+    assert np.array_equal(windows["state"].array[:, 0], expected)
+    images = [image for recording in recordings(both) for image in pixels(recording)]
+    for image, row in zip(images, windows["top"].array[:, 0], strict=True):
+        resized = Image.fromarray(image).resize((32, 24), Image.Resampling.BILINEAR)
+        assert np.array_equal(row.transpose(1, 2, 0), resized)
+    # Again: all is kept.
+    assert importing.main([*arguments, "--json"]) == 0
+    assert [list(outcome) for outcome in json.loads(capsys.readouterr().out)] == [["kept"]] * 2
+    # Another generated configuration is not written over it.
+    assert importing.main([str(both), "--out", str(out)]) == 1
+    assert "found another: give it as --config to use it" in capsys.readouterr().err
+
+
+@needs_replay
+def test_a_damaged_episode_is_told(dataset, tmp_path, capsys):
+    root = copied(dataset, tmp_path)
+    video_of(root).unlink()
+    out = tmp_path / "out"
+    importing.main([str(root), "--out", str(out)])
+    assert "episode_000000.mp4: expected a video, found no such file" in capsys.readouterr().err
+
+
+@needs_replay
+def test_a_cache_with_images(dataset, tmp_path):
+    options = {"episodes": [1], "resize": (24, 32), "jobs": 1}
+    for given in (dataset, SimpleNamespace(root=dataset)):
+        cache = robocache.EpisodeCache.from_lerobot(
+            given, images=True, out=tmp_path / "out", **options
+        )
+        assert cache.streams["top"]["row_shape"] == [3, 24, 32]
+        assert [episode["name"] for episode in cache.episodes] == ["episode_000001"]

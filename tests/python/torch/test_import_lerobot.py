@@ -1,0 +1,155 @@
+"""`robocache import` of datasets that LeRobot wrote: rows and pixels are those that LeRobot's loader returns."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("lerobot")
+from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
+from robots import CONFIG, picture, record  # noqa: E402
+
+import robocache  # noqa: E402
+from robocache import importing  # noqa: E402
+from robocache.lerobot import to_lerobot  # noqa: E402
+from robocache.lerobot_dataset import Dataset  # noqa: E402
+
+pytestmark = pytest.mark.timeout(600)
+LENGTHS = (25, 14, 31)
+CAMERA, STATE = "observation.images.top", "observation.state"
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+# LeRobot's loader with PyAV does not find all frames of hevc: tests/python/test_import.py has them.
+@pytest.fixture(name="dataset", scope="module", params=["libsvtav1", "h264", "image"])
+def dataset_fixture(request, tmp_path_factory):
+    """A dataset of three episodes with a video, or with pictures in its table."""
+    root = tmp_path_factory.mktemp("lerobot") / "dataset"
+    is_video = request.param != "image"
+    names = ["height", "width", "channels"]
+    features = {
+        STATE: {"dtype": "float32", "shape": (3,), "names": ["a", "b", "c"]},
+        "action": {"dtype": "float32", "shape": (2,), "names": None},
+        "next.done": {"dtype": "bool", "shape": (1,), "names": None},
+        "grid": {"dtype": "float32", "shape": (2, 3), "names": None},
+        CAMERA: {"dtype": "video" if is_video else "image", "shape": (128, 192, 3), "names": names},
+    }
+    more = {"vcodec": request.param} if is_video else {}
+    made = LeRobotDataset.create(
+        "local/dataset", 30, features, root=root, use_videos=is_video, **more
+    )
+    random = np.random.default_rng(4)
+    for number, length in enumerate(LENGTHS):
+        for at in range(length):
+            frame = {
+                STATE: random.normal(size=3).astype(np.float32),
+                "action": random.normal(size=2).astype(np.float32),
+                "next.done": np.array([at == length - 1]),
+                "grid": random.normal(size=(2, 3)).astype(np.float32),
+                CAMERA: picture(number + at / 10),
+            }
+            made.add_frame({**frame, "task": f"task {number}"})
+        made.save_episode()
+    made.finalize()
+    return LeRobotDataset("local/dataset", root=root, video_backend="pyav")
+
+
+def test_a_dataset_of_lerobot_has_its_frames(dataset):
+    """Message by message through the pipeline."""
+    own = Dataset(dataset.root)
+    text = importing.config_of(own)
+    number = 0
+    for recording, length in zip(importing.recordings(own), LENGTHS, strict=True):
+        assert recording.task == dataset[number]["task"]
+        pipeline = robocache.Pipeline(text, backend="cpu")
+        messages = (each for batch in recording.messages([True] * 5) for each in batch)
+        for k in range(length):
+            for _ in recording.topics:
+                topic, stamp, message = next(messages)
+                assert pipeline.push(recording.topics[topic][0], message, stamp)
+            tensor, item = pipeline.tick(k), dataset[number]
+            assert all(tensor[name].valid.all() for name in tensor.segments)
+            for stream, key in (
+                ("state", STATE),
+                ("action", "action"),
+                ("done", "next.done"),
+                ("grid", "grid"),
+            ):
+                found = np.asarray(item[key], np.float32).reshape(-1)
+                assert np.array_equal(tensor[stream].float32()[0], found)
+            shown = np.rint(item[CAMERA].numpy() * 255)
+            assert np.array_equal(tensor["top"].array[0], shown)
+            number += 1
+
+
+def test_the_numbers_of_a_path_are_those_of_the_dataset(dataset):
+    caches = [robocache.EpisodeCache.from_lerobot(each) for each in (dataset, str(dataset.root))]
+    episodes, instants = np.repeat([0, 1, 2], 3), np.tile([0, 100_000_000, 433_333_333], 3)
+    ours, theirs = (cache.windows(episodes, instants) for cache in caches)
+    assert sorted(ours) == sorted(theirs) == ["action", "grid", STATE]
+    for name in ours:
+        assert np.array_equal(ours[name].array, theirs[name].array)
+        assert np.array_equal(ours[name].valid, theirs[name].valid)
+    assert caches[0].episodes == caches[1].episodes
+
+
+def test_a_dataset_of_bags_keeps_its_stamps(tmp_path):
+    """`to-lerobot` and back: ticks are at the stamps of the bag, and have its values."""
+    record(tmp_path / "bags" / "pick", seconds=1.0)
+    (tmp_path / "robot.yaml").write_text(CONFIG)
+    to_lerobot([tmp_path / "bags"], tmp_path / "robot.yaml", tmp_path / "dataset", images=True)
+    dataset = LeRobotDataset("local/dataset", root=tmp_path / "dataset")
+    own = Dataset(tmp_path / "dataset")
+    pipeline = robocache.Pipeline(importing.config_of(own), backend="cpu")
+    topics = {each["topic"] for each in pipeline.inputs}
+    for recording in importing.recordings(own):
+        wanted = [topic in topics for topic, *_ in recording.topics]
+        messages = [each for batch in recording.messages(wanted) for each in batch]
+        for k in range(recording.topics[0][2]):
+            item = dataset[k]
+            of_frame = [each for each in messages if each[1] == int(item["stamp_ns"])]
+            assert len(of_frame) == len(topics)
+            for topic, stamp, message in of_frame:
+                assert pipeline.push(recording.topics[topic][0], message, stamp)
+            tensor = pipeline.tick_at(int(item["stamp_ns"]))
+            assert tensor.tick == int(item["tick"])
+            assert np.array_equal(tensor["state"].float32()[0], item[STATE])
+            assert tensor["valid_joints"].float32()[0] == bool(item["valid.joints"])
+        channels = {each["name"]: each["channels"] for each in pipeline.layout}
+        assert channels["action"] == list(own.features["action"].names)
+
+
+def test_lerobot_is_not_imported(dataset):
+    program = f"""
+import sys
+sys.modules["lerobot"] = sys.modules["torch"] = None
+from robocache.importing import recordings
+from robocache.lerobot_dataset import Dataset
+found = recordings(Dataset({str(dataset.root)!r}))
+print(sum(len(batch) for each in found for batch in each.messages([True] * 5)))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout == f"{5 * sum(LENGTHS)}\n", run.stderr
+
+
+@pytest.mark.skipif(
+    "recordings" not in (robocache._native.replay_to.__text_signature__ or ""),
+    reason="the package's compiled part does not read recordings",
+)
+def test_a_cache_has_the_images(dataset, tmp_path):
+    cache = robocache.EpisodeCache.from_lerobot(dataset, images=True, out=tmp_path / "out")
+    sampler = robocache.WindowSampler.of(
+        cache, period_ns=33_333_333, batch_size=sum(LENGTHS), shuffle=False
+    )
+    episodes, instants_ns, epochs = sampler.batch(epoch=0, number=0)
+    windows = cache.windows(episodes, instants_ns, epochs=epochs)
+    for number in (0, 24, 25, 38, 39, 69):
+        item = dataset[number]
+        assert np.array_equal(windows["state"].array[number, 0], item[STATE])
+        assert np.array_equal(windows["top"].array[number, 0], np.rint(item[CAMERA].numpy() * 255))
+    assert all(windows[name].valid.all() for name in windows)
