@@ -609,14 +609,6 @@ def test_many_numbers_are_one_vector():
         _ros_messages.stamps([2**31 * 10**9])
 
 
-#: The native replay of recordings.
-needs_replay = pytest.mark.skipif(
-    "recordings" not in (robocache._native.replay_to.__text_signature__ or ""),
-    reason="the package's compiled part does not read recordings",
-)
-
-
-@needs_replay
 def test_a_dataset_becomes_rows(both, tmp_path, capsys):
     out = tmp_path / "out"
     arguments = [str(both), "--out", str(out), "--resize", "24x32"]
@@ -643,7 +635,6 @@ def test_a_dataset_becomes_rows(both, tmp_path, capsys):
     assert "found another: give it as --config to use it" in capsys.readouterr().err
 
 
-@needs_replay
 def test_a_damaged_episode_is_told(dataset, tmp_path, capsys):
     root = copied(dataset, tmp_path)
     video_of(root).unlink()
@@ -652,7 +643,6 @@ def test_a_damaged_episode_is_told(dataset, tmp_path, capsys):
     assert "episode_000000.mp4: expected a video, found no such file" in capsys.readouterr().err
 
 
-@needs_replay
 def test_a_cache_with_images(dataset, tmp_path):
     options = {"episodes": [1], "resize": (24, 32), "jobs": 1}
     for given in (dataset, SimpleNamespace(root=dataset)):

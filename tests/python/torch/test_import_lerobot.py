@@ -137,10 +137,6 @@ print(sum(len(batch) for each in found for batch in each.messages([True] * 5)))
     assert run.stdout == f"{5 * sum(LENGTHS)}\n", run.stderr
 
 
-@pytest.mark.skipif(
-    "recordings" not in (robocache._native.replay_to.__text_signature__ or ""),
-    reason="the package's compiled part does not read recordings",
-)
 def test_a_cache_has_the_images(dataset, tmp_path):
     cache = robocache.EpisodeCache.from_lerobot(dataset, images=True, out=tmp_path / "out")
     sampler = robocache.WindowSampler.of(

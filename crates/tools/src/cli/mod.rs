@@ -14,7 +14,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::process;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 pub use bars::{Bars, log_above_bars};
 pub use replay_args::{
@@ -28,7 +28,8 @@ const FAILURE: u8 = 1;
 
 /// What the Python package adds.
 const IN_PYTHON: &str = "\
-In the Python package, which a sourced workspace has, or pip install 'dist/WHEEL.whl[lerobot,ray]' after `make wheel`:
+In the Python package, which a sourced workspace has, or pip install 'dist/WHEEL.whl[import,lerobot,ray]' after `make wheel`:
+  python -m robocache import      Read a LeRobot dataset into rows or tensors
   python -m robocache to-lerobot  Replay bags and write a LeRobot dataset
   python -m robocache.ray         Run replay and to-lerobot on a Ray cluster";
 
@@ -47,16 +48,21 @@ struct Cli {
 enum Command {
     Calibrate(calibrate::CalibrateArgs),
     Check(check::CheckArgs),
+    #[command(name = "import", hide = true, disable_help_flag = true)]
+    Import(Given),
     Inspect(inspect::InspectArgs),
     Replay(Box<ReplayArgs>),
-    /// Given to the Python package, which takes it before this command line
     #[command(name = "to-lerobot", hide = true, disable_help_flag = true)]
-    ToLerobot {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        given: Vec<OsString>,
-    },
+    ToLerobot(Given),
     Verify(verify::VerifyArgs),
     View(view::ViewArgs),
+}
+
+/// Words for a command of the Python package, which takes it before this command line.
+#[derive(Args)]
+struct Given {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
 }
 
 /// Runs a command line. Its first argument is the name of the program. Returns the exit code: 0 if the
@@ -76,9 +82,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let result = match command {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args).map(|()| SUCCESS),
+        Command::Import(given) => Err(in_python("import", &given)),
         Command::Inspect(args) => inspect::run(&args),
         Command::Replay(args) => replay::run(&args),
-        Command::ToLerobot { given } => Err(to_lerobot(&given)),
+        Command::ToLerobot(given) => Err(in_python("to-lerobot", &given)),
         Command::Verify(args) => verify::run(&args),
         Command::View(args) => view::run(&args).map(|()| SUCCESS),
     };
@@ -93,8 +100,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Goes on as `python3 -m robocache to-lerobot`, if this Python has the package. Otherwise it returns what to do.
-fn to_lerobot(given: &[OsString]) -> Error {
+/// Goes on as `python3 -m robocache COMMAND`, if this Python has the package. Otherwise it returns what to do.
+fn in_python(name: &str, given: &Given) -> Error {
     let python = |arguments: &[&str]| {
         let mut command = process::Command::new("python3");
         command.args(arguments);
@@ -102,11 +109,10 @@ fn to_lerobot(given: &[OsString]) -> Error {
     };
     let found = python(&["-c", "import robocache"]).stderr(process::Stdio::null()).status();
     if found.is_ok_and(|status| status.success()) {
-        let mut command = python(&["-m", "robocache", "to-lerobot"]);
-        return command.args(given).exec().into();
+        let mut command = python(&["-m", "robocache", name]);
+        return command.args(&given.words).exec().into();
     }
-    format!("to-lerobot: expected the Python package, which python3 does not have\n{IN_PYTHON}")
-        .into()
+    format!("{name}: expected the Python package, which python3 does not have\n{IN_PYTHON}").into()
 }
 
 /// Whether the reader has closed the output.

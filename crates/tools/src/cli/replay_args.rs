@@ -252,6 +252,7 @@ impl ReplayArgs {
     /// # Errors
     /// There are no such bags, episodes or GPUs.
     pub fn asked(&self) -> Result<(Vec<Episode>, Options), AskedError> {
+        self.check()?;
         let (bags, episodes) = self.common.episodes(&self.bags, &self.out)?;
         self.asked_of(&bags, episodes)
     }

@@ -751,29 +751,32 @@ streams:
 #[test]
 fn a_command_of_the_python_package_goes_on_there() {
     let folder = tempfile::tempdir().unwrap();
-    let with_python = |script: &str, arguments: &[&str]| {
+    let with_python = |script: &str, name: &str, arguments: &[&str]| {
         let python = folder.path().join("python3");
         std::fs::write(&python, format!("#!/bin/sh\n{script}\n")).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&python, executable).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_robocache"));
-        command.arg("to-lerobot").args(arguments);
+        command.arg(name).args(arguments);
         command.env("PATH", format!("{}:/bin:/usr/bin", folder.path().display())).output().unwrap()
     };
     let given = ["recordings/", "--config", "robot.yaml", "--help"];
-    // A Python that has the package: it is asked, and then it is given all arguments.
-    let output = with_python("[ $1 = -c ] || { echo \"$*\"; exit 7; }", &given);
-    assert_eq!(text(&output.stdout).trim(), format!("-m robocache to-lerobot {}", given.join(" ")));
-    assert_eq!(output.status.code(), Some(7));
-    // One that does not.
-    let output = with_python("exit 1", &given);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(said.contains("python -m robocache to-lerobot"), "{said}");
+    for name in ["import", "to-lerobot"] {
+        // A Python that has the package: it is asked, and then it is given all arguments.
+        let output = with_python("[ $1 = -c ] || { echo \"$*\"; exit 7; }", name, &given);
+        let passed = format!("-m robocache {name} {}", given.join(" "));
+        assert_eq!(text(&output.stdout).trim(), passed);
+        assert_eq!(output.status.code(), Some(7));
+        // One that does not.
+        let output = with_python("exit 1", name, &given);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(said.contains(&format!("python -m robocache {name}")), "{said}");
+    }
     // No registry has a package of this name.
     let help = text(&robocache(&["--help"]).stdout);
     assert!(
-        help.contains("dist/WHEEL.whl[lerobot,ray]") && !help.contains("'robocache["),
+        help.contains("dist/WHEEL.whl[import,lerobot,ray]") && !help.contains("'robocache["),
         "{help}"
     );
     assert!(!help.contains("Given to the"), "{help}");
