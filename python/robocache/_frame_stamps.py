@@ -28,6 +28,12 @@ def is_even(seconds, frames, fps):
     return np.abs(seconds - exact_ns(frames, fps) / 1e9) <= tolerance
 
 
+def at_ticks(frames, fps):
+    """The instants of frames at the ticks of a node with this rate: frame k is at tick k + 1, as a stamp of zero means
+    that none was set."""
+    return (frames + 1) * period_ns(fps)
+
+
 def rounded_ns(seconds):
     """Timestamps as nanoseconds."""
     return np.rint(seconds * 1e9).astype(np.int64)

@@ -14,19 +14,13 @@ _HEAD = """\
 # A first configuration for a LeRobot dataset, with a stream for each of its features, written by `robocache import`.
 # docs/import.md explains it, and config/robocache.yaml has every key. `robocache check` shows the tensor.
 
-# The frames per second of the dataset. If its frames have no stamps of their own, tick k has the values of frame k.
+# The frames per second of the dataset. If its frames have no stamps of their own, tick k + 1 has the values of frame k.
 rate_hz: {rate}
 # Every feature of a frame has the stamp of the frame, so nothing comes late.
 lag_ms: 0
-# {timeline}
-timeline: receive
 
 streams:
 """
-_STAMPED = (
-    "Messages are received at their stamps (the column stamp_ns), so `header` would say the same."
-)
-_UNSTAMPED = "The stamps begin with zero in each episode, and `header` would drop a zero stamp."
 
 
 def config_of(dataset, *, preset=None, resize=None):
@@ -58,7 +52,7 @@ def config_of(dataset, *, preset=None, resize=None):
         streams.append("\n".join(lines))
     if not streams:
         raise ValueError(f"{dataset.root}: expected numbers or images, found no such feature")
-    head = _HEAD.format(rate=_number(dataset.fps), timeline=_STAMPED if has_stamps else _UNSTAMPED)
+    head = _HEAD.format(rate=_number(dataset.fps))
     tail = (
         f"\n\n# Left out, because float32 does not hold them: {', '.join(left_out)}"
         if left_out

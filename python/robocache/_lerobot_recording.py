@@ -100,8 +100,8 @@ class Recording:
         try:
             stamp_ns = self._instants()[0]
         except (ValueError, OSError):
-            last = max(0, self._episode.length - 1) * _frame_stamps.period_ns(self._dataset.fps)
-            return 0, last
+            ends = np.array([0, max(0, self._episode.length - 1)])
+            stamp_ns = _frame_stamps.at_ticks(ends, self._dataset.fps)
         return int(stamp_ns[0]), int(stamp_ns[-1])
 
     def messages(self, wanted):
@@ -151,11 +151,11 @@ class Recording:
         if not np.isfinite(seconds).all():
             raise ValueError(f"{self.path}: expected finite timestamps, found others")
         if _frame_stamps.is_even(seconds, frames, dataset.fps).all():
-            # A frame is at its tick: the period of ticks is a whole number of nanoseconds.
-            stamp_ns = frames * _frame_stamps.period_ns(dataset.fps)
+            # A frame is at a tick: the period of ticks is a whole number of nanoseconds.
+            stamp_ns = _frame_stamps.at_ticks(frames, dataset.fps)
             seconds = _frame_stamps.exact_ns(frames, dataset.fps) / 1e9
         else:
-            stamp_ns = _frame_stamps.rounded_ns(seconds)
+            stamp_ns = _frame_stamps.rounded_ns(seconds) + _frame_stamps.period_ns(dataset.fps)
         if has_stamps:
             stamp_ns = columns[STAMPS].astype(np.int64)
         back = np.flatnonzero(np.diff(stamp_ns) <= 0)

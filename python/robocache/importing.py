@@ -132,8 +132,8 @@ def stamps_of(dataset):
     if STAMPS in dataset.columns:
         return f"stamps: the column {STAMPS}"
     return (
-        f"stamps: frame k is at tick k of {dataset.fps:g} Hz from zero, as the dataset has no column {STAMPS}; "
-        "if an episode's frames are uneven, by its timestamps"
+        f"stamps: frame k is at tick k + 1 of {dataset.fps:g} Hz, as the dataset has no column {STAMPS}; if an "
+        "episode's frames are uneven, one period after its timestamps"
     )
 
 
@@ -155,11 +155,9 @@ def _run(dataset, out, config, words, reading, made, telling):
     if config is not None and any(value is not None for value in made.values()):
         raise ValueError("expected preset and resize only without a configuration, found both")
     if config is None:
-        text = config_of(dataset, **made)
-        check(dataset, text, "the generated configuration")
-        config = _written(out, text)
+        config = _written(out, generated(dataset, **made))
     else:
-        check(dataset, config, config)
+        Pipeline(config, backend="cpu")  # raises ValueError if it is wrong
     cores = os.cpu_count() or 1
     count = len(chosen(dataset, reading["episodes"]))
     # The cores decode several episodes, or several frames of one.
@@ -171,6 +169,13 @@ def _run(dataset, out, config, words, reading, made, telling):
     asked = _command.replay_words([dataset.root], config, out, _command.words(**words))
     told, no_store = _native.replay_to(asked, recordings=found, **telling)
     return json.loads(told), no_store
+
+
+def generated(dataset, **made):
+    """The text of `config_of`. Raises ValueError if it is no configuration: the dataset has unusual names."""
+    text = config_of(dataset, **made)
+    Pipeline(text, backend="cpu")
+    return text
 
 
 def _written(out, text):
@@ -188,19 +193,6 @@ def _written(out, text):
     return path
 
 
-def check(dataset, config, name):
-    """Raises ValueError if a configuration is wrong, or a stream takes the header's stamps of a dataset that has none."""
-    inputs = Pipeline(config, backend="cpu").inputs
-    if STAMPS in dataset.columns:
-        return
-    wrong = [each["name"] for each in inputs if each["timeline"] == "header"]
-    if wrong:
-        raise ValueError(
-            f"{name}: stream {wrong[0]!r}: expected `timeline: receive`, found `header`. The frames of "
-            f"{dataset.root} have no stamps of their own (a column {STAMPS}), so their stamps begin with zero"
-        )
-
-
 def main(arguments=None):
     """The command; returns its exit code."""
     parser = _parser()
@@ -215,8 +207,7 @@ def main(arguments=None):
 def _main(parser, parsed):
     if parsed.write_config is not None:
         dataset = Dataset(parsed.dataset)
-        text = config_of(dataset, preset=parsed.preset, resize=parsed.resize)
-        check(dataset, text, "the generated configuration")
+        text = generated(dataset, preset=parsed.preset, resize=parsed.resize)
         _new(parsed.write_config, text)
         _tell(dataset)
         print(

@@ -122,7 +122,10 @@ def test_only_the_part_of_an_episode_is_decoded(tmp_path, monkeypatch):
 def test_messages_are_those_of_the_types(both):
     dataset = Dataset(both)
     for recording, length, task in zip(recordings(both), (20, 12), ("pick", "place"), strict=True):
-        assert (recording.task, recording.span_ns) == (task, (0, (length - 1) * 33_333_333))
+        assert (recording.task, recording.span_ns) == (
+            task,
+            (33_333_333, length * 33_333_333),
+        )
         assert recording.path == f"{both}#{recording.name}"
         assert {name: (kind, count) for name, kind, count in recording.topics} == {
             "/observation/state": (_ros_messages.JOINT_STATE, length),
@@ -141,7 +144,9 @@ def test_messages_are_those_of_the_types(both):
         }
         found = read(recording)
         for topic, (column, joints) in names.items():
-            assert [stamp for stamp, _ in found[topic]] == [k * 33_333_333 for k in range(length)]
+            assert [stamp for stamp, _ in found[topic]] == [
+                k * 33_333_333 for k in range(1, length + 1)
+            ]
             messages = [parsed(recording, topic, message) for _, message in found[topic]]
             assert all(message.name == joints for message in messages)
             positions = np.array([message.position for message in messages])
@@ -153,7 +158,7 @@ def test_messages_are_those_of_the_types(both):
 
 
 def test_a_tick_has_a_frame(both):
-    """Through the pipeline: tick k has the values of frame k, and Pillow's pixels."""
+    """Through the pipeline: tick k + 1 has the values of frame k, and Pillow's pixels."""
     text = _lerobot_config.config_of(Dataset(both), resize=(24, 32))
     for recording in recordings(both):
         pipeline = robocache.Pipeline(text, backend="cpu")
@@ -165,7 +170,7 @@ def test_a_tick_has_a_frame(both):
         for k, image in enumerate(pixels(recording)):
             for topic, messages in found.items():
                 assert pipeline.push(topic, messages[k][1], messages[k][0])
-            tensor = pipeline.tick(k)
+            tensor = pipeline.tick(k + 1)
             assert all(tensor[name].valid.all() for name in tensor.segments)
             assert np.array_equal(tensor["state"].float32()[0], expected[STATE][k])
             assert tensor["done"].float32()[0] == expected["next.done"][k]
@@ -209,7 +214,7 @@ def test_uneven_frames_are_found_by_their_stamps(tmp_path):
     _, expected = decoded(video_of(root))
     assert np.array_equal(pixels(recording), expected)
     stamps = [stamp for stamp, _ in read(recording, [TOP])[TOP]]
-    assert np.abs(np.array(stamps) - seconds * 1e9).max() < 1000
+    assert np.abs(np.array(stamps) - 33_333_333 - seconds * 1e9).max() < 1000
 
 
 def test_a_row_without_a_frame_is_an_error(tmp_path):
@@ -330,7 +335,7 @@ def wrong_tables():
         without_a_value: "episode 0: column 'observation.state': expected a value for every frame, found 1 without",
         without_a_column: "expected a column 'action', found none",
         not_finite: "expected finite timestamps",
-        back: "expected increasing stamps, found 0 ns after 33333335 ns at frame 2",
+        back: "expected increasing stamps, found 33333333 ns after 66666668 ns at frame 2",
         text: "'action': expected numbers, found string",
     }
 
@@ -340,7 +345,7 @@ def test_a_wrong_table_is_an_error(dataset, tmp_path, change, said):
     root = copied(dataset, tmp_path)
     rewritten(root, change)
     recording = recordings(root)[0]
-    assert recording.span_ns[0] == 0
+    assert recording.span_ns[0] == 33_333_333
     with pytest.raises(ValueError, match=said):
         read(recording)
 
@@ -430,7 +435,7 @@ def test_pictures_of_the_table_stay_compressed(tmp_path):
     pipeline = robocache.Pipeline(_lerobot_config.config_of(Dataset(root)), backend="cpu")
     for k, (stamp, message) in enumerate(found):
         assert pipeline.push(topic, message, stamp)
-        tensor = pipeline.tick(k)
+        tensor = pipeline.tick(k + 1)
         assert np.array_equal(tensor["left_1"].array[0].transpose(1, 2, 0), picture(k))
 
 
@@ -524,11 +529,6 @@ def test_presets_and_sizes(dataset, tmp_path, capsys):
 
 
 STAMP = {"stamp_ns": {"dtype": "int64", "shape": [1], "names": None}}
-HEADER = """\
-rate_hz: 30
-streams:
-  state: {type: sensor_msgs/msg/JointState, topic: /observation/state, joints: [a], max_age_ms: 50}
-"""
 
 
 def test_a_column_of_stamps_has_the_instants(tmp_path):
@@ -538,20 +538,28 @@ def test_a_column_of_stamps_has_the_instants(tmp_path):
     assert recording.span_ns == (stamps[0], stamps[-1])
     assert [stamp for stamp, _ in read(recording, ["/action"])["/action"]] == stamps.tolist()
     assert "/stamp_ns" not in [name for name, *_ in recording.topics]
-    importing.check(Dataset(root), HEADER, "robot.yaml")
     message = parsed(recording, "/action", read(recording, ["/action"])["/action"][3][1])
     stamp = message.header.stamp
     assert stamp.sec * 10**9 + stamp.nanosec == stamps[3]
 
 
-def test_without_stamps_no_stream_may_take_those_of_the_header(dataset, tmp_path, capsys):
+def test_a_configuration_of_the_robot_takes_the_stamps_of_the_header(dataset, tmp_path):
     config = tmp_path / "robot.yaml"
-    config.write_text(HEADER)
-    out = ["--out", str(tmp_path / "out")]
-    assert importing.main([str(dataset), "--config", str(config), *out]) == 1
-    said = capsys.readouterr().err
-    assert "stream 'state': expected `timeline: receive`, found `header`" in said
-    importing.check(Dataset(dataset), "timeline: receive\n" + HEADER, "robot.yaml")
+    stream = "type: sensor_msgs/JointState, topic: /observation/state, joints: [a], max_age_ms: 50"
+    for timeline in ("header", "receive"):
+        config.write_text(
+            f"rate_hz: 30\nstreams:\n  state: {{{stream}, timeline: {timeline}, strategy: hold}}\n"
+        )
+        (outcome, *_) = importing.import_dataset(dataset, tmp_path / timeline, config)
+        (counts,) = outcome["done"]["inputs"].values()
+        assert counts["received"] == outcome["done"]["streams"]["state"]["rows"] == 20
+    rows = [
+        robocache.EpisodeCache.load(tmp_path / timeline / "rows.zarr")
+        for timeline in ("header", "receive")
+    ]
+    windows = [cache.windows([0], [33_333_333 * 3])["state"] for cache in rows]
+    assert all(window.valid.all() for window in windows)
+    assert np.array_equal(windows[0].array, windows[1].array)
 
 
 def test_what_an_episode_is_made_of(dataset, tmp_path):
