@@ -72,7 +72,7 @@ def test_a_dataset_of_lerobot_has_its_frames(dataset):
             for _ in recording.topics:
                 topic, stamp, message = next(messages)
                 assert pipeline.push(recording.topics[topic][0], message, stamp)
-            tensor, item = pipeline.tick(k), dataset[number]
+            tensor, item = pipeline.tick(k + 1), dataset[number]
             assert all(tensor[name].valid.all() for name in tensor.segments)
             for stream, key in (
                 ("state", STATE),

@@ -1,0 +1,209 @@
+"""A LeRobot dataset with videos: its import, and windows with images, beside what a user would write.
+
+    python benches/dataset.py [--lerobot] [--episodes 8] [--length 20] [--codec libsvtav1] [--workers 8]
+
+Three cameras of 224x224 at 30 Hz, 14 joints and 14 actions. It needs the package with its extra `import`, Pillow and
+zstandard; with `--lerobot` also lerobot, whose loader then reads the same dataset.
+
+- import: the processor time of `robocache import` beside that of a script which decodes each frame by PyAV, resizes it by
+  Pillow to 112x112 and compresses it by zstd, level 1. Both use all cores. The script does nothing else: no stamps, no
+  files, no checks.
+- windows: batches of 64 random frames with the three images and 50 steps of action ahead, from rows in memory, from
+  compressed rows, and by LeRobot's loader (torchcodec or PyAV, whichever it takes) with `--workers` and a global shuffle.
+  The first second of each is left out.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(REPOSITORY / "tests" / "python")]
+
+CAMERAS = ("left", "right", "wrist")
+FPS, SIZE, RESIZED, JOINTS, AHEAD, BATCH = 30, 224, 112, 14, 50, 64
+
+
+def picture(random, at):
+    """A scene that moves, with the noise of a sensor."""
+    y, x = np.mgrid[0:SIZE, 0:SIZE] / 24
+    waves = [np.sin(x + at / 9), np.cos(y - at / 15), np.sin(x + y + at / 6)]
+    scene = 127.5 + 90 * np.stack(waves, axis=-1) + random.normal(scale=2, size=(SIZE, SIZE, 3))
+    return np.clip(scene, 0, 255).astype(np.uint8)
+
+
+def write(root, options):
+    """Writes the dataset as LeRobot lays it out (v3.0), or by LeRobot itself."""
+    random = np.random.default_rng(1)
+    count = options.length * FPS
+    vector = {"dtype": "float32", "shape": [JOINTS], "names": None}
+    image = {"dtype": "video", "shape": [SIZE, SIZE, 3], "names": ["height", "width", "channels"]}
+    features = {"observation.state": vector, "action": vector}
+    features |= {f"observation.images.{name}": image for name in CAMERAS}
+    if options.lerobot:
+        from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+        features = {k: {**f, "shape": tuple(f["shape"])} for k, f in features.items()}
+        made = LeRobotDataset.create("local/dataset", FPS, features, root=root, use_videos=True)
+        for _ in range(options.episodes):
+            for at in range(count):
+                frame = {key: random.normal(size=JOINTS).astype(np.float32) for key in list(features)[:2]}
+                frame |= {f"observation.images.{name}": picture(random, at) for name in CAMERAS}
+                made.add_frame({**frame, "task": "none"})
+            made.save_episode()
+        made.finalize()
+        return
+    from lerobot_files import Files, frames_of
+
+    files = Files(root, "v3.0", FPS, features)
+    for number in range(options.episodes):
+        columns = frames_of(count, number, FPS)
+        for key in ("observation.state", "action"):
+            columns[key] = random.normal(size=(count, JOINTS)).astype(np.float32)
+        pictures = [picture(random, at) for at in range(count)]
+        video = (pictures, {"codec": options.codec})
+        files.add(columns, {f"observation.images.{name}": video for name in CAMERAS})
+    files.finish()
+
+
+def script(path):
+    """Decodes, resizes and compresses the frames of a video. Returns their number."""
+    import av
+    import zstandard
+    from PIL import Image
+
+    compress, count = zstandard.ZstdCompressor(level=1).compress, 0
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        stream.thread_type, stream.codec_context.thread_count = "NONE", 1
+        for frame in container.decode(stream):
+            image = Image.fromarray(frame.to_ndarray(format="rgb24"))
+            resized = image.resize((RESIZED, RESIZED), Image.Resampling.BILINEAR)
+            compress(np.ascontiguousarray(np.asarray(resized).transpose(2, 0, 1)))
+            count += 1
+    return count
+
+
+def cpu_s():
+    """Processor time of this process's children that have ended [s]."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measured(run):
+    """Wall time and processor time of children [s], and what it returns."""
+    before, began = cpu_s(), time.perf_counter()
+    found = run()
+    return time.perf_counter() - began, cpu_s() - before, found
+
+
+def imports(root, out):
+    """The import and the script, three times in turns; medians."""
+
+    def ours():
+        command = [sys.executable, "-m", "robocache", "import", str(root), "--out", str(out), "--json"]
+        command += ["--resize", f"{RESIZED}x{RESIZED}", "--replace"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=None, text=True)
+        assert all("done" in each for each in json.loads(done.stdout))
+
+    def theirs():
+        with ProcessPoolExecutor() as pool:
+            return sum(pool.map(script, sorted(root.rglob("*.mp4"))))
+
+    rounds = []
+    for _ in range(3):
+        subprocess.run(["rm", "-rf", str(out)], check=True)
+        rounds.append((measured(ours)[:2], measured(theirs)))
+    of = lambda pick: float(np.median([pick(each) for each in rounds]))  # noqa: E731
+    frames = rounds[0][1][2]
+    found = {
+        "frames": frames,
+        "import_cpu_ms_per_frame": 1e3 * of(lambda r: r[0][1]) / frames,
+        "script_cpu_ms_per_frame": 1e3 * of(lambda r: r[1][1]) / frames,
+        "cpu_ratio": of(lambda r: r[0][1] / r[1][1]),
+        "wall_ratio": of(lambda r: r[0][0] / r[1][0]),
+    }
+    return {name: round(value, 3) for name, value in found.items()}
+
+
+def windows(store, seconds, **load):
+    """Windows per second of random frames."""
+    import robocache
+
+    cache = robocache.EpisodeCache.load(store, **load)
+    steps = {"steps": AHEAD, "step_ms": round(1e9 / FPS) / 1e6}
+    config = {"state": {}, "action": {"horizon": steps}, **{name: {} for name in CAMERAS}}
+    sampler = robocache.WindowSampler.of(
+        cache, period_ns=round(1e9 / FPS), margin_ns=(0, AHEAD * round(1e9 / FPS)), batch_size=BATCH
+    )
+    batches = [sampler.batch(0, number)[:2] for number in range(len(sampler))]
+    plan = cache.plan(config)
+    checked = cache.windows(*batches[0], plan)
+    assert all(checked[name].valid.all() for name in config)
+    return rate(lambda at: cache.windows(*batches[at % len(batches)], plan), seconds)
+
+
+def rate(batch, seconds):
+    """Windows per second, after the first second."""
+    begin, done, began = time.perf_counter(), 0, None
+    while began is None or time.perf_counter() - began < seconds:
+        batch(done)
+        done += 1
+        if began is None and time.perf_counter() - begin > 1:
+            began, done = time.perf_counter(), 0
+    return done * BATCH / (time.perf_counter() - began)
+
+
+def lerobot(root, seconds, workers):
+    """Windows per second of LeRobot's loader."""
+    import torch
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    steps = {"action": [at / FPS for at in range(AHEAD)]}
+    dataset = LeRobotDataset("local/dataset", root=root, delta_timestamps=steps)
+    loader = torch.utils.data.DataLoader(
+        dataset, batch_size=BATCH, shuffle=True, num_workers=workers, persistent_workers=True
+    )
+    batches = (batch for _ in iter(int, 1) for batch in loader)
+    return rate(lambda _: next(batches), seconds), dataset.video_backend
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lerobot", action="store_true")
+    parser.add_argument("--episodes", type=int, default=8)
+    parser.add_argument("--length", type=int, default=20, help="of an episode [s]")
+    parser.add_argument("--codec", default="libsvtav1")
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=8, help="per rate")
+    options = parser.parse_args()
+    os.environ |= {"SVT_LOG": "1", "HF_HUB_OFFLINE": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        root, out = Path(folder) / "dataset", Path(folder) / "out"
+        write(root, options)
+        found = {"cores": len(os.sched_getaffinity(0)), "import": imports(root, out)}
+        store = out / "rows.zarr"
+        size = lambda path: sum(f.stat().st_size for f in path.rglob("*") if f.is_file())  # noqa: E731
+        found["mb"] = {"dataset": round(size(root) / 1e6, 1), "rows": round(size(store) / 1e6, 1)}
+        found["windows"] = {
+            "memory": round(windows(store, options.seconds)),
+            "compressed": round(windows(store, options.seconds, compressed=True)),
+        }
+        if options.lerobot:
+            theirs, backend = lerobot(root, options.seconds, options.workers)
+            found["lerobot"] = {"rate": round(theirs, 1), "video_backend": backend}
+            found["times"] = {k: round(v / theirs, 1) for k, v in found["windows"].items()}
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()
