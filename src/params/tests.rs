@@ -45,6 +45,7 @@ fn given_values_replace_defaults() {
         ("visualize_hz", ParameterValue::Integer(4)),
         ("record_to", text("/data/runs")),
         ("shared_output", text("robot/tensors")),
+        ("contract", text("/policies/reach")),
         ("output_type", text("isaac_tensor_list")),
     ]);
     let given = given.unwrap();

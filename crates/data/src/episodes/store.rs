@@ -116,7 +116,8 @@ impl Episodes {
         }
         let configuration = about["configuration"].as_str().unwrap_or_default().to_owned();
         let episodes = numbers.iter().map(|number| all[*number].clone()).collect();
-        let made = Episodes::new(RawEpisodes { configuration, episodes, streams })?;
+        let mut made = Episodes::new(RawEpisodes { configuration, episodes, streams })?;
+        made.contract = Some(about["contract"].take()).filter(|contract| !contract.is_null());
         Ok((made, written))
     }
 }

@@ -75,7 +75,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let result = match command {
         Command::Calibrate(args) => calibrate::run(&args),
-        Command::Check(args) => check::run(&args).map(|()| SUCCESS),
+        Command::Check(args) => check::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::ToLerobot { given } => Err(to_lerobot(&given)),
