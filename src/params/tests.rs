@@ -68,6 +68,7 @@ fn given_values_replace_defaults() {
     );
     let types = (given.output_type, defaults.output_type);
     assert_eq!(types, (OutputType::IsaacTensorList, OutputType::FusedTensor));
+    assert_eq!((given.contract, defaults.contract), (Some("/policies/reach".into()), None));
     assert_eq!((given.record_to, defaults.record_to), (Some("/data/runs".into()), None));
 }
 
