@@ -66,7 +66,9 @@ class TensorSubscriber:
         differences: why the node is refused, a sentence each; empty if it is not.
     """
 
-    def __init__(self, node, callback, topic="fused_tensor", qos=TENSOR_QOS, on_info=None, contract=None):
+    def __init__(
+        self, node, callback, topic="fused_tensor", qos=TENSOR_QOS, on_info=None, contract=None
+    ):
         messages = _messages()
         self._contract = None
         if contract is not None:

@@ -13,6 +13,7 @@ pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 import configuration
+
 import robocache
 from robocache.contract import Contract, ContractError
 
@@ -40,9 +41,7 @@ FILTER = (
     "of torch 2, with antialias), and torch_bilinear (bilinear interpolate of torch 2, without antialias) would be "
     "served"
 )
-FIT = (
-    "wrist.encoder.resizes[0].fit: the policy was trained with pad_center, and pad_top_left would be served"
-)
+FIT = "wrist.encoder.resizes[0].fit: the policy was trained with pad_center, and pad_top_left would be served"
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +176,9 @@ def test_a_checkpoint_of_lerobot_is_compared(store, tmp_path):
     served.write_text(CONFIG.replace("history: {steps: 2, step_ms: 20}", ""))
     said, refused = check(served, "--policy", tmp_path)
     assert "policy      act: takes what the configuration makes\n" in said and not refused
-    assert "unknown     the rate of the frames in the training; the configuration has 50 Hz\n" in said
+    assert (
+        "unknown     the rate of the frames in the training; the configuration has 50 Hz\n" in said
+    )
     config["input_features"]["observation.images.front"] = feature
     config["input_features"]["observation.state"]["shape"] = [7]
     (tmp_path / "config.json").write_text(json.dumps(config))

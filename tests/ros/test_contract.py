@@ -1,6 +1,7 @@
 """What serves a policy refuses to serve something else than the policy was trained with."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import rclpy
 from conftest import REPOSITORY
 from fusion import MS, PATIENCE, T0, WRENCH, start_fusion, wrench, write_config
 from rclpy.executors import SingleThreadedExecutor
+from robocache_ros.msg import FusedTensorInfo
 
 sys.path.insert(0, str(REPOSITORY / "python"))
 
@@ -16,7 +18,7 @@ import robocache  # noqa: E402 (the path comes first)
 
 pytest.importorskip("robocache._native", reason="the compiled part: scripts/develop.sh")
 
-from robocache.ros import PipelineNode, TensorSubscriber  # noqa: E402
+from robocache.ros import INFO_QOS, PipelineNode, TensorSubscriber  # noqa: E402
 from robocache.shared import TensorReader  # noqa: E402
 
 CONFIG = {"rate_hz": 100, "streams": {"wrench": WRENCH}}
@@ -89,10 +91,8 @@ def test_who_receives_by_topic_is_served_only_what_was_trained(ros, start, check
     client.destroy_node()
 
 
-def test_who_reads_shared_memory_is_served_only_what_was_trained(
-    ros, start, checkpoints, domain_id
-):
-    service = f"test_{domain_id}/contract"
+def test_who_reads_shared_memory_is_served_only_what_was_trained(ros, start, checkpoints):
+    service = f"robocache_test/{os.getpid()}/contract"
     given = ["-p", f"shared_output:={service}"]
     fusion = start_fusion(ros, start, checkpoints, {**CONFIG}, *given, sim_time=False)
     fusion.until(lambda: fusion.ticks, "a tensor")
@@ -117,9 +117,6 @@ def test_a_pipeline_in_the_process_refuses(ros, checkpoints):
 
 
 def test_what_the_node_says_is_what_the_command_prints(ros, start, install, checkpoints):
-    from robocache.ros import INFO_QOS
-    from robocache_ros.msg import FusedTensorInfo
-
     fusion = start_fusion(ros, start, checkpoints, {**CONFIG})
     got = []
     ros.node.create_subscription(FusedTensorInfo, "/fused_tensor/info", got.append, INFO_QOS)

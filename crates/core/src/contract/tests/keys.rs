@@ -64,25 +64,27 @@ streams:
     operators: [{rotation_6d: rows}]
   list:
     type: sensor_msgs/msg/JointState
-    topic: /joints
+    topic: /list
     joints: [d, e]
+    strategy: linear
     max_age_ms: 53
   number:
     max_age_ms: 54
     inputs:
-      - {topic: /pose_1, type: geometry_msgs/msg/PoseStamped, select: [pose.position.x], in_frame: world}
-      - {topic: /pose_2, type: geometry_msgs/msg/PoseStamped, select: [pose.position.y], stamp: header.stamp}
+      - {topic: /pose_1, type: geometry_msgs/msg/PoseStamped, select: [pose.position], in_frame: world}
+      - {topic: /grip, type: robot_msgs/msg/Gripper, select: [pose.position.y], stamp: measured}
   one:
-    type: geometry_msgs/msg/PoseStamped
-    topic: /pose
+    type: robot_msgs/msg/Gripper
+    topic: /one
     max_age_ms: 55
     select: [pose.position.z]
-    stamp: header.stamp
+    stamp: measured
 ";
 
 /// Images with all keys that they may have.
 pub(super) const IMAGES: &str = "
 rate_hz: 30
+timeline: header
 defaults:
   image: {max_age_ms: 100}
 streams:
@@ -158,9 +160,9 @@ streams:
     max_age_ms: 200
     valid_when: all
     inputs:
-      - {topic: /front, max_age_ms: 150, timeline: header, stamp_offset_ms: 2, qos: {depth: 6}, frame_id: front,
+      - {topic: /front, max_age_ms: 150, stamp_offset_ms: 2, qos: {depth: 6}, frame_id: front,
          t_base_sensor: {translation_m: [1, 0, 0]}, deskew: {gyro: /imu, sensor: ouster}, expected_rate_hz: 11}
-      - {topic: /rear, type: sensor_msgs/msg/LaserScan, t_base_sensor: tf}
+      - {topic: /rear, type: sensor_msgs/msg/LaserScan, timeline: header, t_base_sensor: tf}
     cloud: {origin_m: [-2, -2, -1], size_m: 0.5, shape: [8, 8, 4], channels: [{reduce: count}]}
 ";
 
@@ -196,21 +198,20 @@ const REFUSED: &[(&str, &[Change])] = &[
         &[
             ("rate_hz", "rate_hz: 100", "rate_hz: 50"),
             ("lag_ms", "\nlag_ms: 20", "\nlag_ms: 21"),
-            ("timeline", "\ntimeline: header", "\ntimeline: receive"),
             ("base_frame", "base_link", "world"),
             ("streams", "  list:\n", "  items:\n"),
             ("output.dtype", "dtype: f32", "dtype: f16"),
             ("tf.max_gap_ms", "max_gap_ms: 1000", "max_gap_ms: 900"),
             (
                 "stream.type",
-                "sensor_msgs/msg/JointState\n    topic: /joints\n    joints",
-                "trajectory_msgs/msg/JointTrajectory\n    topic: /joints\n    joints",
+                "sensor_msgs/msg/JointState\n    topic: /list",
+                "trajectory_msgs/msg/JointTrajectory\n    topic: /list",
             ),
             ("stream.groups", "arm: [a, b], grip: [c]", "arm: [a], grip: [b, c]"),
             ("stream.joints", "joints: [d, e]", "joints: [e, d]"),
             ("stream.fields", "fields: [force]", "fields: [torque]"),
             ("stream.angular", "    angular: [a]\n", "    angular: [a, b]\n"),
-            ("stream.strategy", "strategy: linear", "strategy: nearest\n    # "),
+            ("stream.strategy", "e]\n    strategy: linear", "e]\n    strategy: nearest"),
             ("steps.steps", "{steps: 3", "{steps: 4"),
             ("steps.step_ms", "step_ms: 10}", "step_ms: 11}"),
             ("stream.history", "    history: {steps: 3, step_ms: 10}\n", ""),
@@ -225,7 +226,7 @@ const REFUSED: &[(&str, &[Change])] = &[
             ("stream.timeline", "    timeline: receive", "    timeline: header"),
             ("stream.dtype", "    fill: zero", "    dtype: bf16"),
             ("stream.select", "[pose.position.z]", "[pose.position.x]"),
-            ("stream.stamp", "z]\n    stamp: header.stamp", "z]"),
+            ("stream.stamp", "z]\n    stamp: measured", "z]"),
             ("stream.operators", "    operators: [{rotation_6d: rows}]\n", ""),
             ("operator.unwrap", "      - {unwrap: true, of: [a]}\n", ""),
             ("operator.of", "{scale: 2, of: [b]}", "{scale: 2, of: [c]}"),
@@ -253,22 +254,18 @@ const REFUSED: &[(&str, &[Change])] = &[
             ("normalize.q99", "[34,", "[33,"),
             (
                 "stream.inputs",
-                "      - {topic: /pose_2, type: geometry_msgs/msg/PoseStamped, select: [pose.position.y], stamp: header.stamp}\n",
+                "      - {topic: /grip, type: robot_msgs/msg/Gripper, select: [pose.position.y], stamp: measured}\n",
                 "",
-            ),
-            (
-                "input.type",
-                "/pose_1, type: geometry_msgs/msg/PoseStamped",
-                "/pose_1, type: geometry_msgs/msg/PoseWithCovarianceStamped",
             ),
             ("input.select", "[pose.position.y]", "[pose.position.z]"),
             ("input.in_frame", "in_frame: world", "in_frame: odom"),
-            ("input.stamp", ", stamp: header.stamp}", "}"),
+            ("input.stamp", ", stamp: measured}", "}"),
         ],
     ),
     (
         IMAGES,
         &[
+            ("timeline", "timeline: header", "timeline: receive"),
             ("stream.type", "CompressedImage", "Image"),
             ("stream.image", "image: {preset: pi0}", "image: {preset: smolvla}"),
             ("image.preset", "preset: pi0", "preset: pi0_lerobot"),
@@ -366,6 +363,7 @@ const REFUSED: &[(&str, &[Change])] = &[
         MERGED,
         &[
             ("stream.valid_when", "valid_when: all", "valid_when: any"),
+            ("input.type", "type: sensor_msgs/msg/LaserScan, ", ""),
             ("input.max_age_ms", "max_age_ms: 150", "max_age_ms: 151"),
             ("input.timeline", "timeline: header", "timeline: receive"),
             ("input.stamp_offset_ms", "stamp_offset_ms: 2", "stamp_offset_ms: 3"),
