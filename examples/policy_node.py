@@ -3,7 +3,8 @@
     python3 examples/policy_node.py --ros-args -p inputs:='[joints]' -p max_age_ms:=50.0
 
 `inputs` are the streams that it needs. With a simulator's clock, add -p use_sim_time:=true. A node with a
-longer lag needs a longer max_age_ms.
+longer lag needs a longer max_age_ms. With -p contract:=DIR it refuses to be served something else than the
+policy in this folder was trained with.
 
 Replace `Policy.act` by a network; a real policy needs the rest too. If a stream that it depends on
 is invalid or too old, the policy publishes no command. It logs the reason, at most once a second.
@@ -44,7 +45,12 @@ class Policy(Node):
         self.command = self.create_publisher(Float64MultiArray, "/policy/command", 1)
         self.acted = 0
         self.refused = 0
-        TensorSubscriber(self, self.on_tensor, topic="fused_tensor", on_info=self.on_info)
+        # The folder of the checkpoint, with its robocache.json: another configuration than that of the training is
+        # refused.
+        contract = self.declare_parameter("contract", "").value or None
+        TensorSubscriber(
+            self, self.on_tensor, topic="fused_tensor", on_info=self.on_info, contract=contract
+        )
 
     def on_info(self, info):
         """Learns what the channels are: once, and again whenever the node starts again."""

@@ -44,10 +44,11 @@ def main():
     parser.add_argument("service", help="the node's parameter shared_output")
     parser.add_argument("--inputs", nargs="+", default=["joints"], help="streams that are needed")
     parser.add_argument("--max-age-ms", type=float, default=100.0, help="of a value at the tick")
+    parser.add_argument("--contract", help="folder of the policy: refuses other tensors")
     parser.add_argument("--ticks", type=int, help="end after this many tensors")
     arguments = parser.parse_args()
     acted = refused = 0
-    reader = TensorReader(arguments.service)
+    reader = TensorReader(arguments.service, contract=arguments.contract)
     try:
         for tensor in reader:
             problem = problem_with(tensor, arguments.inputs, arguments.max_age_ms * 1e6)

@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -115,7 +116,9 @@ def check(streams):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("store", help="rows.zarr of `robocache replay --format rows`")
-    parser.add_argument("--out", required=True, help="file of the trained policy")
+    parser.add_argument(
+        "--out", required=True, help="file of the trained policy; robocache.json goes beside it"
+    )
     parser.add_argument("--seconds", type=float, default=60, help="time to train [s]")
     parser.add_argument("--steps", type=int, help="number of steps to train, instead of a time")
     parser.add_argument("--batch", type=int, default=64, help="windows of a step and process")
@@ -225,6 +228,8 @@ def main():
         }  # fmt: skip
         saved = {"policy": policy.state_dict(), "streams": cache.streams, "statistics": statistics}
         torch.save(saved, options.out)
+        # Whoever serves the policy compares: fusion_node, TensorSubscriber and others take `contract`.
+        robocache.contract.save(Path(options.out).absolute().parent, cache)
         if options.curve:
             with open(options.curve, "w", encoding="utf-8") as file:
                 json.dump(about, file)

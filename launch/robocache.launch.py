@@ -47,6 +47,10 @@ PARAMETERS = {
         "Name under which the tensors are in shared memory, for policies without ROS",
     ),
     "record_to": (str, "Folder in which each run records what it receives (MCAP)"),
+    "contract": (
+        str,
+        "Folder of a policy with a robocache.json: the node ends if it would serve something else",
+    ),
 }
 
 #: The other arguments: default and description.

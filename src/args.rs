@@ -37,6 +37,8 @@ Parameters (-p NAME:=VALUE, or --params-file FILE.yaml); read at start, read-onl
                                              policies without ROS; empty: they are not
   record_to             string  empty        folder in which each run records what it receives, for
                                              `robocache replay` and `verify`; empty: none
+  contract              string  empty        folder of a policy with a robocache.json: the node exits
+                                             with code 1 if it would serve something else
 If a parameter has another name, the node ignores it and logs a warning. If the name is almost one
 of these, the node exits with code 1.
 

@@ -1,7 +1,10 @@
 //! Errors that end the node.
 
+use std::path::PathBuf;
+
 use robocache_core::backend::BackendError;
 use robocache_core::config::ConfigError;
+use robocache_core::contract::ContractError;
 use robocache_core::message::LacksElement;
 use robocache_core::pipeline::SpecError;
 use robocache_data::recording::RecordError;
@@ -51,6 +54,17 @@ pub enum NodeError {
     /// The message type lacks the elements of a segment.
     #[error("output_type: {0}")]
     OutputType(#[from] LacksElement),
+    /// The contract of the policy cannot be read.
+    #[error("parameter contract: {0}")]
+    ContractFile(#[from] ContractError),
+    /// The configuration makes other tensors than those of the contract.
+    #[error("parameter contract: {}: the policy would not be served what it was trained with:\n  {}", folder.display(), differences.join("\n  "))]
+    Contract {
+        /// Where the contract is.
+        folder: PathBuf,
+        /// A sentence each.
+        differences: Vec<String>,
+    },
     /// The tensors cannot be shared.
     #[error("shared_output: {0}")]
     Shared(#[from] SharedError),

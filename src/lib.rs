@@ -63,6 +63,7 @@ use report::Reporter;
 use robocache_core::backend::{self, Backend};
 use robocache_core::config::describe;
 use robocache_core::config::{self, ConfigError};
+use robocache_core::contract::Contract;
 use robocache_core::layout::Layout;
 use robocache_core::message::Envelope;
 use robocache_core::pipeline::Pipeline;
@@ -225,7 +226,9 @@ fn prepare(
     if !unknown.is_empty() {
         tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
     }
-    let mut runtime = build(&settings, config?)?;
+    let config = config?;
+    check_contract(&settings, &config)?;
+    let mut runtime = build(&settings, config)?;
     let inputs = &runtime.pipeline.config().inputs;
     let topics = inputs.iter().map(|input| node.resolve_topic(&input.topic));
     let topics = topics.collect::<robocache_rcl::Result<Vec<String>>>()?;
@@ -383,6 +386,18 @@ fn record(
     let now = runtime.clock.now().map(|now| now.stamp);
     let definitions = Prefixes::of_environment();
     Ok(Arc::new(McapRecorder::start(options, config, &definitions, now)?))
+}
+
+/// Checks that the configuration makes what the policy was trained with, if the policy's contract is given.
+fn check_contract(settings: &Settings, config: &Config) -> Result<(), NodeError> {
+    let Some(folder) = &settings.contract else { return Ok(()) };
+    let trained = Contract::load(folder)?;
+    let differences = trained.differences(&Contract::of(config));
+    if !differences.is_empty() {
+        return Err(NodeError::Contract { folder: folder.clone(), differences });
+    }
+    tracing::info!("the contract {} of {} is kept", trained.digest(), folder.display());
+    Ok(())
 }
 
 /// Makes the pipeline for the configuration.

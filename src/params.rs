@@ -47,6 +47,8 @@ pub struct Settings {
     pub shared_output: Option<String>,
     /// The folder in which each run records what it receives; `None`: nothing is recorded.
     pub record_to: Option<PathBuf>,
+    /// Where the contract of the policy is; `None`: any configuration is served.
+    pub contract: Option<PathBuf>,
 }
 
 /// The message type of the tensors.
@@ -153,6 +155,11 @@ pub fn declared() -> Vec<Declared> {
             text(""),
             "Folder in which each run records what it receives (MCAP); empty: nothing is recorded.",
         ),
+        parameter(
+            "contract",
+            text(""),
+            "Folder of a policy with a robocache.json: the node ends if it would serve something else; empty: no check.",
+        ),
     ]
 }
 
@@ -229,6 +236,7 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
         output_type: OutputType::FusedTensor,
         shared_output: None,
         record_to: None,
+        contract: None,
     };
     for Declared { name, value, .. } in declared {
         settings.read(name, value).map_err(|(expected, found)| NodeError::Parameter {
@@ -308,6 +316,9 @@ impl Settings {
             }
             ("record_to", ParameterValue::String(folder)) => {
                 self.record_to = (!folder.is_empty()).then(|| folder.into());
+            }
+            ("contract", ParameterValue::String(folder)) => {
+                self.contract = (!folder.is_empty()).then(|| folder.into());
             }
             ("diagnostics_period_s", ParameterValue::Double(period)) => {
                 if !(0.1..=3600.0).contains(period) {

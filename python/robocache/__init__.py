@@ -19,6 +19,8 @@ __version__ = "0.1.0"
 
 #: Names that are loaded when they are first used, and their modules: to decode a tensor takes none of them.
 _LAZY = {
+    "Contract": "contract",
+    "ContractError": "contract",
     "EpisodeCache": "cache",
     "Resampled": "operations",
     "Stream": "operations",
@@ -46,6 +48,8 @@ __all__ = ["NO_AGE", "FusedTensor", "Segment", "decode", "digest_of", "from_msg"
 
 
 def __getattr__(name):
+    if name == "contract":  # a module: `robocache.contract.load`
+        return importlib.import_module(f".{name}", __name__)
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
@@ -54,4 +58,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, "contract"})

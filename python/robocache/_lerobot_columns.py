@@ -31,7 +31,7 @@ def columns(tensors, order, *, state=None, action=None, images=False):
         tensors: the store.
         order: names of streams, in the order of the configuration.
         state, action: names of streams that become `observation.state` and `action`; None: by
-            `_state_and_action`.
+            `state_and_action`.
         images: whether images are kept as images rather than as videos.
 
     Raises ValueError if a stream does not fit.
@@ -40,7 +40,7 @@ def columns(tensors, order, *, state=None, action=None, images=False):
     segments = dict(
         sorted(tensors.segments.items(), key=lambda named: place.get(named[0].split(".")[0], -1))
     )
-    state, action = _state_and_action(segments, state, action)
+    state, action = state_and_action(segments, state, action)
     found = [Column(name, "int64", (1,), None, _plain(name)) for name in _TICK_COLUMNS]
     for key, streams in (("observation.state", state), ("action", action)):
         if streams:
@@ -61,7 +61,7 @@ def columns(tensors, order, *, state=None, action=None, images=False):
     ]
 
 
-def _state_and_action(segments, state, action):
+def state_and_action(segments, state, action):
     """By default the action is the streams `action` or `actions`, or else all plans; and the state
     is the stream `state`, or else all other vectors."""
     vectors = [name for name, info in segments.items() if info["encoder"] == "vector"]

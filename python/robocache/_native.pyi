@@ -26,6 +26,24 @@ def version() -> str:
 def cuda_version() -> str | None:
     """The version of CUDA that the kernels were compiled with, as 1000 * major + 10 * minor, or None."""
 
+def contract_of(text: str, file: str) -> str:
+    """The JSON of the contract of a configuration."""
+
+def contract_read(text: str) -> tuple[str, str]:
+    """The JSON of a contract in its only form, and its digest."""
+
+def contract_only(text: str, streams: Sequence[str]) -> str:
+    """The JSON of the contract of some streams."""
+
+def contract_differences(trained: str, served: str) -> list[str]:
+    """A sentence for each thing that `served` serves otherwise than `trained` says."""
+
+def contract_load(path: str) -> str:
+    """The JSON of the contract in a folder or a file."""
+
+def contract_save(text: str, folder: str) -> None:
+    """Writes a contract into a folder."""
+
 class DeviceArray:
     """An array of the extension, which other libraries read by DLPack without a copy."""
 
@@ -295,6 +313,8 @@ class WindowPlan:
 
     def streams(self) -> list[tuple[str, str, list[int]]]:
         """Per stream: name, element type, offsets of the targets [ns]."""
+    def contract(self) -> str:
+        """JSON."""
     def layout(self, windows: int) -> tuple[int, list[tuple[int, str, int]]]:
         """Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte."""
     def run(
@@ -403,6 +423,8 @@ class Pipeline:
     def period_ns(self) -> int: ...
     @property
     def backend(self) -> str: ...
+    def contract(self) -> str:
+        """JSON."""
     def layout(self) -> str:
         """JSON."""
     def inputs(self) -> str:
@@ -486,6 +508,8 @@ class LivePipeline:
     @property
     def period_ns(self) -> int: ...
     def inputs(self) -> str:
+        """JSON."""
+    def contract(self) -> str:
         """JSON."""
     def layout(self) -> str:
         """JSON."""

@@ -366,6 +366,17 @@ class EpisodeCache:
                 self._plans[key] = plan
         return plan
 
+    def contract(self, config=None, *, rows=None):
+        """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams.
+
+        Args:
+            config, rows: of `windows`. Give those by which the policy gets what it sees, and not those of labels.
+
+        Raises ValueError if the store is of an older version, or the cache is of arrays: then give the contract of the
+        configuration, `robocache.contract.of`.
+        """
+        return self.plan(config, rows=rows).contract()
+
     def _planned(self, config, rows):
         native = self._native.plan(choices(config, rows, self.streams))
         on_gpu = None if self._gpu is None else self._gpu.native.plan(native)

@@ -90,6 +90,15 @@ class WindowDataset(torch.utils.data.IterableDataset):
         for number in range(self._start + own, len(self.sampler), workers):
             yield self.batch(number, threads=1 if worker else None)
 
+    def contract(self, *streams):
+        """What a policy relies on that is trained on these batches: a `robocache.Contract` of the streams that it sees; of
+        all by default.
+
+        Raises ValueError if the store has no contract, as `EpisodeCache.contract`.
+        """
+        made = self.cache.contract(self.config, rows=self._options.get("rows"))
+        return made.only(*streams) if streams else made
+
     def batch(self, number, threads=None):
         """A batch of the epoch."""
         episodes, instants, epochs = self.sampler.batch(self.epoch, number)

@@ -21,7 +21,8 @@ import numpy as np
 
 from . import _command, _whole
 from ._episodes import BLOCK, Tensors, present_step
-from ._lerobot_columns import columns
+from ._lerobot_columns import columns, state_and_action
+from .contract import Contract
 
 #: The format of `meta/robocache.json`.
 FORMAT = 1
@@ -90,7 +91,9 @@ def to_lerobot(
             found, streams = columns(tensors, order, state=state, action=action, images=images)
             episodes = list(_episodes(tensors, streams if drop_invalid else []))
             writer = _writer_of(out.name, tensors, found, robot_type, codec, crf)
-            about = _dataset(partial, writer, tensors, found, episodes, task or "")
+            made_of = _about(tensors, state, action)
+            made_of["images"] = {"codec": "png"} if images else {"codec": codec, "crf": crf}
+            about = _dataset(partial, writer, tensors, found, episodes, task or "", made_of)
         if about["episodes"]:
             _whole.complete(partial, out)
         if not failures:
@@ -191,7 +194,18 @@ def join(datasets, out):
     return _counts(about)
 
 
-def _dataset(partial, writer_at, tensors, found, episodes, task):
+def _about(tensors, state, action):
+    """What a dataset says of its tensors. Its contract is that of the observations: actions are what a policy gives."""
+    about = {key: tensors.about[key] for key in ("version", "configuration", "rate_hz")}
+    if tensors.about.get("contract") is None:  # tensors of an older version
+        return about
+    contract = Contract(json.dumps(tensors.about["contract"]))
+    _, action = state_and_action(tensors.segments, state, action)
+    contract = contract.only(*(name for name in contract.streams if name not in action))
+    return {**about, "contract": contract.value, "contract_digest": contract.digest}
+
+
+def _dataset(partial, writer_at, tensors, found, episodes, task, made_of):
     """Writes a dataset at `partial`. Returns what it says of itself."""
     shutil.rmtree(partial, ignore_errors=True)
     listed = []
@@ -204,8 +218,7 @@ def _dataset(partial, writer_at, tensors, found, episodes, task):
             listed.append({**names, "first_tick": int(ticks[0]), "ticks": len(ticks)})
         writer.finalize()
         shutil.rmtree(partial / "images", ignore_errors=True)
-    keys = ("version", "configuration", "rate_hz")
-    about = {"format": FORMAT, **{key: tensors.about[key] for key in keys}, "episodes": listed}
+    about = {"format": FORMAT, **made_of, "episodes": listed}
     if listed:
         _write_about(partial, about)
     return about

@@ -252,6 +252,12 @@ class Pipeline:
         """The name of the backend that is used."""
         return self._native.backend
 
+    def contract(self):
+        """What a policy relies on that is trained on these tensors: a `robocache.Contract`."""
+        from .contract import Contract
+
+        return Contract(self._native.contract())
+
     @property
     def layout(self):
         """What each segment means: a list of dicts with the fields of `robocache_ros/msg/SegmentInfo`.

@@ -10,6 +10,7 @@ from rclpy.utilities import get_rmw_implementation_identifier
 
 from . import _native
 from ._views import Views
+from .contract import Contract, trained
 from .pipeline import checked_output, config_text, device_number
 
 #: The queue of `/clock`: a tenth of a second at 1 kHz.
@@ -54,11 +55,13 @@ class PipelineNode:
         digest: whether each tensor gets the node's digest; not with output="cuda".
         priority: the real-time priority of the tick thread, 0 for ordinary.
         cpus: the processors of the tick thread; empty for all.
+        contract: the folder of the policy, with its `robocache.json`, or a `robocache.Contract`: what the configuration
+            makes must be what the policy was trained with.
 
     Attributes:
         error: why the threads ended, if they failed, which `destroy` raises too; None else.
 
-    Raises ValueError if the configuration is wrong, RuntimeError if the backend cannot be used or the GPU has no
+    Raises ContractError if the policy was trained with something else, ValueError if the configuration is wrong, RuntimeError if the backend cannot be used or the GPU has no
     memory for tensors, ModuleNotFoundError if the package of a message is missing, also `diagnostic_msgs`. Then
     no thread and no subscription stays.
     """
@@ -75,6 +78,7 @@ class PipelineNode:
         digest=False,
         priority=0,
         cpus=(),
+        contract=None,
     ):
         self.error = None
         self._node = node
@@ -82,6 +86,8 @@ class PipelineNode:
         self._counts = {"callbacks": 0, "callback_failed": 0, "clock_malformed": 0}
         self._ended = threading.Event()
         text, file = config_text(config)
+        if contract is not None:
+            trained(contract).expect(Contract(_native.contract_of(text, file)), file)
         simulated = bool(
             node.has_parameter("use_sim_time") and node.get_parameter("use_sim_time").value
         )
@@ -114,6 +120,10 @@ class PipelineNode:
     def period_ns(self):
         """Time between two ticks [ns]."""
         return self._native.period_ns
+
+    def contract(self):
+        """What a policy relies on that is trained on these tensors: a `robocache.Contract`."""
+        return Contract(self._native.contract())
 
     @property
     def layout(self):

@@ -51,16 +51,34 @@ class TensorSubscriber:
     If `on_info` is given, it is called with the `robocache_ros.msg.FusedTensorInfo` on
     `<topic>/info`: once, and again whenever the node starts again. It says what the channels are.
 
+    If `contract` is given, the folder of a policy with its `robocache.json` or a `robocache.Contract`, what the node
+    serves must be what the policy was trained with. Tensors wait for the node's info: those that come before it are
+    counted as `unchecked`, and `callback` does not get them. If the node serves something else, the callback of rclpy
+    raises `robocache.ContractError`, so `spin` does, and `callback` gets no tensor any more.
+
     The subscription is raw: rclpy gives the message's bytes, and `decode` makes views of them.
     rclpy's own deserialization would copy each field into Python objects.
 
     Attributes:
         received: messages so far.
         malformed: messages that were no fused tensor; they are logged, without a callback.
+        unchecked: tensors that came before the contract was checked, or are refused.
+        differences: why the node is refused, a sentence each; empty if it is not.
     """
 
-    def __init__(self, node, callback, topic="fused_tensor", qos=TENSOR_QOS, on_info=None):
+    def __init__(
+        self, node, callback, topic="fused_tensor", qos=TENSOR_QOS, on_info=None, contract=None
+    ):
         messages = _messages()
+        self._contract = None
+        if contract is not None:
+            from .contract import trained  # of the compiled part
+
+            self._contract = trained(contract)
+        self._is_checked = self._contract is None
+        self.unchecked = 0
+        self.differences = []
+        self._on_info = on_info
         self.received = 0
         self.malformed = 0
         self._node = node
@@ -69,9 +87,9 @@ class TensorSubscriber:
             messages.FusedTensor, topic, self._on_message, qos, raw=True
         )
         self._info = None
-        if on_info is not None:
+        if on_info is not None or self._contract is not None:
             self._info = node.create_subscription(
-                messages.FusedTensorInfo, f"{self.topic}/info", on_info, INFO_QOS
+                messages.FusedTensorInfo, f"{self.topic}/info", self._on_info_message, INFO_QOS
             )
 
     @property
@@ -85,8 +103,30 @@ class TensorSubscriber:
         if self._info is not None:
             self._node.destroy_subscription(self._info)
 
+    def _on_info_message(self, info):
+        if self._contract is not None:
+            self._check(info)
+        if self._on_info is not None:
+            self._on_info(info)
+
+    def _check(self, info):
+        """Raises ContractError if the node serves something else than the policy was trained with."""
+        from .contract import ContractError, expect_served
+
+        self._is_checked, self.differences = False, []
+        try:
+            expect_served(self._contract, info.contract, self.topic)
+        except ContractError as error:
+            self.differences = error.differences
+            self._node.get_logger().fatal(str(error))
+            raise
+        self._is_checked = True
+
     def _on_message(self, message):
         self.received += 1
+        if not self._is_checked:
+            self.unchecked += 1
+            return
         try:
             tensor = decode(message)
         except ValueError as error:

@@ -12,10 +12,12 @@ wheel and NumPy. The process must run as the same user as the node; in container
 """
 
 import json
+import time
 import warnings
 
 from ._native import SharedReader
 from ._views import Views
+from .contract import expect_served, trained
 
 __all__ = ["TensorReader"]
 
@@ -31,22 +33,34 @@ class TensorReader:
 
     Args:
         service: the value of the node's parameter `shared_output`.
+        contract: the folder of the policy, with its `robocache.json`, or a `robocache.Contract`. What the node serves must
+            be what the policy was trained with; otherwise what gives tensors raises `robocache.ContractError`. Tensors
+            that come before the node has said its contract, up to a second after the first one, are not given.
 
     Raises ValueError if the name is wrong, and RuntimeError if there are four readers already.
     """
 
-    def __init__(self, service):
+    def __init__(self, service, *, contract=None):
+        self._contract, self._checked_run = trained(contract), None
+        self._service = service
         self._native = SharedReader(service)
         self._has_warned = False
         self._run = self._views = None
 
     def wait(self, timeout_s=None):
         """Waits for a tensor that was not taken yet: a `robocache.FusedTensor`, or None if none came in time."""
-        return self._tensor(self._native.wait(timeout_s))
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            native = self._native.wait(timeout_s)
+            if native is None or self._is_checked(native):
+                return self._tensor(native)
+            if until is not None:
+                timeout_s = max(0.0, until - time.monotonic())
 
     def latest(self):
         """The newest tensor if it was not taken yet, otherwise None. Does not wait."""
-        return self._tensor(self._native.latest())
+        native = self._native.latest()
+        return self._tensor(native) if native is None or self._is_checked(native) else None
 
     def __iter__(self):
         """Yields each newest tensor, for ever."""
@@ -77,6 +91,20 @@ class TensorReader:
 
     def __exit__(self, *_):
         self.close()
+
+    def _is_checked(self, native):
+        """Whether the node of a tensor is known to serve what the policy was trained with.
+
+        Raises ContractError if it serves something else.
+        """
+        if self._contract is None or native.run == self._checked_run:
+            return True
+        info = self.info
+        if info is None:
+            return False
+        expect_served(self._contract, info["contract"], self._service)
+        self._checked_run = native.run
+        return True
 
     def _tensor(self, native):
         if native is None:

@@ -41,6 +41,12 @@ class WindowPlan:
         self._numbers = {stream.name: at for at, stream in enumerate(self.streams)}
         self._layouts = {}
 
+    def contract(self):
+        """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams."""
+        from .contract import Contract
+
+        return Contract(self._native.contract())
+
     def layout(self, windows):
         """Bytes of the buffer of `windows` windows. Also, by (stream number, part), each part's offset."""
         found = self._layouts.get(windows)

@@ -45,6 +45,7 @@ fn given_values_replace_defaults() {
         ("visualize_hz", ParameterValue::Integer(4)),
         ("record_to", text("/data/runs")),
         ("shared_output", text("robot/tensors")),
+        ("contract", text("/policies/reach")),
         ("output_type", text("isaac_tensor_list")),
     ]);
     let given = given.unwrap();
@@ -67,6 +68,7 @@ fn given_values_replace_defaults() {
     );
     let types = (given.output_type, defaults.output_type);
     assert_eq!(types, (OutputType::IsaacTensorList, OutputType::FusedTensor));
+    assert_eq!((given.contract, defaults.contract), (Some("/policies/reach".into()), None));
     assert_eq!((given.record_to, defaults.record_to), (Some("/data/runs".into()), None));
 }
 

@@ -212,6 +212,7 @@ def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start
     assert sorted(names) == [
         "backend",
         "config_file",
+        "contract",
         "device",
         "diagnostics_period_s",
         "digest",

@@ -18,6 +18,7 @@
 //! - [`ring`]: which rows a stream holds. [`spec`]: what a configuration means.
 //! - [`input`]: messages to samples, one file per message.
 //! - [`layout`]: where each segment is in the packed tensor.
+//! - [`contract`]: what a policy relies on that was trained on the tensors.
 //! - [`message`]: how a tensor message is laid out, written, read and described.
 //! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
 //! - [`pipeline`]: `push(input, bytes, arrival)` and `tick(number, epoch)`.
@@ -31,6 +32,7 @@ pub mod backend;
 pub mod cdr;
 pub mod codec;
 pub mod config;
+pub mod contract;
 pub mod encoder;
 pub mod histogram;
 pub mod input;

@@ -324,6 +324,12 @@ impl WindowPlan {
         streams.map(|of| (of.name.clone(), of.dtype.name(), of.offsets_ns.clone())).collect()
     }
 
+    /// The JSON of the contract of these windows.
+    fn contract(&self) -> PyResult<String> {
+        let contract = self.episodes.contract(&self.plan).map_err(raised)?;
+        Ok(contract.to_string())
+    }
+
     /// Bytes of the buffer of `windows` windows, and its parts: stream, what it holds, first byte.
     fn layout(&self, windows: usize) -> PyResult<(usize, Vec<BufferPart>)> {
         let layout = self.plan.layout(windows).map_err(|error| raised(error.into()))?;

@@ -10,11 +10,13 @@
 //! - [`pipeline`]: a pipeline by the caller's clock. [`live`]: one in the node's runtime, on threads.
 //! - [`replay`]: recorded episodes, tick by tick. [`replay_to`]: the command `robocache replay`. [`recordings`]: episodes
 //!   that Python reads.
+//! - [`contract`]: what a policy relies on that was trained on tensors.
 //! - [`episodes`]: windows of rows for training. `episodes::device`: the same, made by a GPU.
 //! - [`shared`]: tensors of a node in shared memory.
 //! - [`freeing`]: drops what takes long, without the interpreter's lock.
 
 mod asked;
+mod contract;
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 mod dlpack;
 mod episodes;
@@ -27,8 +29,8 @@ mod message;
 mod operations;
 mod pipeline;
 mod process;
-mod replay;
 mod recordings;
+mod replay;
 mod replay_to;
 mod shared;
 mod tensor;
@@ -48,6 +50,11 @@ mod _native {
     use super::{cuda_version, main, version};
     #[pymodule_export]
     use crate::asked::{check_replay, made_of, replay_options};
+    #[pymodule_export]
+    use crate::contract::{
+        contract_differences, contract_load, contract_of, contract_only, contract_read,
+        contract_save,
+    };
     #[pymodule_export]
     use crate::dlpack::DeviceArray;
     #[cfg(feature = "cuda")]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use robocache_core::contract::Contract;
 use robocache_core::message::TensorMessage;
 use robocache_core::spec::InputId;
 use robocache_ops::time::Stamp;
@@ -235,6 +236,10 @@ impl LivePipeline {
 
     fn inputs(&self) -> String {
         inputs_json(&self.runtime.pipeline)
+    }
+
+    fn contract(&self) -> PyResult<String> {
+        Ok(Contract::of(self.runtime.pipeline.config()).to_string())
     }
 
     fn layout(&self) -> PyResult<String> {

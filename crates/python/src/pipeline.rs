@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use robocache_core::backend::{self, Choice};
 use robocache_core::config;
+use robocache_core::contract::Contract;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{
@@ -371,6 +372,10 @@ impl Pipeline {
     #[getter]
     fn backend(&self) -> PyResult<&'static str> {
         Ok(self.core()?.backend_name())
+    }
+
+    fn contract(&self) -> PyResult<String> {
+        Ok(Contract::of(self.core()?.config()).to_string())
     }
 
     fn layout(&self) -> PyResult<String> {

@@ -31,8 +31,7 @@ pub fn episodes(recordings: &[Bound<'_, PyAny>]) -> PyResult<Vec<Episode>> {
     let episode = |object: &Bound<'_, PyAny>| {
         let bag: PathBuf = object.getattr("path")?.extract()?;
         let made_of = object.getattr("made_of")?.extract()?;
-        let recording =
-            Recording { object: object.clone().unbind(), path: bag.clone(), made_of };
+        let recording = Recording { object: object.clone().unbind(), path: bag.clone(), made_of };
         Ok(Episode {
             bag,
             given: Some(Given(Arc::new(recording))),
@@ -141,9 +140,7 @@ impl Batches {
             let next = batches.bind(py).call_method0("__next__");
             match next {
                 Ok(batch) => batch.extract().map(Some),
-                Err(error)
-                    if error.is_instance_of::<pyo3::exceptions::PyStopIteration>(py) =>
-                {
+                Err(error) if error.is_instance_of::<pyo3::exceptions::PyStopIteration>(py) => {
                     Ok(None)
                 }
                 Err(error) => Err(error),

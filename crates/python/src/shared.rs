@@ -169,6 +169,7 @@ fn info_json(info: &TensorInfo) -> String {
         "period_ns": info.period_ns,
         "digest": info.digest,
         "segments": info.segments,
+        "contract": info.contract,
     })
     .to_string()
 }

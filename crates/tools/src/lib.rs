@@ -3,6 +3,7 @@
 //! - [`cli`]: the commands and their options.
 //! - [`inspect`]: what a bag has, and what is wrong with it.
 //! - [`calibrate`]: the constant latency of a stream against another.
+//! - [`policy`]: whether a configuration makes what a checkpoint of LeRobot takes.
 //! - [`verify`]: a recording of the node, replayed and compared tick by tick.
 //! - [`view`]: what tensors hold, as a report.
 //! - [`report`]: tables, pictures and charts as one HTML file.
@@ -12,6 +13,7 @@
 pub mod calibrate;
 pub mod cli;
 pub mod inspect;
+pub mod policy;
 pub mod report;
 pub mod verify;
 pub mod view;

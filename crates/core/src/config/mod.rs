@@ -44,6 +44,8 @@ mod tests;
 use std::path::Path;
 
 pub use error::{ConfigError, Problem};
+#[cfg(test)]
+pub(crate) use raw::ALL_KEYS;
 pub use words::nearest;
 
 use check::{Check, Range};

@@ -526,3 +526,29 @@ impl Named for RawStream {
 impl Named for Vec<String> {
     const EXPECTED: &str = "a mapping from group names to lists of joints";
 }
+
+/// All keys of streams and of what they contain, by the mapping that has them: tests look at each.
+#[cfg(test)]
+pub(crate) const ALL_KEYS: &[(&str, &[&str])] = &[
+    ("", RawConfig::KEYS),
+    ("tf", RawTf::KEYS),
+    ("output", RawOutput::KEYS),
+    ("stream", RawStream::KEYS),
+    ("input", RawInput::KEYS),
+    ("operator", RawOperator::KEYS),
+    ("normalize", RawNormalize::KEYS),
+    ("steps", RawSteps::KEYS),
+    ("qos", RawQos::KEYS),
+    ("image", RawImage::KEYS),
+    ("undistort", RawUndistort::KEYS),
+    ("depth", RawDepth::KEYS),
+    ("image.crop", RawImageCrop::KEYS),
+    ("resize", RawResize::KEYS),
+    ("cloud", RawCloud::KEYS),
+    ("occupancy", RawOccupancy::KEYS),
+    ("cloud.crop", RawCrop::KEYS),
+    ("self_filter", RawSolid::KEYS),
+    ("transform", RawTransform::KEYS),
+    ("deskew", RawDeskew::KEYS),
+    ("channel", RawChannel::KEYS),
+];

@@ -3,9 +3,13 @@
 use super::read::text;
 use super::{MessageError, SegmentInfo};
 use crate::cdr::{Reader, Writer};
+use crate::contract::Contract;
 use crate::layout::Layout;
 use crate::spec::Config;
 use robocache_ops::time::Stamp;
+
+/// Bytes that a middleware may put behind a message.
+const MOST_PADDING: usize = 7;
 
 /// What a configuration does not say of a publication.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +40,8 @@ pub struct TensorInfo {
     pub digest: bool,
     /// In the order of the tensor.
     pub segments: Vec<SegmentInfo>,
+    /// Empty in a message of a version that had none.
+    pub contract: String,
 }
 
 impl TensorInfo {
@@ -52,6 +58,7 @@ impl TensorInfo {
             period_ns: config.grid.period_ns(),
             digest: publication.digest,
             segments: SegmentInfo::all(config, layout, publication.topics),
+            contract: Contract::of(config).to_string(),
         }
     }
 
@@ -68,6 +75,7 @@ impl TensorInfo {
         writer.u8(u8::from(self.digest));
         writer.u32(self.segments.len() as u32);
         self.segments.iter().for_each(|segment| segment.write(&mut writer));
+        writer.string(&self.contract);
         writer.finish()
     }
 
@@ -90,6 +98,10 @@ impl TensorInfo {
             period_ns: reader.i64()?,
             digest: reader.u8()? != 0,
             segments: list(&mut reader, SegmentInfo::read)?,
+            contract: match reader.left() > MOST_PADDING {
+                true => string(&mut reader)?,
+                false => String::new(),
+            },
         })
     }
 

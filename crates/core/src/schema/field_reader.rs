@@ -32,6 +32,7 @@ pub struct FieldReader {
     root: StructNode,
     channels: Vec<(String, Lane)>,
     stamp: StampSource,
+    stamp_path: Option<String>,
     has_header: bool,
     has_part_of_quaternion: bool,
     framed: Result<Vec<FramedPart>, Unframed>,
@@ -94,18 +95,27 @@ pub(super) struct Named {
 }
 
 impl FieldReader {
-    /// A plan for messages of `root`. `stamp` is the path of their stamp, if the user names one.
+    /// A plan for messages of `root`. `path_of_stamp` is the path of their stamp, if the user names one.
     ///
     /// # Errors
     /// [`SelectError`]: which path is wrong, what was expected there.
     pub fn new(
         root: &Arc<Struct>,
         paths: &[Path],
-        stamp: Option<&Path>,
+        path_of_stamp: Option<&Path>,
     ) -> Result<FieldReader, SelectError> {
         let Compiled { root, channels, stamp, has_header, has_part_of_quaternion, framed } =
-            compile::compile(root, paths, stamp)?;
-        Ok(FieldReader { root, channels, stamp, has_header, has_part_of_quaternion, framed })
+            compile::compile(root, paths, path_of_stamp)?;
+        let stamp_path = path_of_stamp.map(ToString::to_string);
+        Ok(FieldReader {
+            root,
+            channels,
+            stamp,
+            stamp_path,
+            has_header,
+            has_part_of_quaternion,
+            framed,
+        })
     }
 
     /// The name of each number, and how it is interpolated.
@@ -116,6 +126,11 @@ impl FieldReader {
     /// Where the stamp of a message is.
     pub fn stamp(&self) -> StampSource {
         self.stamp
+    }
+
+    /// The path of the stamp, if the user has named one.
+    pub fn stamp_path(&self) -> Option<&str> {
+        self.stamp_path.as_deref()
     }
 
     /// Whether the first member of a message is a `std_msgs/Header`.

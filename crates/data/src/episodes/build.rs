@@ -172,7 +172,7 @@ impl Episodes {
                 (span.begin_ns, span.end_ns) = (0, -1);
             }
         }
-        Ok(Episodes { configuration, episodes, spans, streams })
+        Ok(Episodes { configuration, contract: None, episodes, spans, streams })
     }
 }
 

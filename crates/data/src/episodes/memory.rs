@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::packed::{self, Packed};
 use super::EpisodeError;
+use super::packed::{self, Packed};
 use robocache_ops::windows::Rows;
 
 /// Bytes that stay where they are, and as they are.

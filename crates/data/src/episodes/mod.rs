@@ -108,6 +108,8 @@ pub struct Span {
 pub struct Episodes {
     /// The text of the configuration; empty if unknown.
     pub configuration: String,
+    /// The contract of the tensors that a replay makes of these rows, as JSON; `None` if unknown.
+    pub contract: Option<serde_json::Value>,
     /// The episodes, in their order.
     pub episodes: Vec<About>,
     /// The epochs: by episode, then by number. Each episode has at least one.

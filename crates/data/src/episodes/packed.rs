@@ -30,7 +30,8 @@ impl Packed {
     /// A file of the array cannot be read.
     pub fn new(array: &Array, dtype: DType, ranges: &[Range<u64>]) -> Result<Self, String> {
         let (paths, places) = array.row_places(ranges)?;
-        let open = |path| Mapped::open(path).map_err(|error| format!("{}: {error}", path.display()));
+        let open =
+            |path| Mapped::open(path).map_err(|error| format!("{}: {error}", path.display()));
         let files = paths.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
         Ok(Packed { files, places, row_bytes: array.row_bytes, dtype })
     }

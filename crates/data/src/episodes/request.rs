@@ -1,6 +1,7 @@
 //! Requests for windows of episodes: what is asked of a stream, prepared once, and a batch of windows.
 
 use super::{EpisodeError, Episodes, finite};
+use robocache_core::contract::{Contract, WindowsOf};
 use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::Operator;
@@ -83,6 +84,29 @@ impl Episodes {
             Ok(WindowStream { number, required: choice.required, ..windows })
         });
         Ok(WindowPlan::new(streams.collect::<Result<_, EpisodeError>>()?)?)
+    }
+
+    /// The contract of the windows of a plan: a policy that is trained on them relies on it.
+    ///
+    /// # Errors
+    /// The rows are of no configuration, or of a version of robocache that wrote no contract.
+    pub fn contract(&self, plan: &WindowPlan) -> Result<Contract, EpisodeError> {
+        let Some(known) = self.contract.clone() else {
+            let expected = "one in the store; replay its bags again with this version, or give \
+                            the contract of the configuration";
+            return Err(EpisodeError::of("contract", expected, "none"));
+        };
+        let windows = plan.streams().iter().map(|of| WindowsOf {
+            name: &of.name,
+            targets_ns: &of.offsets_ns,
+            present: of.present,
+            rule: of.rule,
+            dtype: of.dtype,
+        });
+        let contract = Contract::from_value(known, "contract of the store");
+        contract
+            .and_then(|contract| contract.of_windows(windows))
+            .map_err(|error| EpisodeError::Store(error.to_string()))
     }
 
     /// Writes the windows of a batch into `out`, which has the bytes of the layout.

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::mapped::Mapped;
 use super::store::{Reading, Written, chosen};
 use super::{
-    About, Bytes, Column, EpisodeError, Episodes, RawRing, Ring, RowColumn, RowMeaning, Span, Stream,
+    About, Bytes, Column, EpisodeError, Episodes, RawRing, Ring, RowColumn, RowMeaning, Span,
+    Stream,
 };
 use robocache_ops::windows::SpanRows;
 
@@ -30,6 +31,8 @@ struct Index {
     kind: String,
     format_version: u32,
     configuration: String,
+    #[serde(default)]
+    contract: Option<serde_json::Value>,
     episodes: Vec<About>,
     spans: Vec<Span>,
     streams: Vec<StreamIndex>,
@@ -107,6 +110,7 @@ impl Episodes {
             kind: KIND.to_owned(),
             format_version: FORMAT_VERSION,
             configuration: self.configuration.clone(),
+            contract: self.contract.clone(),
             episodes: self.episodes.clone(),
             spans: self.spans.clone(),
             streams: streams.collect::<Result<_, _>>()?,
@@ -147,7 +151,8 @@ impl Episodes {
         of: Option<usize>,
         verify: bool,
     ) -> Result<Self, EpisodeError> {
-        let Index { configuration, episodes: all, spans, streams, .. } = read_index(folder)?;
+        let index = read_index(folder)?;
+        let Index { configuration, contract, episodes: all, spans, streams, .. } = index;
         let of_episodes = spans.chunk_by(|a, b| a.episode == b.episode);
         let each_in_turn = of_episodes.map(|own| own[0].episode as usize).eq(0..all.len());
         if !each_in_turn || !spans.is_sorted_by_key(|span| (span.episode, span.epoch)) {
@@ -163,7 +168,7 @@ impl Episodes {
             done.push(Stream::new(means, rings));
         }
         // All of it is checked, and then what was not asked for is left out.
-        let all = Self::checked(configuration, all, spans, done)?;
+        let all = Episodes { contract, ..Self::checked(configuration, all, spans, done)? };
         Ok(if episodes.is_some() { all.only(&numbers) } else { all })
     }
 

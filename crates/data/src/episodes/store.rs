@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::mapped::Mapped;
 use super::{
-    About, Column, EpisodeError, Episodes, Owned, Packed, RawEpisodes, RawRing, RawStream, RowColumn,
-    RowMeaning,
+    About, Column, EpisodeError, Episodes, Owned, Packed, RawEpisodes, RawRing, RawStream,
+    RowColumn, RowMeaning,
 };
 use crate::store::read::{self, Array};
 
@@ -120,7 +120,8 @@ impl Episodes {
         }
         let configuration = about["configuration"].as_str().unwrap_or_default().to_owned();
         let episodes = numbers.iter().map(|number| all[*number].clone()).collect();
-        let made = Episodes::new(RawEpisodes { configuration, episodes, streams })?;
+        let mut made = Episodes::new(RawEpisodes { configuration, episodes, streams })?;
+        made.contract = Some(about["contract"].take()).filter(|contract| !contract.is_null());
         Ok((made, written))
     }
 }

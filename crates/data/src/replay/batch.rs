@@ -21,6 +21,7 @@ use crate::output::{Info, McapOutput, Output, RowOutput, TensorOutput};
 use crate::store::{FORMAT_VERSION, Joined, Source, assemble};
 use robocache_core::backend;
 use robocache_core::config;
+use robocache_core::contract::Contract;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::Config;
@@ -123,7 +124,7 @@ pub fn run_all(
     };
     let outcomes: Vec<EpisodeOutcome> = outcomes.into_iter().zip(episodes).map(stopped).collect();
     let store = options.format.store().filter(|_| !options.parts_only);
-    let store = store.map_or(Ok(()), |store| join(store, &outcomes, &shared));
+    let store = store.map_or(Ok(()), |store| join(store, (episodes, &outcomes), &shared));
     // The journal has all of it. If this file cannot be shortened, the caller still gets the outcomes.
     let _ = lock(&ledger).end_journal();
     Ok(Results { outcomes, store })
@@ -161,7 +162,11 @@ fn bag_of(episode: &Episode) -> String {
 }
 
 /// Makes the store of the episodes that are complete, unless it is there. Their parts are removed then.
-fn join(store: &str, outcomes: &[EpisodeOutcome], work: &Work<'_>) -> Result<(), ReplayError> {
+fn join(
+    store: &str,
+    (asked, outcomes): (&[Episode], &[EpisodeOutcome]),
+    work: &Work<'_>,
+) -> Result<(), ReplayError> {
     let Work { options: Options { out, format, .. }, .. } = work;
     if outcomes.iter().any(|outcome| matches!(outcome, EpisodeOutcome::Stopped { .. })) {
         return Ok(());
@@ -199,7 +204,8 @@ fn join(store: &str, outcomes: &[EpisodeOutcome], work: &Work<'_>) -> Result<(),
         ledger.check_store(store, complete)?;
         let is_used = sources.iter().any(|source| matches!(source, Source::Store { .. }));
         let tables = older.filter(|_| is_used).map_or_else(Vec::new, |older| older.tables.clone());
-        let about = about_store(work);
+        let first = asked.iter().find(|of| episodes.iter().any(|(name, ..)| *name == of.name));
+        let about = about_store(work, first.and_then(|episode| contract_of(episode, work)));
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let told = |done, of| work.watch.joins(done, of);
         let joined =
@@ -244,8 +250,14 @@ fn forget(error: OutputError, out: &Path, parts: &[PathBuf], ledger: &mut Ledger
     }
 }
 
+/// The contract of the tensors of an episode; `None` if its bag is gone.
+fn contract_of(episode: &Episode, work: &Work<'_>) -> Option<Contract> {
+    let opened = Opened::open(episode, work.options, work.text).ok()?;
+    Some(Contract::of(&opened.config))
+}
+
 /// What a store says of itself.
-fn about_store(work: &Work<'_>) -> Map<String, Value> {
+fn about_store(work: &Work<'_>, contract: Option<Contract>) -> Map<String, Value> {
     let Work { options, text, .. } = work;
     let kind = if options.format == Format::Rows { "rows" } else { "tensors" };
     let about = [
@@ -254,6 +266,8 @@ fn about_store(work: &Work<'_>) -> Map<String, Value> {
         ("version", json!(env!("CARGO_PKG_VERSION"))),
         ("configuration", json!(text)),
         ("rate_hz", json!(options.rate_hz)),
+        ("contract", json!(contract.as_ref().map(Contract::value))),
+        ("contract_digest", json!(contract.as_ref().map(Contract::digest))),
     ];
     about.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
 }

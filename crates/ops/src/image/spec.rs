@@ -108,6 +108,19 @@ impl Filter {
         }
     }
 
+    /// Whose pixels it gives: the function, its library and its versions.
+    pub const fn library(self) -> &'static str {
+        match self {
+            Filter::PilBilinear => "BILINEAR of Pillow 11.3 to 12.1",
+            Filter::Pil13Bilinear => "BILINEAR of Pillow 13",
+            Filter::TorchBilinear => "bilinear interpolate of torch 2, without antialias",
+            Filter::TorchBilinearAntialias => "bilinear interpolate of torch 2, with antialias",
+            Filter::Cv2Linear => "INTER_LINEAR of OpenCV 4 and 5",
+            Filter::Cv2Area => "INTER_AREA of OpenCV 4 and 5",
+            Filter::Nearest => "INTER_NEAREST of OpenCV 4 and 5",
+        }
+    }
+
     /// Whether there are bytes between the two passes. Otherwise numbers of 32 bits.
     pub const fn has_bytes_between(self) -> bool {
         matches!(self, Filter::PilBilinear | Filter::Pil13Bilinear | Filter::Nearest)
@@ -132,6 +145,11 @@ pub enum Fit {
 }
 
 impl Fit {
+    /// Whether a part of the row may be padding.
+    pub const fn pads(self) -> bool {
+        matches!(self, Fit::PadCenter | Fit::PadTopLeft)
+    }
+
     /// The name in configurations.
     pub const fn name(self) -> &'static str {
         match self {

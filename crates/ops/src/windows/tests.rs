@@ -214,7 +214,8 @@ fn a_damaged_row_is_an_error_that_names_it() {
     let mut out = vec![0; plan.layout(8).unwrap().byte_len];
     let items = Items { spans: &[0; 8], instants: &[i64::MAX / 2; 8], latency_ns: &[] };
     for threads in [1, 4] {
-        let error = windows(&plan, &[vec![view]], items, &mut out, threads).unwrap_err().to_string();
+        let error =
+            windows(&plan, &[vec![view]], items, &mut out, threads).unwrap_err().to_string();
         assert!(error.starts_with("row ") && error.ends_with("found damaged"), "{error}");
     }
 }

@@ -6,12 +6,15 @@ use std::path::PathBuf;
 use clap::Args;
 use robocache_core::config;
 use robocache_core::config::describe::Report;
+use robocache_core::contract::Contract;
 use robocache_core::schema::Prefixes;
 use robocache_core::spec::Config;
 use robocache_data::bag::Bag;
 use robocache_data::replay::{BagDefinitions, Remap, TimeSource, Wiring, names};
+use serde::Serialize;
 
-use super::{Error, say};
+use super::{Error, FAILURE, SUCCESS, say};
+use crate::policy::{self, Checkpoint, Findings};
 
 /// Validate a configuration and print its tensor.
 ///
@@ -23,10 +26,14 @@ use super::{Error, say};
 /// ROS need, and per input what Fast DDS needs for its publisher.
 /// A warning is a line on stderr, and an entry of the JSON.
 ///
+/// With --contract, it is an error if the policy was trained with something else: each difference is a line. With
+/// --policy, the same of what a checkpoint of LeRobot says (ACT, Diffusion, SmolVLA, pi0); what it does not say is
+/// listed as unknown.
+///
 /// With --bag, it is an error if a topic has another type in the bag, or if no stream has its topic there. If some topics
 /// are missing, that is a warning.
 ///
-/// Exit code: 0 if the configuration is valid; 1 if it is not; 2 if the command line is wrong. Each
+/// Exit code: 0 if the configuration is valid, and serves what the policy was trained with; 1 if it is not; 2 if the command line is wrong. Each
 /// problem of the configuration is a line on stderr: FILE:LINE: KEY: expected ..., found ...
 #[derive(Args)]
 #[command(after_help = "Every key of the file is explained in config/robocache.yaml.")]
@@ -43,6 +50,24 @@ pub struct CheckArgs {
     /// A topic of the configuration that has another name in this bag; may be given several times
     #[arg(long, value_name = "FROM:=TO", requires = "bag")]
     remap: Vec<Remap>,
+    /// A folder with the contract of a policy, a store or a dataset: compare it without running
+    #[arg(long, value_name = "DIR")]
+    contract: Option<PathBuf>,
+    /// A folder with a checkpoint of LeRobot (config.json): compare what it takes with what the configuration makes
+    #[arg(long, value_name = "DIR")]
+    policy: Option<PathBuf>,
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// What the policy was trained with and the configuration does not make.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differences: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<&'a Findings>,
 }
 
 /// Reads the configuration, with the definitions of a bag if one is given. Also returns what this bag lacks.
@@ -59,9 +84,13 @@ fn load(args: &CheckArgs) -> Result<(Config, Vec<String>), Error> {
     Ok((config::load(&args.config)?, Vec::new()))
 }
 
-/// Runs the command.
-pub fn run(args: &CheckArgs) -> Result<(), Error> {
+/// Runs the command, and returns its exit code.
+pub fn run(args: &CheckArgs) -> Result<u8, Error> {
     let (config, lacks) = load(args)?;
+    let trained = args.contract.as_ref().map(|path| Contract::load(path)).transpose()?;
+    let differences = trained.as_ref().map(|trained| trained.differences(&Contract::of(&config)));
+    let checkpoint = args.policy.as_ref().map(|path| Checkpoint::read(path)).transpose()?;
+    let checkpoint = checkpoint.map(|checkpoint| policy::compare(&checkpoint, &config));
     let mut report = Report::new(&config, &Prefixes::of_environment());
     report.warnings.extend(lacks);
     for warning in &report.warnings {
@@ -69,10 +98,26 @@ pub fn run(args: &CheckArgs) -> Result<(), Error> {
     }
     let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+        let differences = differences.as_deref();
+        let printed = Printed { report: &report, differences, checkpoint: checkpoint.as_ref() };
+        writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
     } else {
         write!(out, "{report}")?;
+        if let (Some(path), Some([])) = (&args.contract, differences.as_deref()) {
+            writeln!(out, "contract    kept: {}", path.display())?;
+        }
+        if let Some(Findings { policy, differences, unknown }) = &checkpoint {
+            if differences.is_empty() {
+                writeln!(out, "policy      {policy}: takes what the configuration makes")?;
+            }
+            for sentence in unknown {
+                writeln!(out, "unknown     {sentence}")?;
+            }
+        }
     }
     out.flush()?;
-    Ok(())
+    let of_checkpoint = checkpoint.iter().flat_map(|found| &found.differences);
+    let all: Vec<&String> = differences.iter().flatten().chain(of_checkpoint).collect();
+    all.iter().for_each(|sentence| say(&format!("{}: {sentence}", args.config.display())));
+    Ok(if all.is_empty() { SUCCESS } else { FAILURE })
 }

@@ -81,7 +81,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let result = match command {
         Command::Calibrate(args) => calibrate::run(&args),
-        Command::Check(args) => check::run(&args).map(|()| SUCCESS),
+        Command::Check(args) => check::run(&args),
         Command::Import(given) => Err(in_python("import", &given)),
         Command::Inspect(args) => inspect::run(&args),
         Command::Replay(args) => replay::run(&args),

@@ -9,6 +9,7 @@ use serde::Serialize;
 pub use shared_memory::SharedMemory;
 pub use stream::{InputReport, StreamReport};
 
+use crate::contract::Contract;
 use crate::layout::{Holds, Layout, Segment};
 use crate::schema::Prefixes;
 use crate::spec::{Config, InputId, InputSpec, StreamId};
@@ -48,6 +49,10 @@ pub struct Report {
     pub pinned_bytes: usize,
     /// What Fast DDS needs, in this node and in the publishers of its inputs.
     pub shared_memory: SharedMemory,
+    /// What a policy relies on that is trained on the tensors.
+    pub contract: serde_json::Value,
+    /// The digest of the contract.
+    pub contract_digest: String,
     /// Warnings: settings that are possible but probably not meant; one sentence each.
     pub warnings: Vec<String>,
 }
@@ -97,6 +102,7 @@ impl Report {
         let layout = Layout::new(config);
         let segment = |segment: &Segment| SegmentReport::new(config, segment);
         let segments: Vec<_> = layout.segments().iter().map(segment).collect();
+        let contract = Contract::of(config);
         Report {
             rate_hz: config.rate_hz,
             period_ns: config.grid.period_ns(),
@@ -119,6 +125,8 @@ impl Report {
                 .chain(config.source.without_effect.iter().cloned())
                 .collect(),
             shared_memory: SharedMemory::new(config),
+            contract: contract.value(),
+            contract_digest: contract.digest(),
         }
     }
 }

@@ -1,0 +1,85 @@
+//! Contracts in files: beside a checkpoint, in a store, in a dataset.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{Contract, ContractError, wrong};
+
+/// The name of the file beside a checkpoint.
+pub const FILE: &str = "robocache.json";
+/// Where the contract is below a folder: the file, and the pointer (RFC 6901) to what holds `contract`. The second is
+/// that of a LeRobot dataset, the third that of a store of Zarr, the last that of a saved cache of episodes.
+const PLACES: [(&str, &str); 4] = [
+    (FILE, ""),
+    ("meta/robocache.json", ""),
+    ("zarr.json", "/attributes/robocache"),
+    ("index.json", ""),
+];
+
+impl Contract {
+    /// The text of the file: the contract with its digest, and the version that made it.
+    pub fn to_file(&self) -> String {
+        let all = json!({
+            "contract": self.value(),
+            "digest": self.digest(),
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        format!("{all:#}\n")
+    }
+
+    /// Writes `robocache.json` into a folder. A file of this name is replaced.
+    ///
+    /// # Errors
+    /// [`ContractError::Read`] if it cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<(), ContractError> {
+        let path = folder.join(FILE);
+        // Under another name first: a file of this name is complete.
+        let part = folder.join(format!("{FILE}.partial"));
+        let written = fs::write(&part, self.to_file()).and_then(|()| fs::rename(&part, &path));
+        written.map_err(|source| ContractError::Read { path, source })
+    }
+
+    /// Reads the contract of a folder: that of a checkpoint, a store, a dataset or a saved cache; or that of a file.
+    ///
+    /// # Errors
+    /// [`ContractError`]: there is none, it cannot be read, or it was changed.
+    pub fn load(path: &Path) -> Result<Self, ContractError> {
+        if path.is_file() {
+            return read(path, "")?.ok_or_else(|| ContractError::Missing { path: path.into() });
+        }
+        for (file, pointer) in PLACES {
+            if let Some(contract) = read(&path.join(file), pointer)? {
+                return Ok(contract);
+            }
+        }
+        Err(ContractError::Missing { path: path.into() })
+    }
+}
+
+/// The contract of a file; `None` if there is no such file, or it has no contract.
+fn read(path: &Path, pointer: &str) -> Result<Option<Contract>, ContractError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ContractError::Read { path: path.into(), source }),
+    };
+    let place = path.display().to_string();
+    let value: Value =
+        serde_json::from_str(&text).map_err(|error| wrong(&place, "JSON", error.to_string()))?;
+    let Some(about) = value.pointer(pointer) else { return Ok(None) };
+    let Some(contract) = about.get("contract").filter(|contract| !contract.is_null()) else {
+        return Ok(None);
+    };
+    let contract = Contract::from_value(contract.clone(), &place)?;
+    let digest = about.get("digest").or_else(|| about.get("contract_digest"));
+    match digest.and_then(Value::as_str) {
+        Some(digest) if digest != contract.digest() => {
+            let expected = format!("the digest {} of its contract", contract.digest());
+            Err(wrong(&place, expected, format!("{digest}: the file was changed")))
+        }
+        _ => Ok(Some(contract)),
+    }
+}

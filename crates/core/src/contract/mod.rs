@@ -1,0 +1,230 @@
+//! The contract of a configuration: what a policy relies on that was trained on its tensors.
+//!
+//! A [`Contract`] has every setting that bears on the numbers of a tensor, or on their validity. It has none of the
+//! others: topics, quality of service, memory and limits. So two configurations with the same contract serve the same
+//! numbers of the same messages. It is a JSON value in one form only, with a digest.
+//!
+//! `of` makes it of a configuration, [`differences`] compares two, and `file` finds it beside a checkpoint.
+
+mod differences;
+mod file;
+mod of;
+
+use std::fmt::{self, Display};
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+use twox_hash::XxHash3_64;
+
+pub use file::FILE;
+
+use robocache_ops::align::AlignRule;
+use robocache_ops::dtype::DType;
+
+/// The version of the keys and of their meaning.
+pub const FORMAT: u64 = 1;
+
+/// Where the keys of a contract are.
+const STREAMS: &str = "streams";
+
+/// Integers up to this size are the same as floats.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// What a policy relies on that was trained on the tensors of a configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contract(Map<String, Value>);
+
+/// A text or a file that is no contract.
+#[derive(Debug, thiserror::Error)]
+pub enum ContractError {
+    /// The file cannot be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A folder has no contract.
+    #[error(
+        "{path}: expected a contract ({FILE}, a store of robocache, or a dataset of to-lerobot), found none"
+    )]
+    Missing {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It is no contract, or it has changed.
+    #[error("{place}: expected {expected}, found {found}")]
+    Wrong {
+        /// The file, or `contract`.
+        place: String,
+        /// What it should be.
+        expected: String,
+        /// What it is instead.
+        found: String,
+    },
+}
+
+/// What windows of a stream have in place of the configuration's.
+#[derive(Clone, Debug)]
+pub struct WindowsOf<'a> {
+    /// The stream.
+    pub name: &'a str,
+    /// Targets minus the instant \[ns\], one per step.
+    pub targets_ns: &'a [i64],
+    /// The step whose angles stay as they are.
+    pub present: usize,
+    /// How a value follows from rows, and when it is valid.
+    pub rule: AlignRule,
+    /// Element type.
+    pub dtype: DType,
+}
+
+impl Contract {
+    /// Reads the JSON of a contract.
+    ///
+    /// # Errors
+    /// [`ContractError::Wrong`] if it is none, or one of another format.
+    pub fn parse(text: &str) -> Result<Self, ContractError> {
+        let value = serde_json::from_str(text)
+            .map_err(|error| wrong("contract", "JSON", error.to_string()))?;
+        Self::from_value(value, "contract")
+    }
+
+    /// Takes a JSON value that is a contract. Errors name the `place`.
+    ///
+    /// # Errors
+    /// As for [`Contract::parse`].
+    pub fn from_value(value: Value, place: &str) -> Result<Self, ContractError> {
+        let expected = || format!("a contract of format {FORMAT}");
+        let Value::Object(map) = plain(value) else {
+            return Err(wrong(place, expected(), "another JSON value".to_owned()));
+        };
+        match map.get("format") {
+            Some(format) if *format == json!(FORMAT) => {}
+            found => {
+                let found = found.map_or("none".to_owned(), |found| format!("format {found}"));
+                return Err(wrong(place, expected(), found));
+            }
+        }
+        if !map.get(STREAMS).is_some_and(Value::is_object) {
+            return Err(wrong(place, expected(), "no streams".to_owned()));
+        }
+        Ok(Contract(map))
+    }
+
+    /// The names of its streams, sorted.
+    pub fn streams(&self) -> impl Iterator<Item = &str> {
+        self.0[STREAMS].as_object().into_iter().flat_map(|of| of.keys().map(String::as_str))
+    }
+
+    /// What it says of a stream.
+    pub fn stream(&self, name: &str) -> Option<&Value> {
+        self.0[STREAMS].get(name)
+    }
+
+    /// The contract of these streams alone.
+    ///
+    /// # Errors
+    /// [`ContractError::Wrong`] if it lacks one.
+    pub fn only<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, ContractError> {
+        let mut streams = Map::new();
+        for name in names {
+            streams.insert(name.to_owned(), self.known(name)?.clone());
+        }
+        Ok(self.with(streams))
+    }
+
+    /// The contract of windows of some of its streams.
+    ///
+    /// # Errors
+    /// [`ContractError::Wrong`] if it lacks one of them.
+    pub fn of_windows<'a>(
+        &self,
+        windows: impl IntoIterator<Item = WindowsOf<'a>>,
+    ) -> Result<Self, ContractError> {
+        let mut streams = Map::new();
+        for WindowsOf { name, targets_ns, present, rule, dtype } in windows {
+            let mut stream = self.known(name)?.clone();
+            if let Some(map) = stream.as_object_mut() {
+                let unwraps = map.contains_key("present_step");
+                map.extend(of::times(targets_ns, unwraps.then_some(present)));
+                map.remove("max_gap_ns");
+                map.extend(of::rules(rule));
+                // An image of bytes keeps their values in another type, and so has no normalisation.
+                map.insert("dtype".into(), json!(dtype.name()));
+                if let Some(steps) = map["shape"].get_mut(0) {
+                    *steps = json!(targets_ns.len());
+                }
+            }
+            streams.insert(name.to_owned(), stream);
+        }
+        Ok(self.with(streams))
+    }
+
+    /// The same with other streams.
+    fn with(&self, streams: Map<String, Value>) -> Self {
+        let mut all = self.0.clone();
+        all.insert(STREAMS.into(), sorted(streams.into_iter().collect()));
+        Contract(all)
+    }
+
+    /// What it says of a stream that it must have.
+    fn known(&self, name: &str) -> Result<&Value, ContractError> {
+        self.stream(name).ok_or_else(|| {
+            let known: Vec<_> = self.streams().collect();
+            let expected = format!("one of the streams {}", known.join(", "));
+            wrong("contract", expected, name.to_owned())
+        })
+    }
+
+    /// Tells it from any other contract: 16 hexadecimal digits, the XXH3 of its text.
+    pub fn digest(&self) -> String {
+        format!("{:016x}", XxHash3_64::oneshot(self.to_string().as_bytes()))
+    }
+
+    /// The JSON value.
+    pub fn value(&self) -> Value {
+        Value::Object(self.0.clone())
+    }
+}
+
+/// The JSON text: keys sorted, no spaces, each number in one form.
+impl Display for Contract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = serde_json::to_string(&self.0).map_err(|_| fmt::Error)?;
+        f.write_str(&text)
+    }
+}
+
+/// An error.
+fn wrong(place: &str, expected: impl Into<String>, found: String) -> ContractError {
+    ContractError::Wrong { place: place.to_owned(), expected: expected.into(), found }
+}
+
+/// The value in its only form: keys sorted; a whole number without a point.
+fn plain(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            sorted(map.into_iter().map(|(key, value)| (key, plain(value))).collect())
+        }
+        Value::Array(items) => items.into_iter().map(plain).collect(),
+        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(float) if float.fract() == 0.0 && float.abs() < EXACT => json!(float as i64),
+            _ => Value::Number(number),
+        },
+        other => other,
+    }
+}
+
+/// A mapping with its keys sorted, whatever the features of `serde_json`.
+fn sorted(mut entries: Vec<(String, Value)>) -> Value {
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Value::Object(entries.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! The contract of a configuration.
+//!
+//! What bears on a number of the tensor, or on its validity, is in it. A new key of a stream belongs here, or among the
+//! keys that `tests.rs` lists as accepted: a test fails until it is in one of both.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Contract, FORMAT, STREAMS, plain, sorted};
+use crate::encoder::EncoderSpec;
+use crate::sample::SampleKind;
+use crate::schema::StampSource;
+use crate::spec::{Config, DeskewSpec, InputSpec, Selection, StreamId, StreamSpec, still_frame};
+use robocache_ops::align::{AlignRule, MergeSpec, ValidWhen};
+use robocache_ops::dtype::DType;
+use robocache_ops::image::ImageSpec;
+use robocache_ops::operators::VectorSpec;
+
+/// Messages of this type hold compressed images.
+const COMPRESSED: &str = "sensor_msgs/msg/CompressedImage";
+
+impl Contract {
+    /// The contract of all streams of a configuration.
+    pub fn of(config: &Config) -> Contract {
+        let streams = config.stream_ids().map(|id| {
+            let name = config.stream(id).name.clone();
+            (name, Value::Object(of_stream(config, id)))
+        });
+        let all = [
+            ("format", json!(FORMAT)),
+            ("rate_hz", json!(config.rate_hz)),
+            ("base_frame", json!(config.base_frame)),
+            (STREAMS, sorted(streams.collect())),
+        ];
+        let all = all.map(|(key, value)| (key.to_owned(), value));
+        match plain(all.into_iter().collect()) {
+            Value::Object(map) => Contract(map),
+            _ => unreachable!("it was a mapping"),
+        }
+    }
+}
+
+/// The targets of the steps, and, if angles go on from step to step, the step whose angles stay.
+pub(super) fn times(targets_ns: &[i64], present: Option<usize>) -> Vec<(String, Value)> {
+    let mut all = vec![("targets_ns".to_owned(), json!(targets_ns))];
+    all.extend(present.map(|present| ("present_step".to_owned(), json!(present))));
+    all
+}
+
+/// How values follow from rows. A gap counts only between rows.
+pub(super) fn rules(rule: AlignRule) -> Vec<(String, Value)> {
+    let AlignRule { strategy, max_age_ns, max_gap_ns, fill } = rule;
+    let mut all = vec![
+        ("strategy".to_owned(), json!(strategy.name())),
+        ("max_age_ns".to_owned(), json!(max_age_ns)),
+        ("fill".to_owned(), json!(fill.name())),
+    ];
+    all.extend(strategy.interpolates().then(|| ("max_gap_ns".to_owned(), json!(max_gap_ns))));
+    all
+}
+
+/// What bears on the numbers of a stream.
+fn of_stream(config: &Config, id: StreamId) -> Map<String, Value> {
+    let spec = config.stream(id);
+    let encoder = &spec.encoder;
+    let steps = spec.steps();
+    let targets: Vec<i64> = (0..steps).map(|step| spec.target_offset_ns(step)).collect();
+    let shape: Vec<usize> = [vec![steps], encoder.row_shape()].concat();
+    let mut all = Map::new();
+    let mut put = |key: &str, value: Value| all.insert(key.to_owned(), value);
+    put("kind", json!(encoder.kind()));
+    put("channels", json!(encoder.channels()));
+    put("shape", json!(shape));
+    put("dtype", json!(spec.dtype.name()));
+    put("encoder", of_encoder(encoder, spec.dtype));
+    let inputs = config.inputs_of(id).map(|input| config.input(input)).enumerate();
+    put("inputs", inputs.map(|(at, input)| of_input(input, spec, at)).collect());
+    if let Some(merge) = &spec.merge {
+        put("valid_when", of_merge(merge));
+    }
+    if spec.looks_ahead() {
+        put("max_ahead_ns", json!(spec.max_ahead_ns));
+    }
+    let mut inputs = config.inputs_of(id).map(|input| config.input(input));
+    if let (Some(tf), true) = (&config.tf, inputs.any(|of| of.asks_for_frames(&config.streams))) {
+        put("transforms_max_gap_ns", json!(tf.limits.max_gap_ns));
+    }
+    all.extend(times(&targets, encoder.unwraps().then(|| spec.present_step())));
+    all.extend(rules(spec.rule));
+    all
+}
+
+/// Which inputs of a merged row are needed: their numbers, so that topics may have other names.
+fn of_merge(merge: &MergeSpec) -> Value {
+    match merge.valid_when {
+        ValidWhen::All => json!("all"),
+        ValidWhen::Any => json!("any"),
+        ValidWhen::Listed(needed) => {
+            let all = 0..merge.max_age_ns.len();
+            json!(all.filter(|at| needed & 1 << at != 0).collect::<Vec<_>>())
+        }
+    }
+}
+
+/// How a sample becomes a row, without what `channels` says already.
+fn of_encoder(encoder: &EncoderSpec, dtype: DType) -> Value {
+    match encoder {
+        EncoderSpec::Vector(spec) => of_vector(spec),
+        EncoderSpec::Image(spec) => of_image(spec, dtype),
+        EncoderSpec::Voxels(spec) => without(value(spec), &["channels"]),
+        EncoderSpec::Depth(spec) => value(spec),
+        EncoderSpec::Occupancy(spec) => value(spec),
+    }
+}
+
+fn of_vector(spec: &VectorSpec) -> Value {
+    let lanes: Vec<_> = spec.channels.iter().map(|channel| channel.lane).collect();
+    let mut all = vec![("lanes".to_owned(), json!(lanes))];
+    if spec.groups.len() > 1 {
+        let groups: Vec<_> = spec.groups.iter().map(|group| &group.channels).collect();
+        all.push(("groups".to_owned(), json!(groups)));
+    }
+    if !spec.outputs.is_empty() {
+        let names: Vec<_> = spec.channels.iter().map(|channel| &channel.name).collect();
+        all.push(("of".to_owned(), json!(names)));
+        let outputs = spec.outputs.iter().map(|output| without(value(output), &["name"]));
+        all.push(("outputs".to_owned(), outputs.collect()));
+    }
+    sorted(all)
+}
+
+fn of_image(spec: &ImageSpec, dtype: DType) -> Value {
+    let mut meaningless = vec!["color"];
+    // Bytes are not normalised.
+    if dtype == DType::U8 {
+        meaningless.extend(["mean", "std"]);
+    }
+    if !spec.resizes.iter().any(|resize| resize.fit.pads()) {
+        meaningless.push("pad_value");
+    }
+    let mut image = without(value(spec), &meaningless);
+    for (resize, known) in spec.resizes.iter().enumerate() {
+        let filter = known.filter;
+        image["resizes"][resize]["filter"] =
+            json!(format!("{} ({})", filter.name(), filter.library()));
+    }
+    image
+}
+
+/// What an input takes from its messages.
+fn of_input(input: &InputSpec, stream: &StreamSpec, at: usize) -> Value {
+    let mut all = vec![
+        ("type", json!(input.ros_type)),
+        ("timeline", json!(input.timeline.name())),
+        ("stamp_offset_ns", json!(input.stamp_offset_ns)),
+    ];
+    if matches!(input.selection.gives(), Some(SampleKind::Image | SampleKind::Depth)) {
+        let codec = if input.ros_type == COMPRESSED { "JPEG or PNG" } else { "none" };
+        all.push(("codec", json!(codec)));
+    }
+    match &input.selection {
+        Selection::Image { encoding_8uc: Some(format), .. } => {
+            all.push(("encoding_8uc", json!(format.name())));
+        }
+        Selection::Points { .. } if input.in_frame.is_none() => {
+            all.push(("t_base_sensor", json!(input.t_base_sensor)));
+        }
+        Selection::Numbers(reader) => {
+            let stamp = match (reader.stamp_path(), reader.stamp()) {
+                (Some(path), _) => path,
+                (None, StampSource::Header) => "header.stamp",
+                (None, StampSource::Member | StampSource::None) => "arrival",
+            };
+            all.push(("stamp", json!(stamp)));
+        }
+        _ => {}
+    }
+    if let Some(in_frame) = &input.in_frame {
+        all.push(("in_frame", json!(in_frame.frame)));
+    }
+    if let Some(deskew) = &input.deskew {
+        all.push(("deskew", of_deskew(deskew)));
+    }
+    if let Some(max_age_ns) = stream.merge.as_ref().and_then(|merge| merge.max_age_ns.get(at)) {
+        all.push(("max_age_ns", json!(max_age_ns)));
+    }
+    sorted(all.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+/// How a cloud is deskewed. The topic of a gyro may have another name.
+fn of_deskew(deskew: &DeskewSpec) -> Value {
+    let DeskewSpec { fixed_frame, gyro, time_field, unit_ns, absolute, span_ns } = deskew;
+    let by_gyro = gyro.as_ref().is_some_and(|topic| *fixed_frame == still_frame(topic));
+    json!({
+        "by": if by_gyro { "the gyro" } else { fixed_frame },
+        "time_field": time_field,
+        "unit_ns": unit_ns,
+        "absolute": absolute,
+        "span_ns": span_ns,
+    })
+}
+
+/// The JSON of a setting. A float of 32 bits is the shortest number that means it, and not the float of 64 bits that
+/// is nearest to it.
+fn value(setting: &impl Serialize) -> Value {
+    let text = serde_json::to_string(setting);
+    text.and_then(|text| serde_json::from_str(&text)).unwrap_or_default()
+}
+
+/// A mapping without some of its keys.
+fn without(mut mapping: Value, keys: &[&str]) -> Value {
+    if let Some(map) = mapping.as_object_mut() {
+        map.retain(|key, _| !keys.contains(&key.as_str()));
+    }
+    mapping
+}

@@ -1,0 +1,63 @@
+//! Contracts in files.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+
+/// A new folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("robocache-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(path.join("meta")).unwrap();
+        Folder(path)
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.0.join(file), text).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_contract_is_found_where_it_was_written() {
+    let (folder, made) = (Folder::new("contract"), contract(&camera("cv2_area", "stretch")));
+    let error = Contract::load(&folder.0).unwrap_err().to_string();
+    assert!(error.contains("expected a contract (robocache.json, a store"), "{error}");
+    // A cache, a store and a dataset of this version, and each of an older one, which had no contract.
+    folder.write("index.json", &format!("{{\"contract\": {made}}}"));
+    folder.write("zarr.json", "{\"attributes\": {\"robocache\": {\"contract\": null}}}");
+    folder.write("meta/robocache.json", "{\"format\": 1}");
+    assert_eq!(Contract::load(&folder.0).unwrap(), made);
+    let about = format!("{{\"contract\": {made}, \"contract_digest\": \"{}\"}}", made.digest());
+    folder.write("index.json", "{}");
+    folder.write("zarr.json", &format!("{{\"attributes\": {{\"robocache\": {about}}}}}"));
+    assert_eq!(Contract::load(&folder.0).unwrap(), made);
+    folder.write("zarr.json", "{}");
+    folder.write("meta/robocache.json", &about);
+    assert_eq!(Contract::load(&folder.0).unwrap(), made);
+    let other = contract(&camera("cv2_linear", "stretch"));
+    other.save(&folder.0).unwrap();
+    assert_eq!(Contract::load(&folder.0).unwrap(), other);
+    assert_eq!(Contract::load(&folder.0.join(FILE)).unwrap(), other);
+}
+
+#[test]
+fn a_file_that_was_changed_is_no_contract() {
+    let (folder, made) = (Folder::new("changed"), contract(&camera("cv2_area", "stretch")));
+    folder.write(FILE, &made.to_file().replace("cv2_area", "cv2_linear"));
+    let error = Contract::load(&folder.0).unwrap_err().to_string();
+    assert!(error.ends_with("the file was changed"), "{error}");
+    folder.write(FILE, "{");
+    assert!(Contract::load(&folder.0).unwrap_err().to_string().contains("expected JSON"));
+    let nowhere = made.save(&folder.0.join("nowhere")).unwrap_err();
+    assert!(matches!(nowhere, ContractError::Read { .. }), "{nowhere}");
+}

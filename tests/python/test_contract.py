@@ -1,0 +1,190 @@
+"""Contracts: a policy is served what it was trained with, or nothing."""
+
+import json
+import pickle
+import subprocess
+
+import numpy as np
+import pytest
+from bags import MS, T0, image, joints, write_bag
+from replays import replay
+
+pytest.importorskip(
+    "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
+)
+import configuration
+
+import robocache
+from robocache.contract import Contract, ContractError
+
+CONFIG = """\
+rate_hz: 50
+streams:
+  arm:
+    type: sensor_msgs/JointState
+    topic: /joints
+    joints: [a, b]
+    max_age_ms: 50
+    lag_ms: 20
+    history: {steps: 2, step_ms: 20}
+  wrist:
+    type: sensor_msgs/Image
+    topic: /camera
+    max_age_ms: 100
+    image: {resize: {width: 16, height: 12, filter: torch_bilinear_antialias, fit: pad_center}}
+"""
+#: huggingface/lerobot#2980: one flag of a resize differed.
+OTHER_FILTER = CONFIG.replace("torch_bilinear_antialias", "torch_bilinear")
+OTHER_FIT = CONFIG.replace("pad_center", "pad_top_left")
+FILTER = (
+    "wrist.encoder.resizes[0].filter: the policy was trained with torch_bilinear_antialias (bilinear interpolate "
+    "of torch 2, with antialias), and torch_bilinear (bilinear interpolate of torch 2, without antialias) would be "
+    "served"
+)
+FIT = "wrist.encoder.resizes[0].fit: the policy was trained with pad_center, and pad_top_left would be served"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A folder with robot.yaml, and with the store of a recording."""
+    folder = tmp_path_factory.mktemp("contract")
+    (folder / "robot.yaml").write_text(CONFIG)
+    messages = []
+    for k in range(40):
+        ns = T0 + k * 20 * MS
+        messages.append(("/joints", ns, joints(ns, a=k / 10, b=-k / 10)))
+        messages.append(("/camera", ns, image(ns, np.full((24, 32, 3), k, np.uint8))))
+    write_bag(folder / "bag", messages)
+    replay(folder / "robot.yaml", folder / "data", folder / "bag", options=["--format", "rows"])
+    return folder
+
+
+def check(config, *options, code=0):
+    """What `robocache check` prints on stdout and stderr."""
+    command = [configuration.program(), "check", config, *options]
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done.stdout, done.stderr
+
+
+def test_another_resize_than_in_the_training_is_refused(store, tmp_path):
+    """huggingface/lerobot#2980, from the recording to the serving of the policy."""
+    cache = robocache.EpisodeCache.load(store / "data" / "rows.zarr")
+    robocache.contract.save(tmp_path, cache)
+    said, warned = check(store / "robot.yaml", "--contract", tmp_path)
+    assert said.endswith(f"contract    kept: {tmp_path}\n") and not warned
+    for text, sentence in ((OTHER_FILTER, FILTER), (OTHER_FIT, FIT)):
+        served = tmp_path / "served.yaml"
+        served.write_text(text)
+        said, refused = check(served, "--contract", tmp_path, code=1)
+        assert "kept" not in said and refused == f"{served}: {sentence}\n"
+        told = json.loads(check(served, "--contract", tmp_path, "--json", code=1)[0])
+        assert told["differences"] == [sentence]
+        trained = robocache.contract.load(tmp_path)
+        with pytest.raises(ContractError, match="would not be served") as raised:
+            trained.expect(robocache.contract.of(text), "robot.yaml")
+        assert raised.value.differences == [sentence]
+        assert str(raised.value).startswith("robot.yaml: ") and sentence in str(raised.value)
+        assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+def test_everything_has_the_contract_of_its_configuration(store, tmp_path):
+    made = robocache.contract.of(CONFIG)
+    cache = robocache.EpisodeCache.load(store / "data" / "rows.zarr")
+    cache.save(tmp_path / "cache")
+    saved = robocache.EpisodeCache.load(tmp_path / "cache")
+    pipeline = robocache.Pipeline(CONFIG, backend="cpu")
+    one = robocache.EpisodeCache.load(store / "data" / "rows.zarr", ["arm"])
+    folders = [store / "data" / "rows.zarr", tmp_path / "cache"]
+    found = [
+        robocache.contract.of(store / "robot.yaml"),
+        cache.contract(),
+        cache.plan().contract(),
+        saved.contract(),
+        pipeline.contract(),
+        *map(robocache.contract.load, folders),
+    ]
+    assert [each.digest for each in found] == [made.digest] * len(found)
+    assert one.contract() == made.only("arm")
+    told = json.loads(check(store / "robot.yaml", "--json")[0])
+    assert Contract(json.dumps(told["contract"])) == made
+    assert told["contract_digest"] == made.digest
+    for folder in folders:
+        check(store / "robot.yaml", "--contract", folder)
+    assert made.streams == ["arm", "wrist"] and made.value["rate_hz"] == 50
+    assert pickle.loads(pickle.dumps(made)) == made and len({made, *found}) == 1
+    assert repr(made) == f"Contract({made.digest} of arm, wrist)"
+
+
+def test_windows_of_a_training_have_a_contract_of_their_own(store):
+    cache = robocache.EpisodeCache.load(store / "data" / "rows.zarr")
+    seen = {"arm": {"history": {"steps": 3, "step_ms": 10}, "lag_ms": 40, "dtype": "f16"}}
+    trained = cache.contract(seen)
+    assert trained.streams == ["arm"]
+    served = CONFIG.replace("steps: 2, step_ms: 20", "steps: 3, step_ms: 10")
+    served = served.replace("lag_ms: 20", "lag_ms: 40\n    dtype: f16")
+    assert trained.differences(robocache.contract.of(served)) == []
+    assert trained.differences(robocache.contract.of(CONFIG)) == [
+        "arm.dtype: the policy was trained with f16, and f32 would be served",
+        "arm.shape: the policy was trained with [3, 2], and [2, 2] would be served",
+        "arm.targets_ns: the policy was trained with [-60, -50, -40] ms, and [-40, -20] ms would be served",
+    ]
+    held = cache.contract({"arm": {"strategy": "hold", "max_age_ms": 30, "fill": "last"}})
+    served = CONFIG.replace("max_age_ms: 50", "max_age_ms: 30\n    strategy: hold\n    fill: last")
+    assert held.differences(robocache.contract.of(served)) == []
+
+
+def test_what_is_no_contract_is_an_error(store, tmp_path):
+    with pytest.raises(ValueError, match="expected a contract"):
+        robocache.contract.load(tmp_path)
+    (tmp_path / "robocache.json").write_text("{}")
+    with pytest.raises(ValueError, match="expected a contract"):
+        robocache.contract.load(tmp_path)
+    made = robocache.contract.of(CONFIG)
+    made.save(tmp_path)
+    text = (tmp_path / "robocache.json").read_text()
+    (tmp_path / "robocache.json").write_text(text.replace("pad_center", "stretch"))
+    with pytest.raises(ValueError, match="the file was changed"):
+        robocache.contract.load(tmp_path)
+    with pytest.raises(OSError):
+        made.save(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="expected one of the streams arm, wrist, found leg"):
+        made.only("leg")
+    _, said = check(store / "robot.yaml", "--contract", tmp_path / "nowhere", code=1)
+    assert "expected a contract" in said
+    rows = {"rows": np.zeros((3, 2), np.float32), "stamp_ns": np.arange(3)}
+    with pytest.raises(ValueError, match="contract: expected one in the store"):
+        robocache.EpisodeCache.from_arrays({"arm": rows}, [3]).contract()
+
+
+def test_a_checkpoint_of_lerobot_is_compared(store, tmp_path):
+    feature = {"type": "VISUAL", "shape": [3, 12, 16]}
+    config = {
+        "type": "act",
+        "n_obs_steps": 1,
+        "input_features": {
+            "observation.images.wrist": feature,
+            "observation.state": {"type": "STATE", "shape": [2]},
+        },
+        "output_features": {"action": {"type": "ACTION", "shape": [2]}},
+        "normalization_mapping": {"VISUAL": "MEAN_STD", "STATE": "MEAN_STD"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    served = tmp_path / "robot.yaml"
+    served.write_text(CONFIG.replace("history: {steps: 2, step_ms: 20}", ""))
+    said, refused = check(served, "--policy", tmp_path)
+    assert "policy      act: takes what the configuration makes\n" in said and not refused
+    assert (
+        "unknown     the rate of the frames in the training; the configuration has 50 Hz\n" in said
+    )
+    config["input_features"]["observation.images.front"] = feature
+    config["input_features"]["observation.state"]["shape"] = [7]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    _, refused = check(served, "--policy", tmp_path, code=1)
+    assert refused.splitlines() == [
+        f"{served}: observation.images.front: the policy takes this image, and no stream is called front; the images "
+        "are wrist",
+        f"{served}: observation.state: the policy takes 7 numbers, and the configuration makes 2: 2 arm",
+    ]

@@ -1,0 +1,127 @@
+"""What serves a policy refuses to serve something else than the policy was trained with."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import rclpy
+from conftest import REPOSITORY
+from fusion import MS, PATIENCE, T0, WRENCH, start_fusion, wrench, write_config
+from rclpy.executors import SingleThreadedExecutor
+from robocache_ros.msg import FusedTensorInfo
+
+sys.path.insert(0, str(REPOSITORY / "python"))
+
+import robocache  # noqa: E402 (the path comes first)
+
+pytest.importorskip("robocache._native", reason="the compiled part: scripts/develop.sh")
+
+from robocache.ros import INFO_QOS, PipelineNode, TensorSubscriber  # noqa: E402
+from robocache.shared import TensorReader  # noqa: E402
+
+CONFIG = {"rate_hz": 100, "streams": {"wrench": WRENCH}}
+LAG = "wrench.targets_ns: the policy was trained with [-30] ms, and [0] ms would be served"
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    """Folders of two policies: one was trained with CONFIG, the other with a lag of 30 ms."""
+    other = {"rate_hz": 100, "streams": {"wrench": {**WRENCH, "lag_ms": 30}}}
+    for name, config in (("same", CONFIG), ("other", other)):
+        (tmp_path / name).mkdir()
+        robocache.contract.save(tmp_path / name, config)
+    return tmp_path
+
+
+def test_the_node_refuses_before_the_first_tick(start, checkpoints):
+    config = write_config(checkpoints, CONFIG)
+    given = ["-p", f"config_file:={config}", "-p", f"contract:={checkpoints / 'other'}"]
+    node = start("fusion_node", "--ros-args", *given, expected_code=1)
+    node.wait()
+    assert f"parameter contract: {checkpoints / 'other'}: the policy would not be" in node.output
+    assert LAG in node.output and "on the cpu backend" not in node.output
+
+
+def test_the_node_says_that_there_is_no_contract(start, checkpoints):
+    config = write_config(checkpoints, CONFIG)
+    given = ["-p", f"config_file:={config}", "-p", f"contract:={checkpoints / 'none'}"]
+    node = start("fusion_node", "--ros-args", *given, expected_code=1)
+    node.wait()
+    assert "parameter contract: " in node.output and "expected a contract" in node.output
+
+
+def test_the_rate_of_the_parameter_counts(start, checkpoints):
+    config = write_config(checkpoints, CONFIG)
+    given = ["-p", f"config_file:={config}", "-p", f"contract:={checkpoints / 'same'}"]
+    node = start("fusion_node", "--ros-args", *given, "-p", "rate_hz:=50.0", expected_code=1)
+    node.wait()
+    assert "rate_hz: the policy was trained with 100, and 50 would be served" in node.output
+
+
+def test_who_receives_by_topic_is_served_only_what_was_trained(ros, start, checkpoints):
+    given = ["-p", f"contract:={checkpoints / 'same'}"]
+    fusion = start_fusion(ros, start, checkpoints, {**CONFIG}, *given).warm_up()
+    digest = robocache.contract.of(CONFIG).digest
+    assert f"the contract {digest} of" in fusion.process.output
+    tensors, refused = [], []
+    served = TensorSubscriber(
+        ros.node, tensors.append, topic="/fused_tensor", contract=checkpoints / "same"
+    )
+    # On a node of its own: its callback raises.
+    client = rclpy.create_node("refusing", context=ros.context)
+    executor = SingleThreadedExecutor(context=ros.context)
+    executor.add_node(client)
+    other = TensorSubscriber(
+        client, refused.append, topic="/fused_tensor", contract=checkpoints / "other"
+    )
+    with pytest.raises(robocache.ContractError, match="would not be served") as raised:
+        for _ in range(int(PATIENCE / 0.1)):
+            executor.spin_once(timeout_sec=0.1)
+    assert raised.value.differences == other.differences == [LAG]
+    for k in range(5):
+        ns = T0 + k * 10 * MS
+        fusion.send("wrench", wrench(ns, k, 0, 0))
+        fusion.tick(ns)
+        executor.spin_once(timeout_sec=0.1)
+    assert ros.spin_until(lambda: len(tensors) > 2, PATIENCE)
+    assert served.differences == [] and not refused and other.unchecked == other.received
+    executor.shutdown()
+    client.destroy_node()
+
+
+def test_who_reads_shared_memory_is_served_only_what_was_trained(ros, start, checkpoints):
+    service = f"robocache_test/{os.getpid()}/contract"
+    given = ["-p", f"shared_output:={service}"]
+    fusion = start_fusion(ros, start, checkpoints, {**CONFIG}, *given, sim_time=False)
+    fusion.until(lambda: fusion.ticks, "a tensor")
+    with TensorReader(service, contract=checkpoints / "same") as reader:
+        assert reader.wait(PATIENCE)["wrench"].array.shape == (1, 6)
+        assert reader.wait(PATIENCE) is not None
+    with TensorReader(service, contract=checkpoints / "other") as reader:
+        with pytest.raises(robocache.ContractError) as raised:
+            reader.wait(PATIENCE)
+        assert raised.value.differences == [LAG] and service in str(raised.value)
+
+
+def test_a_pipeline_in_the_process_refuses(ros, checkpoints):
+    before = ros.node.count_subscribers("/wrench")
+    with pytest.raises(robocache.ContractError) as raised:
+        PipelineNode(ros.node, CONFIG, print, contract=checkpoints / "other")
+    assert raised.value.differences == [LAG]
+    assert ros.node.count_subscribers("/wrench") == before
+    pipeline = PipelineNode(ros.node, CONFIG, print, contract=checkpoints / "same")
+    assert pipeline.contract() == robocache.contract.of(CONFIG)
+    pipeline.destroy()
+
+
+def test_what_the_node_says_is_what_the_command_prints(ros, start, install, checkpoints):
+    fusion = start_fusion(ros, start, checkpoints, {**CONFIG})
+    got = []
+    ros.node.create_subscription(FusedTensorInfo, "/fused_tensor/info", got.append, INFO_QOS)
+    fusion.until(lambda: got, "the info")
+    program = install / "lib" / "robocache_ros" / "robocache"
+    command = [program, "check", checkpoints / "config.yaml", "--json"]
+    said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert json.loads(got[0].contract) == said["contract"]
