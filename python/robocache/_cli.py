@@ -1,5 +1,5 @@
 """The command `robocache` of the package: the same command line as the node's package has, and
-`to-lerobot`, which needs LeRobot's Python."""
+`to-lerobot`, which writes its files by libraries of Python."""
 
 import signal
 import sys

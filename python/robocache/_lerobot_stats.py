@@ -118,7 +118,7 @@ def _rows(block):
 
 
 def _edges(least, most):
-    """The edges of the bins, which contain the extent if all values are equal, too."""
+    """The edges of the bins. If all values are equal, the bins contain them nevertheless."""
     return np.linspace(least - 1e-10, most + 1e-10, _BINS + 1)
 
 
@@ -133,7 +133,7 @@ def _quantile(histogram, edges, wanted):
 
 
 def _sampled(frames):
-    """The frames of an episode whose pixels count: at least a hundred, fewer of each hundred in a long one."""
+    """The frames of an episode whose pixels count: all of a short one, 100 of 400 frames, 1,000 of 10,000."""
     number = max(min(100, frames), min(int(frames**0.75), 10_000))
     return np.round(np.linspace(0, frames - 1, number)).astype(int).tolist()
 
@@ -148,7 +148,7 @@ def _thinned(image):
 
 
 def _of_counts(counts):
-    """The statistics of numbers 0..255, of which there are so many of each."""
+    """The statistics of pixels, given how many have each of the values 0..255."""
     seen, number = np.flatnonzero(counts), counts.sum()
     mean = np.average(seen, weights=counts[seen])
     edges = _edges(np.float32(seen[0]), np.float32(seen[-1]))

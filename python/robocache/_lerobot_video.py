@@ -10,7 +10,7 @@ import av
 _KEYFRAMES = 2
 #: LeRobot's preset of libsvtav1: the fast end.
 _SVTAV1_PRESET = 12
-#: PNG: which filter is chosen by row, and little effort in zlib. Other effort takes five times as long for 6 % of the size.
+#: PNG: a filter by row, and little effort of zlib. Its usual effort takes seven times as long, and saves 6 % of the size.
 _PNG = {"pred": "mixed", "compression_level": "1"}
 #: What info.json calls the codecs.
 CODECS = {"libsvtav1": "av1", "h264": "h264", "hevc": "hevc"}

@@ -129,7 +129,7 @@ def test_a_video_has_the_images_at_their_times(robot, tmp_path, codec):
 def test_shares_join_to_the_bytes_of_one_run(robot, tmp_path, monkeypatch, images):
     folder, _ = robot
     for limit in ("DATA_MB", "VIDEO_MB"):
-        monkeypatch.setattr(_lerobot_files, limit, 0.005)
+        monkeypatch.setattr(_lerobot_files, limit, 0.001)
     monkeypatch.setattr(_lerobot_files, "CHUNK_FILES", 2)
     listed = [f"--episodes={folder / 'episodes.csv'}"]
     shares = [tmp_path / name for name in ("one", "two", "none")]
