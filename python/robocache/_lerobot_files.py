@@ -229,7 +229,7 @@ class _EpisodeFiles:
 def schema_of(features):
     """The schema of the rows, which the library `datasets` understands."""
     stored = {key: of for key, of in features.items() if of["dtype"] != "video"}
-    fields = [pa.field(key, _type(of)) for key, of in stored.items()]
+    fields = [pa.field(key, _type(of), metadata=_extension(of)) for key, of in stored.items()]
     said = {"info": {"features": {key: _hugging_face(of) for key, of in stored.items()}}}
     return pa.schema(fields, {"huggingface": json.dumps(said)})
 
@@ -290,6 +290,15 @@ def _hugging_face(feature):
     if len(shape) == 1:
         return {"feature": value, "length": shape[0], "_type": "List"}
     return {"shape": list(shape), "dtype": dtype, "_type": f"Array{len(shape)}D"}
+
+
+def _extension(feature):
+    """What marks a column of arrays in a Parquet file, so that `datasets` reads arrays of one shape."""
+    if feature["dtype"] == "image" or len(feature["shape"]) == 1:
+        return None
+    kind = f"datasets.features.features.Array{len(feature['shape'])}DExtensionType"
+    about = json.dumps([list(feature["shape"]), feature["dtype"]])
+    return {"ARROW:extension:name": kind, "ARROW:extension:metadata": about}
 
 
 def _schema_of_episodes(features):

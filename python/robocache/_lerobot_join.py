@@ -40,7 +40,8 @@ def _append(writer, root, features):
             writer.add_video(key, *next(parts))
         start = 0
         while start < episode["length"]:
-            rows = next(row_groups)
+            # Where `datasets` is imported, arrays are of its type.
+            rows = next(row_groups).cast(writer.schema)
             stop = start + len(rows)
             for name, values in counted.items():
                 at, values = rows.schema.get_field_index(name), pa.array(values[start:stop])

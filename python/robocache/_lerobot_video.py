@@ -12,8 +12,17 @@ _KEYFRAMES = 2
 _SVTAV1_PRESET = 12
 #: PNG: a filter by row, and little effort of zlib. Its usual effort takes seven times as long, and saves 6 % of the size.
 _PNG = {"pred": "mixed", "compression_level": "1"}
-#: What info.json calls the codecs.
-CODECS = {"libsvtav1": "av1", "h264": "h264", "hevc": "hevc"}
+#: What info.json calls the codecs, and the greatest `crf` of each.
+CODECS = {"libsvtav1": ("av1", 63), "h264": ("h264", 51), "hevc": ("hevc", 51)}
+
+
+def check(codec, crf):
+    """Raises ValueError if there is no such codec, or it has no such quality."""
+    if codec not in CODECS:
+        raise ValueError(f"--codec: expected {', '.join(CODECS)}, found {codec!r}")
+    most = CODECS[codec][1]
+    if not 0 <= crf <= most:
+        raise ValueError(f"--crf: expected 0 to {most} for {codec}, found {crf}")
 
 
 def encoding(codec, crf, fps, shape):
@@ -22,7 +31,7 @@ def encoding(codec, crf, fps, shape):
     found = {
         "height": height,
         "width": width,
-        "codec": CODECS[codec],
+        "codec": CODECS[codec][0],
         "pix_fmt": "yuv420p",
         "fps": fps,
         "channels": channels,
@@ -134,8 +143,9 @@ class VideoFiles:
     def _open(self, source):
         path = self._path_of(*self._rolling.place)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # The index comes first, so that a loader need not seek to the end.
-        self._file = av.open(str(path), "w", options={"movflags": "faststart"})
+        # The index comes first, so that a loader need not seek to the end. The rate of bits would be that of `source`.
+        options = {"movflags": "faststart", "write_btrt": "0"}
+        self._file = av.open(str(path), "w", options=options)
         self._stream = self._file.add_stream_from_template(source, opaque=True)
         self._stream.time_base = source.time_base
 

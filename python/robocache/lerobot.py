@@ -75,10 +75,9 @@ def to_lerobot(
     and RuntimeError if the replay was stopped.
     """
     _import_needed()
-    from ._lerobot_video import CODECS
+    from ._lerobot_video import check
 
-    if codec not in CODECS:
-        raise ValueError(f"--codec: expected {', '.join(CODECS)}, found {codec!r}")
+    check(codec, crf)
     out = Path(out)
     expect_new(out)
     replayed = _replayed(out)

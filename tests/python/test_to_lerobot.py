@@ -146,6 +146,13 @@ def test_shares_join_to_the_bytes_of_one_run(robot, tmp_path, monkeypatch, image
     places = [(path.parent.name, path.name) for path in files_of(alone, "data")]
     of_chunk = [("chunk-000", "file-000"), ("chunk-000", "file-001"), ("chunk-001", "file-000")]
     assert places == [(chunk, f"{file}.parquet") for chunk, file in of_chunk]
+    # A dataset that is joined already has several episodes in a file.
+    monkeypatch.undo()
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    join(shares, once)
+    join([once], twice)
+    assert robots.digests(twice) == robots.digests(once)
+    assert len(files_of(once, "data")) == 1
     if not images:
         videos = sorted(alone.glob("videos/*/*/*.mp4"))
         assert [(path.parent.name, path.stem) for path in videos] == of_chunk
@@ -236,6 +243,7 @@ def test_an_interrupted_run_leaves_no_dataset(robot, tmp_path, monkeypatch):
         (None, {"state": ["action"], "action": ["action"]}, "the state or the action, found both"),
         (None, {"replay_options": ["--rate-hz=12.5"]}, "whole number of ticks.*12.5.*--rate-hz"),
         (None, {"codec": "mpeg2"}, "--codec: expected libsvtav1, h264, hevc, found 'mpeg2'"),
+        (None, {"codec": "h264", "crf": 63}, "--crf: expected 0 to 51 for h264, found 63"),
         (("width: 96", "width: 95"), {}, "even height and width for a video, found 64 x 95"),
     ],
 )

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("lerobot")
-import robots  # noqa: E402 (LeRobot comes first)
+import datasets  # noqa: E402 (what is missing is said first)
+import robots  # noqa: E402
 from lerobot.datasets.compute_stats import aggregate_stats, get_feature_stats  # noqa: E402
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
 
@@ -61,6 +62,10 @@ def test_the_loader_returns_what_was_written(written):
     dataset = load(out)
     assert (dataset.fps, dataset.meta.robot_type) == (robots.RATE_HZ, "small")
     assert dataset.meta.names["action"] == ["a.position", "b.position", "g.position"]
+    # Other programs find the same types in the files.
+    (file,) = out.glob("data/*/*.parquet")
+    alone = datasets.Dataset.from_parquet(str(file), cache_dir=str(out.parent / "cache"))
+    assert alone.features == dataset.hf_dataset.features
     frames = [
         (episode, at, tensor)
         for episode, tensors in enumerate(expected)
