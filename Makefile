@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-torch wheel golden-live demo record demo-train bench bench-replay fuzz check lint format clean distclean
+.PHONY: help setup build test test-torch test-lerobot wheel golden-live demo record demo-train bench bench-replay fuzz check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -19,6 +19,8 @@ help:
 	@echo '                ROBOCACHE_CUDA=off it is quicker: a wheel for the CPU alone, in dist/without-cuda/'
 	@echo 'make test-torch run the tests of the Python package with PyTorch; PYTHON: one that has what'
 	@echo '                scripts/requirements-torch.txt names (default: 8 GB are installed in .torch)'
+	@echo 'make test-lerobot  those of them that load and train with LeRobot: 0.4.4 if PYTHON is a 3.11 that'
+	@echo '                has it, 0.6.1 if PYTHON is a 3.12'
 	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs, and'
 	@echo '                undistortion with OpenCV; PYTHON: one that has them, see'
 	@echo '                tests/golden/make_filter_golden.py'
@@ -47,6 +49,9 @@ wheel:
 
 test-torch:
 	@scripts/test_torch.sh
+
+test-lerobot:
+	@scripts/test_torch.sh tests/python/torch/test_lerobot.py
 
 golden-live:
 	cargo build --release -p robocache_ops -p robocache_core --example image_filters --example undistort

@@ -14,13 +14,14 @@ class Column:
     Attributes:
         key: its name.
         feature: what LeRobot needs to know of it: dtype, shape and names.
-        read: a function of (tensors, first, end). It returns the values of these ticks;
-            LeRobot takes one at a time.
+        kind: "number", "image" or "video".
+        read: a function of (tensors, first, end). It returns the values of these ticks.
     """
 
     def __init__(self, key, dtype, shape, names, read):
         self.key = key
         self.feature = {"dtype": dtype, "shape": tuple(shape), "names": names}
+        self.kind = dtype if dtype in ("image", "video") else "number"
         self.read = read
 
 

@@ -1,96 +1,85 @@
-"""One LeRobot dataset of those of shares, by LeRobot's own functions."""
+"""One LeRobot dataset of those of shares: the files are those that one process would have written."""
+
+import itertools
+import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ._lerobot_files import COUNTED, DATA, EPISODES, INFO, VIDEO, DatasetWriter
+from ._lerobot_stats import NAMES
+from ._lerobot_video import episodes_of
 
 
-def aggregate(datasets, name, out):
-    """Writes the dataset of these folders, in their order, to `out`.
-
-    LeRobot 0.4 joins data files by pandas, which cannot join columns of arrays. So the rows are copied
-    here; LeRobot's functions join episodes, videos and statistics.
-    """
-    import pandas as pd
-    from lerobot.datasets import aggregate
-    from lerobot.datasets.lerobot_dataset import LeRobotDatasetMetadata
-
-    sources = [LeRobotDatasetMetadata(f"local/{root.name}", root=root) for root in datasets]
-    fps, robot_type, features = aggregate.validate_all_metadata(sources)
-    video_keys = sources[0].video_keys
-    joined = LeRobotDatasetMetadata.create(
-        name, fps, features, robot_type=robot_type, root=out, use_videos=bool(video_keys)
-    )
-    tasks = pd.concat([source.tasks for source in sources]).index.unique()
-    joined.tasks = pd.DataFrame({"task_index": range(len(tasks))}, index=tasks)
-    episodes_at, rows_at = {"chunk": 0, "file": 0}, {"chunk": 0, "file": 0}
-    videos_at = {
-        key: {"chunk": 0, "file": 0, "latest_duration": 0, "episode_duration": 0}
-        for key in video_keys
-    }
-    chunk_size, video_mb = (joined.info[of] for of in ("chunks_size", "video_files_size_in_mb"))
-    for source in sources:
-        aggregate.aggregate_videos(source, joined, videos_at, video_mb, chunk_size)
-        _copy_rows(source, joined, rows_at, chunk_size)
-        aggregate.aggregate_metadata(source, joined, episodes_at, rows_at, videos_at)
-        joined.info["total_episodes"] += source.total_episodes
-        joined.info["total_frames"] += source.total_frames
-    aggregate.finalize_aggregation(joined, sources)
+def aggregate(datasets, out):
+    """Writes the dataset of these folders, in their order, to `out`."""
+    infos = [json.loads((root / INFO).read_text()) for root in datasets]
+    info = infos[0]
+    for root, other in zip(datasets, infos, strict=True):
+        for name in ("fps", "robot_type", "features"):
+            if other[name] != info[name]:
+                raise ValueError(
+                    f"{root}: expected {name} of {datasets[0]}, {info[name]}, found {other[name]}"
+                )
+    features = {key: of for key, of in info["features"].items() if key not in COUNTED}
+    writer = DatasetWriter(out, info["fps"], features, info["robot_type"])
+    for root in datasets:
+        _append(writer, root, features)
+    writer.finish()
 
 
-def _copy_rows(source, joined, place, chunk_size):
-    """Copies the data files of a dataset, with the numbers that their rows have in the joined one.
-
-    Args:
-        source, joined: the metadata of the dataset, and of the joined one so far.
-        place: chunk and file of the newest data file. It gets the new place of each file of the dataset too.
-        chunk_size: the greatest number of files in a chunk.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-    from lerobot.datasets.compute_stats import aggregate_stats
-    from lerobot.datasets.utils import DEFAULT_DATA_PATH, update_chunk_file_indices
-
-    def path(root, chunk, file):
-        return root / DEFAULT_DATA_PATH.format(chunk_index=chunk, file_index=file)
-
-    tasks = source.tasks.sort_values("task_index").index
-    task_numbers = pa.array(joined.tasks.loc[tasks, "task_index"].tolist(), pa.int64())
-    columns = (source.episodes["data/chunk_index"], source.episodes["data/file_index"])
-    places, of_episodes = {}, []
-    for chunk, file in sorted(set(zip(*columns, strict=True))):
-        rows = pq.read_table(path(source.root, chunk, file))
-        numbers = {
-            "episode_index": pc.add(rows["episode_index"], joined.info["total_episodes"]),
-            "index": pc.add(rows["index"], joined.info["total_frames"]),
-            "task_index": pc.take(task_numbers, rows["task_index"].combine_chunks()),
-        }
-        for name, column in numbers.items():
-            at = rows.schema.get_field_index(name)
-            rows = rows.set_column(at, rows.schema.field(at), column)
-        if path(joined.root, place["chunk"], place["file"]).exists():
-            newest = (place["chunk"], place["file"], chunk_size)
-            place["chunk"], place["file"] = update_chunk_file_indices(*newest)
-        to = path(joined.root, place["chunk"], place["file"])
-        to.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(rows, to)
-        places[chunk, file] = place["chunk"], place["file"]
-        of_episodes += _task_statistics(numbers)
-    # LeRobot joins these statistics afterwards, as if the numbers had not changed.
-    for name, before in (("episode_index", "total_episodes"), ("index", "total_frames")):
-        stats = source.stats[name]
-        moved = {key: stats[key] + joined.info[before] for key in stats.keys() - {"std", "count"}}
-        stats.update(moved)
-    source.stats.update(aggregate_stats(of_episodes))
-    place["src_to_dst"] = places
+def _append(writer, root, features):
+    """Adds the episodes of a dataset."""
+    episodes = [row for path in _paths(root, EPISODES) for row in pq.read_table(path).to_pylist()]
+    row_groups = _row_groups(_paths(root, DATA))
+    videos = {key: _videos(root, key, episodes) for key in writer.video_keys}
+    for episode in episodes:
+        counted = writer.begin(episode["length"], *episode["tasks"])
+        for key, parts in videos.items():
+            writer.add_video(key, *next(parts))
+        start = 0
+        while start < episode["length"]:
+            # Where `datasets` is imported, arrays are of its type.
+            rows = next(row_groups).cast(writer.schema)
+            stop = start + len(rows)
+            for name, values in counted.items():
+                at, values = rows.schema.get_field_index(name), pa.array(values[start:stop])
+                rows = rows.set_column(at, rows.schema.field(at), values)
+            writer.write(rows)
+            start = stop
+        writer.end(
+            {
+                key: {name: np.array(episode[f"stats/{key}/{name}"]) for name in NAMES}
+                for key in features
+            }
+        )
 
 
-def _task_statistics(numbers):
-    """The statistics of the numbers of tasks, per episode, as LeRobot's writer makes them."""
-    from lerobot.datasets.compute_stats import get_feature_stats
+def _paths(root, pattern):
+    """The files of a kind, in their order."""
+    folder, _, _ = pattern.partition("/chunk-")
+    return sorted((root / folder).glob("*/*.parquet"), key=_place)
 
-    episodes, tasks = (numbers[name].to_numpy() for name in ("episode_index", "task_index"))
-    starts = np.flatnonzero(np.diff(episodes)) + 1
-    return [
-        {"task_index": get_feature_stats(of_episode, axis=0, keepdims=True)}
-        for of_episode in np.split(tasks, starts)
-    ]
+
+def _place(path):
+    """The chunk and the file of a path."""
+    return tuple(int(part.rpartition("-")[2]) for part in (path.parent.name, path.stem))
+
+
+def _row_groups(paths):
+    """Yields the row groups of files, each of which belongs to one episode."""
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            for number in range(file.num_row_groups):
+                yield file.read_row_group(number)
+
+
+def _videos(root, key, episodes):
+    """Yields the stream and the packets of each episode's video."""
+    place = [f"videos/{key}/{name}" for name in ("chunk_index", "file_index")]
+    for (chunk, file), of_file in itertools.groupby(
+        episodes, key=lambda episode: tuple(episode[name] for name in place)
+    ):
+        path = root / VIDEO.format(video_key=key, chunk_index=chunk, file_index=file)
+        yield from episodes_of(path, [episode["length"] for episode in of_file])

@@ -211,7 +211,7 @@ class Recording:
             yield [_ros_messages.compressed_image(stamp, picture) for picture in pictures]
 
     def _video(self, feature, stamps, seconds):
-        from ._lerobot_video import frames
+        from ._lerobot_frames import frames
 
         video = self._episode.videos.get(feature.name)
         if video is None:

@@ -3,24 +3,24 @@
     from robocache.lerobot import to_lerobot
     to_lerobot(["recordings/"], "robot.yaml", "dataset/", action=["command"])
 
-It needs LeRobot: `pip install 'dist/WHEEL.whl[lerobot]'`, with the wheel of `make wheel`. docs/lerobot.md explains the columns.
+It needs pyarrow, PyAV and zarr, but no LeRobot: `pip install 'dist/WHEEL.whl[lerobot]'`, with the wheel of `make wheel`.
+docs/lerobot.md explains the columns.
 """
 
 import argparse
 import contextlib
 import fcntl
-import functools
 import json
 import os
 import shutil
 import sys
-import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 from . import _command, _whole
-from ._episodes import BLOCK, Tensors, present_step
+from ._episodes import Tensors, present_step
 from ._lerobot_columns import columns, state_and_action
 from .contract import Contract
 
@@ -72,10 +72,13 @@ def to_lerobot(
     Returns the number of episodes and of frames. If there is no frame, there is no dataset.
 
     Raises EpisodesFailed when the dataset is complete, if an episode could not be replayed;
-    ValueError if a stream does not fit or `out` exists, ImportError without LeRobot, and
-    RuntimeError if the replay was stopped.
+    ValueError if a stream does not fit or `out` exists, ImportError without pyarrow, PyAV or zarr,
+    and RuntimeError if the replay was stopped.
     """
-    _import_lerobot()
+    _import_needed()
+    from ._lerobot_video import check
+
+    check(codec, crf)
     out = Path(out)
     expect_new(out)
     replayed = _replayed(out)
@@ -90,10 +93,11 @@ def to_lerobot(
             order = _streams(tensors.about["configuration"])
             found, streams = columns(tensors, order, state=state, action=action, images=images)
             episodes = list(_episodes(tensors, streams if drop_invalid else []))
-            writer = _writer_of(out.name, tensors, found, robot_type, codec, crf)
+            quality = codec, crf
             made_of = _about(tensors, state, action)
             made_of["images"] = {"codec": "png"} if images else {"codec": codec, "crf": crf}
-            about = _dataset(partial, writer, tensors, found, episodes, task or "", made_of)
+            given = (episodes, task or "", robot_type, quality)
+            about = _dataset(partial, tensors, found, given, made_of)
         if about["episodes"]:
             _whole.complete(partial, out)
         if not failures:
@@ -172,11 +176,11 @@ def _tensors(replayed, code, outcomes):
 
 
 def join(datasets, out):
-    """Makes one dataset of those of shares, in their order, by LeRobot's own functions.
+    """Makes one dataset of those of shares, in their order.
 
     A dataset that does not exist has no episode. Returns the number of episodes and of frames.
     """
-    _import_lerobot()
+    _import_needed()
     from ._lerobot_join import aggregate
 
     out = Path(out)
@@ -185,7 +189,7 @@ def join(datasets, out):
     datasets = [dataset for dataset in map(Path, datasets) if dataset.exists()]
     if not datasets:
         return 0, 0
-    aggregate(datasets, f"local/{out.name}", partial)
+    aggregate(datasets, partial)
     abouts = [json.loads((dataset / ABOUT).read_text()) for dataset in datasets]
     episodes = [episode for about in abouts for episode in about["episodes"]]
     about = {**abouts[0], "episodes": episodes}
@@ -205,23 +209,44 @@ def _about(tensors, state, action):
     return {**about, "contract": contract.value, "contract_digest": contract.digest}
 
 
-def _dataset(partial, writer_at, tensors, found, episodes, task, made_of):
+def _dataset(partial, tensors, found, given, made_of):
     """Writes a dataset at `partial`. Returns what it says of itself."""
+    episodes, task, robot_type, quality = given
     shutil.rmtree(partial, ignore_errors=True)
     listed = []
     if episodes:
-        writer = writer_at(root=partial)
-        for episode, first, end in episodes:
-            _write(writer, tensors, found, (first, end), episode["task"] or task)
-            ticks = tensors.read("tick", first, end)
-            names = {key: episode[key] for key in ("name", "bag", "task")}
-            listed.append({**names, "first_tick": int(ticks[0]), "ticks": len(ticks)})
-        writer.finalize()
-        shutil.rmtree(partial / "images", ignore_errors=True)
+        with _exporter(partial, tensors, found, robot_type, quality) as write:
+            for episode, first, end in episodes:
+                write(first, end, episode["task"] or task)
+                ticks = tensors.read("tick", first, end)
+                names = {key: episode[key] for key in ("name", "bag", "task")}
+                listed.append({**names, "first_tick": int(ticks[0]), "ticks": len(ticks)})
     about = {"format": FORMAT, **made_of, "episodes": listed}
     if listed:
         _write_about(partial, about)
     return about
+
+
+@contextlib.contextmanager
+def _exporter(root, tensors, found, robot_type, quality):
+    """Gives a function of (first, end, task) that writes these ticks as an episode. The dataset is complete at the end."""
+    from ._lerobot_episode import Exporter
+    from ._lerobot_files import DatasetWriter
+    from ._lerobot_video import Encoder, encoding
+
+    fps = _rate_hz(tensors)
+    features = {column.key: dict(column.feature) for column in found}
+    for feature in features.values():
+        if feature["dtype"] == "video":
+            feature["info"] = encoding(*quality, fps, feature["shape"])
+    writer = DatasetWriter(root, fps, features, robot_type)
+
+    def encoder(path, shape):
+        return Encoder(path, *quality, fps, shape)
+
+    with ThreadPoolExecutor() as pool:
+        yield Exporter(writer, tensors, found, encoder, pool, root).write
+    writer.finish()
 
 
 def _write_about(root, about):
@@ -232,14 +257,16 @@ def _counts(about):
     return len(about["episodes"]), sum(episode["ticks"] for episode in about["episodes"])
 
 
-def _import_lerobot():
+def _import_needed():
     os.environ.setdefault("SVT_LOG", "1")  # the encoder's errors alone
     try:
-        import lerobot.datasets.lerobot_dataset  # noqa: F401
+        import av  # noqa: F401
+        import pyarrow  # noqa: F401
         import zarr  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            f"expected LeRobot and zarr: pip install 'dist/WHEEL.whl[lerobot]', with the wheel of `make wheel` ({error})"
+            "expected pyarrow, PyAV and zarr: pip install 'dist/WHEEL.whl[lerobot]', with the wheel of "
+            f"`make wheel` ({error})"
         ) from error
 
 
@@ -262,7 +289,7 @@ def _streams(configuration):
 
 
 def _rate_hz(tensors):
-    """The rate of the frames, which LeRobot wants as an integer."""
+    """The rate of the frames. LeRobot takes whole numbers alone."""
     if tensors.period_ns is None:
         return 1  # of no frames
     rate = 1e9 / tensors.period_ns
@@ -271,36 +298,6 @@ def _rate_hz(tensors):
             f"expected a whole number of ticks per second, found {rate:.6g}: give --rate-hz"
         )
     return round(rate)
-
-
-def _writer_of(name, tensors, found, robot_type, codec, crf):
-    """Returns a function that makes LeRobot's writer in a folder. The writer has a choice of the
-    quality of videos, which LeRobot's own has not."""
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
-    from lerobot.datasets.utils import DEFAULT_IMAGE_PATH
-    from lerobot.datasets.video_utils import encode_video_frames
-
-    class Writer(LeRobotDataset):
-        def _encode_temporary_episode_video(self, video_key, episode_index):
-            path = DEFAULT_IMAGE_PATH.format(
-                image_key=video_key, episode_index=episode_index, frame_index=0
-            )
-            folder = (self.root / path).parent
-            video = Path(tempfile.mkdtemp(dir=self.root)) / f"{video_key}_{episode_index:03d}.mp4"
-            encode_video_frames(folder, video, self.fps, vcodec=codec, crf=crf, overwrite=True)
-            shutil.rmtree(folder)
-            return video
-
-    return functools.partial(
-        Writer.create,
-        repo_id=f"local/{name}",
-        fps=_rate_hz(tensors),
-        features={column.key: column.feature for column in found},
-        robot_type=robot_type,
-        use_videos=any(column.feature["dtype"] == "video" for column in found),
-        image_writer_threads=4,
-        vcodec=codec,
-    )
 
 
 def _episodes(tensors, required):
@@ -313,18 +310,6 @@ def _episodes(tensors, required):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], use, [False]])))
         for start, stop in edges.reshape(-1, 2).tolist():
             yield episode, first + start, first + stop
-
-
-def _write(writer, tensors, found, ticks, task):
-    """Writes an episode."""
-    first, end = ticks
-    for start in range(first, end, BLOCK):
-        stop = min(start + BLOCK, end)
-        values = {column.key: column.read(tensors, start, stop) for column in found}
-        for at in range(stop - start):
-            frame = {key: block[at] for key, block in values.items()}
-            writer.add_frame({**frame, "task": task})
-    writer.save_episode(parallel_encoding=False)
 
 
 def add_options(parser):

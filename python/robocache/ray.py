@@ -61,7 +61,7 @@ def _replay(bags, config, out, options, cluster):
 
 
 def to_lerobot(bags, config, out, *, replay_options=(), cluster=None, **given):
-    """Writes a LeRobot dataset on a Ray cluster: each share is a dataset, and LeRobot joins them.
+    """Writes a LeRobot dataset on a Ray cluster: each share is a dataset, and this process joins them.
 
     Takes what `robocache.lerobot.to_lerobot` takes, and as `cluster` a dict of what `run_shares`
     takes. Returns the number of episodes and of frames. Raises what these two raise.

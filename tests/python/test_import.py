@@ -105,16 +105,16 @@ def test_frames_have_the_pixels_of_pyav(tmp_path, version, codec):
 
 def test_only_the_part_of_an_episode_is_decoded(tmp_path, monkeypatch):
     root = lerobot_files.write(tmp_path / "dataset", "v3.0", (60, 60, 60), options={"g": "10"})
-    from robocache import _lerobot_video
+    from robocache import _lerobot_frames
 
-    count, plain = [], _lerobot_video._decoded
+    count, plain = [], _lerobot_frames._decoded
 
     def counted(*given):
         for frame in plain(*given):
             count.append(frame.time)
             yield frame
 
-    monkeypatch.setattr(_lerobot_video, "_decoded", counted)
+    monkeypatch.setattr(_lerobot_frames, "_decoded", counted)
     assert len(pixels(recordings(root)[1])) == 60
     assert len(count) <= 60 + 10 and count[0] >= 50 / 30
 

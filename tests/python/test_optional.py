@@ -40,10 +40,11 @@ def test_the_help_needs_no_other_package(command):
         assert option in run.stdout
 
 
-def test_without_lerobot(tmp_path):
+@pytest.mark.parametrize("missing", ["av", "pyarrow", "zarr"])
+def test_without_what_to_lerobot_needs(tmp_path, missing):
     script = WITHOUT.format(module="robocache._cli", arguments="")
     options = ["--config", tmp_path / "c.yaml", "--out", tmp_path / "out"]
-    run = python("-c", script, "lerobot", "to-lerobot", tmp_path, *options)
+    run = python("-c", script, missing, "to-lerobot", tmp_path, *options)
     assert run.returncode == 1
     assert "pip install 'dist/WHEEL.whl[lerobot]'" in run.stderr and "Traceback" not in run.stderr
     assert not list(tmp_path.iterdir())

@@ -1,25 +1,22 @@
 """`robocache to-lerobot`: LeRobot's loader returns what replay computed, and its trainer trains on it.
 
-What is expected is read from the MCAP files of `robocache replay`.
+What is expected is read from the MCAP files of `robocache replay`. LeRobot is 0.4.4 or 0.6.1.
 """
 
 import json
-import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from bags import T0
 
 pytest.importorskip("lerobot")
-import robots  # noqa: E402 (LeRobot comes first)
+import datasets  # noqa: E402 (what is missing is said first)
+import robots  # noqa: E402
+from lerobot.datasets.compute_stats import aggregate_stats, get_feature_stats  # noqa: E402
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
 
-from robocache import _command  # noqa: E402
-from robocache.lerobot import EpisodesFailed, _tensors, join, main, to_lerobot  # noqa: E402
+from robocache.lerobot import join, to_lerobot  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -33,15 +30,7 @@ def offline(monkeypatch):
 def robot(tmp_path_factory):
     """A folder with two bags, their tasks, a configuration, and the tensors of each episode."""
     folder = tmp_path_factory.mktemp("robot")
-    robots.record(folder / "bags" / "pick", seed=1)
-    later = T0 + 3600 * 10**9
-    robots.record(folder / "bags" / "place", seed=2, start=later, silence=(0.8, 1.3))
-    (folder / "robot.yaml").write_text(robots.CONFIG)
-    (folder / "episodes.csv").write_text("bag,start,end,task\npick,0,2,pick it\nplace,0,2,put it\n")
-    listed = ["--episodes", folder / "episodes.csv"]
-    out = robots.replay([folder / "bags"], folder / "robot.yaml", folder / "mcap", *listed)
-    names = ("pick-0000", "place-0000")
-    return folder, [robots.tensors(out / f"{name}.mcap") for name in names]
+    return folder, robots.robot_of(folder)
 
 
 @pytest.fixture(scope="module", params=["images", "videos"])
@@ -59,27 +48,13 @@ def written(request, robot, tmp_path_factory):
         robot_type="small",
         replay_options=[f"--episodes={folder / 'episodes.csv'}"],
     )
-    expected = [tensors[0], *runs(tensors[1])]
+    expected = [tensors[0], *robots.runs(tensors[1])]
     assert (episodes, frames) == (3, sum(map(len, expected)))
     return out, expected, is_lossless
 
 
-def runs(tensors):
-    """The parts of an episode in which each tick follows the one before."""
-    numbers = np.array([tensor.tick for tensor in tensors])
-    cuts = (np.flatnonzero(np.diff(numbers) != 1) + 1).tolist()
-    edges = [0, *cuts, len(tensors)]
-    return [tensors[first:end] for first, end in zip(edges, edges[1:], strict=False)]
-
-
 def load(out, **options):
     return LeRobotDataset("local/dataset", root=out, video_backend="pyav", **options)
-
-
-def present(tensor, name):
-    """The newest values of a stream, valid, age and target: the streams look at no horizon."""
-    segment = tensor[name]
-    return segment.float32()[-1], (segment.valid[-1], segment.age_ns[-1], segment.target_ns[-1])
 
 
 def test_the_loader_returns_what_was_written(written):
@@ -87,6 +62,10 @@ def test_the_loader_returns_what_was_written(written):
     dataset = load(out)
     assert (dataset.fps, dataset.meta.robot_type) == (robots.RATE_HZ, "small")
     assert dataset.meta.names["action"] == ["a.position", "b.position", "g.position"]
+    # Other programs find the same types in the files.
+    (file,) = out.glob("data/*/*.parquet")
+    alone = datasets.Dataset.from_parquet(str(file), cache_dir=str(out.parent / "cache"))
+    assert alone.features == dataset.hf_dataset.features
     frames = [
         (episode, at, tensor)
         for episode, tensors in enumerate(expected)
@@ -107,7 +86,7 @@ def test_the_loader_returns_what_was_written(written):
             "observation.cells": ("cells", "cells"),
         }
         for key, (stream, extra) in streams.items():
-            values, known = present(tensor, stream)
+            values, known = robots.present(tensor, stream)
             assert item[key].numpy().tobytes() == values.tobytes(), key
             got = [item[f"{kind}.{extra}"].item() for kind in ("valid", "age_ns", "target_ns")]
             assert got == list(known), key
@@ -140,7 +119,7 @@ def test_histories_by_delta_timestamps(written):
             ):
                 wanted = [at + step for step in steps]
                 inside = np.clip(wanted, 0, len(tensors) - 1)
-                rows = np.stack([present(tensors[k], stream)[0] for k in inside])
+                rows = np.stack([robots.present(tensors[k], stream)[0] for k in inside])
                 assert item[key].numpy().tobytes() == rows.tobytes()
                 assert item[f"{key}_is_pad"].tolist() == [
                     k != c for k, c in zip(wanted, inside, strict=True)
@@ -169,27 +148,54 @@ def test_statistics_are_those_of_numpy(written):
     out, expected, _ = written
     stats = load(out).meta.stats
     for key, stream in (("observation.state", "joints"), ("action", "action")):
-        rows = [present(tensor, stream)[0] for tensors in expected for tensor in tensors]
+        rows = [robots.present(tensor, stream)[0] for tensors in expected for tensor in tensors]
         rows = np.array(rows, np.float64)
         assert stats[key]["count"] == len(rows)
         for name in ("min", "max", "mean", "std"):
             np.testing.assert_allclose(stats[key][name], getattr(rows, name)(axis=0), atol=1e-5)
-    assert stats["observation.images.image_left"]["mean"].shape == (3, 1, 1)
 
 
-def test_invalid_ticks_are_left_out(robot, tmp_path):
-    folder, tensors = robot
-    config = tmp_path / "robot.yaml"
-    config.write_text(robots.CONFIG.replace("    required: true\n", ""))
-    bags, out = [folder / "bags" / "place"], tmp_path / "dataset"
-    played = robots.tensors(robots.replay(bags, config, tmp_path / "mcap") / "place.mcap")
-    streams = ("joints", "image_left", "action", "grid", "cells")
-    valid = [tensor for tensor in played if all(tensor[name].valid[-1] for name in streams)]
-    assert 0 < len(valid) < len(played) - 3
-    episodes, frames = to_lerobot(bags, config, out, images=True, drop_invalid=True)
-    assert (episodes, frames) == (len(runs(valid)), len(valid)) and episodes == 2
-    ticks = [int(row) for row in load(out).hf_dataset["tick"]]
-    assert ticks == [tensor.tick for tensor in valid]
+def test_statistics_are_those_of_lerobot(written):
+    out, expected, is_lossless = written
+    dataset = load(out)
+    rows = {key: np.array(dataset.hf_dataset.with_format("numpy")[key]) for key in numbers(dataset)}
+    episodes, first = [], 0
+    for tensors in expected:
+        of = slice(first, first := first + len(tensors))
+        # In float32 or float64, as LeRobot 0.6 computes: 0.4 lets the squares of small integers overflow.
+        found = {
+            key: get_feature_stats(
+                values[of].astype(np.result_type(values.dtype, np.float32)), 0, values.ndim == 1
+            )
+            for key, values in rows.items()
+        }
+        pixels = np.stack([tensor["image_left"].array[-1] for tensor in tensors])
+        stats = get_feature_stats(pixels.astype(np.float32), (0, 2, 3), True)
+        found["observation.images.image_left"] = {
+            name: value if name == "count" else value[0] / 255 for name, value in stats.items()
+        }
+        episodes.append(found)
+    wanted = aggregate_stats(episodes)
+    assert dataset.meta.stats.keys() == wanted.keys()
+    for key, stats in wanted.items():
+        assert dataset.meta.stats[key].keys() == stats.keys()
+        for name, value in stats.items():
+            got = dataset.meta.stats[key][name]
+            assert got.shape == value.shape, (key, name)
+            # LeRobot subtracts squares, which leaves no digits of large numbers such as nanoseconds.
+            if name != "std" or np.all(stats["mean"] ** 2 < 1e6 * (value**2 + 1)):
+                # It sums many pixels in float32.
+                near = 1e-3 if key == "observation.images.image_left" else 1e-4
+                np.testing.assert_allclose(
+                    got, value, rtol=1e-5, atol=near, err_msg=f"{key} {name}"
+                )
+
+
+def numbers(dataset):
+    """The columns that are no images."""
+    return [
+        key for key, of in dataset.meta.features.items() if of["dtype"] not in ("image", "video")
+    ]
 
 
 def test_streams_that_are_no_images_may_be_called_so(robot, tmp_path):
@@ -203,8 +209,9 @@ def test_streams_that_are_no_images_may_be_called_so(robot, tmp_path):
     played = robots.tensors(robots.replay(bags, config, tmp_path / "mcap") / "pick.mcap")
     counts = to_lerobot(bags, config, out, images=True, state=[])
     assert counts == (1, len(played))
-    # A cluster joins datasets, which LeRobot checks again.
     assert join([out], tmp_path / "joined") == counts
+    # LeRobot checks the shapes of what it takes for images when it joins datasets.
+    aggregate_stats([load(tmp_path / "joined").meta.stats])
     columns = {
         "img_grid": "image_grid",
         "img_joints": "image_joints",
@@ -214,159 +221,27 @@ def test_streams_that_are_no_images_may_be_called_so(robot, tmp_path):
     for at in (0, len(played) - 1):
         item = load(out)[at]
         for column, stream in columns.items():
-            values = present(played[at], stream)[0]
+            values = robots.present(played[at], stream)[0]
             assert np.array_equal(item[f"observation.{column}"], values)
         assert bool(item["valid.img_grid"]) == played[at]["image_grid"].valid[-1]
 
 
-def test_a_dataset_is_on_the_disk_before_it_has_its_name(robot, tmp_path, monkeypatch):
-    folder, _ = robot
-    synced, fsync = set(), os.fsync
-    alone, joined = tmp_path / "alone", tmp_path / "joined"
-
-    def recorded(file):
-        fsync(file)
-        path = Path(os.readlink(f"/proc/self/fd/{file}"))
-        is_named = alone.exists(), joined.exists()
-        synced.add((path.stat().st_ino, is_named))
-
-    monkeypatch.setattr(os, "fsync", recorded)
-    bags = [folder / "bags" / "pick"]
-    to_lerobot(bags, folder / "robot.yaml", alone, images=True)
-    join([alone], joined)
-    for dataset, before, after in (
-        (alone, (False, False), (True, False)),
-        (joined, (True, False), (True, True)),
-    ):
-        paths = [dataset, *dataset.rglob("*")]
-        assert len(paths) > 5
-        assert not [path for path in paths if (path.stat().st_ino, before) not in synced]
-        assert (tmp_path.stat().st_ino, after) in synced
+#: Small networks without weights of a hub.
+POLICIES = {
+    "act": "chunk_size=8 n_action_steps=8 dim_model=32 n_heads=2 dim_feedforward=32 latent_dim=8 "
+    "n_encoder_layers=1 n_vae_encoder_layers=1",
+    "diffusion": "down_dims=[16,32] crop_shape=null",
+}
 
 
-def test_an_interrupted_run_leaves_no_dataset(robot, tmp_path, monkeypatch):
-    folder, _ = robot
-    arguments = [[folder / "bags"], folder / "robot.yaml", tmp_path / "dataset"]
-    save, saved = LeRobotDataset.save_episode, []
-
-    def interrupted(dataset, **options):
-        if saved:
-            raise KeyboardInterrupt
-        saved.append(save(dataset, **options))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LeRobotDataset, "save_episode", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            to_lerobot(*arguments, images=True)
-    assert not (tmp_path / "dataset").exists()
-    assert to_lerobot(*arguments, images=True, task="tidy up")[0] == 3
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset"]
-    assert load(tmp_path / "dataset")[0]["task"] == "tidy up"
-    with pytest.raises(ValueError, match="does not exist yet"):
-        to_lerobot(*arguments)
-
-
-@pytest.mark.parametrize(
-    "change, options, expected",
-    [
-        (("    dtype: u8\n", ""), {}, "expected dtype u8.*found f32.*image_left:\n    dtype: u8"),
-        (None, {"state": ["grid"]}, "--state: expected streams of vectors .joints, action., found"),
-        (None, {"state": ["action"], "action": ["action"]}, "the state or the action, found both"),
-        (None, {"replay_options": ["--rate-hz=12.5"]}, "whole number of ticks.*12.5.*--rate-hz"),
-        (("width: 96", "width: 95"), {}, "even height and width for a video, found 64 x 95"),
-    ],
-)
-def test_what_does_not_fit_is_an_error(robot, tmp_path, change, options, expected):
-    folder, _ = robot
-    config = tmp_path / "robot.yaml"
-    config.write_text(robots.CONFIG.replace(*change) if change else robots.CONFIG)
-    with pytest.raises(ValueError, match=f"(?s){expected}"):
-        to_lerobot([folder / "bags" / "pick"], config, tmp_path / "dataset", **options)
-    assert not (tmp_path / "dataset").exists()
-
-
-def test_a_configuration_that_is_corrected_makes_the_tensors_again(robot, tmp_path):
-    folder, _ = robot
-    config, out = tmp_path / "robot.yaml", tmp_path / "dataset"
-    bags = [folder / "bags" / "pick"]
-    config.write_text(robots.CONFIG.replace("    dtype: u8\n", ""))
-    with pytest.raises(ValueError, match="expected dtype u8"):
-        to_lerobot(bags, config, out)
-    config.write_text(robots.CONFIG)
-    assert to_lerobot(bags, config, out, images=True)[0] == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "robot.yaml"]
-
-
-def test_an_episode_that_fails_is_left_out_and_told(robot, tmp_path, capfd, monkeypatch):
-    folder, _ = robot
-    wrong, out = tmp_path / "wrong.mcap", tmp_path / "dataset"
-    wrong.write_bytes(b"no bag")
-    bags = [str(folder / "bags" / "pick"), str(wrong)]
-    arguments = [*bags, "--config", str(folder / "robot.yaml"), "--out", str(out), "--images"]
-    assert main(arguments) == 1
-    said = capfd.readouterr()
-    assert "wrong: failed: " in said.err and "the dataset has the others" in said.err
-    assert said.out == f"{out}: 1 episodes, {len(load(out))} frames\n" and len(load(out)) > 30
-
-    def episodes():
-        about = json.loads((out / "meta/robocache.json").read_text())
-        return [episode["name"] for episode in about["episodes"]]
-
-    assert episodes() == ["pick"]
-    # When its bag is repaired, it alone is replayed.
-    (file,) = (folder / "bags" / "place").glob("*.mcap")
-    shutil.copyfile(file, wrong)
-    shutil.rmtree(out)
-    replay, kinds = _command.replay, []
-
-    def spied(*given):
-        code, outcomes = replay(*given)
-        kinds.extend(kind for outcome in outcomes for kind in outcome)
-        return code, outcomes
-
-    monkeypatch.setattr(_command, "replay", spied)
-    assert main(arguments) == 0 and kinds == ["kept", "done"]
-    assert episodes() == ["pick", "wrong", "wrong"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "wrong.mcap"]
-
-
-def test_without_an_episode_there_is_no_dataset(robot, tmp_path):
-    folder, _ = robot
-    wrong, out = tmp_path / "wrong.mcap", tmp_path / "dataset"
-    wrong.write_bytes(b"no bag")
-    with pytest.raises(EpisodesFailed, match="so there is no dataset:\nwrong: failed") as failed:
-        to_lerobot([wrong], folder / "robot.yaml", out)
-    assert (failed.value.episodes, failed.value.frames) == (0, 0) and not out.exists()
-
-
-def test_only_a_store_of_these_episodes_becomes_a_dataset(robot, tmp_path):
-    folder, _ = robot
-    bag, config = folder / "bags" / "pick", folder / "robot.yaml"
-    robots.replay([bag], config, tmp_path, "--format=zarr", "--bf16=f32")
-    pick, failed = {"kept": {"name": "pick"}}, {"failed": {"name": "place", "error": "no bag"}}
-    assert _tensors(tmp_path, 1, [pick, failed]).about["episodes"][0]["name"] == "pick"
-    assert _tensors(tmp_path, 1, [failed]) is None
-    other, stopped = {"done": {"name": "other"}}, {"stopped": {"name": "place"}}
-    for code, outcomes in ((1, [pick]), (1, [other, failed]), (1, [pick, other, failed])):
-        with pytest.raises(RuntimeError, match="expected a store of the tensors"):
-            _tensors(tmp_path, code, outcomes)
-    with pytest.raises(RuntimeError, match="the replay was stopped.*\nplace: stopped"):
-        _tensors(tmp_path, 1, [pick, stopped])
-    # A part that waits says that the store is an older one.
-    (tmp_path / "tensors.zarr.parts/pick").mkdir(parents=True)
-    with pytest.raises(RuntimeError, match="expected a store of the tensors"):
-        _tensors(tmp_path, 1, [pick, failed])
-
-
-def test_lerobot_trains_on_it(written, tmp_path):
+@pytest.mark.parametrize("policy", POLICIES)
+def test_lerobot_trains_on_it(written, tmp_path, policy):
     out, _, _ = written
     command = [sys.executable, "-m", "lerobot.scripts.lerobot_train"]
     command += ["--dataset.repo_id=local/dataset", f"--dataset.root={out}"]
-    command += ["--dataset.video_backend=pyav", "--policy.type=act", "--policy.device=cpu"]
+    command += ["--dataset.video_backend=pyav", f"--policy.type={policy}", "--policy.device=cpu"]
     command += ["--policy.pretrained_backbone_weights=null", "--policy.push_to_hub=false"]
-    command += ["--policy.chunk_size=8", "--policy.n_action_steps=8", "--policy.dim_model=32"]
-    command += ["--policy.n_heads=2", "--policy.dim_feedforward=32", "--policy.latent_dim=8"]
-    command += ["--policy.n_encoder_layers=1", "--policy.n_vae_encoder_layers=1"]
+    command += [f"--policy.{option}" for option in POLICIES[policy].split()]
     command += ["--batch_size=2", "--steps=10", "--num_workers=0", "--log_freq=1"]
     command += ["--save_checkpoint=false", f"--output_dir={tmp_path / 'run'}"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=500)

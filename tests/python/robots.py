@@ -1,5 +1,6 @@
-"""Bags of a small robot, and their tensors as `robocache replay` writes them."""
+"""Bags of a small robot, their tensors as `robocache replay` writes them, and their LeRobot datasets."""
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,42 @@ def record(path, seconds=2.0, seed=0, start=T0, silence=(0, 0)):
         if k % 10 == 0:
             messages.append(("/cloud", ns + 4 * MS, cloud(ns, random.uniform(0, 2, (12, 3)))))
     return write_bag(path, sorted(messages, key=lambda message: message[1]))
+
+
+def robot_of(folder):
+    """Two bags in `folder/bags` with their tasks, and a configuration. Returns the tensors of the bags."""
+    record(folder / "bags" / "pick", seed=1)
+    later = T0 + 3600 * 10**9
+    record(folder / "bags" / "place", seed=2, start=later, silence=(0.8, 1.3))
+    (folder / "robot.yaml").write_text(CONFIG)
+    (folder / "episodes.csv").write_text("bag,start,end,task\npick,0,2,pick it\nplace,0,2,put it\n")
+    listed = ["--episodes", folder / "episodes.csv"]
+    out = replay([folder / "bags"], folder / "robot.yaml", folder / "mcap", *listed)
+    return [tensors(out / f"{name}.mcap") for name in ("pick-0000", "place-0000")]
+
+
+def runs(tensors):
+    """The parts of an episode in which each tick follows the one before."""
+    numbers = np.array([tensor.tick for tensor in tensors])
+    cuts = (np.flatnonzero(np.diff(numbers) != 1) + 1).tolist()
+    edges = [0, *cuts, len(tensors)]
+    return [tensors[first:end] for first, end in zip(edges, edges[1:], strict=False)]
+
+
+def present(tensor, name):
+    """The newest values of a stream, valid, age and target: the streams look at no horizon."""
+    segment = tensor[name]
+    return segment.float32()[-1], (segment.valid[-1], segment.age_ns[-1], segment.target_ns[-1])
+
+
+def digests(folder):
+    """The bytes of all results; `replay.json` is no result."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if path.name != "replay.json"
+    }
 
 
 def replay(bags, config, out, *options):

@@ -1,0 +1,117 @@
+"""Frames of a video, decoded with PyAV."""
+
+import av
+
+#: LeRobot's own: a frame may be this far from the timestamp of its row [s].
+TOLERANCE_S = 1e-4
+
+
+def frames(path, seconds, size, *, tolerance_s=TOLERANCE_S, threads=1):
+    """Yields the pixels of a video's frames at these instants: [height, width, 3] of uint8, RGB.
+
+    A frame is the one whose presentation stamp is nearest to the instant, as in LeRobot. Decoding begins at the
+    keyframe before the first instant. Memory holds two frames.
+
+    Args:
+        path: of the video.
+        seconds: increasing instants in the file [s].
+        size: height and width that every frame must have.
+        tolerance_s: how far a frame may be from its instant.
+        threads: of the decoder; 0 for as many as it likes.
+
+    Raises:
+        ValueError: the video is damaged, lacks a frame, or a frame has another size.
+        OSError: it cannot be read.
+    """
+    with _opened(path) as container:
+        if not container.streams.video:
+            raise ValueError(f"{path}: expected a video, found none in the file")
+        stream = container.streams.video[0]
+        stream.thread_type = "NONE" if threads == 1 else "AUTO"
+        stream.codec_context.thread_count = threads
+        decoded = _from(path, container, stream, seconds[0] + tolerance_s)
+        before, after = None, next(decoded, None)
+        for at in seconds:
+            while after is not None and after.time < at:
+                before, after = after, next(decoded, None)
+            near = _nearest(before, after, at)
+            if near is None or abs(near.time - at) > tolerance_s:
+                raise ValueError(_missing(path, at, tolerance_s, before, after))
+            if (near.height, near.width) != tuple(size):
+                raise ValueError(
+                    f"{path}: expected frames of {size[0]} x {size[1]} as in meta/info.json, found "
+                    f"{near.height} x {near.width} at {near.time:.3f} s"
+                )
+            yield near.to_ndarray(format="rgb24")
+
+
+def _opened(path):
+    try:
+        return av.open(str(path))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: expected a video, found no such file") from None
+    except av.FFmpegError as error:
+        raise ValueError(
+            f"{path}: expected a video, found a file that FFmpeg cannot read ({error.strerror}): it may be "
+            "truncated"
+        ) from None
+
+
+def _from(path, container, stream, first):
+    """Yields decoded frames in the order of their stamps, from one at or before an instant [s] on, if there is one."""
+    begin = float((stream.start_time or 0) * stream.time_base)
+    if first <= begin:
+        yield from _decoded(path, container, stream)
+        return
+    for target in (first, begin):
+        container.seek(int(target / stream.time_base), stream=stream)
+        decoded = _decoded(path, container, stream)
+        frame = next(decoded, None)
+        # The first frames after a keyframe may need frames before it, and are not decoded. Then decode all.
+        if target == begin or (frame is not None and frame.time <= first):
+            break
+    if frame is not None:
+        yield frame
+        yield from decoded
+
+
+def _decoded(path, container, stream):
+    """Yields all frames from here on."""
+    last = None
+    try:
+        for frame in container.decode(stream):
+            if frame.time is None:
+                raise ValueError(f"{path}: expected a stamp for each frame, found none")
+            if frame.is_corrupt:
+                raise ValueError(
+                    f"{path}: expected whole frames, found damage at {frame.time:.3f} s"
+                )
+            last = frame.time
+            yield frame
+    except av.FFmpegError as error:
+        where = "at its begin" if last is None else f"after {last:.3f} s"
+        raise ValueError(
+            f"{path}: expected a video that can be decoded, found damage {where} ({error.strerror})"
+        ) from None
+
+
+def _nearest(before, after, at):
+    if before is None or after is None:
+        return before if after is None else after
+    return before if at - before.time <= after.time - at else after
+
+
+def _missing(path, at, tolerance_s, before, after):
+    """What an error says of a frame that is not there."""
+    if before is not None and after is not None:
+        found = f"frames at {before.time:.6f} s and {after.time:.6f} s around it"
+    elif after is not None:
+        found = f"the first one at {after.time:.6f} s"
+    elif before is not None:
+        found = f"the last one at {before.time:.6f} s: the video may be truncated"
+    else:
+        found = "no frame: the video may be truncated"
+    return (
+        f"{path}: expected a frame within {tolerance_s * 1e3:g} ms of {at:.6f} s, where the dataset has a row, "
+        f"found {found}"
+    )
