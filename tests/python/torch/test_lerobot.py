@@ -18,6 +18,7 @@ pytest.importorskip("lerobot")
 import robots  # noqa: E402 (LeRobot comes first)
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
 
+import robocache  # noqa: E402
 from robocache import _command  # noqa: E402
 from robocache.lerobot import EpisodesFailed, _tensors, join, main, to_lerobot  # noqa: E402
 
@@ -158,6 +159,9 @@ def test_a_gap_ends_an_episode(written):
     assert len(expected) == 3 and steps[np.diff(episodes) != 0].min() > 400_000_000
     about = json.loads((out / "meta/robocache.json").read_text())
     assert about["configuration"] == robots.CONFIG
+    trained = robocache.contract.load(out)
+    assert trained.streams == ["cells", "grid", "image_left", "joints"]
+    assert trained.differences(robocache.contract.of(robots.CONFIG)) == []
     made_of = [(part["name"], part["first_tick"], part["ticks"]) for part in about["episodes"]]
     names = ["pick-0000", "place-0000", "place-0000"]
     assert made_of == [
