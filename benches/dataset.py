@@ -56,7 +56,9 @@ def write(root, options):
         made = LeRobotDataset.create("local/dataset", FPS, features, root=root, use_videos=True)
         for _ in range(options.episodes):
             for at in range(count):
-                frame = {key: random.normal(size=JOINTS).astype(np.float32) for key in list(features)[:2]}
+                frame = {
+                    key: random.normal(size=JOINTS).astype(np.float32) for key in list(features)[:2]
+                }
                 frame |= {f"observation.images.{name}": picture(random, at) for name in CAMERAS}
                 made.add_frame({**frame, "task": "none"})
             made.save_episode()
@@ -110,7 +112,16 @@ def imports(root, out):
     """The import and the script, three times in turns; medians."""
 
     def ours():
-        command = [sys.executable, "-m", "robocache", "import", str(root), "--out", str(out), "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "robocache",
+            "import",
+            str(root),
+            "--out",
+            str(out),
+            "--json",
+        ]
         command += ["--resize", f"{RESIZED}x{RESIZED}", "--replace"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=None, text=True)
         assert all("done" in each for each in json.loads(done.stdout))

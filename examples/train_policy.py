@@ -228,8 +228,7 @@ def main():
         }  # fmt: skip
         saved = {"policy": policy.state_dict(), "streams": cache.streams, "statistics": statistics}
         torch.save(saved, options.out)
-        # Whoever serves the policy compares: fusion_node, TensorSubscriber and others take `contract`.
-        robocache.contract.save(Path(options.out).absolute().parent, cache)
+        save_contract(Path(options.out).absolute().parent, cache)
         if options.curve:
             with open(options.curve, "w", encoding="utf-8") as file:
                 json.dump(about, file)
@@ -239,6 +238,15 @@ def main():
         print(told + (f", held out {tests[-1][1]:.4f}" if tests else ""))
     if world > 1:
         torch.distributed.destroy_process_group()
+
+
+def save_contract(folder, cache):
+    """Writes robocache.json. Whoever serves the policy compares it: fusion_node, TensorSubscriber and others take
+    `contract`. Rows that no configuration made have none."""
+    try:
+        robocache.contract.save(folder, cache)
+    except ValueError as error:
+        print(f"no robocache.json beside the policy: {error}")
 
 
 def load(path):

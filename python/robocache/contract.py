@@ -12,7 +12,7 @@ import json
 import os
 
 from . import _native
-from .pipeline import config_text
+from ._config_text import config_text
 
 __all__ = ["Contract", "ContractError", "load", "of", "save"]
 

@@ -9,15 +9,16 @@ if tensor is not None and tensor["joints"].valid.all():
 
 import json
 import operator
-import os
 from collections import namedtuple
 
 import numpy as np
 
 from . import _native
+from ._config_text import config_text
 from ._interop import unmasked
 from ._samples import as_sample
 from ._views import Views
+from .contract import Contract
 
 _I64 = np.iinfo(np.int64)
 
@@ -37,32 +38,6 @@ class PushResult(namedtuple("PushResult", ["accepted", "rows", "reason", "detail
 
     def __bool__(self):
         return self.accepted
-
-
-def config_text(config):
-    """Returns (text, file name) of a configuration: a path, the YAML text, or a dict.
-
-    A str with a line break is a text; any other str is a path.
-
-    Raises TypeError if it is none of these, ValueError if a dict holds what YAML cannot, OSError if
-    the file cannot be read.
-    """
-    if isinstance(config, dict):
-        try:
-            return json.dumps(config, ensure_ascii=False, allow_nan=False), "<dict>"
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"config: expected numbers, strings, lists and dicts: {error}"
-            ) from None
-    if isinstance(config, str) and "\n" in config:
-        return config, "<text>"
-    if not isinstance(config, (str, os.PathLike)):
-        raise TypeError(f"config: expected a path, a text or a dict, found {type(config).__name__}")
-    with open(config, encoding="utf-8") as file:
-        try:
-            return file.read(), os.fspath(config)
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{os.fspath(config)}: expected UTF-8 text: {error}") from None
 
 
 def device_number(device):
@@ -254,8 +229,6 @@ class Pipeline:
 
     def contract(self):
         """What a policy relies on that is trained on these tensors: a `robocache.Contract`."""
-        from .contract import Contract
-
         return Contract(self._native.contract())
 
     @property

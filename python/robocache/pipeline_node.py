@@ -9,9 +9,10 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from rclpy.utilities import get_rmw_implementation_identifier
 
 from . import _native
+from ._config_text import config_text
 from ._views import Views
 from .contract import Contract, trained
-from .pipeline import checked_output, config_text, device_number
+from .pipeline import checked_output, device_number
 
 #: The queue of `/clock`: a tenth of a second at 1 kHz.
 _CLOCK_QOS = QoSProfile(

@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable, Mapping
 
 from . import _command, _native
+from ._config_text import config_text
 from ._views import Views
-from .pipeline import config_text, device_number
+from .pipeline import device_number
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ import numpy as np
 from ._gpu import part
 from ._interop import is_torch
 from ._native import ALIGNMENT
+from .contract import Contract
 
 _DTYPES = {
     "f32": np.dtype("<f4"),
@@ -43,8 +44,6 @@ class WindowPlan:
 
     def contract(self):
         """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams."""
-        from .contract import Contract
-
         return Contract(self._native.contract())
 
     def layout(self, windows):

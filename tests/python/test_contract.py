@@ -118,6 +118,28 @@ def test_everything_has_the_contract_of_its_configuration(store, tmp_path):
     assert repr(made) == f"Contract({made.digest} of arm, wrist)"
 
 
+def test_a_dataset_has_the_contract_of_its_observations(store, tmp_path):
+    """What `to-lerobot` writes beside the frames, without LeRobot, which writes these."""
+    from robocache import lerobot
+    from robocache._episodes import Tensors
+
+    command = CONFIG.split("  wrist:")[0].split("streams:\n")[1].replace("arm:", "action:")
+    (tmp_path / "robot.yaml").write_text(CONFIG + command)
+    options = ["--format", "zarr", "--bf16", "f32"]
+    replay(tmp_path / "robot.yaml", tmp_path / "data", store / "bag", options=options)
+    about = lerobot._about(Tensors(tmp_path / "data" / "tensors.zarr"), None, None)
+    (tmp_path / "set" / "meta").mkdir(parents=True)
+    lerobot._write_about(tmp_path / "set", {"format": lerobot.FORMAT, **about})
+    trained = robocache.contract.load(tmp_path / "set")
+    assert trained == robocache.contract.of(CONFIG)  # an action is no input
+    assert robocache.contract.load(tmp_path / "data" / "tensors.zarr").streams == [
+        "action",
+        "arm",
+        "wrist",
+    ]
+    check(store / "robot.yaml", "--contract", tmp_path / "set")
+
+
 def test_windows_of_a_training_have_a_contract_of_their_own(store):
     cache = robocache.EpisodeCache.load(store / "data" / "rows.zarr")
     seen = {"arm": {"history": {"steps": 3, "step_ms": 10}, "lag_ms": 40, "dtype": "f16"}}

@@ -16,6 +16,7 @@ import robots  # noqa: E402
 from lerobot.datasets.compute_stats import aggregate_stats, get_feature_stats  # noqa: E402
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
 
+import robocache  # noqa: E402
 from robocache.lerobot import join, to_lerobot  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
@@ -137,6 +138,9 @@ def test_a_gap_ends_an_episode(written):
     assert len(expected) == 3 and steps[np.diff(episodes) != 0].min() > 400_000_000
     about = json.loads((out / "meta/robocache.json").read_text())
     assert about["configuration"] == robots.CONFIG
+    trained = robocache.contract.load(out)
+    assert trained.streams == ["cells", "grid", "image_left", "joints"]
+    assert trained.differences(robocache.contract.of(robots.CONFIG)) == []
     made_of = [(part["name"], part["first_tick"], part["ticks"]) for part in about["episodes"]]
     names = ["pick-0000", "place-0000", "place-0000"]
     assert made_of == [

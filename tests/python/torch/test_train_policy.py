@@ -69,6 +69,7 @@ def test_the_loss_falls(saved, tmp_path, processes):
     # Each process has its share of the four episodes, and holds one of them out.
     assert (about["episodes"], about["held_out"]) == (4 // processes, 1)
     assert np.mean(about["loss"][-20:]) < 0.3 * np.mean(about["loss"][:5])
+    assert "no robocache.json" in run.stdout  # rows of arrays
     policy = torch.load(tmp_path / "policy.pt", weights_only=False)
     # The first process has episodes 0 and 2, or all of them. The last one of its share has no part in what it normalises by.
     own = {"episodes": (0, 2)} if processes > 1 else {}
