@@ -238,8 +238,8 @@ impl LivePipeline {
         inputs_json(&self.runtime.pipeline)
     }
 
-    fn contract(&self) -> PyResult<String> {
-        Ok(Contract::of(self.runtime.pipeline.config()).to_string())
+    fn contract(&self) -> String {
+        Contract::of(self.runtime.pipeline.config()).to_string()
     }
 
     fn layout(&self) -> PyResult<String> {

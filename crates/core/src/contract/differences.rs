@@ -79,12 +79,11 @@ fn of_long_lists(key: &str, trained: &[Value], served: &[Value], found: &mut Vec
     let mut differing = trained.iter().zip(served).enumerate().filter(|(_, (a, b))| a != b);
     let Some((at, (one, other))) = differing.next() else { return };
     let [one, other] = [one, other].map(|value| in_words(key, Some(value)));
-    let mut text = sentence(&format!("{key}[{at}]"), &one, &other);
-    match differing.count() {
-        0 => {}
-        more => text += &format!("; {more} more differ"),
-    }
-    found.push(text);
+    let more = match differing.count() {
+        0 => String::new(),
+        more => format!("; {more} more differ"),
+    };
+    found.push(sentence(&format!("{key}[{at}]"), &one, &other) + &more);
 }
 
 fn sentence(key: &str, trained: &str, served: &str) -> String {

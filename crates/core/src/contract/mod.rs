@@ -31,7 +31,7 @@ const STREAMS: &str = "streams";
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// What a policy relies on that was trained on the tensors of a configuration.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract(Map<String, Value>);
 
 /// A text or a file that is no contract.

@@ -43,7 +43,7 @@ pub enum CheckpointError {
 }
 
 /// What a policy takes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// Its name among the observations, before the processor gives it another one.
     pub key: String,

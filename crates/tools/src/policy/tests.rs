@@ -200,7 +200,7 @@ fn normalisation_is_that_of_the_policy_or_none() {
         "observation.images.top: whether the program of the policy normalises it again"
     )));
     // The keys are those before the processor renames them.
-    let mut renamed = act.clone();
+    let mut renamed = act;
     let inputs = renamed["input_features"].as_object_mut().unwrap();
     let top = inputs.remove("observation.images.top").unwrap();
     inputs.insert("observation.images.camera1".into(), top);
