@@ -18,7 +18,9 @@ def exact_ns(frames, fps):
 
 def period_ns(fps):
     """The whole nanoseconds between two ticks at this rate, as in the node: 33,333,333 at 30 Hz."""
-    return round(10**9 / _rate(fps))
+    rate = _rate(fps)
+    # Halves go up, as in the node.
+    return (2 * 10**9 * rate.denominator + rate.numerator) // (2 * rate.numerator)
 
 
 def is_even(seconds, frames, fps):

@@ -44,10 +44,11 @@ class Rolling:
         self._limit = limit_mb * _MIB
         self._number = -1
 
-    def begins(self, frames, size, more):
-        """Whether an episode of `more` frames begins a file. The newest file has so many frames and bytes."""
+    def begins(self, frames, size, more, must=False):
+        """Whether an episode of `more` frames begins a file. The newest file has so many frames and bytes. `must`: it
+        does not go into that one."""
         is_full = frames and size * (1 + more / frames) >= self._limit
-        if self._number < 0 or is_full:
+        if self._number < 0 or is_full or must:
             self._number += 1
             return True
         return False

@@ -2,11 +2,8 @@
 
 import av
 
-#: LeRobot's own: a frame may be this far from the timestamp of its row [s].
-TOLERANCE_S = 1e-4
 
-
-def frames(path, seconds, size, *, tolerance_s=TOLERANCE_S, threads=1):
+def frames(path, seconds, size, *, tolerance_s, threads=1):
     """Yields the pixels of a video's frames at these instants: [height, width, 3] of uint8, RGB.
 
     A frame is the one whose presentation stamp is nearest to the instant, as in LeRobot. Decoding begins at the

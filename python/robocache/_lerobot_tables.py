@@ -1,7 +1,10 @@
 """The tables of a LeRobot dataset, read with pyarrow."""
 
+import collections
 import math
+import os
 import re
+import threading
 
 import numpy as np
 
@@ -9,6 +12,8 @@ import numpy as np
 NUMBERS = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)")
 #: Frames whose pictures are in memory at once.
 _BLOCK = 16
+#: Files whose numbers are kept.
+_FILES = 4
 
 
 def expect_pyarrow():
@@ -62,14 +67,11 @@ class _Table:
         self._damage.__exit__(*raised)
 
 
-def _read(path, columns, episode=None):
-    """Columns of a file, and `episode_index`; of the row groups that may have an episode, or of all."""
+def _read(path, columns):
+    """Columns of a file, and `episode_index`."""
     with _Table(path) as file:
         _expect_columns(file, path, columns)
-        groups = range(file.num_row_groups) if episode is None else _groups(file, episode)
-        return file.read_row_groups(
-            list(groups), columns=list(dict.fromkeys(["episode_index", *columns]))
-        )
+        return file.read(columns=list(dict.fromkeys(["episode_index", *columns])))
 
 
 def _expect_columns(file, path, columns):
@@ -94,15 +96,56 @@ def _groups(file, episode):
     return found
 
 
-def numbers(episode, shapes):
-    """Columns of an episode, as of `Dataset.numbers`: by name the shape of a vector, or None for plain numbers."""
-    from pyarrow import compute
+class Tables:
+    """Columns of numbers of the files that were read last. A file may have thousands of episodes in one row group, which
+    would be read again for each. LeRobot's files have 100 MB."""
 
-    table = _read(episode.table, shapes, episode.number)
-    table = table.filter(compute.equal(table["episode_index"], episode.number))
-    _expect(table.num_rows, episode)
-    where = f"{episode.table}: episode {episode.number}"
-    return {name: _array(where, name, table[name], shape) for name, shape in shapes.items()}
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._files = collections.OrderedDict()
+
+    def numbers(self, episode, shapes):
+        """Columns of an episode, as of `Dataset.numbers`: by name the shape of a vector, or None for plain numbers."""
+        columns, rows = self._file(episode.table).of(episode.number, shapes)
+        _expect(len(rows), episode)
+        where = f"{episode.table}: episode {episode.number}"
+        is_run = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
+        found = {}
+        for name, shape in shapes.items():
+            column = columns[name]
+            own = column.slice(rows[0], len(rows)) if is_run else column.take(rows)
+            found[name] = _array(where, name, own, shape)
+        return found
+
+    def _file(self, path):
+        with Damage(path):
+            about = os.stat(path)
+        key = path, about.st_size, about.st_mtime_ns
+        with self._lock:
+            file = self._files.setdefault(key, _Columns(path))
+            self._files.move_to_end(key)
+            while len(self._files) > _FILES:
+                self._files.popitem(last=False)
+        return file
+
+
+class _Columns:
+    """Columns of a file, read when they are first asked for."""
+
+    def __init__(self, path):
+        self._path, self._lock = path, threading.Lock()
+        self._columns, self._episodes = {}, None
+
+    def of(self, episode, names):
+        """The columns, and the rows of an episode."""
+        with self._lock:
+            missing = [name for name in names if name not in self._columns]
+            if missing or self._episodes is None:
+                table = _read(self._path, missing)
+                self._columns |= {name: table[name] for name in missing}
+                self._episodes = table["episode_index"].to_numpy()
+            columns = {name: self._columns[name] for name in names}
+        return columns, np.flatnonzero(self._episodes == episode)
 
 
 def numbers_of_all(episodes, shapes):
@@ -124,7 +167,7 @@ def numbers_of_all(episodes, shapes):
     return {name: np.concatenate([part[name] for part in parts]) for name in shapes}
 
 
-def pictures(root, episode, names):
+def pictures(episode, names):
     """Yields for each frame of an episode the bytes of its pictures, in the order of `names`.
 
     The table is read block by block.
@@ -137,19 +180,17 @@ def pictures(root, episode, names):
         for batch in file.iter_batches(_BLOCK, row_groups=groups, columns=columns):
             numbers = batch["episode_index"].to_numpy(zero_copy_only=False)
             for at in np.flatnonzero(numbers == episode.number).tolist():
-                yield [_picture(root, episode, name, batch[name][at]) for name in names]
+                yield [_picture(episode, name, batch[name][at]) for name in names]
 
 
-def _picture(root, episode, name, value):
+def _picture(episode, name, value):
     found = value.as_py() or {}
     if found.get("bytes"):
         return found["bytes"]
     path = found.get("path")
-    if path and (root / path).is_file():
-        return (root / path).read_bytes()
     raise ValueError(
-        f"{episode.table}: expected a picture in {name!r} for every frame of episode "
-        f"{episode.number}, found none{f' at {root / path}' if path else ''}"
+        f"{episode.table}: expected the bytes of a picture in {name!r} for every frame of episode {episode.number}, "
+        f"found {f'only the path {path!r}' if path else 'none'}"
     )
 
 

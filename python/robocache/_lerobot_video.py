@@ -102,7 +102,7 @@ class VideoFiles:
             rolling: a `Rolling`, which says when another file begins.
         """
         self._path_of, self._fps, self._rolling = path_of, fps, rolling
-        self._file = self._stream = None
+        self._file = self._stream = self._header = None
         self._frames = self._bytes = 0
 
     def append(self, source, packets, frames):
@@ -110,9 +110,14 @@ class VideoFiles:
 
         Returns where it is: chunk_index, file_index, from_timestamp and to_timestamp.
         """
-        if self._rolling.begins(self._frames, self._bytes, frames):
+        # A decoder reads all packets of a file by the header of its first episode. Another version of an encoder may
+        # write another one.
+        header = source.codec_context.extradata, source.time_base
+        is_other = self._file is not None and header != self._header
+        if self._rolling.begins(self._frames, self._bytes, frames, must=is_other):
             self.close()
             self._open(source)
+            self._header = header
         step = int(1 / (self._fps * source.time_base))
         start = self._frames * step
         number, moved = 0, None

@@ -199,14 +199,34 @@ def join(datasets, out):
 
 
 def _about(tensors, state, action):
-    """What a dataset says of its tensors. Its contract is that of the observations: actions are what a policy gives."""
+    """What a dataset says of its tensors. Its contract is that of the columns of observations, which have the present
+    step alone: actions are what a policy gives."""
     about = {key: tensors.about[key] for key in ("version", "configuration", "rate_hz")}
     if tensors.about.get("contract") is None:  # tensors of an older version
         return about
-    contract = Contract(json.dumps(tensors.about["contract"]))
     _, action = state_and_action(tensors.segments, state, action)
-    contract = contract.only(*(name for name in contract.streams if name not in action))
+    value = tensors.about["contract"]
+    value["streams"] = {
+        name: _of_present(tensors, name, of)
+        for name, of in value["streams"].items()
+        if name not in action
+    }
+    if not value["streams"]:
+        return about
+    contract = Contract(json.dumps(value))
     return {**about, "contract": contract.value, "contract_digest": contract.digest}
+
+
+def _of_present(tensors, name, of):
+    """What the contract of a stream says of its present step."""
+    segment = next(info for key, info in tensors.segments.items() if key.split(".")[0] == name)
+    target_ns = of["targets_ns"][present_step(segment)]
+    of = {**of, "targets_ns": [target_ns], "shape": [1, *of["shape"][1:]]}
+    if "present_step" in of:
+        of["present_step"] = 0
+    if target_ns <= 0:
+        of.pop("max_ahead_ns", None)
+    return of
 
 
 def _dataset(partial, tensors, found, given, made_of):

@@ -105,6 +105,7 @@ class Dataset:
                 self.left_out[name] = found
         # Of the columns, those of the table. A dataset may lack the column of tasks.
         self.columns = [n for n, about in info["features"].items() if about["dtype"] != "video"]
+        self._tables = _lerobot_tables.Tables()
         is_v3 = self.version == "v3.0"
         self.episodes = self._episodes_v3(info) if is_v3 else self._episodes_v2(info)
 
@@ -227,7 +228,7 @@ class Dataset:
             OSError: it cannot be read.
         """
         shapes = {name: self._shape(name) for name in columns}
-        return _lerobot_tables.numbers(episode, shapes)
+        return self._tables.numbers(episode, shapes)
 
     def table(self, columns):
         """Columns of numbers of all episodes, by name: as of `numbers`, one episode after the other."""
@@ -238,7 +239,7 @@ class Dataset:
 
     def pictures(self, episode, names):
         """Yields for each frame of an episode the bytes of its pictures, in the order of `names`."""
-        return _lerobot_tables.pictures(self.root, episode, names)
+        return _lerobot_tables.pictures(episode, names)
 
     def _shape(self, name):
         """Of a vector; None of a column of plain numbers."""
@@ -273,6 +274,8 @@ def _feature(name, about):
         return Feature(name, dtype, "uint8", _height_and_width(shape, names), ())
     if not _lerobot_tables.NUMBERS.fullmatch(dtype):
         return f"elements of {dtype}"
+    if math.prod(shape) == 0:
+        return "no elements"
     return Feature(name, "vector", dtype, shape, _element_names(name, names, math.prod(shape)))
 
 

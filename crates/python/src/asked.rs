@@ -44,6 +44,7 @@ pub fn asked(py: Python<'_>, words: Vec<OsString>) -> PyResult<(Vec<Episode>, Op
 
 /// The same of recordings, which stand for the bags.
 pub fn asked_of(
+    py: Python<'_>,
     words: Vec<OsString>,
     recordings: &[Bound<'_, PyAny>],
 ) -> PyResult<(Vec<Episode>, Options)> {
@@ -54,7 +55,7 @@ pub fn asked_of(
     }
     let episodes = recordings::episodes(recordings)?;
     let bags: Vec<_> = episodes.iter().map(|episode| episode.bag.clone()).collect();
-    args.asked_of(&bags, episodes).map_err(raised)
+    py.detach(|| args.asked_of(&bags, episodes)).map_err(raised)
 }
 
 /// The exception of an error.

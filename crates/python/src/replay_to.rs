@@ -82,7 +82,7 @@ pub fn replay_to(
     }
     let (episodes, options) = match recordings {
         None => asked(py, words)?,
-        Some(recordings) => asked_of(words, &recordings)?,
+        Some(recordings) => asked_of(py, words, &recordings)?,
     };
     let options = Options { kept_in, ..options };
     let shares = Shares::default();

@@ -49,18 +49,18 @@ enum Command {
     Calibrate(calibrate::CalibrateArgs),
     Check(check::CheckArgs),
     #[command(name = "import", hide = true, disable_help_flag = true)]
-    Import(Given),
+    Import(PythonWords),
     Inspect(inspect::InspectArgs),
     Replay(Box<ReplayArgs>),
     #[command(name = "to-lerobot", hide = true, disable_help_flag = true)]
-    ToLerobot(Given),
+    ToLerobot(PythonWords),
     Verify(verify::VerifyArgs),
     View(view::ViewArgs),
 }
 
 /// Words for a command of the Python package, which takes it before this command line.
 #[derive(Args)]
-struct Given {
+struct PythonWords {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<OsString>,
 }
@@ -101,7 +101,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 /// Goes on as `python3 -m robocache COMMAND`, if this Python has the package. Otherwise it returns what to do.
-fn in_python(name: &str, given: &Given) -> Error {
+fn in_python(name: &str, given: &PythonWords) -> Error {
     let python = |arguments: &[&str]| {
         let mut command = process::Command::new("python3");
         command.args(arguments);
