@@ -94,7 +94,7 @@ def to_lerobot(
             found, streams = columns(tensors, order, state=state, action=action, images=images)
             episodes = list(_episodes(tensors, streams if drop_invalid else []))
             quality = codec, crf
-            made_of = _about(tensors, state, action)
+            made_of = _about(tensors, found, state, action)
             made_of["images"] = {"codec": "png"} if images else {"codec": codec, "crf": crf}
             given = (episodes, task or "", robot_type, quality)
             about = _dataset(partial, tensors, found, given, made_of)
@@ -198,9 +198,15 @@ def join(datasets, out):
     return _counts(about)
 
 
-def _about(tensors, state, action):
+def _about(tensors, found, state, action):
     """What a dataset says of its tensors. Its contract is that of the observations: actions are what a policy gives."""
     about = {key: tensors.about[key] for key in ("version", "configuration", "rate_hz")}
+    # Who serves a policy of this dataset makes the same columns of live tensors.
+    about["columns"] = {
+        column.key: {"steps": column.steps, "names": column.feature["names"]}
+        for column in found
+        if column.steps
+    }
     if tensors.about.get("contract") is None:  # tensors of an older version
         return about
     contract = Contract(json.dumps(tensors.about["contract"]))
