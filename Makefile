@@ -15,7 +15,7 @@ help:
 	@echo '                PYTHON: one that has it and xxhash (default: that of make test-torch);'
 	@echo '                writes demo/train/report.html'
 	@echo 'make demo-lerobot  record a robot, train ACT by LeRobot on it, serve it, and compare; PYTHON as above,'
-	@echo '                with LeRobot; takes four minutes'
+	@echo '                with LeRobot; takes five minutes'
 	@echo 'make test       run all tests, also those with real ROS processes'
 	@echo 'make wheel      build the wheel of the Python package into dist/; takes ten minutes. With'
 	@echo '                ROBOCACHE_CUDA=off it is quicker: a wheel for the CPU alone, in dist/without-cuda/'

@@ -54,7 +54,7 @@ class Policy:
         if len(columns["action"]["steps"]) > 1:  # then each name begins with its stream
             self.actions = [name.split(".", 1)[1] for name in self.actions]
         self.task = task
-        # Of a chunk of actions, so many are used. `left` of them are left, and the first is for tick `due`.
+        # The policy uses `chunk` actions of each chunk. `left` of them remain, and the first is for tick `due`.
         self.chunk = getattr(config, "n_action_steps", 1)
         self.left, self.due = 0, 0
 
