@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-torch test-lerobot wheel golden-live demo record demo-train bench bench-replay fuzz check lint format clean distclean
+.PHONY: help setup build test test-torch test-lerobot wheel golden-live demo record demo-train demo-lerobot bench bench-replay fuzz check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -14,6 +14,8 @@ help:
 	@echo 'make demo-train record a robot, train a policy on it, serve it, and compare; needs PyTorch:'
 	@echo '                PYTHON: one that has it and xxhash (default: that of make test-torch);'
 	@echo '                writes demo/train/report.html'
+	@echo 'make demo-lerobot  record a robot, train ACT by LeRobot on it, serve it, and compare; PYTHON as above,'
+	@echo '                with LeRobot; takes five minutes'
 	@echo 'make test       run all tests, also those with real ROS processes'
 	@echo 'make wheel      build the wheel of the Python package into dist/; takes ten minutes. With'
 	@echo '                ROBOCACHE_CUDA=off it is quicker: a wheel for the CPU alone, in dist/without-cuda/'
@@ -51,7 +53,7 @@ test-torch:
 	@scripts/test_torch.sh
 
 test-lerobot:
-	@scripts/test_torch.sh tests/python/torch/test_lerobot.py
+	@scripts/test_torch.sh tests/python/torch/test_lerobot.py tests/python/torch/test_serve_lerobot.py
 
 golden-live:
 	cargo build --release -p robocache_ops -p robocache_core --example image_filters --example undistort
@@ -69,6 +71,9 @@ record: build
 # ROS usually has another Python: the demo takes rclpy from there.
 demo-train: build
 	@scripts/with_ros.sh $${PYTHON:-.torch/bin/python} demo/train_demo.py
+
+demo-lerobot: build
+	@scripts/with_ros.sh $${PYTHON:-.torch/bin/python} demo/lerobot_demo.py
 
 bench: build
 	@scripts/setup.sh --tests

@@ -45,7 +45,7 @@ def parse_arguments():
     return arguments
 
 
-def record(runs, seconds, config, logs, beside=()):
+def record(runs, seconds, config, logs, beside=(), robot=(), done=lambda: False):
     """Runs robot and node for a while; the node records into a new folder of `runs`. Returns this folder.
 
     The robot is always the same, and its motion is a function of the clock. So no run repeats another.
@@ -53,17 +53,19 @@ def record(runs, seconds, config, logs, beside=()):
     Args:
         logs: The folder of the processes' output.
         beside: (name, command) of other processes.
+        robot: options of sensor_sim.
+        done: is called often, and ends the recording early if it returns True.
     """
     before = set(runs.iterdir()) if runs.is_dir() else set()
     with Processes(logs) as processes:
         try:
-            processes.start("sensor_sim", [executable("sensor_sim")])
+            processes.start("sensor_sim", [executable("sensor_sim"), *robot])
             node = [executable("fusion_node"), "--ros-args", "-p", f"config_file:={config}"]
             processes.start("fusion_node", node + ["-p", f"record_to:={runs}"])
             for name, command in beside:
                 processes.start(name, command)
             end = time.monotonic() + seconds
-            while time.monotonic() < end:
+            while time.monotonic() < end and not done():
                 time.sleep(0.2)
                 processes.check()
         except KeyboardInterrupt:

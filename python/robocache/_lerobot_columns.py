@@ -16,10 +16,12 @@ class Column:
         feature: what LeRobot needs to know of it: dtype, shape and names.
         kind: "number", "image" or "video".
         read: a function of (tensors, first, end). It returns the values of these ticks.
+        steps: the segments whose values it has, in their order, and the step of each.
     """
 
-    def __init__(self, key, dtype, shape, names, read):
+    def __init__(self, key, dtype, shape, names, read, infos=()):
         self.key = key
+        self.steps = {info["name"]: present_step(info) for info in infos}
         self.feature = {"dtype": dtype, "shape": tuple(shape), "names": names}
         self.kind = dtype if dtype in ("image", "video") else "number"
         self.read = read
@@ -103,7 +105,7 @@ def _vector(key, infos, several):
         rows = [np.asarray(part, np.float32).reshape(len(part), -1) for part in parts]
         return np.concatenate(rows, axis=1)
 
-    return Column(key, "float32", (len(names),), names, read)
+    return Column(key, "float32", (len(names),), names, read, infos)
 
 
 def _image(info, kind):
@@ -133,7 +135,7 @@ def _image(info, kind):
         return np.ascontiguousarray(np.broadcast_to(pixels, (*pixels.shape[:3], 3)))
 
     names = ["height", "width", "channels"]
-    return Column(f"observation.images.{name}", kind, (height, width, 3), names, read)
+    return Column(f"observation.images.{name}", kind, (height, width, 3), names, read, [info])
 
 
 def _observation(info):
@@ -146,7 +148,7 @@ def _observation(info):
         values = tensors.read(name, first, end, present_step(info))
         return values.astype(integer or np.float32, copy=False)
 
-    return Column(_key("observation", name), integer or "float32", shape, names, read)
+    return Column(_key("observation", name), integer or "float32", shape, names, read, [info])
 
 
 def _of_steps(tensors, info):

@@ -94,7 +94,7 @@ def to_lerobot(
             found, streams = columns(tensors, order, state=state, action=action, images=images)
             episodes = list(_episodes(tensors, streams if drop_invalid else []))
             quality = codec, crf
-            made_of = _about(tensors, state, action)
+            made_of = _about(tensors, found, state, action)
             made_of["images"] = {"codec": "png"} if images else {"codec": codec, "crf": crf}
             given = (episodes, task or "", robot_type, quality)
             about = _dataset(partial, tensors, found, given, made_of)
@@ -198,35 +198,25 @@ def join(datasets, out):
     return _counts(about)
 
 
-def _about(tensors, state, action):
-    """What a dataset says of its tensors. Its contract is that of the columns of observations, which have the present
-    step alone: actions are what a policy gives."""
+def _about(tensors, found, state, action):
+    """What a dataset says of its tensors. Its contract is that of the observations as the configuration has them: actions
+    are what a policy gives."""
     about = {key: tensors.about[key] for key in ("version", "configuration", "rate_hz")}
+    # Who serves a policy of this dataset makes the same columns of live tensors.
+    about["columns"] = {
+        column.key: {"steps": column.steps, "names": column.feature["names"]}
+        for column in found
+        if column.steps
+    }
     if tensors.about.get("contract") is None:  # tensors of an older version
         return about
+    contract = Contract(json.dumps(tensors.about["contract"]))
     _, action = state_and_action(tensors.segments, state, action)
-    value = tensors.about["contract"]
-    value["streams"] = {
-        name: _of_present(tensors, name, of)
-        for name, of in value["streams"].items()
-        if name not in action
-    }
-    if not value["streams"]:
+    observed = [name for name in contract.streams if name not in action]
+    if not observed:
         return about
-    contract = Contract(json.dumps(value))
+    contract = contract.only(*observed)
     return {**about, "contract": contract.value, "contract_digest": contract.digest}
-
-
-def _of_present(tensors, name, of):
-    """What the contract of a stream says of its present step."""
-    segment = next(info for key, info in tensors.segments.items() if key.split(".")[0] == name)
-    target_ns = of["targets_ns"][present_step(segment)]
-    of = {**of, "targets_ns": [target_ns], "shape": [1, *of["shape"][1:]]}
-    if "present_step" in of:
-        of["present_step"] = 0
-    if target_ns <= 0:
-        of.pop("max_ahead_ns", None)
-    return of
 
 
 def _dataset(partial, tensors, found, given, made_of):

@@ -93,6 +93,16 @@ def test_every_column_has_the_values_of_the_store(robot, tmp_path):
     assert np.array_equal(decoded, pixels_of([*tensors[0], *tensors[1]]))
     assert rows["task_index"].to_pylist() == [0] * len(tensors[0]) + [1] * len(tensors[1])
     assert tasks_of(out) == ["pick it", "put it"]
+    columns = json.loads((out / "meta/robocache.json").read_text())["columns"]
+    assert {key: column["steps"] for key, column in columns.items()} == {
+        "observation.state": {"joints": 2},
+        "action": {"action": 0},
+        IMAGE: {"image_left": 0},
+        "observation.grid": {"grid": 0},
+        "observation.cells": {"cells": 0},
+        "observation.cells.coordinates": {"cells.coordinates": 0},
+    }
+    assert columns["action"]["names"] == ["a.position", "b.position", "g.position"]
 
 
 def png(data):
