@@ -62,7 +62,7 @@ class Contract:
     def only(self, *streams):
         """The contract of these streams alone: of those that the policy takes.
 
-        Raises ValueError if it lacks one.
+        Raises ValueError if it lacks one, or if no name is given.
         """
         return Contract(_native.contract_only(self.json, list(streams)))
 

@@ -9,8 +9,10 @@ for epoch in range(dataset.epoch, 10):
         state = dataset.state_after(batch)  # save it; after load_state_dict(state) this loop goes on behind this batch
 """
 
+import json
 import zlib
 
+import numpy as np
 import torch
 
 __all__ = ["WindowDataset"]
@@ -92,11 +94,12 @@ class WindowDataset(torch.utils.data.IterableDataset):
 
     def contract(self, *streams):
         """What a policy relies on that is trained on these batches: a `robocache.Contract` of the streams that it sees; of
-        all by default.
+        all by default. A constant `latency_ns` is a lag, and is in it. A drawn one is not.
 
         Raises ValueError if the store has no contract, as `EpisodeCache.contract`.
         """
         made = self.cache.contract(self.config, rows=self._options.get("rows"))
+        made = _later(made, self._options.get("latency_ns") or {})
         return made.only(*streams) if streams else made
 
     def batch(self, number, threads=None):
@@ -152,3 +155,14 @@ class WindowDataset(torch.utils.data.IterableDataset):
         epoch, number = int(state["epoch"]), int(state["number"])
         self._go_to(*((epoch, number) if number < len(self.sampler) else (epoch + 1, 0)))
         self._resumes = True
+
+
+def _later(contract, latency_ns):
+    """The contract of windows that are taken by this much earlier. Latencies that are drawn do not count."""
+    value = contract.value
+    for name, latency in latency_ns.items():
+        least, most = np.broadcast_to(latency, (2,))
+        if name in value["streams"] and least == most:
+            stream = value["streams"][name]
+            stream["targets_ns"] = [target - int(least) for target in stream["targets_ns"]]
+    return type(contract)(json.dumps(value))

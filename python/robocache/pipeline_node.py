@@ -62,9 +62,13 @@ class PipelineNode:
     Attributes:
         error: why the threads ended, if they failed, which `destroy` raises too; None else.
 
-    Raises ContractError if the policy was trained with something else, ValueError if the configuration is wrong, RuntimeError if the backend cannot be used or the GPU has no
-    memory for tensors, ModuleNotFoundError if the package of a message is missing, also `diagnostic_msgs`. Then
-    no thread and no subscription stays.
+    Raises:
+        ContractError: the policy was trained with something else.
+        ValueError: the configuration is wrong.
+        RuntimeError: the backend cannot be used, or the GPU has no memory for tensors.
+        ModuleNotFoundError: the package of a message is missing, also `diagnostic_msgs`.
+
+    If it raises, no thread and no subscription stays.
     """
 
     def __init__(

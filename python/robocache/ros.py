@@ -54,7 +54,9 @@ class TensorSubscriber:
     If `contract` is given, the folder of a policy with its `robocache.json` or a `robocache.Contract`, what the node
     serves must be what the policy was trained with. Tensors wait for the node's info: those that come before it are
     counted as `unchecked`, and `callback` does not get them. If the node serves something else, the callback of rclpy
-    raises `robocache.ContractError`, so `spin` does, and `callback` gets no tensor any more.
+    raises `robocache.ContractError`, so `spin` does, and `callback` gets no tensor any more. If the node starts again,
+    its tensors wait for its new info. A middleware without sequence numbers (CycloneDDS) does not show that start before
+    the info does.
 
     The subscription is raw: rclpy gives the message's bytes, and `decode` makes views of them.
     rclpy's own deserialization would copy each field into Python objects.
@@ -76,6 +78,9 @@ class TensorSubscriber:
 
             self._contract = trained(contract)
         self._is_checked = self._contract is None
+        # How many infos came more than starts of the node showed in the tensors: -1, 0 or 1.
+        self._ahead = 0
+        self._last = None
         self.unchecked = 0
         self.differences = []
         self._on_info = on_info
@@ -83,14 +88,16 @@ class TensorSubscriber:
         self.malformed = 0
         self._node = node
         self._callback = callback
+        self._info = None
+        # The info first: the executor takes it before a tensor that waits beside it.
+        if on_info is not None or self._contract is not None:
+            info_topic = f"{node.resolve_topic_name(topic)}/info"
+            self._info = node.create_subscription(
+                messages.FusedTensorInfo, info_topic, self._on_info_message, INFO_QOS
+            )
         self._subscription = node.create_subscription(
             messages.FusedTensor, topic, self._on_message, qos, raw=True
         )
-        self._info = None
-        if on_info is not None or self._contract is not None:
-            self._info = node.create_subscription(
-                messages.FusedTensorInfo, f"{self.topic}/info", self._on_info_message, INFO_QOS
-            )
 
     @property
     def topic(self):
@@ -114,6 +121,7 @@ class TensorSubscriber:
         from .contract import ContractError, expect_served
 
         self._is_checked, self.differences = False, []
+        self._ahead = min(self._ahead + 1, 1)
         try:
             expect_served(self._contract, info.contract, self.topic)
         except ContractError as error:
@@ -122,8 +130,23 @@ class TensorSubscriber:
             raise
         self._is_checked = True
 
-    def _on_message(self, message):
+    def _note_start(self, sequence):
+        """Forgets the verdict if the node has started again and its new info has not come.
+
+        The first tensor of a publisher has a lower number than the last one of the publisher before it.
+        """
+        if sequence is None:
+            return
+        begins = self._last is None or sequence <= self._last
+        self._last = sequence
+        if begins:
+            self._ahead = max(self._ahead - 1, -1)
+            self._is_checked = self._is_checked and self._ahead >= 0
+
+    def _on_message(self, message, info):
         self.received += 1
+        if self._contract is not None:
+            self._note_start(info.get("publication_sequence_number"))
         if not self._is_checked:
             self.unchecked += 1
             return

@@ -127,7 +127,7 @@ def test_a_dataset_has_the_contract_of_its_observations(store, tmp_path):
     (tmp_path / "robot.yaml").write_text(CONFIG + command)
     options = ["--format", "zarr", "--bf16", "f32"]
     replay(tmp_path / "robot.yaml", tmp_path / "data", store / "bag", options=options)
-    about = lerobot._about(Tensors(tmp_path / "data" / "tensors.zarr"), None, None)
+    about = lerobot._about(Tensors(tmp_path / "data" / "tensors.zarr"), [], None, None)
     (tmp_path / "set" / "meta").mkdir(parents=True)
     lerobot._write_about(tmp_path / "set", {"format": lerobot.FORMAT, **about})
     trained = robocache.contract.load(tmp_path / "set")
@@ -158,6 +158,21 @@ def test_windows_of_a_training_have_a_contract_of_their_own(store):
     assert held.differences(robocache.contract.of(served)) == []
 
 
+def test_a_constant_latency_is_a_lag(store):
+    pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
+    from robocache.data import WindowDataset
+    from robocache.sampler import WindowSampler
+
+    cache = robocache.EpisodeCache.load(store / "data" / "rows.zarr")
+    sampler = WindowSampler.of(cache, period_ns=20 * MS, batch_size=2)
+    latency = {"arm": 10 * MS, "wrist": (0, 30 * MS)}
+    trained = WindowDataset(cache, sampler, latency_ns=latency).contract()
+    served = robocache.contract.of(CONFIG.replace("lag_ms: 20", "lag_ms: 30"))
+    assert trained == served
+    assert WindowDataset(cache, sampler).contract() == robocache.contract.of(CONFIG)
+    assert WindowDataset(cache, sampler, latency_ns=latency).contract("arm") == served.only("arm")
+
+
 def test_what_is_no_contract_is_an_error(store, tmp_path):
     with pytest.raises(ValueError, match="expected a contract"):
         robocache.contract.load(tmp_path)
@@ -174,6 +189,8 @@ def test_what_is_no_contract_is_an_error(store, tmp_path):
         made.save(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="expected one of the streams arm, wrist, found leg"):
         made.only("leg")
+    with pytest.raises(ValueError, match="expected one of the streams arm, wrist, found none"):
+        made.only()
     _, said = check(store / "robot.yaml", "--contract", tmp_path / "nowhere", code=1)
     assert "expected a contract" in said
     rows = {"rows": np.zeros((3, 2), np.float32), "stamp_ns": np.arange(3)}

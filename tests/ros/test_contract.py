@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 import rclpy
 from conftest import REPOSITORY
 from fusion import MS, PATIENCE, T0, WRENCH, start_fusion, wrench, write_config
 from rclpy.executors import SingleThreadedExecutor
-from robocache_ros.msg import FusedTensorInfo
+from robocache_ros.msg import FusedTensor, FusedTensorInfo
 
 sys.path.insert(0, str(REPOSITORY / "python"))
 
@@ -18,18 +19,18 @@ import robocache  # noqa: E402 (the path comes first)
 
 pytest.importorskip("robocache._native", reason="the compiled part: scripts/develop.sh")
 
-from robocache.ros import INFO_QOS, PipelineNode, TensorSubscriber  # noqa: E402
+from robocache.ros import INFO_QOS, TENSOR_QOS, PipelineNode, TensorSubscriber  # noqa: E402
 from robocache.shared import TensorReader  # noqa: E402
 
 CONFIG = {"rate_hz": 100, "streams": {"wrench": WRENCH}}
+OTHER = {"rate_hz": 100, "streams": {"wrench": {**WRENCH, "lag_ms": 30}}}
 LAG = "wrench.targets_ns: the policy was trained with [-30] ms, and [0] ms would be served"
 
 
 @pytest.fixture
 def checkpoints(tmp_path):
     """Folders of two policies: one was trained with CONFIG, the other with a lag of 30 ms."""
-    other = {"rate_hz": 100, "streams": {"wrench": {**WRENCH, "lag_ms": 30}}}
-    for name, config in (("same", CONFIG), ("other", other)):
+    for name, config in (("same", CONFIG), ("other", OTHER)):
         (tmp_path / name).mkdir()
         robocache.contract.save(tmp_path / name, config)
     return tmp_path
@@ -89,6 +90,99 @@ def test_who_receives_by_topic_is_served_only_what_was_trained(ros, start, check
     assert served.differences == [] and not refused and other.unchecked == other.received
     executor.shutdown()
     client.destroy_node()
+
+
+@pytest.fixture
+def client(ros):
+    """A node whose callbacks may raise, and its `until(predicate)`."""
+    node = rclpy.create_node("checking", context=ros.context)
+    executor = SingleThreadedExecutor(context=ros.context)
+    executor.add_node(node)
+
+    def until(predicate):
+        deadline = time.monotonic() + PATIENCE
+        while not predicate():
+            assert time.monotonic() < deadline, "nothing came"
+            executor.spin_once(timeout_sec=0.05)
+
+    yield node, until
+    executor.shutdown()
+    node.destroy_node()
+
+
+def test_a_node_that_starts_again_with_another_configuration_is_refused(start, client, checkpoints):
+    def node_of(config):
+        given = ["-p", f"config_file:={write_config(checkpoints, config)}"]
+        return start("fusion_node", "--ros-args", *given)
+
+    node, until = client
+    tensors = []
+    served = TensorSubscriber(
+        node, tensors.append, topic="/fused_tensor", contract=checkpoints / "same"
+    )
+    process = node_of(CONFIG)
+    # So many that the numbers of the next node are lower.
+    until(lambda: len(tensors) > 300)
+    process.stop()
+    ended = time.monotonic() + 1
+    until(lambda: time.monotonic() > ended)
+    before = len(tensors)
+    process = node_of(OTHER)
+    refused = r"trained with \[0\] ms, and \[-30\] ms would be served"
+    with pytest.raises(robocache.ContractError, match=refused):
+        until(lambda: False)
+    unchecked = served.unchecked
+    until(lambda: served.unchecked > unchecked + 10)
+    assert len(tensors) == before
+    process.stop()
+    node_of(CONFIG)
+    until(lambda: len(tensors) > before)
+    assert served.differences == []
+
+
+def test_tensors_of_a_node_that_started_again_wait_for_its_info(ros, client, checkpoints):
+    node, until = client
+    tensors = []
+    served = TensorSubscriber(node, tensors.append, topic="/again", contract=checkpoints / "same")
+    info = FusedTensorInfo(contract=robocache.contract.of(CONFIG).json)
+
+    def start_again():
+        publisher = ros.node.create_publisher(FusedTensor, "/again", TENSOR_QOS)
+        until(publisher.get_subscription_count)
+        return publisher
+
+    def send(publisher, times=1):
+        for _ in range(times):
+            received = served.received
+            publisher.publish(FusedTensor())
+            until(lambda: served.received > received)
+
+    def tell():
+        told = []
+        served._on_info = told.append
+        infos.publish(info)
+        until(lambda: told)
+
+    infos = ros.node.create_publisher(FusedTensorInfo, "/again/info", INFO_QOS)
+    publisher = start_again()
+    send(publisher)
+    assert (len(tensors), served.unchecked) == (0, 1)
+    tell()
+    send(publisher, 5)
+    assert (len(tensors), served.unchecked) == (5, 1)
+    # Its tensors come before its info.
+    ros.node.destroy_publisher(publisher)
+    publisher = start_again()
+    send(publisher, 2)
+    assert (len(tensors), served.unchecked) == (5, 3)
+    tell()
+    send(publisher, 2)
+    assert (len(tensors), served.unchecked) == (7, 3)
+    # Its info comes before its tensors.
+    ros.node.destroy_publisher(publisher)
+    tell()
+    send(start_again(), 2)
+    assert (len(tensors), served.unchecked) == (9, 3)
 
 
 def test_who_reads_shared_memory_is_served_only_what_was_trained(ros, start, checkpoints):

@@ -1,12 +1,17 @@
 //! Contracts in files: beside a checkpoint, in a store, in a dataset.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
 use super::{Contract, ContractError, wrong};
+
+/// How many files were begun: each has a name of its own until it is complete.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// The name of the file beside a checkpoint.
 pub const FILE: &str = "robocache.json";
@@ -37,9 +42,13 @@ impl Contract {
     pub fn save(&self, folder: &Path) -> Result<(), ContractError> {
         let path = folder.join(FILE);
         // Under another name first: a file of this name is complete.
-        let part = folder.join(format!("{FILE}.partial"));
-        let written = fs::write(&part, self.to_file()).and_then(|()| fs::rename(&part, &path));
-        written.map_err(|source| ContractError::Read { path, source })
+        let number = BEGUN.fetch_add(1, Ordering::Relaxed);
+        let part = folder.join(format!("{FILE}.{}-{number}.partial", process::id()));
+        let written = write(&part, &self.to_file()).and_then(|()| fs::rename(&part, &path));
+        written.map_err(|source| {
+            let _ = fs::remove_file(&part);
+            ContractError::Read { path, source }
+        })
     }
 
     /// Reads the contract of a folder: that of a checkpoint, a store, a dataset or a saved cache; or that of a file.
@@ -57,6 +66,13 @@ impl Contract {
         }
         Err(ContractError::Missing { path: path.into() })
     }
+}
+
+/// Writes a file, and waits until the disk has it.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 /// The contract of a file; `None` if there is no such file, or it has no contract.

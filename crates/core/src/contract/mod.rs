@@ -1,8 +1,10 @@
 //! The contract of a configuration: what a policy relies on that was trained on its tensors.
 //!
-//! A [`Contract`] has every setting that bears on the numbers of a tensor, or on their validity. It has none of the
-//! others: topics, quality of service, memory and limits. So two configurations with the same contract serve the same
-//! numbers of the same messages. It is a JSON value in one form only, with a digest.
+//! A [`Contract`] has every setting that bears on the numbers of valid steps, and those that say when a step is valid.
+//! It has none of the others: topics, quality of service, memory and limits. So two configurations with the same
+//! contract serve the same numbers of the same messages in steps that both serve as valid. `required`, `frame_id` and
+//! `ring_rows` are not in it: they decide which ticks are published and which messages are kept, so that a step may be
+//! invalid. It is a JSON value in one form only, with a digest.
 //!
 //! `of` makes it of a configuration, [`differences`] compares two, and `file` finds it beside a checkpoint.
 
@@ -107,8 +109,12 @@ impl Contract {
                 return Err(wrong(place, expected(), found));
             }
         }
-        if !map.get(STREAMS).is_some_and(Value::is_object) {
+        let streams = map.get(STREAMS).and_then(Value::as_object);
+        let Some(streams) = streams.filter(|streams| !streams.is_empty()) else {
             return Err(wrong(place, expected(), "no streams".to_owned()));
+        };
+        if let Some((name, _)) = streams.iter().find(|(_, stream)| !stream.is_object()) {
+            return Err(wrong(place, expected(), format!("the stream {name} without keys")));
         }
         Ok(Contract(map))
     }
@@ -126,7 +132,7 @@ impl Contract {
     /// The contract of these streams alone.
     ///
     /// # Errors
-    /// [`ContractError::Wrong`] if it lacks one.
+    /// [`ContractError::Wrong`] if it lacks one, or if there are no names.
     pub fn only<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -135,13 +141,13 @@ impl Contract {
         for name in names {
             streams.insert(name.to_owned(), self.known(name)?.clone());
         }
-        Ok(self.with(streams))
+        self.with(streams)
     }
 
     /// The contract of windows of some of its streams.
     ///
     /// # Errors
-    /// [`ContractError::Wrong`] if it lacks one of them.
+    /// [`ContractError::Wrong`] if it lacks one of them, or if there are none.
     pub fn of_windows<'a>(
         &self,
         windows: impl IntoIterator<Item = WindowsOf<'a>>,
@@ -154,31 +160,43 @@ impl Contract {
                 map.extend(of::times(targets_ns, unwraps.then_some(present)));
                 map.remove("max_gap_ns");
                 map.extend(of::rules(rule));
+                // Rows ahead of the clock count only for what is ahead of it, and for plans.
+                let inputs = map.get("inputs").and_then(Value::as_array);
+                let plans = inputs.is_some_and(|inputs| inputs.iter().any(of::is_plan));
+                if !plans && !of::is_ahead(targets_ns) {
+                    map.remove("max_ahead_ns");
+                }
                 // An image of bytes keeps their values in another type, and so has no normalisation.
                 map.insert("dtype".into(), json!(dtype.name()));
-                if let Some(steps) = map["shape"].get_mut(0) {
+                if let Some(steps) = map.get_mut("shape").and_then(|shape| shape.get_mut(0)) {
                     *steps = json!(targets_ns.len());
                 }
             }
             streams.insert(name.to_owned(), stream);
         }
-        Ok(self.with(streams))
+        self.with(streams)
     }
 
     /// The same with other streams.
-    fn with(&self, streams: Map<String, Value>) -> Self {
+    fn with(&self, streams: Map<String, Value>) -> Result<Self, ContractError> {
+        if streams.is_empty() {
+            return Err(self.lacks("none"));
+        }
         let mut all = self.0.clone();
         all.insert(STREAMS.into(), sorted(streams.into_iter().collect()));
-        Contract(all)
+        Ok(Contract(all))
     }
 
     /// What it says of a stream that it must have.
     fn known(&self, name: &str) -> Result<&Value, ContractError> {
-        self.stream(name).ok_or_else(|| {
-            let known: Vec<_> = self.streams().collect();
-            let expected = format!("one of the streams {}", known.join(", "));
-            wrong("contract", expected, name.to_owned())
-        })
+        self.stream(name).ok_or_else(|| self.lacks(name))
+    }
+
+    /// The error for an unknown stream.
+    fn lacks(&self, name: &str) -> ContractError {
+        let known: Vec<_> = self.streams().collect();
+        let expected = format!("one of the streams {}", known.join(", "));
+        wrong("contract", expected, name.to_owned())
     }
 
     /// Tells it from any other contract: 16 hexadecimal digits, the XXH3 of its text.

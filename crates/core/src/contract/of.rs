@@ -18,6 +18,8 @@ use robocache_ops::operators::VectorSpec;
 
 /// Messages of this type hold compressed images.
 const COMPRESSED: &str = "sensor_msgs/msg/CompressedImage";
+/// Messages of this type hold plans.
+const PLAN: &str = "trajectory_msgs/msg/JointTrajectory";
 
 impl Contract {
     /// The contract of all streams of a configuration.
@@ -45,6 +47,16 @@ pub(super) fn times(targets_ns: &[i64], present: Option<usize>) -> Vec<(String, 
     let mut all = vec![("targets_ns".to_owned(), json!(targets_ns))];
     all.extend(present.map(|present| ("present_step".to_owned(), json!(present))));
     all
+}
+
+/// Whether a target is in the future.
+pub(super) fn is_ahead(targets_ns: &[i64]) -> bool {
+    targets_ns.iter().any(|target| *target > 0)
+}
+
+/// Whether an input of a stream takes plans.
+pub(super) fn is_plan(input: &Value) -> bool {
+    input["type"] == PLAN
 }
 
 /// How values follow from rows. A gap counts only between rows.
@@ -78,7 +90,7 @@ fn of_stream(config: &Config, id: StreamId) -> Map<String, Value> {
     if let Some(merge) = &spec.merge {
         put("valid_when", of_merge(merge));
     }
-    if spec.looks_ahead() {
+    if spec.plans || is_ahead(&targets) {
         put("max_ahead_ns", json!(spec.max_ahead_ns));
     }
     let mut inputs = config.inputs_of(id).map(|input| config.input(input));

@@ -10,6 +10,7 @@ use super::*;
 use crate::config;
 use crate::schema::Prefixes;
 use crate::spec::Config;
+use robocache_ops::align::{Fill, Strategy};
 
 const REFERENCE: &str = include_str!("../../../../config/robocache.yaml");
 
@@ -81,6 +82,46 @@ fn streams_are_compared_by_their_names() {
     assert_eq!(two.only(["b"]).unwrap(), one);
     let error = one.only(["c"]).unwrap_err().to_string();
     assert_eq!(error, "contract: expected one of the streams b, found c");
+    let error = one.only([]).unwrap_err().to_string();
+    assert_eq!(error, "contract: expected one of the streams b, found none");
+}
+
+/// The windows of a policy have no steps ahead, or do not interpolate. What mattered only to that is no difference.
+#[test]
+fn windows_have_only_what_matters_to_them() {
+    let arm = |more: &str| {
+        contract(&format!(
+            "rate_hz: 100\ntimeline: header\nstreams:\n  arm: {{type: sensor_msgs/JointState, topic: /j, max_age_ms: \
+             50, joints: [a, b], {more}}}\n"
+        ))
+    };
+    let windows = |of: &Contract, strategy, targets_ns: &[i64]| {
+        let rule = AlignRule {
+            strategy,
+            max_age_ns: 50_000_000,
+            max_gap_ns: 80_000_000,
+            fill: Fill::Zero,
+        };
+        let (name, dtype) = ("arm", DType::F32);
+        of.of_windows([WindowsOf { name, targets_ns, present: 0, rule, dtype }]).unwrap()
+    };
+    let stored = arm("dtype: f32, max_gap_ms: 80, angular: [a], horizon: {steps: 3, step_ms: 20}");
+    let linear = windows(&stored, Strategy::Linear, &[0]);
+    let served = arm("dtype: f32, max_gap_ms: 80, angular: [a]");
+    assert_eq!(linear.differences(&served), Vec::<String>::new());
+    assert_eq!(linear.digest(), served.digest());
+    let others = linear.differences(&arm("dtype: f32, max_gap_ms: 80"));
+    assert!(others[0].starts_with("arm.encoder.lanes"), "{others:?}");
+    let held = windows(&stored, Strategy::Hold, &[0]);
+    assert_eq!(held.differences(&arm("dtype: f32, strategy: hold")), Vec::<String>::new());
+    let ahead = windows(&stored, Strategy::Linear, &[0, 20_000_000, 40_000_000]);
+    assert_eq!(ahead.differences(&stored), Vec::<String>::new());
+    assert!(of_key(&ahead, "max_ahead_ns") && !of_key(&linear, "max_ahead_ns"));
+}
+
+/// Whether the contract says this of the arm.
+fn of_key(contract: &Contract, key: &str) -> bool {
+    contract.stream("arm").unwrap().get(key).is_some()
 }
 
 #[test]
@@ -129,6 +170,14 @@ fn a_text_is_read_in_any_form() {
         ("{}", "contract: expected a contract of format 1, found none"),
         ("{\"format\": 2}", "contract: expected a contract of format 1, found format 2"),
         ("{\"format\": 1}", "contract: expected a contract of format 1, found no streams"),
+        (
+            "{\"format\": 1, \"streams\": {}}",
+            "contract: expected a contract of format 1, found no streams",
+        ),
+        (
+            "{\"format\": 1, \"streams\": {\"arm\": 1}}",
+            "contract: expected a contract of format 1, found the stream arm without keys",
+        ),
     ] {
         let error = Contract::parse(text).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");

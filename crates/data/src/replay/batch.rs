@@ -204,8 +204,8 @@ fn join(
         ledger.check_store(store, complete)?;
         let is_used = sources.iter().any(|source| matches!(source, Source::Store { .. }));
         let tables = older.filter(|_| is_used).map_or_else(Vec::new, |older| older.tables.clone());
-        let first = asked.iter().find(|of| episodes.iter().any(|(name, ..)| *name == of.name));
-        let about = about_store(work, first.and_then(|episode| contract_of(episode, work)));
+        let is_complete = |of: &&Episode| episodes.iter().any(|(name, ..)| *name == of.name);
+        let about = about_store(work, contract_of(asked.iter().filter(is_complete), work));
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let told = |done, of| work.watch.joins(done, of);
         let joined =
@@ -250,10 +250,22 @@ fn forget(error: OutputError, out: &Path, parts: &[PathBuf], ledger: &mut Ledger
     }
 }
 
-/// The contract of the tensors of an episode; `None` if its bag is gone.
-fn contract_of(episode: &Episode, work: &Work<'_>) -> Option<Contract> {
-    let opened = Opened::open(episode, work.options, work.text).ok()?;
-    Some(Contract::of(&opened.config))
+/// The contract of the tensors, from the first episode whose bag can be opened. `None` if there is no such episode.
+fn contract_of<'a>(
+    episodes: impl Iterator<Item = &'a Episode>,
+    work: &Work<'_>,
+) -> Option<Contract> {
+    let mut failure = None;
+    for episode in episodes {
+        match Opened::open(episode, work.options, work.text) {
+            Ok(opened) => return Some(Contract::of(&opened.config)),
+            Err(error) => failure = Some(error),
+        }
+    }
+    if let Some(error) = failure {
+        tracing::warn!("the store has no contract, because no bag can be opened: {error}");
+    }
+    None
 }
 
 /// What a store says of itself.

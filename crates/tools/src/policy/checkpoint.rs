@@ -14,8 +14,10 @@ const CONFIG: &str = "config.json";
 const PROCESSOR: &str = "policy_preprocessor.json";
 /// The policies whose own keys are known.
 const KNOWN: [&str; 4] = ["act", "diffusion", "smolvla", "pi0"];
-/// The keys of a size to which a policy resizes images itself: height, width.
-const RESIZES: [&str; 3] = ["resize_imgs_with_padding", "image_resolution", "resize_shape"];
+/// The key of a size to which SmolVLA, and pi0 of LeRobot before 0.4, resize images themselves: width, height.
+const PADS_TO: &str = "resize_imgs_with_padding";
+/// The keys of a size to which other policies resize images themselves: height, width.
+const RESIZES_TO: [&str; 2] = ["image_resolution", "resize_shape"];
 /// An input that a policy makes itself.
 const EMPTY: &str = "observation.images.empty_camera_";
 
@@ -129,7 +131,10 @@ impl Checkpoint {
             action: sizes(&config["output_features"]["action"]["shape"])
                 .and_then(|shape| shape.first().copied()),
             observation_steps: config["n_obs_steps"].as_u64().map(|steps| steps as usize),
-            resizes_to: RESIZES.into_iter().find_map(|key| Some((key, size(key)?))),
+            resizes_to: match size(PADS_TO) {
+                Some([width, height]) => Some((PADS_TO, [height, width])),
+                None => RESIZES_TO.into_iter().find_map(|key| Some((key, size(key)?))),
+            },
             crops_to: size("crop_shape"),
             statistics: match state {
                 Some(file) => Statistics::read(&folder.join(file))?,

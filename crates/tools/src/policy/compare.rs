@@ -148,7 +148,10 @@ impl<'a> Comparison<'a> {
     fn values(&self, input: &Input, stream: &StreamSpec, spec: &ImageSpec, found: &mut Findings) {
         let key = &input.key;
         if stream.dtype == DType::U8 {
-            return;
+            let layout = spec.layout.name();
+            return found.unknown(format!(
+                "{key}: the layout of the bytes that the program of the policy takes; the configuration has {layout}"
+            ));
         }
         if spec.layout == ImageLayout::Hwc {
             found.differs(format!(

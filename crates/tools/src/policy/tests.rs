@@ -118,6 +118,19 @@ fn sizes_are_those_of_the_data_or_those_that_the_policy_resizes_to() {
         let pi0 = policy("pi0", "IDENTITY", &json!({key: [224, 224]}));
         assert_eq!(differences(&pi0, small), NONE);
     }
+    // The first is width, height, and the second height, width.
+    let wide = "dtype: u8\n    image: {resize: {width: 320, height: 240}}";
+    for (kind, key, size) in [
+        ("smolvla", "resize_imgs_with_padding", [320, 240]),
+        ("pi0", "resize_imgs_with_padding", [320, 240]),
+        ("pi0", "image_resolution", [240, 320]),
+    ] {
+        let same = policy(kind, "IDENTITY", &json!({key: size}));
+        assert_eq!(differences(&same, wide), NONE, "{kind}: {key}");
+        let turned = policy(kind, "IDENTITY", &json!({key: [size[1], size[0]]}));
+        let found = &differences(&turned, wide)[0];
+        assert!(found.contains(&format!("(or 240 x 320, its {key})")), "{found}");
+    }
     let smolvla = policy("smolvla", "IDENTITY", &json!({"resize_imgs_with_padding": [512, 512]}));
     assert!(
         differences(&smolvla, small)[0]
@@ -269,6 +282,10 @@ fn what_the_files_do_not_say_is_listed() {
         found.unknown,
         [
             "type: no test knows a policy of type groot; keys of its own are not compared",
+            "observation.images.top: the layout of the bytes that the program of the policy takes; the configuration \
+             has chw",
+            "observation.images.wrist: the layout of the bytes that the program of the policy takes; the \
+             configuration has chw",
             "the rate of the frames in the training; the configuration has 30 Hz",
             "the lag of each input, and its greatest age",
             "the names, the order and the units of the numbers of vectors",

@@ -61,3 +61,16 @@ fn a_file_that_was_changed_is_no_contract() {
     let nowhere = made.save(&folder.0.join("nowhere")).unwrap_err();
     assert!(matches!(nowhere, ContractError::Read { .. }), "{nowhere}");
 }
+
+#[test]
+fn many_may_save_at_once() {
+    let (folder, made) = (Folder::new("at-once"), contract(&camera("cv2_area", "stretch")));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..10).for_each(|_| made.save(&folder.0).unwrap()));
+        }
+    });
+    assert_eq!(Contract::load(&folder.0).unwrap(), made);
+    let left = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.filter(|name| *name != *"meta").collect::<Vec<_>>(), [FILE]);
+}
