@@ -8,7 +8,7 @@ zstandard; with `--lerobot` also lerobot, whose loader then reads the same datas
 - import: the processor time of `robocache import` beside that of a script which decodes each frame by PyAV, resizes it by
   Pillow to 112x112 and compresses it by zstd, level 1. Both use all cores. The script does nothing else: no stamps, no
   files, no checks.
-- windows: batches of 64 random frames with the three images and 50 steps of action ahead, from rows in memory, from
+- windows: batches of 64 random frames with the three images, of 224x224, and 50 steps of action ahead, from rows in memory, from
   compressed rows, and by LeRobot's loader (torchcodec or PyAV, whichever it takes) with `--workers` and a global shuffle.
   The first second of each is left out.
 """
@@ -202,7 +202,11 @@ def main():
         root, out = Path(folder) / "dataset", Path(folder) / "out"
         write(root, options)
         found = {"cores": len(os.sched_getaffinity(0)), "import": imports(root, out)}
-        store = out / "rows.zarr"
+        # Windows have the pixels of the dataset, as LeRobot's have.
+        whole = Path(folder) / "whole"
+        command = [sys.executable, "-m", "robocache", "import", str(root), "--out", str(whole)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        store = whole / "rows.zarr"
         size = lambda path: sum(f.stat().st_size for f in path.rglob("*") if f.is_file())  # noqa: E731
         found["mb"] = {"dataset": round(size(root) / 1e6, 1), "rows": round(size(store) / 1e6, 1)}
         found["windows"] = {
