@@ -446,7 +446,9 @@ def test_pictures_of_another_size_are_an_error(tmp_path):
         with pytest.raises(ValueError, match=said):
             read(recordings(root)[0])
     root = odd(tmp_path / "none", **{"observation.images.left-1": [*pictures, b""]})
-    with pytest.raises(ValueError, match="expected the bytes of a picture in 'observation.images.left-1' for"):
+    with pytest.raises(
+        ValueError, match="expected the bytes of a picture in 'observation.images.left-1' for"
+    ):
         read(recordings(root)[0])
 
 
