@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use robocache_core::cdr::{Reader, Writer};
+use robocache_core::contract::Contract;
 use robocache_core::message::{Publication, StepState};
 use robocache_ops::align::NO_AGE;
 use twox_hash::XxHash3_64;
@@ -288,6 +289,8 @@ fn the_info_says_what_the_tensor_means() {
     info.times(["header", "linear", "last"], [5, 0, 10, 20]);
     info.numbers([&[], &[], &[]], 0.0);
     info.made_by("", &[]);
+    let contract = info.text();
+    assert_eq!(Contract::parse(contract).unwrap().to_string(), contract);
     assert!(info.0.u8().is_err(), "nothing follows");
 }
 
@@ -310,7 +313,11 @@ fn the_info_has_the_normalisation_of_images() {
     let number = u32::to_le_bytes;
     let made_by = [&number(4), &b"chw\0"[..], &number(1), &number(13), b"pil_bilinear\0"].concat();
     let tail = [numbers.as_flattened(), &[0; 16], &made_by].concat();
-    assert!(bytes.ends_with(&tail), "{bytes:?}");
+    // The contract is behind them, at the next multiple of 4 bytes.
+    let at = bytes.windows(tail.len()).position(|window| window == tail).unwrap() + tail.len();
+    let contract = &bytes[at.next_multiple_of(4) + 4..bytes.len() - 1];
+    let contract = Contract::parse(std::str::from_utf8(contract).unwrap()).unwrap();
+    assert_eq!(contract.streams().collect::<Vec<_>>(), ["camera"]);
 }
 
 /// Reads what the crate's own reader does not need.
