@@ -13,7 +13,6 @@ and by the example from its replay. The exit code is 0 only if:
 """
 
 import argparse
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -26,7 +25,7 @@ sys.path[:0] = [str(REPOSITORY / part) for part in ("scripts", "examples", "demo
 from domains import free_domain  # noqa: E402
 from processes import ProcessFailure, executable, private_environment  # noqa: E402
 from record import record  # noqa: E402
-from train_demo import ros_site  # noqa: E402
+from train_demo import expect_packages, ros_site  # noqa: E402
 
 CONFIG = REPOSITORY / "demo" / "lerobot.yaml"
 #: Tick `k` is at `k * PERIOD_NS`.
@@ -287,24 +286,13 @@ def run(options):
     return problems + [f"{way} serves another lag" for way in refusals(checkpoint, output)]
 
 
-def expect_packages():
-    """Fails at once if a package is missing that a later step needs."""
-    needed = ("numpy", "torch", "lerobot", "zarr", "pyarrow", "av", "yaml")
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ProcessFailure(
-            f"expected the packages {', '.join(missing)} in {sys.executable}: install them, or set PYTHON to a Python "
-            "that has them; make test-torch makes .torch/bin/python"
-        )
-
-
 def main():
     options = parse_arguments()
     private_environment(free_domain())
     # Nothing is downloaded. One thread: the order of sums, and so the bits, must not depend on the load.
     os.environ.update(HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1")
     try:
-        expect_packages()
+        expect_packages("numpy", "torch", "lerobot", "zarr", "pyarrow", "av", "yaml")
         problems = run(options)
     except (ProcessFailure, subprocess.SubprocessError, OSError) as failure:
         problems = [str(failure)]

@@ -256,11 +256,9 @@ def run(options):
     return problems
 
 
-def expect_packages():
+def expect_packages(*names):
     """Fails at once if a package is missing that a later step needs."""
-    missing = [
-        name for name in ("numpy", "torch", "xxhash") if importlib.util.find_spec(name) is None
-    ]
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise ProcessFailure(
             f"expected the packages {', '.join(missing)} in {sys.executable}: install them, or set PYTHON to a Python "
@@ -272,7 +270,7 @@ def main():
     options = parse_arguments()
     private_environment(free_domain())
     try:
-        expect_packages()
+        expect_packages("numpy", "torch", "xxhash")
         problems = run(options)
     except (ProcessFailure, subprocess.CalledProcessError, OSError) as failure:
         problems = [str(failure)]

@@ -77,8 +77,18 @@ def add_places(parser, out):
 
 def add_replay_options(parser, *more):
     """Adds options of `robocache replay` to a parser of argparse: those that all commands have, and `more` by name."""
+    _add(parser, _offered(more))
+
+
+def add_only(parser, names):
+    """Adds options of `robocache replay` to a parser of argparse: those of these names, such as `rate_hz`."""
+    options = json.loads(_native.replay_options())
+    _add(parser, [each for each in options if each["name"][2:].replace("-", "_") in names])
+
+
+def _add(parser, options):
     group = parser.add_argument_group("options of robocache replay")
-    for option in _offered(more):
+    for option in options:
         details = {"help": option["help"].replace("%", "%%")}
         if option["metavar"] is None:
             details["action"] = "store_true"

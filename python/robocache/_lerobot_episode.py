@@ -159,6 +159,6 @@ class _Pictures:
 
 
 def _spans(first, end, most):
-    """Parts of `first..end` of at most so many ticks."""
+    """Parts of `first..end`. Each has at most `most` ticks."""
     for start in range(first, end, most):
         yield start, min(start + most, end)

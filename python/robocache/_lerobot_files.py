@@ -45,8 +45,8 @@ class Rolling:
         self._number = -1
 
     def begins(self, frames, size, more, must=False):
-        """Whether an episode of `more` frames begins a file. The newest file has so many frames and bytes. `must`: it
-        does not go into that one."""
+        """Whether an episode of `more` frames begins a file. The newest file has `frames` frames and `size` bytes. If
+        `must` is true, the episode does not fit into that file."""
         is_full = frames and size * (1 + more / frames) >= self._limit
         if self._number < 0 or is_full or must:
             self._number += 1
@@ -69,7 +69,7 @@ class RowFiles:
         self._frames = 0
 
     def begin(self, frames):
-        """Begins an episode of so many frames. Returns its chunk and its file."""
+        """Begins an episode of `frames` frames. Returns its chunk and its file."""
         size = 0 if self._file is None else self._file.tell()
         if self._rolling.begins(self._frames, size, frames):
             self.close()

@@ -68,7 +68,7 @@ def _place(path):
 
 
 def _row_groups(paths):
-    """Yields the row groups of files, each of which belongs to one episode."""
+    """Yields the row groups of files. Each row group is of one episode."""
     for path in paths:
         with pq.ParquetFile(path) as file:
             for number in range(file.num_row_groups):

@@ -148,25 +148,6 @@ class _Columns:
         return columns, np.flatnonzero(self._episodes == episode)
 
 
-def numbers_of_all(episodes, shapes):
-    """The same of episodes, one after the other. Each file is read once."""
-    of_files = {}
-    for episode in episodes:
-        of_files.setdefault(episode.table, []).append(episode)
-    found = {}
-    for path, inside in of_files.items():
-        table = _read(path, shapes)
-        arrays = {name: _array(path, name, table[name], shape) for name, shape in shapes.items()}
-        order = np.argsort(table["episode_index"].to_numpy(), kind="stable")
-        sorted_numbers = table["episode_index"].to_numpy()[order]
-        for episode in inside:
-            first, end = np.searchsorted(sorted_numbers, [episode.number, episode.number + 1])
-            _expect(end - first, episode)
-            found[episode.number] = {name: of[order[first:end]] for name, of in arrays.items()}
-    parts = [found[episode.number] for episode in episodes]
-    return {name: np.concatenate([part[name] for part in parts]) for name in shapes}
-
-
 def pictures(episode, names):
     """Yields for each frame of an episode the bytes of its pictures, in the order of `names`.
 

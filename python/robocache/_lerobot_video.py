@@ -165,7 +165,7 @@ def opened(path):
 
 
 def episodes_of(path, lengths):
-    """Yields (stream, packets) for each of the episodes of a video file, which have so many images."""
+    """Yields (stream, packets) for each episode of a video file. `lengths` has their numbers of images."""
     with opened(path) as (stream, packets):
         for length in lengths:
             yield stream, itertools.islice(packets, length)

@@ -49,8 +49,11 @@ class EpisodeCache:
         described = json.loads(self._native.described())
         self.configuration = described["configuration"]
         self.streams = {means["name"]: means for means in described["streams"]}
-        packed = dict.fromkeys(self._native.packed(), "compressed")
-        self.memory = dict.fromkeys(self.streams, "host") | packed if gpu is None else gpu.memory
+        if gpu is None:
+            packed = dict.fromkeys(self._native.packed(), "compressed")
+            self.memory = dict.fromkeys(self.streams, "host") | packed
+        else:
+            self.memory = gpu.memory
         self.episodes = [{**about, "spans": []} for about in described["episodes"]]
         for span in described["spans"]:
             place = self.episodes[span["episode"]]["spans"]
@@ -201,7 +204,8 @@ class EpisodeCache:
         With `images`, `robocache import` first writes the episodes to `OUT/rows.zarr`, images too, or finds them there.
 
         Args:
-            dataset: the path of a dataset, or a LeRobotDataset, of which `hf_dataset` and `meta` are read, or `root`.
+            dataset: the path of a dataset, or a LeRobotDataset. Of this one, `hf_dataset` and `meta` are read; with `images`, the
+                files at its `root`.
             max_gap_ms: greatest distance of two frames; one and a half frames by default. Only without `images`.
             images: the path of a configuration; True for one with a stream for each feature.
             out: the folder of the rows.

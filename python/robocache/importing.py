@@ -304,19 +304,7 @@ def _parser():
     )
     add("--format", choices=("rows", "zarr", "mcap"), default="rows", help="[default: rows]")
     add("--json", action="store_true", help="print the outcomes as JSON")
-    group = parser.add_argument_group("options of robocache replay")
-    for option in json.loads(_native.replay_options()):
-        name = option["name"].removeprefix("--").replace("-", "_")
-        if name not in _OPTIONS:
-            continue
-        details = {"help": option["help"].replace("%", "%%")}
-        if option["metavar"] is None:
-            details["action"] = "store_true"
-        else:
-            details["metavar"] = option["metavar"]
-            details["choices"] = option["choices"] or None
-            details["action"] = "append" if option["repeats"] else "store"
-        group.add_argument(option["name"], **details)
+    _command.add_only(parser, _OPTIONS)
     return parser
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from . import _lerobot_tables
 
 #: Columns that say where a frame belongs.
@@ -234,8 +236,8 @@ class Dataset:
         """Columns of numbers of all episodes, by name: as of `numbers`, one episode after the other."""
         if not self.episodes:
             raise ValueError(f"{self.root}: expected an episode or more, found none")
-        shapes = {name: self._shape(name) for name in columns}
-        return _lerobot_tables.numbers_of_all(self.episodes, shapes)
+        parts = [self.numbers(episode, columns) for episode in self.episodes]
+        return {name: np.concatenate([part[name] for part in parts]) for name in columns}
 
     def pictures(self, episode, names):
         """Yields for each frame of an episode the bytes of its pictures, in the order of `names`."""

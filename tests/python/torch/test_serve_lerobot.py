@@ -25,7 +25,7 @@ sys.path.append(str(Path(__file__).resolve().parents[3] / "examples"))
 import serve_lerobot  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
-#: An action for each of so many ticks.
+#: Actions of a chunk: one for each tick.
 CHUNK = 4
 STATE, IMAGE = "observation.state", "observation.images.image_left"
 #: Two streams in one column, a gray image whose channel is last, and an arm and a gripper to command.

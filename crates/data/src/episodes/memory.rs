@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::EpisodeError;
-use super::packed::{self, Packed};
+use super::packed::Packed;
 use robocache_ops::windows::Rows;
 
 /// Bytes that stay where they are, and as they are.
@@ -56,7 +56,7 @@ impl RowColumn {
     ) -> Result<(), E> {
         match self {
             RowColumn::Plain(column) => take(column.bytes()),
-            RowColumn::Packed(rows) => packed::for_each(rows, take),
+            RowColumn::Packed(rows) => rows.for_each(take),
         }
     }
 }

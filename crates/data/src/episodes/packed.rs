@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::finite;
 use super::mapped::Mapped;
@@ -34,6 +33,22 @@ impl Packed {
             |path| Mapped::open(path).map_err(|error| format!("{}: {error}", path.display()));
         let files = paths.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
         Ok(Packed { files, places, row_bytes: array.row_bytes, dtype })
+    }
+
+    /// Hands all rows to `take`, in their order, one at a time.
+    ///
+    /// # Errors
+    /// That of `take`, or of a row that cannot be read.
+    pub(super) fn for_each<E: From<String>>(
+        &self,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut row = vec![0; self.row_bytes];
+        for at in 0..self.places.len() {
+            self.read(at, &mut row).map_err(|error| format!("row {at}: {error}"))?;
+            take(&row)?;
+        }
+        Ok(())
     }
 }
 
@@ -69,17 +84,4 @@ impl PackedRows for Packed {
             false => Err("a number that is not finite".to_owned()),
         }
     }
-}
-
-/// Reads all rows in their order, a block of them at a time.
-pub(super) fn for_each<E: From<String>>(
-    rows: &Arc<Packed>,
-    mut take: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut row = vec![0; rows.row_bytes];
-    for at in 0..rows.places.len() {
-        rows.read(at, &mut row).map_err(|error| format!("row {at}: {error}"))?;
-        take(&row)?;
-    }
-    Ok(())
 }

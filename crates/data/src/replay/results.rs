@@ -473,14 +473,6 @@ pub(super) fn made_of(
     text: &str,
     config: &Config,
 ) -> Result<String, OutputError> {
-    let mut files: Vec<PathBuf> = vec![episode.bag.clone()];
-    if episode.given.is_some() {
-        files.clear();
-    } else if episode.bag.is_dir() {
-        let listed = fs::read_dir(&episode.bag).map_err(OutputError::of(&episode.bag))?;
-        files = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        files.sort();
-    }
     let Asked { configuration, options: asked, bf16 } = Asked::new(options, text);
     let mut made_of = format!(
         "robocache {}; {configuration} {:016x}; {asked}; {:?} {:?} {:?}",
@@ -495,15 +487,30 @@ pub(super) fn made_of(
         made_of.push_str(&format);
         made_of.push_str(bf16);
     }
-    if let Some(Given(source)) = &episode.given {
-        let given = format!("; {} {}", episode.bag.display(), source.made_of());
-        made_of.push_str(&given);
+    match &episode.given {
+        Some(Given(source)) => {
+            let given = format!("; {} {}", episode.bag.display(), source.made_of());
+            made_of.push_str(&given);
+        }
+        None => made_of.push_str(&files_of(&episode.bag)?),
     }
+    Ok(made_of)
+}
+
+/// The files of a bag, in words: names, sizes and times.
+fn files_of(bag: &Path) -> Result<String, OutputError> {
+    let mut files = vec![bag.to_owned()];
+    if bag.is_dir() {
+        let listed = fs::read_dir(bag).map_err(OutputError::of(bag))?;
+        files = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        files.sort();
+    }
+    let mut words = String::new();
     for file in files {
         let found = file.metadata().map_err(OutputError::of(&file))?;
         let modified = found.modified().map_err(OutputError::of(&file))?;
         let file = format!("; {} {} {modified:?}", file.display(), found.len());
-        made_of.push_str(&file);
+        words.push_str(&file);
     }
-    Ok(made_of)
+    Ok(words)
 }
