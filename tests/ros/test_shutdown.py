@@ -23,12 +23,15 @@ PATIENCE = 4.0
 def unfinished(domain_id):
     """`unfinished()` leaves unfinished ports for the processes that join this domain from then on."""
     made = []
+    # RTPS: the unicast ports of a domain begin at 7400 + 250 d + 10, two for each participant.
+    first = 7400 + 250 * domain_id + 10
+    ports = [Path(f"/dev/shm/fastrtps_port{number}") for number in range(first, first + 100)]
+    # Nobody has joined this domain yet: such ports are of processes that were killed. A node would take one.
+    for port in ports:
+        port.unlink(missing_ok=True)
 
     def leave():
-        # RTPS: the unicast ports of a domain begin at 7400 + 250 d + 10, two for each participant.
-        first = 7400 + 250 * domain_id + 10
-        for number in range(first, first + 100):
-            port = Path(f"/dev/shm/fastrtps_port{number}")
+        for port in ports:
             if not port.exists():
                 port.touch()
                 made.append(port)
