@@ -6,8 +6,8 @@ import numpy as np
 BLOCK = 64
 
 
-#: Of the stores that `robocache replay` writes: docs/stores.md.
-FORMAT_VERSION = 3
+#: Of the stores that `robocache replay` writes (docs/stores.md): tensors are the same in both.
+FORMAT_VERSIONS = (3, 4)
 
 
 class Tensors:
@@ -24,11 +24,9 @@ class Tensors:
 
         root = zarr.open_group(str(path), mode="r")
         self.about = root.attrs["robocache"]
-        if self.about["format_version"] != FORMAT_VERSION:
+        if self.about["format_version"] not in FORMAT_VERSIONS:
             found = self.about["format_version"]
-            raise ValueError(
-                f"{path}: expected format {FORMAT_VERSION} of the store, found {found}"
-            )
+            raise ValueError(f"{path}: expected format 3 or 4 of the store, found {found}")
         self._data = {name: root[f"data/{name}"] for name in root["data"].array_keys()}
         self._ends = root["meta/episode_ends"][:].tolist()
         infos = {name: array.attrs.get("segment") for name, array in self._data.items()}

@@ -51,7 +51,7 @@ def test_rows_are_what_numpy_and_pillow_say(config, bags, episodes, tmp_path):
     names = {p.name for p in (tmp_path / "out").iterdir()}
     assert names == {"rows.zarr", "replay.json"}
     about = zarr.open_group(store, mode="r").attrs["robocache"]
-    assert (about["kind"], about["format_version"]) == ("rows", 3)
+    assert (about["kind"], about["format_version"]) == ("rows", 4)
     assert about["configuration"] == CONFIG
     assert [episode["name"] for episode in about["episodes"]] == ["robot0", "robot1", "robot2"]
 
@@ -59,9 +59,15 @@ def test_rows_are_what_numpy_and_pillow_say(config, bags, episodes, tmp_path):
         name: opened(store, f"streams/{name}")
         for name in ("arm/0", "arm/1", "camera/0", "grid/0", "cells/0")
     }
-    for ring in groups.values():
+    for ring in (part(ring, k) for ring in groups.values() for k in range(3)):
         assert (ring.epoch == 0).all() and (ring.input == 0).all() and not ring.replaced.any()
         assert (ring.received_ns < ring.left_ns).all()
+    for ring in groups.values():
+        # Rows between two episodes are those of none.
+        of_none = np.ones(ring.sizes["row"], bool)
+        for k in range(3):
+            of_none[part_of(ring, k)] = False
+        assert (ring.replaced.values == of_none).all()
     for k, messages in enumerate(episodes):
         for name, topic in [("camera/0", "/camera"), ("grid/0", "/cloud"), ("cells/0", "/cloud")]:
             ring, sent = part(groups[name], k), of_topic(messages, topic)
@@ -97,11 +103,14 @@ def test_rows_are_what_numpy_and_pillow_say(config, bags, episodes, tmp_path):
             assert [name.split(".")[0] for name in known["channels"]] == channels
 
 
+def part_of(ring, episode):
+    """Which rows are those of an episode."""
+    return slice(ring.episode_begins.values[episode], ring.episode_ends.values[episode])
+
+
 def part(ring, episode):
     """The rows of an episode."""
-    ends = ring.episode_ends.values
-    start = ends[episode - 1] if episode else 0
-    return ring.isel(row=slice(start, ends[episode]))
+    return ring.isel(row=part_of(ring, episode))
 
 
 def test_tensors_are_those_of_mcap_and_scipy(config, bags, episodes, tmp_path):

@@ -344,7 +344,7 @@ def test_a_gap_between_rows_is_told(results, tmp_path):
 def test_a_damaged_store_of_rows_is_an_error(results, tmp_path, part):
     store = tmp_path / "rows.zarr"
     shutil.copytree(results / "rows" / "rows.zarr", store)
-    (shard,) = (store / "streams" / part).glob("c.*")
+    shard = min((store / "streams" / part).glob("c.*"))
     shard.write_bytes(shard.read_bytes()[:50])
     said = report(store, expect=1)
     assert "shorter than its index" in said and part in said

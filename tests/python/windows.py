@@ -14,12 +14,11 @@ class Ring:
     """The rows of one ring in one episode."""
 
     def __init__(self, group, episode):
-        ends = group["episode_ends"][:]
-        begin = int(ends[episode - 1]) if episode else 0
+        begin, end = group["episode_begins"][episode], group["episode_ends"][episode]
         self.arrays = {
-            name: array[begin : int(ends[episode])]
+            name: array[int(begin) : int(end)]
             for name, array in group.arrays()
-            if name != "episode_ends"
+            if not name.startswith("episode_")
         }
         self.about = dict(group["rows"].attrs["ring"])
 

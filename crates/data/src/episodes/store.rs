@@ -192,7 +192,7 @@ impl StreamReader<'_> {
     }
 
     fn ring(&mut self, folder: &Path, number: usize, rows: &Array) -> Result<RawRing, String> {
-        let (ranges, ends) = self.ranges(&Array::open(&folder.join("episode_ends"), 8)?, rows)?;
+        let (ranges, ends) = self.ranges(folder, rows)?;
         let threads = self.threads;
         let all = |name: &str| read(&Array::of(&folder.join(name))?, &ranges, threads);
         let some = |name: &str| -> Result<Option<Column>, String> {
@@ -225,19 +225,14 @@ impl StreamReader<'_> {
     }
 
     /// The rows of each episode that is read, and where they end when they follow each other.
-    fn ranges(&self, ends: &Array, rows: &Array) -> Result<(Vec<Range<u64>>, Vec<u64>), String> {
-        let all = std::iter::once(0..ends.rows()).collect::<Vec<_>>();
-        let column = read(ends, &all, self.threads)?;
-        let known = column.bytes().as_chunks::<8>().0.iter().map(|end| u64::from_le_bytes(*end));
-        let known: Vec<u64> = known.collect();
-        let count = known.len() == self.episodes;
-        if !count || !known.is_sorted() || known.last().copied().unwrap_or(0) != rows.rows() {
-            let (episodes, rows) = (self.episodes, rows.rows());
-            return Err(ends.wrong(&format!("expected {episodes} ends up to {rows}")));
+    fn ranges(&self, folder: &Path, rows: &Array) -> Result<(Vec<Range<u64>>, Vec<u64>), String> {
+        let spans = read::spans(folder, rows.rows())?;
+        if spans.len() != self.episodes {
+            let (expected, found) = (self.episodes, spans.len());
+            return Err(rows.wrong(&format!("expected {expected} episodes, found {found}")));
         }
-        let begin = |episode: usize| episode.checked_sub(1).map_or(0, |before| known[before]);
-        let ranges = self.numbers.iter().map(|episode| begin(*episode)..known[*episode]);
-        let ranges: Vec<Range<u64>> = ranges.collect();
+        let ranges: Vec<Range<u64>> =
+            self.numbers.iter().map(|episode| spans[*episode].clone()).collect();
         let mut end = 0;
         let ends = ranges.iter().map(|range| {
             end += range.end - range.start;

@@ -171,7 +171,9 @@ fn ring_columns(place: &RingPlace, pipeline: &Pipeline, bf16: Bf16) -> (RingColu
         let inputs = merged.filter(|_| matches!(number, RowColumn::Until));
         let rest: Vec<_> =
             inputs.map(|inputs| ("of_input".to_owned(), inputs)).into_iter().collect();
-        let column = Column::new(format!("{folder}/{name}"), element, "row", &rest);
+        let mut column = Column::new(format!("{folder}/{name}"), element, "row", &rest);
+        // No reader takes a row between two episodes for one of them.
+        column.filler = u8::from(number == RowColumn::Replaced);
         places.push((columns.len(), number));
         columns.push(column);
     }
@@ -185,7 +187,8 @@ fn ring_columns(place: &RingPlace, pipeline: &Pipeline, bf16: Bf16) -> (RingColu
         place.map_or(values, |(column, _)| *column)
     };
     let sorted_by = Some([RowColumn::Epoch, RowColumn::Stamp, RowColumn::Received].map(at));
-    let table = Table { columns, ends: format!("{folder}/episode_ends"), sorted_by };
+    let begins = Some(format!("{folder}/episode_begins"));
+    let table = Table { columns, ends: format!("{folder}/episode_ends"), begins, sorted_by };
     let scratch = Mutex::default();
     (RingColumns { dtype, values, numbers: places, sparse, scratch }, table)
 }

@@ -125,7 +125,9 @@ impl TensorOutput {
             let (id, segment) = (SegmentId::new(at), segment.clone());
             segments.push(SegmentColumns { id, segment, values, steps: of_steps });
         }
-        let table = Table { columns, ends: "meta/episode_ends".into(), sorted_by: None };
+        // As in the ReplayBuffer of UMI, an episode begins where the one before ends.
+        let ends = "meta/episode_ends".into();
+        let table = Table { columns, ends, begins: None, sorted_by: None };
         let writer = PartWriter::create(path, vec![table], limits)?;
         let (scratch, breaks) = (Vec::new(), Vec::new());
         Ok(TensorOutput { writer, segments, scratch, bf16, newest: None, ticks: 0, breaks })

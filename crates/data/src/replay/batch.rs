@@ -1,5 +1,6 @@
 //! Many episodes: their results, on all cores.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -172,29 +173,31 @@ fn join(
         return Ok(());
     }
     let mut ledger = lock(work.ledger);
+    let older = ledger.store(store);
+    let known = older.map(Store::sources).unwrap_or_default();
+    let named = |stored: &Stored| (stored.name.clone(), stored.bag.clone());
+    let numbers: HashMap<_, _> =
+        older.iter().flat_map(|of| &of.episodes).map(named).zip(0usize..).collect();
     let (mut episodes, mut sources, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_there = true;
     for outcome in outcomes {
         let (EpisodeOutcome::Done(summary) | EpisodeOutcome::Kept(summary)) = outcome else {
             continue;
         };
         let result = format.result(&summary.name);
         let Some(Entry { made_of, .. }) = ledger.entry(&result) else { continue };
+        let number = numbers.get(&(summary.name.clone(), summary.bag.clone())).copied();
+        let number = number.filter(|number| known[*number].0 == made_of);
+        is_there &= number == Some(sources.len());
         let part = out.join(&result);
-        let older = ledger
-            .store(store)
-            .and_then(|older| older.source(&summary.name, &summary.bag, made_of));
-        sources.push(older.unwrap_or_else(|| Source::StorePart(part.clone())));
+        sources.push(match number {
+            Some(number) => known[number].1.clone(),
+            None => Source::StorePart(part.clone()),
+        });
         parts.push(part);
         episodes.push((summary.name.clone(), summary.bag.clone(), made_of.clone()));
     }
-    let older = ledger.store(store);
-    let is_there = older.is_some_and(|older| {
-        let same = |(source, number): (&Source, usize)| {
-            let stored = &older.episodes[number];
-            older.source(&stored.name, &stored.bag, &stored.made_of).as_ref() == Some(source)
-        };
-        older.episodes.len() == sources.len() && sources.iter().zip(0..).all(same)
-    });
+    is_there &= known.len() == sources.len();
     if sources.is_empty() {
         return Ok(());
     }
@@ -339,7 +342,7 @@ fn kept(
     let entry = ledger.entry(result);
     let in_store = |store: &str| {
         let store = ledger.store(store);
-        store.is_some_and(|of| of.source(&episode.name, &bag_of(episode), made_of).is_some())
+        store.is_some_and(|of| of.has(&episode.name, &bag_of(episode), made_of))
     };
     if let Some(entry) = entry.filter(|entry| entry.made_of == made_of) {
         // A part may be gone with the store that it was joined into.

@@ -93,18 +93,24 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Where an episode is in the store; `None` if it is missing, or made of something else.
-    pub fn source(&self, name: &str, bag: &str, made_of: &str) -> Option<Source> {
-        let mut begin = vec![0; self.tables.len()];
-        for stored in &self.episodes {
-            if (stored.name.as_str(), stored.bag.as_str()) == (name, bag) {
-                let (rows, about) = (stored.rows.clone(), stored.about.clone());
-                let is_same = stored.made_of == made_of;
-                return is_same.then_some(Source::Store { begin, rows, about });
-            }
-            begin.iter_mut().zip(&stored.rows).for_each(|(begin, rows)| *begin += rows);
-        }
-        None
+    /// Whether it has an episode that was made of this.
+    pub fn has(&self, name: &str, bag: &str, made_of: &str) -> bool {
+        let stored = self.episodes.iter().find(|of| of.name == name && of.bag == bag);
+        stored.is_some_and(|of| of.made_of == made_of)
+    }
+
+    /// Where its episodes are, by what they were made of, in their order.
+    pub fn sources(&self) -> Vec<(&str, Source)> {
+        let spans =
+            |(at, table): (usize, &Table)| table.spans(self.episodes.iter().map(|of| of.rows[at]));
+        let spans: Vec<_> = self.tables.iter().enumerate().map(spans).collect();
+        let source = |(at, stored): (usize, &Stored)| {
+            let begin = spans.iter().map(|spans| spans[at].start).collect();
+            let (rows, about) = (stored.rows.clone(), stored.about.clone());
+            Source::Store { begin, rows, about }
+        };
+        let made_of = self.episodes.iter().map(|of| of.made_of.as_str());
+        made_of.zip(self.episodes.iter().enumerate().map(source)).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is stored: arrays that grow along their first dimension.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -22,8 +24,8 @@ impl Default for Sizes {
     }
 }
 
-/// Chunks of a shard, at most: its index has 16 bytes for each.
-const MOST_CHUNKS: usize = 4096;
+/// Chunks of a shard, at most: its index has 16 bytes for each, and an episode of large rows begins with a new shard.
+const MOST_CHUNKS: usize = 1024;
 
 /// The type of an element, by its name in Zarr. All are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +81,9 @@ pub struct Column {
     pub attributes: Map<String, Value>,
     /// How it is divided.
     pub sizes: Sizes,
+    /// The byte that fills rows between two episodes, if episodes are apart ([`Table::begins`]).
+    #[serde(default)]
+    pub filler: u8,
 }
 
 /// Columns that grow together: all have the same rows.
@@ -88,6 +93,9 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The array that says where the rows of each episode end.
     pub ends: String,
+    /// The array that says where they begin. With it, an episode begins with shards of its own in columns of large rows.
+    /// So its shards are files of its part, under other names. Otherwise an episode begins where the one before ends.
+    pub begins: Option<String>,
     /// Columns of `int64` by which the rows are sorted, the most significant first. Otherwise rows stay in the order in
     /// which they come.
     pub sorted_by: Option<[usize; 3]>,
@@ -104,6 +112,7 @@ impl Column {
             dimensions: std::iter::once(along.to_owned()).chain(names).collect(),
             attributes: Map::new(),
             sizes: Sizes::default(),
+            filler: 0,
         }
     }
 
@@ -133,10 +142,35 @@ impl Column {
         }
     }
 
-    /// Chunks of a shard.
+    /// Chunks of a shard, a power of two.
     pub fn shard_chunks(&self) -> usize {
         let chunk = self.chunk_rows() * self.row_bytes().max(1);
         power_of_two_below(self.sizes.shard / chunk).min(MOST_CHUNKS)
+    }
+
+    /// Rows of a shard, a power of two.
+    pub fn shard_rows(&self) -> u64 {
+        self.chunk_rows() as u64 * self.shard_chunks() as u64
+    }
+}
+
+impl Table {
+    /// An episode begins at a multiple of this row.
+    pub fn alignment(&self) -> u64 {
+        let large = self.columns.iter().filter(|column| column.has_large_rows());
+        let aligned = self.begins.as_ref().and_then(|_| large.map(Column::shard_rows).max());
+        aligned.unwrap_or(1)
+    }
+
+    /// Rows of each episode in the store, from their numbers. An episode without rows is where the one before ends.
+    pub fn spans(&self, rows: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
+        let (alignment, mut end) = (self.alignment(), 0u64);
+        let span = |rows| {
+            let begin = if rows == 0 { end } else { end.next_multiple_of(alignment) };
+            end = begin + rows;
+            begin..end
+        };
+        rows.into_iter().map(span).collect()
     }
 }
 

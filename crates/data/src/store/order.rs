@@ -31,13 +31,10 @@ impl Order {
 
     /// Writes the numbers of all rows in their order. `keys` are the streams of the keys. Returns `None` if the rows
     /// came in their order.
-    pub fn write(
-        &self,
-        rows: u64,
-        keys: Option<[&Stream; 3]>,
-        data: &Data,
-    ) -> io::Result<Option<Stream>> {
-        let Some(keys) = keys.filter(|_| !self.aside.is_empty()) else { return Ok(None) };
+    pub fn write(&self, rows: u64, keys: [&Stream; 3], data: &Data) -> io::Result<Option<Stream>> {
+        if self.aside.is_empty() {
+            return Ok(None);
+        }
         let mut readers = keys.map(|stream| StreamReader::new(stream, data.file()));
         let mut sorted = self.aside.clone();
         sorted.sort_unstable();

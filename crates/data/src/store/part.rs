@@ -1,9 +1,8 @@
 //! The tables of one episode, in a folder until all episodes are joined.
 //!
-//! The file `data` has all rows. Small ones are in blocks of a column ([`super::stream`]). Each large one is
-//! compressed, and a stream of its column has its place and length. A row that is equal to the one before has the
-//! same place. `part.json` says which tables there are, and where the blocks are. So a part has one open file,
-//! whatever the number of its columns.
+//! The file `data` has the small rows, in blocks of a column ([`super::stream`]). Large rows are in shards
+//! ([`super::large`]), as the store has them. `part.json` says which tables there are, and where the blocks are. So a
+//! part has one open file, and one for each column of large rows.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,18 +18,19 @@ use serde_json::Value;
 use twox_hash::XxHash3_64;
 
 use super::chunk::{Compress, ZSTD_LEVEL};
+use super::large::{LargeWriter, shard_path};
 use super::pool::{Row, RowPool};
 use super::stream::{Data, Stream, StreamReader, StreamWriter, damaged};
-use super::{Order, Table};
+use super::{Column, Order, Table};
 use crate::file::{OutputError, PartialFolder};
 use robocache_ops::sync::lock;
 
-/// The file of the rows.
+/// The file of the small rows.
 const DATA: &str = "data";
 /// The file of a [`List`], after a line with its digest.
 const LIST: &str = "part.json";
 /// The version of both. Parts of another version are made again.
-pub const PART_FORMAT: u32 = 2;
+pub const PART_FORMAT: u32 = 3;
 /// Large rows that may wait for each thread.
 const WAITING: usize = 4;
 
@@ -40,7 +40,7 @@ struct List {
     tables: Vec<Table>,
     content: Vec<Content>,
     about: Value,
-    /// Size of the file of the rows \[bytes\].
+    /// Size of the file of the small rows \[bytes\].
     bytes: u64,
 }
 
@@ -48,8 +48,8 @@ struct List {
 #[derive(Debug, Serialize, Deserialize)]
 struct Content {
     rows: u64,
-    /// By column: its rows, or the places of its large rows.
-    streams: Vec<Stream>,
+    /// By column: its rows. `None` if they are in shards.
+    streams: Vec<Option<Stream>>,
     /// The numbers of the rows in the order of the store, if it is not that in which they came.
     order: Option<Stream>,
 }
@@ -99,23 +99,13 @@ struct Job {
 /// What the threads share.
 struct Shared {
     data: Data,
-    /// By table and column: where large rows are.
-    places: Vec<Vec<Option<Mutex<Places>>>>,
+    /// By table and column: where large rows go.
+    large: Vec<Vec<Option<Mutex<LargeWriter>>>>,
     pool: Arc<RowPool>,
     /// The first error.
     error: Mutex<Option<OutputError>>,
     failed: AtomicBool,
     path: PathBuf,
-}
-
-/// Where the large rows of a column are. They are noted in their order, whichever thread compressed them.
-struct Places {
-    stream: StreamWriter,
-    /// Rows that were compressed before their turn, from the next one on. The inner `None` is a row that repeats
-    /// the one before.
-    early: std::collections::BTreeMap<u64, Option<[u64; 2]>>,
-    /// Place and length of the newest row.
-    newest: [u64; 2],
 }
 
 impl PartWriter {
@@ -131,13 +121,16 @@ impl PartWriter {
         let folder = PartialFolder::create(path)?;
         let data = folder.partial().join(DATA);
         let data = Data::create(&data).map_err(OutputError::of(&data))?;
-        let large = |table: &Table| -> Vec<_> {
-            let places = || Mutex::new(Places::new());
-            table.columns.iter().map(|column| column.has_large_rows().then(places)).collect()
+        let large = |(at, table): (usize, &Table)| -> Vec<_> {
+            let writer = |(number, column): (usize, &Column)| {
+                let new = || LargeWriter::new(folder.partial(), [at, number], column);
+                column.has_large_rows().then(|| Mutex::new(new()))
+            };
+            table.columns.iter().enumerate().map(writer).collect()
         };
         let shared = Arc::new(Shared {
             data,
-            places: tables.iter().map(large).collect(),
+            large: tables.iter().enumerate().map(large).collect(),
             pool: Arc::new(RowPool::new(limits.memory)),
             error: Mutex::default(),
             failed: AtomicBool::new(false),
@@ -154,7 +147,7 @@ impl PartWriter {
             jobs: Some(sender),
             threads: Vec::new(),
         };
-        if writer.shared.places.iter().flatten().any(Option::is_some) {
+        if writer.shared.large.iter().flatten().any(Option::is_some) {
             for _ in 0..threads {
                 let (shared, receiver) = (Arc::clone(&writer.shared), Arc::clone(&receiver));
                 let thread = std::thread::Builder::new().name("compress".into());
@@ -202,33 +195,48 @@ impl PartWriter {
 
     /// Writes what is left of all tables, and says where their rows are.
     fn content(&self) -> io::Result<Vec<Content>> {
+        let tables = self.tables.iter().zip(&self.rows).zip(&self.shared.large);
+        tables
+            .map(|((table, rows), large)| self.content_of(table, &mut lock(rows), large))
+            .collect()
+    }
+
+    fn content_of(
+        &self,
+        table: &Table,
+        rows: &mut Rows,
+        large: &[Option<Mutex<LargeWriter>>],
+    ) -> io::Result<Content> {
         let data = &self.shared.data;
-        let of_table = |((table, rows), places): ((&Table, &Mutex<Rows>), &Vec<_>)| {
-            let rows = &mut *lock(rows);
-            let mut streams = Vec::with_capacity(places.len());
-            for (column, places) in rows.columns.iter_mut().zip(places) {
-                let places: &Option<Mutex<Places>> = places;
-                let mut places = places.as_ref().map(lock);
-                let stream = match (column, &mut places) {
-                    (ColumnRows::Small(stream), _) => stream,
-                    (ColumnRows::Large(_), Some(places)) => &mut places.stream,
-                    (ColumnRows::Large(_), None) => return Err(io::Error::other("no places")),
-                };
-                if stream.records() != rows.count {
-                    let found = stream.records();
-                    return Err(io::Error::other(format!(
-                        "expected {} rows in each column, found {found}",
-                        rows.count
-                    )));
+        let mut streams = Vec::with_capacity(large.len());
+        for (column, large) in rows.columns.iter_mut().zip(large) {
+            let (found, stream) = match (column, large) {
+                (ColumnRows::Small(stream), _) => {
+                    stream.flush(data)?;
+                    (stream.records(), Some(stream.stream().clone()))
                 }
-                stream.flush(data)?;
-                streams.push(stream.stream().clone());
+                (ColumnRows::Large(_), large) => {
+                    (large.as_ref().map_or(0, |large| lock(large).rows()), None)
+                }
+            };
+            if found != rows.count {
+                let count = rows.count;
+                return Err(io::Error::other(format!(
+                    "expected {count} rows in each column, found {found}"
+                )));
             }
-            let keys = table.sorted_by.map(|columns| columns.map(|column| &streams[column]));
-            let order = rows.order.write(rows.count, keys, data)?;
-            Ok(Content { rows: rows.count, streams, order })
+            streams.push(stream);
+        }
+        let order = match table.sorted_by.map(|columns| columns.map(|at| streams[at].as_ref())) {
+            Some([Some(first), Some(second), Some(third)]) => {
+                rows.order.write(rows.count, [first, second, third], data)?
+            }
+            _ => None,
         };
-        self.tables.iter().zip(&self.rows).zip(&self.shared.places).map(of_table).collect()
+        for large in large.iter().flatten() {
+            lock(large).end(order.as_ref(), data.file())?;
+        }
+        Ok(Content { rows: rows.count, streams, order })
     }
 
     /// Waits for the threads.
@@ -347,26 +355,6 @@ impl RowWriter<'_> {
     }
 }
 
-impl Places {
-    fn new() -> Self {
-        let (stream, early) = (StreamWriter::new(16), std::collections::BTreeMap::new());
-        Places { stream, early, newest: [0; 2] }
-    }
-
-    /// Notes where a row is when its turn comes; `None`: where that before is.
-    fn note(&mut self, number: u64, place: Option<[u64; 2]>, data: &Data) -> io::Result<()> {
-        self.early.insert(number, place);
-        while let Some(place) = self.early.remove(&self.stream.records()) {
-            self.newest = place.unwrap_or(self.newest);
-            let mut record = [0; 16];
-            record[..8].copy_from_slice(&self.newest[0].to_le_bytes());
-            record[8..].copy_from_slice(&self.newest[1].to_le_bytes());
-            self.stream.push(&record, data)?;
-        }
-        Ok(())
-    }
-}
-
 /// Notes that a thread panicked, so that no thread waits for it.
 struct Panicked<'a>(&'a Shared);
 
@@ -390,16 +378,12 @@ impl Shared {
         loop {
             let job = lock(jobs).recv();
             let Ok(Job { table, column, number, row }) = job else { return };
-            let len = row.len();
-            if !self.failed.load(Ordering::Relaxed) {
-                let written = compress.chunk(&row).and_then(|chunk| {
-                    let place = [self.data.append(chunk)?, chunk.len() as u64];
-                    self.note(table, column, number, Some(place))
-                });
-                written.unwrap_or_else(|error| self.fail(self.failure()(error)));
+            if self.failed.load(Ordering::Relaxed) {
+                continue;
             }
-            drop(row);
-            self.pool.end(len);
+            let chunk = compress.chunk(&row);
+            let written = chunk.and_then(|chunk| self.take(table, column, number, Some(chunk)));
+            written.unwrap_or_else(|error| self.fail(self.failure()(error)));
         }
     }
 
@@ -407,21 +391,24 @@ impl Shared {
     fn repeat(&self, table: usize, column: usize, number: u64) -> Result<(), OutputError> {
         match self.failed.load(Ordering::Relaxed) {
             true => Err(self.take_error()),
-            false => self.note(table, column, number, None).map_err(self.failure()),
+            false => self.take(table, column, number, None).map_err(self.failure()),
         }
     }
 
-    fn note(
+    /// Takes a row: its chunk, or `None` if it repeats the one before. Rows that wait for their turn are still in work, so
+    /// that their memory is bounded.
+    fn take(
         &self,
         table: usize,
         column: usize,
         number: u64,
-        place: Option<[u64; 2]>,
+        chunk: Option<&[u8]>,
     ) -> io::Result<()> {
-        match &self.places[table][column] {
-            Some(places) => lock(places).note(number, place, &self.data),
-            None => Ok(()),
+        if let Some(large) = &self.large[table][column] {
+            let written = lock(large).take(number, chunk)?;
+            self.pool.end(written);
         }
+        Ok(())
     }
 
     fn failure(&self) -> impl FnOnce(io::Error) -> OutputError + use<> {
@@ -496,7 +483,7 @@ impl StorePart {
         self.content[table].rows
     }
 
-    /// Opens the file of the rows.
+    /// Opens the file of the small rows.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -510,21 +497,27 @@ impl StorePart {
         &self.folder
     }
 
-    /// Hands the records of a column to `take`, some at a time, in the order of the store: its rows, or place and
-    /// length of each large row.
+    /// The file of a shard of a column of large rows.
+    pub(super) fn shard(&self, column: [usize; 2], number: u64) -> PathBuf {
+        shard_path(&self.folder, column, number)
+    }
+
+    /// Hands the rows of a column of small rows to `take`, some at a time, in the order of the store.
     pub(super) fn read<E: From<io::Error>>(
         &self,
         file: &File,
-        (table, column): (usize, usize),
+        [table, column]: [usize; 2],
         rows: Range<u64>,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let Content { streams, order, .. } = &self.content[table];
-        let mut reader = StreamReader::new(&streams[column], file);
+        let stream = streams.get(column).and_then(Option::as_ref);
+        let stream = stream.ok_or_else(|| damaged("a column of small rows is missing"))?;
+        let mut reader = StreamReader::new(stream, file);
         let Some(order) = order else { return reader.read(rows, take) };
         StreamReader::new(order, file).read(rows, |numbers| {
-            for number in numbers.chunks_exact(8) {
-                let number = u64::from_le_bytes(*number.first_chunk().unwrap_or(&[0; 8]));
+            for number in numbers.as_chunks::<8>().0 {
+                let number = u64::from_le_bytes(*number);
                 reader.read(number..number + 1, &mut take)?;
             }
             Ok(())

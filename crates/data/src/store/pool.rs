@@ -11,7 +11,7 @@ pub(super) struct RowPool {
     /// The bound \[bytes\].
     most: usize,
     free: Pool<Vec<u8>>,
-    /// Rows that wait or are being compressed \[bytes\].
+    /// Rows that wait or are being compressed, before they are written \[bytes\].
     in_work: Mutex<usize>,
     changed: Condvar,
 }
@@ -67,7 +67,7 @@ impl RowPool {
         *in_work += len;
     }
 
-    /// Counts a row that was compressed.
+    /// Counts rows that were written.
     pub fn end(&self, len: usize) {
         *lock(&self.in_work) -= len;
         self.changed.notify_all();

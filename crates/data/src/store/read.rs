@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::shard::ShardReader;
-use super::{Element, FORMAT_VERSION, chunk};
+use super::{Element, FORMAT_VERSION, OLDEST_FORMAT_VERSION, chunk};
 use robocache_ops::dtype::DType;
 use robocache_ops::sync::lock;
 
@@ -68,13 +68,46 @@ pub fn about(store: &Path, kind: &str) -> Result<Value, String> {
     let mut root = json(&store.join("zarr.json"))?;
     let about = root.get_mut("attributes").and_then(|all| all.get_mut("robocache"));
     let about = about.map(Value::take).unwrap_or_default();
-    if about["kind"] != kind || about["format_version"] != FORMAT_VERSION {
+    let known = u64::from(OLDEST_FORMAT_VERSION)..=u64::from(FORMAT_VERSION);
+    let is_known = about["format_version"].as_u64().is_some_and(|version| known.contains(&version));
+    if about["kind"] != kind || !is_known {
         let (found, version) = (&about["kind"], &about["format_version"]);
         return Err(format!(
-            "a store of kind {found}, format {version}; expected \"{kind}\", format {FORMAT_VERSION}"
+            "a store of kind {found}, format {version}; expected \"{kind}\", format {OLDEST_FORMAT_VERSION} or \
+             {FORMAT_VERSION}"
         ));
     }
     Ok(about)
+}
+
+/// The rows of each episode in the arrays of a folder, which have `rows` rows: `episode_begins` and `episode_ends`.
+/// Without the former, an episode begins where the one before ends.
+pub fn spans(folder: &Path, rows: u64) -> Result<Vec<Range<u64>>, String> {
+    let numbers = |name: &str| -> Result<Vec<u64>, String> {
+        let mut array = Array::open(&folder.join(name), 8)?;
+        let count = array.rows();
+        let number = |at| Ok(u64::try_from(array.number(at)?).unwrap_or(u64::MAX));
+        (0..count).map(number).collect()
+    };
+    let ends = numbers("episode_ends")?;
+    let begins = match folder.join("episode_begins").exists() {
+        true => numbers("episode_begins")?,
+        false => std::iter::once(0).chain(ends.iter().copied()).take(ends.len()).collect(),
+    };
+    let spans: Vec<Range<u64>> =
+        begins.iter().zip(&ends).map(|(begin, end)| *begin..*end).collect();
+    let mut last = 0;
+    let in_order = |span: &Range<u64>| {
+        let fits = last <= span.start && span.start <= span.end;
+        last = span.end;
+        fits
+    };
+    if begins.len() != ends.len() || !spans.iter().all(in_order) || last != rows {
+        let what =
+            format!("{}: expected begins and ends of episodes up to {rows}", folder.display());
+        return Err(what + ", found others");
+    }
+    Ok(spans)
 }
 
 /// The names of the arrays and groups of a group, in their order.

@@ -88,15 +88,20 @@ impl Shard {
         Ok(())
     }
 
-    /// Writes the index of a shard that has room for `chunks` chunks.
-    pub fn end(mut self, chunks: usize) -> io::Result<()> {
+    /// Leaves out chunks: readers find the array's fill value there.
+    pub fn skip(&mut self, chunks: usize) {
+        self.index.resize(self.index.len() + chunks, MISSING);
+    }
+
+    /// Writes the index of a shard that has room for `chunks` chunks. Returns the file, which the caller syncs.
+    pub fn end(mut self, chunks: usize) -> io::Result<File> {
         self.index.resize(chunks, MISSING);
         let mut index: Vec<u8> =
             self.index.iter().flatten().flat_map(|n| n.to_le_bytes()).collect();
         let checksum = crc32c::crc32c(&index);
         index.extend_from_slice(&checksum.to_le_bytes());
         self.file.write_all(&index)?;
-        self.file.sync_all()
+        Ok(self.file)
     }
 }
 
@@ -129,6 +134,27 @@ impl ShardReader {
     /// The file.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Number of its chunks, if those behind them are missing.
+    pub fn chunks(&self) -> usize {
+        self.index.iter().rposition(|place| *place != MISSING).map_or(0, |last| last + 1)
+    }
+
+    /// Checks each chunk.
+    ///
+    /// # Errors
+    /// One is missing, cannot be read, or is damaged.
+    pub fn check(&self) -> io::Result<()> {
+        let (mut bytes, mut checked) = (Vec::new(), None);
+        for place in &self.index[..self.chunks()] {
+            if checked != Some(place) {
+                chunk::read(&self.file, *place, &mut bytes)?;
+                chunk::checked(&bytes)?;
+                checked = Some(place);
+            }
+        }
+        Ok(())
     }
 
     /// Place and length of a chunk; `None` if it is missing.

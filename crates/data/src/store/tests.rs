@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -15,8 +16,8 @@ use robocache_ops::random::Random;
 /// Rows of 64 bytes or more are chunks of their own; 2 to 8 chunks fill a shard.
 const SIZES: Sizes = Sizes { large_row: 64, chunk: 32, shard: 256 };
 
-/// Small rows of 8 and of 3 bytes, and large ones of 128 and of 64.
-fn table() -> Table {
+/// Small rows of 8 and of 3 bytes, and large ones of 128 and of 64. `is_apart`: each episode has shards of its own.
+fn table(is_apart: bool) -> Table {
     let column = |name: &str, element, size: usize| {
         let rest = [("of_row".to_owned(), size)];
         let rest = if size == 1 { &[][..] } else { &rest[..] };
@@ -25,18 +26,21 @@ fn table() -> Table {
     let columns = vec![
         column("number", Element::Int64, 1),
         column("image", Element::Uint16, 64),
-        column("few", Element::Uint8, 3),
+        Column { filler: 7, ..column("few", Element::Uint8, 3) },
         column("grid", Element::Float32, 16),
     ];
-    Table { columns, ends: "t/episode_ends".into(), sorted_by: None }
+    let begins = is_apart.then(|| "t/episode_begins".into());
+    Table { columns, ends: "t/episode_ends".into(), begins, sorted_by: Some([0; 3]) }
 }
 
-/// The rows of an episode: per column, one after the other. A large one often repeats the one before.
+/// The rows of an episode in the order of the store: per column, one after the other. A large one often repeats the one
+/// before.
 type Rows = Vec<Vec<Vec<u8>>>;
 
 fn random_rows(random: &mut Random, count: usize) -> Rows {
     let mut rows: Rows = vec![Vec::new(); 4];
-    for (column, size) in [(0, 8), (1, 128), (2, 3), (3, 64)] {
+    rows[0] = (0..count).map(|number| (number as i64).to_le_bytes().to_vec()).collect();
+    for (column, size) in [(1, 128), (2, 3), (3, 64)] {
         for row in 0..count {
             let again = size >= 64 && row > 0 && random.below(2) == 0;
             let new = match again {
@@ -49,24 +53,32 @@ fn random_rows(random: &mut Random, count: usize) -> Rows {
     rows
 }
 
-fn write_part(folder: &Path, rows: &Rows, threads: usize) {
+/// Writes rows, of which some come out of order.
+fn write_part(folder: &Path, table: Table, rows: &Rows, threads: usize, random: &mut Random) {
     let means = WriterLimits { threads, memory: 300 };
-    let writer = PartWriter::create(folder, vec![table()], means).unwrap();
-    for row in 0..rows[0].len() {
+    let writer = PartWriter::create(folder, vec![table], means).unwrap();
+    let mut numbers: Vec<usize> = (0..rows[0].len()).collect();
+    for at in 1..numbers.len() {
+        if random.below(6) == 0 {
+            numbers.swap(at, at.saturating_sub(1 + random.below(5) as usize));
+        }
+    }
+    for (at, row) in numbers.iter().enumerate() {
         let mut out = writer.row(0);
         for (column, rows) in rows.iter().enumerate() {
-            out.put(column, &rows[row]).unwrap();
+            out.put(column, &rows[*row]).unwrap();
         }
-        out.end();
+        let is_early = numbers[at..].iter().any(|later| later < row);
+        out.end_sorted([*row as i64; 3], is_early && random.below(2) == 0);
     }
     writer.complete(json!({"rows": rows[0].len()})).unwrap();
 }
 
-fn assembled(path: &Path, sources: &[Source], threads: usize) -> Built {
+fn assembled(path: &Path, table: &Table, sources: &[Source], threads: usize) -> Built {
     let from_store = sources.iter().any(|source| matches!(source, Source::Store { .. }));
     let joined = Joined {
         sources,
-        tables: if from_store { vec![table()] } else { Vec::new() },
+        tables: if from_store { vec![table.clone()] } else { Vec::new() },
         about: Map::new(),
         threads,
         stop: &AtomicBool::new(false),
@@ -76,6 +88,7 @@ fn assembled(path: &Path, sources: &[Source], threads: usize) -> Built {
 }
 
 /// Reads the rows of a column as the specification of Zarr says: shards of chunks, each found by the index at the end.
+/// A missing chunk is zero.
 fn read(store: &Path, column: &Column, count: usize) -> Vec<Vec<u8>> {
     let size = column.row_bytes();
     let (mut bytes, mut number) = (Vec::new(), 0);
@@ -86,7 +99,11 @@ fn read(store: &Path, column: &Column, count: usize) -> Vec<Vec<u8>> {
         assert_eq!(checksum, crc32c::crc32c(index).to_le_bytes());
         let numbers = index.as_chunks::<8>().0.iter().map(|n| u64::from_le_bytes(*n) as usize);
         let numbers: Vec<usize> = numbers.collect();
-        for place in numbers.chunks(2).filter(|place| place[0] != usize::MAX) {
+        for place in numbers.chunks(2) {
+            if place[0] == usize::MAX {
+                bytes.resize(bytes.len() + size * column.chunk_rows(), 0);
+                continue;
+            }
             let (chunk, checksum) = shard[place[0]..place[0] + place[1]].split_at(place[1] - 4);
             assert_eq!(checksum, crc32c::crc32c(chunk).to_le_bytes());
             bytes.extend(zstd::decode_all(chunk).unwrap());
@@ -119,7 +136,8 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 #[test]
 fn rows_episodes_and_repeats_may_end_anywhere_in_a_shard() {
     let mut random = Random::new(7);
-    for case in 0..16 {
+    for case in 0..20 {
+        let table = table(case % 2 == 1);
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("x.zarr");
         let counts: Vec<usize> = (0..4).map(|_| random.below(12) as usize).collect();
@@ -127,32 +145,65 @@ fn rows_episodes_and_repeats_may_end_anywhere_in_a_shard() {
             counts.iter().map(|count| random_rows(&mut random, *count)).collect();
         let part = |number: usize| folder.path().join(format!("part{number}"));
         for (number, rows) in episodes.iter().enumerate() {
-            write_part(&part(number), rows, 1 + case % 3);
+            write_part(&part(number), table.clone(), rows, 1 + case % 3, &mut random);
         }
         let parts = |chosen: &[usize]| -> Vec<Source> {
             chosen.iter().map(|number| Source::StorePart(part(*number))).collect()
         };
+        let spans = |chosen: &[usize]| table.spans(chosen.iter().map(|at| counts[*at] as u64));
         let check = |chosen: &[usize]| {
-            let rows: usize = chosen.iter().map(|number| counts[*number]).sum();
-            for (column, of) in table().columns.iter().enumerate() {
-                let expected = chosen.iter().flat_map(|number| episodes[*number][column].clone());
-                assert_eq!(read(&path, of, rows), expected.collect::<Vec<_>>(), "{}", of.path);
+            let spans = spans(chosen);
+            let count = spans.last().unwrap().end as usize;
+            for (column, of) in table.columns.iter().enumerate() {
+                let mut expected = vec![vec![of.filler; of.row_bytes()]; count];
+                for (number, span) in chosen.iter().zip(&spans) {
+                    let span = span.start as usize..span.end as usize;
+                    expected[span].clone_from_slice(&episodes[*number][column]);
+                }
+                assert_eq!(read(&path, of, count), expected, "{}", of.path);
             }
         };
-        assembled(&path, &parts(&[0, 1, 2]), 1 + case % 2).complete().unwrap();
+        assembled(&path, &table, &parts(&[0, 1, 2]), 1 + case % 2).complete().unwrap();
         check(&[0, 1, 2]);
         // Episodes of that store, in another order, and a new one among them.
+        let before = spans(&[0, 1, 2]);
         let old = |number: usize| Source::Store {
-            begin: vec![counts[..number].iter().sum::<usize>() as u64],
+            begin: vec![before[number].start],
             rows: vec![counts[number] as u64],
             about: json!({"rows": counts[number]}),
         };
-        assembled(&path, &[old(2), Source::StorePart(part(3)), old(0), old(1)], 2)
+        assembled(&path, &table, &[old(2), Source::StorePart(part(3)), old(0), old(1)], 2)
             .complete()
             .unwrap();
         check(&[2, 3, 0, 1]);
         let again = files(&path);
-        assembled(&path, &parts(&[2, 3, 0, 1]), 1).complete().unwrap();
+        assembled(&path, &table, &parts(&[2, 3, 0, 1]), 1).complete().unwrap();
         assert_eq!(again, files(&path), "case {case}");
+    }
+}
+
+#[test]
+fn large_rows_are_written_once_if_episodes_are_apart() {
+    let mut random = Random::new(3);
+    let (folder, table) = (TempDir::new().unwrap(), table(true));
+    let path = folder.path().join("x.zarr");
+    let parts = [folder.path().join("a"), folder.path().join("b")];
+    for part in &parts {
+        let rows = random_rows(&mut random, 5);
+        write_part(part, table.clone(), &rows, 2, &mut random);
+    }
+    let sources = parts.clone().map(Source::StorePart);
+    assembled(&path, &table, &sources, 2).complete().unwrap();
+    let spans = table.spans([5, 5]);
+    for (number, column) in table.columns.iter().enumerate().filter(|(_, of)| of.has_large_rows()) {
+        for (part, span) in parts.iter().zip(&spans) {
+            let first = span.start / column.shard_rows();
+            for shard in 0..5u64.div_ceil(column.shard_rows()) {
+                let in_part = part.join(format!("0.{number}.{shard}"));
+                let in_store = path_of(&path, column, first + shard);
+                let file = |path: &Path| fs::metadata(path).unwrap().ino();
+                assert_eq!(file(&in_part), file(&in_store), "{}", column.path);
+            }
+        }
     }
 }

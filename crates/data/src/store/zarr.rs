@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Map, Value, json};
 
-use super::chunk::{self, Compress, ZSTD_LEVEL};
+use super::chunk::{Compress, ZSTD_LEVEL};
+use super::copy::Shards;
 use super::shard::Shard;
-use super::{BREAKS, Column, Element, StorePart, Table, reuse};
+use super::{BREAKS, Column, Element, StorePart, Table};
 use crate::file::{OutputError, PartialFolder};
 use robocache_ops::sync::lock;
 
@@ -86,16 +87,18 @@ pub fn identity(store: &Path) -> Option<String> {
 pub fn assemble(path: &Path, joined: Joined<'_>) -> Result<Option<Built>, OutputError> {
     let folder = PartialFolder::create(path)?;
     let (tables, episodes) = open(path, &joined)?;
-    let join = Join { folder: folder.partial(), tables: &tables, episodes: &episodes };
+    let join = Join::new(folder.partial(), &tables, &episodes);
     let mut nodes = Nodes::default();
     for (at, table) in tables.iter().enumerate() {
-        let ends = join.ends_of(at);
         for column in &table.columns {
             nodes.add_array(join.folder, column, join.rows(at))?;
         }
-        let column = Column::new(table.ends.clone(), Element::Int64, "episode", &[]);
-        nodes.add_array(join.folder, &column, ends.len() as u64)?;
-        write_ends(join.folder, &column, &ends)?;
+        let begins = table.begins.iter().map(|path| (path, join.begins_of(at)));
+        for (path, numbers) in begins.chain([(&table.ends, join.ends_of(at))]) {
+            let column = Column::new(path.clone(), Element::Int64, "episode", &[]);
+            nodes.add_array(join.folder, &column, numbers.len() as u64)?;
+            write_numbers(join.folder, &column, &numbers)?;
+        }
     }
     if !join.shards(&joined)? {
         return Ok(None);
@@ -134,30 +137,50 @@ impl Episode<'_> {
         }
     }
 
+    /// Hands the shards of a column to `take`, with the numbers of these rows of the episode in them. `None` if its rows
+    /// are in no shards.
+    fn in_shards<T>(
+        &self,
+        [table, number]: [usize; 2],
+        column: &Column,
+        rows: &Range<u64>,
+        take: impl FnOnce(&Shards<'_>, Range<u64>) -> io::Result<T>,
+    ) -> Option<Result<T, OutputError>> {
+        let (is_checked, path, first, folder): (_, &dyn Fn(u64) -> PathBuf, _, _) = match self {
+            Episode::StorePart(_) if !column.has_large_rows() => return None,
+            Episode::StorePart(part) => {
+                (true, &|shard| part.shard([table, number], shard), 0, part.folder().to_owned())
+            }
+            Episode::Store { path, begin, .. } => (
+                false,
+                &|shard| path_of(path, column, shard),
+                begin[table],
+                path.join(&column.path),
+            ),
+        };
+        let taken =
+            take(&Shards { column, path, is_checked }, first + rows.start..first + rows.end);
+        Some(taken.map_err(OutputError::of(&folder)))
+    }
+
     /// Copies rows of a column, by their numbers in the episode.
     fn copy(
         &self,
-        (table, column): (usize, usize),
+        at: [usize; 2],
         of: &Column,
         rows: Range<u64>,
         shard: &mut Shard,
         chunks: &mut Chunks,
     ) -> Result<(), OutputError> {
-        match self {
-            Episode::StorePart(part) => {
+        let copied = self.in_shards(at, of, &rows, |from, rows| from.copy(rows, shard, chunks));
+        match (copied, self) {
+            (Some(copied), _) => copied,
+            (None, Episode::StorePart(part)) => {
                 let file = part.data()?;
-                let place = (part, &file, (table, column), rows);
-                let copied = match of.has_large_rows() {
-                    true => copy_large(place, shard),
-                    false => chunks.copy(place, shard),
-                };
+                let copied = part.read(&file, at, rows, |bytes| chunks.add(bytes, shard));
                 copied.map_err(OutputError::of(part.folder()))
             }
-            Episode::Store { path, begin, .. } => {
-                let rows = begin[table] + rows.start..begin[table] + rows.end;
-                reuse::copy(path, of, rows, shard, chunks)
-                    .map_err(OutputError::of(&path.join(&of.path)))
-            }
+            (None, Episode::Store { .. }) => Ok(()),
         }
     }
 }
@@ -193,24 +216,35 @@ struct Join<'a> {
     folder: &'a Path,
     tables: &'a [Table],
     episodes: &'a [Episode<'a>],
+    /// By table and episode: its rows.
+    spans: Vec<Vec<Range<u64>>>,
 }
 
-impl Join<'_> {
-    /// Rows of a table, of all episodes.
+impl<'a> Join<'a> {
+    fn new(folder: &'a Path, tables: &'a [Table], episodes: &'a [Episode<'a>]) -> Self {
+        let rows = |table: usize| episodes.iter().map(move |episode| episode.rows(table));
+        let spans = tables.iter().enumerate().map(|(at, table)| table.spans(rows(at))).collect();
+        Join { folder, tables, episodes, spans }
+    }
+
+    /// Rows of a table: those of all episodes, and those between them.
     fn rows(&self, table: usize) -> u64 {
-        self.episodes.iter().map(|episode| episode.rows(table)).sum()
+        self.spans[table].last().map_or(0, |last| last.end)
+    }
+
+    /// The row with which each episode begins.
+    fn begins_of(&self, table: usize) -> Vec<i64> {
+        self.spans[table].iter().map(|span| span.start as i64).collect()
     }
 
     /// The number of rows up to the end of each episode. An episode whose ticks do not follow each other ends where
     /// they break, so that no window reaches over the gap.
     fn ends_of(&self, table: usize) -> Vec<i64> {
-        let (mut ends, mut begin) = (Vec::new(), 0);
-        for episode in self.episodes {
-            let rows = episode.rows(table);
+        let mut ends = Vec::new();
+        for (episode, span) in self.episodes.iter().zip(&self.spans[table]) {
             let breaks = episode.about().get(BREAKS).and_then(Value::as_array);
             let breaks = breaks.into_iter().flatten().filter_map(Value::as_u64);
-            ends.extend(breaks.chain([rows]).map(|end| (begin + end) as i64));
-            begin += rows;
+            ends.extend(breaks.map(|end| (span.start + end) as i64).chain([span.end as i64]));
         }
         ends
     }
@@ -220,8 +254,8 @@ impl Join<'_> {
         let mut all = Vec::new();
         for (table, Table { columns, .. }) in self.tables.iter().enumerate() {
             for (column, of) in columns.iter().enumerate() {
-                let shards = self.rows(table).div_ceil(shard_rows(of));
-                all.extend((0..shards).map(|shard| (table, column, shard)));
+                let shards = self.rows(table).div_ceil(of.shard_rows());
+                all.extend((0..shards).map(|shard| ([table, column], shard)));
             }
         }
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -249,31 +283,48 @@ impl Join<'_> {
     }
 
     /// Writes a shard of a column.
-    fn shard(&self, (table, column, number): (usize, usize, u64)) -> Result<(), OutputError> {
+    fn shard(&self, (at, number): ([usize; 2], u64)) -> Result<(), OutputError> {
+        let [table, column] = at;
         let of = &self.tables[table].columns[column];
         let path = path_of(self.folder, of, number);
+        let rows = number * of.shard_rows()..(number + 1) * of.shard_rows();
+        let pieces = self.pieces(table, &rows);
+        if of.has_large_rows()
+            && let [(episode, begin, mine)] = &pieces[..]
+            && *begin == rows.start
+            && let Some(linked) =
+                episode.in_shards(at, of, mine, |from, rows| from.link(&rows, &path))
+            && linked?
+        {
+            return Ok(());
+        }
         let file = File::create(&path).map_err(OutputError::of(&path))?;
         let mut shard = Shard::new(file);
         let mut chunks = Chunks::new(of).map_err(OutputError::of(&path))?;
-        let rows = number * shard_rows(of)..(number + 1) * shard_rows(of);
-        let mut begin = 0;
-        for episode in self.episodes {
-            let all = episode.rows(table);
-            let mine = rows.start.max(begin)..rows.end.min(begin + all);
-            if mine.start < mine.end {
-                let mine = mine.start - begin..mine.end - begin;
-                episode.copy((table, column), of, mine, &mut shard, &mut chunks)?;
-            }
-            begin += all;
+        let mut next = rows.start;
+        for (episode, begin, mine) in pieces {
+            chunks.skip(of, begin - next, &mut shard).map_err(OutputError::of(&path))?;
+            next = begin + (mine.end - mine.start);
+            episode.copy(at, of, mine, &mut shard, &mut chunks)?;
         }
-        let ended = chunks.finish(&mut shard).and_then(|()| shard.end(of.shard_chunks()));
+        let ended =
+            chunks.finish(&mut shard).and_then(|()| shard.end(of.shard_chunks())?.sync_all());
         ended.map_err(OutputError::of(&path))
     }
-}
 
-/// Rows of a shard.
-pub(super) fn shard_rows(column: &Column) -> u64 {
-    column.chunk_rows() as u64 * column.shard_chunks() as u64
+    /// The episodes that have rows among these: the first such row, and the numbers of the rows in the episode.
+    fn pieces(&self, table: usize, rows: &Range<u64>) -> Vec<(&Episode<'a>, u64, Range<u64>)> {
+        let spans = &self.spans[table];
+        let first = spans.partition_point(|span| span.end <= rows.start);
+        let episodes = self.episodes.iter().zip(spans).skip(first);
+        let among = episodes.take_while(|(_, span)| span.start < rows.end);
+        let piece = |(episode, span): (_, &Range<u64>)| {
+            let mine = rows.start.max(span.start)..rows.end.min(span.end);
+            let begin = mine.start;
+            (episode, begin, mine.start - span.start..mine.end - span.start)
+        };
+        among.filter(|(_, span)| !span.is_empty()).map(piece).collect()
+    }
 }
 
 /// The file of a shard: the other dimensions have one.
@@ -281,38 +332,16 @@ pub(super) fn path_of(store: &Path, column: &Column, number: u64) -> PathBuf {
     store.join(&column.path).join(format!("c.{number}{}", ".0".repeat(column.row.len())))
 }
 
-/// Rows of a part: the part, its file, the table and the column, and the numbers of the rows.
-type RowsOfPart<'a> = (&'a StorePart, &'a File, (usize, usize), Range<u64>);
-
-/// Copies large rows, which are chunks already. Each is checked first, as nothing looks into it.
-fn copy_large((part, file, column, rows): RowsOfPart<'_>, shard: &mut Shard) -> io::Result<()> {
-    let (mut bytes, mut checked) = (Vec::new(), None);
-    part.read(file, column, rows, |places| {
-        places.chunks_exact(16).try_for_each(|place| {
-            let number =
-                |at: usize| u64::from_le_bytes(*place[at..].first_chunk().unwrap_or(&[0; 8]));
-            let place = [number(0), number(8)];
-            if checked != Some(place) {
-                chunk::read(file, place, &mut bytes)?;
-                chunk::checked(&bytes)?;
-                checked = Some(place);
-            }
-            shard.add_from(file, place)
-        })
-    })?;
-    shard.end_source(file)
-}
-
-/// Writes the ends.
-fn write_ends(store: &Path, column: &Column, ends: &[i64]) -> Result<(), OutputError> {
-    let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
-    for (number, ends) in ends.chunks(8 * shard_rows(column) as usize).enumerate() {
+/// Writes an array of numbers.
+fn write_numbers(store: &Path, column: &Column, numbers: &[i64]) -> Result<(), OutputError> {
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    for (number, bytes) in bytes.chunks(8 * column.shard_rows() as usize).enumerate() {
         let path = path_of(store, column, number as u64);
         let written = File::create(&path).and_then(|file| {
             let (mut shard, mut chunks) = (Shard::new(file), Chunks::new(column)?);
-            chunks.add(ends, &mut shard)?;
+            chunks.add(bytes, &mut shard)?;
             chunks.finish(&mut shard)?;
-            shard.end(column.shard_chunks())
+            shard.end(column.shard_chunks())?.sync_all()
         });
         written.map_err(OutputError::of(&path))?;
     }
@@ -333,12 +362,14 @@ impl Chunks {
         Ok(Chunks { compress: Compress::new(ZSTD_LEVEL)?, chunk: Vec::new(), size })
     }
 
-    fn copy(
-        &mut self,
-        (part, file, column, rows): RowsOfPart<'_>,
-        shard: &mut Shard,
-    ) -> io::Result<()> {
-        part.read(file, column, rows, |bytes| self.add(bytes, shard))
+    /// Leaves out rows between two episodes: large ones are missing, others have the column's filler.
+    fn skip(&mut self, column: &Column, rows: u64, shard: &mut Shard) -> io::Result<()> {
+        if column.has_large_rows() {
+            shard.skip(rows as usize);
+            return Ok(());
+        }
+        let filler = vec![column.filler; column.row_bytes()];
+        (0..rows).try_for_each(|_| self.add(&filler, shard))
     }
 
     pub fn add(&mut self, mut bytes: &[u8], shard: &mut Shard) -> io::Result<()> {

@@ -274,17 +274,8 @@ impl Ring {
         }
         let is_vector = info.encoder == "vector";
         infos.push(info);
-        let mut ends = Array::open(&folder.join("episode_ends"), 8)?;
-        let mut episodes = Vec::new();
-        let mut from = 0;
-        for at in 0..ends.rows() {
-            let end = u64::try_from(ends.number(at)?).unwrap_or(0);
-            if end < from || end > rows.rows() {
-                return Err(wrong("episode ends that are not in its rows"));
-            }
-            episodes.push([from, end]);
-            from = end;
-        }
+        let episodes = read::spans(&folder, rows.rows())?;
+        let episodes = episodes.into_iter().map(|span| [span.start, span.end]).collect();
         Ok(Ring {
             stamp: Array::open(&folder.join("stamp_ns"), 8)?,
             epoch: Array::open(&folder.join("epoch"), 8)?,
