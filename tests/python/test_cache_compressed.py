@@ -176,8 +176,8 @@ def test_an_index_that_lies_is_an_error(store, tmp_path):
     shutil.copytree(store, copy)
     folder = copy / "streams" / "camera" / "0" / "rows"
     about = json.loads((folder / "zarr.json").read_text())
-    # 40 rows; the other 20 begin with a shard of their own.
-    assert about["shape"][0] == 1024 + 20
+    # Three episodes of 20 rows, each of which begins with a shard of its own.
+    assert about["shape"][0] == 2 * 1024 + 20
     shard = next(path for path in folder.iterdir() if path.name.startswith("c.0"))
     shard.write_bytes(shard.read_bytes()[:-100])
     with pytest.raises(ValueError, match="index"):
