@@ -23,8 +23,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY / part) for part in ("scripts", "examples", "demo", "python")]
 
 from domains import free_domain  # noqa: E402
-from processes import ProcessFailure, executable, private_environment  # noqa: E402
+from processes import ProcessFailure, private_environment  # noqa: E402
 from record import record  # noqa: E402
+from refusals import other_node, refusal  # noqa: E402
 from train_demo import expect_packages, ros_site  # noqa: E402
 
 CONFIG = REPOSITORY / "demo" / "lerobot.yaml"
@@ -216,30 +217,18 @@ def compare(actions, reference, steps):
     return found
 
 
-def refusals(checkpoint, output):
+def accepted(checkpoint, output):
     """Serves with another configuration than that of the training; returns the ways that do not refuse it."""
-    other, node_log = output / "other.yaml", output / "other_node.log"
-    other.write_text(CONFIG.read_text().replace("lag_ms: 100", "lag_ms: 60"))
-    node = [executable("fusion_node"), "--ros-args", "-p", f"config_file:={other}"]
-    accepted = []
-    with node_log.open("w") as log, subprocess.Popen(node, stdout=log, stderr=log) as serving:
-        try:
-            for way, options in WAYS.items():
-                options = ["--config", other] if way == "PipelineNode" else options
-                command = server(checkpoint, *options)
-                try:
-                    done = subprocess.run(command, capture_output=True, text=True, timeout=START_S)
-                except subprocess.TimeoutExpired:
-                    accepted.append(way)
-                    continue
-                told = [line.strip() for line in done.stderr.splitlines() if "targets_ns" in line]
-                if done.returncode == 1 and told:
-                    print(f"{way} refuses another lag: {told[-1]}", flush=True)
-                else:
-                    accepted.append(way)
-        finally:
-            serving.terminate()
-    return accepted
+    found = []
+    with other_node(CONFIG, (100, 60), output) as other:
+        for way, options in WAYS.items():
+            options = ["--config", other] if way == "PipelineNode" else options
+            told = refusal(server(checkpoint, *options), START_S)
+            if told is None:
+                found.append(way)
+            else:
+                print(f"{way} refuses another lag: {told}", flush=True)
+    return found
 
 
 def run(options):
@@ -283,7 +272,7 @@ def run(options):
                     f"{way}: {found['early chunks']} chunks began before the last one ended"
                 )
     print("actions are compared bit for bit\n", flush=True)
-    return problems + [f"{way} serves another lag" for way in refusals(checkpoint, output)]
+    return problems + [f"{way} serves another lag" for way in accepted(checkpoint, output)]
 
 
 def main():

@@ -6,7 +6,8 @@
 
 - the loss on the held-out episode fell,
 - every tensor that the policy got live has the digest of the windows of the recording at its tick,
-- and every live action is, bit for bit, the action that these windows give.
+- every live action is, bit for bit, the action that these windows give,
+- and the policy refuses a node that has another lag than the training.
 
 The report is OUTPUT/report.html.
 """
@@ -27,8 +28,11 @@ import configuration  # noqa: E402
 from domains import free_domain  # noqa: E402
 from processes import ProcessFailure, executable, private_environment  # noqa: E402
 from record import record  # noqa: E402
+from refusals import other_node, refusal  # noqa: E402
 
 CONFIG = REPOSITORY / "demo" / "train.yaml"
+#: Within this time, a policy has the node's information, or the node is too slow [s].
+START_S = 60
 #: Joints whose actions the report shows.
 SHOWN = 3
 
@@ -252,6 +256,12 @@ def run(options):
     for what in ("digests", "actions"):
         if compared[f"{what}_differ"]:
             problems.append(f"{compared[f'{what}_differ']} {what} differ")
+    with other_node(CONFIG, (40, 60), output):
+        told = refusal(serve, START_S)
+    if told is None:
+        problems.append("the policy did not refuse a node with another lag")
+    else:
+        print(f"the policy refuses another lag: {told}", flush=True)
     report(output / "report.html", about, compared, served, problems)
     return problems
 

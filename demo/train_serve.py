@@ -2,7 +2,7 @@
 
     python3 demo/train_serve.py policy.pt --out served.npz
 
-When it is interrupted, it writes for each tensor: the tick, its digest, whether everything was valid, and the actions.
+It refuses a node that serves something else than the contract beside `policy.pt` says. When it is interrupted, it writes for each tensor: the tick, its digest, whether everything was valid, and the actions.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def main():
         actions.append(action)
         latencies.append(node.get_clock().now().nanoseconds - tensor.stamp_ns)
 
-    TensorSubscriber(node, on_tensor)
+    TensorSubscriber(node, on_tensor, contract=Path(options.policy).absolute().parent)
     ended = []
     signal.signal(signal.SIGINT, lambda *_: ended.append(True))
     print("serving", flush=True)
