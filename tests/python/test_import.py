@@ -21,9 +21,8 @@ pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 import robocache
-from robocache import _lerobot_config, _ros_messages, importing
-from robocache._lerobot_recording import Topics
-from robocache._lerobot_tables import picture_size
+from robocache import _dataset_config, _ros_messages, importing
+from robocache._dataset import Topics, picture_size
 from robocache.lerobot_dataset import Dataset
 
 TOP = "/observation/images/top"
@@ -159,7 +158,7 @@ def test_messages_are_those_of_the_types(both):
 
 def test_a_tick_has_a_frame(both):
     """Through the pipeline: tick k + 1 has the values of frame k, and Pillow's pixels."""
-    text = _lerobot_config.config_of(Dataset(both), resize=(24, 32))
+    text = _dataset_config.config_of(Dataset(both), resize=(24, 32))
     for recording in recordings(both):
         pipeline = robocache.Pipeline(text, backend="cpu")
         found, expected = (
@@ -432,7 +431,7 @@ def test_pictures_of_the_table_stay_compressed(tmp_path):
     images = [parsed(recording, topic, message) for _, message in found]
     assert [image.format for image in images] == ["png"] * 6
     assert [image.data.tobytes() for image in images] == [_png(picture(at)) for at in range(6)]
-    pipeline = robocache.Pipeline(_lerobot_config.config_of(Dataset(root)), backend="cpu")
+    pipeline = robocache.Pipeline(_dataset_config.config_of(Dataset(root)), backend="cpu")
     for k, (stamp, message) in enumerate(found):
         assert pipeline.push(topic, message, stamp)
         tensor = pipeline.tick(k + 1)
@@ -521,10 +520,10 @@ def test_the_channels_of_an_image_are_first_or_last(dataset, tmp_path, shape, na
 
 
 def test_presets_and_sizes(dataset, tmp_path, capsys):
-    text = _lerobot_config.config_of(Dataset(dataset), preset="act")
+    text = _dataset_config.config_of(Dataset(dataset), preset="act")
     assert robocache.Pipeline(text, backend="cpu").layout[-1]["shape"] == [1, 3, 480, 640]
     with pytest.raises(ValueError, match="expected None with a preset"):
-        _lerobot_config.config_of(Dataset(dataset), preset="act", resize=(8, 8))
+        _dataset_config.config_of(Dataset(dataset), preset="act", resize=(8, 8))
     out = ["--out", str(tmp_path / "out")]
     assert importing.main([str(dataset), *out, "--preset", "none"]) == 1
     assert "preset" in capsys.readouterr().err and not (tmp_path / "out").exists()
