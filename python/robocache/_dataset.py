@@ -13,6 +13,8 @@
 A recording is what `crates/python/src/recordings.rs` says.
 """
 
+import json
+import os
 import re
 from dataclasses import dataclass
 
@@ -119,6 +121,18 @@ def batches(path, stamp_ns, sources):
         yield batch
     if damage is not None:
         raise damage
+
+
+def stamp_of(paths):
+    """A text that changes if one of these files is written again: names, sizes and times of writing."""
+    told = []
+    for path in paths:
+        try:
+            about = os.stat(path)
+            told.append([path.name, about.st_size, about.st_mtime_ns])
+        except OSError:
+            told.append([path.name, None, None])
+    return json.dumps(told)
 
 
 def picture_size(picture):

@@ -9,8 +9,8 @@ import json
 import numpy as np
 
 from . import _frame_stamps, _ros_messages
-from ._dataset import batches, joint_names, picture_messages
-from .lerobot_dataset import STAMPS, stamp_of_files
+from ._dataset import batches, joint_names, picture_messages, stamp_of
+from ._frame_stamps import STAMPS
 
 #: Of what messages are made of. It changes if the same files give other messages.
 FORMAT = 1
@@ -39,7 +39,8 @@ class Recording:
         pairs = zip(topics.names, topics.types(), strict=True)
         self.topics = [(name, kind, episode.length) for name, kind in pairs]
         features = [[*vars(feature).values()] for feature in topics.features]
-        of_episode = [episode.number, episode.length, stamp_of_files(episode)]
+        files = [episode.table, *(video.path for video in episode.videos.values())]
+        of_episode = [episode.number, episode.length, stamp_of(files)]
         of_video = [[key, each.begin_s] for key, each in episode.videos.items()]
         of_dataset = [FORMAT, dataset.fps, tolerance_s, features]
         text = json.dumps([of_dataset, of_episode, of_video])

@@ -7,7 +7,6 @@ frames. Everything else is here.
 import hashlib
 import json
 import math
-import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from . import _dataset_mapping, _frame_stamps, _ros_messages
-from ._dataset import MAX_JOINTS, Feature, batches, joint_names, picture_messages
+from ._dataset import MAX_JOINTS, Feature, batches, joint_names, picture_messages, stamp_of
 
 #: Of what messages are made of. It changes if the same files give other messages.
 FORMAT = 1
@@ -138,7 +137,7 @@ class MappedRecording:
         features = [
             [*vars(feature).values(), dataset.field(feature.name)] for feature in topics.features
         ]
-        about = [FORMAT, dataset.fps, features, self.name, _stamp_of(dataset.files(episode))]
+        about = [FORMAT, dataset.fps, features, self.name, stamp_of(dataset.files(episode))]
         self.made_of = hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
     @cached_property
@@ -285,18 +284,6 @@ def _stream_name(field, taken):
     while name in taken:
         name += "_"
     return name
-
-
-def _stamp_of(paths):
-    """What changes if a file is written again: names, sizes and times of writing."""
-    told = []
-    for path in paths:
-        try:
-            about = os.stat(path)
-            told.append([os.path.basename(path), about.st_size, about.st_mtime_ns])
-        except OSError:
-            told.append([os.path.basename(path), None, None])
-    return told
 
 
 def named(text):

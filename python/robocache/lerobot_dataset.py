@@ -9,7 +9,6 @@ It needs pyarrow: `pip install 'dist/WHEEL.whl[import]'`, with the wheel of `mak
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,11 +18,10 @@ import numpy as np
 
 from . import _lerobot_tables
 from ._dataset import Feature
+from ._frame_stamps import STAMPS
 
 #: Columns that say where a frame belongs.
 PLACES = ("timestamp", "frame_index", "episode_index", "index", "task_index")
-#: The column of our own datasets with the true instants of frames.
-STAMPS = "stamp_ns"
 
 
 @dataclass(frozen=True)
@@ -351,20 +349,3 @@ def _element_names(feature, names, count):
     if len(set(words)) == count and all(words):
         return tuple(words)
     return (feature.split(".")[-1],) if count == 1 else tuple(str(at) for at in range(count))
-
-
-def files_of(episode):
-    """The files that have an episode."""
-    return [episode.table, *(video.path for video in episode.videos.values())]
-
-
-def stamp_of_files(episode):
-    """A text that changes if a file of an episode is written again: names, sizes and times of writing."""
-    told = []
-    for path in files_of(episode):
-        try:
-            about = os.stat(path)
-            told.append([path.name, about.st_size, about.st_mtime_ns])
-        except OSError:
-            told.append([path.name, None, None])
-    return json.dumps(told)

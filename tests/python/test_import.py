@@ -12,10 +12,12 @@ from types import SimpleNamespace
 import lerobot_files
 import numpy as np
 import pytest
+import read_recordings
 import yaml
 from bags import STORE
 from lerobot_files import CAMERA, STATE, Files, camera, decoded, encode, frames_of, picture
 from PIL import Image
+from read_recordings import parsed, read
 
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
@@ -39,30 +41,9 @@ def recordings(root, **options):
     return importing.recordings(Dataset(root), **options)
 
 
-def read(recording, topics=None):
-    """All messages of a recording by topic: lists of (stamp, bytes)."""
-    names = [name for name, _, _ in recording.topics]
-    found = {name: [] for name in names}
-    newest = 0
-    for batch in recording.messages([topics is None or name in topics for name in names]):
-        assert len(batch) <= 80 and sum(len(message) for *_, message in batch[:-1]) < 3e6
-        for topic, stamp, message in batch:
-            assert stamp >= newest
-            newest = stamp
-            found[names[topic]].append((stamp, message))
-    return found
-
-
-def parsed(recording, topic, message):
-    kinds = {name: kind for name, kind, _ in recording.topics}
-    return STORE.deserialize_cdr(message, kinds[topic])
-
-
 def pixels(recording):
     """The pictures of the camera."""
-    images = [parsed(recording, TOP, message) for _, message in read(recording, [TOP])[TOP]]
-    assert all(image.encoding == "rgb8" and image.step == 3 * image.width for image in images)
-    return [image.data.reshape(image.height, image.width, 3) for image in images]
+    return read_recordings.pixels(recording, TOP)
 
 
 @pytest.fixture(name="both", scope="module", params=["v2.1", "v3.0"])
