@@ -60,7 +60,7 @@ def _replay(bags, config, out, options, cluster):
     return result
 
 
-def to_lerobot(bags, config, out, *, replay_options=(), cluster=None, **given):
+def to_lerobot(bags, config, out, *, layout="lerobot", replay_options=(), cluster=None, **given):
     """Writes a LeRobot dataset on a Ray cluster: each share is a dataset, and this process joins them.
 
     Takes what `robocache.lerobot.to_lerobot` takes, and as `cluster` a dict of what `run_shares`
@@ -70,6 +70,7 @@ def to_lerobot(bags, config, out, *, replay_options=(), cluster=None, **given):
 
     bags, config, out = _paths(bags, config, out)
     lerobot.expect_new(out)
+    lerobot.check_layout(layout, given.get("images"))
 
     def share(number, of, folder):
         asked = {**given, "replay_options": [*replay_options, f"--share={number}/{of}"]}
@@ -92,7 +93,7 @@ def to_lerobot(bags, config, out, *, replay_options=(), cluster=None, **given):
 
     folder = _shares.folder_of(out)
     parts = run_shares(share, folder, **(cluster or {}))
-    counts = lerobot.join([part / "dataset" for part in parts], out)
+    counts = lerobot.join([part / "dataset" for part in parts], out, layout)
     failures = [line for part in parts for line in _shares.done(part)["failures"]]
     if not failures:
         shutil.rmtree(folder)
