@@ -21,7 +21,8 @@ from .pipeline import Pipeline
 
 #: LeRobot's own: how far a frame of a video may be from the timestamp of its row [s].
 TOLERANCE_S = 1e-4
-_OPTIONS = ("jobs", "backend", "device", "rate_hz", "remap", "bf16", "no_digest", "replace")
+#: Those of `robocache replay` that an import has.
+OPTIONS = ("jobs", "backend", "device", "rate_hz", "remap", "bf16", "no_digest", "replace")
 
 
 def import_dataset(
@@ -67,7 +68,7 @@ def import_dataset(
     Raises ValueError if an argument does not fit or it is no dataset, ImportError without pyarrow or PyAV, RuntimeError
     if the store of all episodes could not be made.
     """
-    if unknown := sorted(set(options) - set(_OPTIONS)):
+    if unknown := sorted(set(options) - set(OPTIONS)):
         raise TypeError(f"import_dataset() got an unexpected keyword argument {unknown[0]!r}")
     outcomes, no_store = _run(
         _ready(dataset, mapping),
@@ -163,23 +164,61 @@ def _ready(dataset, mapping):
 
 def _run(dataset, out, config, words, reading, made, telling):
     """What became of each episode, and why there is no store."""
-    if config is not None and any(value is not None for value in made.values()):
-        raise ValueError("expected preset and resize only without a configuration, found both")
+    config = configured(dataset, out, config, **made)
+    options = _command.words(**words)
+    return replayed(dataset, out, config, options, reading, jobs=words["jobs"], **telling)
+
+
+def configured(dataset, out, config, **made):
+    """The path of the configuration of a run: `config`, or a generated one in `out`.
+
+    Args:
+        dataset: of `opened`.
+        out, config: of `import_dataset`.
+        made: `preset` and `resize` of `import_dataset`.
+
+    Raises ValueError if it is no configuration.
+    """
     if config is None:
-        config = _written(out, generated(dataset, **made))
-    else:
-        Pipeline(config, backend="cpu")  # raises ValueError if it is wrong
+        return _written(out, generated(dataset, **made))
+    if any(value is not None for value in made.values()):
+        raise ValueError("expected preset and resize only without a configuration, found both")
+    Pipeline(config, backend="cpu")  # raises ValueError if it is wrong
+    return config
+
+
+def replayed(dataset, out, config, options, reading, *, jobs=None, share=(0, 1), **native):
+    """Replays the episodes of a dataset.
+
+    Args:
+        dataset: of `opened`.
+        out: the folder of the results.
+        config: the path of the configuration.
+        options: words of `robocache replay`.
+        reading: a dict of `split`, `episodes` and `tolerance_s` of `import_dataset`.
+        jobs: episodes at once.
+        share: a pair (rank, world): of the episodes that are asked for, every `world`-th from `rank` on.
+        native: of `_native.replay_to`.
+
+    Returns the outcomes of episodes, and why there is no store, or None.
+    """
     cores = os.cpu_count() or 1
-    count = len(chosen(dataset, reading["episodes"], reading["split"]))
-    # The cores decode several episodes, or several frames of one.
-    threads = 1 if min(words["jobs"] or cores, count) > 1 else 0
-    found = recordings(dataset, **reading, threads=threads)
-    if not found:
+    episodes = chosen(dataset, reading["episodes"], reading["split"])[share[0] :: share[1]]
+    if not episodes:
+        if share != (0, 1):
+            return [], None
         raise ValueError(f"{dataset.root}: expected an episode or more, found none")
+    # The cores decode several episodes, or several frames of one.
+    threads = 1 if min(jobs or cores, len(episodes)) > 1 else 0
+    topics = Topics(dataset)
+    found = [
+        dataset.recording(topics, each, tolerance_s=reading["tolerance_s"], threads=threads)
+        for each in episodes
+    ]
     # The recordings stand for the bags of the dataset.
-    asked = _command.replay_words([dataset.root], config, out, _command.words(**words))
-    told, no_store = _native.replay_to(asked, recordings=found, **telling)
-    if dataset.splits:
+    asked = _command.replay_words([dataset.root], config, out, options)
+    told, no_store = _native.replay_to(asked, recordings=found, **native)
+    if dataset.splits and share == (0, 1):
         _whole.write(out / "splits.json", json.dumps(dataset.splits, indent=1) + "\n")
     return json.loads(told), no_store
 
@@ -210,6 +249,12 @@ def main(arguments=None):
     """The command; returns its exit code."""
     parser = _parser()
     parsed = parser.parse_args(arguments)
+    check(parser, parsed)
+    return _command.exit_code(lambda: _main(parsed))
+
+
+def check(parser, parsed):
+    """Ends the program, as argparse does, if options do not fit."""
     writes = parsed.write_config is not None or parsed.write_mapping is not None
     if parsed.out is None and not writes:
         parser.error("the following arguments are required: --out")
@@ -217,10 +262,22 @@ def main(arguments=None):
         parser.error("--preset, --resize, --write-config and --write-mapping are without --config")
     if parsed.write_mapping is not None and parsed.mapping is not None:
         parser.error("--write-mapping writes a mapping, so it takes none")
-    return _command.exit_code(lambda: _main(parser, parsed))
+    if writes:
+        return
+    try:
+        words = _command.words(**words_of(parsed))
+        _command.check(["dataset"], parsed.config or "config.yaml", parsed.out, words)
+    except ValueError as error:
+        parser.error(str(error))
 
 
-def _main(parser, parsed):
+def words_of(parsed):
+    """What a parsed command says of the replay: options of `robocache replay` by name."""
+    words = {name: getattr(parsed, name) for name in ("format", *OPTIONS)}
+    return {**words, "jobs": None if words["jobs"] is None else int(words["jobs"])}
+
+
+def _main(parsed):
     if parsed.write_mapping is not None:
         _new(parsed.write_mapping, _dataset_kinds.draft(parsed.dataset))
         print(f"{parsed.write_mapping}: written; give it as --mapping", file=sys.stderr)
@@ -234,25 +291,18 @@ def _main(parser, parsed):
             f"{parsed.write_config}: written; `robocache check` shows the tensor", file=sys.stderr
         )
         return 0
-    words = {name: getattr(parsed, name) for name in ("format", *_OPTIONS)}
-    try:
-        given = _command.words(**words)
-        _command.check(["dataset"], parsed.config or "config.yaml", parsed.out, given)
-    except ValueError as error:
-        parser.error(str(error))
-    words["jobs"] = None if words["jobs"] is None else int(words["jobs"])
     dataset = _ready(parsed.dataset, parsed.mapping)
     _tell(dataset)
     outcomes, no_store = _run(
         dataset,
         Path(parsed.out),
         parsed.config,
-        words,
+        words_of(parsed),
         {name: getattr(parsed, name) for name in ("split", "episodes", "tolerance_s")},
         {"preset": parsed.preset, "resize": parsed.resize},
         {"has_bar": True},
     )
-    return _told(parsed, outcomes, no_store)
+    return told(parsed, outcomes, no_store)
 
 
 def _tell(dataset):
@@ -265,7 +315,7 @@ def _tell(dataset):
         print(f"{name!r} is left out: {why}", file=sys.stderr)
 
 
-def _told(parsed, outcomes, no_store):
+def told(parsed, outcomes, no_store):
     """Prints the outcomes, and returns the exit code."""
     if parsed.json:
         print(json.dumps(outcomes))
@@ -299,6 +349,12 @@ def _parser():
         description="Reads a dataset into rows or tensors, as robocache replay reads bags: LeRobot (v2.0, v2.1, v3.0), "
         "RLDS, RoboMimic, LIBERO and CALVIN. Complete results are kept, so an interrupted run goes on.",
     )
+    add_options(parser)
+    return parser
+
+
+def add_options(parser):
+    """Adds what the command takes to a parser of argparse."""
     add = parser.add_argument
     add("dataset", metavar="DATASET", help="the folder or the file of the dataset")
     add("--out", help="the folder of the results")
@@ -331,8 +387,7 @@ def _parser():
     )
     add("--format", choices=("rows", "zarr", "mcap"), default="rows", help="[default: rows]")
     add("--json", action="store_true", help="print the outcomes as JSON")
-    _command.add_only(parser, _OPTIONS)
-    return parser
+    _command.add_only(parser, OPTIONS)
 
 
 def _size(text):
