@@ -21,7 +21,7 @@ _TASKS = ("problem_info/language_instruction", "env_args/env_name")
 
 def recognises(root):
     """Whether the files at a path are of this kind."""
-    return bool(_paths(Path(root)))
+    return next(_found(Path(root)), None) is not None
 
 
 @dataclass(frozen=True)
@@ -179,9 +179,13 @@ class _File:
 
 def _paths(root):
     """The files at a path, in the order of their names."""
-    if root.is_file():
-        return [root] if root.suffix in _ENDINGS else []
-    return sorted(path for path in root.rglob("*") if path.suffix in _ENDINGS and path.is_file())
+    return sorted(_found(root))
+
+
+def _found(root):
+    """Yields the files at a path: itself, or those below it."""
+    paths = [root] if root.is_file() else root.rglob("*")
+    return (path for path in paths if path.suffix in _ENDINGS and path.is_file())
 
 
 def _demonstrations(path, file):

@@ -137,7 +137,8 @@ class MappedRecording:
         features = [
             [*vars(feature).values(), dataset.field(feature.name)] for feature in topics.features
         ]
-        about = [FORMAT, dataset.fps, features, self.name, stamp_of(dataset.files(episode))]
+        about = [FORMAT, dataset.fps, features, self.name, self.task]
+        about.append(stamp_of(dataset.files(episode)))
         self.made_of = hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
     @cached_property
@@ -176,6 +177,8 @@ class MappedRecording:
         Raises ValueError or OSError if the episode is damaged from there on.
         """
         chosen = [at for at, is_wanted in enumerate(wanted) if is_wanted]
+        if not chosen:
+            return
         stamp_ns = _frame_stamps.at_ticks(np.arange(self._length), self._dataset.fps)
         yield from batches(self.path, stamp_ns, [(chosen, self._frames(chosen, stamp_ns))])
 

@@ -81,7 +81,7 @@ def record(path, offset, length):
         raise ValueError(f"{path}: expected {length + _TAIL} bytes at {offset}, found {len(data)}")
     view = memoryview(data)
     (checksum,) = struct.unpack("<I", view[length:])
-    found = _masked(data[:length])
+    found = _masked(data[:length])  # google_crc32c takes bytes alone
     if found != checksum:
         raise ValueError(
             f"{path}: record at byte {offset - _HEAD}: expected data with the checksum {checksum:#010x}, found "

@@ -263,6 +263,18 @@ def test_a_camera_that_nobody_wants_is_not_read(tmp_path, mapping):
     assert len(positions(recordings(root, mapping)[0], "/state")) == 5
 
 
+def test_a_configuration_of_other_topics_is_told(tmp_path, mapping):
+    root, config = write_rlds(tmp_path / "dataset"), tmp_path / "robot.yaml"
+    assert list(recordings(root, mapping)[0].messages([False] * 5)) == []
+    config.write_text(
+        "rate_hz: 5\nstreams:\n  state: {type: sensor_msgs/JointState, topic: /joints, joints: [a], "
+        "max_age_ms: 50, strategy: hold}\n"
+    )
+    outcomes = importing.import_dataset(root, tmp_path / "out", config, mapping=mapping)
+    assert all("/joints" in each["failed"]["error"] for each in outcomes)
+    assert all("/state" in each["failed"]["error"] for each in outcomes)
+
+
 def test_not_a_number_is_dropped_and_counted(tmp_path, mapping):
     def change(number, steps):
         steps["observation/state"][1, 2] = np.nan
