@@ -79,7 +79,7 @@ class CalvinDataset(MappedDataset):
             "CALVIN records at 30 Hz (Mees et al., CALVIN, RA-L 2022); the files have no stamps",
         )
 
-    def first_task(self, fields):
+    def first_task(self):
         are_there = all((folder / _ANNOTATIONS).is_file() for folder in self._folders)
         return _ANNOTATIONS if are_there else None
 

@@ -94,7 +94,7 @@ class Hdf5Dataset(MappedDataset):
             return rate, "control_freq in env_args of the file"
         return None, "expected: the frames per second that the dataset's documentation says"
 
-    def first_task(self, fields):
+    def first_task(self):
         return next((key for key in _TASKS if isinstance(self._text(key), str)), None)
 
     def files(self, episode):

@@ -45,7 +45,7 @@ class MappedDataset:
     - `has_stamps`: False;
     - `fields()`: a dict by field of `Found`, or of a text: why it is left out;
     - `first_rate()`: the rate of a first mapping: a pair of frames per second, or None, and its source;
-    - `first_task(fields)`: where a first mapping has the task, or None;
+    - `first_task()`: where a first mapping has the task, or None;
     - `open(mapping)`: finds `episodes` and `splits`;
     - `length(episode)`: its number of frames;
     - `task(episode)`: its text or None;
@@ -97,7 +97,7 @@ class MappedDataset:
             raise ValueError(f"{root}: expected numbers or images, found no such field")
         rate, source = dataset.first_rate()
         text = f"rate_hz:{'' if rate is None else f' {rate:g}'} # {source}"
-        task = dataset.first_task(list(streams) + list(left_out))
+        task = dataset.first_task()
         return _dataset_mapping.draft(root, cls.KIND, text, task, streams, left_out)
 
     @property

@@ -80,7 +80,7 @@ class RldsDataset(MappedDataset):
     def first_rate(self):
         return None, "expected: the frames per second that the dataset's documentation says"
 
-    def first_task(self, fields):
+    def first_task(self):
         texts = [key for key, column in self._steps.items() if column.kind == "text"]
         return next((key for key in _TASKS if key in texts), None)
 

@@ -567,6 +567,30 @@ def test_episodes_are_chosen(tmp_path):
     assert importing._numbers("0-2,5") == [0, 1, 2, 5]
 
 
+def test_splits_are_ranges_of_episodes(tmp_path):
+    root = lerobot_files.write(tmp_path / "dataset", lengths=[2] * 5)
+    path = root / "meta/info.json"
+    info = json.loads(path.read_text())
+    info["splits"] = {"train": "0:3", "test": "3:5", "odd": "all"}
+    path.write_text(json.dumps(info))
+    outcomes = importing.import_dataset(root, tmp_path / "out", split="test", resize=(8, 8))
+    names = ["episode_000003", "episode_000004"]
+    assert [outcome["done"]["name"] for outcome in outcomes] == names
+    splits = json.loads((tmp_path / "out/splits.json").read_text())
+    assert splits["test"] == names and len(splits["train"]) == 3 and len(splits) == 2
+    with pytest.raises(ValueError, match="expected one of train, test, found the split 'odd'"):
+        importing.chosen(Dataset(root), split="odd")
+
+
+def test_a_dataset_that_says_itself_what_it_has_needs_no_mapping(dataset, tmp_path):
+    with pytest.raises(ValueError, match="expected no --mapping, because a LeRobot dataset says"):
+        importing.opened(dataset, "bridge")
+    assert importing.main([str(dataset), "--write-mapping", str(tmp_path / "m.yaml")]) == 1
+    assert not (tmp_path / "m.yaml").exists()
+    cache = robocache.EpisodeCache.from_dataset(dataset, tmp_path / "out", resize=(8, 8))
+    assert len(cache.episodes) == 2
+
+
 def test_the_task_of_several_is_that_of_the_first_frame(dataset, tmp_path):
     root = copied(dataset, tmp_path)
     path = root / "meta/episodes.jsonl"
