@@ -15,8 +15,8 @@ from ._mapped import MappedDataset, found_of, named
 
 _SPANS = "ep_start_end_ids.npy"
 _ANNOTATIONS = "lang_annotations/auto_lang_ann.npy"
-#: Frames that are read at once.
-_BLOCK = 8
+#: Frames of an episode at most: CALVIN's longest have 100,000.
+_MAX_FRAMES = 1_000_000
 
 
 def recognises(root):
@@ -93,30 +93,14 @@ class CalvinDataset(MappedDataset):
         return episode.text
 
     def blocks(self, episode, names):
-        for first in range(episode.first, episode.last + 1, _BLOCK):
-            numbers = range(first, min(first + _BLOCK, episode.last + 1))
-            frames = [self._frame(_path(episode.folder, at), names) for at in numbers]
-            block = {}
-            for name in names:
-                shapes = {frame[name].shape for frame in frames}
-                # An odd one is an error of its own.
-                if len(shapes) > 1:
-                    for frame in frames:
-                        yield {each: frame[each][None] for each in names}
-                    break
-                block[name] = np.stack([frame[name] for frame in frames])
-            else:
-                yield block
-
-    def _frame(self, path, names):
-        with _Frame(path) as frame:
-            found = {}
-            for name in names:
-                field = self.field(name)
-                if field not in frame.files:
-                    raise ValueError(f"{path}: expected an array {field!r}, found none")
-                found[name] = _array(path, frame, field)
-            return found
+        for at in range(episode.first, episode.last + 1):
+            path = _path(episode.folder, at)
+            with _Frame(path) as frame:
+                fields = {name: self.field(name) for name in names}
+                for field in fields.values():
+                    if field not in frame.files:
+                        raise ValueError(f"{path}: expected an array {field!r}, found none")
+                yield {name: _array(path, frame, field)[None] for name, field in fields.items()}
 
 
 def _path(folder, number):
@@ -202,6 +186,10 @@ def _checked(path, spans, texts):
         if not 0 <= first <= last:
             raise ValueError(
                 f"{path}: expected a first frame before the last, found {first} and {last}"
+            )
+        if last - first >= _MAX_FRAMES:
+            raise ValueError(
+                f"{path}: expected at most {_MAX_FRAMES} frames, found {last - first + 1}"
             )
     return [(*span, text) for span, text in zip(spans.tolist(), texts, strict=True)]
 
