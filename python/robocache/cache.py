@@ -26,7 +26,7 @@ __all__ = ["NO_AGE", "EpisodeCache", "WindowPlan", "WindowSegment", "Windows"]
 
 
 class EpisodeCache:
-    """Rows of many episodes. Make one with `load`, `from_arrays` or `from_lerobot`.
+    """Rows of many episodes. Make one with `load`, `from_arrays`, `from_dataset` or `from_lerobot`.
 
     Attributes:
         episodes: a list of dicts: `name`, `task`, `bag`, and `spans`, a list of `(epoch, begin_ns, end_ns)`: when the
