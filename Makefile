@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-torch test-lerobot wheel golden-live demo record demo-train demo-lerobot bench bench-replay fuzz check lint format clean distclean
+.PHONY: help setup build test test-torch test-lerobot test-tfds wheel golden-live demo record demo-train demo-lerobot bench bench-replay fuzz check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -23,6 +23,8 @@ help:
 	@echo '                scripts/requirements-torch.txt names (default: 8 GB are installed in .torch)'
 	@echo 'make test-lerobot  those of them that load and train with LeRobot: 0.4.4 if PYTHON is a 3.11 that'
 	@echo '                has it, 0.6.1 if PYTHON is a 3.12'
+	@echo 'make test-tfds  import a dataset that TensorFlow Datasets writes; PYTHON: one that has what'
+	@echo '                scripts/requirements-tfds.txt names (default: 2 GB are installed in .tfds)'
 	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs, and'
 	@echo '                undistortion with OpenCV; PYTHON: one that has them, see'
 	@echo '                tests/golden/make_filter_golden.py'
@@ -54,6 +56,9 @@ test-torch:
 
 test-lerobot:
 	@scripts/test_torch.sh tests/python/torch/test_lerobot.py tests/python/torch/test_serve_lerobot.py
+
+test-tfds:
+	@scripts/test_tfds.sh
 
 golden-live:
 	cargo build --release -p robocache_ops -p robocache_core --example image_filters --example undistort
@@ -103,4 +108,4 @@ clean:
 	rm -rf build install log target bench dist demo/report.html demo/report.json demo/*.log
 
 distclean: clean
-	rm -rf .ros .cuda .torch .wheel
+	rm -rf .ros .cuda .torch .tfds .wheel

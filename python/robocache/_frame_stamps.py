@@ -8,6 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
+#: The column of our own datasets with the true instants of frames.
+STAMPS = "stamp_ns"
+
 
 def exact_ns(frames, fps):
     """The exact instants of evenly spaced frames, rounded to nanoseconds: frame number / fps."""

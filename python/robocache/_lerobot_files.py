@@ -62,9 +62,9 @@ class Rolling:
 class RowFiles:
     """Parquet files, each with whole episodes."""
 
-    def __init__(self, root, path, schema):
+    def __init__(self, root, path, schema, rolling):
         self._root, self._path, self.schema = root, path, schema
-        self._rolling = Rolling(DATA_MB)
+        self._rolling = rolling
         self._file = self._writer = None
         self._frames = 0
 
@@ -97,10 +97,24 @@ class RowFiles:
 class DatasetWriter:
     """Writes a dataset, episode by episode: `begin`, `write`, `add_video` for each video, `end`. At last `finish`.
 
+    A subclass has another layout: other paths, and other files in `meta`.
+
     Attributes:
         schema: of the rows. `table_of` makes them.
         video_keys: the columns that are videos.
+        info: what info.json says of the layout: its version and the patterns of paths.
     """
+
+    #: Paths of files, with the fields `chunk_index`, `file_index` and, for videos, `video_key`.
+    DATA, VIDEO = DATA, VIDEO
+    info = {
+        "codebase_version": "v3.0",
+        "chunks_size": CHUNK_FILES,
+        "data_files_size_in_mb": DATA_MB,
+        "video_files_size_in_mb": VIDEO_MB,
+        "data_path": DATA,
+        "video_path": VIDEO,
+    }
 
     def __init__(self, root, fps, features, robot_type=None):
         """
@@ -115,9 +129,9 @@ class DatasetWriter:
         self.video_keys = [key for key, of in features.items() if of["dtype"] == "video"]
         self.schema = schema_of(self._features)
         (root / "meta").mkdir(parents=True)
-        self._rows = RowFiles(root, DATA, self.schema)
+        self._rows = RowFiles(root, self.DATA, self.schema, self.rolling(DATA_MB))
         self._videos = {key: self._video_files(key) for key in self.video_keys}
-        self._episodes = _EpisodeFiles(root, self._features)
+        self._episodes = self.episode_files(root, self._features)
         self._tasks, self._total = {}, Total()
         self._number = self._frames = 0
         self._episode = self._counted = None
@@ -171,39 +185,54 @@ class DatasetWriter:
         for files in self._videos.values():
             files.close()
         self._episodes.close()
-        pq.write_table(_tasks(self._tasks), self._root / TASKS)
-        for name, content in ((STATS, self._total.result()), (INFO, self._info())):
+        self.write_tasks(self._root, self._tasks)
+        contents = {STATS: self.statistics_of(self._total.result()), INFO: self._about()}
+        for name, content in contents.items():
             (self._root / name).write_text(json.dumps(content, indent=4) + "\n")
 
-    def _info(self):
+    def rolling(self, limit_mb):
+        """What says when another file begins."""
+        return Rolling(limit_mb)
+
+    def episode_files(self, root, features):
+        """What writes the files about episodes: `add(episode, statistics)` and `close()`."""
+        return _EpisodeFiles(root, features)
+
+    def write_tasks(self, root, tasks):
+        """Writes the file of the tasks: a dict by text of numbers."""
+        pq.write_table(_tasks(tasks), root / TASKS)
+
+    def statistics_of(self, statistics):
+        """What `meta/stats.json` has of the statistics by column."""
+        return statistics
+
+    def _about(self):
+        """What info.json says."""
         return {
-            "codebase_version": "v3.0",
+            **self.info,
             "robot_type": self._robot_type,
             "total_episodes": self._number,
             "total_frames": self._frames,
             "total_tasks": len(self._tasks),
-            "chunks_size": CHUNK_FILES,
-            "data_files_size_in_mb": DATA_MB,
-            "video_files_size_in_mb": VIDEO_MB,
             "fps": self._fps,
             "splits": {"train": f"0:{self._number}"},
-            "data_path": DATA,
-            "video_path": VIDEO if self.video_keys else None,
+            "video_path": self.info["video_path"] if self.video_keys else None,
             "features": self._features,
         }
 
     def _video_files(self, key):
         def path_of(chunk, file):
-            return self._root / VIDEO.format(video_key=key, chunk_index=chunk, file_index=file)
+            return self._root / self.VIDEO.format(video_key=key, chunk_index=chunk, file_index=file)
 
-        return VideoFiles(path_of, self._fps, Rolling(VIDEO_MB))
+        return VideoFiles(path_of, self._fps, self.rolling(VIDEO_MB))
 
 
 class _EpisodeFiles:
     """The files of `meta/episodes`: a row for each episode, with its statistics."""
 
     def __init__(self, root, features):
-        self._files = RowFiles(root, EPISODES, _schema_of_episodes(features))
+        schema = _schema_of_episodes(features)
+        self._files = RowFiles(root, EPISODES, schema, Rolling(DATA_MB))
         self._waiting = []
 
     def add(self, episode, statistics):

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ._lerobot_files import COUNTED, DATA, EPISODES, INFO, VIDEO, DatasetWriter
+from ._lerobot_files import COUNTED, DATA, EPISODES, INFO, VIDEO
 from ._lerobot_stats import NAMES
 from ._lerobot_video import episodes_of
 
 
-def aggregate(datasets, out):
-    """Writes the dataset of these folders, in their order, to `out`."""
+def aggregate(datasets, out, writer_of):
+    """Writes the dataset of these folders, in their order, to `out`, by a writer of the class `writer_of`."""
     infos = [json.loads((root / INFO).read_text()) for root in datasets]
     info = infos[0]
     for root, other in zip(datasets, infos, strict=True):
@@ -23,7 +23,7 @@ def aggregate(datasets, out):
                     f"{root}: expected {name} of {datasets[0]}, {info[name]}, found {other[name]}"
                 )
     features = {key: of for key, of in info["features"].items() if key not in COUNTED}
-    writer = DatasetWriter(out, info["fps"], features, info["robot_type"])
+    writer = writer_of(out, info["fps"], features, info["robot_type"])
     for root in datasets:
         _append(writer, root, features)
     writer.finish()

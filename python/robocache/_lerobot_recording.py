@@ -5,66 +5,17 @@ The native replay takes a recording as it takes a bag.
 
 import hashlib
 import json
-import re
 
 import numpy as np
 
 from . import _frame_stamps, _ros_messages
-from ._lerobot_tables import picture_size
-from .lerobot_dataset import STAMPS, stamp_of_files
+from ._dataset import batches, joint_names, picture_messages, stamp_of
+from ._frame_stamps import STAMPS
 
 #: Of what messages are made of. It changes if the same files give other messages.
 FORMAT = 1
-#: Messages and bytes of a batch, and frames whose vectors are serialized at once.
-_MESSAGES, _BYTES, _BLOCK = 64, 2_000_000, 256
-
-_TYPES = {
-    "vector": _ros_messages.JOINT_STATE,
-    "video": _ros_messages.IMAGE,
-    "image": _ros_messages.COMPRESSED_IMAGE,
-}
-_SUFFIX = ".position"
-#: What a JointState may have, as in `crates/core/src/input/joints.rs`.
-_MAX_JOINTS = 4096
-
-
-class Topics:
-    """The topics of a dataset.
-
-    Attributes:
-        features: the features that are topics, in their order.
-        names: their topics.
-        renamed: the names of features that are not those of their topics, by topic.
-        left_out: a dict by name of other features: why.
-    """
-
-    def __init__(self, dataset):
-        self.features, self.names, self.renamed = [], [], {}
-        self.left_out = dict(dataset.left_out)
-        for feature in dataset.features.values():
-            if len(feature.names) > _MAX_JOINTS:
-                self.left_out[feature.name] = f"{len(feature.names)} numbers, at most {_MAX_JOINTS}"
-            elif feature.name != STAMPS:
-                self.features.append(feature)
-        for feature in self.features:
-            plain = "/" + feature.name.replace(".", "/")
-            name = _allowed(plain)
-            while name in self.names:
-                name += "_"
-            self.names.append(name)
-            if name != plain:
-                self.renamed[name] = feature.name
-
-    def types(self):
-        return [_TYPES[feature.kind] for feature in self.features]
-
-
-def joint_names(feature):
-    """The joints of a vector. The channel of a joint is `NAME.position`, so that ending is left out."""
-    names = feature.names
-    if all(name.endswith(_SUFFIX) and len(name) > len(_SUFFIX) for name in names):
-        return [name.removesuffix(_SUFFIX) for name in names]
-    return list(names)
+#: Frames whose vectors are serialized at once.
+_BLOCK = 256
 
 
 class Recording:
@@ -88,7 +39,8 @@ class Recording:
         pairs = zip(topics.names, topics.types(), strict=True)
         self.topics = [(name, kind, episode.length) for name, kind in pairs]
         features = [[*vars(feature).values()] for feature in topics.features]
-        of_episode = [episode.number, episode.length, stamp_of_files(episode)]
+        files = [episode.table, *(video.path for video in episode.videos.values())]
+        of_episode = [episode.number, episode.length, stamp_of(files)]
         of_video = [[key, each.begin_s] for key, each in episode.videos.items()]
         of_dataset = [FORMAT, dataset.fps, tolerance_s, features]
         text = json.dumps([of_dataset, of_episode, of_video])
@@ -114,33 +66,12 @@ class Recording:
         """
         stamp_ns, seconds = self._instants()
         sources = self._sources(wanted, stamp_ns, seconds)
-        batch, size, damage = [], 0, None
-        for at, received in enumerate(stamp_ns.tolist()):
-            try:
-                for topics, source in sources:
-                    found = next(source, None)
-                    if found is None:
-                        raise ValueError(
-                            f"{self.path}: expected {self._episode.length} frames, found {at}"
-                        )
-                    for topic, message in zip(topics, found, strict=True):
-                        batch.append((topic, received, message))
-                        size += len(message)
-            except (ValueError, OSError) as error:
-                damage = error
-                break
-            if len(batch) >= _MESSAGES or size >= _BYTES:
-                yield batch
-                batch, size = [], 0
-        if batch:
-            yield batch
-        if damage is not None:
-            raise damage
+        yield from batches(self.path, stamp_ns, sources)
 
     def _instants(self):
         """The stamps of the frames [ns], and their instants in the episode [s]."""
         dataset, episode = self._dataset, self._episode
-        has_stamps = STAMPS in dataset.columns
+        has_stamps = dataset.has_stamps
         names = ["timestamp", "frame_index", *([STAMPS] if has_stamps else [])]
         columns = dataset.numbers(episode, names)
         seconds = columns["timestamp"].astype(np.float64)
@@ -170,7 +101,8 @@ class Recording:
         """Iterators over the frames of wanted topics, each with its topics: for a frame one message of each."""
         chosen = [at for at, is_wanted in enumerate(wanted) if is_wanted]
         of_kind = {
-            kind: [at for at in chosen if self._topics.features[at].kind == kind] for kind in _TYPES
+            kind: [at for at in chosen if self._topics.features[at].kind == kind]
+            for kind in ("vector", "image", "video")
         }
         stamps = [stamp.tobytes() for stamp in _ros_messages.stamps(stamp_ns)]
         sources = []
@@ -201,14 +133,8 @@ class Recording:
         features = [self._topics.features[at] for at in chosen]
         rows = self._dataset.pictures(self._episode, [feature.name for feature in features])
         for stamp, pictures in zip(stamps, rows, strict=False):
-            for feature, picture in zip(features, pictures, strict=True):
-                size = picture_size(picture)
-                if size != feature.shape:
-                    raise ValueError(
-                        f"{self.path}: expected pictures of {_by(feature.shape)} in {feature.name!r} as in "
-                        f"meta/info.json, found {'neither PNG nor JPEG' if size is None else _by(size)}"
-                    )
-            yield [_ros_messages.compressed_image(stamp, picture) for picture in pictures]
+            pairs = list(zip(features, pictures, strict=True))
+            yield picture_messages(self.path, pairs, stamp, "meta/info.json")
 
     def _video(self, feature, stamps, seconds):
         from ._lerobot_frames import frames
@@ -236,13 +162,3 @@ def _task(dataset, episode):
         return dataset.task(episode)
     except (ValueError, OSError):
         return None
-
-
-def _by(size):
-    return f"{size[0]} x {size[1]}"
-
-
-def _allowed(topic):
-    """A topic with only what ROS allows: words of letters, digits and _, which begin with no digit."""
-    words = [re.sub(r"[^A-Za-z0-9_]", "_", word) for word in topic.split("/") if word]
-    return "".join(f"/{'_' if word[0].isdigit() else ''}{word}" for word in words) or "/_"

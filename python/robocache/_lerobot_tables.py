@@ -175,23 +175,6 @@ def _picture(episode, name, value):
     )
 
 
-def picture_size(picture):
-    """Height and width of the bytes of a PNG or a JPEG; None of others.
-
-    PNG: W3C PNG specification 11.2.2 (IHDR). JPEG: ITU-T T.81, B.2.2 (frame header).
-    """
-    if picture[:8] == b"\x89PNG\r\n\x1a\n" and len(picture) >= 24:
-        return int.from_bytes(picture[20:24], "big"), int.from_bytes(picture[16:20], "big")
-    at = 2
-    while picture[:2] == b"\xff\xd8" and at + 9 <= len(picture) and picture[at] == 0xFF:
-        marker, length = picture[at + 1], int.from_bytes(picture[at + 2 : at + 4], "big")
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = picture[at + 5 : at + 7], picture[at + 7 : at + 9]
-            return int.from_bytes(height, "big"), int.from_bytes(width, "big")
-        at += 2 + length
-    return None
-
-
 def _expect(frames, episode):
     if frames != episode.length:
         raise ValueError(

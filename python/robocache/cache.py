@@ -26,7 +26,7 @@ __all__ = ["NO_AGE", "EpisodeCache", "WindowPlan", "WindowSegment", "Windows"]
 
 
 class EpisodeCache:
-    """Rows of many episodes. Make one with `load`, `from_arrays` or `from_lerobot`.
+    """Rows of many episodes. Make one with `load`, `from_arrays`, `from_dataset` or `from_lerobot`.
 
     Attributes:
         episodes: a list of dicts: `name`, `task`, `bag`, and `spans`, a list of `(epoch, begin_ns, end_ns)`: when the
@@ -231,6 +231,26 @@ class EpisodeCache:
 
         config = None if images is True else images
         return cls.load(import_rows(dataset if is_path else dataset.root, out, config, **options))
+
+    @classmethod
+    def from_dataset(cls, dataset, out, config=None, **options):
+        """Makes a cache of a dataset of any kind that `robocache import` reads: docs/datasets.md has them.
+
+        Its episodes are first written to `OUT/rows.zarr`, images too, or found there.
+
+        Args:
+            dataset: the path of the dataset.
+            out: the folder of the rows.
+            config: the path of a configuration; None for one with a stream for each feature.
+            options: of `robocache.importing.import_dataset`, such as `mapping="bridge"` and `split="train"`.
+
+        Raises:
+            ValueError: it is no dataset, or an argument does not fit.
+            RuntimeError: an episode could not be read; `load` of OUT/rows.zarr has the others.
+        """
+        from .importing import import_rows
+
+        return cls.load(import_rows(dataset, out, config, **options))
 
     def save(self, path):
         """Writes the cache into a new folder, from which `load` maps it into memory. The folder appears when it is complete.

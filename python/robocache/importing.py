@@ -1,10 +1,11 @@
-"""LeRobot datasets as rows, tensors or MCAP files: `robocache import`.
+"""Datasets as rows, tensors or MCAP files: `robocache import`.
 
     from robocache.importing import import_dataset
-    import_dataset("dataset/", "data/")                   # data/rows.zarr
+    import_dataset("dataset/", "data/")                            # a LeRobot dataset: data/rows.zarr
+    import_dataset("bridge/1.0.0/", "data/", mapping="bridge")     # files that a mapping explains
 
 An episode goes through the pipeline as a recording does: the results are those of `robocache replay` for the same
-messages. docs/import.md explains it.
+messages. docs/import.md and docs/datasets.md explain it.
 """
 
 import argparse
@@ -13,15 +14,15 @@ import os
 import sys
 from pathlib import Path
 
-from . import _command, _native
-from ._lerobot_config import config_of
-from ._lerobot_recording import Recording, Topics
-from .lerobot_dataset import STAMPS, Dataset
+from . import _command, _dataset_kinds, _native, _whole
+from ._dataset import Topics
+from ._dataset_config import config_of
 from .pipeline import Pipeline
 
 #: LeRobot's own: how far a frame of a video may be from the timestamp of its row [s].
 TOLERANCE_S = 1e-4
-_OPTIONS = ("jobs", "backend", "device", "rate_hz", "remap", "bf16", "no_digest", "replace")
+#: Those of `robocache replay` that an import has.
+OPTIONS = ("jobs", "backend", "device", "rate_hz", "remap", "bf16", "no_digest", "replace")
 
 
 def import_dataset(
@@ -30,6 +31,8 @@ def import_dataset(
     config=None,
     *,
     format="rows",
+    mapping=None,
+    split=None,
     episodes=None,
     preset=None,
     resize=None,
@@ -39,15 +42,18 @@ def import_dataset(
     has_bar=False,
     **options,
 ):
-    """Reads a LeRobot dataset into files, as `robocache replay` does with bags.
+    """Reads a dataset into files, as `robocache replay` does with bags.
 
-    A run that was interrupted goes on with the episodes that are missing.
+    A run that was interrupted goes on with the episodes that are missing. `OUT/splits.json` has the names of the
+    episodes of each split.
 
     Args:
-        dataset: the path of the dataset, or a `Dataset`.
+        dataset: the path of the dataset, or what `opened` returns.
         out: the folder of the results.
         config: the path of a configuration; None for `config_of`, which is written to `OUT/config.yaml`.
         format: "rows", "zarr" or "mcap".
+        mapping: of `opened`.
+        split: the name of a split: only its episodes; all by default.
         episodes: numbers of episodes, a slice of all, or a pair (rank, world): every `world`-th from `rank` on. All by
             default.
         preset, resize: of `config_of`; only without `config`.
@@ -62,14 +68,14 @@ def import_dataset(
     Raises ValueError if an argument does not fit or it is no dataset, ImportError without pyarrow or PyAV, RuntimeError
     if the store of all episodes could not be made.
     """
-    if unknown := sorted(set(options) - set(_OPTIONS)):
+    if unknown := sorted(set(options) - set(OPTIONS)):
         raise TypeError(f"import_dataset() got an unexpected keyword argument {unknown[0]!r}")
     outcomes, no_store = _run(
-        _opened(dataset),
+        _ready(dataset, mapping),
         Path(out),
         config,
         {"format": format, "jobs": jobs, **options},
-        {"episodes": episodes, "tolerance_s": tolerance_s},
+        {"split": split, "episodes": episodes, "tolerance_s": tolerance_s},
         {"preset": preset, "resize": resize},
         {"progress": progress, "has_bar": has_bar},
     )
@@ -92,33 +98,55 @@ def import_rows(dataset, out, config=None, **options):
     return store
 
 
-def recordings(dataset, episodes=None, *, tolerance_s=TOLERANCE_S, threads=1):
+def opened(dataset, mapping=None):
+    """A dataset, as the functions of this module take it.
+
+    Args:
+        dataset: its path, or a dataset that is open.
+        mapping: for files that do not say what they have: the name of a known dataset, such as "bridge", or the path of a
+            mapping.
+
+    Raises ValueError if it is of no known kind or the mapping does not fit, ImportError if a package is missing.
+    """
+    if not isinstance(dataset, (str, os.PathLike)):
+        return dataset
+    return _dataset_kinds.opened(dataset, mapping)
+
+
+def recordings(dataset, episodes=None, *, split=None, tolerance_s=TOLERANCE_S, threads=1):
     """The episodes of a dataset as recordings, which the native replay reads.
 
     Args:
-        dataset: a `Dataset`.
-        episodes, tolerance_s: of `import_dataset`.
+        dataset: of `opened`.
+        split, episodes, tolerance_s: of `import_dataset`.
         threads: of the decoder of each video; 0 for as many as it likes.
     """
     topics = Topics(dataset)
     return [
-        Recording(dataset, topics, episode, tolerance_s=tolerance_s, threads=threads)
-        for episode in chosen(dataset, episodes)
+        dataset.recording(topics, episode, tolerance_s=tolerance_s, threads=threads)
+        for episode in chosen(dataset, episodes, split)
     ]
 
 
-def chosen(dataset, episodes):
+def chosen(dataset, episodes=None, split=None):
     """The episodes that are asked for, as of `import_dataset`."""
+    of_split = dataset.episodes
+    if split is not None:
+        if split not in dataset.splits:
+            known = ", ".join(dataset.splits) or "no split"
+            raise ValueError(f"{dataset.root}: expected one of {known}, found the split {split!r}")
+        names = set(dataset.splits[split])
+        of_split = [episode for episode in of_split if episode.name in names]
     if episodes is None:
-        return dataset.episodes
+        return of_split
     if isinstance(episodes, slice):
-        return dataset.episodes[episodes]
+        return of_split[episodes]
     if isinstance(episodes, tuple):
         rank, world = episodes
         if not 0 <= rank < world:
             raise ValueError(f"episodes: expected a rank from 0 to {world - 1}, found {rank}")
-        return dataset.episodes[rank::world]
-    by_number = {episode.number: episode for episode in dataset.episodes}
+        return of_split[rank::world]
+    by_number = {episode.number: episode for episode in of_split}
     wanted = sorted(set(map(int, episodes)))
     missing = [number for number in wanted if number not in by_number]
     if missing:
@@ -127,47 +155,71 @@ def chosen(dataset, episodes):
     return [by_number[number] for number in wanted]
 
 
-def stamps_of(dataset):
-    """A sentence: which stamps the frames get."""
-    if STAMPS in dataset.columns:
-        return f"stamps: the column {STAMPS}"
-    return (
-        f"stamps: frame k is at tick k + 1 of {dataset.fps:g} Hz, as the dataset has no column {STAMPS}; if an "
-        "episode's frames are uneven, one period after its timestamps"
-    )
-
-
-def _opened(dataset):
-    dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
-    if any(feature.kind == "video" for feature in dataset.features.values()):
-        try:
-            import av  # noqa: F401
-        except ImportError as error:
-            raise ImportError(
-                "expected PyAV: pip install 'dist/WHEEL.whl[import]', with the wheel of `make wheel` "
-                f"({error})"
-            ) from error
+def _ready(dataset, mapping):
+    """`opened`, with the packages that its messages need."""
+    dataset = opened(dataset, mapping)
+    dataset.expect_packages()
     return dataset
 
 
 def _run(dataset, out, config, words, reading, made, telling):
     """What became of each episode, and why there is no store."""
-    if config is not None and any(value is not None for value in made.values()):
-        raise ValueError("expected preset and resize only without a configuration, found both")
+    config = configured(dataset, out, config, **made)
+    options = _command.words(**words)
+    return replayed(dataset, out, config, options, reading, jobs=words["jobs"], **telling)
+
+
+def configured(dataset, out, config, **made):
+    """The path of the configuration of a run: `config`, or a generated one in `out`.
+
+    Args:
+        dataset: of `opened`.
+        out, config: of `import_dataset`.
+        made: `preset` and `resize` of `import_dataset`.
+
+    Raises ValueError if it is no configuration.
+    """
     if config is None:
-        config = _written(out, generated(dataset, **made))
-    else:
-        Pipeline(config, backend="cpu")  # raises ValueError if it is wrong
+        return _written(out, generated(dataset, **made))
+    if any(value is not None for value in made.values()):
+        raise ValueError("expected preset and resize only without a configuration, found both")
+    Pipeline(config, backend="cpu")  # raises ValueError if it is wrong
+    return config
+
+
+def replayed(dataset, out, config, options, reading, *, jobs=None, share=(0, 1), **native):
+    """Replays the episodes of a dataset.
+
+    Args:
+        dataset: of `opened`.
+        out: the folder of the results.
+        config: the path of the configuration.
+        options: words of `robocache replay`.
+        reading: a dict of `split`, `episodes` and `tolerance_s` of `import_dataset`.
+        jobs: episodes at once.
+        share: a pair (rank, world): of the episodes that are asked for, every `world`-th from `rank` on.
+        native: of `_native.replay_to`.
+
+    Returns the outcomes of episodes, and why there is no store, or None.
+    """
     cores = os.cpu_count() or 1
-    count = len(chosen(dataset, reading["episodes"]))
-    # The cores decode several episodes, or several frames of one.
-    threads = 1 if min(words["jobs"] or cores, count) > 1 else 0
-    found = recordings(dataset, **reading, threads=threads)
-    if not found:
+    episodes = chosen(dataset, reading["episodes"], reading["split"])[share[0] :: share[1]]
+    if not episodes:
+        if share != (0, 1):
+            return [], None
         raise ValueError(f"{dataset.root}: expected an episode or more, found none")
+    # The cores decode several episodes, or several frames of one.
+    threads = 1 if min(jobs or cores, len(episodes)) > 1 else 0
+    topics = Topics(dataset)
+    found = [
+        dataset.recording(topics, each, tolerance_s=reading["tolerance_s"], threads=threads)
+        for each in episodes
+    ]
     # The recordings stand for the bags of the dataset.
-    asked = _command.replay_words([dataset.root], config, out, _command.words(**words))
-    told, no_store = _native.replay_to(asked, recordings=found, **telling)
+    asked = _command.replay_words([dataset.root], config, out, options)
+    told, no_store = _native.replay_to(asked, recordings=found, **native)
+    if dataset.splits and share == (0, 1):
+        _whole.write(out / "splits.json", json.dumps(dataset.splits, indent=1) + "\n")
     return json.loads(told), no_store
 
 
@@ -197,16 +249,41 @@ def main(arguments=None):
     """The command; returns its exit code."""
     parser = _parser()
     parsed = parser.parse_args(arguments)
-    if parsed.out is None and parsed.write_config is None:
+    check(parser, parsed)
+    return _command.exit_code(lambda: _main(parsed))
+
+
+def check(parser, parsed):
+    """Ends the program, as argparse does, if options do not fit."""
+    writes = parsed.write_config is not None or parsed.write_mapping is not None
+    if parsed.out is None and not writes:
         parser.error("the following arguments are required: --out")
-    if parsed.config is not None and (parsed.preset or parsed.resize or parsed.write_config):
-        parser.error("--preset, --resize and --write-config are for a generated configuration")
-    return _command.exit_code(lambda: _main(parser, parsed))
+    if parsed.config is not None and (parsed.preset or parsed.resize or writes):
+        parser.error("--preset, --resize, --write-config and --write-mapping are without --config")
+    if parsed.write_mapping is not None and parsed.mapping is not None:
+        parser.error("--write-mapping writes a mapping, so it takes none")
+    if writes:
+        return
+    try:
+        words = _command.words(**words_of(parsed))
+        _command.check(["dataset"], parsed.config or "config.yaml", parsed.out, words)
+    except ValueError as error:
+        parser.error(str(error))
 
 
-def _main(parser, parsed):
+def words_of(parsed):
+    """What a parsed command says of the replay: options of `robocache replay` by name."""
+    words = {name: getattr(parsed, name) for name in ("format", *OPTIONS)}
+    return {**words, "jobs": None if words["jobs"] is None else int(words["jobs"])}
+
+
+def _main(parsed):
+    if parsed.write_mapping is not None:
+        _new(parsed.write_mapping, _dataset_kinds.draft(parsed.dataset))
+        print(f"{parsed.write_mapping}: written; give it as --mapping", file=sys.stderr)
+        return 0
     if parsed.write_config is not None:
-        dataset = Dataset(parsed.dataset)
+        dataset = opened(parsed.dataset, parsed.mapping)
         text = generated(dataset, preset=parsed.preset, resize=parsed.resize)
         _new(parsed.write_config, text)
         _tell(dataset)
@@ -214,30 +291,23 @@ def _main(parser, parsed):
             f"{parsed.write_config}: written; `robocache check` shows the tensor", file=sys.stderr
         )
         return 0
-    words = {name: getattr(parsed, name) for name in ("format", *_OPTIONS)}
-    try:
-        given = _command.words(**words)
-        _command.check(["dataset"], parsed.config or "config.yaml", parsed.out, given)
-    except ValueError as error:
-        parser.error(str(error))
-    words["jobs"] = None if words["jobs"] is None else int(words["jobs"])
-    dataset = _opened(parsed.dataset)
+    dataset = _ready(parsed.dataset, parsed.mapping)
     _tell(dataset)
     outcomes, no_store = _run(
         dataset,
         Path(parsed.out),
         parsed.config,
-        words,
-        {"episodes": parsed.episodes, "tolerance_s": parsed.tolerance_s},
+        words_of(parsed),
+        {name: getattr(parsed, name) for name in ("split", "episodes", "tolerance_s")},
         {"preset": parsed.preset, "resize": parsed.resize},
         {"has_bar": True},
     )
-    return _told(parsed, outcomes, no_store)
+    return told(parsed, outcomes, no_store)
 
 
 def _tell(dataset):
     """Says on stderr what a user does not see in the results."""
-    print(stamps_of(dataset), file=sys.stderr)
+    print(dataset.stamps, file=sys.stderr)
     topics = Topics(dataset)
     for topic, name in topics.renamed.items():
         print(f"{name!r} is the topic {topic}", file=sys.stderr)
@@ -245,7 +315,7 @@ def _tell(dataset):
         print(f"{name!r} is left out: {why}", file=sys.stderr)
 
 
-def _told(parsed, outcomes, no_store):
+def told(parsed, outcomes, no_store):
     """Prints the outcomes, and returns the exit code."""
     if parsed.json:
         print(json.dumps(outcomes))
@@ -276,19 +346,32 @@ def _new(path, text):
 def _parser():
     parser = argparse.ArgumentParser(
         prog="robocache import",
-        description="Reads a LeRobot dataset (v2.0, v2.1 or v3.0) into rows or tensors, as robocache replay reads bags. "
-        "Complete results are kept, so an interrupted run goes on.",
+        description="Reads a dataset into rows or tensors, as robocache replay reads bags: LeRobot (v2.0, v2.1, v3.0), "
+        "RLDS, RoboMimic, LIBERO and CALVIN. Complete results are kept, so an interrupted run goes on.",
     )
+    add_options(parser)
+    return parser
+
+
+def add_options(parser):
+    """Adds what the command takes to a parser of argparse."""
     add = parser.add_argument
-    add("dataset", metavar="DATASET", help="the folder of the dataset")
+    add("dataset", metavar="DATASET", help="the folder or the file of the dataset")
     add("--out", help="the folder of the results")
     add(
         "--config",
         help="the configuration (YAML) [default: OUT/config.yaml, made from the features]",
     )
     add("--write-config", metavar="FILE", help="write such a configuration, and import nothing")
+    add(
+        "--mapping",
+        help="what the fields of the files are: a known dataset, such as bridge or libero, or a mapping (YAML); "
+        "LeRobot datasets need none",
+    )
+    add("--write-mapping", metavar="FILE", help="write a first mapping, and import nothing")
     add("--preset", help="how a generated configuration takes images, such as pi0 or act")
     add("--resize", type=_size, metavar="HxW", help="size of images in a generated configuration")
+    add("--split", help="only the episodes of this split [default: all]")
     add(
         "--episodes",
         type=_numbers,
@@ -304,8 +387,7 @@ def _parser():
     )
     add("--format", choices=("rows", "zarr", "mcap"), default="rows", help="[default: rows]")
     add("--json", action="store_true", help="print the outcomes as JSON")
-    _command.add_only(parser, _OPTIONS)
-    return parser
+    _command.add_only(parser, OPTIONS)
 
 
 def _size(text):

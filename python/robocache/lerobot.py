@@ -24,6 +24,8 @@ from ._episodes import Tensors, present_step
 from ._lerobot_columns import columns, state_and_action
 from .contract import Contract
 
+#: What `layout` may be.
+LAYOUTS = ("lerobot", "gr00t")
 #: The format of `meta/robocache.json`.
 FORMAT = 1
 #: The options of the replay whose tensors become a dataset. Tensors that are there are of an older run, which made no
@@ -46,9 +48,10 @@ def to_lerobot(
     crf=30,
     drop_invalid=False,
     robot_type=None,
+    layout="lerobot",
     replay_options=(),
 ):
-    """Replays bags and writes a LeRobot dataset (v3.0) of their ticks, a frame for each tick.
+    """Replays bags and writes a LeRobot dataset of their ticks, a frame for each tick.
 
     A run that was interrupted goes on with the episodes that it had replayed. The dataset has its
     name only when it is complete. If an episode fails, the dataset has the others; the tensors of
@@ -67,6 +70,7 @@ def to_lerobot(
         drop_invalid: end an episode before a tick at which a stream is not valid, and leave the
             tick out; otherwise the tick is kept and its column `valid.STREAM` is false.
         robot_type: what the dataset says of the robot.
+        layout: "lerobot" for v3.0, or "gr00t" for what Isaac-GR00T reads: v2.1 with `meta/modality.json`.
         replay_options: further arguments of `robocache replay`, such as `["--rate-hz=30"]`.
 
     Returns the number of episodes and of frames. If there is no frame, there is no dataset.
@@ -79,6 +83,7 @@ def to_lerobot(
     from ._lerobot_video import check
 
     check(codec, crf)
+    check_layout(layout, images)
     out = Path(out)
     expect_new(out)
     replayed = _replayed(out)
@@ -96,7 +101,7 @@ def to_lerobot(
             quality = codec, crf
             made_of = _about(tensors, found, state, action)
             made_of["images"] = {"codec": "png"} if images else {"codec": codec, "crf": crf}
-            given = (episodes, task or "", robot_type, quality)
+            given = (episodes, task or "", robot_type, quality, layout)
             about = _dataset(partial, tensors, found, given, made_of)
         if about["episodes"]:
             _whole.complete(partial, out)
@@ -175,8 +180,29 @@ def _tensors(replayed, code, outcomes):
     return tensors
 
 
-def join(datasets, out):
-    """Makes one dataset of those of shares, in their order.
+def check_layout(layout, images):
+    """Raises ValueError if there is no such layout, or it has no images."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"--layout: expected {' or '.join(LAYOUTS)}, found {layout!r}")
+    if layout == "gr00t" and images:
+        raise ValueError(
+            "--images: expected videos with --layout gr00t, because GR00T reads no images"
+        )
+
+
+def _writer_of(layout):
+    """The class that writes a layout."""
+    if layout == "gr00t":
+        from ._lerobot_gr00t import Gr00tWriter
+
+        return Gr00tWriter
+    from ._lerobot_files import DatasetWriter
+
+    return DatasetWriter
+
+
+def join(datasets, out, layout="lerobot"):
+    """Makes one dataset of those of shares, in their order. Those are of the layout "lerobot".
 
     A dataset that does not exist has no episode. Returns the number of episodes and of frames.
     """
@@ -189,11 +215,11 @@ def join(datasets, out):
     datasets = [dataset for dataset in map(Path, datasets) if dataset.exists()]
     if not datasets:
         return 0, 0
-    aggregate(datasets, partial)
+    aggregate(datasets, partial, _writer_of(layout))
     abouts = [json.loads((dataset / ABOUT).read_text()) for dataset in datasets]
     episodes = [episode for about in abouts for episode in about["episodes"]]
     about = {**abouts[0], "episodes": episodes}
-    _write_about(partial, about)
+    _write_about(partial, about, layout)
     _whole.complete(partial, out)
     return _counts(about)
 
@@ -221,11 +247,11 @@ def _about(tensors, found, state, action):
 
 def _dataset(partial, tensors, found, given, made_of):
     """Writes a dataset at `partial`. Returns what it says of itself."""
-    episodes, task, robot_type, quality = given
+    episodes, task, robot_type, quality, layout = given
     shutil.rmtree(partial, ignore_errors=True)
     listed = []
     if episodes:
-        with _exporter(partial, tensors, found, robot_type, quality) as write:
+        with _exporter(partial, tensors, found, robot_type, quality, layout) as write:
             for episode, first, end in episodes:
                 write(first, end, episode["task"] or task)
                 ticks = tensors.read("tick", first, end)
@@ -233,15 +259,14 @@ def _dataset(partial, tensors, found, given, made_of):
                 listed.append({**names, "first_tick": int(ticks[0]), "ticks": len(ticks)})
     about = {"format": FORMAT, **made_of, "episodes": listed}
     if listed:
-        _write_about(partial, about)
+        _write_about(partial, about, layout)
     return about
 
 
 @contextlib.contextmanager
-def _exporter(root, tensors, found, robot_type, quality):
+def _exporter(root, tensors, found, robot_type, quality, layout):
     """Gives a function of (first, end, task) that writes these ticks as an episode. The dataset is complete at the end."""
     from ._lerobot_episode import Exporter
-    from ._lerobot_files import DatasetWriter
     from ._lerobot_video import Encoder, encoding
 
     fps = _rate_hz(tensors)
@@ -249,7 +274,7 @@ def _exporter(root, tensors, found, robot_type, quality):
     for feature in features.values():
         if feature["dtype"] == "video":
             feature["info"] = encoding(*quality, fps, feature["shape"])
-    writer = DatasetWriter(root, fps, features, robot_type)
+    writer = _writer_of(layout)(root, fps, features, robot_type)
 
     def encoder(path, shape):
         return Encoder(path, *quality, fps, shape)
@@ -259,8 +284,13 @@ def _exporter(root, tensors, found, robot_type, quality):
     writer.finish()
 
 
-def _write_about(root, about):
+def _write_about(root, about, layout):
+    """Writes what a dataset says of itself, and what its layout adds."""
     (root / ABOUT).write_text(json.dumps(about, indent=1) + "\n")
+    if layout == "gr00t":
+        from ._lerobot_gr00t import write_modality
+
+        write_modality(root, about["columns"])
 
 
 def _counts(about):
@@ -344,12 +374,18 @@ def add_options(parser):
         help="end an episode before a tick at which a stream is not valid",
     )
     parser.add_argument("--robot-type", help="what the dataset says of the robot")
+    parser.add_argument(
+        "--layout",
+        choices=LAYOUTS,
+        default="lerobot",
+        help="lerobot: v3.0; gr00t: what Isaac-GR00T reads, v2.1 with meta/modality.json [default: lerobot]",
+    )
     _command.add_replay_options(parser)
 
 
 def options(parser, parsed):
     """What `add_options` has parsed, as arguments of `to_lerobot` by name."""
-    names = "state action task images codec crf drop_invalid robot_type".split()
+    names = "state action task images codec crf drop_invalid robot_type layout".split()
     given = {name: getattr(parsed, name) for name in names}
     return {**given, "replay_options": _command.replay_options(parser, parsed)}
 
@@ -358,7 +394,7 @@ def main(arguments):
     """The command `robocache to-lerobot`. Returns its exit code."""
     parser = argparse.ArgumentParser(
         prog="robocache to-lerobot",
-        description="Replay bags and write their ticks as a LeRobot dataset (v3.0). A tick is a "
+        description="Replay bags and write their ticks as a LeRobot dataset (v3.0, or v2.1 for GR00T). A tick is a "
         "frame. Where ticks are missing, the episode ends and another one begins. "
         "docs/lerobot.md explains the columns.",
     )

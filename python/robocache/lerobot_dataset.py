@@ -9,7 +9,6 @@ It needs pyarrow: `pip install 'dist/WHEEL.whl[import]'`, with the wheel of `mak
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,30 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from . import _lerobot_tables
+from ._dataset import Feature
+from ._frame_stamps import STAMPS
 
 #: Columns that say where a frame belongs.
 PLACES = ("timestamp", "frame_index", "episode_index", "index", "task_index")
-#: The column of our own datasets with the true instants of frames.
-STAMPS = "stamp_ns"
-
-
-@dataclass(frozen=True)
-class Feature:
-    """A column of the dataset, or a video.
-
-    Attributes:
-        name: as in `meta/info.json`.
-        kind: "vector", "video", or "image" for pictures in the table.
-        dtype: the element type of a vector.
-        shape: of a vector; of an image (height, width).
-        names: of the elements of a vector, flattened.
-    """
-
-    name: str
-    kind: str
-    dtype: str
-    shape: tuple[int, ...]
-    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -67,6 +47,11 @@ class Episode:
         return f"episode_{self.number:06d}"
 
 
+def recognises(root):
+    """Whether the files at a path are a LeRobot dataset."""
+    return (Path(root) / "meta/info.json").is_file()
+
+
 class Dataset:
     """What `meta/` says of a dataset.
 
@@ -74,7 +59,8 @@ class Dataset:
         root: its folder.
         version: such as "v3.0".
         fps: frames per second.
-        features: a dict by name of `Feature`, without `PLACES`.
+        features: a dict by name of `Feature`, without `PLACES` and `STAMPS`. The dtype and the names are those of
+            `meta/info.json`.
         left_out: a dict by name of features that are neither numbers nor images: why.
         episodes: a list of `Episode`, in the order of their numbers.
 
@@ -98,7 +84,7 @@ class Dataset:
             raise ValueError(f"{self.root}: expected frames per second, found fps {self.fps!r}")
         self.features, self.left_out = {}, {}
         for name, about in info["features"].items():
-            if name in PLACES:
+            if name in PLACES or name == STAMPS:
                 continue
             found = _feature(name, about)
             if isinstance(found, Feature):
@@ -107,9 +93,69 @@ class Dataset:
                 self.left_out[name] = found
         # Of the columns, those of the table. A dataset may lack the column of tasks.
         self.columns = [n for n, about in info["features"].items() if about["dtype"] != "video"]
-        self._tables = _lerobot_tables.Tables()
+        self._tables, self._splits = _lerobot_tables.Tables(), info.get("splits")
         is_v3 = self.version == "v3.0"
         self.episodes = self._episodes_v3(info) if is_v3 else self._episodes_v2(info)
+
+    @classmethod
+    def opened(cls, root, mapping):
+        """A dataset. It needs no mapping: `meta/info.json` says what its features are."""
+        if mapping is not None:
+            raise ValueError(
+                f"{root}: expected no --mapping, because a LeRobot dataset says itself what it has, found {mapping}"
+            )
+        return cls(root)
+
+    @classmethod
+    def draft(cls, root):
+        """Raises ValueError: there is no mapping."""
+        raise ValueError(
+            f"{root}: expected a dataset that needs a mapping, found a LeRobot dataset: --write-config writes a configuration"
+        )
+
+    @property
+    def has_stamps(self):
+        """Whether the frames have stamps of their own, rather than those of evenly spaced frames."""
+        return STAMPS in self.columns
+
+    @property
+    def stamps(self):
+        """A sentence: which stamps the frames get."""
+        if self.has_stamps:
+            return f"stamps: the column {STAMPS}"
+        return (
+            f"stamps: frame k is at tick k + 1 of {self.fps:g} Hz, as the dataset has no column {STAMPS}; if an "
+            "episode's frames are uneven, one period after its timestamps"
+        )
+
+    @cached_property
+    def splits(self):
+        """The names of the episodes of each split that is a range of numbers in `meta/info.json`, such as `0:50`."""
+        found = {}
+        for name, text in (self._splits or {}).items():
+            first, _, end = str(text).partition(":")
+            if first.isdecimal() and end.isdecimal():
+                numbers = range(int(first), int(end))
+                found[str(name)] = [each.name for each in self.episodes if each.number in numbers]
+        return found
+
+    def expect_packages(self):
+        """Raises ImportError if there are videos and no PyAV."""
+        if not self._videos():
+            return
+        try:
+            import av  # noqa: F401
+        except ImportError as error:
+            raise ImportError(
+                "expected PyAV: pip install 'dist/WHEEL.whl[import]', with the wheel of `make wheel` "
+                f"({error})"
+            ) from error
+
+    def recording(self, topics, episode, *, tolerance_s, threads):
+        """An episode as a recording. `_lerobot_recording.Recording` has the arguments."""
+        from ._lerobot_recording import Recording
+
+        return Recording(self, topics, episode, tolerance_s=tolerance_s, threads=threads)
 
     def _info(self):
         path = self.root / "meta/info.json"
@@ -245,7 +291,7 @@ class Dataset:
 
     def _shape(self, name):
         """Of a vector; None of a column of plain numbers."""
-        return self.features[name].shape if name in self.features and name != STAMPS else None
+        return self.features[name].shape if name in self.features else None
 
 
 def _lines(path, *keys):
@@ -303,20 +349,3 @@ def _element_names(feature, names, count):
     if len(set(words)) == count and all(words):
         return tuple(words)
     return (feature.split(".")[-1],) if count == 1 else tuple(str(at) for at in range(count))
-
-
-def files_of(episode):
-    """The files that have an episode."""
-    return [episode.table, *(video.path for video in episode.videos.values())]
-
-
-def stamp_of_files(episode):
-    """A text that changes if a file of an episode is written again: names, sizes and times of writing."""
-    told = []
-    for path in files_of(episode):
-        try:
-            about = os.stat(path)
-            told.append([path.name, about.st_size, about.st_mtime_ns])
-        except OSError:
-            told.append([path.name, None, None])
-    return json.dumps(told)

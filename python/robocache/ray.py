@@ -1,9 +1,10 @@
-"""`robocache replay` and `robocache to-lerobot` on a Ray cluster: `python -m robocache.ray`.
+"""`robocache replay`, `to-lerobot` and `import` on a Ray cluster: `python -m robocache.ray`.
 
     python -m robocache.ray replay recordings/ --config robot.yaml --out data/ --format zarr
     python -m robocache.ray to-lerobot recordings/ --config robot.yaml --out dataset/
+    python -m robocache.ray import bridge/1.0.0/ --mapping bridge --out data/
 
-The bags are divided into shares, one Ray task each. If a task fails or its worker ends, it runs
+The bags, or the episodes of the dataset, are divided into shares, one Ray task each. If a task fails or its worker ends, it runs
 again and goes on with what it had. At the end this process makes one result of all shares. All
 machines must have the bags, the configuration and the results under the same paths. It needs
 `pip install 'dist/WHEEL.whl[ray]'`. docs/cluster.md has more.
@@ -14,7 +15,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from . import _command, _shares
+from . import _command, _shares, importing
 
 #: What `replay` takes besides the options that all commands have.
 _OPTIONS = ("--format", "--bf16", "--replace")
@@ -60,7 +61,7 @@ def _replay(bags, config, out, options, cluster):
     return result
 
 
-def to_lerobot(bags, config, out, *, replay_options=(), cluster=None, **given):
+def to_lerobot(bags, config, out, *, layout="lerobot", replay_options=(), cluster=None, **given):
     """Writes a LeRobot dataset on a Ray cluster: each share is a dataset, and this process joins them.
 
     Takes what `robocache.lerobot.to_lerobot` takes, and as `cluster` a dict of what `run_shares`
@@ -70,6 +71,7 @@ def to_lerobot(bags, config, out, *, replay_options=(), cluster=None, **given):
 
     bags, config, out = _paths(bags, config, out)
     lerobot.expect_new(out)
+    lerobot.check_layout(layout, given.get("images"))
 
     def share(number, of, folder):
         asked = {**given, "replay_options": [*replay_options, f"--share={number}/{of}"]}
@@ -92,11 +94,68 @@ def to_lerobot(bags, config, out, *, replay_options=(), cluster=None, **given):
 
     folder = _shares.folder_of(out)
     parts = run_shares(share, folder, **(cluster or {}))
-    counts = lerobot.join([part / "dataset" for part in parts], out)
+    counts = lerobot.join([part / "dataset" for part in parts], out, layout)
     failures = [line for part in parts for line in _shares.done(part)["failures"]]
     if not failures:
         shutil.rmtree(folder)
     return lerobot.counted(counts, failures)
+
+
+def import_dataset(
+    dataset,
+    out,
+    config=None,
+    *,
+    format="rows",
+    mapping=None,
+    split=None,
+    episodes=None,
+    preset=None,
+    resize=None,
+    tolerance_s=importing.TOLERANCE_S,
+    cluster=None,
+    **options,
+):
+    """Imports a dataset on a Ray cluster. The results are those of one process. Results that are in `out` are not made
+    again.
+
+    Takes what `robocache.importing.import_dataset` takes, except `progress` and `has_bar`, with the path of a dataset, and
+    as `cluster` a dict of what `run_shares` takes.
+
+    Returns the outcomes of episodes, as `robocache import --json` prints them, and why there is no new store, or None.
+    Raises what these two raise.
+    """
+    dataset, out = Path(dataset).resolve(), Path(out).resolve()
+    _expect_outside(dataset, out)
+    if mapping is not None and Path(mapping).exists():
+        mapping = Path(mapping).resolve()
+    opened = importing.opened(dataset, mapping)
+    opened.expect_packages()
+    made = {"preset": preset, "resize": resize}
+    config = Path(importing.configured(opened, out, config, **made)).resolve()
+    reading = {"split": split, "episodes": episodes, "tolerance_s": tolerance_s}
+    words = _command.words(format=format, **options)
+    _command.check([dataset], config, out, words)
+
+    def share(number, of, folder):
+        # An episode that fails here fails again below. There the error is reported.
+        outcomes, _ = importing.replayed(
+            importing.opened(dataset, mapping),
+            folder,
+            config,
+            [*words, "--parts-only"],
+            reading,
+            share=(number - 1, of),
+            kept_in=out,
+        )
+        return len(outcomes)
+
+    folder = _shares.folder_of(out)
+    parts = run_shares(share, folder, **(cluster or {}))
+    takes = [f"--take={part}" for part in parts]
+    result = importing.replayed(opened, out, config, [*words, *takes], reading)
+    shutil.rmtree(folder)
+    return result
 
 
 def run_shares(share, folder, *, shares=None, cpus=1, retries=3, address=None, told=None):
@@ -162,16 +221,20 @@ def _paths(bags, config, out):
     bags = [Path(bag).resolve() for bag in bags]
     out = Path(out).resolve()
     for bag in bags:
-        if out.is_relative_to(bag):
-            raise ValueError(f"--out: expected a folder that is not in {bag}, found {out}")
+        _expect_outside(bag, out)
     return bags, Path(config).resolve(), out
+
+
+def _expect_outside(read, out):
+    if out.is_relative_to(read):
+        raise ValueError(f"--out: expected a folder that is not in {read}, found {out}")
 
 
 def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m robocache.ray",
-        description="Run robocache replay or to-lerobot on a Ray cluster. All machines must have the "
-        "bags, the configuration and the results under the same paths.",
+        description="Run robocache replay, to-lerobot or import on a Ray cluster. All machines must have the "
+        "bags or the dataset, the configuration and the results under the same paths.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     replay = commands.add_parser("replay", help="replay bags, with the results of one process")
@@ -181,7 +244,9 @@ def _parser():
     from .lerobot import add_options
 
     add_options(dataset)
-    for command in (replay, dataset):
+    imported = commands.add_parser("import", help="read a dataset into rows or tensors")
+    importing.add_options(imported)
+    for command in (replay, dataset, imported):
         group = command.add_argument_group("the cluster")
         group.add_argument(
             "--shares", type=int, help="tasks [default: 4 for each that runs at once]"
@@ -198,7 +263,7 @@ def main(arguments=None):
     parsed = parser.parse_args(arguments)
     cluster = {name: getattr(parsed, name) for name in ("shares", "cpus", "retries", "address")}
     cluster["told"] = lambda line: print(line, file=sys.stderr)
-    where = (parsed.bags, parsed.config, parsed.out)
+    where = None if parsed.command == "import" else (parsed.bags, parsed.config, parsed.out)
 
     def run_replay():
         options = _command.replay_options(parser, parsed, *_OPTIONS)
@@ -213,7 +278,16 @@ def main(arguments=None):
         given = options(parser, parsed)
         return told(parsed.out, lambda: to_lerobot(*where, cluster=cluster, **given))
 
-    commands = {"replay": run_replay, "to-lerobot": run_to_lerobot}
+    def run_import():
+        importing.check(parser, parsed)
+        if parsed.out is None:
+            parser.error("--write-config and --write-mapping are options of robocache import")
+        names = ("mapping", "split", "episodes", "preset", "resize", "tolerance_s")
+        given = {**importing.words_of(parsed), **{name: getattr(parsed, name) for name in names}}
+        found = import_dataset(parsed.dataset, parsed.out, parsed.config, cluster=cluster, **given)
+        return importing.told(parsed, *found)
+
+    commands = {"replay": run_replay, "to-lerobot": run_to_lerobot, "import": run_import}
     return _command.exit_code(commands[parsed.command])
 
 

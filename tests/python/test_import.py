@@ -12,18 +12,19 @@ from types import SimpleNamespace
 import lerobot_files
 import numpy as np
 import pytest
+import read_recordings
 import yaml
 from bags import STORE
 from lerobot_files import CAMERA, STATE, Files, camera, decoded, encode, frames_of, picture
 from PIL import Image
+from read_recordings import parsed, read
 
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 import robocache
-from robocache import _lerobot_config, _ros_messages, importing
-from robocache._lerobot_recording import Topics
-from robocache._lerobot_tables import picture_size
+from robocache import _dataset_config, _ros_messages, importing
+from robocache._dataset import Topics, picture_size
 from robocache.lerobot_dataset import Dataset
 
 TOP = "/observation/images/top"
@@ -40,30 +41,9 @@ def recordings(root, **options):
     return importing.recordings(Dataset(root), **options)
 
 
-def read(recording, topics=None):
-    """All messages of a recording by topic: lists of (stamp, bytes)."""
-    names = [name for name, _, _ in recording.topics]
-    found = {name: [] for name in names}
-    newest = 0
-    for batch in recording.messages([topics is None or name in topics for name in names]):
-        assert len(batch) <= 80 and sum(len(message) for *_, message in batch[:-1]) < 3e6
-        for topic, stamp, message in batch:
-            assert stamp >= newest
-            newest = stamp
-            found[names[topic]].append((stamp, message))
-    return found
-
-
-def parsed(recording, topic, message):
-    kinds = {name: kind for name, kind, _ in recording.topics}
-    return STORE.deserialize_cdr(message, kinds[topic])
-
-
 def pixels(recording):
     """The pictures of the camera."""
-    images = [parsed(recording, TOP, message) for _, message in read(recording, [TOP])[TOP]]
-    assert all(image.encoding == "rgb8" and image.step == 3 * image.width for image in images)
-    return [image.data.reshape(image.height, image.width, 3) for image in images]
+    return read_recordings.pixels(recording, TOP)
 
 
 @pytest.fixture(name="both", scope="module", params=["v2.1", "v3.0"])
@@ -159,7 +139,7 @@ def test_messages_are_those_of_the_types(both):
 
 def test_a_tick_has_a_frame(both):
     """Through the pipeline: tick k + 1 has the values of frame k, and Pillow's pixels."""
-    text = _lerobot_config.config_of(Dataset(both), resize=(24, 32))
+    text = _dataset_config.config_of(Dataset(both), resize=(24, 32))
     for recording in recordings(both):
         pipeline = robocache.Pipeline(text, backend="cpu")
         found, expected = (
@@ -432,7 +412,7 @@ def test_pictures_of_the_table_stay_compressed(tmp_path):
     images = [parsed(recording, topic, message) for _, message in found]
     assert [image.format for image in images] == ["png"] * 6
     assert [image.data.tobytes() for image in images] == [_png(picture(at)) for at in range(6)]
-    pipeline = robocache.Pipeline(_lerobot_config.config_of(Dataset(root)), backend="cpu")
+    pipeline = robocache.Pipeline(_dataset_config.config_of(Dataset(root)), backend="cpu")
     for k, (stamp, message) in enumerate(found):
         assert pipeline.push(topic, message, stamp)
         tensor = pipeline.tick(k + 1)
@@ -521,10 +501,10 @@ def test_the_channels_of_an_image_are_first_or_last(dataset, tmp_path, shape, na
 
 
 def test_presets_and_sizes(dataset, tmp_path, capsys):
-    text = _lerobot_config.config_of(Dataset(dataset), preset="act")
+    text = _dataset_config.config_of(Dataset(dataset), preset="act")
     assert robocache.Pipeline(text, backend="cpu").layout[-1]["shape"] == [1, 3, 480, 640]
     with pytest.raises(ValueError, match="expected None with a preset"):
-        _lerobot_config.config_of(Dataset(dataset), preset="act", resize=(8, 8))
+        _dataset_config.config_of(Dataset(dataset), preset="act", resize=(8, 8))
     out = ["--out", str(tmp_path / "out")]
     assert importing.main([str(dataset), *out, "--preset", "none"]) == 1
     assert "preset" in capsys.readouterr().err and not (tmp_path / "out").exists()
@@ -585,6 +565,30 @@ def test_episodes_are_chosen(tmp_path):
     with pytest.raises(ValueError, match="expected numbers of episodes, 0 to 5, found 6"):
         numbers([1, 6])
     assert importing._numbers("0-2,5") == [0, 1, 2, 5]
+
+
+def test_splits_are_ranges_of_episodes(tmp_path):
+    root = lerobot_files.write(tmp_path / "dataset", lengths=[2] * 5)
+    path = root / "meta/info.json"
+    info = json.loads(path.read_text())
+    info["splits"] = {"train": "0:3", "test": "3:5", "odd": "all"}
+    path.write_text(json.dumps(info))
+    outcomes = importing.import_dataset(root, tmp_path / "out", split="test", resize=(8, 8))
+    names = ["episode_000003", "episode_000004"]
+    assert [outcome["done"]["name"] for outcome in outcomes] == names
+    splits = json.loads((tmp_path / "out/splits.json").read_text())
+    assert splits["test"] == names and len(splits["train"]) == 3 and len(splits) == 2
+    with pytest.raises(ValueError, match="expected one of train, test, found the split 'odd'"):
+        importing.chosen(Dataset(root), split="odd")
+
+
+def test_a_dataset_that_says_itself_what_it_has_needs_no_mapping(dataset, tmp_path):
+    with pytest.raises(ValueError, match="expected no --mapping, because a LeRobot dataset says"):
+        importing.opened(dataset, "bridge")
+    assert importing.main([str(dataset), "--write-mapping", str(tmp_path / "m.yaml")]) == 1
+    assert not (tmp_path / "m.yaml").exists()
+    cache = robocache.EpisodeCache.from_dataset(dataset, tmp_path / "out", resize=(8, 8))
+    assert len(cache.episodes) == 2
 
 
 def test_the_task_of_several_is_that_of_the_first_frame(dataset, tmp_path):

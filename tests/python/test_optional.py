@@ -50,18 +50,44 @@ def test_without_what_to_lerobot_needs(tmp_path, missing):
     assert not list(tmp_path.iterdir())
 
 
-def test_import_without_pyarrow(tmp_path):
+@pytest.mark.parametrize(
+    ("missing", "file"),
+    [
+        ("pyarrow", "meta/info.json"),
+        ("google_crc32c", "features.json"),
+        ("google.protobuf", "features.json"),
+        ("h5py", "demo.hdf5"),
+        ("yaml", "features.json"),
+    ],
+)
+def test_import_without_what_a_dataset_needs(tmp_path, missing, file):
+    if missing == "yaml":
+        pytest.importorskip("google_crc32c")
+        pytest.importorskip("google.protobuf")
+    path = tmp_path / "dataset" / file
+    path.parent.mkdir(parents=True)
+    path.write_text('{"featuresDict": {"features": {"steps": {"sequence": {"feature": {}}}}}}')
     script = WITHOUT.format(module="robocache._cli", arguments="")
-    run = python("-c", script, "pyarrow", "import", tmp_path, "--out", tmp_path / "out")
+    options = ["--out", tmp_path / "out"]
+    options += [] if missing == "pyarrow" else ["--mapping", "libero"]
+    run = python("-c", script, missing, "import", tmp_path / "dataset", *options)
     assert run.returncode == 1
     assert "pip install 'dist/WHEEL.whl[import]'" in run.stderr and "Traceback" not in run.stderr
-    assert not list(tmp_path.iterdir())
+    assert [each.name for each in tmp_path.iterdir()] == ["dataset"]
 
 
 def test_the_help_of_import_needs_no_other_package():
     run = python("-m", "robocache", "import", "--help")
     assert run.returncode == 0, run.stderr
-    for option in ("--config", "--write-config", "--episodes", "--jobs", "--resize", "--replace"):
+    for option in (
+        "--config",
+        "--write-config",
+        "--mapping",
+        "--split",
+        "--episodes",
+        "--jobs",
+        "--replace",
+    ):
         assert option in run.stdout
 
 

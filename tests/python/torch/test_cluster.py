@@ -12,11 +12,13 @@ import pytest
 from bags import T0
 
 ray = pytest.importorskip("ray")
+import dataset_files  # noqa: E402
+import lerobot_files  # noqa: E402
 import robots  # noqa: E402
 
 import robocache  # noqa: E402
 import robocache.ray as cluster  # noqa: E402 (Ray comes first)
-from robocache import lerobot  # noqa: E402
+from robocache import importing, lerobot  # noqa: E402
 from robocache.lerobot import ABOUT  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
@@ -311,3 +313,46 @@ def test_tasks_of_shares_are_numbered_as_those_of_one_process(two_workers, robot
         "close",
         "tidy up",
     ]
+
+
+@pytest.fixture(name="dataset", scope="module")
+def dataset_fixture(tmp_path_factory):
+    """A LeRobot dataset and an RLDS one."""
+    folder = tmp_path_factory.mktemp("datasets")
+    lerobot_files.write(folder / "lerobot", lengths=(6, 5, 4, 7))
+    dataset_files.write_rlds(folder / "rlds", (5, 3, 4, 6, 2))
+    (folder / "mapping.yaml").write_text(dataset_files.RLDS_MAPPING)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"), [("lerobot", "rows"), ("rlds", "rows"), ("rlds", "mcap")]
+)
+def test_an_import_has_the_bytes_of_one_process(two_workers, dataset, tmp_path, killed, kind, form):
+    mapping = None if kind == "lerobot" else dataset / "mapping.yaml"
+    given = {"mapping": mapping, "format": form}
+    told, out = [], tmp_path / "out"
+    outcomes, no_store = cluster.import_dataset(
+        dataset / kind, out, cluster={"shares": 3, "told": told.append}, **given
+    )
+    count = {"lerobot": 4, "rlds": 5}[kind]
+    assert no_store is None and [list(each) for each in outcomes] == [["kept"]] * count
+    assert told[-1] == f"3 of 3 shares, {count} episodes"
+    importing.import_dataset(dataset / kind, tmp_path / "alone", **given)
+    assert robots.digests(out) == robots.digests(tmp_path / "alone")
+    assert (out / "splits.json").exists() == (kind == "rlds")
+    assert not (tmp_path / "out.shares").exists()
+
+
+def test_an_import_reports_an_episode_that_fails(two_workers, dataset, tmp_path, capsys):
+    root = shutil.copytree(dataset / "rlds", tmp_path / "rlds")
+    (path,) = root.glob("demo-val*")
+    path.write_bytes(path.read_bytes()[:-9])
+    arguments = ["import", str(root), "--mapping", str(dataset / "mapping.yaml")]
+    arguments += ["--out", str(tmp_path / "out"), "--shares", "2"]
+    assert cluster.main(arguments) == 1
+    told = capsys.readouterr()
+    assert "val_000004: failed: " in told.err and "it may be truncated" in told.err
+    assert told.out == f"{tmp_path / 'out/rows.zarr'}: 4 episodes\n"
+    with pytest.raises(ValueError, match="expected a folder that is not in"):
+        cluster.import_dataset(root, root / "out", mapping=dataset / "mapping.yaml")

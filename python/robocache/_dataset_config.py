@@ -1,17 +1,16 @@
-"""The first configuration for a LeRobot dataset: a stream for each feature."""
+"""The first configuration for a dataset: a stream for each feature."""
 
 import json
 import re
 
 import numpy as np
 
-from ._lerobot_recording import Topics, joint_names
-from .lerobot_dataset import STAMPS
+from ._dataset import Topics, joint_names
 
 #: Columns of datasets that `to_lerobot` wrote. Numbers of float32 do not hold them.
 _INSTANTS = re.compile(r"tick|epoch|recorded_ns|(age_ns|target_ns)\..*")
 _HEAD = """\
-# A first configuration for a LeRobot dataset, with a stream for each of its features, written by `robocache import`.
+# A first configuration for a dataset, with a stream for each of its features, written by `robocache import`.
 # docs/import.md explains it, and config/robocache.yaml has every key. `robocache check` shows the tensor.
 
 # The frames per second of the dataset. If its frames have no stamps of their own, tick k + 1 has the values of frame k.
@@ -27,7 +26,7 @@ def config_of(dataset, *, preset=None, resize=None):
     """The text of a configuration. It does not depend on the episodes.
 
     Args:
-        dataset: a `Dataset`.
+        dataset: a dataset of any kind.
         preset: the preset of images; None for bytes.
         resize: height and width of images; None for those of the dataset.
 
@@ -36,7 +35,7 @@ def config_of(dataset, *, preset=None, resize=None):
     if preset is not None and resize is not None:
         raise ValueError("resize: expected None with a preset, which has a size")
     topics = Topics(dataset)
-    has_stamps = STAMPS in dataset.columns
+    has_stamps = dataset.has_stamps
     streams, left_out, names = [], [], set()
     for feature, topic, kind in zip(topics.features, topics.names, topics.types(), strict=True):
         if _INSTANTS.fullmatch(feature.name):

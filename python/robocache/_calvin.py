@@ -1,0 +1,231 @@
+"""Datasets of CALVIN: a file `episode_0000123.npz` for each frame.
+
+`ep_start_end_ids.npy` has the first and the last frame of each episode. The annotations, such as
+`lang_annotations/auto_lang_ann.npy`, have texts for parts of them: if the mapping names them, each part is an episode.
+"""
+
+import pickle
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ._mapped import MappedDataset, found_of, named
+
+_SPANS = "ep_start_end_ids.npy"
+_ANNOTATIONS = "lang_annotations/auto_lang_ann.npy"
+#: Frames of an episode at most: CALVIN's longest have 100,000.
+_MAX_FRAMES = 1_000_000
+
+
+def recognises(root):
+    """Whether the files at a path are of this kind."""
+    return bool(_folders(Path(root)))
+
+
+@dataclass(frozen=True)
+class Episode:
+    """The frames `first` to `last` of a folder."""
+
+    number: int
+    name: str
+    folder: Path
+    first: int
+    last: int
+    text: str | None
+
+
+class CalvinDataset(MappedDataset):
+    """A folder with `training` and `validation`, or one of these."""
+
+    KIND = "CALVIN"
+
+    def __init__(self, root):
+        super().__init__(root)
+        self._folders = _folders(self.root)
+        self.source = "the first frame"
+
+    def open(self, mapping):
+        self.episodes, self.splits = [], {}
+        for folder in self._folders:
+            split = folder.resolve().name
+            self.splits[split] = []
+            spans = _spans(folder) if mapping.task is None else _annotated(folder, mapping)
+            for first, last, text in spans:
+                number = len(self.episodes)
+                name = f"{named(split)}_{number:06d}"
+                self.episodes.append(Episode(number, name, folder, first, last, text))
+                self.splits[split].append(name)
+
+    def fields(self):
+        """As of `MappedDataset`, of the first frame that can be read."""
+        damage = None
+        for folder in self._folders:
+            for first, _, _ in _spans(folder):
+                path = _path(folder, first)
+                try:
+                    with _Frame(path) as frame:
+                        self.source = path.name
+                        arrays = {name: _array(path, frame, name) for name in frame.files}
+                        return {name: found_of(of.shape, of.dtype) for name, of in arrays.items()}
+                except (ValueError, OSError) as error:
+                    damage = damage or str(error)
+        raise ValueError(damage or f"{self.root}: expected an episode or more, found none")
+
+    def first_rate(self):
+        return (
+            30,
+            "CALVIN records at 30 Hz (Mees et al., CALVIN, RA-L 2022); the files have no stamps",
+        )
+
+    def first_task(self):
+        are_there = all((folder / _ANNOTATIONS).is_file() for folder in self._folders)
+        return _ANNOTATIONS if are_there else None
+
+    def files(self, episode):
+        return [_path(episode.folder, at) for at in range(episode.first, episode.last + 1)]
+
+    def length(self, episode):
+        return episode.last - episode.first + 1
+
+    def task(self, episode):
+        return episode.text
+
+    def blocks(self, episode, names):
+        for at in range(episode.first, episode.last + 1):
+            path = _path(episode.folder, at)
+            with _Frame(path) as frame:
+                fields = {name: self.field(name) for name in names}
+                for field in fields.values():
+                    if field not in frame.files:
+                        raise ValueError(f"{path}: expected an array {field!r}, found none")
+                yield {name: _array(path, frame, field)[None] for name, field in fields.items()}
+
+
+def _path(folder, number):
+    return folder / f"episode_{number:07d}.npz"
+
+
+def _folders(root):
+    """The folders with frames: their names are the splits."""
+    if (root / _SPANS).is_file():
+        return [root]
+    inner = [root / name for name in ("training", "validation")]
+    return [folder for folder in inner if (folder / _SPANS).is_file()]
+
+
+class _Frame:
+    """An open frame. What NumPy raises names the file."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __enter__(self):
+        try:
+            self._file = np.load(self._path, allow_pickle=False)
+            if not isinstance(self._file, np.lib.npyio.NpzFile):
+                raise ValueError("an array alone")
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{self._path}: expected a frame, found no such file") from None
+        except (ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
+            raise ValueError(
+                f"{self._path}: expected a frame as npz, found damage: {error}"
+            ) from None
+        return self._file
+
+    def __exit__(self, *raised):
+        self._file.close()
+
+
+def _array(path, frame, name):
+    """An array of a frame. Damage, also a wrong checksum of the archive, is a ValueError."""
+    try:
+        return frame[name]
+    except (
+        Exception
+    ) as error:  # also zlib.error, MemoryError, and what a wrong header of an array raises
+        text = str(error) or type(error).__name__
+        raise ValueError(f"{path}: {name}: expected an array, found damage: {text}") from None
+
+
+def _spans(folder):
+    """First and last frame of each episode, and no text."""
+    path = folder / _SPANS
+    try:
+        spans = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{path}: expected an array, found damage: {error}") from None
+    return _checked(path, spans, [None] * spans.shape[0] if spans.ndim else [])
+
+
+def _annotated(folder, mapping):
+    """First and last frame of each annotation, and its text."""
+    path = folder / mapping.task
+    if not path.is_file():
+        raise ValueError(
+            f"{mapping.path}: task: expected a file of annotations in {folder}, such as {_ANNOTATIONS}, found no "
+            f"{mapping.task!r}"
+        )
+    found = _unpickled(path)
+    try:
+        texts, spans = list(found["language"]["ann"]), found["info"]["indx"]
+    except (KeyError, TypeError):
+        raise ValueError(f"{path}: expected language/ann and info/indx, found others") from None
+    spans = np.array(spans).reshape(len(texts), -1) if len(texts) else np.zeros((0, 2), int)
+    return _checked(path, spans, [str(text) for text in texts])
+
+
+def _checked(path, spans, texts):
+    """Spans as triples."""
+    if spans.ndim != 2 or spans.shape[1] != 2 or spans.dtype.kind not in "iu":
+        raise ValueError(
+            f"{path}: expected pairs of a first and a last frame, found {spans.dtype} of {list(spans.shape)}"
+        )
+    for first, last in spans.tolist():
+        if not 0 <= first <= last:
+            raise ValueError(
+                f"{path}: expected a first frame before the last, found {first} and {last}"
+            )
+        if last - first >= _MAX_FRAMES:
+            raise ValueError(
+                f"{path}: expected at most {_MAX_FRAMES} frames, found {last - first + 1}"
+            )
+    return [(*span, text) for span, text in zip(spans.tolist(), texts, strict=True)]
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads arrays and plain values alone: a pickle may otherwise run any program."""
+
+    def find_class(self, module, name):
+        words = module.split(".")
+        if words[0] == "numpy" and name in (
+            "_reconstruct",
+            "ndarray",
+            "dtype",
+            "scalar",
+            "_frombuffer",
+        ):
+            return super().find_class(module.replace("numpy._core", _CORE), name)
+        raise pickle.UnpicklingError(f"{module}.{name}, which is no array")
+
+
+#: Where NumPy has its arrays: it was `numpy.core` before version 2.
+_CORE = "numpy._core" if hasattr(np, "_core") else "numpy.core"
+
+
+def _unpickled(path):
+    """The object of an array of one object, as `numpy.save` writes a dict."""
+    try:
+        with open(path, "rb") as file:
+            version = np.lib.format.read_magic(file)
+            read = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }
+            shape, _, dtype = read[version](file)
+            if dtype.hasobject is False or shape != ():
+                raise ValueError(f"{dtype} of {list(shape)}")
+            return _Unpickler(file).load().item()
+    except Exception as error:  # a damaged pickle raises anything
+        raise ValueError(f"{path}: expected annotations, found damage: {error}") from None

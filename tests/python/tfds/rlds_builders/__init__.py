@@ -1,0 +1,1 @@
+"""Builders of TensorFlow Datasets, in a package because tfds looks for files beside them."""
