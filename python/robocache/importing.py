@@ -21,7 +21,17 @@ from .pipeline import Pipeline
 
 #: LeRobot's own: how far a frame of a video may be from the timestamp of its row [s].
 TOLERANCE_S = 1e-4
-_OPTIONS = ("jobs", "backend", "device", "rate_hz", "remap", "bf16", "no_digest", "replace")
+_OPTIONS = (
+    "jobs",
+    "backend",
+    "device",
+    "rate_hz",
+    "remap",
+    "bf16",
+    "images",
+    "no_digest",
+    "replace",
+)
 
 
 def import_dataset(
@@ -55,7 +65,7 @@ def import_dataset(
         jobs: episodes at once; None for as many as there are cores.
         progress: is called with the name of an episode and the part of it that is done, 0 to 1.
         has_bar: whether stderr has a bar and the warnings.
-        options: of `robocache replay`: `backend`, `device`, `rate_hz`, `remap`, `bf16`, `no_digest`, `replace`.
+        options: of `robocache replay`: `backend`, `device`, `rate_hz`, `remap`, `bf16`, `images`, `no_digest`, `replace`.
 
     Returns a list of dicts, one per episode, as `robocache replay --json` prints them.
 
@@ -261,6 +271,8 @@ def _told(parsed, outcomes, no_store):
     elif kept and not parsed.json:
         store = {"rows": "rows.zarr", "zarr": "tensors.zarr"}.get(parsed.format, "")
         print(f"{Path(parsed.out) / store}: {len(kept)} episodes")
+        for line in _command.jpeg_lines(kept):
+            print(line)
     return int(no_store is not None or bool(failures))
 
 

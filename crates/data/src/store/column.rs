@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use robocache_core::codec::JpegRow;
 use robocache_ops::dtype::DType;
 
 /// How an array is divided, before it is compressed \[bytes\].
@@ -64,6 +65,17 @@ impl Element {
     }
 }
 
+/// How a chunk is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Codec {
+    /// By zstd, without loss.
+    #[default]
+    Zstd,
+    /// As JPEG: a row, which is an image, is a file.
+    Jpeg(JpegRow),
+}
+
 /// An array that grows by a row at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
@@ -79,6 +91,9 @@ pub struct Column {
     pub attributes: Map<String, Value>,
     /// How it is divided.
     pub sizes: Sizes,
+    /// How its chunks are compressed.
+    #[serde(default)]
+    pub codec: Codec,
 }
 
 /// Columns that grow together: all have the same rows.
@@ -104,6 +119,7 @@ impl Column {
             dimensions: std::iter::once(along.to_owned()).chain(names).collect(),
             attributes: Map::new(),
             sizes: Sizes::default(),
+            codec: Codec::default(),
         }
     }
 
@@ -122,7 +138,7 @@ impl Column {
 
     /// Whether each row is a chunk.
     pub fn has_large_rows(&self) -> bool {
-        self.row_bytes() >= self.sizes.large_row
+        self.codec != Codec::Zstd || self.row_bytes() >= self.sizes.large_row
     }
 
     /// Rows of a chunk.

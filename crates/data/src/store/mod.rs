@@ -1,7 +1,7 @@
 //! A Zarr store of many episodes: tables of columns, which grow by a row at a time, one episode after the other.
 //!
 //! 1. [`PartWriter`] writes the tables of one episode into a folder, a [`StorePart`]. Several run beside each other.
-//! 2. [`assemble`] joins the parts, in the order of the episodes, into one store (Zarr v3, sharded, zstd, crc32c).
+//! 2. [`assemble`] joins the parts, in the order of the episodes, into one store (Zarr v3, sharded, zstd or JPEG, crc32c).
 //!
 //! A large row is a chunk of its own: it is compressed once, in its part, and the store takes it as it is. Small
 //! rows stay as they are in the part, and fill chunks in the store. So the store depends neither on how many
@@ -23,14 +23,17 @@ mod stream;
 mod tests;
 mod zarr;
 
-pub use column::{Column, Element, Sizes, Table};
+pub use chunk::Loss;
+pub use column::{Codec, Column, Element, Sizes, Table};
 use order::Order;
-pub use part::{PART_FORMAT, PartWriter, RowWriter, StorePart, WriterLimits};
+pub use part::{Losses, PART_FORMAT, PartWriter, RowWriter, StorePart, WriterLimits};
 
 pub use zarr::{Built, Joined, Source, assemble, identity};
 
 /// The version of the arrays of a store and their meaning. Results of another version are made again.
 pub(crate) const FORMAT_VERSION: u32 = 3;
+/// The same of a store that has rows as JPEG, which readers of the version before do not know.
+pub(crate) const JPEG_FORMAT_VERSION: u32 = 4;
 
 /// What is said of an episode's ticks: how many came before each that does not follow the one before.
 pub(crate) const BREAKS: &str = "breaks";
