@@ -1,6 +1,6 @@
 """A LeRobot dataset with videos: its import, and windows with images, beside what a user would write.
 
-    python benches/dataset.py [--lerobot] [--episodes 8] [--length 20] [--codec libsvtav1] [--workers 8]
+    python benches/dataset.py [--lerobot] [--episodes 8] [--length 20] [--codec libsvtav1] [--workers 8] [--images jpeg:95]
 
 Three cameras of 224x224 at 30 Hz, 14 joints and 14 actions. It needs the package with its extra `import`, Pillow and
 zstandard; with `--lerobot` also lerobot, whose loader then reads the same dataset.
@@ -9,7 +9,7 @@ zstandard; with `--lerobot` also lerobot, whose loader then reads the same datas
   Pillow to 112x112 and compresses it by zstd, level 1. Both use all cores. The script does nothing else: no stamps, no
   files, no checks.
 - windows: batches of 64 random frames with the three images, of 224x224, and 50 steps of action ahead, from rows in memory, from
-  compressed rows, and by LeRobot's loader (torchcodec or PyAV, whichever it takes) with `--workers` and a global shuffle.
+  compressed rows, from compressed rows of a store with `--images`, and by LeRobot's loader (torchcodec or PyAV, whichever it takes) with `--workers` and a global shuffle.
   The first second of each is left out.
 """
 
@@ -146,6 +146,13 @@ def imports(root, out):
     return {name: round(value, 3) for name, value in found.items()}
 
 
+def imported(root, out, *options):
+    """The store of the rows."""
+    command = [sys.executable, "-m", "robocache", "import", str(root), "--out", str(out), *options]
+    subprocess.run(command, check=True, stdout=sys.stderr)
+    return out / "rows.zarr"
+
+
 def windows(store, seconds, **load):
     """Windows per second of random frames."""
     import robocache
@@ -195,6 +202,7 @@ def main():
     parser.add_argument("--length", type=int, default=20, help="of an episode [s]")
     parser.add_argument("--codec", default="libsvtav1")
     parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--images", default="jpeg:95", help="of the store with loss")
     parser.add_argument("--seconds", type=float, default=8, help="per rate")
     options = parser.parse_args()
     os.environ |= {"SVT_LOG": "1", "HF_HUB_OFFLINE": "1"}
@@ -203,15 +211,15 @@ def main():
         write(root, options)
         found = {"cores": len(os.sched_getaffinity(0)), "import": imports(root, out)}
         # Windows have the pixels of the dataset, as LeRobot's have.
-        whole = Path(folder) / "whole"
-        command = [sys.executable, "-m", "robocache", "import", str(root), "--out", str(whole)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        store = whole / "rows.zarr"
+        whole = imported(root, Path(folder) / "whole")
+        lossy = imported(root, Path(folder) / "lossy", "--images", options.images)
         size = lambda path: sum(f.stat().st_size for f in path.rglob("*") if f.is_file())  # noqa: E731
-        found["mb"] = {"dataset": round(size(root) / 1e6, 1), "rows": round(size(store) / 1e6, 1)}
+        paths = {"dataset": root, "rows": whole, options.images: lossy}
+        found["mb"] = {name: round(size(path) / 1e6, 1) for name, path in paths.items()}
         found["windows"] = {
-            "memory": round(windows(store, options.seconds)),
-            "compressed": round(windows(store, options.seconds, compressed=True)),
+            "memory": round(windows(whole, options.seconds)),
+            "compressed": round(windows(whole, options.seconds, compressed=True)),
+            options.images: round(windows(lossy, options.seconds, compressed=True)),
         }
         if options.lerobot:
             theirs, backend = lerobot(root, options.seconds, options.workers)

@@ -1,6 +1,7 @@
 """The command `robocache replay` in this process, for what goes on with its results."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -66,6 +67,25 @@ def failures(outcomes):
         elif "stopped" in outcome:
             lines.append(f"{outcome['stopped']['name']}: stopped, and left out")
     return lines
+
+
+def jpeg_lines(summaries):
+    """A line for each stream whose rows are stored as JPEG, of all episodes."""
+    found = {}
+    for summary in summaries:
+        for name, stream in summary["streams"].items():
+            if (jpeg := stream.get("jpeg")) is not None:
+                found.setdefault(name, []).append(jpeg)
+    return [f"{name}: {_jpeg_line(each)}" for name, each in found.items()]
+
+
+def _jpeg_line(each):
+    images, before, after = (sum(of[k] for of in each) for k in ("images", "bytes_before", "bytes"))
+    # Episodes without error have no PSNR.
+    with_error = [of for of in each if of["psnr_db"] is not None]
+    error = sum(of["bytes_before"] * 10 ** (-of["psnr_db"] / 10) for of in with_error)
+    psnr = f"PSNR {-10 * math.log10(error / before):.1f} dB" if error else "without error"
+    return f"{images} images as JPEG: {after / 1e6:.1f} of {before / 1e6:.1f} MB, {psnr}"
 
 
 def add_places(parser, out):

@@ -22,7 +22,17 @@ from .pipeline import Pipeline
 #: LeRobot's own: how far a frame of a video may be from the timestamp of its row [s].
 TOLERANCE_S = 1e-4
 #: Those of `robocache replay` that an import has.
-OPTIONS = ("jobs", "backend", "device", "rate_hz", "remap", "bf16", "no_digest", "replace")
+OPTIONS = (
+    "jobs",
+    "backend",
+    "device",
+    "rate_hz",
+    "remap",
+    "bf16",
+    "images",
+    "no_digest",
+    "replace",
+)
 
 
 def import_dataset(
@@ -61,7 +71,7 @@ def import_dataset(
         jobs: episodes at once; None for as many as there are cores.
         progress: is called with the name of an episode and the part of it that is done, 0 to 1.
         has_bar: whether stderr has a bar and the warnings.
-        options: of `robocache replay`: `backend`, `device`, `rate_hz`, `remap`, `bf16`, `no_digest`, `replace`.
+        options: of `robocache replay`: `backend`, `device`, `rate_hz`, `remap`, `bf16`, `images`, `no_digest`, `replace`.
 
     Returns a list of dicts, one per episode, as `robocache replay --json` prints them.
 
@@ -331,6 +341,8 @@ def told(parsed, outcomes, no_store):
     elif kept and not parsed.json:
         store = {"rows": "rows.zarr", "zarr": "tensors.zarr"}.get(parsed.format, "")
         print(f"{Path(parsed.out) / store}: {len(kept)} episodes")
+        for line in _command.jpeg_lines(kept):
+            print(line)
     return int(no_store is not None or bool(failures))
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from . import _command, _shares, importing
 
 #: What `replay` takes besides the options that all commands have.
-_OPTIONS = ("--format", "--bf16", "--replace")
+_OPTIONS = ("--format", "--bf16", "--images", "--replace")
 #: Shares for each task that the cluster runs at once, so that none waits long for the last one.
 SHARES_PER_SLOT = 4
 

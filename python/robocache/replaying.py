@@ -133,6 +133,7 @@ def replay_to(
     devices=(0,),
     digest=True,
     bf16="uint16",
+    images="zstd",
     jobs=None,
     replace=False,
     progress=None,
@@ -148,6 +149,7 @@ def replay_to(
         devices: the GPUs, which the episodes share in turn.
         digest: whether tensors get the node's digest.
         bf16: "uint16" or "f32": how elements of bf16 are stored in Zarr.
+        images: "zstd", or "jpeg:95" and the like: how rows of images are stored; only with "rows".
         jobs: episodes at once; None for as many as there are cores.
         replace: whether results of another configuration or other options are replaced. If not, they are an error.
         progress: is called with the name of an episode and the part of it that is done, 0 to 1.
@@ -163,6 +165,7 @@ def replay_to(
         format=format,
         # Files of mcap have elements of bf16 as they are.
         bf16=None if format == "mcap" else bf16,
+        images=images,
         device=",".join(str(device_number(device)) for device in devices) or None,
         no_digest=not digest,
         jobs=None if jobs is None else _at_least_one("jobs", jobs),

@@ -1,4 +1,4 @@
-//! JPEG by mozjpeg's decoder, which is that of libjpeg-turbo.
+//! JPEG by mozjpeg's decoder, which is that of libjpeg-turbo. Its encoder is in [`super::jpeg_row`].
 //!
 //! libjpeg ends an error with a jump out of its own functions. The crate does it by unwinding, which
 //! is caught here; no panic is printed.
@@ -23,7 +23,7 @@ use robocache_ops::image::Encoding;
 const MOST_EXTRA: u32 = 16;
 
 /// Why libjpeg stopped: the number of its message.
-struct Stopped(c_int);
+pub(super) struct Stopped(pub(super) c_int);
 
 /// See [`super::decode`].
 pub(super) fn decode(
@@ -67,7 +67,7 @@ fn try_decode(file: &[u8], largest: [usize; 2], pixels: &mut Vec<u8>) -> Result<
 }
 
 /// libjpeg's way to report: every error unwinds, and so does a warning that pixels are wrong.
-fn errors() -> jpeg_error_mgr {
+pub(super) fn errors() -> jpeg_error_mgr {
     jpeg_error_mgr {
         error_exit: Some(stop),
         emit_message: Some(note),

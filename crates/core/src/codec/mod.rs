@@ -9,6 +9,7 @@ pub mod bayer;
 pub mod depth;
 mod format;
 mod jpeg;
+mod jpeg_row;
 pub mod mono16;
 mod png;
 mod rvl;
@@ -18,6 +19,7 @@ mod tests;
 pub mod yuv;
 
 pub use format::{PixelFormat, RawImage};
+pub use jpeg_row::JpegRow;
 
 use crate::rejected::{DropReason, Rejected};
 use robocache_ops::image::{Encoding, ImageView};

@@ -29,6 +29,9 @@ pub const FORMAT: u64 = 1;
 /// Where the keys of a contract are.
 const STREAMS: &str = "streams";
 
+/// In which form the rows of a stream were stored, if that lost bits. It is no difference.
+const STORED: &str = "stored";
+
 /// Integers up to this size are the same as floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -142,6 +145,22 @@ impl Contract {
             streams.insert(name.to_owned(), self.known(name)?.clone());
         }
         self.with(streams)
+    }
+
+    /// The same, if rows of these streams are stored in another form, which loses bits: `form` is its name, such as
+    /// `jpeg:95`. A policy that was trained with such rows may be served others.
+    #[must_use]
+    pub fn with_stored(mut self, streams: &[String], form: &str) -> Self {
+        for name in streams {
+            let stream = self.0.get_mut(STREAMS).and_then(|all| all.get_mut(name));
+            if let Some(map) = stream.and_then(Value::as_object_mut) {
+                let mut entries: Vec<_> = std::mem::take(map).into_iter().collect();
+                entries.push((STORED.into(), json!(form)));
+                entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+                map.extend(entries);
+            }
+        }
+        self
     }
 
     /// The contract of windows of some of its streams.

@@ -68,6 +68,24 @@ fn how_a_file_is_written_does_not_matter() {
     assert_eq!(one.digest().len(), 16);
 }
 
+/// Who trains with images that a store made lossy serves those of the camera.
+#[test]
+fn rows_that_lost_bits_are_noted_and_are_no_difference() {
+    let served = contract(&camera("pil_bilinear", "pad_center"));
+    let trained = served.clone().with_stored(&["wrist".to_owned()], "jpeg:95");
+    assert_eq!(trained.stream("wrist").unwrap()["stored"], "jpeg:95");
+    assert_ne!(trained.digest(), served.digest());
+    assert_eq!(Contract::parse(&trained.to_string()).unwrap(), trained);
+    let other = served.clone().with_stored(&["wrist".to_owned()], "jpeg:80");
+    for (one, two) in [(&trained, &served), (&served, &trained), (&trained, &other)] {
+        assert_eq!(one.differences(two), Vec::<String>::new());
+    }
+    let padded = contract(&camera("pil_bilinear", "stretch"));
+    assert!(!trained.differences(&padded).is_empty());
+    // An unknown stream has no rows.
+    assert_eq!(served.clone().with_stored(&["none".to_owned()], "jpeg:95"), served);
+}
+
 #[test]
 fn streams_are_compared_by_their_names() {
     let two = "rate_hz: 100\nstreams:\n  a: {type: geometry_msgs/WrenchStamped, topic: /a, max_age_ms: 50}\n  b: \

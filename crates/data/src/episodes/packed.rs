@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::finite;
 use super::mapped::Mapped;
 use super::memory::Bytes;
-use crate::store::chunk;
 use crate::store::read::Array;
+use crate::store::{Codec, chunk};
 use robocache_ops::dtype::DType;
 use robocache_ops::windows::PackedRows;
 
@@ -20,6 +20,7 @@ pub struct Packed {
     places: Vec<(u32, u64, u32)>,
     row_bytes: usize,
     dtype: DType,
+    codec: Codec,
 }
 
 impl Packed {
@@ -32,7 +33,8 @@ impl Packed {
         let open =
             |path| Mapped::open(path).map_err(|error| format!("{}: {error}", path.display()));
         let files = paths.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
-        Ok(Packed { files, places, row_bytes: array.row_bytes, dtype })
+        let (row_bytes, codec) = (array.row_bytes, array.codec);
+        Ok(Packed { files, places, row_bytes, dtype, codec })
     }
 
     /// Hands all rows to `take`, in their order, one at a time.
@@ -53,7 +55,7 @@ impl Packed {
 }
 
 thread_local! {
-    /// Made once per thread and batch: it has 160 KB, which a thread of a batch unpacks in a tenth of a millisecond.
+    /// Made once per thread and batch: zstd has 160 KB, which a thread of a batch unpacks in a tenth of a millisecond.
     static UNPACK: RefCell<Option<chunk::Unpack>> = const { RefCell::new(None) };
 }
 
@@ -77,7 +79,7 @@ impl PackedRows for Packed {
                 Some(unpack) => unpack,
                 None => unpack.insert(chunk::Unpack::new().map_err(|error| error.to_string())?),
             };
-            unpack.chunk(chunk, out).map_err(|error| error.to_string())
+            unpack.chunk(self.codec, chunk, out).map_err(|error| error.to_string())
         })?;
         match finite::are_finite(self.dtype, out) {
             true => Ok(()),

@@ -1,9 +1,11 @@
 //! Where tensors and rows go.
 
+mod images;
 mod mcap;
 mod rows;
 mod tensors;
 
+pub use images::Images;
 pub use mcap::{Info, McapOutput, fused_tensor_definition, fused_tensor_info_definition};
 pub(super) use mcap::{io, qos};
 pub use rows::RowOutput;

@@ -1,14 +1,15 @@
 //! The columns of rows at their own stamps: a row of the store is a row of a ring.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::{Value, json};
 
-use super::{Bf16, Output, row_dimensions};
+use super::{Bf16, Images, Output, row_dimensions};
 use crate::file::OutputError;
-use crate::store::{Column, Element, PartWriter, Table, WriterLimits};
+use crate::store::{Column, Element, Loss, PartWriter, Table, WriterLimits};
 use robocache_core::layout::{Holds, RingPlace};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{LeftRow, Pipeline, RowSink};
@@ -36,6 +37,7 @@ struct SharedRows {
 
 /// The columns of a ring, whose table has the number of the ring.
 struct RingColumns {
+    stream: String,
     dtype: DType,
     values: usize,
     /// Where the numbers of a row go.
@@ -97,18 +99,19 @@ impl RowColumn {
 }
 
 impl RowOutput {
-    /// Creates the part of an episode, and takes the rows of this pipeline from now on.
+    /// Creates the part of an episode, and takes the rows of this pipeline from now on. They are stored as the pair says.
     ///
     /// # Errors
     /// The part cannot be written.
     pub fn create(
         path: &Path,
         pipeline: &mut Pipeline,
-        bf16: Bf16,
+        (bf16, images): (Bf16, Images),
         limits: WriterLimits,
     ) -> Result<Self, OutputError> {
         let places = pipeline.layout().rings().iter();
-        let (rings, tables) = places.map(|place| ring_columns(place, pipeline, bf16)).unzip();
+        let (rings, tables) =
+            places.map(|place| ring_columns(place, pipeline, (bf16, images))).unzip();
         let writer = RwLock::new(Some(PartWriter::create(path, tables, limits)?));
         let (error, failed) = (Mutex::default(), AtomicBool::new(false));
         let state = Arc::new(SharedRows { writer, rings, bf16, error, failed });
@@ -116,22 +119,31 @@ impl RowOutput {
         Ok(RowOutput(state))
     }
 
-    /// Ends the part. `about` is what the store says of the episode.
+    /// Ends the part. `about` is what the store says of the episode. Returns what JPEG made of the rows of streams, by
+    /// their names.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn complete(self, about: Value) -> Result<(), OutputError> {
+    pub fn complete(self, about: Value) -> Result<BTreeMap<String, Loss>, OutputError> {
         let mut writer = self.0.writer.write().unwrap_or_else(PoisonError::into_inner);
-        match (lock(&self.0.error).take(), writer.take()) {
-            (Some(error), _) => Err(error),
-            (None, Some(writer)) => writer.complete(about),
-            (None, None) => Ok(()),
-        }
+        let losses = match (lock(&self.0.error).take(), writer.take()) {
+            (Some(error), _) => return Err(error),
+            (None, Some(writer)) => writer.complete(about)?,
+            (None, None) => BTreeMap::new(),
+        };
+        // An image has one ring.
+        let named =
+            |((ring, _), loss): ((usize, usize), Loss)| (self.0.rings[ring].stream.clone(), loss);
+        Ok(losses.into_iter().map(named).collect())
     }
 }
 
 /// The columns of a ring.
-fn ring_columns(place: &RingPlace, pipeline: &Pipeline, bf16: Bf16) -> (RingColumns, Table) {
+fn ring_columns(
+    place: &RingPlace,
+    pipeline: &Pipeline,
+    (bf16, images): (Bf16, Images),
+) -> (RingColumns, Table) {
     let mut columns = Vec::new();
     let config = pipeline.config();
     let spec = config.stream(place.stream);
@@ -152,6 +164,7 @@ fn ring_columns(place: &RingPlace, pipeline: &Pipeline, bf16: Bf16) -> (RingColu
     let values = columns.len();
     let element = bf16.element(dtype);
     let column = Column::new(format!("{folder}/rows"), element, "row", &named(holds, row));
+    let column = Column { codec: images.codec(spec), ..column };
     columns.push(bf16.told(dtype, column.with("ring", about(place, pipeline, dtype))));
     let merged = spec.merge.as_ref().map(|merge| merge.max_age_ns.len());
     let numbers = [
@@ -190,7 +203,8 @@ fn ring_columns(place: &RingPlace, pipeline: &Pipeline, bf16: Bf16) -> (RingColu
     let begins = Some(format!("{folder}/episode_begins"));
     let table = Table { columns, ends: format!("{folder}/episode_ends"), begins, sorted_by };
     let scratch = Mutex::default();
-    (RingColumns { dtype, values, numbers: places, sparse, scratch }, table)
+    let stream = spec.name.clone();
+    (RingColumns { stream, dtype, values, numbers: places, sparse, scratch }, table)
 }
 
 /// What the store says of a ring.

@@ -1,6 +1,6 @@
 //! Many episodes: their results, on all cores.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,8 +18,8 @@ use super::{
 };
 use crate::bag::Bag;
 use crate::file::{OutputError, remove};
-use crate::output::{Info, McapOutput, Output, RowOutput, TensorOutput};
-use crate::store::{FORMAT_VERSION, Joined, Source, assemble};
+use crate::output::{Images, Info, McapOutput, Output, RowOutput, TensorOutput};
+use crate::store::{FORMAT_VERSION, Joined, Loss, Source, assemble};
 use robocache_core::backend;
 use robocache_core::config;
 use robocache_core::contract::Contract;
@@ -93,6 +93,7 @@ pub fn run_all(
             ledger.check_asked(store, &Asked::new(options, &text))?;
         }
     }
+    check_images(episodes, options, &text)?;
     let ledger = Mutex::new(ledger);
     let others = Others::open(&options.take)?;
     let kept_in = options.kept_in.as_deref().map(Ledger::read_beside).transpose()?;
@@ -253,6 +254,21 @@ fn forget(error: OutputError, out: &Path, parts: &[PathBuf], ledger: &mut Ledger
     }
 }
 
+/// Warns of pictures that stay without loss, though the user asks for JPEG. If no bag can be opened, each episode says why.
+///
+/// # Errors
+/// No stream can be stored as JPEG.
+fn check_images(episodes: &[Episode], options: &Options, text: &str) -> Result<(), ReplayError> {
+    if options.images == Images::Zstd {
+        return Ok(());
+    }
+    let opened = episodes.iter().find_map(|episode| Opened::open(episode, options, text).ok());
+    let Some(Opened { config, .. }) = opened else { return Ok(()) };
+    let (_, kept) = options.images.streams(&config).map_err(ReplayError::Wiring)?;
+    kept.iter().for_each(|sentence| tracing::warn!("{sentence}"));
+    Ok(())
+}
+
 /// The contract of the tensors, from the first episode whose bag can be opened. `None` if there is no such episode.
 fn contract_of<'a>(
     episodes: impl Iterator<Item = &'a Episode>,
@@ -261,7 +277,12 @@ fn contract_of<'a>(
     let mut failure = None;
     for episode in episodes {
         match Opened::open(episode, work.options, work.text) {
-            Ok(opened) => return Some(Contract::of(&opened.config)),
+            Ok(Opened { config, .. }) => {
+                let images = work.options.images;
+                let taken = images.streams(&config).map(|(taken, _)| taken).unwrap_or_default();
+                let contract = Contract::of(&config);
+                return Some(contract.with_stored(&taken, &images.to_string()));
+            }
             Err(error) => failure = Some(error),
         }
     }
@@ -415,14 +436,16 @@ fn replay(
         }
         Format::Rows => {
             let limits = options.limits();
-            Writing::Rows(RowOutput::create(&path, &mut pipeline, options.bf16, limits)?)
+            let stored = (options.bf16, options.images);
+            Writing::Rows(RowOutput::create(&path, &mut pipeline, stored, limits)?)
         }
     };
     watch.begins(episode, start, end);
     let progress = Watched { episode, watch, stop };
     let digest = options.digest && options.format == Format::Mcap;
     let playing = Playing { digest, threads: options.threads() };
-    let summary = run(&bag, episode, &wiring, pipeline, output.as_output(), playing, &progress)?;
+    let mut summary =
+        run(&bag, episode, &wiring, pipeline, output.as_output(), playing, &progress)?;
     if !summary.whole {
         return Ok(EpisodeOutcome::Stopped { name: name.clone() });
     }
@@ -431,7 +454,7 @@ fn replay(
     about["missing"] = json!(summary.missing);
     // If the program ends in between, no entry describes another result than what is there.
     lock(ledger).remove(&result)?;
-    output.complete(about)?;
+    summary.note_jpeg(&output.complete(about)?);
     let entry = Entry { made_of, summary: summary.clone() };
     lock(ledger).add(result, entry)?;
     Ok(EpisodeOutcome::Done(summary))
@@ -453,10 +476,11 @@ impl Writing {
         }
     }
 
-    fn complete(self, about: Value) -> Result<(), OutputError> {
+    /// Ends the output. Returns what JPEG made of the rows of streams, by their names.
+    fn complete(self, about: Value) -> Result<BTreeMap<String, Loss>, OutputError> {
         match self {
-            Writing::Mcap(output) => output.complete(),
-            Writing::Tensors(output) => output.complete(about),
+            Writing::Mcap(output) => output.complete().map(|()| BTreeMap::new()),
+            Writing::Tensors(output) => output.complete(about).map(|()| BTreeMap::new()),
             Writing::Rows(output) => output.complete(about),
         }
     }

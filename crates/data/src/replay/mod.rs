@@ -33,6 +33,6 @@ pub use options::Options;
 pub use results::{Format, store_summaries, summaries};
 pub use run::{Playing, Progress, run};
 pub use shares::Share;
-pub use summary::{InputSummary, Skew, StreamSummary, Summary};
+pub use summary::{InputSummary, JpegSummary, Skew, StreamSummary, Summary};
 pub use wiring::names;
 pub use wiring::{ClockSource, Remap, TimeSource, Wiring};

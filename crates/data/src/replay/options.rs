@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::results::Format;
 use super::{Remap, TimeSource};
-use crate::output::Bf16;
+use crate::output::{Bf16, Images};
 use crate::store::WriterLimits;
 use robocache_core::backend::Choice;
 
@@ -33,6 +33,8 @@ pub struct Options {
     pub format: Format,
     /// How elements of bf16 are stored in Zarr.
     pub bf16: Bf16,
+    /// How rows of images are stored.
+    pub images: Images,
     /// Whether the parts of a store stay parts, which another run takes and joins.
     pub parts_only: bool,
     /// Whether results of another configuration or other options may be replaced.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Episode, Given, Options, ReplayError, Summary};
 use crate::file::{OutputError, Partial, PartialFolder};
-use crate::output::Bf16;
+use crate::output::{Bf16, Images};
 use crate::store::{FORMAT_VERSION, PART_FORMAT, Source, Table, identity};
 use robocache_core::spec::Config;
 
@@ -422,10 +422,14 @@ pub(super) struct Asked {
     configuration: String,
     options: String,
     bf16: &'static str,
+    /// A clause, unless rows of images are stored without loss.
+    images: Option<String>,
 }
 
 /// What the results of a store are made of, if elements of bf16 become f32.
 const BF16_AS_F32: &str = "; bf16 as f32";
+/// The same if rows of images become something else, before its name.
+const IMAGES_AS: &str = "images as ";
 
 impl Asked {
     /// `text` is that of the configuration.
@@ -438,6 +442,10 @@ impl Asked {
                 true => BF16_AS_F32,
                 false => "",
             },
+            images: match options.images {
+                Images::Zstd => None,
+                images @ Images::Jpeg(_) => Some(format!("{IMAGES_AS}{images}")),
+            },
         }
     }
 
@@ -448,7 +456,9 @@ impl Asked {
         // Behind the digest of the text is that of what it means.
         let has_text = clauses.next().is_some_and(|of| of.starts_with(&self.configuration));
         let is_bf16_same = made_of.contains(BF16_AS_F32) != self.bf16.is_empty();
-        has_text && is_bf16_same && clauses.next() == Some(&self.options)
+        let images = made_of.split("; ").find(|clause| clause.starts_with(IMAGES_AS));
+        let is_images_same = images == self.images.as_deref();
+        has_text && is_bf16_same && is_images_same && clauses.next() == Some(&self.options)
     }
 
     /// Checks that a result at `path` may be replaced, which was made of this.
@@ -479,7 +489,7 @@ pub(super) fn made_of(
     text: &str,
     config: &Config,
 ) -> Result<String, OutputError> {
-    let Asked { configuration, options: asked, bf16 } = Asked::new(options, text);
+    let Asked { configuration, options: asked, bf16, images } = Asked::new(options, text);
     let mut made_of = format!(
         "robocache {}; {configuration} {:016x}; {asked}; {:?} {:?} {:?}",
         env!("CARGO_PKG_VERSION"),
@@ -489,9 +499,8 @@ pub(super) fn made_of(
         episode.task,
     );
     if options.format.store().is_some() {
-        let format = format!("; format {FORMAT_VERSION} of parts {PART_FORMAT}");
-        made_of.push_str(&format);
-        made_of.push_str(bf16);
+        made_of.push_str(&format!("; format {FORMAT_VERSION} of parts {PART_FORMAT}{bf16}"));
+        made_of.extend(images.iter().flat_map(|images| ["; ", images]));
     }
     match &episode.given {
         Some(Given(source)) => {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::wiring::no_row;
 use super::{Episode, ReplayError, Wiring};
 use crate::bag::{Bag, Problems};
+use crate::store::Loss;
 use robocache_core::message::TensorMessage;
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::SegmentId;
@@ -73,6 +74,32 @@ pub struct StreamSummary {
     pub valid_share: Option<f64>,
     /// Steps that are not valid, by reason.
     pub invalid: BTreeMap<String, u64>,
+    /// What JPEG made of the rows; `None` if they are stored without loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jpeg: Option<JpegSummary>,
+}
+
+/// Rows that are stored as JPEG.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JpegSummary {
+    /// Images that were encoded. A row that repeats the one before is not.
+    pub images: u64,
+    /// Their size before \[bytes\].
+    pub bytes_before: u64,
+    /// Their size in the store \[bytes\].
+    pub bytes: u64,
+    /// The ratio of the greatest value to the root of the mean squared error of all of them \[dB\]; `None` if there is
+    /// no error.
+    pub psnr_db: Option<f64>,
+}
+
+impl JpegSummary {
+    fn of(loss: Loss) -> Self {
+        let Loss { images, values, bytes, squared_error } = loss;
+        let mean = squared_error as f64 / values.max(1) as f64;
+        let psnr_db = (squared_error > 0).then(|| 10.0 * (255.0 * 255.0 / mean).log10());
+        JpegSummary { images, bytes_before: values, bytes, psnr_db }
+    }
 }
 
 /// An input: the messages of a topic.
@@ -143,6 +170,15 @@ impl Summary {
 }
 
 impl Summary {
+    /// Notes what JPEG made of the rows of streams.
+    pub(super) fn note_jpeg(&mut self, losses: &BTreeMap<String, Loss>) {
+        for (name, loss) in losses {
+            if let Some(stream) = self.streams.get_mut(name) {
+                stream.jpeg = Some(JpegSummary::of(*loss));
+            }
+        }
+    }
+
     /// Checks that a result is of use: a stream has a row, unless the episode was not played to its end.
     ///
     /// # Errors
@@ -177,6 +213,7 @@ impl StreamSummary {
                 steps,
                 valid_share: (steps > 0).then(|| valid as f64 / steps as f64),
                 invalid: invalid.filter(|(_, steps)| *steps > 0).collect(),
+                jpeg: None,
             };
             (runtime.stream_spec(id).name.clone(), summary)
         };

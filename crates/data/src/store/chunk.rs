@@ -1,9 +1,11 @@
-//! A chunk as it is stored: compressed, with a checksum behind it (Zarr's codecs `zstd` and `crc32c`).
+//! A chunk as it is stored: compressed, with a checksum behind it (Zarr's codecs `zstd` and `crc32c`, or
+//! `imagecodecs_jpeg` and `crc32c`).
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use super::Codec;
 use super::stream::damaged;
 use zstd::zstd_safe::CParameter;
 
@@ -17,6 +19,9 @@ const ZSTD_HASH_LOG: u32 = 12;
 pub(super) struct Compress {
     compressor: zstd::bulk::Compressor<'static>,
     chunk: Vec<u8>,
+    /// An image on its way into a chunk, and what comes out of it.
+    pixels: Vec<u8>,
+    again: Vec<u8>,
 }
 
 impl Compress {
@@ -25,38 +30,94 @@ impl Compress {
         if level == ZSTD_LEVEL {
             compressor.set_parameter(CParameter::HashLog(ZSTD_HASH_LOG))?;
         }
-        Ok(Compress { compressor, chunk: Vec::new() })
+        Ok(Compress { compressor, chunk: Vec::new(), pixels: Vec::new(), again: Vec::new() })
     }
 
     /// Makes a chunk of these bytes.
-    pub fn chunk(&mut self, bytes: &[u8]) -> io::Result<&[u8]> {
-        let Compress { compressor, chunk } = self;
-        chunk.clear();
-        chunk.reserve(zstd::zstd_safe::compress_bound(bytes.len()) + 4);
-        compressor.compress_to_buffer(bytes, chunk)?;
+    pub fn chunk(&mut self, codec: Codec, bytes: &[u8]) -> io::Result<&[u8]> {
+        let Compress { compressor, chunk, pixels, .. } = self;
+        match codec {
+            Codec::Zstd => {
+                chunk.clear();
+                chunk.reserve(zstd::zstd_safe::compress_bound(bytes.len()) + 4);
+                compressor.compress_to_buffer(bytes, chunk)?;
+            }
+            Codec::Jpeg(jpeg) => jpeg.encode(bytes, pixels, chunk).map_err(io::Error::other)?,
+        }
         let checksum = crc32c::crc32c(chunk);
         chunk.extend_from_slice(&checksum.to_le_bytes());
         Ok(chunk)
     }
+
+    /// How far the newest chunk, which was made of these bytes, is from them; `None` if the codec keeps them.
+    pub fn loss(&mut self, codec: Codec, bytes: &[u8]) -> io::Result<Option<Loss>> {
+        let Codec::Jpeg(jpeg) = codec else { return Ok(None) };
+        let Compress { chunk, pixels, again, .. } = self;
+        let file = &chunk[..chunk.len() - 4];
+        again.resize(bytes.len(), 0);
+        jpeg.decode(file, pixels, again).map_err(io::Error::other)?;
+        let square = |(before, after): (&u8, &u8)| u64::from(before.abs_diff(*after)).pow(2);
+        Ok(Some(Loss {
+            images: 1,
+            values: bytes.len() as u64,
+            bytes: chunk.len() as u64,
+            squared_error: bytes.iter().zip(&*again).map(square).sum(),
+        }))
+    }
+}
+
+/// What JPEG made of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// Rows that were encoded: those that repeat the row before are not.
+    pub images: u64,
+    /// Their elements, each a byte.
+    pub values: u64,
+    /// Their chunks \[bytes\].
+    pub bytes: u64,
+    /// The squared differences between the elements before and after.
+    pub squared_error: u64,
+}
+
+impl Loss {
+    /// The loss of both.
+    pub(super) fn add(&mut self, other: Loss) {
+        self.images += other.images;
+        self.values += other.values;
+        self.bytes += other.bytes;
+        self.squared_error += other.squared_error;
+    }
 }
 
 /// Unpacks chunks.
-pub(crate) struct Unpack(zstd::bulk::Decompressor<'static>);
+pub(crate) struct Unpack {
+    decompressor: zstd::bulk::Decompressor<'static>,
+    pixels: Vec<u8>,
+}
 
 impl Unpack {
     pub fn new() -> io::Result<Self> {
-        Ok(Unpack(zstd::bulk::Decompressor::new()?))
+        Ok(Unpack { decompressor: zstd::bulk::Decompressor::new()?, pixels: Vec::new() })
     }
 
     /// Writes what a chunk was made of to `out`, which has its size.
     ///
     /// # Errors
     /// The chunk is damaged.
-    pub fn chunk(&mut self, chunk: &[u8], out: &mut [u8]) -> io::Result<()> {
-        let found = self.0.decompress_to_buffer(checked(chunk)?, out)?;
-        match found == out.len() {
-            true => Ok(()),
-            false => Err(other_size(out.len(), found)),
+    pub fn chunk(&mut self, codec: Codec, chunk: &[u8], out: &mut [u8]) -> io::Result<()> {
+        let packed = checked(chunk)?;
+        match codec {
+            Codec::Zstd => {
+                let found = self.decompressor.decompress_to_buffer(packed, out)?;
+                match found == out.len() {
+                    true => Ok(()),
+                    false => Err(other_size(out.len(), found)),
+                }
+            }
+            Codec::Jpeg(jpeg) => {
+                let decoded = jpeg.decode(packed, &mut self.pixels, out);
+                decoded.map_err(|wrong| damaged(&wrong))
+            }
         }
     }
 }
@@ -83,7 +144,7 @@ pub(super) fn checked(chunk: &[u8]) -> io::Result<&[u8]> {
     checked.map(|(packed, _)| packed).ok_or_else(|| damaged("the checksum of a chunk is wrong"))
 }
 
-/// The `size` bytes that a chunk was made of.
+/// The `size` bytes that a chunk of zstd was made of.
 pub(super) fn unpacked(chunk: &[u8], size: usize) -> io::Result<Vec<u8>> {
     let bytes = zstd::bulk::decompress(checked(chunk)?, size)?;
     match bytes.len() == size {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use robocache_core::codec::JpegRow;
 use robocache_ops::dtype::DType;
 
 /// How an array is divided, before it is compressed \[bytes\].
@@ -66,6 +67,17 @@ impl Element {
     }
 }
 
+/// How a chunk is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Codec {
+    /// By zstd, without loss.
+    #[default]
+    Zstd,
+    /// As JPEG: a row, which is an image, is a file.
+    Jpeg(JpegRow),
+}
+
 /// An array that grows by a row at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
@@ -84,6 +96,9 @@ pub struct Column {
     /// The byte that fills rows between two episodes, if episodes are apart ([`Table::begins`]).
     #[serde(default)]
     pub filler: u8,
+    /// How its chunks are compressed.
+    #[serde(default)]
+    pub codec: Codec,
 }
 
 /// Columns that grow together: all have the same rows.
@@ -113,6 +128,7 @@ impl Column {
             attributes: Map::new(),
             sizes: Sizes::default(),
             filler: 0,
+            codec: Codec::default(),
         }
     }
 
@@ -131,7 +147,7 @@ impl Column {
 
     /// Whether each row is a chunk.
     pub fn has_large_rows(&self) -> bool {
-        self.row_bytes() >= self.sizes.large_row
+        self.codec != Codec::Zstd || self.row_bytes() >= self.sizes.large_row
     }
 
     /// Rows of a chunk.

@@ -1,7 +1,7 @@
 //! A Zarr store of many episodes: tables of columns, which grow by a row at a time, one episode after the other.
 //!
 //! 1. [`PartWriter`] writes the tables of one episode into a folder, a [`StorePart`]. Several run beside each other.
-//! 2. [`assemble`] joins the parts, in the order of the episodes, into one store (Zarr v3, sharded, zstd, crc32c).
+//! 2. [`assemble`] joins the parts, in the order of the episodes, into one store (Zarr v3, sharded, zstd or JPEG, crc32c).
 //!
 //! A large row is a chunk of its own: it is compressed once, in its part. The parts of episodes have shards, as the
 //! store has. Where an episode begins with shards of its own, its shards get another name in the store, and are not
@@ -25,9 +25,10 @@ mod stream;
 mod tests;
 mod zarr;
 
-pub use column::{Column, Element, Sizes, Table};
+pub use chunk::Loss;
+pub use column::{Codec, Column, Element, Sizes, Table};
 use order::Order;
-pub use part::{PART_FORMAT, PartWriter, RowWriter, StorePart, WriterLimits};
+pub use part::{Losses, PART_FORMAT, PartWriter, RowWriter, StorePart, WriterLimits};
 
 pub use zarr::{Built, Joined, Source, assemble, identity};
 

@@ -4,6 +4,7 @@
 //! ([`super::large`]), as the store has them. `part.json` says which tables there are, and where the blocks are. So a
 //! part has one open file, and one for each column of large rows.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -17,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use twox_hash::XxHash3_64;
 
-use super::chunk::{Compress, ZSTD_LEVEL};
+use super::chunk::{Compress, Loss, ZSTD_LEVEL};
 use super::large::{LargeWriter, shard_path};
 use super::pool::{Row, RowPool};
 use super::stream::{Data, Stream, StreamReader, StreamWriter, damaged};
-use super::{Column, Order, Table};
+use super::{Codec, Column, Order, Table};
 use crate::file::{OutputError, PartialFolder};
 use robocache_ops::sync::lock;
 
@@ -94,7 +95,11 @@ struct Job {
     column: usize,
     number: u64,
     row: Arc<Row>,
+    codec: Codec,
 }
+
+/// What JPEG made of the rows of columns, by table and column.
+pub type Losses = BTreeMap<(usize, usize), Loss>;
 
 /// What the threads share.
 struct Shared {
@@ -102,6 +107,7 @@ struct Shared {
     /// By table and column: where large rows go.
     large: Vec<Vec<Option<Mutex<LargeWriter>>>>,
     pool: Arc<RowPool>,
+    losses: Mutex<Losses>,
     /// The first error.
     error: Mutex<Option<OutputError>>,
     failed: AtomicBool,
@@ -132,6 +138,7 @@ impl PartWriter {
             data,
             large: tables.iter().enumerate().map(large).collect(),
             pool: Arc::new(RowPool::new(limits.memory)),
+            losses: Mutex::default(),
             error: Mutex::default(),
             failed: AtomicBool::new(false),
             path: path.to_owned(),
@@ -166,17 +173,19 @@ impl PartWriter {
         RowWriter { writer: self, table, rows: lock(&self.rows[table]) }
     }
 
-    /// Ends the part and gives it its name. `about` goes into the store's list of episodes.
+    /// Ends the part and gives it its name. `about` goes into the store's list of episodes. Returns what JPEG made of
+    /// rows.
     ///
     /// # Errors
     /// A row could not be written.
-    pub fn complete(mut self, about: Value) -> Result<(), OutputError> {
+    pub fn complete(mut self, about: Value) -> Result<Losses, OutputError> {
         self.join();
         if self.shared.failed.load(Ordering::Relaxed) {
             return Err(self.shared.take_error());
         }
         let content = self.content().map_err(self.shared.failure())?;
-        let Some(folder) = self.folder.take() else { return Ok(()) };
+        let losses = std::mem::take(&mut *lock(&self.shared.losses));
+        let Some(folder) = self.folder.take() else { return Ok(losses) };
         let data = &self.shared.data;
         data.file().sync_all().map_err(self.shared.failure())?;
         let (tables, bytes) = (self.tables.to_vec(), data.len());
@@ -190,7 +199,8 @@ impl PartWriter {
             file.sync_all()
         });
         written.map_err(OutputError::of(&path))?;
-        folder.complete()
+        folder.complete()?;
+        Ok(losses)
     }
 
     /// Writes what is left of all tables, and says where their rows are.
@@ -331,7 +341,8 @@ impl RowWriter<'_> {
         if failed() {
             return Err(shared.take_error());
         }
-        let job = Job { table: self.table, column, number: self.rows.count, row };
+        let codec = self.writer.tables[self.table].columns[column].codec;
+        let job = Job { table: self.table, column, number: self.rows.count, row, codec };
         // The threads take jobs until the sender is dropped, unless one has panicked.
         match jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(()),
@@ -377,12 +388,18 @@ impl Shared {
         };
         loop {
             let job = lock(jobs).recv();
-            let Ok(Job { table, column, number, row }) = job else { return };
+            let Ok(Job { table, column, number, row, codec }) = job else { return };
             if self.failed.load(Ordering::Relaxed) {
                 continue;
             }
-            let chunk = compress.chunk(&row);
+            let chunk = compress.chunk(codec, &row);
             let written = chunk.and_then(|chunk| self.take(table, column, number, Some(chunk)));
+            let written = written.and_then(|()| {
+                if let Some(loss) = compress.loss(codec, &row)? {
+                    lock(&self.losses).entry((table, column)).or_default().add(loss);
+                }
+                Ok(())
+            });
             written.unwrap_or_else(|error| self.fail(self.failure()(error)));
         }
     }

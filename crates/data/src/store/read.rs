@@ -1,5 +1,5 @@
 //! Reads the stores that `robocache replay --format zarr` and `--format rows` write: Zarr v3, one shard along all
-//! but the first dimension, zstd, crc32c.
+//! but the first dimension, zstd or JPEG, crc32c.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,8 +11,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::shard::ShardReader;
-use super::{Element, FORMAT_VERSION, OLDEST_FORMAT_VERSION, chunk};
+use super::zarr::{BLUE_FIRST, CHANNELS_LAST, JPEG_CODEC};
+use super::{Codec, Element, FORMAT_VERSION, OLDEST_FORMAT_VERSION, chunk};
+use robocache_core::codec::JpegRow;
 use robocache_ops::dtype::DType;
+use robocache_ops::image::{Color, ImageLayout};
 use robocache_ops::sync::lock;
 
 /// Largest chunk \[bytes\], and most chunks of a shard.
@@ -32,10 +35,13 @@ pub struct Array {
     pub attributes: Value,
     /// Size of a row \[bytes\].
     pub row_bytes: usize,
+    /// How its chunks are compressed.
+    pub(crate) codec: Codec,
     /// The shard at hand, and its number.
     shard: Option<(u64, ShardReader)>,
     /// The chunk at hand.
     chunk: Option<(u64, Vec<u8>)>,
+    unpack: Option<chunk::Unpack>,
 }
 
 /// Files of shards, and of each row the number of its file, the place and the length of its chunk.
@@ -47,7 +53,7 @@ struct Meta {
     shape: Vec<u64>,
     data_type: Element,
     chunk_grid: Named<Chunks>,
-    codecs: Vec<Named<Chunks>>,
+    codecs: Vec<Named<Shards>>,
     #[serde(default)]
     attributes: Value,
 }
@@ -61,6 +67,13 @@ struct Named<T> {
 #[derive(Deserialize)]
 struct Chunks {
     chunk_shape: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+struct Shards {
+    chunk_shape: Vec<u64>,
+    /// Of a chunk.
+    codecs: Vec<Value>,
 }
 
 /// What a store says of itself. It must be of this kind.
@@ -183,8 +196,11 @@ impl Array {
         {
             return Err(wrong("chunks or shards that are too large"));
         }
+        let row = (&shape[1..], data_type, chunk[0]);
+        let codec = codec_of(&codec.configuration.codecs, row).map_err(|error| wrong(&error))?;
         Ok(Array {
             folder: folder.to_owned(),
+            codec,
             shape,
             chunk_rows: chunk[0],
             shard_chunks: chunks,
@@ -193,6 +209,7 @@ impl Array {
             row_bytes,
             shard: None,
             chunk: None,
+            unpack: None,
         })
     }
 
@@ -241,6 +258,7 @@ impl Array {
             attributes: Value::Null,
             shard: None,
             chunk: None,
+            unpack: None,
             ..*self
         }
     }
@@ -339,7 +357,70 @@ impl Array {
         };
         let mut packed = Vec::new();
         let read = chunk::read(shard.file(), place, &mut packed);
-        let bytes = read.and_then(|()| chunk::unpacked(&packed, size));
-        bytes.map_err(|error| self.wrong(&format!("chunk {chunk}: {error}")))
+        let mut bytes = vec![0; size];
+        let unpack = match self.unpack.take() {
+            Some(unpack) => Ok(unpack),
+            None => chunk::Unpack::new(),
+        };
+        let unpacked = read.and(unpack).and_then(|unpack| {
+            let unpack = self.unpack.insert(unpack);
+            unpack.chunk(self.codec, &packed, &mut bytes)
+        });
+        unpacked.map_err(|error| self.wrong(&format!("chunk {chunk}: {error}")))?;
+        Ok(bytes)
     }
+}
+
+/// The part of the configuration of [`JPEG_CODEC`] that bears on rows.
+#[derive(Deserialize)]
+struct JpegConfiguration {
+    level: u8,
+    #[serde(default)]
+    colorspace_data: Option<String>,
+}
+
+/// How a chunk is compressed, of what its array says. `row` is the shape of a row, the type of its elements, and how many
+/// rows a chunk has.
+fn codec_of(
+    codecs: &[Value],
+    (row, element, chunk_rows): (&[usize], Element, u64),
+) -> Result<Codec, String> {
+    let name = |codec: &Value| codec["name"].as_str().unwrap_or_default().to_owned();
+    let names: Vec<String> = codecs.iter().map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (layout, jpeg) = match names[..] {
+        ["bytes", "zstd", "crc32c"] => return Ok(Codec::Zstd),
+        [JPEG_CODEC, "crc32c"] => (ImageLayout::Hwc, &codecs[0]),
+        ["transpose", JPEG_CODEC, "crc32c"]
+            if codecs[0]["configuration"]["order"] == serde_json::json!(CHANNELS_LAST) =>
+        {
+            (ImageLayout::Chw, &codecs[1])
+        }
+        _ => {
+            return Err(format!(
+                "expected chunks of zstd or {JPEG_CODEC} with crc32c, found {}",
+                names.join(", ")
+            ));
+        }
+    };
+    let about = JpegConfiguration::deserialize(&jpeg["configuration"])
+        .map_err(|error| format!("the configuration of {JPEG_CODEC}: {error}"))?;
+    let (height, width, channels) = match (row, layout) {
+        ([channels, height, width], ImageLayout::Chw)
+        | ([height, width, channels], ImageLayout::Hwc) => (*height, *width, *channels),
+        _ => (0, 0, 0),
+    };
+    let color = match (channels, about.colorspace_data.as_deref()) {
+        (3, None) => Some(Color::Rgb),
+        (3, Some(BLUE_FIRST)) => Some(Color::Bgr),
+        (1, None) => Some(Color::Mono),
+        _ => None,
+    };
+    let color = color.filter(|_| element == Element::Uint8 && chunk_rows == 1);
+    let color = color.ok_or_else(|| {
+        format!(
+            "expected a uint8 image of 1 or 3 channels per chunk of {JPEG_CODEC}, found {chunk_rows} of shape {row:?}"
+        )
+    })?;
+    Ok(Codec::Jpeg(JpegRow { quality: about.level, width, height, color, layout }))
 }

@@ -11,6 +11,9 @@ use tempfile::TempDir;
 
 use super::zarr::path_of;
 use super::*;
+use crate::store::read::Array;
+use robocache_core::codec::JpegRow;
+use robocache_ops::image::{Color, ImageLayout};
 use robocache_ops::random::Random;
 
 /// Rows of 64 bytes or more are chunks of their own; 2 to 8 chunks fill a shard.
@@ -205,5 +208,97 @@ fn large_rows_are_written_once_if_episodes_are_apart() {
                 assert_eq!(file(&in_part), file(&in_store), "{}", column.path);
             }
         }
+    }
+}
+
+/// Images of 4x6 pixels in every order of channels.
+fn images() -> Table {
+    let orders = [
+        ("planes", Color::Rgb, ImageLayout::Chw, [3, 6, 4]),
+        ("blue", Color::Bgr, ImageLayout::Hwc, [6, 4, 3]),
+        ("gray", Color::Mono, ImageLayout::Chw, [1, 6, 4]),
+    ];
+    let column = |(name, color, layout, shape): (&str, _, _, [usize; 3])| {
+        let rest: Vec<_> = ["a", "b", "c"].map(str::to_owned).into_iter().zip(shape).collect();
+        let jpeg = JpegRow { quality: 90, width: 4, height: 6, color, layout };
+        Column {
+            sizes: Sizes { large_row: 1 << 20, ..SIZES },
+            codec: Codec::Jpeg(jpeg),
+            ..Column::new(format!("t/{name}"), Element::Uint8, "row", &rest)
+        }
+    };
+    let columns = orders.into_iter().map(column).collect();
+    Table { columns, ends: "t/episode_ends".into(), begins: None, sorted_by: None }
+}
+
+#[test]
+fn images_with_loss_are_read_as_they_were_decoded() {
+    let mut random = Random::new(21);
+    let folder = TempDir::new().unwrap();
+    let (part, store) = (folder.path().join("part"), folder.path().join("x.zarr"));
+    let limits = WriterLimits { threads: 2, memory: 300 };
+    let writer = PartWriter::create(&part, vec![images()], limits).unwrap();
+    let mut rows: Vec<Vec<Vec<u8>>> = vec![Vec::new(); 3];
+    for number in 0..11 {
+        let mut out = writer.row(0);
+        for (column, rows) in rows.iter_mut().enumerate() {
+            let size = images().columns[column].row_bytes();
+            let mut new = || (0..size).map(|_| random.below(256) as u8).collect();
+            let row = if number == 4 { rows[3].clone() } else { new() };
+            out.put(column, &row).unwrap();
+            rows.push(row);
+        }
+        out.end();
+    }
+    let losses = writer.complete(json!({})).unwrap();
+    assembled(&store, &images(), &[Source::StorePart(part)], 1).complete().unwrap();
+    for (column, of) in images().columns.iter().enumerate() {
+        let Codec::Jpeg(jpeg) = of.codec else { panic!("{of:?}") };
+        let array = Array::of(&store.join(&of.path)).unwrap();
+        assert_eq!(array.codec.clone(), Codec::Jpeg(jpeg));
+        let size = of.row_bytes();
+        let mut found = vec![0; 11 * size];
+        array.read_ranges(&[0..11], &mut found, 2).unwrap();
+        let (mut pixels, mut file, mut expected) = (Vec::new(), Vec::new(), vec![0; size]);
+        let mut loss = Loss::default();
+        for (number, row) in rows[column].iter().enumerate() {
+            jpeg.encode(row, &mut pixels, &mut file).unwrap();
+            jpeg.decode(&file, &mut pixels, &mut expected).unwrap();
+            assert_eq!(found[number * size..][..size], expected, "{} {number}", of.path);
+            if number == 4 {
+                continue;
+            }
+            let error = row.iter().zip(&expected).map(|(a, b)| u64::from(a.abs_diff(*b)).pow(2));
+            loss.add(Loss {
+                images: 1,
+                values: size as u64,
+                bytes: file.len() as u64 + 4,
+                squared_error: error.sum(),
+            });
+        }
+        assert_eq!(losses[&(0, column)], loss);
+    }
+}
+
+#[test]
+fn codecs_that_no_row_has_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let (part, store) = (folder.path().join("part"), folder.path().join("x.zarr"));
+    let limits = WriterLimits { threads: 1, memory: 300 };
+    let writer = PartWriter::create(&part, vec![images()], limits).unwrap();
+    writer.complete(json!({})).unwrap();
+    assembled(&store, &images(), &[Source::StorePart(part)], 1).complete().unwrap();
+    let path = store.join("t/planes/zarr.json");
+    let text = fs::read_to_string(&path).unwrap();
+    for (from, to, expected) in [
+        ("imagecodecs_jpeg", "imagecodecs_png", "found transpose, imagecodecs_png, crc32c"),
+        ("\"uint8\"", "\"uint16\"", "expected a uint8 image of 1 or 3 channels per chunk"),
+        ("\"level\": 90", "\"level\": \"best\"", "the configuration of imagecodecs_jpeg"),
+        ("\"name\": \"transpose\"", "\"name\": \"squeeze\"", "found squeeze, imagecodecs_jpeg"),
+    ] {
+        assert!(text.contains(from), "{text}");
+        fs::write(&path, text.replace(from, to)).unwrap();
+        let error = Array::of(&store.join("t/planes")).err().unwrap();
+        assert!(error.contains(expected), "{error}");
     }
 }

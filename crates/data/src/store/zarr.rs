@@ -13,10 +13,17 @@ use serde_json::{Map, Value, json};
 use super::chunk::{Compress, ZSTD_LEVEL};
 use super::copy::Shards;
 use super::shard::Shard;
-use super::{BREAKS, Column, Element, StorePart, Table};
+use super::{BREAKS, Codec, Column, Element, StorePart, Table};
 use crate::file::{OutputError, PartialFolder};
+use robocache_ops::image::{Color, ImageLayout};
 use robocache_ops::sync::lock;
 
+/// The codec of JPEG: that of the Python package `imagecodecs`.
+pub(super) const JPEG_CODEC: &str = "imagecodecs_jpeg";
+/// Its word for rows whose channels are blue, green, red.
+pub(super) const BLUE_FIRST: &str = "BGR";
+/// The order of the dimensions of a chunk of images whose channels come first, when they come last.
+pub(super) const CHANNELS_LAST: [usize; 4] = [0, 2, 3, 1];
 /// The file that says what a group or an array is.
 const METADATA: &str = "zarr.json";
 
@@ -396,7 +403,8 @@ impl Chunks {
     }
 
     fn write(&mut self, shard: &mut Shard) -> io::Result<()> {
-        shard.add(self.compress.chunk(&self.chunk)?)?;
+        // Rows of images are chunks of their own, and do not come here.
+        shard.add(self.compress.chunk(Codec::Zstd, &self.chunk)?)?;
         self.chunk.clear();
         Ok(())
     }
@@ -452,11 +460,6 @@ fn array(column: &Column, rows: u64) -> Value {
         std::iter::once(rows).chain(column.row.iter().map(|size| *size as u64)).collect()
     };
     let chunk_rows = column.chunk_rows() as u64;
-    let bytes = match column.element.size() {
-        1 => json!({"name": "bytes"}),
-        _ => json!({"name": "bytes", "configuration": {"endian": "little"}}),
-    };
-    let zstd = json!({"name": "zstd", "configuration": {"level": ZSTD_LEVEL, "checksum": false}});
     let fill = match column.element {
         Element::Bool => json!(false),
         Element::Float16 | Element::Float32 => json!(0.0),
@@ -477,7 +480,7 @@ fn array(column: &Column, rows: u64) -> Value {
             "name": "sharding_indexed",
             "configuration": {
                 "chunk_shape": shape(chunk_rows),
-                "codecs": [bytes, zstd, {"name": "crc32c"}],
+                "codecs": codecs(column),
                 "index_codecs": [
                     {"name": "bytes", "configuration": {"endian": "little"}},
                     {"name": "crc32c"},
@@ -488,6 +491,32 @@ fn array(column: &Column, rows: u64) -> Value {
         "dimension_names": column.dimensions,
         "attributes": column.attributes,
     })
+}
+
+/// The codecs of a chunk.
+fn codecs(column: &Column) -> Vec<Value> {
+    let mut all = match column.codec {
+        Codec::Zstd => vec![
+            match column.element.size() {
+                1 => json!({"name": "bytes"}),
+                _ => json!({"name": "bytes", "configuration": {"endian": "little"}}),
+            },
+            json!({"name": "zstd", "configuration": {"level": ZSTD_LEVEL, "checksum": false}}),
+        ],
+        Codec::Jpeg(jpeg) => {
+            // The codec takes images whose channels come last. Its subsampling is that of JpegRow.
+            let mut about = json!({"level": jpeg.quality, "subsampling": "444"});
+            if jpeg.color == Color::Bgr {
+                about["colorspace_data"] = json!(BLUE_FIRST);
+            }
+            let transpose = json!({"name": "transpose", "configuration": {"order": CHANNELS_LAST}});
+            let transpose = (jpeg.layout == ImageLayout::Chw).then_some(transpose);
+            let jpeg = json!({"name": JPEG_CODEC, "configuration": about});
+            transpose.into_iter().chain([jpeg]).collect()
+        }
+    };
+    all.push(json!({"name": "crc32c"}));
+    all
 }
 
 /// Writes the metadata of a group or an array into its folder.

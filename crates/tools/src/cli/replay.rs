@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use robocache_data::replay::Summary;
 use robocache_data::replay::batch::{self, EpisodeOutcome, Results};
+use robocache_data::replay::{JpegSummary, Summary};
 
 use super::bars::{Bars, log_above_bars};
 use super::replay_args::ReplayArgs;
@@ -91,6 +91,14 @@ fn describe(out: &mut impl Write, summary: &Summary, note: &str) -> std::io::Res
         }
         for (reason, steps) in &numbers.invalid {
             write!(out, ", {reason} {steps}")?;
+        }
+        if let Some(JpegSummary { images, bytes_before, bytes, psnr_db }) = &numbers.jpeg {
+            let [before, after] = [bytes_before, bytes].map(|bytes| *bytes as f64 / 1e6);
+            write!(out, ", {images} images as JPEG: {after:.1} of {before:.1} MB")?;
+            match psnr_db {
+                Some(psnr_db) => write!(out, ", PSNR {psnr_db:.1} dB")?,
+                None => write!(out, ", without error")?,
+            }
         }
         writeln!(out)?;
     }

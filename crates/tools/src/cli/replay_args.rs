@@ -8,7 +8,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, Parser, ValueEnum};
 use robocache_core::backend::{self, Choice};
-use robocache_data::output::Bf16;
+use robocache_data::output::{Bf16, Images};
 use robocache_data::replay::{
     self, Division, Episode, EpisodeTopic, Format, Moment, Options, Parts, Remap, ReplayError,
     Share, TimeSource, read_episodes,
@@ -48,6 +48,10 @@ pub struct ReplayArgs {
     /// How elements of bf16 are stored in Zarr, which does not know the type [default: uint16]
     #[arg(long, value_enum)]
     bf16: Option<StoredBf16>,
+    /// How rows of images are stored: zstd, without loss, or jpeg:QUALITY, 1 to 100, for those of u8; only with
+    /// --format rows
+    #[arg(long, default_value_t, value_name = "zstd or jpeg:QUALITY")]
+    images: Images,
     /// Which episodes, and how.
     #[command(flatten)]
     pub common: EpisodeArgs,
@@ -244,7 +248,17 @@ impl ReplayArgs {
             let why = "--bf16: expected --format zarr or rows, found mcap, which has bf16";
             return Err(AskedError::wrong(why));
         }
-        Ok(())
+        let format = match self.format {
+            Written::Mcap => "mcap",
+            Written::Zarr => "zarr",
+            Written::Rows => return Ok(()),
+        };
+        match self.images {
+            Images::Zstd => Ok(()),
+            images @ Images::Jpeg(_) => Err(AskedError::Wrong(format!(
+                "--images {images}: expected --format rows, found {format}, which has tensors"
+            ))),
+        }
     }
 
     /// The episodes, and how they are replayed.
@@ -288,6 +302,7 @@ impl ReplayArgs {
                 None | Some(StoredBf16::Uint16) => Bf16::Uint16,
                 Some(StoredBf16::F32) => Bf16::F32,
             },
+            images: self.images,
             parts_only: self.parts_only,
             replace: self.replace,
             take: self.take.clone(),

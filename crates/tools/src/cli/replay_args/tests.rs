@@ -16,6 +16,7 @@ fn a_wrong_option_is_named_in_one_line() {
     for (option, expected) in [
         ("--backend=tpu", "--backend: expected auto, cpu or cuda, found 'tpu'"),
         ("--bf16=f64", "--bf16: expected uint16 or f32, found 'f64'"),
+        ("--images=jpeg:101", "--images: expected zstd, or jpeg:QUALITY from jpeg:1 to jpeg:100"),
         ("--jobs=0", "--jobs: 0 is not in 1..=65535: '0'"),
         ("--remap=a", "--remap: expected FROM:=TO, found 'a'"),
         ("--speed=2", "unexpected argument '--speed' found"),
@@ -27,6 +28,10 @@ fn a_wrong_option_is_named_in_one_line() {
     assert!(args.check().unwrap_err().to_string().starts_with("--bf16: expected --format zarr"));
     assert!(args.asked().is_err());
     assert!(ReplayArgs::parse(words(&["--bf16=f32", "--format=rows"])).unwrap().check().is_ok());
+    let jpeg = |format| ReplayArgs::parse(words(&["--images=jpeg:95", format])).unwrap().check();
+    let error = jpeg("--format=zarr").unwrap_err().to_string();
+    assert_eq!(error, "--images jpeg:95: expected --format rows, found zarr, which has tensors");
+    assert!(jpeg("--format=rows").is_ok());
 }
 
 #[test]
