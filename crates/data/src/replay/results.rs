@@ -494,7 +494,8 @@ pub(super) fn made_of(
     );
     if options.format.store().is_some() {
         let version = options.images.format_version();
-        made_of.push_str(&format!("; format {version} of parts {PART_FORMAT}{bf16}"));
+        let format = format!("; format {version} of parts {PART_FORMAT}{bf16}");
+        made_of.push_str(&format);
         made_of.extend(images.iter().flat_map(|images| ["; ", images]));
     }
     match &episode.given {
