@@ -499,7 +499,8 @@ pub(super) fn made_of(
         episode.task,
     );
     if options.format.store().is_some() {
-        made_of.push_str(&format!("; format {FORMAT_VERSION} of parts {PART_FORMAT}{bf16}"));
+        let format = format!("; format {FORMAT_VERSION} of parts {PART_FORMAT}{bf16}");
+        made_of.push_str(&format);
         made_of.extend(images.iter().flat_map(|images| ["; ", images]));
     }
     match &episode.given {
