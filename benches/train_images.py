@@ -57,13 +57,13 @@ streams:
     return text
 
 
-def make(bag, folder):
-    """Replays a recording of the reference robot to `folder/rows.zarr`."""
+def make(bag, folder, images):
+    """Replays a recording of the reference robot to `folder/rows.zarr`, with images as zstd or jpeg:QUALITY."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "config.yaml"
     config.write_text(configuration())
     command = [sys.executable, "-m", "robocache", "replay", bag, "--config", config]
-    command += ["--out", folder, "--format", "rows"]
+    command += ["--out", folder, "--format", "rows", "--images", images]
     subprocess.run([str(word) for word in command], check=True)
 
 
@@ -224,6 +224,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("store", nargs="?", help="rows.zarr")
     parser.add_argument("--make", type=Path, nargs=2, metavar=("BAG", "FOLDER"))
+    parser.add_argument("--images", default="zstd", help="of the store that is made")
     parser.add_argument("--steps", type=int, default=10, help="of a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3, help="of windows alone")
@@ -231,7 +232,7 @@ def main():
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     options = parser.parse_args()
     if options.make:
-        make(*options.make)
+        make(*options.make, options.images)
         return
     if not options.store:
         parser.error("expected a store, or --make")
