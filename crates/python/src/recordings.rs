@@ -1,4 +1,4 @@
-//! Episodes that objects of Python read, such as those of a dataset: `robocache.lerobot_dataset` has one reader.
+//! Episodes that objects of Python read, such as those of a dataset: `robocache._dataset` says which kinds there are.
 //!
 //! An object has these attributes:
 //!

@@ -29,9 +29,9 @@ const FAILURE: u8 = 1;
 /// What the Python package adds.
 const IN_PYTHON: &str = "\
 In the Python package, which a sourced workspace has, or pip install 'dist/WHEEL.whl[import,lerobot,ray]' after `make wheel`:
-  python -m robocache import      Read a LeRobot dataset into rows or tensors
-  python -m robocache to-lerobot  Replay bags and write a LeRobot dataset
-  python -m robocache.ray         Run replay and to-lerobot on a Ray cluster";
+  python -m robocache import      Read a dataset (LeRobot, RLDS, RoboMimic, LIBERO, CALVIN) into rows or tensors
+  python -m robocache to-lerobot  Replay bags and write a LeRobot dataset, or one for GR00T
+  python -m robocache.ray         Run replay, to-lerobot and import on a Ray cluster";
 
 /// What ends a command.
 type Error = Box<dyn std::error::Error>;
