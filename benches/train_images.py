@@ -141,12 +141,12 @@ class Trainer:
 class Data:
     """Batches of a store."""
 
-    def __init__(self, store, device, **load):
+    def __init__(self, store, to, **load):
         import torch
 
         import robocache
 
-        self.torch, self.device = torch, device
+        self.torch, self.to = torch, to
         self.cache = robocache.EpisodeCache.load(store, **load)
         self.sampler = robocache.WindowSampler.of(
             self.cache,
@@ -171,7 +171,7 @@ class Data:
         found = self.windows()
         images = [found[name].torch().reshape(BATCH, 1, 3, SIZE, SIZE) for name in CAMERAS]
         actions = found["joints"].torch()[:, -AHEAD:]
-        on_device = [each.to(self.device, non_blocking=True) for each in (*images, actions)]
+        on_device = [each.to(self.to, non_blocking=True) for each in (*images, actions)]
         return self.torch.cat(on_device[:-1], 1), on_device[-1]
 
     def rate(self, seconds):
