@@ -10,6 +10,7 @@ messages. docs/import.md explains it.
 import argparse
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -87,8 +88,11 @@ def import_rows(dataset, out, config=None, **options):
     failures = _command.failures(outcomes)
     store = Path(out) / "rows.zarr"
     if failures:
+        others = f"; {store} has the others" if len(failures) < len(outcomes) else ""
         lines = "\n".join(failures)
-        raise RuntimeError(f"{store}: expected every episode, so it has the others:\n{lines}")
+        raise RuntimeError(
+            f"expected every episode, found {len(failures)} that could not be read{others}:\n{lines}"
+        )
     return store
 
 
@@ -99,7 +103,11 @@ def recordings(dataset, episodes=None, *, tolerance_s=TOLERANCE_S, threads=1):
         dataset: a `Dataset`.
         episodes, tolerance_s: of `import_dataset`.
         threads: of the decoder of each video; 0 for as many as it likes.
+
+    Raises ValueError if an argument does not fit.
     """
+    if not tolerance_s >= 0:
+        raise ValueError(f"tolerance_s: expected 0 s or more, found {tolerance_s:g}")
     topics = Topics(dataset)
     return [
         Recording(dataset, topics, episode, tolerance_s=tolerance_s, threads=threads)
@@ -132,8 +140,8 @@ def stamps_of(dataset):
     if STAMPS in dataset.columns:
         return f"stamps: the column {STAMPS}"
     return (
-        f"stamps: frame k is at tick k + 1 of {dataset.fps:g} Hz, as the dataset has no column {STAMPS}; if an "
-        "episode's frames are uneven, one period after its timestamps"
+        f"stamps: frame k is at tick k + 1 of {dataset.fps:g} Hz, as the dataset has no column {STAMPS}. If the timestamps "
+        "of an episode are uneven, each of its frames is one period after its timestamp"
     )
 
 
@@ -172,9 +180,14 @@ def _run(dataset, out, config, words, reading, made, telling):
 
 
 def generated(dataset, **made):
-    """The text of `config_of`. Raises ValueError if it is no configuration: the dataset has unusual names."""
+    """The text of `config_of`. Raises ValueError if it is no configuration: a preset or a size is wrong, or the dataset
+    has unusual names."""
     text = config_of(dataset, **made)
-    Pipeline(text, backend="cpu")
+    try:
+        Pipeline(text, backend="cpu")
+    except ValueError as error:
+        # The caller has given no text, so its name says where it comes from.
+        raise ValueError(re.sub("(?m)^<text>", "generated configuration", str(error))) from None
     return text
 
 
@@ -185,7 +198,7 @@ def _written(out, text):
         if path.read_text(encoding="utf-8") != text:
             raise ValueError(
                 f"{path}: expected the configuration that this run generates, found another: give it as "
-                "--config to use it, or remove it"
+                "--config to use it, or remove it to generate this one"
             )
         return path
     out.mkdir(parents=True, exist_ok=True)
@@ -201,6 +214,8 @@ def main(arguments=None):
         parser.error("the following arguments are required: --out")
     if parsed.config is not None and (parsed.preset or parsed.resize or parsed.write_config):
         parser.error("--preset, --resize and --write-config are for a generated configuration")
+    if parsed.preset and parsed.resize:
+        parser.error("expected --preset or --resize, found both: a preset has a size of its own")
     return _command.exit_code(lambda: _main(parser, parsed))
 
 
@@ -253,6 +268,8 @@ def _told(parsed, outcomes, no_store):
     for summary in kept:
         for problem in summary.get("problems", ()):
             print(f"{summary['name']}: {problem}", file=sys.stderr)
+    for line in _lost(kept):
+        print(line, file=sys.stderr)
     failures = _command.failures(outcomes)
     for line in failures:
         print(line, file=sys.stderr)
@@ -262,6 +279,22 @@ def _told(parsed, outcomes, no_store):
         store = {"rows": "rows.zarr", "zarr": "tensors.zarr"}.get(parsed.format, "")
         print(f"{Path(parsed.out) / store}: {len(kept)} episodes")
     return int(no_store is not None or bool(failures))
+
+
+def _lost(summaries):
+    """A line for each topic that the dataset lacks, and for each input that dropped messages, with the reason."""
+    topics = dict.fromkeys(topic for summary in summaries for topic in summary["missing"])
+    lines = [
+        f"{topic}: not in the dataset, so its stream has no row from it; --remap gives a topic another name"
+        for topic in topics
+    ]
+    for summary in summaries:
+        for name, numbers in summary["inputs"].items():
+            lines += [
+                f"{summary['name']}: {name}: {count} of {numbers['received']} messages dropped: {reason}"
+                for reason, count in numbers["dropped"].items()
+            ]
+    return lines
 
 
 def _new(path, text):
@@ -321,7 +354,7 @@ def _numbers(text):
     found = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        if not first.isdecimal() or (dash and not (last.isdecimal() and int(first) <= int(last))):
             raise argparse.ArgumentTypeError(f"expected numbers such as 0-9,12, found {text!r}")
         found += range(int(first), int(last or first) + 1)
     return found
