@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from pathlib import Path
 
 from . import _command, _native
@@ -82,9 +83,13 @@ def import_dataset(
 def import_rows(dataset, out, config=None, **options):
     """The path of the store of rows that `import_dataset` makes with these arguments.
 
+    Warns of what the configuration names and the dataset lacks, and of dropped messages.
+
     Raises RuntimeError, when the store is complete, if an episode could not be read.
     """
     outcomes = import_dataset(dataset, out, config, format="rows", **options)
+    if lost := _lost(_complete(outcomes)):
+        warnings.warn("\n".join(lost), RuntimeWarning, stacklevel=3)
     failures = _command.failures(outcomes)
     store = Path(out) / "rows.zarr"
     if failures:
@@ -264,7 +269,7 @@ def _told(parsed, outcomes, no_store):
     """Prints the outcomes, and returns the exit code."""
     if parsed.json:
         print(json.dumps(outcomes))
-    kept = [of[kind] for of in outcomes for kind in ("done", "kept") if kind in of]
+    kept = _complete(outcomes)
     for summary in kept:
         for problem in summary.get("problems", ()):
             print(f"{summary['name']}: {problem}", file=sys.stderr)
@@ -281,11 +286,16 @@ def _told(parsed, outcomes, no_store):
     return int(no_store is not None or bool(failures))
 
 
+def _complete(outcomes):
+    """The summaries of the episodes that have a result."""
+    return [of[kind] for of in outcomes for kind in ("done", "kept") if kind in of]
+
+
 def _lost(summaries):
     """A line for each topic that the dataset lacks, and for each input that dropped messages, with the reason."""
     topics = dict.fromkeys(topic for summary in summaries for topic in summary["missing"])
     lines = [
-        f"{topic}: not in the dataset, so its stream has no row from it; --remap gives a topic another name"
+        f"{topic}: not in the dataset, so its stream has no row from it; `remap` gives a topic another name"
         for topic in topics
     ]
     for summary in summaries:

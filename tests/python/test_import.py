@@ -526,6 +526,9 @@ def test_presets_and_sizes(dataset, tmp_path, capsys):
     assert robocache.Pipeline(text, backend="cpu").layout[-1]["shape"] == [1, 3, 480, 640]
     with pytest.raises(ValueError, match="expected None with a preset"):
         _lerobot_config.config_of(Dataset(dataset), preset="act", resize=(8, 8))
+    for wrong in (8, "8x8", (8,), (8.0, 8)):
+        with pytest.raises(ValueError, match=r"resize: expected \(height, width\), found"):
+            _lerobot_config.config_of(Dataset(dataset), resize=wrong)
     out = ["--out", str(tmp_path / "out")]
     assert importing.main([str(dataset), *out, "--preset", "none"]) == 1
     said = capsys.readouterr().err
@@ -680,6 +683,9 @@ def test_what_the_configuration_does_not_find_is_told(dataset, tmp_path, capsys)
         assert said.count("/camera: not in the dataset") == 1
         line = "episode_000001: state /observation/state: 12 of 12 messages dropped: missing_field"
         assert line in said.splitlines()
+    with pytest.warns(RuntimeWarning, match="/camera: not in the dataset") as warned:
+        robocache.EpisodeCache.from_lerobot(dataset, images=config, out=tmp_path / "out")
+    assert line in str(warned[0].message) and warned[0].filename == __file__
 
 
 def test_a_wrong_tolerance_is_an_error(dataset):
