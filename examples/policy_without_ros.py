@@ -50,7 +50,12 @@ def main():
     acted = refused = 0
     reader = TensorReader(arguments.service, contract=arguments.contract)
     try:
-        for tensor in reader:
+        while acted + refused != arguments.ticks:
+            # The reader waits without a word if the node is not there, ends or holds its ticks back.
+            tensor = reader.wait(timeout_s=1.0)
+            if tensor is None:
+                print(f"not acting: no tensor of {arguments.service!r} for 1 s", file=sys.stderr)
+                continue
             problem = problem_with(tensor, arguments.inputs, arguments.max_age_ms * 1e6)
             if problem is None:
                 acted += 1
@@ -58,8 +63,6 @@ def main():
             else:
                 refused += 1
                 print(f"not acting: {problem}", file=sys.stderr)
-            if acted + refused == arguments.ticks:
-                break
     except KeyboardInterrupt:
         pass
     print(f"acted on {acted} tensors, refused {refused}, missed {reader.missed}")

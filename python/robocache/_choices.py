@@ -1,6 +1,7 @@
 """What is asked of windows, as the compiled part reads it."""
 
 import json
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -30,6 +31,8 @@ def choices(config, rows, streams):
         config = {name: {} for name in streams}
     if config is None:
         return None
+    if not isinstance(config, Mapping):
+        raise TypeError(f"config: expected a dict by stream, found {config!r}")
     if not config:
         raise ValueError("config: expected a stream or more, found none")
     asked = [_choice(name, own, rows, streams.get(name)) for name, own in config.items()]
@@ -38,6 +41,8 @@ def choices(config, rows, streams):
 
 def _choice(name, config, rows, means):
     """What is asked of a stream."""
+    if not isinstance(config, Mapping):
+        raise TypeError(f"'{name}': expected a dict, found {config!r}")
     unknown = set(config) - _KEYS
     if unknown:
         expected, found = ", ".join(sorted(_KEYS)), ", ".join(sorted(map(str, unknown)))

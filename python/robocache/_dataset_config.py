@@ -30,10 +30,13 @@ def config_of(dataset, *, preset=None, resize=None):
         preset: the preset of images; None for bytes.
         resize: height and width of images; None for those of the dataset.
 
-    Raises ValueError if the dataset has no feature for a stream, or both `preset` and `resize` are given.
+    Raises ValueError if the dataset has no feature for a stream, `resize` is no pair of numbers, or both `preset` and
+    `resize` are given.
     """
     if preset is not None and resize is not None:
         raise ValueError("resize: expected None with a preset, which has a size")
+    if resize is not None and not _is_size(resize):
+        raise ValueError(f"resize: expected (height, width), found {resize!r}")
     topics = Topics(dataset)
     has_stamps = dataset.has_stamps
     streams, left_out, names = [], [], set()
@@ -58,6 +61,12 @@ def config_of(dataset, *, preset=None, resize=None):
         else ""
     )
     return head + "\n\n".join(streams) + tail + "\n"
+
+
+def _is_size(given):
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        return False
+    return all(isinstance(each, (int, np.integer)) for each in given)
 
 
 def stream_name(feature, taken):

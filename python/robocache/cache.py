@@ -432,7 +432,12 @@ def _is_saved(path):
         raise FileNotFoundError(
             f"expected a store of rows or a saved cache, found nothing at {path}"
         )
-    return (path / "index.json").exists()
+    is_saved = (path / "index.json").exists()
+    if not is_saved and (path / "rows.zarr").exists():
+        raise ValueError(
+            f"expected a store of rows or a saved cache, found the folder of a store: load {path / 'rows.zarr'}"
+        )
+    return is_saved
 
 
 def _numbers(episodes, count):

@@ -1,5 +1,7 @@
 """Streams of arrays, and times of windows, as the compiled part reads them."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from . import _frame_stamps
@@ -24,10 +26,11 @@ def offsets_of(config, name, means):
 
     def steps(key):
         part = config.get(key, {"steps": 1})
-        unknown = set(part) - {"steps", "step_ms"}
-        count = part.get("steps")
+        is_dict = isinstance(part, Mapping)
+        count = part.get("steps") if is_dict else None
         if (
-            unknown
+            not is_dict
+            or set(part) - {"steps", "step_ms"}
             or not isinstance(count, int)
             or count < 1
             or (count > 1 and "step_ms" not in part)

@@ -78,10 +78,12 @@ class Contract:
             raise ContractError(where, differences)
 
     def save(self, folder):
-        """Writes `robocache.json` into a folder, beside a checkpoint. A file of this name is replaced.
+        """Writes `robocache.json` into a folder that exists, beside a checkpoint. A file of this name is replaced.
 
         Raises OSError if it cannot be written.
         """
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(f"{os.fspath(folder)}: expected a folder, found none")
         _native.contract_save(self.json, os.fspath(folder))
 
     def __eq__(self, other):
@@ -116,7 +118,7 @@ def load(path):
 
 def save(folder, of_what):
     """Writes the contract of something beside a checkpoint: of a `Contract`, of what has `contract()` (`Pipeline`,
-    `EpisodeCache`, `WindowPlan`), or of a configuration. Returns the contract."""
+    `EpisodeCache`, `WindowPlan`), of a folder as for `load`, or of a configuration as for `of`. Returns the contract."""
     made = _made(of_what)
     made.save(folder)
     return made
@@ -126,7 +128,10 @@ def _made(of_what):
     if isinstance(of_what, Contract):
         return of_what
     own = getattr(of_what, "contract", None)
-    return own() if callable(own) else of(of_what)
+    if callable(own):
+        return own()
+    is_folder = isinstance(of_what, (str, os.PathLike)) and os.path.isdir(of_what)
+    return load(of_what) if is_folder else of(of_what)
 
 
 def trained(contract):

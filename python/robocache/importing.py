@@ -11,7 +11,9 @@ messages. docs/import.md and docs/datasets.md explain it.
 import argparse
 import json
 import os
+import re
 import sys
+import warnings
 from pathlib import Path
 
 from . import _command, _dataset_kinds, _native, _whole
@@ -97,14 +99,21 @@ def import_dataset(
 def import_rows(dataset, out, config=None, **options):
     """The path of the store of rows that `import_dataset` makes with these arguments.
 
+    Warns of what the configuration names and the dataset lacks, and of dropped messages.
+
     Raises RuntimeError, when the store is complete, if an episode could not be read.
     """
     outcomes = import_dataset(dataset, out, config, format="rows", **options)
+    if lost := _lost(_complete(outcomes)):
+        warnings.warn("\n".join(lost), RuntimeWarning, stacklevel=3)
     failures = _command.failures(outcomes)
     store = Path(out) / "rows.zarr"
     if failures:
+        others = f"; {store} has the others" if len(failures) < len(outcomes) else ""
         lines = "\n".join(failures)
-        raise RuntimeError(f"{store}: expected every episode, so it has the others:\n{lines}")
+        raise RuntimeError(
+            f"expected every episode, found {len(failures)} that could not be read{others}:\n{lines}"
+        )
     return store
 
 
@@ -130,11 +139,19 @@ def recordings(dataset, episodes=None, *, split=None, tolerance_s=TOLERANCE_S, t
         dataset: of `opened`.
         split, episodes, tolerance_s: of `import_dataset`.
         threads: of the decoder of each video; 0 for as many as it likes.
+
+    Raises ValueError if an argument does not fit.
     """
+    return _recordings(dataset, chosen(dataset, episodes, split), tolerance_s, threads)
+
+
+def _recordings(dataset, episodes, tolerance_s, threads):
+    if not tolerance_s >= 0:
+        raise ValueError(f"tolerance_s: expected 0 s or more, found {tolerance_s:g}")
     topics = Topics(dataset)
     return [
         dataset.recording(topics, episode, tolerance_s=tolerance_s, threads=threads)
-        for episode in chosen(dataset, episodes, split)
+        for episode in episodes
     ]
 
 
@@ -220,11 +237,7 @@ def replayed(dataset, out, config, options, reading, *, jobs=None, share=(0, 1),
         raise ValueError(f"{dataset.root}: expected an episode or more, found none")
     # The cores decode several episodes, or several frames of one.
     threads = 1 if min(jobs or cores, len(episodes)) > 1 else 0
-    topics = Topics(dataset)
-    found = [
-        dataset.recording(topics, each, tolerance_s=reading["tolerance_s"], threads=threads)
-        for each in episodes
-    ]
+    found = _recordings(dataset, episodes, reading["tolerance_s"], threads)
     # The recordings stand for the bags of the dataset.
     asked = _command.replay_words([dataset.root], config, out, options)
     told, no_store = _native.replay_to(asked, recordings=found, **native)
@@ -234,9 +247,14 @@ def replayed(dataset, out, config, options, reading, *, jobs=None, share=(0, 1),
 
 
 def generated(dataset, **made):
-    """The text of `config_of`. Raises ValueError if it is no configuration: the dataset has unusual names."""
+    """The text of `config_of`. Raises ValueError if it is no configuration: a preset or a size is wrong, or the dataset
+    has unusual names."""
     text = config_of(dataset, **made)
-    Pipeline(text, backend="cpu")
+    try:
+        Pipeline(text, backend="cpu")
+    except ValueError as error:
+        # The caller has given no text, so its name says where it comes from.
+        raise ValueError(re.sub("(?m)^<text>", "generated configuration", str(error))) from None
     return text
 
 
@@ -247,7 +265,7 @@ def _written(out, text):
         if path.read_text(encoding="utf-8") != text:
             raise ValueError(
                 f"{path}: expected the configuration that this run generates, found another: give it as "
-                "--config to use it, or remove it"
+                "--config to use it, or remove it to generate this one"
             )
         return path
     out.mkdir(parents=True, exist_ok=True)
@@ -270,6 +288,8 @@ def check(parser, parsed):
         parser.error("the following arguments are required: --out")
     if parsed.config is not None and (parsed.preset or parsed.resize or writes):
         parser.error("--preset, --resize, --write-config and --write-mapping are without --config")
+    if parsed.preset and parsed.resize:
+        parser.error("expected --preset or --resize, found both: a preset has a size of its own")
     if parsed.write_mapping is not None and parsed.mapping is not None:
         parser.error("--write-mapping writes a mapping, so it takes none")
     if writes:
@@ -329,10 +349,12 @@ def told(parsed, outcomes, no_store):
     """Prints the outcomes, and returns the exit code."""
     if parsed.json:
         print(json.dumps(outcomes))
-    kept = [of[kind] for of in outcomes for kind in ("done", "kept") if kind in of]
+    kept = _complete(outcomes)
     for summary in kept:
         for problem in summary.get("problems", ()):
             print(f"{summary['name']}: {problem}", file=sys.stderr)
+    for line in _lost(kept):
+        print(line, file=sys.stderr)
     failures = _command.failures(outcomes)
     for line in failures:
         print(line, file=sys.stderr)
@@ -344,6 +366,27 @@ def told(parsed, outcomes, no_store):
         for line in _command.jpeg_lines(kept):
             print(line)
     return int(no_store is not None or bool(failures))
+
+
+def _complete(outcomes):
+    """The summaries of the episodes that have a result."""
+    return [of[kind] for of in outcomes for kind in ("done", "kept") if kind in of]
+
+
+def _lost(summaries):
+    """A line for each topic that the dataset lacks, and for each input that dropped messages, with the reason."""
+    topics = dict.fromkeys(topic for summary in summaries for topic in summary["missing"])
+    lines = [
+        f"{topic}: not in the dataset, so its stream has no row from it; `remap` gives a topic another name"
+        for topic in topics
+    ]
+    for summary in summaries:
+        for name, numbers in summary["inputs"].items():
+            lines += [
+                f"{summary['name']}: {name}: {count} of {numbers['received']} messages dropped: {reason}"
+                for reason, count in numbers["dropped"].items()
+            ]
+    return lines
 
 
 def _new(path, text):
@@ -415,7 +458,7 @@ def _numbers(text):
     found = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        if not first.isdecimal() or (dash and not (last.isdecimal() and int(first) <= int(last))):
             raise argparse.ArgumentTypeError(f"expected numbers such as 0-9,12, found {text!r}")
         found += range(int(first), int(last or first) + 1)
     return found

@@ -234,6 +234,21 @@ def test_numbers_that_int64_does_not_hold_are_told(error, message, changed):
         cache.windows(**{**asked, **changed})
 
 
+@pytest.mark.parametrize(
+    ("error", "message", "config"),
+    [
+        (TypeError, r"config: expected a dict by stream, found \['state'\]", ["state"]),
+        (TypeError, "'state': expected a dict, found 16", {"state": 16}),
+        (ValueError, "horizon of 'state': expected steps .* found 16", {"state": {"horizon": 16}}),
+    ],
+)
+def test_windows_of_another_kind_are_told(error, message, config):
+    state = {"rows": np.zeros((9, 1), np.float32), "stamp_ns": np.arange(9) * 10 * MS}
+    cache = robocache.EpisodeCache.from_arrays({"state": state}, [9])
+    with pytest.raises(error, match=message):
+        cache.windows([0], [50 * MS], config)
+
+
 def test_bf16_says_that_its_array_has_bits():
     rows = np.full((9, 1), 0.279, np.float32)
     state = {"rows": rows, "stamp_ns": np.arange(9) * 10 * MS}

@@ -105,7 +105,9 @@ def test_everything_has_the_contract_of_its_configuration(store, tmp_path):
         saved.contract(),
         pipeline.contract(),
         *map(robocache.contract.load, folders),
+        *(robocache.contract.save(tmp_path, each) for each in (*folders, store / "robot.yaml")),
     ]
+    assert robocache.contract.load(tmp_path) == made
     assert [each.digest for each in found] == [made.digest] * len(found)
     assert one.contract() == made.only("arm")
     told = json.loads(check(store / "robot.yaml", "--json")[0])
@@ -129,7 +131,7 @@ def test_a_dataset_has_the_contract_of_its_observations(store, tmp_path):
     replay(tmp_path / "robot.yaml", tmp_path / "data", store / "bag", options=options)
     about = lerobot._about(Tensors(tmp_path / "data" / "tensors.zarr"), [], None, None)
     (tmp_path / "set" / "meta").mkdir(parents=True)
-    lerobot._write_about(tmp_path / "set", {"format": lerobot.FORMAT, **about})
+    lerobot._write_about(tmp_path / "set", {"format": lerobot.FORMAT, **about}, "v3.0")
     trained = robocache.contract.load(tmp_path / "set")
     assert trained == robocache.contract.of(CONFIG)  # an action is no input
     assert robocache.contract.load(tmp_path / "data" / "tensors.zarr").streams == [
@@ -185,7 +187,7 @@ def test_what_is_no_contract_is_an_error(store, tmp_path):
     (tmp_path / "robocache.json").write_text(text.replace("pad_center", "stretch"))
     with pytest.raises(ValueError, match="the file was changed"):
         robocache.contract.load(tmp_path)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="nowhere: expected a folder, found none"):
         made.save(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="expected one of the streams arm, wrist, found leg"):
         made.only("leg")

@@ -3,6 +3,7 @@
 Expected pixels are those that PyAV decodes from the whole video, resized by Pillow.
 """
 
+import argparse
 import io
 import json
 import shutil
@@ -505,9 +506,17 @@ def test_presets_and_sizes(dataset, tmp_path, capsys):
     assert robocache.Pipeline(text, backend="cpu").layout[-1]["shape"] == [1, 3, 480, 640]
     with pytest.raises(ValueError, match="expected None with a preset"):
         _dataset_config.config_of(Dataset(dataset), preset="act", resize=(8, 8))
+    for wrong in (8, "8x8", (8,), (8.0, 8)):
+        with pytest.raises(ValueError, match=r"resize: expected \(height, width\), found"):
+            _dataset_config.config_of(Dataset(dataset), resize=wrong)
     out = ["--out", str(tmp_path / "out")]
     assert importing.main([str(dataset), *out, "--preset", "none"]) == 1
-    assert "preset" in capsys.readouterr().err and not (tmp_path / "out").exists()
+    said = capsys.readouterr().err
+    assert "\ngenerated configuration:" in said and "preset: expected one of act" in said
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(SystemExit):
+        importing.main([str(dataset), *out, "--preset", "act", "--resize", "8x8"])
+    assert "expected --preset or --resize, found both" in capsys.readouterr().err
 
 
 STAMP = {"stamp_ns": {"dtype": "int64", "shape": [1], "names": None}}
@@ -565,6 +574,8 @@ def test_episodes_are_chosen(tmp_path):
     with pytest.raises(ValueError, match="expected numbers of episodes, 0 to 5, found 6"):
         numbers([1, 6])
     assert importing._numbers("0-2,5") == [0, 1, 2, 5]
+    with pytest.raises(argparse.ArgumentTypeError, match="found '2-1'"):
+        importing._numbers("2-1")
 
 
 def test_splits_are_ranges_of_episodes(tmp_path):
@@ -629,6 +640,8 @@ def test_a_dataset_becomes_rows(both, tmp_path, capsys):
     assert importing.main(arguments) == 0
     assert capsys.readouterr().out == f"{out / 'rows.zarr'}: 2 episodes\n"
     cache = robocache.EpisodeCache.load(out / "rows.zarr")
+    with pytest.raises(ValueError, match=r"found the folder of a store: load .*out/rows\.zarr"):
+        robocache.EpisodeCache.load(out)
     assert [episode["name"] for episode in cache.episodes] == ["episode_000000", "episode_000001"]
     assert [episode["task"] for episode in cache.episodes] == ["pick", "place"]
     sampler = robocache.WindowSampler.of(cache, period_ns=33_333_333, batch_size=32, shuffle=False)
@@ -655,6 +668,34 @@ def test_a_damaged_episode_is_told(dataset, tmp_path, capsys):
     out = tmp_path / "out"
     importing.main([str(root), "--out", str(out)])
     assert "episode_000000.mp4: expected a video, found no such file" in capsys.readouterr().err
+    with pytest.raises(
+        RuntimeError, match=r"found 1 that could not be read; .*rows\.zarr has the others:"
+    ):
+        importing.import_rows(root, out)
+    with pytest.raises(RuntimeError, match=r"found 1 that could not be read:\nepisode_000000"):
+        importing.import_rows(root, tmp_path / "first", episodes=[0])
+
+
+def test_what_the_configuration_does_not_find_is_told(dataset, tmp_path, capsys):
+    text = _dataset_config.config_of(Dataset(dataset))
+    config = tmp_path / "robot.yaml"
+    config.write_text(text.replace(TOP, "/camera").replace("grip.pos", "grip"))
+    arguments = [str(dataset), "--out", str(tmp_path / "out"), "--config", str(config)]
+    for _ in range(2):  # the second time, the episodes are kept
+        assert importing.main(arguments) == 0
+        said = capsys.readouterr().err
+        assert said.count("/camera: not in the dataset") == 1
+        line = "episode_000001: state /observation/state: 12 of 12 messages dropped: missing_field"
+        assert line in said.splitlines()
+    with pytest.warns(RuntimeWarning, match="/camera: not in the dataset") as warned:
+        robocache.EpisodeCache.from_lerobot(dataset, images=config, out=tmp_path / "out")
+    assert line in str(warned[0].message) and warned[0].filename == __file__
+
+
+def test_a_wrong_tolerance_is_an_error(dataset):
+    for wrong in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="tolerance_s: expected 0 s or more, found"):
+            recordings(dataset, tolerance_s=wrong)
 
 
 def test_a_cache_with_images(dataset, tmp_path):
