@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::base::Base;
 use super::configured::Configured;
+use super::connection::Wakes;
 use super::error::NodeError;
 use super::fastdds;
 use super::output::{Output, Sharing};
@@ -41,6 +42,7 @@ impl Drop for Recording {
 struct Stop {
     runtime: Arc<Runtime>,
     tap: Option<Arc<Tap>>,
+    wakes: Wakes,
     ticking: Arc<AtomicBool>,
 }
 
@@ -48,6 +50,7 @@ impl Drop for Stop {
     fn drop(&mut self) {
         self.runtime.stop();
         self.tap.iter().for_each(|tap| tap.close());
+        self.wakes.wake();
         self.ticking.store(false, Ordering::Relaxed);
     }
 }
@@ -69,8 +72,8 @@ impl Active {
         runtime.recorder = recording.clone().map(|recording| recording as Arc<dyn Recorder>);
         let recording = Recording(recording);
         let runtime = Arc::new(runtime);
-        base.connections.subscribe(&runtime)?;
-        let (stop, threads) = start_threads(base, configured, &runtime)?;
+        let wakes = base.connections.subscribe(&runtime)?;
+        let (stop, threads) = start_threads(base, configured, &runtime, wakes)?;
         let topics = configured.spec.topics.clone();
         let monitor =
             Monitor::new(Arc::clone(&runtime), Names { topics, remedy: fastdds::remedy() });
@@ -120,6 +123,7 @@ fn start_threads(
     base: &Base,
     configured: &Configured,
     runtime: &Arc<Runtime>,
+    wakes: Wakes,
 ) -> Result<(Stop, Threads<NodeError>), NodeError> {
     let (settings, parts) = (&configured.settings, &base.connections.parts);
     let show = settings.visualize_period.map(|period| {
@@ -142,7 +146,7 @@ fn start_threads(
     let mut threads = Threads::start(runtime, output, settings.threads.clone())?;
     // Dropped before the threads, also if one of them does not start.
     let (of_stop, ticking) = (Arc::clone(runtime), Arc::clone(&base.ticking));
-    let stop = Stop { runtime: of_stop, tap, ticking };
+    let stop = Stop { runtime: of_stop, tap, wakes, ticking };
     if let Some(show) = show {
         threads.spawn("show", move || {
             show.run();

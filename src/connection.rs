@@ -4,7 +4,7 @@
 //! What a connection has depends on what the node does. Services, logs and diagnostics are always there; with a
 //! configuration there are publishers; while the node works there are subscriptions.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::args::NODE_NAME;
 use super::console;
@@ -12,7 +12,7 @@ use super::diagnostics::Diagnostics;
 use super::error::NodeError;
 use super::fastdds::{self, Handed};
 use super::info::Info;
-use super::intake::{self, Subscribed};
+use super::intake::{self, Flow, Subscribed};
 use super::lifecycle::{Lifecycle, LifecycleServices};
 use super::param_services::ParameterServices;
 use super::param_store::ParameterStore;
@@ -21,7 +21,7 @@ use super::rosout::Rosout;
 use super::show::{self, Shown};
 use robocache_core::spec::Config;
 use robocache_ops::sync::lock;
-use robocache_rcl::{self, Context, Node, Publisher, Qos, Subscription, WaitSet};
+use robocache_rcl::{self, Context, Guard, Node, Publisher, Qos, Subscription, WaitSet};
 use robocache_runtime::Runtime;
 
 /// Tensors that the middleware keeps for a subscriber that has not taken them yet. A policy wants
@@ -87,6 +87,8 @@ pub struct Small {
 /// Subscriptions that one thread waits for.
 pub struct Subscriptions {
     pub wait_set: WaitSet,
+    /// Ends a wait.
+    pub wake: Arc<Guard>,
     /// In the order of the inputs.
     pub inputs: Vec<Subscribed>,
 }
@@ -115,8 +117,32 @@ struct Current {
     node: Node,
     /// With a configuration.
     publishes: Option<Arc<PublisherSpec>>,
-    /// While the node works.
-    subscribes: Option<Arc<Runtime>>,
+    /// While the node works: what is received, and what ends the waits of its threads.
+    subscribes: Option<(Arc<Runtime>, Wakes)>,
+}
+
+/// Ends the waits of the threads that take messages. Its clones share it.
+#[derive(Clone, Default)]
+pub struct Wakes(Arc<Mutex<Vec<Weak<Guard>>>>);
+
+impl Wakes {
+    /// Ends the waits.
+    pub fn wake(&self) {
+        for guard in lock(&self.0).iter().filter_map(Weak::upgrade) {
+            // Without it, the wait ends by itself.
+            if let Err(error) = guard.trigger() {
+                tracing::debug!("{error}");
+            }
+        }
+    }
+
+    /// Also wakes the threads of these subscriptions. A thread goes over to them later, so the ones before stay until
+    /// their connection ends.
+    fn add(&self, small: &Small, large: &Subscriptions) {
+        let mut guards = lock(&self.0);
+        guards.retain(|guard| guard.strong_count() > 0);
+        guards.extend([&small.subscriptions, large].map(|it| Arc::downgrade(&it.wake)));
+    }
 }
 
 impl Connections {
@@ -172,16 +198,18 @@ impl Connections {
         drop((self.parts.published.take(), self.parts.shown.take()));
     }
 
-    /// Subscribes to the inputs, and leaves the subscriptions for their threads.
+    /// Subscribes to the inputs, and leaves the subscriptions for their threads. Returns what ends their waits.
     ///
     /// # Errors
     /// The middleware refused one of them.
-    pub fn subscribe(&self, runtime: &Arc<Runtime>) -> Result<(), NodeError> {
+    pub fn subscribe(&self, runtime: &Arc<Runtime>) -> Result<Wakes, NodeError> {
         let mut current = lock(&self.current);
-        let (small, large) = subscriptions(&current.node, runtime)?;
+        let (small, large) = subscriptions(&current.node, runtime, self.spec.flow())?;
+        let wakes = Wakes::default();
+        wakes.add(&small, &large);
         drop((self.parts.small.leave(small), self.parts.large.leave(large)));
-        current.subscribes = Some(Arc::clone(runtime));
-        Ok(())
+        current.subscribes = Some((Arc::clone(runtime), wakes.clone()));
+        Ok(wakes)
     }
 
     /// Ends the subscriptions. The threads that used them must have ended.
@@ -209,7 +237,11 @@ impl Connections {
         let services = Services::new(&node, &self.spec)?;
         let diagnostics = Diagnostics::new(&node)?;
         let publishers = publishes.as_ref().map(|spec| spec.publishers(&node)).transpose()?;
-        let subscribed = subscribes.as_ref().map(|it| subscriptions(&node, it)).transpose()?;
+        let flow = self.spec.flow();
+        let subscribed = subscribes
+            .as_ref()
+            .map(|(runtime, wakes)| Ok::<_, NodeError>((subscriptions(&node, runtime, flow)?, wakes)))
+            .transpose()?;
         self.spec.publish_transitions(&node)?;
         let parts = &self.parts;
         // A part that no thread has ends here: of two connections, only the newer one is needed.
@@ -218,7 +250,8 @@ impl Connections {
         if let Some((published, shown)) = publishers {
             drop((parts.published.leave(published), parts.shown.leave(shown)));
         }
-        if let Some((small, large)) = subscribed {
+        if let Some(((small, large), wakes)) = subscribed {
+            wakes.add(&small, &large);
             drop((parts.small.leave(small), parts.large.leave(large)));
         }
         current.node = node;
@@ -227,6 +260,15 @@ impl Connections {
 }
 
 impl NodeSpec {
+    /// Who receives large messages. Fast DDS keeps a thread, a port and shared memory of each flow until its connection
+    /// ends. So a managed node, which subscribes again and again, asks for none.
+    fn flow(&self) -> Flow {
+        match self.lifecycle {
+            Some(_) => Flow::Shared,
+            None => Flow::Own,
+        }
+    }
+
     /// If the node is managed, its transitions are published by this node from now on.
     fn publish_transitions(&self, node: &Node) -> Result<(), NodeError> {
         if let Some(lifecycle) = &self.lifecycle {
@@ -262,22 +304,32 @@ impl PublisherSpec {
 }
 
 /// Subscribes to the inputs: the small and the large ones.
-fn subscriptions(node: &Node, runtime: &Runtime) -> robocache_rcl::Result<(Small, Subscriptions)> {
-    let large = subscribe(node, runtime, true)?;
+fn subscriptions(
+    node: &Node,
+    runtime: &Runtime,
+    flow: Flow,
+) -> robocache_rcl::Result<(Small, Subscriptions)> {
+    let large = subscribe(node, runtime, true, flow)?;
     let clock = runtime.clock.is_simulated().then(|| intake::subscribe_to_clock(node));
-    let (clock, subscriptions) = (clock.transpose()?, subscribe(node, runtime, false)?);
+    let (clock, subscriptions) = (clock.transpose()?, subscribe(node, runtime, false, flow)?);
     Ok((Small { node: node.clone(), clock, subscriptions }, large))
 }
 
-fn subscribe(node: &Node, runtime: &Runtime, large: bool) -> robocache_rcl::Result<Subscriptions> {
+fn subscribe(
+    node: &Node,
+    runtime: &Runtime,
+    large: bool,
+    flow: Flow,
+) -> robocache_rcl::Result<Subscriptions> {
     let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
     let inputs = inputs.map(|id| {
         let asks = runtime.input(id).asks.get();
-        let subscription = intake::subscribe(node, runtime.input_spec(id), asks)?;
-        Ok(Subscribed { subscription, asks })
+        intake::subscribe(node, runtime.input_spec(id), asks, flow)
     });
     let inputs = inputs.collect::<robocache_rcl::Result<Vec<_>>>()?;
-    Ok(Subscriptions { wait_set: WaitSet::new(&node.context())?, inputs })
+    let context = node.context();
+    let wake = Arc::new(Guard::new(&context)?);
+    Ok(Subscriptions { wait_set: WaitSet::new(&context)?, wake, inputs })
 }
 
 /// Creates the node, with shared memory for tensor messages of this size \[bytes\].

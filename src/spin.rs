@@ -9,7 +9,7 @@ use super::error::NodeError;
 use super::fastdds::{Connector, Handed};
 use super::graph::GraphWatch;
 use super::intake::Intake;
-use robocache_rcl::{WaitSet, Waitable};
+use robocache_rcl::{Guard, Subscription, WaitSet, Waitable};
 use robocache_runtime::Runtime;
 
 /// The longest wait for a message. Between two waits the thread reads the graph.
@@ -31,6 +31,8 @@ pub struct LargeSpinner {
 /// Subscriptions, and what a thread needs to wait for them.
 struct Waiter {
     wait_set: WaitSet,
+    /// Ends a wait.
+    wake: Arc<Guard>,
     runtime: Arc<Runtime>,
     intake: Intake,
     /// Ends what is replaced.
@@ -41,12 +43,22 @@ impl Waiter {
     /// Waits for a message or for a change of the `graph`, and takes the messages. Returns whether the graph has
     /// changed.
     fn round(&mut self, graph: Option<Waitable<'_>>) -> Result<bool, NodeError> {
-        let Waiter { wait_set, runtime, intake, .. } = self;
-        let ready = wait_set.wait(graph.into_iter().chain(intake.waitables()), IDLE)?;
-        let changed = graph.is_some() && ready.is(0);
-        intake.drain(runtime, ready, usize::from(graph.is_some()))?;
+        let Waiter { wait_set, wake, runtime, intake, .. } = self;
+        let others = [Waitable::from(&**wake)].into_iter().chain(graph);
+        let ready = wait_set.wait(others.chain(intake.waitables()), IDLE)?;
+        let changed = graph.is_some() && ready.is(1);
+        intake.drain(runtime, ready, 1 + usize::from(graph.is_some()))?;
         intake.adapt(runtime);
         Ok(changed)
+    }
+
+    /// Goes over to the subscriptions of a new connection.
+    fn move_to(&mut self, clock: Option<Subscription>, subscriptions: Subscriptions) {
+        let Subscriptions { wait_set, wake, inputs } = subscriptions;
+        self.intake.move_to(&self.runtime, (clock, inputs));
+        let before = (&mut self.wait_set, &mut self.wake);
+        let before = (std::mem::replace(before.0, wait_set), std::mem::replace(before.1, wake));
+        self.connector.end(before);
     }
 }
 
@@ -61,10 +73,10 @@ impl Spinner {
         connector: Connector,
     ) -> Result<Self, NodeError> {
         let Small { node, clock, subscriptions } = first;
-        let Subscriptions { wait_set, inputs } = subscriptions;
+        let Subscriptions { wait_set, wake, inputs } = subscriptions;
         let intake = Intake::new(&runtime, false, (clock, inputs), connector.clone());
         let graph = GraphWatch::new(node, topics, &runtime)?;
-        let waiter = Waiter { wait_set, runtime, intake, connector };
+        let waiter = Waiter { wait_set, wake, runtime, intake, connector };
         Ok(Spinner { waiter, graph, parts })
     }
 
@@ -83,10 +95,8 @@ impl Spinner {
 
     /// Goes over to a new connection.
     fn move_to(&mut self, Small { node, clock, subscriptions }: Small) {
-        let Waiter { wait_set, runtime, intake, connector } = &mut self.waiter;
-        let Subscriptions { wait_set: new, inputs } = subscriptions;
-        intake.move_to(runtime, (clock, inputs));
-        connector.end(std::mem::replace(wait_set, new));
+        self.waiter.move_to(clock, subscriptions);
+        let connector = &self.waiter.connector;
         connector.end(self.graph.move_to(node));
     }
 }
@@ -99,19 +109,17 @@ impl LargeSpinner {
         runtime: Arc<Runtime>,
         connector: Connector,
     ) -> Self {
-        let Subscriptions { wait_set, inputs } = first;
+        let Subscriptions { wait_set, wake, inputs } = first;
         let intake = Intake::new(&runtime, true, (None, inputs), connector.clone());
-        LargeSpinner { waiter: Waiter { wait_set, runtime, intake, connector }, parts }
+        LargeSpinner { waiter: Waiter { wait_set, wake, runtime, intake, connector }, parts }
     }
 
     /// Spins until the runtime stops.
     pub fn run(mut self) -> Result<(), NodeError> {
         while !self.waiter.runtime.stopping() {
             self.waiter.round(None)?;
-            if let Some(Subscriptions { wait_set, inputs }) = self.parts.take() {
-                let Waiter { wait_set: before, runtime, intake, connector } = &mut self.waiter;
-                intake.move_to(runtime, (None, inputs));
-                connector.end(std::mem::replace(before, wait_set));
+            if let Some(subscriptions) = self.parts.take() {
+                self.waiter.move_to(None, subscriptions);
             }
         }
         Ok(())

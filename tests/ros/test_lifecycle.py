@@ -192,43 +192,45 @@ def test_each_state_has_what_it_needs(ros, start, config_file):
     tensors, infos = subscribe_tensors(ros, "fused_tensor"), []
     ros.node.create_subscription(FusedTensorInfo, "fused_tensor/info", infos.append, LATCHED)
 
-    def has(publishes, subscribes, parts):
+    def has(state, publishes, subscribes, parts=frozenset()):
         def so():
             publish_now(ros, publisher)
             counts = [ros.node.count_publishers(f"/fused_tensor{e}") for e in ("", "/info")]
             subscribed = publisher.get_subscription_count()
-            return counts == [publishes] * 2 and subscribed == subscribes and set(seen) == parts
+            told = set(seen) == {"lifecycle", *parts} and seen["lifecycle"].message == state
+            return told and counts == [publishes] * 2 and subscribed == subscribes
 
-        node.until(so, f"{publishes}, {subscribes}: {seen}")
+        node.until(so, f"{state}: {seen}")
 
-    has(0, 0, {"lifecycle"})
-    assert (seen["lifecycle"].level, seen["lifecycle"].message) == (b"\0", "unconfigured")
+    has("unconfigured", 0, 0)
+    assert seen["lifecycle"].level == DiagnosticStatus.OK
     node.must(CONFIGURE)
-    has(1, 0, {"lifecycle"})
+    has("inactive", 1, 0)
     node.until(lambda: infos, "the latched message of the tensors")
     assert [segment.name for segment in infos[0].segments] == ["wrench"]
-    assert not tensors and seen["lifecycle"].message == "inactive"
+    assert not tensors
     for _ in range(2):
         node.must(ACTIVATE)
         node.until(lambda: publish_now(ros, publisher) or tensors, "a tensor")
-        has(1, 1, {"tick", "wrench", "lifecycle"})
+        has("active", 1, 1, {"tick", "wrench"})
         node.must(DEACTIVATE)
         last = time.time_ns()
         ros.spin_for(0.3)
         # A tick that was due when the work was stopped may still come.
         assert 20_000_000 * max(tensor.tick for tensor in tensors) <= last
         tensors.clear()
-        has(1, 0, {"lifecycle"})
+        has("inactive", 1, 0)
         assert not tensors
     assert len(infos) == 1, "the publisher stays"
     node.must(CLEANUP)
-    has(0, 0, {"lifecycle"})
+    has("unconfigured", 0, 0)
 
 
 def test_another_policy_without_a_new_process(ros, start, tmp_path, config_file):
     other = tmp_path / "other.yaml"
     streams = {"left": WRENCH, "right": {**WRENCH, "topic": "right"}}
-    other.write_text(safe_dump({"rate_hz": 20, "output_topic": "policy", "streams": streams}))
+    output = {"topic": "policy"}
+    other.write_text(safe_dump({"rate_hz": 20, "output": output, "streams": streams}))
     node = start_managed(ros, start)
     assert not node.change(CONFIGURE)
     assert "parameter config_file: expected the path of a configuration" in node.process.output
