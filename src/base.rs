@@ -17,6 +17,7 @@ use robocache_core::config::describe;
 use robocache_core::spec::Config;
 use robocache_rcl::Context;
 use robocache_runtime::{Standstills, Threads};
+use tracing::subscriber::{NoSubscriber, with_default};
 
 /// The node without a configuration.
 pub struct Base {
@@ -40,6 +41,8 @@ pub struct Parameters {
     pub settings: Settings,
     /// The configuration that they name.
     pub config: Result<Config, NodeError>,
+    /// Whether requests configure and activate the node.
+    pub is_managed: bool,
     declared: Vec<Declared>,
     /// Names that are not parameters of this node.
     unknown: Vec<String>,
@@ -56,14 +59,13 @@ impl Parameters {
         let given = given.iter().map(|(name, value)| (name, value));
         let unknown = params::override_declared(&mut declared, given)?;
         let settings = params::settings(&declared)?;
+        let is_managed = params::is_managed(&declared);
         // A managed node reads it again, and says then what is wrong.
-        let config = match settings.managed {
-            true => tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::new(), || {
-                settings.load()
-            }),
+        let config = match is_managed {
+            true => with_default(NoSubscriber::new(), || settings.load()),
             false => settings.load(),
         };
-        Ok(Parameters { settings, config, declared, unknown })
+        Ok(Parameters { settings, config, is_managed, declared, unknown })
     }
 
     /// The size of a tensor message of the configuration \[bytes\]; 0 without one.

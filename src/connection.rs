@@ -240,7 +240,9 @@ impl Connections {
         let flow = self.spec.flow();
         let subscribed = subscribes
             .as_ref()
-            .map(|(runtime, wakes)| Ok::<_, NodeError>((subscriptions(&node, runtime, flow)?, wakes)))
+            .map(|(runtime, wakes)| {
+                Ok::<_, NodeError>((subscriptions(&node, runtime, flow)?, wakes))
+            })
             .transpose()?;
         self.spec.publish_transitions(&node)?;
         let parts = &self.parts;

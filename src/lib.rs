@@ -156,10 +156,7 @@ async fn end(manager: Manager, signals: &mut Signals) -> Result<(), NodeError> {
 }
 
 /// Waits for work on another thread, until the next signal and at most for [`END`].
-async fn in_time<T>(
-    work: JoinHandle<T>,
-    signals: &mut Signals,
-) -> Result<T, NodeError> {
+async fn in_time<T>(work: JoinHandle<T>, signals: &mut Signals) -> Result<T, NodeError> {
     tokio::select! {
         done = work => return done.map_err(|_| NodeError::Panicked),
         why = signals.next() => tracing::info!("{why} again"),

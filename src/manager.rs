@@ -53,7 +53,7 @@ impl Manager {
         // Read before the node begins, because the middleware then takes its shared memory. Errors wait
         // for the node, so that they are also on /rosout.
         let parameters = Parameters::read(&context);
-        let managed = parameters.as_ref().is_ok_and(|parameters| parameters.settings.managed);
+        let managed = parameters.as_ref().is_ok_and(|parameters| parameters.is_managed);
         let (lifecycle, orders) = Lifecycle::new();
         let lifecycle = managed.then(|| Arc::new(lifecycle));
         let (base, threads, parameters) = Base::start(&context, parameters, lifecycle, records)?;

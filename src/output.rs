@@ -130,7 +130,8 @@ impl Publisher for Output {
     fn is_read(&self) -> bool {
         let publishers = &mut *self.publishers.borrow_mut();
         self.follow(publishers);
-        let is_subscribed = publishers.current.tensors.subscription_count().map_or(true, |count| count > 0);
+        let is_subscribed =
+            publishers.current.tensors.subscription_count().map_or(true, |count| count > 0);
         self.is_subscribed.set(is_subscribed);
         is_subscribed || self.tap.is_some() || self.sharing.is_some()
     }

@@ -5,12 +5,10 @@ use std::sync::{Arc, Mutex};
 use r2r::ParameterValue;
 
 use super::lifecycle::{Lifecycle, LifecycleState};
-use super::params::{self, Declared};
+use super::params::{self, Declared, MANAGED};
 use robocache_ops::sync::lock;
 
 const READ_ONLY: &str = "read-only: set it at start (--ros-args -p NAME:=VALUE) and restart";
-/// The parameter that no request changes.
-const MANAGED: &str = "managed";
 
 /// The parameters with their values. Several threads share it.
 pub struct ParameterStore {

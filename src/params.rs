@@ -12,6 +12,8 @@ use robocache_core::spec::Config;
 use robocache_ops::time::TickGrid;
 use robocache_runtime::{Placement, ThreadOptions};
 
+/// The parameter that makes the node a lifecycle node. It does not change.
+pub const MANAGED: &str = "managed";
 /// Most threads that encode images and clouds.
 const MAX_ENCODE_THREADS: usize = 64;
 /// The system's set of processors has room for this many.
@@ -22,8 +24,6 @@ const MAX_CPUS: usize = 1024;
 pub struct Settings {
     /// The configuration file; empty: none is given yet.
     pub config_file: PathBuf,
-    /// Whether requests configure and activate the node.
-    pub managed: bool,
     /// Where tensors are computed.
     pub backend: Choice,
     /// Number of the GPU.
@@ -92,7 +92,7 @@ pub fn declared() -> Vec<Declared> {
     vec![
         parameter("config_file", text(""), "Path of the configuration (YAML). Required."),
         parameter(
-            "managed",
+            MANAGED,
             ParameterValue::Bool(false),
             "Whether the node is a lifecycle node, which requests configure and activate.",
         ),
@@ -171,6 +171,11 @@ pub fn declared() -> Vec<Declared> {
     ]
 }
 
+/// Whether requests configure and activate the node.
+pub fn is_managed(declared: &[Declared]) -> bool {
+    declared.iter().any(|it| it.name == MANAGED && it.value == ParameterValue::Bool(true))
+}
+
 /// Replaces the defaults by the given values, from the command line and parameter files. Returns
 /// the names that this node does not have: as in every ROS node these are no error, because one
 /// file may serve many nodes.
@@ -231,7 +236,6 @@ fn with_article(type_name: &str) -> String {
 pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
     let mut settings = Settings {
         config_file: PathBuf::new(),
-        managed: false,
         backend: Choice::Auto,
         device: 0,
         use_sim_time: false,
@@ -266,7 +270,8 @@ impl Settings {
         if self.config_file.as_os_str().is_empty() {
             return Err(NodeError::Parameter {
                 name: "config_file",
-                expected: "the path of a configuration (--ros-args -p config_file:=PATH)".to_owned(),
+                expected: "the path of a configuration (--ros-args -p config_file:=PATH)"
+                    .to_owned(),
                 found: "nothing".to_owned(),
             });
         }
@@ -277,7 +282,8 @@ impl Settings {
     fn read(&mut self, name: &str, value: &ParameterValue) -> Result<(), (&'static str, String)> {
         match (name, value) {
             ("config_file", ParameterValue::String(path)) => self.config_file = path.into(),
-            ("managed", ParameterValue::Bool(yes)) => self.managed = *yes,
+            // It decides which node reads the others.
+            (MANAGED, ParameterValue::Bool(_)) => {}
             ("backend", ParameterValue::String(backend)) => {
                 let named = backend.parse();
                 self.backend = named.map_err(|_| (Choice::NAMES, format!("'{backend}'")))?;

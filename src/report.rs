@@ -137,8 +137,8 @@ impl Watched {
         if working.is_none() && state.is_none() {
             return None;
         }
-        let mut report = working
-            .unwrap_or_else(|| Report { stamp: Some(system_now()), parts: Vec::new() });
+        let mut report =
+            working.unwrap_or_else(|| Report { stamp: Some(system_now()), parts: Vec::new() });
         report.parts.extend(state);
         Some(report)
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::connection::Services;
 use super::error::NodeError;
 use super::fastdds::{Connector, Handed};
+use super::lifecycle::LifecycleServices;
 use robocache_rcl::Waitable;
 use robocache_runtime::{Standstills, Witness};
 
@@ -55,7 +56,7 @@ impl Server {
 
 impl Services {
     fn is_changing(&self) -> bool {
-        self.lifecycle.as_ref().is_some_and(|lifecycle| lifecycle.is_changing())
+        self.lifecycle.as_ref().is_some_and(LifecycleServices::is_changing)
     }
 
     /// Waits for requests, and answers one of each service.
@@ -64,7 +65,8 @@ impl Services {
         let Services { wait_set, parameters, lifecycle } = self;
         let for_parameters = parameters.waitables();
         let for_lifecycle = lifecycle.iter().flat_map(|lifecycle| lifecycle.waitables());
-        let waitables: Vec<Waitable<'_>> = for_parameters.into_iter().chain(for_lifecycle).collect();
+        let waitables: Vec<Waitable<'_>> =
+            for_parameters.into_iter().chain(for_lifecycle).collect();
         let ready = wait_set.wait(waitables, idle)?;
         parameters.serve(|service| ready.is(service));
         if let Some(lifecycle) = lifecycle {

@@ -100,7 +100,10 @@ impl Lifecycle {
         if let Some(events) = &*lock(&self.events)
             && let Err(error) = events.publish(&event)
         {
-            tracing::warn!("failed to publish the transition to {}: {error}", transition.goal.label());
+            tracing::warn!(
+                "failed to publish the transition to {}: {error}",
+                transition.goal.label()
+            );
         }
     }
 }

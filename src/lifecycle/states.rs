@@ -167,8 +167,7 @@ impl Transition {
     /// The transition from `state` that a request names: by its label, or by its number if the label is empty. `None`
     /// if a request cannot begin it in this state.
     pub fn asked(state: LifecycleState, id: u8, label: &str) -> Option<&'static Self> {
-        let is_named =
-            |it: &&Self| if label.is_empty() { it.id == id } else { it.label == label };
+        let is_named = |it: &&Self| if label.is_empty() { it.id == id } else { it.label == label };
         state.transitions().find(is_named).filter(|_| state.is_primary())
     }
 

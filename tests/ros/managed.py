@@ -139,5 +139,3 @@ def start_managed(ros, start, *arguments, **parameters):
     given = [word for name, value in words.items() for word in ("-p", f"{name}:={value}")]
     process = start("fusion_node", "--ros-args", *given, *arguments, env=env)
     return Managed(ros, "fusion_node", process)
-
-

@@ -11,6 +11,7 @@ import recordings
 from fusion import WRENCH, publish_now, subscribe_tensors, write_config
 from geometry_msgs.msg import WrenchStamped
 from managed import ACTIVATE, CLEANUP, CONFIGURE, DEACTIVATE, start_managed
+
 from robocache.shared import TensorReader
 from robocache.tensor import digest_of
 
