@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::base::Base;
 use super::configured::Configured;
-use super::connection::Wakes;
+use super::connection::{Small, Subscriptions, Wakes};
 use super::error::NodeError;
 use super::fastdds;
 use super::output::{Output, Sharing};
@@ -72,8 +72,10 @@ impl Active {
         runtime.recorder = recording.clone().map(|recording| recording as Arc<dyn Recorder>);
         let recording = Recording(recording);
         let runtime = Arc::new(runtime);
-        let wakes = base.connections.subscribe(&runtime)?;
-        let (stop, threads) = start_threads(base, configured, &runtime, wakes)?;
+        let (small, large, wakes) = base.connections.subscribe(&runtime)?;
+        let (mut threads, stop) = start_publishing(base, configured, &runtime, wakes)?;
+        // If this fails, `stop` is dropped before `threads`.
+        start_spinning(base, configured, &runtime, (small, large, &mut threads))?;
         let topics = configured.spec.topics.clone();
         let monitor =
             Monitor::new(Arc::clone(&runtime), Names { topics, remedy: fastdds::remedy() });
@@ -118,24 +120,25 @@ pub struct Work {
     _threads: Threads<NodeError>,
 }
 
-/// Gives each thread its part of the connection, and the way by which it gets those of later ones.
-fn start_threads(
+/// Starts the threads of the runtime, and the one that shows images and grids. Each gets its part of the connection, and
+/// the way by which it gets those of later ones.
+fn start_publishing(
     base: &Base,
     configured: &Configured,
     runtime: &Arc<Runtime>,
     wakes: Wakes,
-) -> Result<(Stop, Threads<NodeError>), NodeError> {
+) -> Result<(Threads<NodeError>, Stop), NodeError> {
     let (settings, parts) = (&configured.settings, &base.connections.parts);
     let show = settings.visualize_period.map(|period| {
-        let views = parts.shown.take().unwrap_or_default();
+        let views = parts.shown.remove().unwrap_or_default();
         let config = runtime.pipeline.config();
         Show::new(config, views, parts.shown.clone(), (period, base.connector.clone()))
     });
     let tap = show.as_ref().map(Show::tap);
-    let sharing = configured.tensors.take();
+    let sharing = configured.tensors.remove();
     let sharing = sharing
         .map(|tensors| Sharing::new(tensors, configured.tensors.clone(), Arc::clone(runtime)));
-    let published = parts.published.take().ok_or(NodeError::Panicked)?;
+    let published = parts.published.remove().ok_or(NodeError::Panicked)?;
     let output = Output::new(
         published,
         parts.published.clone(),
@@ -153,21 +156,18 @@ fn start_threads(
             Ok(())
         })?;
     }
-    start_spinning(base, configured, runtime, &mut threads)?;
-    Ok((stop, threads))
+    Ok((threads, stop))
 }
 
-/// Starts the threads that take messages.
+/// Starts the threads that take messages, in the same way.
 fn start_spinning(
     base: &Base,
     configured: &Configured,
     runtime: &Arc<Runtime>,
-    threads: &mut Threads<NodeError>,
+    (small, large, threads): (Small, Subscriptions, &mut Threads<NodeError>),
 ) -> Result<(), NodeError> {
     let (parts, connector) = (&base.connections.parts, &base.connector);
     let placement = configured.settings.intake.clone();
-    let small = parts.small.take().ok_or(NodeError::Panicked)?;
-    let large = parts.large.take().ok_or(NodeError::Panicked)?;
     if !large.inputs.is_empty() {
         // At ordinary priority: a burst of images must not take a processor from everything else.
         let large_placement = Placement { priority: 0, ..placement.clone() };

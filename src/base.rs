@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::args::NODE_NAME;
-use super::connection::{self, Connections, NodeSpec};
+use super::connection::{self, Connections, NodeSpec, Reports, Services};
 use super::error::NodeError;
 use super::fastdds::{Connecting, Connector};
 use super::lifecycle::Lifecycle;
@@ -106,7 +106,8 @@ impl Base {
         let spec =
             NodeSpec { store: Arc::clone(&store), lifecycle: lifecycle.clone(), message_bytes };
         let watched = Watched::new(settings.diagnostics_period, lifecycle.clone());
-        let connections = Connections::new(node, rosout, spec).map_err(logged)?;
+        let (connections, services, reports) =
+            Connections::new(node, rosout, spec).map_err(logged)?;
         let (connector, connecting) = Connector::new();
         let base = Base {
             connections: Arc::new(connections),
@@ -117,22 +118,23 @@ impl Base {
             standstills: Arc::default(),
             ticking: Arc::default(),
         };
-        let threads = base.start_threads(connecting, records).map_err(logged)?;
+        let threads =
+            base.start_threads(connecting, services, (reports, records)).map_err(logged)?;
         Ok((base, threads, parameters))
     }
 
     fn start_threads(
         &self,
         connecting: Connecting,
-        records: Records,
+        services: Services,
+        (reports, records): (Reports, Records),
     ) -> Result<BaseThreads, NodeError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopping, stopped) = (Arc::clone(&stop), Arc::clone(&stop));
         let mut threads = Threads::new(move || stopping.store(true, Ordering::Relaxed));
         let parts = &self.connections.parts;
-        let missing = || NodeError::Panicked;
         let server = Server {
-            services: parts.services.take().ok_or_else(missing)?,
+            services,
             parts: parts.services.clone(),
             connector: self.connector.clone(),
             standstills: Arc::clone(&self.standstills),
@@ -142,7 +144,7 @@ impl Base {
         let reporter = Reporter {
             watched: Arc::clone(&self.watched),
             records,
-            reports: parts.reports.take().ok_or_else(missing)?,
+            reports,
             parts: parts.reports.clone(),
             connector: self.connector.clone(),
             standstills: Arc::clone(&self.standstills),

@@ -69,7 +69,7 @@ impl Configured {
         let spec =
             Arc::new(PublisherSpec { config, topics, output_type, shows, message_bytes, info });
         base.connections.publish(&spec)?;
-        lock(&base.watched).period = settings.diagnostics_period;
+        lock(&base.watched).set_period(settings.diagnostics_period);
         let in_words = |it: Declared| (it.name.to_owned(), param_services::in_words(&it.value));
         let parameters = base.store.declared().into_iter().map(in_words).collect();
         Ok(Configured { settings, parameters, spec, list, tensors, backend })

@@ -93,7 +93,8 @@ pub struct Subscriptions {
     pub inputs: Vec<Subscribed>,
 }
 
-/// The parts of the newest connection that no thread uses: a thread takes its own when it begins, and each newer one.
+/// The parts of the newest connection that no thread uses. A thread takes those of each newer connection. Publishers are
+/// here while nothing is published.
 #[derive(Clone, Default)]
 pub struct Parts {
     pub services: Handed<Services>,
@@ -146,17 +147,20 @@ impl Wakes {
 }
 
 impl Connections {
-    /// Makes the first connection of a node, without a configuration. Its parts are left for their threads.
+    /// Makes the first connection of a node, without a configuration. Also returns the parts for its threads.
     ///
     /// # Errors
     /// The middleware refused one of them.
-    pub fn new(node: Node, rosout: Rosout, spec: NodeSpec) -> Result<Self, NodeError> {
+    pub fn new(
+        node: Node,
+        rosout: Rosout,
+        spec: NodeSpec,
+    ) -> Result<(Self, Services, Reports), NodeError> {
         spec.publish_transitions(&node)?;
-        let parts = Parts::default();
-        parts.services.leave(Services::new(&node, &spec)?);
-        parts.reports.leave(Reports { rosout, diagnostics: Diagnostics::new(&node)? });
+        let services = Services::new(&node, &spec)?;
+        let reports = Reports { rosout, diagnostics: Diagnostics::new(&node)? };
         let current = Mutex::new(Current { node, publishes: None, subscribes: None });
-        Ok(Connections { spec, parts, current })
+        Ok((Connections { spec, parts: Parts::default(), current }, services, reports))
     }
 
     /// The full names of topics.
@@ -195,28 +199,30 @@ impl Connections {
     pub fn end_publishers(&self) {
         let mut current = lock(&self.current);
         current.publishes = None;
-        drop((self.parts.published.take(), self.parts.shown.take()));
+        drop((self.parts.published.remove(), self.parts.shown.remove()));
     }
 
-    /// Subscribes to the inputs, and leaves the subscriptions for their threads. Returns what ends their waits.
+    /// Subscribes to the inputs: the small and the large ones. Also returns what ends the waits for them.
     ///
     /// # Errors
     /// The middleware refused one of them.
-    pub fn subscribe(&self, runtime: &Arc<Runtime>) -> Result<Wakes, NodeError> {
+    pub fn subscribe(
+        &self,
+        runtime: &Arc<Runtime>,
+    ) -> Result<(Small, Subscriptions, Wakes), NodeError> {
         let mut current = lock(&self.current);
         let (small, large) = subscriptions(&current.node, runtime, self.spec.flow())?;
         let wakes = Wakes::default();
         wakes.add(&small, &large);
-        drop((self.parts.small.leave(small), self.parts.large.leave(large)));
         current.subscribes = Some((Arc::clone(runtime), wakes.clone()));
-        Ok(wakes)
+        Ok((small, large, wakes))
     }
 
     /// Ends the subscriptions. The threads that used them must have ended.
     pub fn end_subscriptions(&self) {
         let mut current = lock(&self.current);
         current.subscribes = None;
-        drop((self.parts.small.take(), self.parts.large.take()));
+        drop((self.parts.small.remove(), self.parts.large.remove()));
     }
 
     /// Makes another connection, with a context and a node of its own, and leaves its parts for the threads.

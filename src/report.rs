@@ -23,9 +23,9 @@ const FOLLOW: Duration = Duration::from_secs(1);
 /// What the reports are about. It changes with what the node does.
 pub struct Watched {
     /// Time between two reports.
-    pub period: Duration,
+    period: Duration,
     /// The state of a managed node; `None` if the node is not managed.
-    pub lifecycle: Option<Arc<Lifecycle>>,
+    lifecycle: Option<Arc<Lifecycle>>,
     /// Why the last transition failed, or why the node did not stay active.
     pub trouble: Option<String>,
     /// With a configuration that shares its tensors.
@@ -110,6 +110,11 @@ impl Watched {
             due: Instant::now() + period,
             recovery: Recovery::default(),
         }
+    }
+
+    /// Reports in this period from now on.
+    pub fn set_period(&mut self, period: Duration) {
+        (self.period, self.due) = (period, Instant::now() + period);
     }
 
     /// Watches these inputs and ticks from now on. The first report is one period from now.

@@ -73,6 +73,11 @@ impl<T> Handed<T> {
         self.0.try_lock().ok()?.take()
     }
 
+    /// Takes the part, if there is one. It waits while another thread leaves one.
+    pub fn remove(&self) -> Option<T> {
+        lock(&self.0).take()
+    }
+
     /// Gives a part back whose thread ends. Returns it if a newer one is here.
     pub fn give_back(&self, part: T) -> Option<T> {
         let mut newest = lock(&self.0);
