@@ -15,8 +15,9 @@ from managed import ACTIVATE, CLEANUP, CONFIGURE, DEACTIVATE, start_managed
 from robocache.shared import TensorReader
 from robocache.tensor import digest_of
 
-#: Rounds whose first ones take what the process keeps. By hand also 2,000: ROBOCACHE_ROUNDS=2000.
+#: Rounds from unconfigured to active and back. By hand also 2,000: ROBOCACHE_ROUNDS=2000.
 ROUNDS = int(os.environ.get("ROBOCACHE_ROUNDS", "200"))
+#: Rounds before the first measurement. They take what the process keeps.
 WARM_UP = 40
 #: With an image, there are encode workers and a second receiving thread.
 STREAMS = {
@@ -26,7 +27,7 @@ STREAMS = {
         "topic": "image",
         "max_age_ms": 500,
         "strategy": "hold",
-        "image": {"resize": {"width": 224, "height": 224}},
+        "image": {"resize": {"width": 64, "height": 64}},
     },
 }
 
