@@ -30,7 +30,7 @@ const ENCODE: [&str; 8] =
 
 /// The running threads. A drop ends and joins them. `E` is the error of a thread.
 pub struct Threads<E> {
-    stop: Box<dyn Fn() + Send>,
+    stop: Box<dyn Fn() + Send + Sync>,
     handles: Vec<JoinHandle<()>>,
     failures: UnboundedSender<E>,
     failed: UnboundedReceiver<E>,
@@ -38,7 +38,7 @@ pub struct Threads<E> {
 
 impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
     /// No threads so far. `stop` asks those that [`Threads::spawn`] starts to end.
-    pub fn new(stop: impl Fn() + Send + 'static) -> Self {
+    pub fn new(stop: impl Fn() + Send + Sync + 'static) -> Self {
         let (failures, failed) = unbounded_channel();
         Threads { stop: Box::new(stop), handles: Vec::new(), failures, failed }
     }
