@@ -9,7 +9,7 @@ from ament_index_python.packages import get_package_share_directory
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
 from launch.substitutions import LaunchConfiguration
-from launch_ros.actions import Node
+from launch_ros.actions import LifecycleNode, Node
 
 SHARE = get_package_share_directory("robocache_ros")
 PROFILE = os.path.join(SHARE, "config", "fastdds.xml")
@@ -18,6 +18,8 @@ PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES
 #: Files that Fast DDS reads by itself, if they are in the working folder.
 LOCAL_PROFILES = ("DEFAULT_FASTRTPS_PROFILES.xml", "DEFAULT_FASTDDS_PROFILES.xml")
 
+#: The name of the node.
+NAME = "fusion_node"
 #: The configuration if the user names neither a configuration nor a parameter file.
 CONFIGURATION = os.path.join(SHARE, "config", "robocache.yaml")
 
@@ -47,6 +49,10 @@ PARAMETERS = {
         "Name under which the tensors are in shared memory, for policies without ROS",
     ),
     "record_to": (str, "Folder in which each run records what it receives (MCAP)"),
+    "managed": (
+        bool,
+        "Start a lifecycle node, which requests configure and activate: true or false",
+    ),
     "contract": (
         str,
         "Folder of a policy with a robocache.json: the node ends if it would serve something else",
@@ -97,8 +103,11 @@ def fusion_node(context):
     if config_file:
         parameters["config_file"] = config_file
     files = [given["params_file"]] if given["params_file"] else []
+    # The action of a lifecycle node needs its name. It makes clients of the node for the launch's own events.
+    kind, named = (LifecycleNode, {"name": NAME}) if parameters.get("managed") else (Node, {})
     return [
-        Node(
+        kind(
+            **named,
             package="robocache_ros",
             executable="fusion_node",
             namespace=given["namespace"],

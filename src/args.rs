@@ -12,9 +12,12 @@ fusion_node: every sensor stream at the same instants, in one tensor per control
 Usage: fusion_node --ros-args -p config_file:=PATH [-p NAME:=VALUE]... [ROS ARGUMENTS]
        ros2 run robocache_ros fusion_node --ros-args -p config_file:=PATH
 
-Parameters (-p NAME:=VALUE, or --params-file FILE.yaml); read at start, read-only afterwards:
+Parameters (-p NAME:=VALUE, or --params-file FILE.yaml); read at start, read-only afterwards, unless
+the node is managed:
   config_file           string  required     the streams and the tensor, a YAML file; see
                                              config/robocache.yaml and `robocache check FILE`
+  managed               bool    false        whether this is a lifecycle node, which requests configure and
+                                             activate; its other parameters are read when it is configured
   backend               string  auto         where tensors are computed: auto, cpu or cuda
   device                int     0            number of the GPU for the cuda backend
   use_sim_time          bool    false        tick by /clock instead of the system's clock

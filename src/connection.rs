@@ -1,7 +1,10 @@
-//! A connection to the middleware: a node with all its subscriptions, publishers and services. Each part
-//! is used by one thread. [`fastdds`](super::fastdds) says when another connection replaces it.
+//! The connections to the middleware: a node with its services, publishers and subscriptions. Each part is used by one
+//! thread. [`fastdds`](super::fastdds) says when another connection replaces one.
+//!
+//! What a connection has depends on what the node does. Services, logs and diagnostics are always there; with a
+//! configuration there are publishers; while the node works there are subscriptions.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use super::args::NODE_NAME;
 use super::console;
@@ -9,55 +12,73 @@ use super::diagnostics::Diagnostics;
 use super::error::NodeError;
 use super::fastdds::{self, Handed};
 use super::info::Info;
-use super::intake::{self, Subscribed};
+use super::intake::{self, Flow, Subscribed};
+use super::lifecycle::{Lifecycle, LifecycleServices};
 use super::param_services::ParameterServices;
-use super::params::{Declared, OutputType};
+use super::param_store::ParameterStore;
+use super::params::OutputType;
 use super::rosout::Rosout;
 use super::show::{self, Shown};
-use robocache_rcl::{self, Context, Node, Publisher, Qos, Subscription, WaitSet};
+use robocache_core::spec::Config;
+use robocache_ops::sync::lock;
+use robocache_rcl::{self, Context, Guard, Node, Publisher, Qos, Subscription, WaitSet};
 use robocache_runtime::Runtime;
 
 /// Tensors that the middleware keeps for a subscriber that has not taken them yet. A policy wants
 /// the newest one. With `keep_last`, a slow policy loses tensors but never blocks the tick.
 const OUTPUT_DEPTH: usize = 1;
 
-/// What each connection of the node holds.
-pub struct ConnectionSpec {
-    /// What is received and sent.
-    pub runtime: Arc<Runtime>,
+/// What each connection has in every state of the node.
+pub struct NodeSpec {
+    /// The parameters.
+    pub store: Arc<ParameterStore>,
+    /// The state of a managed node; `None` if the node is not managed.
+    pub lifecycle: Option<Arc<Lifecycle>>,
+    /// The size of a tensor message \[bytes\], as far as it was known at the start.
+    pub message_bytes: usize,
+}
+
+/// What each connection publishes while the node has a configuration.
+pub struct PublisherSpec {
+    /// The configuration.
+    pub config: Config,
     /// The full names of the inputs' topics, by `InputId`.
     pub topics: Vec<String>,
-    /// The parameters of the node.
-    pub parameters: Vec<Declared>,
     /// The message type of the tensors.
     pub output_type: OutputType,
     /// Whether images and grids are shown.
     pub shows: bool,
     /// The size of a tensor message \[bytes\].
     pub message_bytes: usize,
+    /// What the tensors mean, as a serialized message.
+    pub info: Vec<u8>,
 }
 
-/// A node and all that belongs to it.
-pub struct Connection {
-    /// For the thread of the small messages.
-    pub small: Small,
-    /// For the thread of the images and clouds.
-    pub large: Subscriptions,
-    /// For the publishing thread.
-    pub output: Publisher,
-    /// For the thread that shows images and grids; empty if nothing is shown.
-    pub shown: Shown,
-    /// For the thread that reports.
+/// What the thread that answers requests uses.
+pub struct Services {
+    pub wait_set: WaitSet,
+    pub parameters: ParameterServices,
+    /// `None` if the node is not managed.
+    pub lifecycle: Option<LifecycleServices>,
+}
+
+/// What the thread that reports uses.
+pub struct Reports {
+    pub rosout: Rosout,
     pub diagnostics: Diagnostics,
-    /// For the same thread. It keeps its message for later subscribers.
-    pub info: Info,
+}
+
+/// What the publishing thread uses.
+pub struct Published {
+    pub tensors: Publisher,
+    /// Keeps its message for later subscribers.
+    pub _info: Info,
 }
 
 /// What the thread of the small messages uses.
 pub struct Small {
     /// Shows the graph.
     pub node: Node,
-    pub services: ParameterServices,
     /// The clock of a simulator, if that is the node's clock.
     pub clock: Option<Subscription>,
     pub subscriptions: Subscriptions,
@@ -66,57 +87,257 @@ pub struct Small {
 /// Subscriptions that one thread waits for.
 pub struct Subscriptions {
     pub wait_set: WaitSet,
+    /// Ends a wait.
+    pub wake: Arc<Guard>,
     /// In the order of the inputs.
     pub inputs: Vec<Subscribed>,
 }
 
-/// What the thread that reports uses.
-pub struct Reports {
-    pub rosout: Rosout,
-    pub diagnostics: Diagnostics,
-    pub _info: Info,
+/// The parts of the newest connection that no thread uses. A thread takes those of each newer connection. Publishers are
+/// here while nothing is published.
+#[derive(Clone, Default)]
+pub struct Parts {
+    pub services: Handed<Services>,
+    pub reports: Handed<Reports>,
+    pub published: Handed<Published>,
+    pub shown: Handed<Shown>,
+    pub small: Handed<Small>,
+    pub large: Handed<Subscriptions>,
 }
 
-impl Connection {
-    /// Makes all that belongs to a node.
+/// The connection of the node, and those that replace it.
+pub struct Connections {
+    spec: NodeSpec,
+    pub parts: Parts,
+    /// Held while a part begins or ends, so that all parts in use belong to one connection.
+    current: Mutex<Current>,
+}
+
+/// The newest connection, and what the node does.
+struct Current {
+    node: Node,
+    /// With a configuration.
+    publishes: Option<Arc<PublisherSpec>>,
+    /// While the node works: what is received, and what ends the waits of its threads.
+    subscribes: Option<(Arc<Runtime>, Wakes)>,
+}
+
+/// Ends the waits of the threads that take messages. Its clones share it.
+#[derive(Clone, Default)]
+pub struct Wakes(Arc<Mutex<Vec<Weak<Guard>>>>);
+
+impl Wakes {
+    /// Ends the waits.
+    pub fn wake(&self) {
+        for guard in lock(&self.0).iter().filter_map(Weak::upgrade) {
+            // Without it, the wait ends by itself.
+            if let Err(error) = guard.trigger() {
+                tracing::debug!("{error}");
+            }
+        }
+    }
+
+    /// Also wakes the threads of these subscriptions. A thread goes over to them later, so the ones before stay until
+    /// their connection ends.
+    fn add(&self, small: &Small, large: &Subscriptions) {
+        let mut guards = lock(&self.0);
+        guards.retain(|guard| guard.strong_count() > 0);
+        guards.extend([&small.subscriptions, large].map(|it| Arc::downgrade(&it.wake)));
+    }
+}
+
+impl Connections {
+    /// Makes the first connection of a node, without a configuration. Also returns the parts for its threads.
     ///
     /// # Errors
     /// The middleware refused one of them.
-    pub fn of(node: Node, plan: &ConnectionSpec) -> Result<Self, NodeError> {
-        let (runtime, config) = (&*plan.runtime, plan.runtime.pipeline.config());
-        let services = ParameterServices::new(&node, plan.parameters.clone())?;
-        let diagnostics = Diagnostics::new(&node)?;
-        let output = Qos::reliable(OUTPUT_DEPTH);
-        let output = node.advertise(&config.output_topic, plan.output_type.ros_type(), output)?;
-        let info = Info::new(&node, &output.topic(), &plan.topics, runtime)?;
-        let shown =
-            if plan.shows { show::advertise(&node, config, &output.topic()) } else { vec![] };
-        let of = |large| subscribe(&node, runtime, large);
-        let large = of(true)?;
-        let clock = runtime.clock.is_simulated().then(|| intake::subscribe_to_clock(&node));
-        let (clock, subscriptions) = (clock.transpose()?, of(false)?);
-        let small = Small { node, services, clock, subscriptions };
-        Ok(Connection { small, large, output, shown, diagnostics, info })
+    pub fn new(
+        node: Node,
+        rosout: Rosout,
+        spec: NodeSpec,
+    ) -> Result<(Self, Services, Reports), NodeError> {
+        spec.publish_transitions(&node)?;
+        let services = Services::new(&node, &spec)?;
+        let reports = Reports { rosout, diagnostics: Diagnostics::new(&node)? };
+        let current = Mutex::new(Current { node, publishes: None, subscribes: None });
+        Ok((Connections { spec, parts: Parts::default(), current }, services, reports))
     }
 
-    /// Makes another connection, with a context and a node of its own.
-    fn another(plan: &ConnectionSpec) -> Result<(Self, Rosout), NodeError> {
+    /// The full names of topics.
+    ///
+    /// # Errors
+    /// The middleware does not resolve one.
+    pub fn resolve<'a>(
+        &self,
+        topics: impl Iterator<Item = &'a String>,
+    ) -> Result<Vec<String>, NodeError> {
+        let current = lock(&self.current);
+        Ok(topics
+            .map(|topic| current.node.resolve_topic(topic))
+            .collect::<robocache_rcl::Result<_>>()?)
+    }
+
+    /// The full name of the node.
+    pub fn node_name(&self) -> String {
+        lock(&self.current).node.fully_qualified_name()
+    }
+
+    /// Makes the publishers of a configuration.
+    ///
+    /// # Errors
+    /// The middleware refused one of them.
+    pub fn publish(&self, spec: &Arc<PublisherSpec>) -> Result<(), NodeError> {
+        let mut current = lock(&self.current);
+        let (published, shown) = spec.publishers(&current.node)?;
+        drop(self.parts.published.leave(published));
+        drop(self.parts.shown.leave(shown));
+        current.publishes = Some(Arc::clone(spec));
+        Ok(())
+    }
+
+    /// Ends the publishers. The threads that used them must have ended.
+    pub fn end_publishers(&self) {
+        let mut current = lock(&self.current);
+        current.publishes = None;
+        drop((self.parts.published.remove(), self.parts.shown.remove()));
+    }
+
+    /// Subscribes to the inputs: the small and the large ones. Also returns what ends the waits for them.
+    ///
+    /// # Errors
+    /// The middleware refused one of them.
+    pub fn subscribe(
+        &self,
+        runtime: &Arc<Runtime>,
+    ) -> Result<(Small, Subscriptions, Wakes), NodeError> {
+        let mut current = lock(&self.current);
+        let (small, large) = subscriptions(&current.node, runtime, self.spec.flow())?;
+        let wakes = Wakes::default();
+        wakes.add(&small, &large);
+        current.subscribes = Some((Arc::clone(runtime), wakes.clone()));
+        Ok((small, large, wakes))
+    }
+
+    /// Ends the subscriptions. The threads that used them must have ended.
+    pub fn end_subscriptions(&self) {
+        let mut current = lock(&self.current);
+        current.subscribes = None;
+        drop((self.parts.small.remove(), self.parts.large.remove()));
+    }
+
+    /// Makes another connection, with a context and a node of its own, and leaves its parts for the threads.
+    pub fn renew(&self) {
+        let mut current = lock(&self.current);
+        if let Err(error) = self.make_another(&mut current) {
+            tracing::warn!("failed to make a new connection to the middleware: {error}");
+        }
+    }
+
+    fn make_another(&self, current: &mut Current) -> Result<(), NodeError> {
+        let Current { publishes, subscribes, .. } = &*current;
         let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
-        let node = create_node(&context, plan.message_bytes)?;
+        let message_bytes =
+            publishes.as_ref().map_or(self.spec.message_bytes, |spec| spec.message_bytes);
+        let node = create_node(&context, message_bytes)?;
         let rosout = Rosout::new(&node)?;
-        Ok((Connection::of(node, plan)?, rosout))
+        let services = Services::new(&node, &self.spec)?;
+        let diagnostics = Diagnostics::new(&node)?;
+        let publishers = publishes.as_ref().map(|spec| spec.publishers(&node)).transpose()?;
+        let flow = self.spec.flow();
+        let subscribed = subscribes
+            .as_ref()
+            .map(|(runtime, wakes)| {
+                Ok::<_, NodeError>((subscriptions(&node, runtime, flow)?, wakes))
+            })
+            .transpose()?;
+        self.spec.publish_transitions(&node)?;
+        let parts = &self.parts;
+        // A part that no thread has ends here: of two connections, only the newer one is needed.
+        drop(parts.services.leave(services));
+        drop(parts.reports.leave(Reports { rosout, diagnostics }));
+        if let Some((published, shown)) = publishers {
+            drop((parts.published.leave(published), parts.shown.leave(shown)));
+        }
+        if let Some(((small, large), wakes)) = subscribed {
+            wakes.add(&small, &large);
+            drop((parts.small.leave(small), parts.large.leave(large)));
+        }
+        current.node = node;
+        Ok(())
     }
 }
 
-fn subscribe(node: &Node, runtime: &Runtime, large: bool) -> robocache_rcl::Result<Subscriptions> {
+impl NodeSpec {
+    /// Who receives large messages. Fast DDS keeps a thread, a port and shared memory of each flow until its connection
+    /// ends. So a managed node, which subscribes again and again, asks for none.
+    fn flow(&self) -> Flow {
+        match self.lifecycle {
+            Some(_) => Flow::Shared,
+            None => Flow::Own,
+        }
+    }
+
+    /// If the node is managed, its transitions are published by this node from now on.
+    fn publish_transitions(&self, node: &Node) -> Result<(), NodeError> {
+        if let Some(lifecycle) = &self.lifecycle {
+            drop(lifecycle.publish_by(Lifecycle::advertise(node)?));
+        }
+        Ok(())
+    }
+}
+
+impl Services {
+    fn new(node: &Node, spec: &NodeSpec) -> Result<Self, NodeError> {
+        let lifecycle = |it: &Arc<Lifecycle>| LifecycleServices::new(node, Arc::clone(it));
+        Ok(Services {
+            wait_set: WaitSet::new(&node.context())?,
+            parameters: ParameterServices::new(node, Arc::clone(&spec.store))?,
+            lifecycle: spec.lifecycle.as_ref().map(lifecycle).transpose()?,
+        })
+    }
+}
+
+impl PublisherSpec {
+    fn publishers(&self, node: &Node) -> Result<(Published, Shown), NodeError> {
+        let output = Qos::reliable(OUTPUT_DEPTH);
+        let (topic, ros_type) = (&self.config.output_topic, self.output_type.ros_type());
+        let tensors = node.advertise(topic, ros_type, output)?;
+        let info = Info::new(node, &tensors.topic(), &self.info)?;
+        let shown = match self.shows {
+            true => show::advertise(node, &self.config, &tensors.topic()),
+            false => Vec::new(),
+        };
+        Ok((Published { tensors, _info: info }, shown))
+    }
+}
+
+/// Subscribes to the inputs: the small and the large ones.
+fn subscriptions(
+    node: &Node,
+    runtime: &Runtime,
+    flow: Flow,
+) -> robocache_rcl::Result<(Small, Subscriptions)> {
+    let large = subscribe(node, runtime, true, flow)?;
+    let clock = runtime.clock.is_simulated().then(|| intake::subscribe_to_clock(node));
+    let (clock, subscriptions) = (clock.transpose()?, subscribe(node, runtime, false, flow)?);
+    Ok((Small { node: node.clone(), clock, subscriptions }, large))
+}
+
+fn subscribe(
+    node: &Node,
+    runtime: &Runtime,
+    large: bool,
+    flow: Flow,
+) -> robocache_rcl::Result<Subscriptions> {
     let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
     let inputs = inputs.map(|id| {
         let asks = runtime.input(id).asks.get();
-        let subscription = intake::subscribe(node, runtime.input_spec(id), asks)?;
-        Ok(Subscribed { subscription, asks })
+        intake::subscribe(node, runtime.input_spec(id), asks, flow)
     });
     let inputs = inputs.collect::<robocache_rcl::Result<Vec<_>>>()?;
-    Ok(Subscriptions { wait_set: WaitSet::new(&node.context())?, inputs })
+    let context = node.context();
+    let wake = Arc::new(Guard::new(&context)?);
+    Ok(Subscriptions { wait_set: WaitSet::new(&context)?, wake, inputs })
 }
 
 /// Creates the node, with shared memory for tensor messages of this size \[bytes\].
@@ -130,34 +351,4 @@ pub fn create_node(context: &Context, message_bytes: usize) -> Result<Node, Node
         tracing::warn!("{warning}");
     }
     Ok(node)
-}
-
-/// Where the threads get their parts of a new connection.
-#[derive(Clone, Default)]
-pub struct Parts {
-    pub small: Handed<Small>,
-    pub large: Handed<Subscriptions>,
-    pub output: Handed<Publisher>,
-    pub shown: Handed<Shown>,
-    pub reports: Handed<Reports>,
-}
-
-impl Parts {
-    /// Makes another connection and leaves its parts for the threads.
-    pub fn renew(&self, plan: &ConnectionSpec) {
-        match Connection::another(plan) {
-            Ok((Connection { small, large, output, shown, diagnostics, info }, rosout)) => {
-                let reports = Reports { rosout, diagnostics, _info: info };
-                // A part that was not taken ends here: of two connections, only the newer one is needed.
-                drop(self.small.leave(small));
-                drop(self.large.leave(large));
-                drop(self.output.leave(output));
-                drop(self.shown.leave(shown));
-                drop(self.reports.leave(reports));
-            }
-            Err(error) => {
-                tracing::warn!("failed to make a new connection to the middleware: {error}");
-            }
-        }
-    }
 }

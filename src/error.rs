@@ -71,8 +71,8 @@ pub enum NodeError {
     /// The middleware, or a driver, does not return. The threads that wait for it do not end.
     #[error("the middleware hangs, or a driver: the process ends without it")]
     Hangs,
-    /// The thread that starts or ends the node panicked.
-    #[error("the thread that starts and ends the node panicked")]
+    /// The thread that starts the node, changes its state or ends it panicked.
+    #[error("the thread that starts the node, changes its state or ends it panicked")]
     Panicked,
     /// A thread failed.
     #[error(transparent)]

@@ -15,17 +15,11 @@ pub struct Info {
 }
 
 impl Info {
-    /// Publishes the message. `output` is the full name of the tensors' topic, `topics` are those of the
-    /// inputs.
-    pub fn new(
-        node: &Node,
-        output: &str,
-        topics: &[String],
-        runtime: &Runtime,
-    ) -> robocache_rcl::Result<Self> {
+    /// Publishes the serialized message. `output` is the full name of the tensors' topic.
+    pub fn new(node: &Node, output: &str, message: &[u8]) -> robocache_rcl::Result<Self> {
         let qos = Qos { transient_local: true, ..Qos::reliable(1) };
         let publisher = node.advertise(&format!("{output}/info"), FUSED_TENSOR_INFO, qos)?;
-        publisher.publish(&message(runtime, topics))?;
+        publisher.publish(message)?;
         Ok(Info { _publisher: publisher })
     }
 }

@@ -53,6 +53,7 @@ struct Input {
     id: InputId,
     depth: usize,
     subscription: Subscription,
+    flow: Flow,
     handover: Handover,
     buffers: Buffers,
     takes: Takes,
@@ -63,6 +64,16 @@ struct Input {
 pub struct Subscribed {
     pub subscription: Subscription,
     pub asks: OfferedQos,
+    pub flow: Flow,
+}
+
+/// Who receives large messages inside the middleware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// A thread of their own.
+    Own,
+    /// The thread that receives all messages.
+    Shared,
 }
 
 impl Intake {
@@ -171,12 +182,13 @@ impl Intake {
 impl Input {
     fn new(id: InputId, runtime: &Runtime, subscribed: Subscribed, buffers: &Buffers) -> Self {
         let spec = runtime.input_spec(id);
-        let Subscribed { subscription, asks } = subscribed;
+        let Subscribed { subscription, asks, flow } = subscribed;
         runtime.input(id).asks.set(asks);
         Input {
             id,
             depth: spec.qos.depth,
             subscription,
+            flow,
             handover: Handover::default(),
             buffers: buffers.clone(),
             takes: Takes::default(),
@@ -192,9 +204,9 @@ impl Input {
         if !self.handover.is_due(asks != wants, now) {
             return false;
         }
-        match subscribe(&self.subscription.node(), spec, wants) {
-            Ok(subscription) => {
-                self.replace(runtime, Subscribed { subscription, asks: wants }, now, connector);
+        match subscribe(&self.subscription.node(), spec, wants, self.flow) {
+            Ok(subscribed) => {
+                self.replace(runtime, subscribed, now, connector);
                 state.adapted.add(1);
                 tracing::info!(
                     "{}: subscribed again with {wants} instead of {asks}, because its publishers \
@@ -215,7 +227,7 @@ impl Input {
     fn replace(
         &mut self,
         runtime: &Runtime,
-        Subscribed { subscription, asks }: Subscribed,
+        Subscribed { subscription, asks, .. }: Subscribed,
         now: Instant,
         connector: &Connector,
     ) {
@@ -338,16 +350,18 @@ fn transit(info: &MessageInfo) -> Transit {
 pub fn subscribe(
     node: &Node,
     spec: &InputSpec,
-    request: OfferedQos,
-) -> robocache_rcl::Result<Subscription> {
-    let OfferedQos { reliable, transient_local } = request;
+    asks: OfferedQos,
+    flow: Flow,
+) -> robocache_rcl::Result<Subscribed> {
+    let OfferedQos { reliable, transient_local } = asks;
     let qos = Qos { reliable, transient_local, ..Qos::best_effort(spec.qos.depth) };
     // The middleware copies an image of 6 MB for a millisecond before it is complete. Six cameras
     // made joints 1.6 ms older on one thread.
-    match spec.is_large() {
-        true => node.subscribe_apart(&spec.topic, &spec.ros_type, qos),
-        false => node.subscribe(&spec.topic, &spec.ros_type, qos),
-    }
+    let subscription = match flow {
+        Flow::Own if spec.is_large() => node.subscribe_apart(&spec.topic, &spec.ros_type, qos),
+        _ => node.subscribe(&spec.topic, &spec.ros_type, qos),
+    };
+    Ok(Subscribed { subscription: subscription?, asks, flow })
 }
 
 /// The name of an input in the log.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::connection::Published;
 use super::fastdds::{Connector, Handed};
 use robocache_core::message::{Envelope, TensorMessage};
 use robocache_core::visual::Tap;
@@ -18,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The publisher of the tensors, and the one of a new connection that will replace it.
 pub struct Output {
     publishers: RefCell<Publishers>,
-    parts: Handed<robocache_rcl::Publisher>,
+    parts: Handed<Published>,
     connector: Connector,
     /// Where tensors are left for people to see; `None` if they are not shown.
     tap: Option<Arc<Tap>>,
@@ -33,14 +34,22 @@ pub struct Output {
 /// Sends the tensors through shared memory.
 pub struct Sharing {
     tensors: RefCell<TensorPublisher>,
+    /// Where the publisher is while no thread publishes.
+    home: Handed<TensorPublisher>,
     runtime: Arc<Runtime>,
     has_failed: Cell<bool>,
 }
 
 impl Sharing {
-    /// Sends the tensors of a runtime.
-    pub fn new(tensors: TensorPublisher, runtime: Arc<Runtime>) -> Self {
-        Sharing { tensors: RefCell::new(tensors), runtime, has_failed: Cell::new(false) }
+    /// Sends the tensors of a runtime. At the end, the publisher goes back to its `home`.
+    pub fn new(
+        mut tensors: TensorPublisher,
+        home: Handed<TensorPublisher>,
+        runtime: Arc<Runtime>,
+    ) -> Self {
+        tensors.serve(&runtime.pipeline);
+        let tensors = RefCell::new(tensors);
+        Sharing { tensors, home, runtime, has_failed: Cell::new(false) }
     }
 
     /// Sends a tensor, and notes how many readers it goes to.
@@ -70,16 +79,16 @@ impl Sharing {
 }
 
 struct Publishers {
-    current: robocache_rcl::Publisher,
-    next: Option<(robocache_rcl::Publisher, Instant)>,
+    current: Published,
+    next: Option<(Published, Instant)>,
 }
 
 impl Output {
-    /// Publishes with `current`, and with each publisher that `parts` has from then on. With a `list` the messages have
-    /// that form. With `sharing` the tensors are in shared memory, too.
+    /// Publishes with `current`, and with each publisher that `parts` has from then on. At the end, `parts` gets the one
+    /// in use. With a `list` the messages have that form. With `sharing` the tensors are in shared memory, too.
     pub fn new(
-        current: robocache_rcl::Publisher,
-        parts: Handed<robocache_rcl::Publisher>,
+        current: Published,
+        parts: Handed<Published>,
         connector: Connector,
         tap: Option<Arc<Tap>>,
         (list, sharing): (Option<Envelope>, Option<Sharing>),
@@ -92,7 +101,7 @@ impl Output {
 
     /// Publishes a tensor on the topic.
     fn publish_message(&self, message: &TensorMessage) -> robocache_rcl::Result<()> {
-        let (current, bytes) = (&self.publishers.borrow().current, message.message());
+        let (current, bytes) = (&self.publishers.borrow().current.tensors, message.message());
         let Some((form, memory)) = &self.list else { return current.publish(bytes) };
         let list = &mut *memory.borrow_mut();
         form.rewrite(message.envelope().places(), bytes, list);
@@ -106,10 +115,9 @@ impl Output {
         {
             self.connector.end(unused);
         }
-        let count =
-            |publisher: &robocache_rcl::Publisher| publisher.subscription_count().unwrap_or(0);
+        let count = |of: &Published| of.tensors.subscription_count().unwrap_or(0);
         let current = &publishers.current;
-        let is_connected = |(next, made): &mut (robocache_rcl::Publisher, Instant)| {
+        let is_connected = |(next, made): &mut (Published, Instant)| {
             count(next) >= count(current) || made.elapsed() >= PATIENCE
         };
         if let Some((next, _)) = publishers.next.take_if(is_connected) {
@@ -122,7 +130,8 @@ impl Publisher for Output {
     fn is_read(&self) -> bool {
         let publishers = &mut *self.publishers.borrow_mut();
         self.follow(publishers);
-        let is_subscribed = publishers.current.subscription_count().map_or(true, |count| count > 0);
+        let is_subscribed =
+            publishers.current.tensors.subscription_count().map_or(true, |count| count > 0);
         self.is_subscribed.set(is_subscribed);
         is_subscribed || self.tap.is_some() || self.sharing.is_some()
     }
@@ -137,5 +146,18 @@ impl Publisher for Output {
         self.tap.iter().for_each(|tap| tap.offer(message.message()));
         self.sharing.iter().for_each(|sharing| sharing.exchange(message));
         published.map_err(|error| Refused(error.to_string()))
+    }
+
+    fn end(self) {
+        let Publishers { current, next } = self.publishers.into_inner();
+        let (newest, before) = match next {
+            Some((next, _)) => (next, Some(current)),
+            None => (current, None),
+        };
+        let unused = self.parts.give_back(newest);
+        before.into_iter().chain(unused).for_each(|unused| self.connector.end(unused));
+        if let Some(Sharing { tensors, home, .. }) = self.sharing {
+            drop(home.give_back(tensors.into_inner()));
+        }
     }
 }

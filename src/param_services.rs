@@ -1,25 +1,33 @@
-//! The parameter services, so that `ros2 param` works.
-//!
-//! The spin thread serves the six services that every ROS node has. All parameters are read-only.
+//! The parameter services, so that `ros2 param` works: the six that every ROS node has.
 
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use r2r::ParameterValue;
+use r2r::builtin_interfaces::msg::Time;
 use r2r::rcl_interfaces::msg::{
-    ListParametersResult, ParameterDescriptor, ParameterValue as ValueMessage, SetParametersResult,
+    ListParametersResult, Parameter as ParameterMessage, ParameterDescriptor, ParameterEvent,
+    ParameterValue as ValueMessage, SetParametersResult,
 };
 use r2r::rcl_interfaces::srv::{
     DescribeParameters, GetParameterTypes, GetParameters, ListParameters, SetParameters,
     SetParametersAtomically,
 };
-use r2r::{ParameterValue, WrappedServiceTypeSupport};
 
 use super::error::NodeError;
+use super::param_store::ParameterStore;
 use super::params::Declared;
-use robocache_rcl::{self, Node, Service, Waitable};
+use super::requests::{answer, offer};
+use robocache_rcl::{MessagePublisher, Node, Qos, Service, Waitable};
 
-const READ_ONLY: &str = "read-only: set it at start (--ros-args -p NAME:=VALUE) and restart";
+/// Changes that the middleware keeps for a subscriber that is slow: as every ROS node does.
+const EVENTS: usize = 1000;
 
 /// The services and the parameters they show.
 pub struct ParameterServices {
-    declared: Vec<Declared>,
+    store: Arc<ParameterStore>,
+    /// Where changes are told.
+    changes: Changes,
     get: Service<GetParameters::Service>,
     types: Service<GetParameterTypes::Service>,
     list: Service<ListParameters::Service>,
@@ -28,11 +36,22 @@ pub struct ParameterServices {
     set_atomically: Service<SetParametersAtomically::Service>,
 }
 
+/// Publishes the changes of parameters.
+struct Changes {
+    /// The node's fully qualified name.
+    node: String,
+    /// `None` if no parameter changes.
+    events: Option<MessagePublisher<ParameterEvent>>,
+}
+
 impl ParameterServices {
-    /// Advertises the services under the node's name.
-    pub fn new(node: &Node, declared: Vec<Declared>) -> Result<Self, NodeError> {
+    /// Advertises the services under the node's name. If a parameter may change, also advertises `/parameter_events`.
+    pub fn new(node: &Node, store: Arc<ParameterStore>) -> Result<Self, NodeError> {
+        let advertise = || node.advertise_message("/parameter_events", Qos::reliable(EVENTS));
+        let events = store.may_change().then(advertise).transpose()?;
         Ok(ParameterServices {
-            declared,
+            store,
+            changes: Changes { node: node.fully_qualified_name(), events },
             get: offer(node, "get_parameters")?,
             types: offer(node, "get_parameter_types")?,
             list: offer(node, "list_parameters")?,
@@ -55,11 +74,14 @@ impl ParameterServices {
     }
 
     /// Answers one request of each service that is ready. `ready` takes the service's place in
-    /// [`ParameterServices::waitables`]. Other requests are left for the next wait, so that many
-    /// requests do not delay the messages.
+    /// [`ParameterServices::waitables`]. Other requests are left for the next wait.
     pub fn serve(&self, ready: impl Fn(usize) -> bool) {
-        let declared = &self.declared;
+        if !(0..6).any(&ready) {
+            return;
+        }
+        let declared = &self.store.declared();
         let find = |name: &String| declared.iter().find(|d| d.name == name);
+        let describe = |name: &String| describe(name, find(name), self.store.is_fixed(name));
         answer(ready(0), &self.get, |request| GetParameters::Response {
             values: request.names.iter().map(|n| message_of(find(n).map(|d| &d.value))).collect(),
         });
@@ -70,39 +92,50 @@ impl ParameterServices {
             result: ListParametersResult { names: list(declared, &request), prefixes: vec![] },
         });
         answer(ready(3), &self.describe, |request| DescribeParameters::Response {
-            descriptors: request.names.iter().map(|n| describe(n, find(n))).collect(),
+            descriptors: request.names.iter().map(describe).collect(),
         });
         answer(ready(4), &self.set, |request| SetParameters::Response {
-            results: request.parameters.iter().map(|p| refuse(find(&p.name))).collect(),
+            results: request.parameters.into_iter().map(|one| self.set(vec![one])).collect(),
         });
         answer(ready(5), &self.set_atomically, |request| SetParametersAtomically::Response {
-            result: refuse(request.parameters.first().and_then(|p| find(&p.name))),
+            result: self.set(request.parameters),
         });
     }
-}
 
-fn offer<T: WrappedServiceTypeSupport>(
-    node: &Node,
-    name: &str,
-) -> robocache_rcl::Result<Service<T>> {
-    node.serve(&format!("~/{name}"))
-}
-
-fn answer<T: WrappedServiceTypeSupport>(
-    ready: bool,
-    service: &Service<T>,
-    reply: impl Fn(T::Request) -> T::Response,
-) {
-    if !ready {
-        return;
+    /// Sets all of these parameters, or none, and tells it.
+    fn set(&self, parameters: Vec<ParameterMessage>) -> SetParametersResult {
+        let given: Vec<_> = parameters.into_iter().map(|p| (p.name, value_of(p.value))).collect();
+        match self.store.set(&given) {
+            Ok(changed) => {
+                self.changes.tell(changed);
+                SetParametersResult { successful: true, reason: String::new() }
+            }
+            Err(reason) => SetParametersResult { successful: false, reason },
+        }
     }
-    let answered = service.take_request().and_then(|request| match request {
-        Some((id, request)) => service.respond(id, &reply(request)),
-        None => Ok(()),
-    });
-    // The client may have ended by now, so this is no fault of the node.
-    if let Err(error) = answered {
-        tracing::debug!("failed to answer a parameter request: {error}");
+}
+
+impl Changes {
+    /// Publishes the new values of parameters.
+    fn tell(&self, changed: Vec<Declared>) {
+        let Some(events) = &self.events else { return };
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let message = |declared: Declared| ParameterMessage {
+            name: declared.name.to_owned(),
+            value: message_of(Some(&declared.value)),
+        };
+        let event = ParameterEvent {
+            stamp: Time {
+                sec: i32::try_from(since_1970.as_secs()).unwrap_or(i32::MAX),
+                nanosec: since_1970.subsec_nanos(),
+            },
+            node: self.node.clone(),
+            changed_parameters: changed.into_iter().map(message).collect(),
+            ..ParameterEvent::default()
+        };
+        if let Err(error) = events.publish(&event) {
+            tracing::debug!("failed to publish the changed parameters: {error}");
+        }
     }
 }
 
@@ -114,19 +147,14 @@ fn list(declared: &[Declared], request: &ListParameters::Request) -> Vec<String>
     declared.iter().map(|d| d.name).filter(|n| asked(n)).map(str::to_owned).collect()
 }
 
-fn describe(name: &str, declared: Option<&Declared>) -> ParameterDescriptor {
+fn describe(name: &str, declared: Option<&Declared>, is_fixed: bool) -> ParameterDescriptor {
     ParameterDescriptor {
         name: name.to_owned(),
         type_: type_of(declared.map(|d| &d.value)),
         description: declared.map_or(String::new(), |d| d.description.to_owned()),
-        read_only: declared.is_some(),
+        read_only: declared.is_some() && is_fixed,
         ..Default::default()
     }
-}
-
-fn refuse(declared: Option<&Declared>) -> SetParametersResult {
-    let reason = if declared.is_some() { READ_ONLY } else { "not a parameter of this node" };
-    SetParametersResult { successful: false, reason: reason.to_owned() }
 }
 
 /// Returns the constant of `rcl_interfaces/msg/ParameterType`, for the types that this node
@@ -164,4 +192,20 @@ fn message_of(value: Option<&ParameterValue>) -> ValueMessage {
         _ => {}
     }
     message
+}
+
+/// The value of a message, for all types of ROS: those that this node does not declare are refused by their names.
+fn value_of(message: ValueMessage) -> ParameterValue {
+    match message.type_ {
+        1 => ParameterValue::Bool(message.bool_value),
+        2 => ParameterValue::Integer(message.integer_value),
+        3 => ParameterValue::Double(message.double_value),
+        4 => ParameterValue::String(message.string_value),
+        5 => ParameterValue::ByteArray(message.byte_array_value),
+        6 => ParameterValue::BoolArray(message.bool_array_value),
+        7 => ParameterValue::IntegerArray(message.integer_array_value),
+        8 => ParameterValue::DoubleArray(message.double_array_value),
+        9 => ParameterValue::StringArray(message.string_array_value),
+        _ => ParameterValue::NotSet,
+    }
 }

@@ -1,4 +1,4 @@
-//! The deployment settings: ROS parameters, read and checked once at the start.
+//! The deployment settings: ROS parameters, read and checked once at the start, or when a managed node is configured.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +7,13 @@ use r2r::ParameterValue;
 
 use super::error::NodeError;
 use robocache_core::backend::Choice;
-use robocache_core::config::nearest;
+use robocache_core::config::{self, nearest};
+use robocache_core::spec::Config;
 use robocache_ops::time::TickGrid;
 use robocache_runtime::{Placement, ThreadOptions};
 
+/// The parameter that makes the node a lifecycle node. It does not change.
+pub const MANAGED: &str = "managed";
 /// Most threads that encode images and clouds.
 const MAX_ENCODE_THREADS: usize = 64;
 /// The system's set of processors has room for this many.
@@ -19,7 +22,7 @@ const MAX_CPUS: usize = 1024;
 /// The parameters, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The configuration file.
+    /// The configuration file; empty: none is given yet.
     pub config_file: PathBuf,
     /// Where tensors are computed.
     pub backend: Choice,
@@ -88,6 +91,11 @@ pub fn declared() -> Vec<Declared> {
     let parameter = |name, value, description| Declared { name, description, value };
     vec![
         parameter("config_file", text(""), "Path of the configuration (YAML). Required."),
+        parameter(
+            MANAGED,
+            ParameterValue::Bool(false),
+            "Whether the node is a lifecycle node, which requests configure and activate.",
+        ),
         parameter("backend", text("auto"), "Where tensors are computed: auto, cpu or cuda."),
         parameter("device", ParameterValue::Integer(0), "Number of the GPU for the cuda backend."),
         parameter(
@@ -161,6 +169,11 @@ pub fn declared() -> Vec<Declared> {
             "Folder of a policy with a robocache.json: the node ends if it would serve something else; empty: no check.",
         ),
     ]
+}
+
+/// Whether requests configure and activate the node.
+pub fn is_managed(declared: &[Declared]) -> bool {
+    declared.iter().any(|it| it.name == MANAGED && it.value == ParameterValue::Bool(true))
 }
 
 /// Replaces the defaults by the given values, from the command line and parameter files. Returns
@@ -249,14 +262,28 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
 }
 
 impl Settings {
+    /// Reads the configuration file.
+    ///
+    /// # Errors
+    /// No file is given, or it cannot be used.
+    pub fn load(&self) -> Result<Config, NodeError> {
+        if self.config_file.as_os_str().is_empty() {
+            return Err(NodeError::Parameter {
+                name: "config_file",
+                expected: "the path of a configuration (--ros-args -p config_file:=PATH)"
+                    .to_owned(),
+                found: "nothing".to_owned(),
+            });
+        }
+        Ok(config::load_at_rate(&self.config_file, self.rate_hz)?)
+    }
+
     /// Reads one parameter; an error says what was expected and what was found.
     fn read(&mut self, name: &str, value: &ParameterValue) -> Result<(), (&'static str, String)> {
         match (name, value) {
-            ("config_file", ParameterValue::String(path)) if path.is_empty() => {
-                let expected = "the path of a configuration (--ros-args -p config_file:=PATH)";
-                return Err((expected, "nothing".to_owned()));
-            }
             ("config_file", ParameterValue::String(path)) => self.config_file = path.into(),
+            // It decides which node reads the others.
+            (MANAGED, ParameterValue::Bool(_)) => {}
             ("backend", ParameterValue::String(backend)) => {
                 let named = backend.parse();
                 self.backend = named.map_err(|_| (Choice::NAMES, format!("'{backend}'")))?;

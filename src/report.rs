@@ -1,15 +1,18 @@
 //! Reports to people: logs on `/rosout`, diagnostics, and what to do after the process stood still.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::connection::Reports;
 use super::fastdds::{Connector, Due, Handed, Recovery};
+use super::lifecycle::{Lifecycle, LifecycleState};
 use super::rosout::Records;
 use super::shared::SharedInfo;
-use robocache_runtime::health::Monitor;
-use robocache_runtime::{Runtime, Witness};
+use robocache_ops::sync::lock;
+use robocache_runtime::health::{Level, Monitor, Report, Status};
+use robocache_runtime::{Runtime, Standstills, Witness, system_now};
 
 /// Time between two looks at the inputs, and the longest wait for a log record.
 const LOOK: Duration = Duration::from_millis(125);
@@ -17,57 +20,62 @@ const LOOK: Duration = Duration::from_millis(125);
 /// Time between two looks at the readers of shared memory.
 const FOLLOW: Duration = Duration::from_secs(1);
 
+/// What the reports are about. It changes with what the node does.
+pub struct Watched {
+    /// Time between two reports.
+    period: Duration,
+    /// The state of a managed node; `None` if the node is not managed.
+    lifecycle: Option<Arc<Lifecycle>>,
+    /// Why the last transition failed, or why the node did not stay active.
+    pub trouble: Option<String>,
+    /// With a configuration that shares its tensors.
+    pub shared: Option<SharedInfo>,
+    /// While the node works.
+    working: Option<(Arc<Runtime>, Monitor)>,
+    /// When the next report is due.
+    due: Instant,
+    recovery: Recovery,
+}
+
 /// The work of the thread *report*.
 pub struct Reporter {
-    runtime: Arc<Runtime>,
-    monitor: Monitor,
-    period: Duration,
-    records: Records,
+    pub watched: Arc<Mutex<Watched>>,
+    /// What it publishes on `/rosout` at once.
+    pub records: Records,
     /// Where it reports.
-    reports: Reports,
+    pub reports: Reports,
     /// Those of new connections.
-    parts: Handed<Reports>,
-    recovery: Recovery,
-    connector: Connector,
-    shared: Option<SharedInfo>,
+    pub parts: Handed<Reports>,
+    pub connector: Connector,
+    pub standstills: Arc<Standstills>,
+    /// Whether the node ends.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Reporter {
-    /// Publishes `records` at once, and the monitor's report once per `period`.
-    pub fn new(
-        runtime: Arc<Runtime>,
-        (monitor, period): (Monitor, Duration),
-        records: Records,
-        (reports, parts): (Reports, Handed<Reports>),
-        connector: Connector,
-        shared: Option<SharedInfo>,
-    ) -> Self {
-        let recovery = Recovery::default();
-        Reporter { runtime, monitor, period, records, reports, parts, recovery, connector, shared }
-    }
-
-    /// Reports until the node stops.
+    /// Reports until the node ends.
     pub fn run(mut self) {
         let started = Instant::now();
-        // The first report is one period from now.
-        let (mut look, mut report) = (started, started + self.period);
-        let mut follow = started;
-        while !self.runtime.stopping() {
+        let (mut look, mut follow) = (started, started);
+        while !self.stop.load(Ordering::Relaxed) {
             let now = Instant::now();
             if now >= look {
                 look = now + LOOK;
                 self.look(now);
             }
-            if now >= follow {
-                follow = now + FOLLOW;
-                self.shared.iter_mut().for_each(SharedInfo::follow);
+            let (report, next) = {
+                let mut watched = lock(&self.watched);
+                if now >= follow {
+                    follow = now + FOLLOW;
+                    watched.shared.iter_mut().for_each(SharedInfo::follow);
+                }
+                (watched.report(now), watched.due)
+            };
+            // The middleware may take long. Nobody waits for what is watched meanwhile.
+            if let Some(report) = report {
+                self.reports.diagnostics.publish(report);
             }
-            if now >= report {
-                // Reports that were missed are not made up for.
-                report = (report + self.period).max(now + self.period / 2);
-                self.reports.diagnostics.publish(self.monitor.report());
-            }
-            let wait = look.min(report).saturating_duration_since(Instant::now());
+            let wait = look.min(next).saturating_duration_since(Instant::now());
             match self.records.recv_timeout(wait) {
                 Ok(record) => self.reports.rosout.publish(record),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -80,15 +88,92 @@ impl Reporter {
 
     /// Looks whether the process stood still, and takes the parts of a new connection.
     fn look(&mut self, now: Instant) {
-        if let Some(time) = self.runtime.standstills.awake(Witness::Report) {
-            // Whether or not the whole process did: what came meanwhile is judged as if it had.
-            self.runtime.excuse_silence();
-            self.monitor.stood_still(time);
+        let slept = self.standstills.awake(Witness::Report);
+        if lock(&self.watched).is_cut_off(now, slept, self.standstills.newest()) {
+            self.connector.connect();
         }
-        let stood = self.runtime.standstills.newest();
+        if let Some(reports) = self.parts.take() {
+            self.connector.end(std::mem::replace(&mut self.reports, reports));
+        }
+    }
+}
+
+impl Watched {
+    /// Watches a node without a configuration.
+    pub fn new(period: Duration, lifecycle: Option<Arc<Lifecycle>>) -> Self {
+        Watched {
+            period,
+            lifecycle,
+            trouble: None,
+            shared: None,
+            working: None,
+            due: Instant::now() + period,
+            recovery: Recovery::default(),
+        }
+    }
+
+    /// Reports in this period from now on.
+    pub fn set_period(&mut self, period: Duration) {
+        (self.period, self.due) = (period, Instant::now() + period);
+    }
+
+    /// Watches these inputs and ticks from now on. The first report is one period from now.
+    pub fn begin(&mut self, runtime: Arc<Runtime>, monitor: Monitor) {
+        self.working = Some((runtime, monitor));
+        self.due = Instant::now() + self.period;
+        self.recovery = Recovery::default();
+    }
+
+    /// Watches no inputs from now on.
+    pub fn end(&mut self) {
+        self.working = None;
+        self.recovery = Recovery::default();
+    }
+
+    /// Returns the report, if it is due. A node that is not managed makes none before it works.
+    fn report(&mut self, now: Instant) -> Option<Report> {
+        if now < self.due {
+            return None;
+        }
+        // Reports that were missed are not made up for.
+        self.due = (self.due + self.period).max(now + self.period / 2);
+        let state = self.lifecycle.as_ref().map(|lifecycle| self.state(lifecycle.state()));
+        let working = self.working.as_mut().map(|(_, monitor)| monitor.report());
+        if working.is_none() && state.is_none() {
+            return None;
+        }
+        let mut report =
+            working.unwrap_or_else(|| Report { stamp: Some(system_now()), parts: Vec::new() });
+        report.parts.extend(state);
+        Some(report)
+    }
+
+    /// The state of a managed node, for people.
+    fn state(&self, state: LifecycleState) -> Status {
+        let (level, message) = match &self.trouble {
+            Some(why) => (Level::Error, format!("{}: {why}", state.label())),
+            None => (Level::Ok, state.label().to_owned()),
+        };
+        let values = vec![("state".to_owned(), state.label().to_owned())];
+        Status { part: "lifecycle".to_owned(), level, message, values }
+    }
+
+    /// Whether a new connection must be made. `slept`: how long this thread did not run, if that was long. `stood`: the
+    /// same of the process.
+    fn is_cut_off(
+        &mut self,
+        now: Instant,
+        slept: Option<Duration>,
+        stood: Option<Duration>,
+    ) -> bool {
+        if let (Some(time), Some((runtime, monitor))) = (slept, &mut self.working) {
+            // Whether or not the whole process did: what came meanwhile is judged as if it had.
+            runtime.excuse_silence();
+            monitor.stood_still(time);
+        }
         let messages = self.messages();
         match self.recovery.look(now, &messages, stood.is_some()) {
-            None => {}
+            None => return false,
             Some(Due::StoodStill) => {
                 let seconds = stood.unwrap_or_default().as_secs_f64();
                 tracing::warn!(
@@ -96,7 +181,6 @@ impl Reporter {
                      suspended; all inputs are subscribed to again through a new connection to the \
                      middleware, which may have cut off the old one"
                 );
-                self.connector.connect();
             }
             Some(Due::Silent(inputs)) => {
                 tracing::warn!(
@@ -104,24 +188,22 @@ impl Reporter {
                      through another connection",
                     self.names(&inputs)
                 );
-                self.connector.connect();
             }
         }
-        if let Some(reports) = self.parts.take() {
-            self.connector.end(std::mem::replace(&mut self.reports, reports));
-        }
+        true
     }
 
     /// The messages of each input so far; at last a number that changes when a simulator's clock moves.
     fn messages(&self) -> Vec<u64> {
-        let runtime = &*self.runtime;
+        let Some((runtime, _)) = &self.working else { return Vec::new() };
         let inputs = runtime.inputs().map(|input| runtime.input_stats(input).received.get());
         let now = || runtime.clock.now().map_or(0, |now| now.stamp.nanos() as u64);
         inputs.chain(runtime.clock.is_simulated().then(now)).collect()
     }
 
     fn names(&self, inputs: &[usize]) -> String {
-        let specs = &self.runtime.pipeline.config().inputs;
+        let Some((runtime, _)) = &self.working else { return String::new() };
+        let specs = &runtime.pipeline.config().inputs;
         let name = |at: &usize| specs.get(*at).map_or("/clock", |spec| &spec.topic);
         inputs.iter().map(name).collect::<Vec<_>>().join(", ")
     }

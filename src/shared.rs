@@ -1,8 +1,8 @@
 //! The tensors in shared memory, for policies without ROS.
 
 use super::error::NodeError;
-use super::info;
-use robocache_runtime::{Runtime, system_now};
+use robocache_core::pipeline::Pipeline;
+use robocache_runtime::system_now;
 use robocache_shared::{InfoPublisher, SharedError, TensorPublisher};
 
 /// What shares the tensors: one part for each of two threads.
@@ -14,15 +14,16 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes the services of this name, with the memory of all tensors. `topics` are those of the inputs.
+    /// Makes the services of this name, with the memory of all tensors. `info` is the serialized message that says what
+    /// they mean.
     ///
     /// # Errors
     /// [`SharedError`]
-    pub fn new(service: &str, runtime: &Runtime, topics: &[String]) -> Result<Self, NodeError> {
-        // Two starts of nodes differ in it.
+    pub fn new(service: &str, pipeline: &Pipeline, info: &[u8]) -> Result<Self, NodeError> {
+        // Two starts of nodes differ in it, and so do two configurations of one.
         let run = system_now().nanos() as u64;
-        let tensors = TensorPublisher::new(service, run, &runtime.pipeline)?;
-        let info = InfoPublisher::new(service, run, &info::message(runtime, topics))?;
+        let tensors = TensorPublisher::new(service, run, pipeline)?;
+        let info = InfoPublisher::new(service, run, info)?;
         let megabytes = tensors.memory_bytes() as f64 / 1e6;
         tracing::info!("the tensors are in {megabytes:.1} MB of shared memory, as '{service}'");
         Ok(Shared { tensors, info: SharedInfo { publisher: info, has_failed: false } })

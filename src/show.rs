@@ -41,7 +41,8 @@ pub struct Show {
 }
 
 impl Show {
-    /// Shows these views of a configuration, and those that `parts` has from then on.
+    /// Shows these views of a configuration, and those that `parts` has from then on. At the end, `parts` gets those in
+    /// use.
     pub fn new(
         config: &Config,
         views: Shown,
@@ -78,6 +79,8 @@ impl Show {
             tensor = next;
             buffer = self.show(&tensor, buffer);
         }
+        let unused = self.parts.give_back(self.views);
+        unused.into_iter().for_each(|unused| self.connector.end(unused));
     }
 
     /// Publishes the views that have a subscriber. Returns the buffer for the next ones.

@@ -1,5 +1,5 @@
 //! The spin threads, which take every message from the middleware. One takes images and clouds. The
-//! other takes all else, answers the parameter services and reads the graph.
+//! other takes all else, and reads the graph.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,7 @@ use super::error::NodeError;
 use super::fastdds::{Connector, Handed};
 use super::graph::GraphWatch;
 use super::intake::Intake;
-use super::param_services::ParameterServices;
-use robocache_rcl::{Ready, WaitSet, Waitable};
+use robocache_rcl::{Guard, Subscription, WaitSet, Waitable};
 use robocache_runtime::Runtime;
 
 /// The longest wait for a message. Between two waits the thread reads the graph.
@@ -19,7 +18,6 @@ const IDLE: Duration = Duration::from_millis(50);
 /// What the thread of the small messages waits for.
 pub struct Spinner {
     waiter: Waiter,
-    services: ParameterServices,
     graph: GraphWatch,
     parts: Handed<Small>,
 }
@@ -33,6 +31,8 @@ pub struct LargeSpinner {
 /// Subscriptions, and what a thread needs to wait for them.
 struct Waiter {
     wait_set: WaitSet,
+    /// Ends a wait.
+    wake: Arc<Guard>,
     runtime: Arc<Runtime>,
     intake: Intake,
     /// Ends what is replaced.
@@ -40,20 +40,25 @@ struct Waiter {
 }
 
 impl Waiter {
-    /// Waits for a message, for one of `services` or for a change of the graph, and takes the
-    /// messages. Returns what is ready of `services`, and then of the graph.
-    fn round(
-        &mut self,
-        services: &[Waitable<'_>],
-        graph: Option<Waitable<'_>>,
-    ) -> Result<Ready<'_>, NodeError> {
-        let Waiter { wait_set, runtime, intake, .. } = self;
-        let others = services.iter().copied().chain(graph);
+    /// Waits for a message or for a change of the `graph`, and takes the messages. Returns whether the graph has
+    /// changed.
+    fn round(&mut self, graph: Option<Waitable<'_>>) -> Result<bool, NodeError> {
+        let Waiter { wait_set, wake, runtime, intake, .. } = self;
+        let others = [Waitable::from(&**wake)].into_iter().chain(graph);
         let ready = wait_set.wait(others.chain(intake.waitables()), IDLE)?;
-        let first = services.len() + usize::from(graph.is_some());
-        intake.drain(runtime, ready, first)?;
+        let changed = graph.is_some() && ready.is(1);
+        intake.drain(runtime, ready, 1 + usize::from(graph.is_some()))?;
         intake.adapt(runtime);
-        Ok(ready)
+        Ok(changed)
+    }
+
+    /// Goes over to the subscriptions of a new connection.
+    fn move_to(&mut self, clock: Option<Subscription>, subscriptions: Subscriptions) {
+        let Subscriptions { wait_set, wake, inputs } = subscriptions;
+        self.intake.move_to(&self.runtime, (clock, inputs));
+        let before = (&mut self.wait_set, &mut self.wake);
+        let before = (std::mem::replace(before.0, wait_set), std::mem::replace(before.1, wake));
+        self.connector.end(before);
     }
 }
 
@@ -67,23 +72,19 @@ impl Spinner {
         runtime: Arc<Runtime>,
         connector: Connector,
     ) -> Result<Self, NodeError> {
-        let Small { node, services, clock, subscriptions } = first;
-        let Subscriptions { wait_set, inputs } = subscriptions;
+        let Small { node, clock, subscriptions } = first;
+        let Subscriptions { wait_set, wake, inputs } = subscriptions;
         let intake = Intake::new(&runtime, false, (clock, inputs), connector.clone());
         let graph = GraphWatch::new(node, topics, &runtime)?;
-        let waiter = Waiter { wait_set, runtime, intake, connector };
-        Ok(Spinner { waiter, services, graph, parts })
+        let waiter = Waiter { wait_set, wake, runtime, intake, connector };
+        Ok(Spinner { waiter, graph, parts })
     }
 
-    /// Spins until the node stops. Every round also serves the services and the graph, even if
-    /// messages never cease.
+    /// Spins until the runtime stops. Every round also reads the graph, even if messages never cease.
     pub fn run(mut self) -> Result<(), NodeError> {
         let runtime = Arc::clone(&self.waiter.runtime);
         while !runtime.stopping() {
-            let (services, graph) = (self.services.waitables(), self.graph.changes());
-            let ready = self.waiter.round(&services, graph)?;
-            let changed = graph.is_some() && ready.is(services.len());
-            self.services.serve(|service| ready.is(service));
+            let changed = self.waiter.round(self.graph.changes())?;
             self.graph.look(&runtime, changed);
             if let Some(part) = self.parts.take() {
                 self.move_to(part);
@@ -93,12 +94,9 @@ impl Spinner {
     }
 
     /// Goes over to a new connection.
-    fn move_to(&mut self, Small { node, services, clock, subscriptions }: Small) {
-        let Waiter { wait_set, runtime, intake, connector } = &mut self.waiter;
-        let Subscriptions { wait_set: new, inputs } = subscriptions;
-        intake.move_to(runtime, (clock, inputs));
-        connector.end(std::mem::replace(wait_set, new));
-        connector.end(std::mem::replace(&mut self.services, services));
+    fn move_to(&mut self, Small { node, clock, subscriptions }: Small) {
+        self.waiter.move_to(clock, subscriptions);
+        let connector = &self.waiter.connector;
         connector.end(self.graph.move_to(node));
     }
 }
@@ -111,19 +109,17 @@ impl LargeSpinner {
         runtime: Arc<Runtime>,
         connector: Connector,
     ) -> Self {
-        let Subscriptions { wait_set, inputs } = first;
+        let Subscriptions { wait_set, wake, inputs } = first;
         let intake = Intake::new(&runtime, true, (None, inputs), connector.clone());
-        LargeSpinner { waiter: Waiter { wait_set, runtime, intake, connector }, parts }
+        LargeSpinner { waiter: Waiter { wait_set, wake, runtime, intake, connector }, parts }
     }
 
-    /// Spins until the node stops.
+    /// Spins until the runtime stops.
     pub fn run(mut self) -> Result<(), NodeError> {
         while !self.waiter.runtime.stopping() {
-            self.waiter.round(&[], None)?;
-            if let Some(Subscriptions { wait_set, inputs }) = self.parts.take() {
-                let Waiter { wait_set: before, runtime, intake, connector } = &mut self.waiter;
-                intake.move_to(runtime, (None, inputs));
-                connector.end(std::mem::replace(before, wait_set));
+            self.waiter.round(None)?;
+            if let Some(subscriptions) = self.parts.take() {
+                self.waiter.move_to(None, subscriptions);
             }
         }
         Ok(())

@@ -51,7 +51,7 @@ impl Connector {
     }
 }
 
-/// The newest part of one thread that it has not taken yet. Its clones share it.
+/// The newest part of one thread, while the thread has not taken it or does not run. Its clones share it.
 pub struct Handed<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Clone for Handed<T> {
@@ -71,6 +71,20 @@ impl<T> Handed<T> {
     pub fn take(&self) -> Option<T> {
         // A panic leaves no half change: there is one move.
         self.0.try_lock().ok()?.take()
+    }
+
+    /// Takes the part, if there is one. It waits while another thread leaves one.
+    pub fn remove(&self) -> Option<T> {
+        lock(&self.0).take()
+    }
+
+    /// Gives a part back whose thread ends. Returns it if a newer one is here.
+    pub fn give_back(&self, part: T) -> Option<T> {
+        let mut newest = lock(&self.0);
+        if newest.is_some() {
+            return Some(part);
+        }
+        newest.replace(part)
     }
 
     /// Leaves a part. Returns the previous one, if it was not taken.

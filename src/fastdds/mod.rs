@@ -17,7 +17,7 @@ mod profile;
 mod recovery;
 mod slow_start;
 
-pub use connector::{Connector, Handed};
+pub use connector::{Connecting, Connector, Handed};
 pub use profile::{ensure as ensure_profile, warning as segment_warning};
 pub use recovery::{Due, Recovery};
 

@@ -73,6 +73,15 @@ fn given_values_replace_defaults() {
 }
 
 #[test]
+fn a_node_is_managed_if_it_is_asked_to_be() {
+    let mut declared = declared();
+    assert!(!is_managed(&declared));
+    let given = (MANAGED.to_owned(), ParameterValue::Bool(true));
+    override_declared(&mut declared, [(&given.0, &given.1)]).unwrap();
+    assert!(is_managed(&declared) && settings(&declared).is_ok());
+}
+
+#[test]
 fn parameters_of_other_nodes_are_ignored() {
     let mut declared = declared();
     let names = ["robot_description", "joints", "qos_overrides./clock.subscription.depth"];
@@ -86,7 +95,7 @@ fn parameters_of_other_nodes_are_ignored() {
 #[test]
 fn an_error_names_the_parameter_and_what_was_expected_and_found() {
     let file = ("config_file", text("robot.yaml"));
-    let missing = error(&[]);
+    let missing = from(&[]).unwrap().load().unwrap_err().to_string();
     assert!(missing.starts_with("parameter config_file: expected the path"), "{missing}");
     for (name, near) in
         [("rate", "rate_hz"), ("rate_hx", "rate_hz"), ("use_sim_tme", "use_sim_time")]

@@ -131,7 +131,7 @@ def test_a_dataset_has_the_contract_of_its_observations(store, tmp_path):
     replay(tmp_path / "robot.yaml", tmp_path / "data", store / "bag", options=options)
     about = lerobot._about(Tensors(tmp_path / "data" / "tensors.zarr"), [], None, None)
     (tmp_path / "set" / "meta").mkdir(parents=True)
-    lerobot._write_about(tmp_path / "set", {"format": lerobot.FORMAT, **about}, "v3.0")
+    lerobot._write_about(tmp_path / "set", {"format": lerobot.FORMAT, **about}, "lerobot")
     trained = robocache.contract.load(tmp_path / "set")
     assert trained == robocache.contract.of(CONFIG)  # an action is no input
     assert robocache.contract.load(tmp_path / "data" / "tensors.zarr").streams == [

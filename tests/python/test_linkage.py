@@ -13,6 +13,7 @@ LINKED = {
     "action_msgs",
     "builtin_interfaces",
     "diagnostic_msgs",
+    "lifecycle_msgs",
     "rcl_interfaces",
     "std_msgs",
     "unique_identifier_msgs",

@@ -98,6 +98,12 @@ class Node:
         context.nodes.append(self)
 
 
+class LifecycleNode(Node):
+    def __init__(self, *, name, namespace, autostart=False, **kwargs):
+        super().__init__(namespace=namespace, **kwargs)
+        self.name = name
+
+
 class Context:
     """The context of one `ros2 launch`: the given values and the environment so far."""
 
@@ -127,7 +133,7 @@ def stand_ins(monkeypatch, install):
         },
         "launch.substitutions": {"LaunchConfiguration": LaunchConfiguration},
         "launch_ros": {},
-        "launch_ros.actions": {"Node": Node},
+        "launch_ros.actions": {"LifecycleNode": LifecycleNode, "Node": Node},
     }
     for name, content in modules.items():
         module = types.ModuleType(name)
@@ -226,7 +232,16 @@ def test_a_parameter_file_counts_where_no_argument_is_given(share):
     assert node.parameters == ["/robot.yaml", {"config_file": "/my.yaml"}]
 
 
-@pytest.mark.parametrize("name", ["use_sim_time", "digest", "lock_memory"])
+def test_a_managed_node_is_started_as_a_lifecycle_node(share, start):
+    (node,) = launch(share, "robocache.launch.py", managed="true", namespace="left")
+    assert (type(node), node.name, node.namespace) == (LifecycleNode, "fusion_node", "left")
+    assert node.parameters[0]["managed"] is True
+    for given in ({}, {"managed": "false"}):
+        (node,) = launch(share, "robocache.launch.py", **given)
+        assert type(node) is Node
+
+
+@pytest.mark.parametrize("name", ["use_sim_time", "digest", "lock_memory", "managed"])
 def test_a_wrong_boolean_is_an_error(share, name):
     with pytest.raises(ValueError, match=f"{name}: expected true or false, found 'yes'"):
         launch(share, "robocache.launch.py", **{name: "yes"})

@@ -221,6 +221,7 @@ def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start
         "intake_cpus",
         "intake_priority",
         "lock_memory",
+        "managed",
         "output_type",
         "publish_cpus",
         "rate_hz",

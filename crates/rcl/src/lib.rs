@@ -8,7 +8,7 @@
 //! - [`Subscription`]: takes [`SerializedMessage`]s with their [`MessageInfo`]; has [`Event`]s.
 //! - [`Publisher`]: publishes bytes. [`MessagePublisher`]: publishes r2r's generated messages.
 //! - [`Service`]: serves one of r2r's generated services.
-//! - [`WaitSet`]: waits for all of these, and for changes of the graph.
+//! - [`WaitSet`]: waits for all of these, and for changes of the graph. [`Guard`]: ends a wait.
 //!
 //! Each handle keeps its node and its context alive, so the caller may drop handles in any order. A
 //! drop ends its own entity at once, so that the entity leaves the graph.
@@ -27,6 +27,7 @@
 mod context;
 mod error;
 mod event;
+mod guard;
 mod message;
 mod node;
 mod node_inner;
@@ -40,6 +41,7 @@ mod wait_set;
 pub use context::Context;
 pub use error::RclError;
 pub use event::{Event, EventStatus, IncompatibleQos, MessagesLost};
+pub use guard::Guard;
 pub use message::{Gid, MessageInfo, SerializedMessage};
 pub use node::{Node, PublisherInfo};
 pub use publisher::{MessagePublisher, Publisher};

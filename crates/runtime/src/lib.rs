@@ -59,7 +59,7 @@ pub use error::RuntimeError;
 pub use offered_qos::{OfferedQos, PublisherSeen, SharedQos, is_adapted};
 pub use player::{Player, Received, Served, Tick};
 pub use ports::{DueTick, Observer, Publisher, Refused};
-pub use priority::{LockMemoryError, Placement, lock_memory};
+pub use priority::{LockMemoryError, LockedMemory, Placement, lock_memory};
 pub use publisher::{Origin, PublisherId};
 pub use queue::Message;
 pub use recorder::{
@@ -104,8 +104,8 @@ pub struct Runtime {
     /// The nodes of all publishers of `/clock` at the last reading of the graph. Empty before the
     /// first, and if the node's clock is another one.
     pub clock_publishers: Mutex<Vec<String>>,
-    /// The wake-ups that tell when the process stood still.
-    pub standstills: Standstills,
+    /// The wake-ups that tell when the process stood still; its own at first.
+    pub standstills: Arc<Standstills>,
     /// By [`InputId`].
     inputs: Vec<InputState>,
     /// By [`StreamId`].
@@ -141,7 +141,7 @@ impl Runtime {
             digest: true,
             recorder: None,
             clock_publishers: Mutex::default(),
-            standstills: Standstills::default(),
+            standstills: Arc::default(),
             node_time: NodeTime::new(clock.is_simulated()),
             inputs: config.inputs.iter().map(InputState::new).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),

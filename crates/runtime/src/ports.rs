@@ -19,6 +19,13 @@ pub trait Publisher: Send {
     /// # Errors
     /// [`Refused`]: the publishing thread counts it and logs the first one, and ticks go on.
     fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused>;
+
+    /// The publishing thread ends, and gives the publisher up.
+    fn end(self)
+    where
+        Self: Sized,
+    {
+    }
 }
 
 /// Why a tensor was not published.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::unistd::{Pid, geteuid};
 use thread_priority::{
@@ -96,14 +96,29 @@ pub enum LockMemoryError {
     System(#[from] nix::Error),
 }
 
+/// All memory of the process is kept in RAM. A drop ends that.
+#[derive(Debug)]
+pub struct LockedMemory(());
+
+impl Drop for LockedMemory {
+    fn drop(&mut self) {
+        // The call fails only if the process never could lock memory.
+        let _ = munlockall();
+    }
+}
+
 /// Keeps all memory of the process in RAM, now and later (`mlockall`).
-pub fn lock_memory() -> Result<(), LockMemoryError> {
+///
+/// # Errors
+/// [`LockMemoryError`]
+pub fn lock_memory() -> Result<LockedMemory, LockMemoryError> {
     let (limit, _) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
     // The limit does not hold for root.
     if limit != RLIM_INFINITY && !geteuid().is_root() {
         return Err(LockMemoryError::Limit { limit });
     }
-    Ok(mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)?)
+    mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)?;
+    Ok(LockedMemory(()))
 }
 
 /// Moves the calling thread to `SCHED_FIFO` at this priority (1 to 99).

@@ -39,6 +39,39 @@ const CAMERA: InputId = InputId::new(1);
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<Stamp>>>);
 
+/// Gives itself back at the end of its thread.
+struct GivenBack(std::sync::mpsc::Sender<GivenBack>);
+
+impl Publisher for GivenBack {
+    fn publish(&self, _: &mut TensorMessage) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn end(self) {
+        let home = self.0.clone();
+        home.send(self).unwrap();
+    }
+}
+
+#[test]
+fn at_the_end_of_its_thread_a_publisher_can_go_to_the_next_runtime() {
+    let (home, given_back) = std::sync::mpsc::channel();
+    let mut publisher = GivenBack(home);
+    let config = config::parse(CONFIG, "test.yaml").unwrap();
+    let backend: Arc<dyn Backend> =
+        Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+    for _ in 0..2 {
+        let clock = Clock::simulated(config.grid);
+        let pipeline = Pipeline::new(config.clone(), Arc::clone(&backend)).unwrap();
+        let runtime = Arc::new(Runtime::new(pipeline, clock));
+        let threads: Threads<RuntimeError> =
+            Threads::start(&runtime, publisher, ThreadOptions::default()).unwrap();
+        assert!(given_back.try_recv().is_err());
+        threads.stop().unwrap();
+        publisher = given_back.try_recv().unwrap();
+    }
+}
+
 impl Publisher for Recorder {
     fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
         let message = message.message();

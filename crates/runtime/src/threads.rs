@@ -30,14 +30,20 @@ const ENCODE: [&str; 8] =
 
 /// The running threads. A drop ends and joins them. `E` is the error of a thread.
 pub struct Threads<E> {
-    runtime: Arc<Runtime>,
+    stop: Box<dyn Fn() + Send + Sync>,
     handles: Vec<JoinHandle<()>>,
     failures: UnboundedSender<E>,
     failed: UnboundedReceiver<E>,
 }
 
 impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
-    /// Starts the runtime's own threads.
+    /// No threads so far. `stop` asks those that [`Threads::spawn`] starts to end.
+    pub fn new(stop: impl Fn() + Send + Sync + 'static) -> Self {
+        let (failures, failed) = unbounded_channel();
+        Threads { stop: Box::new(stop), handles: Vec::new(), failures, failed }
+    }
+
+    /// Starts the runtime's own threads. [`Runtime::stop`] ends them.
     ///
     /// # Errors
     /// [`RuntimeError::Thread`]
@@ -46,9 +52,8 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         publisher: impl Publisher + 'static,
         options: ThreadOptions,
     ) -> Result<Self, E> {
-        let (failures, failed) = unbounded_channel();
-        let mut threads =
-            Threads { runtime: Arc::clone(runtime), handles: vec![], failures, failed };
+        let stopped = Arc::clone(runtime);
+        let mut threads = Threads::new(move || stopped.stop());
         let ThreadOptions { tick, publish_cpus, encode, encode_threads } = options;
         // Below the tick thread, so that a tick never waits for a publication. A priority of 1 has
         // none below.
@@ -67,6 +72,7 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
                 publishing.companion.follow();
             }
             publishing::run(&publishing, &publisher, priority);
+            publisher.end();
             Ok(())
         })?;
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -81,7 +87,7 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         Ok(threads)
     }
 
-    /// Starts a thread, which must end when [`Runtime::stopping`] is true. Its error or panic is a
+    /// Starts a thread, which must end when it was asked to ([`Runtime::stopping`]). Its error or panic is a
     /// failure. Threads are joined in the order in which they started.
     ///
     /// # Errors
@@ -133,7 +139,7 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
 
 impl<E> Threads<E> {
     fn join(&mut self) {
-        self.runtime.stop();
+        (self.stop)();
         for handle in self.handles.drain(..) {
             // A panic was caught inside the thread and has been reported.
             let _ = handle.join();

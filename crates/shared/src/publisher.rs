@@ -99,13 +99,28 @@ impl TensorPublisher {
         for _ in 1..LOANS {
             publisher.lend()?;
         }
-        let lent: Vec<_> = publisher.loans.keys().copied().collect();
-        for address in lent {
-            let message = publisher.message_at(address, pipeline);
-            publisher.known.insert(address, message);
-        }
-        publisher.loans.clear();
+        publisher.know_loans(pipeline);
         Ok(publisher)
+    }
+
+    /// Publishes the tensors of another pipeline of the same configuration from now on, in the same memory. The messages
+    /// of the one before must have ended.
+    pub fn serve(&mut self, pipeline: &Pipeline) {
+        self.known.clear();
+        self.loans.clear();
+        // Readers may keep some of the memory. What is not prepared here is prepared when it is free.
+        while self.loans.len() < LOANS && self.lend().is_ok() {}
+        self.know_loans(pipeline);
+    }
+
+    /// Makes a message in each chunk that is lent, and takes the chunks back.
+    fn know_loans(&mut self, pipeline: &Pipeline) {
+        let lent: Vec<_> = self.loans.keys().copied().collect();
+        for address in lent {
+            let message = self.message_at(address, pipeline);
+            self.known.insert(address, message);
+        }
+        self.loans.clear();
     }
 
     /// Bytes of shared memory that the tensors take.

@@ -220,6 +220,34 @@ fn a_reader_may_come_first_and_a_node_may_start_again_with_another_layout() {
 }
 
 #[test]
+fn another_pipeline_goes_on_in_the_same_memory_and_keeps_nothing_of_the_one_before() {
+    let service = name();
+    let mut node = Node::new(&service, WRENCH, 1);
+    let mut reader = TensorReader::new(&service).unwrap();
+    let mut kept = Vec::new();
+    for value in 0..3 {
+        node.tick(Some(f64::from(value)));
+        kept.push(reader.wait(PATIENCE).unwrap().unwrap());
+    }
+    let before: Vec<_> = kept.iter().map(|tensor| tensor.message().to_vec()).collect();
+    for _ in 0..3 {
+        node.messages.clear();
+        node.pipeline = pipeline(WRENCH);
+        node.publisher.serve(&node.pipeline);
+        node.messages = (0..3).map(|_| node.pipeline.new_message()).collect();
+        for k in 0..20 {
+            let (sent, readers) = node.tick(None);
+            let tensor = reader.wait(PATIENCE).unwrap().unwrap();
+            assert_eq!((tensor.message(), readers), (&sent[..], 1));
+            assert!(k < 3 || node.messages.iter().all(TensorMessage::is_lent), "in place again");
+        }
+        let steps = node.messages[0].steps(robocache_core::spec::SegmentId::new(0)).to_vec();
+        assert!(steps.iter().all(|step| !step.valid), "no value of the pipeline before");
+    }
+    assert!(kept.iter().zip(&before).all(|(tensor, sent)| tensor.message() == sent));
+}
+
+#[test]
 fn a_later_reader_gets_the_newest_tensor_with_the_next_one_and_the_info_at_once() {
     let service = name();
     let mut node = Node::new(&service, WRENCH, 7);

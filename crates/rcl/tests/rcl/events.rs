@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use robocache_rcl::{
-    Context, EventStatuses, MessagesLost, Node, Qos, Subscription, WaitSet, Waitable,
+    Context, EventStatuses, Guard, MessagesLost, Node, Qos, Subscription, WaitSet, Waitable,
 };
 
 use super::messages::clock;
@@ -26,6 +26,27 @@ fn an_event_reports_an_incompatible_publisher() {
     let incompatible = subscription.events().incompatible.as_ref().unwrap();
     wait_for_event(&context, &subscription);
     assert_eq!(incompatible.take().unwrap().unwrap().total, 1);
+}
+
+#[test]
+fn a_guard_ends_one_wait_also_if_it_is_triggered_before() {
+    let (context, _) = ros("");
+    let guard = Guard::new(&context).unwrap();
+    let mut set = WaitSet::new(&context).unwrap();
+    let mut wait = |milliseconds| {
+        let waitable = [Waitable::from(&guard)];
+        set.wait(waitable, Duration::from_millis(milliseconds)).unwrap().is(0)
+    };
+    guard.trigger().unwrap();
+    assert!(wait(20_000));
+    assert!(!wait(20));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            guard.trigger().unwrap();
+        });
+        assert!(wait(20_000));
+    });
 }
 
 #[test]

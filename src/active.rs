@@ -1,0 +1,225 @@
+//! A stretch of work: the subscriptions, the ticks, the recording, and their threads.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::base::Base;
+use super::configured::Configured;
+use super::connection::{Small, Subscriptions, Wakes};
+use super::error::NodeError;
+use super::fastdds;
+use super::output::{Output, Sharing};
+use super::show::Show;
+use super::spin::{LargeSpinner, Spinner};
+use robocache_core::schema::Prefixes;
+use robocache_core::visual::Tap;
+use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
+use robocache_ops::sync::lock;
+use robocache_runtime::health::{Monitor, Names};
+use robocache_runtime::{LockedMemory, Placement, Recorder, Runtime, Threads};
+
+/// A stretch of work. A drop stops it and joins its threads.
+pub struct Active {
+    /// Dropped before `threads`, so that the threads end at once.
+    stop: Stop,
+    threads: Threads<NodeError>,
+    _memory: Option<LockedMemory>,
+    /// Dropped last: it has what the threads did.
+    recording: Recording,
+}
+
+/// Ends a recording when it is dropped. The runtime has it, too.
+pub struct Recording(Option<Arc<McapRecorder>>);
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|recorder| recorder.finish());
+    }
+}
+
+/// Stops the runtime when it is dropped.
+struct Stop {
+    runtime: Arc<Runtime>,
+    tap: Option<Arc<Tap>>,
+    wakes: Wakes,
+    ticking: Arc<AtomicBool>,
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.runtime.stop();
+        self.tap.iter().for_each(|tap| tap.close());
+        self.wakes.wake();
+        self.ticking.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Active {
+    /// Subscribes, and starts the threads.
+    ///
+    /// # Errors
+    /// The middleware refuses a subscription, the recording does not begin, or a thread does not start. [`Active::end`]
+    /// gives back what was taken before.
+    pub fn start(base: &Base, configured: &Configured) -> Result<Self, NodeError> {
+        let mut runtime = configured.runtime()?;
+        runtime.standstills = Arc::clone(&base.standstills);
+        // It leaves a folder, so it begins when little else may fail.
+        let recording = match &configured.settings.record_to {
+            Some(folder) => Some(record(folder, base, configured, &runtime)?),
+            None => None,
+        };
+        runtime.recorder = recording.clone().map(|recording| recording as Arc<dyn Recorder>);
+        let recording = Recording(recording);
+        let runtime = Arc::new(runtime);
+        let (small, large, wakes) = base.connections.subscribe(&runtime)?;
+        let (mut threads, stop) = start_publishing(base, configured, &runtime, wakes)?;
+        // If this fails, `stop` is dropped before `threads`.
+        start_spinning(base, configured, &runtime, (small, large, &mut threads))?;
+        let topics = configured.spec.topics.clone();
+        let monitor =
+            Monitor::new(Arc::clone(&runtime), Names { topics, remedy: fastdds::remedy() });
+        lock(&base.watched).begin(runtime, monitor);
+        base.ticking.store(true, Ordering::Relaxed);
+        let memory = configured.settings.lock_memory.then(lock_memory).flatten();
+        Ok(Active { stop, threads, _memory: memory, recording })
+    }
+
+    /// Waits for a thread to fail. The caller may cancel the wait.
+    pub async fn failure(&mut self) -> NodeError {
+        self.threads.failure().await
+    }
+
+    /// Stops the work and gives back what it took, also if it did not begin.
+    ///
+    /// # Errors
+    /// A thread had failed.
+    pub fn end(active: Option<Self>, base: &Base) -> Result<(), NodeError> {
+        let mut outcome = Ok(());
+        if let Some(active) = active {
+            let Active { stop, threads, _memory, recording } = active;
+            drop(stop);
+            outcome = threads.stop();
+            drop(recording);
+        }
+        lock(&base.watched).end();
+        base.connections.end_subscriptions();
+        outcome
+    }
+
+    /// Takes the recording out: it can be ended also if a thread does not end.
+    pub fn into_parts(self) -> (Work, Recording) {
+        let Active { stop, threads, _memory, recording } = self;
+        (Work { _stop: stop, _threads: threads }, recording)
+    }
+}
+
+/// Threads and what stops them. The fields are dropped in their order.
+pub struct Work {
+    _stop: Stop,
+    _threads: Threads<NodeError>,
+}
+
+/// Starts the threads of the runtime, and the one that shows images and grids. Each gets its part of the connection, and
+/// the way by which it gets those of later ones.
+fn start_publishing(
+    base: &Base,
+    configured: &Configured,
+    runtime: &Arc<Runtime>,
+    wakes: Wakes,
+) -> Result<(Threads<NodeError>, Stop), NodeError> {
+    let (settings, parts) = (&configured.settings, &base.connections.parts);
+    let show = settings.visualize_period.map(|period| {
+        let views = parts.shown.remove().unwrap_or_default();
+        let config = runtime.pipeline.config();
+        Show::new(config, views, parts.shown.clone(), (period, base.connector.clone()))
+    });
+    let tap = show.as_ref().map(Show::tap);
+    let sharing = configured.tensors.remove();
+    let sharing = sharing
+        .map(|tensors| Sharing::new(tensors, configured.tensors.clone(), Arc::clone(runtime)));
+    let published = parts.published.remove().ok_or(NodeError::Panicked)?;
+    let output = Output::new(
+        published,
+        parts.published.clone(),
+        base.connector.clone(),
+        tap.clone(),
+        (configured.list.clone(), sharing),
+    );
+    let mut threads = Threads::start(runtime, output, settings.threads.clone())?;
+    // Dropped before the threads, also if one of them does not start.
+    let (of_stop, ticking) = (Arc::clone(runtime), Arc::clone(&base.ticking));
+    let stop = Stop { runtime: of_stop, tap, wakes, ticking };
+    if let Some(show) = show {
+        threads.spawn("show", move || {
+            show.run();
+            Ok(())
+        })?;
+    }
+    Ok((threads, stop))
+}
+
+/// Starts the threads that take messages, in the same way.
+fn start_spinning(
+    base: &Base,
+    configured: &Configured,
+    runtime: &Arc<Runtime>,
+    (small, large, threads): (Small, Subscriptions, &mut Threads<NodeError>),
+) -> Result<(), NodeError> {
+    let (parts, connector) = (&base.connections.parts, &base.connector);
+    let placement = configured.settings.intake.clone();
+    if !large.inputs.is_empty() {
+        // At ordinary priority: a burst of images must not take a processor from everything else.
+        let large_placement = Placement { priority: 0, ..placement.clone() };
+        let (parts, runtime) = (parts.large.clone(), Arc::clone(runtime));
+        let large = LargeSpinner::new(large, parts, runtime, connector.clone());
+        threads.spawn("spin large", move || {
+            large_placement.apply("images and clouds are received");
+            large.run()
+        })?;
+    }
+    let topics = configured.spec.topics.clone();
+    let (parts, runtime) = (parts.small.clone(), Arc::clone(runtime));
+    let spinner = Spinner::new(small, parts, topics, runtime, connector.clone())?;
+    threads.spawn("spin", move || {
+        placement.apply("small messages are received");
+        spinner.run()
+    })
+}
+
+/// Keeps the memory of the process from being swapped out, so that no thread waits for a disk. If
+/// the system does not permit it, this logs the reason.
+fn lock_memory() -> Option<LockedMemory> {
+    match robocache_runtime::lock_memory() {
+        Ok(locked) => {
+            tracing::info!("the memory of the process is locked");
+            Some(locked)
+        }
+        Err(error) => {
+            tracing::warn!("the memory of the process is not locked: {error}");
+            None
+        }
+    }
+}
+
+/// Begins a recording in a folder of its own below `folder`.
+fn record(
+    folder: &Path,
+    base: &Base,
+    configured: &Configured,
+    runtime: &Runtime,
+) -> Result<Arc<McapRecorder>, NodeError> {
+    let config = runtime.pipeline.config();
+    let simulated = runtime.clock.is_simulated();
+    let backend = runtime.pipeline.backend_name();
+    let manifest = Manifest {
+        topics: configured.spec.topics.clone(),
+        parameters: configured.parameters.clone(),
+        ..Manifest::of(config, simulated, runtime.digest, backend)
+    };
+    let events = format!("{}/recording", base.connections.node_name());
+    let options = RecordOptions { events, ..RecordOptions::new(folder, manifest) };
+    let now = runtime.clock.now().map(|now| now.stamp);
+    let definitions = Prefixes::of_environment();
+    Ok(Arc::new(McapRecorder::start(options, config, &definitions, now)?))
+}

@@ -1,0 +1,172 @@
+//! What the node has in every state: a connection to the middleware, and the threads *serve*, *report* and *connect*.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::args::NODE_NAME;
+use super::connection::{self, Connections, NodeSpec, Reports, Services};
+use super::error::NodeError;
+use super::fastdds::{Connecting, Connector};
+use super::lifecycle::Lifecycle;
+use super::param_store::ParameterStore;
+use super::params::{self, Declared, Settings};
+use super::report::{Reporter, Watched};
+use super::rosout::{Records, Rosout};
+use super::server::Server;
+use robocache_core::config::describe;
+use robocache_core::spec::Config;
+use robocache_rcl::Context;
+use robocache_runtime::{Standstills, Threads};
+use tracing::subscriber::{NoSubscriber, with_default};
+
+/// The node without a configuration.
+pub struct Base {
+    pub connections: Arc<Connections>,
+    pub connector: Connector,
+    pub store: Arc<ParameterStore>,
+    /// The state of a managed node; `None` if the node is not managed.
+    pub lifecycle: Option<Arc<Lifecycle>>,
+    pub watched: Arc<Mutex<Watched>>,
+    pub standstills: Arc<Standstills>,
+    /// Whether ticks run.
+    pub ticking: Arc<AtomicBool>,
+}
+
+/// The threads of the node in every state. A drop ends and joins them. The thread *connect* ends only when no
+/// [`Connector`] is left: the owner drops the [`Base`] before.
+pub type BaseThreads = Threads<NodeError>;
+
+/// What the command line and parameter files say.
+pub struct Parameters {
+    pub settings: Settings,
+    /// The configuration that they name.
+    pub config: Result<Config, NodeError>,
+    /// Whether requests configure and activate the node.
+    pub is_managed: bool,
+    declared: Vec<Declared>,
+    /// Names that are not parameters of this node.
+    unknown: Vec<String>,
+}
+
+impl Parameters {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// A parameter cannot be used.
+    pub fn read(context: &Context) -> Result<Self, NodeError> {
+        let mut declared = params::declared();
+        let given = context.parameter_overrides(NODE_NAME)?;
+        let given = given.iter().map(|(name, value)| (name, value));
+        let unknown = params::override_declared(&mut declared, given)?;
+        let settings = params::settings(&declared)?;
+        let is_managed = params::is_managed(&declared);
+        // A managed node reads it again, and says then what is wrong.
+        let config = match is_managed {
+            true => with_default(NoSubscriber::new(), || settings.load()),
+            false => settings.load(),
+        };
+        Ok(Parameters { settings, config, is_managed, declared, unknown })
+    }
+
+    /// The size of a tensor message of the configuration \[bytes\]; 0 without one.
+    fn message_bytes(&self) -> usize {
+        self.config.as_ref().map_or(0, describe::shared_memory::message_bytes)
+    }
+}
+
+impl Base {
+    /// Begins the node. If `lifecycle` is given, requests change its state. Errors are logged on stderr and, if the node
+    /// exists, on `/rosout`.
+    ///
+    /// # Errors
+    /// The parameters cannot be used, or the middleware does not begin.
+    pub fn start(
+        context: &Context,
+        parameters: Result<Parameters, NodeError>,
+        lifecycle: Option<Arc<Lifecycle>>,
+        records: Records,
+    ) -> Result<(Self, BaseThreads, Parameters), NodeError> {
+        let message_bytes = parameters.as_ref().map_or(0, Parameters::message_bytes);
+        let begun = connection::create_node(context, message_bytes)
+            .and_then(|node| Ok((Rosout::new(&node)?, node)));
+        let (rosout, node) = begun.map_err(logged)?;
+        let parameters = match parameters {
+            Ok(parameters) => parameters,
+            Err(error) => {
+                let error = logged(error);
+                rosout.flush(&records);
+                return Err(error);
+            }
+        };
+        let Parameters { declared, unknown, settings, .. } = &parameters;
+        if !unknown.is_empty() {
+            tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
+        }
+        let store = Arc::new(ParameterStore::new(declared.clone(), lifecycle.clone()));
+        let spec =
+            NodeSpec { store: Arc::clone(&store), lifecycle: lifecycle.clone(), message_bytes };
+        let watched = Watched::new(settings.diagnostics_period, lifecycle.clone());
+        let (connections, services, reports) =
+            Connections::new(node, rosout, spec).map_err(logged)?;
+        let (connector, connecting) = Connector::new();
+        let base = Base {
+            connections: Arc::new(connections),
+            connector,
+            store,
+            lifecycle,
+            watched: Arc::new(Mutex::new(watched)),
+            standstills: Arc::default(),
+            ticking: Arc::default(),
+        };
+        let threads =
+            base.start_threads(connecting, services, (reports, records)).map_err(logged)?;
+        Ok((base, threads, parameters))
+    }
+
+    fn start_threads(
+        &self,
+        connecting: Connecting,
+        services: Services,
+        (reports, records): (Reports, Records),
+    ) -> Result<BaseThreads, NodeError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopping, stopped) = (Arc::clone(&stop), Arc::clone(&stop));
+        let mut threads = Threads::new(move || stopping.store(true, Ordering::Relaxed));
+        let parts = &self.connections.parts;
+        let server = Server {
+            services,
+            parts: parts.services.clone(),
+            connector: self.connector.clone(),
+            standstills: Arc::clone(&self.standstills),
+            ticking: Arc::clone(&self.ticking),
+            stop: Arc::clone(&stop),
+        };
+        let reporter = Reporter {
+            watched: Arc::clone(&self.watched),
+            records,
+            reports,
+            parts: parts.reports.clone(),
+            connector: self.connector.clone(),
+            standstills: Arc::clone(&self.standstills),
+            stop,
+        };
+        threads.spawn("serve", move || server.run())?;
+        threads.spawn("report", move || {
+            reporter.run();
+            Ok(())
+        })?;
+        let connections = Arc::clone(&self.connections);
+        // It ends when all others have.
+        threads.spawn("connect", move || {
+            connecting.run(|| stopped.load(Ordering::Relaxed), || connections.renew());
+            Ok(())
+        })?;
+        Ok(threads)
+    }
+}
+
+/// Logs the error that ends the start.
+pub fn logged(error: NodeError) -> NodeError {
+    tracing::error!("{error}");
+    error
+}

@@ -1,0 +1,136 @@
+//! A configuration that is ready to work: its memory, on a GPU too, its publishers and its shared memory.
+
+use std::sync::Arc;
+
+use super::base::Base;
+use super::connection::PublisherSpec;
+use super::error::NodeError;
+use super::fastdds::{Handed, segment_warning};
+use super::info;
+use super::param_services;
+use super::params::{Declared, OutputType, Settings};
+use super::shared::Shared;
+use robocache_core::backend::{self, Backend};
+use robocache_core::config::describe;
+use robocache_core::contract::Contract;
+use robocache_core::layout::Layout;
+use robocache_core::message::Envelope;
+use robocache_core::pipeline::Pipeline;
+use robocache_core::spec::Config;
+use robocache_ops::sync::lock;
+use robocache_runtime::{Clock, Runtime};
+use robocache_shared::TensorPublisher;
+
+/// A configuration that is ready to work.
+pub struct Configured {
+    pub settings: Settings,
+    /// The names and values of the parameters, for people.
+    pub parameters: Vec<(String, String)>,
+    pub spec: Arc<PublisherSpec>,
+    /// The form of the messages, if it is not that of the tensors themselves.
+    pub list: Option<Envelope>,
+    /// Where the publisher into shared memory is while no thread publishes; empty if the tensors are not shared.
+    pub tensors: Handed<TensorPublisher>,
+    /// Holds the memory of all rows.
+    backend: Arc<dyn Backend>,
+}
+
+impl Configured {
+    /// Takes all that a configuration needs, and makes its publishers.
+    ///
+    /// # Errors
+    /// Says what cannot be used or had. [`Configured::end`] gives back what was taken before.
+    pub fn new(base: &Base, settings: Settings, config: Config) -> Result<Self, NodeError> {
+        check_contract(&settings, &config)?;
+        let backend = choose_backend(&settings, &config)?;
+        tracing::info!(
+            "{}: {} streams at {} Hz on the {} backend",
+            settings.config_file.display(),
+            config.streams.len(),
+            config.rate_hz,
+            backend.name(),
+        );
+        let topics = base.connections.resolve(config.inputs.iter().map(|input| &input.topic))?;
+        // What does not depend on the clock is made and checked with it; it does not run.
+        let runtime = new_runtime(&settings, &config, &backend)?;
+        let info = info::message(&runtime, &topics);
+        let list = list_form(&settings, &runtime.pipeline)?;
+        let tensors = Handed::default();
+        if let Some(service) = &settings.shared_output {
+            let shared = Shared::new(service, &runtime.pipeline, &info)?;
+            tensors.leave(shared.tensors);
+            lock(&base.watched).shared = Some(shared.info);
+        }
+        let message_bytes = describe::shared_memory::message_bytes(&config);
+        if let Some(warning) = segment_warning("the tensor message", message_bytes) {
+            tracing::warn!("{warning}");
+        }
+        let (output_type, shows) = (settings.output_type, settings.visualize_period.is_some());
+        let spec =
+            Arc::new(PublisherSpec { config, topics, output_type, shows, message_bytes, info });
+        base.connections.publish(&spec)?;
+        lock(&base.watched).set_period(settings.diagnostics_period);
+        let in_words = |it: Declared| (it.name.to_owned(), param_services::in_words(&it.value));
+        let parameters = base.store.declared().into_iter().map(in_words).collect();
+        Ok(Configured { settings, parameters, spec, list, tensors, backend })
+    }
+
+    /// A runtime for one stretch of work. It begins with empty rings, so that what it makes follows from its messages
+    /// alone.
+    ///
+    /// # Errors
+    /// The program cannot do what the configuration asks for.
+    pub fn runtime(&self) -> Result<Runtime, NodeError> {
+        new_runtime(&self.settings, &self.spec.config, &self.backend)
+    }
+
+    /// Gives back what a configuration took, also one that did not become ready.
+    pub fn end(configured: Option<Self>, base: &Base) {
+        base.connections.end_publishers();
+        lock(&base.watched).shared = None;
+        drop(configured);
+    }
+}
+
+fn new_runtime(
+    settings: &Settings,
+    config: &Config,
+    backend: &Arc<dyn Backend>,
+) -> Result<Runtime, NodeError> {
+    let clock = match settings.use_sim_time {
+        true => Clock::simulated(config.grid),
+        false => Clock::system(config.grid),
+    };
+    let mut runtime = Runtime::new(Pipeline::new(config.clone(), Arc::clone(backend))?, clock);
+    runtime.digest = settings.digest;
+    Ok(runtime)
+}
+
+/// Checks that the configuration makes what the policy was trained with, if the policy's contract is given.
+fn check_contract(settings: &Settings, config: &Config) -> Result<(), NodeError> {
+    let Some(folder) = &settings.contract else { return Ok(()) };
+    let trained = Contract::load(folder)?;
+    let differences = trained.differences(&Contract::of(config));
+    if !differences.is_empty() {
+        return Err(NodeError::Contract { folder: folder.clone(), differences });
+    }
+    tracing::info!("the contract {} of {} is kept", trained.digest(), folder.display());
+    Ok(())
+}
+
+fn choose_backend(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>, NodeError> {
+    let device = settings.device as usize;
+    backend::create(settings.backend, device, config, &Layout::new(config))
+        .map_err(NodeError::Backend)
+}
+
+/// The form of the messages, if it is not that of the tensors themselves.
+fn list_form(settings: &Settings, pipeline: &Pipeline) -> Result<Option<Envelope>, NodeError> {
+    match settings.output_type {
+        OutputType::FusedTensor => Ok(None),
+        OutputType::IsaacTensorList => {
+            let base_frame = &pipeline.config().base_frame;
+            Ok(Some(Envelope::isaac_tensor_list(pipeline.layout(), base_frame)?))
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A managed node of ROS 2: its state, and what clients hear of it.
+//!
+//! [`states`] has the states and transitions, [`services`] the services by which clients ask. The work of a
+//! transition is done elsewhere: a request that is allowed becomes an [`Order`].
+
+mod services;
+mod states;
+
+use std::sync::Mutex;
+use std::sync::mpsc::Sender;
+
+use r2r::lifecycle_msgs::msg::TransitionEvent;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::error::NodeError;
+use robocache_ops::sync::lock;
+use robocache_rcl::{MessagePublisher, Node, Qos};
+
+pub use services::LifecycleServices;
+pub use states::{LifecycleState, Transition, Verdict};
+
+/// Events that the middleware keeps for a subscriber that is slow: as `rcl_lifecycle` does.
+const EVENTS: usize = 10;
+
+/// The state of a managed node. Several threads share it.
+pub struct Lifecycle {
+    /// Every change is one store, so a panic leaves no half change.
+    state: Mutex<LifecycleState>,
+    /// `None` before the node exists.
+    events: Mutex<Option<TransitionEvents>>,
+    orders: UnboundedSender<Order>,
+}
+
+/// Publishes the transitions.
+pub type TransitionEvents = MessagePublisher<TransitionEvent>;
+
+/// A transition that a request has begun: its work must be done.
+pub struct Order {
+    /// The state of the work.
+    pub work: LifecycleState,
+    /// Takes whether the work succeeded. Without an answer it did not.
+    pub answer: Sender<bool>,
+}
+
+impl Lifecycle {
+    /// The state of a node that was just created, and where its orders come.
+    pub fn new() -> (Self, UnboundedReceiver<Order>) {
+        let (orders, ordered) = unbounded_channel();
+        let state = Mutex::new(LifecycleState::Unconfigured);
+        (Lifecycle { state, events: Mutex::default(), orders }, ordered)
+    }
+
+    /// Advertises the transitions.
+    ///
+    /// # Errors
+    /// The middleware refuses.
+    pub fn advertise(node: &Node) -> Result<TransitionEvents, NodeError> {
+        Ok(node.advertise_message("~/transition_event", Qos::reliable(EVENTS))?)
+    }
+
+    /// Publishes there from now on. Returns the publisher before.
+    pub fn publish_by(&self, events: TransitionEvents) -> Option<TransitionEvents> {
+        lock(&self.events).replace(events)
+    }
+
+    /// The state now.
+    pub fn state(&self) -> LifecycleState {
+        *lock(&self.state)
+    }
+
+    /// Begins the transition that a request names, if that is allowed now. Returns the state of its work.
+    pub fn begin(&self, id: u8, label: &str) -> Option<LifecycleState> {
+        let mut state = lock(&self.state);
+        let transition = Transition::asked(*state, id, label)?;
+        *state = transition.goal;
+        drop(state);
+        self.tell(transition);
+        Some(transition.goal)
+    }
+
+    /// Ends the work of a transition. Returns the state after it. If no work was under way, nothing changes.
+    pub fn end(&self, verdict: Verdict) -> LifecycleState {
+        let mut state = lock(&self.state);
+        let Some(transition) = Transition::ended(*state, verdict) else { return *state };
+        *state = transition.goal;
+        drop(state);
+        self.tell(transition);
+        transition.goal
+    }
+
+    /// Publishes a transition, as `rcl_lifecycle` does: without its own name and without a time.
+    ///
+    /// The two states of one transition begin on two threads, but one after the other. So the events are in order.
+    fn tell(&self, transition: &Transition) {
+        let event = TransitionEvent {
+            start_state: services::state_message(transition.start),
+            goal_state: services::state_message(transition.goal),
+            ..TransitionEvent::default()
+        };
+        if let Some(events) = &*lock(&self.events)
+            && let Err(error) = events.publish(&event)
+        {
+            tracing::warn!(
+                "failed to publish the transition to {}: {error}",
+                transition.goal.label()
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

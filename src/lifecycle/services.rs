@@ -1,0 +1,134 @@
+//! The services of a managed node, by which clients read its state and change it.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+use r2r::lifecycle_msgs::msg::{
+    State as StateMessage, Transition as TransitionMessage, TransitionDescription,
+};
+use r2r::lifecycle_msgs::srv::{
+    ChangeState, GetAvailableStates, GetAvailableTransitions, GetState,
+};
+
+use super::{Lifecycle, LifecycleState, Order, Transition};
+use crate::error::NodeError;
+use crate::requests::{answer, log_failure, offer};
+use robocache_rcl::{Node, RequestId, Service, Waitable};
+
+/// The services, and the request whose work is under way.
+pub struct LifecycleServices {
+    lifecycle: Arc<Lifecycle>,
+    change: Service<ChangeState::Service>,
+    state: Service<GetState::Service>,
+    states: Service<GetAvailableStates::Service>,
+    transitions: Service<GetAvailableTransitions::Service>,
+    graph: Service<GetAvailableTransitions::Service>,
+    /// The request to change the state that waits for its answer.
+    changing: Option<(RequestId, Receiver<bool>)>,
+}
+
+impl LifecycleServices {
+    /// Advertises the services under the node's name.
+    pub fn new(node: &Node, lifecycle: Arc<Lifecycle>) -> Result<Self, NodeError> {
+        Ok(LifecycleServices {
+            lifecycle,
+            change: offer(node, "change_state")?,
+            state: offer(node, "get_state")?,
+            states: offer(node, "get_available_states")?,
+            transitions: offer(node, "get_available_transitions")?,
+            graph: offer(node, "get_transition_graph")?,
+            changing: None,
+        })
+    }
+
+    /// Returns the services for a wait.
+    pub fn waitables(&self) -> [Waitable<'_>; 5] {
+        [
+            (&self.change).into(),
+            (&self.state).into(),
+            (&self.states).into(),
+            (&self.transitions).into(),
+            (&self.graph).into(),
+        ]
+    }
+
+    /// Whether a request waits for the end of its work.
+    pub fn is_changing(&self) -> bool {
+        self.changing.is_some()
+    }
+
+    /// Answers one request of each service that is ready. `ready` takes the service's place in
+    /// [`LifecycleServices::waitables`]. Also answers the request whose work has ended.
+    pub fn serve(&mut self, ready: impl Fn(usize) -> bool) {
+        self.answer_change();
+        if ready(0) {
+            self.change_state();
+        }
+        // Read after the change: a client that asks for both in turn must see it.
+        let state = self.lifecycle.state();
+        answer(ready(1), &self.state, |_| GetState::Response {
+            current_state: state_message(state),
+        });
+        answer(ready(2), &self.states, |_| GetAvailableStates::Response {
+            available_states: LifecycleState::ALL.into_iter().map(state_message).collect(),
+        });
+        answer(ready(3), &self.transitions, |_| GetAvailableTransitions::Response {
+            available_transitions: state.transitions().map(description).collect(),
+        });
+        answer(ready(4), &self.graph, |_| GetAvailableTransitions::Response {
+            available_transitions: Transition::ALL.iter().map(description).collect(),
+        });
+    }
+
+    /// Begins the transition that a request asks for, or refuses it.
+    fn change_state(&mut self) {
+        let (id, request) = match self.change.take_request() {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return,
+            Err(error) => return log_failure(&error),
+        };
+        let TransitionMessage { id: number, label } = request.transition;
+        let Some(work) = self.lifecycle.begin(number, &label) else {
+            let named = if label.is_empty() { number.to_string() } else { label };
+            let state = self.lifecycle.state().label();
+            tracing::warn!("the transition {named} is not allowed while the node is {state}");
+            return self.respond(id, false);
+        };
+        let (answer, answered) = channel();
+        self.changing = Some((id, answered));
+        // If the node is ending, the order is dropped with its answer.
+        let _ = self.lifecycle.orders.send(Order { work, answer });
+    }
+
+    /// Answers the request whose work has ended.
+    fn answer_change(&mut self) {
+        let Some((id, answered)) = &self.changing else { return };
+        let success = match answered.try_recv() {
+            Ok(success) => success,
+            Err(TryRecvError::Empty) => return,
+            Err(TryRecvError::Disconnected) => false,
+        };
+        let id = *id;
+        self.changing = None;
+        self.respond(id, success);
+    }
+
+    fn respond(&self, id: RequestId, success: bool) {
+        let responded = self.change.respond(id, &ChangeState::Response { success });
+        responded.unwrap_or_else(|error| log_failure(&error));
+    }
+}
+
+/// A state as a message.
+pub fn state_message(state: LifecycleState) -> StateMessage {
+    StateMessage { id: state as u8, label: state.label().to_owned() }
+}
+
+fn description(transition: &Transition) -> TransitionDescription {
+    let Transition { id, label, start, goal } = *transition;
+    TransitionDescription {
+        transition: TransitionMessage { id, label: label.to_owned() },
+        start_state: state_message(start),
+        goal_state: state_message(goal),
+    }
+}

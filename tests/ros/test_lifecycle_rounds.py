@@ -1,0 +1,160 @@
+"""The managed node, configured and cleaned up many times: what it takes, what readers see, and what it records."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import configuration
+import pytest
+import recordings
+from fusion import WRENCH, publish_now, subscribe_tensors, write_config
+from geometry_msgs.msg import WrenchStamped
+from managed import ACTIVATE, CLEANUP, CONFIGURE, DEACTIVATE, start_managed
+
+from robocache.shared import TensorReader
+from robocache.tensor import digest_of
+
+#: Rounds from unconfigured to active and back. By hand also 2,000: ROBOCACHE_ROUNDS=2000.
+ROUNDS = int(os.environ.get("ROBOCACHE_ROUNDS", "200"))
+#: Rounds before the first measurement. They take what the process keeps.
+WARM_UP = 40
+#: With an image, there are encode workers and a second receiving thread.
+STREAMS = {
+    "wrench": {**WRENCH, "strategy": "hold"},
+    "camera": {
+        "type": "sensor_msgs/msg/Image",
+        "topic": "image",
+        "max_age_ms": 500,
+        "strategy": "hold",
+        "image": {"resize": {"width": 64, "height": 64}},
+    },
+}
+
+
+@pytest.fixture
+def config_file(tmp_path):
+    return write_config(tmp_path, {"rate_hz": 200, "streams": STREAMS})
+
+
+@pytest.fixture
+def service():
+    """A name that no other test has: shared memory is the whole machine's."""
+    return f"robocache_test/lifecycle/{os.getpid()}"
+
+
+def taken(pid):
+    """What a process has: private memory [kB], threads, descriptors, and names in /dev/shm."""
+    process = Path(f"/proc/{pid}")
+    memory = (process / "smaps_rollup").read_text()
+    private = sum(
+        int(line.split()[1]) for line in memory.splitlines() if line.startswith("Private_")
+    )
+    names = {name.split("/")[3].split()[0] for name in process_files(process)}
+    threads = sorted((task / "comm").read_text().strip() for task in (process / "task").iterdir())
+    # Threads on which a transition worked wait a while for the next work.
+    threads = [name for name in threads if name != "tokio-rt-worker"]
+    return private, threads, len(list((process / "fd").iterdir())), names
+
+
+def process_files(process):
+    """The mappings and open files of a process in /dev/shm."""
+    maps = [line.split(maxsplit=5)[-1] for line in (process / "maps").read_text().splitlines()]
+    links = [os.readlink(fd) for fd in (process / "fd").iterdir() if fd.is_symlink()]
+    return [name for name in (*maps, *links) if name.startswith("/dev/shm/")]
+
+
+def test_rounds_leave_memory_threads_files_and_shared_memory_as_they_were(
+    ros, start, config_file, service
+):
+    # With one arena, the C library's memory does not depend on which thread frees what.
+    env = {"MALLOC_ARENA_MAX": "1"}
+    node = start_managed(ros, start, config_file=config_file, shared_output=service, env=env)
+    pid = node.process.pid
+
+    def round_of():
+        node.must(CONFIGURE, ACTIVATE)
+        node.must(DEACTIVATE, CLEANUP)
+
+    def settled():
+        # What was replaced ends a second later, and discovery has its own pace.
+        ros.spin_for(1.2)
+        return taken(pid)
+
+    for _ in range(min(WARM_UP, ROUNDS // 2)):
+        round_of()
+    before = settled()
+    began = time.monotonic()
+    for _ in range(ROUNDS):
+        round_of()
+    seconds = time.monotonic() - began
+    after = settled()
+    grown = after[0] - before[0]
+    told = f"{ROUNDS} rounds in {seconds:.1f} s: memory {before[0]} kB, then {grown:+} kB"
+    print(f"\n{told}; threads {len(after[1])}, descriptors {after[2]}, shared {len(after[3])}")
+    assert after[1:] == before[1:]
+    # A leak of one message or one row in a round would be far more.
+    assert grown < 2048 + 2 * ROUNDS, told
+
+
+def test_a_reader_of_shared_memory_goes_on(ros, start, config_file, service):
+    node = start_managed(ros, start, config_file=config_file, shared_output=service)
+    reader = TensorReader(service)
+    publisher = ros.node.create_publisher(WrenchStamped, "wrench", 10)
+    for way in ([CONFIGURE, ACTIVATE], [ACTIVATE], [CLEANUP, CONFIGURE, ACTIVATE]):
+        assert reader.latest() is None
+        node.must(*way)
+        publish_now(ros, publisher)
+        ticks = []
+        while len(ticks) < 50:
+            tensor = reader.wait(5.0)
+            assert tensor is not None, node.process.output
+            assert digest_of(tensor) == tensor.digest
+            ticks.append(tensor.tick)
+        assert ticks == sorted(set(ticks))
+        node.must(DEACTIVATE)
+        while reader.latest() is not None:
+            pass
+
+
+def test_each_activation_is_a_recording_that_verifies(ros, start, config_file, tmp_path):
+    folder = tmp_path / "runs"
+    node = start_managed(ros, start, config_file=config_file, record_to=folder)
+    tensors = subscribe_tensors(ros, "fused_tensor")
+    publisher = ros.node.create_publisher(WrenchStamped, "wrench", 10)
+    node.must(CONFIGURE)
+    assert not folder.exists(), "a recording begins with the work"
+    for count in (1, 2, 3):
+        node.must(ACTIVATE)
+        tensors.clear()
+        node.until(
+            lambda: publish_now(ros, publisher) or any(t.segments[0].valid[0] for t in tensors),
+            "a valid tensor",
+        )
+        node.must(DEACTIVATE)
+        runs = sorted(folder.iterdir())
+        assert len(runs) == count
+        report = recordings.verify(configuration.program(), runs[-1])
+        assert report["equal"] > 0 and report["different"] == [] and report["complete"], report
+
+
+def test_a_new_connection_after_a_standstill_serves_requests(ros, start, config_file):
+    node = start_managed(ros, start, config_file=config_file)
+    tensors = subscribe_tensors(ros, "fused_tensor")
+    node.must(CONFIGURE)
+    for count, transition in enumerate((ACTIVATE, DEACTIVATE), 1):
+        os.kill(node.process.pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.kill(node.process.pid, signal.SIGCONT)
+
+        def renewed(count=count):
+            return node.process.output.count("through a new connection to the") == count
+
+        node.until(renewed, f"connection {count}")
+        # Two connections are at least four seconds apart, and the one before ends after a second.
+        ros.spin_for(4.5)
+        node.must(transition)
+        node.until(lambda: tensors, "a tensor")
+    node.must(CLEANUP)
+    names = ros.node.get_node_names()
+    assert names.count("fusion_node") == 1, names
