@@ -6,7 +6,7 @@
 
 A batch is 64 windows: an image of each of three cameras at the instant, and 50 steps of 6 joints ahead, 33 ms apart. The
 model stands in for SmolVLA: ViT-B/16 on each image, its tokens two by two, and 16 layers of width 960 with the tokens of
-the actions; 320 million parameters, bf16. SmolVLA takes images of 512x512, so its steps take longer, and data weighs
+the actions; 266 million parameters, bf16. SmolVLA takes images of 512x512, so its steps take longer, and data weighs
 less. There is one process and no worker: the host makes a batch while the GPU computes the step before.
 
 Rounds with windows at random instants and rounds with one fixed batch take turns. The share of data is the extra time of
