@@ -43,12 +43,13 @@ class Managed:
         #: The changes of parameters so far: node, and values by name.
         self.changes = []
         node = ros.node
+        node.create_subscription(TransitionEvent, f"{name}/transition_event", self._note, 100)
+        node.create_subscription(ParameterEvent, "/parameter_events", self._change, 100)
+        # After the subscriptions: a node that answers these clients has found the subscriptions before.
         self._clients = {
             service: node.create_client(kind, f"{name}/{service}")
             for service, kind in SERVICES.items()
         }
-        node.create_subscription(TransitionEvent, f"{name}/transition_event", self._note, 100)
-        node.create_subscription(ParameterEvent, "/parameter_events", self._change, 100)
         self._parameters = AsyncParameterClient(node, name)
         topics = [f"/{name}/transition_event"]
         if process:
@@ -61,8 +62,7 @@ class Managed:
             ),
             "the services are there",
         )
-        # A publisher finds its subscription a moment after the subscription has found it.
-        ros.spin_for(0.2)
+        self.state()
 
     def _note(self, event):
         self.events.append((event.timestamp, *described(event)))
@@ -116,7 +116,7 @@ class Managed:
         ]
 
     def way(self, count):
-        """The labels of the next transitions, start and goal; forgets them."""
+        """The labels of the next transitions, start and goal. They count no more afterwards."""
         self.until(lambda: len(self.events) >= count, f"{count} transitions: {self.events}")
         self.ros.spin_for(0.05)
         events, self.events = self.events, []
