@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-torch test-lerobot test-tfds wheel golden-live demo record demo-train demo-lerobot bench bench-replay fuzz check lint format clean distclean
+.PHONY: help setup build test test-torch test-lerobot test-tfds test-rust wheel sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -17,8 +17,13 @@ help:
 	@echo 'make demo-lerobot  record a robot, train ACT by LeRobot on it, serve it, and compare; PYTHON as above,'
 	@echo '                with LeRobot; takes five minutes'
 	@echo 'make test       run all tests, also those with real ROS processes'
+	@echo 'make test-rust  run those of them that need only cargo and a C and C++ compiler'
 	@echo 'make wheel      build the wheel of the Python package into dist/; takes ten minutes. With'
 	@echo '                ROBOCACHE_CUDA=off it is quicker: a wheel for the CPU alone, in dist/without-cuda/'
+	@echo 'make sdist      pack the sources of the Python package into dist/, for machines that compile them'
+	@echo 'make release-check  check version, licences, sdist, SBOM and workflows; TAG: that of the release, such as'
+	@echo '                v0.2.0. The first run compiles cargo-deny'
+	@echo 'make kernels    compile the CUDA kernels for every chip, and the CUDA twins; runs none'
 	@echo 'make test-torch run the tests of the Python package with PyTorch; PYTHON: one that has what'
 	@echo '                scripts/requirements-torch.txt names (default: 8 GB are installed in .torch)'
 	@echo 'make test-lerobot  those of them that load and train with LeRobot: 0.4.4 if PYTHON is a 3.11 that'
@@ -47,9 +52,22 @@ build:
 test:
 	@scripts/test.sh
 
+test-rust:
+	cargo test --locked
+
 wheel:
 	@scripts/cuda.sh
 	@scripts/wheel.sh
+
+sdist:
+	@scripts/wheel.sh --sdist
+
+kernels:
+	@scripts/cuda.sh
+	cargo check --locked -p robocache_ops --all-targets --features cuda
+
+release-check:
+	@scripts/release_check.sh
 
 test-torch:
 	@scripts/test_torch.sh
@@ -108,4 +126,4 @@ clean:
 	rm -rf build install log target bench dist demo/report.html demo/report.json demo/*.log
 
 distclean: clean
-	rm -rf .ros .cuda .torch .tfds .wheel
+	rm -rf .ros .cuda .torch .tfds .wheel .release THIRD_PARTY.txt robocache.cyclonedx.json

@@ -6,6 +6,9 @@
 #                              that glibc, and auditwheel checks it. It may have at most 30 MB
 #   scripts/wheel.sh --local   a wheel for this machine, with the compiler of this machine and what
 #                              `make build` compiled: what the tests install
+#   scripts/wheel.sh --sdist   the sources of the package, for a machine that compiles them itself
+#
+# All have THIRD_PARTY.txt and an SBOM (scripts/third_party.py).
 #
 # The wheel has CUDA if there is an nvcc (scripts/cuda.sh). A wheel to publish must have CUDA, unless
 # ROBOCACHE_CUDA=off asks for a wheel that computes on the CPU alone. That one is built sooner. It goes to
@@ -23,13 +26,15 @@ tools=$PWD/.wheel
 say() { printf 'wheel: %s\n' "$*" >&2; }
 fail() { say "error: $*"; exit 1; }
 
+local='' sdist=''
 case "${1:-}" in
-  '') local='' ;;
+  '') ;;
   --local) local=on ;;
-  *) fail "expected nothing or --local, found '$1'" ;;
+  --sdist) local=on sdist=on ;;
+  *) fail "expected nothing, --local or --sdist, found '$1'" ;;
 esac
 
-# The wheel for this machine needs only maturin.
+# The wheel for this machine and the sdist need only maturin.
 if [ -n "$local" ]; then
   tools=$tools/local wanted=$(grep '^maturin==' "$pins")
 else
@@ -42,6 +47,12 @@ if [ "$wanted" != "$(cat "$tools/installed.txt" 2>/dev/null)" ]; then
   # shellcheck disable=SC2086 # a list
   "$tools/bin/pip" install -q --disable-pip-version-check $wanted
   echo "$wanted" >"$tools/installed.txt"
+fi
+
+if [ -n "$sdist" ]; then
+  python3 scripts/third_party.py
+  PATH="$tools/bin:$PATH" maturin sdist --out dist
+  exit
 fi
 
 features=() folder=dist cuda='without CUDA'
@@ -71,16 +82,22 @@ fi
 mkdir -p "$folder"
 new=$(mktemp -d "$PWD/$folder/new.XXXXXX")
 trap 'rm -rf "$new"' EXIT
-arguments=(build --release --locked --out "$new")
+arguments=(build --release --locked --out "$new" --sbom-include robocache.cyclonedx.json)
 [ ${#features[@]} -eq 0 ] || arguments+=(--features "$(IFS=,; echo "${features[*]}")")
 if [ -n "$local" ]; then
   arguments+=(--compatibility linux --interpreter "$tools/bin/python")
 else
   arguments+=(--compatibility manylinux_2_28 --zig --interpreter "$tools/bin/python")
 fi
-# maturin finds pyproject.toml beside the package, and its tools on PATH. VIRTUAL_ENV stays: if it changed, cargo would
-# compile the kernels again.
-(cd python && PATH="$tools/bin:$PATH" maturin "${arguments[@]}")
+# zig links its own unwinder.
+zig=("$tools"/lib/python3*/site-packages/ziglang)
+if [ -n "$local" ]; then
+  python3 scripts/third_party.py
+else
+  python3 scripts/third_party.py --zig "${zig[0]}"
+fi
+# maturin finds its tools on PATH. VIRTUAL_ENV stays: if it changed, cargo would compile the kernels again.
+PATH="$tools/bin:$PATH" maturin "${arguments[@]}"
 wheel=$(echo "$new"/*.whl)
 bytes=$(stat -c %s "$wheel")
 if [ -z "$local" ]; then

@@ -1,5 +1,6 @@
 """The wheel, installed into an environment that has nothing else: no ROS, no GPU, no PyTorch."""
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ BUILD = REPOSITORY / "build" / "robocache_ros" / "cargo"
 INSTALLED = REPOSITORY / "install" / "robocache_ros" / "lib" / "robocache_ros" / "robocache"
 #: What a process of the environment sees: nothing of a sourced ROS, and nothing of this checkout.
 CLEAN = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
+VERSION = re.search(r'^version = "(.+)"', (REPOSITORY / "Cargo.toml").read_text(), re.MULTILINE)[1]
 CONFIGURATION = """
 rate_hz: 100
 lag_ms: 20
@@ -79,6 +81,17 @@ def test_the_name_says_one_extension_for_all_interpreters_and_the_types_are_insi
     assert wheel.stat().st_size <= 30_000_000
 
 
+def test_the_licences_and_the_components_of_others_are_inside(wheel):
+    archive = zipfile.ZipFile(wheel)
+    information = f"robocache-{VERSION}.dist-info"
+    assert "Apache License" in archive.read(f"{information}/licenses/LICENSE").decode()
+    notices = archive.read(f"{information}/licenses/THIRD_PARTY.txt").decode()
+    assert re.search(r"^sqlite 3\.\S+: blessing$", notices, re.MULTILINE)
+    bom = json.loads(archive.read(f"{information}/sboms/robocache.cyclonedx.json"))
+    named = {f"{c['name']} {c['version']}: " for c in bom["components"]}
+    assert named and all(f"\n{name}" in notices for name in named)
+
+
 def test_numpy_alone_comes_with_it(python):
     listed = run(python, "-m", "pip", "list", "--format", "freeze").stdout.split()
     packages = {line.split("==")[0] for line in listed}
@@ -99,15 +112,15 @@ def test_the_package_loads_nothing_that_is_not_needed(python):
     code = "import robocache, sys; print(robocache.__version__, 'torch' in sys.modules)"
     said = run(python, "-c", code)
     assert said.returncode == 0, said.stderr
-    assert said.stdout.split() == ["0.1.0", "False"]
+    assert said.stdout.split() == [VERSION, "False"]
 
 
 def test_the_command_is_that_of_the_node(python, recording, tmp_path):
     """`robocache` of the wheel, and `python -m robocache`, do what the executable of the node's package does."""
     bag, config = recording
     command = python.parent / "robocache"
-    assert run(command, "--version").stdout == "robocache 0.1.0\n"
-    assert run(python, "-m", "robocache", "--version").stdout == "robocache 0.1.0\n"
+    assert run(command, "--version").stdout == f"robocache {VERSION}\n"
+    assert run(python, "-m", "robocache", "--version").stdout == f"robocache {VERSION}\n"
     wrong = run(command, "replay")
     assert wrong.returncode == 2 and "Usage: robocache replay" in wrong.stderr
     assert run(command, "check", tmp_path / "missing.yaml").returncode == 1

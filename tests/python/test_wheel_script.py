@@ -24,7 +24,8 @@ class Wheels(Machine):
 
     def __init__(self, root):
         super().__init__(root)
-        (self.root / "python").mkdir()
+        # Notes with which arguments it writes the licences.
+        self.program("python3", f"echo \"$*\" >>'{self.root}/notices'")
         for name in ("wheel.sh", "requirements-wheel.txt"):
             shutil.copy(REPOSITORY / "scripts" / name, self.root / "scripts")
         for tool in "mkdir mv stat tee touch".split():
@@ -94,6 +95,23 @@ def test_a_wheel_to_publish_lacks_cuda_only_if_that_is_asked_for(machine):
     assert "expected an nvcc" in built.stderr and "ROBOCACHE_CUDA=off" in built.stderr
     assert machine.wheel("--local", ROBOCACHE_CUDA="auto").returncode == 0
     assert set(machine.wheels()) == {LOCAL}
+
+
+def test_every_wheel_has_the_licences_of_what_is_in_it(machine):
+    for arguments in ((), ("--local",)):
+        assert machine.wheel(*arguments, ROBOCACHE_CUDA="on").returncode == 0
+    published, local = (machine.root / "notices").read_text().splitlines()
+    assert published.startswith("scripts/third_party.py --zig ")
+    assert local == "scripts/third_party.py"
+    assert all(
+        "--sbom-include robocache.cyclonedx.json" in asked for asked in machine.wheels().values()
+    )
+
+
+def test_without_the_licences_there_is_no_wheel(machine):
+    machine.program("python3", "exit 1")
+    assert machine.wheel(ROBOCACHE_CUDA="on").returncode == 1
+    assert not machine.wheels()
 
 
 def test_other_wheels_stay(machine):

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Checks what a release needs beyond `make lint` and `make test`: `scripts/release_check.sh`. Goes on after a failure;
+# exit code 0 only if all checks pass. It compiles nothing of robocache. Its tools go into .release: cargo-deny from
+# crates.io, which compiles for minutes, and scripts/requirements-release.txt from PyPI. A tool of the same name on PATH
+# is used as it is.
+#
+# Environment: TAG (such as v0.2.0: this commit is that release), PYTHON.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/phases.sh
+
+cargo_deny=0.20.2
+export PATH="$PATH:$PWD/.release/bin"
+
+deny() {
+  command -v cargo-deny >/dev/null ||
+    cargo install --locked --root .release "cargo-deny@$cargo_deny" || return
+  cargo deny --locked check licenses sources
+}
+
+# Prints the folder of the programs of the pinned Python packages.
+python_tools() {
+  local environment=.release/$1 pins=scripts/requirements-release.txt wanted
+  wanted=$(grep -E "$2" "$pins")
+  if [ "$wanted" != "$(cat "$environment/installed.txt" 2>/dev/null)" ]; then
+    rm -rf "$environment"
+    "${PYTHON:-python3}" -m venv "$environment" &&
+      # shellcheck disable=SC2086 # a list
+      "$environment/bin/pip" install -q --disable-pip-version-check $wanted >&2 &&
+      echo "$wanted" >"$environment/installed.txt" || return
+  fi
+  echo "$PWD/$environment/bin"
+}
+
+sbom() {
+  local tools
+  tools=$(python_tools sbom '^cyclonedx') && "$tools/python" scripts/sbom.py robocache.cyclonedx.json
+}
+
+# actionlint runs shellcheck on the commands of the workflows. Its package loads it from GitHub.
+workflows() {
+  local tools=
+  command -v actionlint >/dev/null || tools=$(python_tools workflows '^(actionlint|shellcheck)') || return
+  PATH="$PATH:$tools" actionlint
+}
+
+phase 'one version' python3 scripts/version.py ${TAG:+"$TAG"}
+phase 'licences and sources of crates' deny
+phase 'sdist and licences' scripts/wheel.sh --sdist
+phase 'contents of the sdist' python3 scripts/sdist.py dist
+phase 'SBOM' sbom
+phase 'workflows' workflows
+summary
