@@ -62,7 +62,10 @@ class Managed:
             ),
             "the services are there",
         )
-        self.state()
+        # The middleware drops an answer if it does not find its client in time, so the first request is repeated.
+        self.until(
+            lambda: ros.spin_until(self.ask("get_state").done, 1.0), "the node finds its client"
+        )
 
     def _note(self, event):
         self.events.append((event.timestamp, *described(event)))

@@ -292,7 +292,8 @@ def test_an_error_in_a_transition_leaves_the_node_unconfigured(ros, start, tmp_p
     assert node.way(3) == ways
     node.process.wait_for("/no/such.yaml")
     node.until(
-        lambda: seen["lifecycle"].level == DiagnosticStatus.ERROR, "the diagnostics have the error"
+        lambda: seen and seen["lifecycle"].level == DiagnosticStatus.ERROR,
+        "the diagnostics have the error",
     )
     assert "/no/such.yaml" in seen["lifecycle"].message
     node.set(config_file=str(config_file))
