@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fusion import start_fusion, streams, write_config
+from private_domain import shared_memory_ports
 from test_overload import stop_for
 
 CONFIG = {"rate_hz": 100, "streams": streams(w={"type": "geometry_msgs/msg/WrenchStamped"})}
@@ -23,12 +24,7 @@ PATIENCE = 4.0
 def unfinished(domain_id):
     """`unfinished()` leaves unfinished ports for the processes that join this domain from then on."""
     made = []
-    # RTPS: the unicast ports of a domain begin at 7400 + 250 d + 10, two for each participant.
-    first = 7400 + 250 * domain_id + 10
-    ports = [Path(f"/dev/shm/fastrtps_port{number}") for number in range(first, first + 100)]
-    # Nobody has joined this domain yet: such ports are of processes that were killed. A node would take one.
-    for port in ports:
-        port.unlink(missing_ok=True)
+    ports = shared_memory_ports(domain_id)
 
     def leave():
         for port in ports:
