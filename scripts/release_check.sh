@@ -12,9 +12,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cargo_deny=0.20.2
 export PATH="$PATH:$PWD/.release/bin"
 
+# cargo-deny runs for seconds and compiles for minutes, so it is compiled with few optimisations.
 deny() {
   command -v cargo-deny >/dev/null ||
-    cargo install --locked --root .release "cargo-deny@$cargo_deny" || return
+    CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+      cargo install --locked --root .release "cargo-deny@$cargo_deny" || return
   cargo deny --locked check licenses sources
 }
 
@@ -24,10 +26,10 @@ python_tools() {
   wanted=$(grep -E "$2" "$pins")
   if [ "$wanted" != "$(cat "$environment/installed.txt" 2>/dev/null)" ]; then
     rm -rf "$environment"
-    "${PYTHON:-python3}" -m venv "$environment" &&
-      # shellcheck disable=SC2086 # a list
-      "$environment/bin/pip" install -q --disable-pip-version-check $wanted >&2 &&
-      echo "$wanted" >"$environment/installed.txt" || return
+    "${PYTHON:-python3}" -m venv "$environment" || return
+    # shellcheck disable=SC2086 # a list
+    "$environment/bin/pip" install -q --disable-pip-version-check $wanted >&2 || return
+    echo "$wanted" >"$environment/installed.txt"
   fi
   echo "$PWD/$environment/bin"
 }
@@ -38,10 +40,16 @@ sbom() {
 }
 
 # actionlint runs shellcheck on the commands of the workflows. Its package loads it from GitHub.
-workflows() {
+syntax_of_workflows() {
   local tools=
-  command -v actionlint >/dev/null || tools=$(python_tools workflows '^(actionlint|shellcheck)') || return
+  command -v actionlint >/dev/null || tools=$(python_tools actionlint '^(actionlint|shellcheck)') || return
   PATH="$PATH:$tools" actionlint
+}
+
+# Permissions, secrets, and actions that are not pinned by hash.
+security_of_workflows() {
+  local tools
+  tools=$(python_tools zizmor '^zizmor') && "$tools/zizmor" --offline --quiet .github/workflows
 }
 
 phase 'one version' python3 scripts/version.py ${TAG:+"$TAG"}
@@ -49,5 +57,6 @@ phase 'licences and sources of crates' deny
 phase 'sdist and licences' scripts/wheel.sh --sdist
 phase 'contents of the sdist' python3 scripts/sdist.py dist
 phase 'SBOM' sbom
-phase 'workflows' workflows
+phase 'syntax of workflows' syntax_of_workflows
+phase 'security of workflows' security_of_workflows
 summary

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 #: What the sdist has beside Rust code.
 WANTED = [
@@ -57,13 +57,7 @@ def main():
         print(f"{sys.argv[1]}: expected an sdist, found none", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as folder, tarfile.open(files[-1]) as archive:
-        for member in archive:
-            if member.name.startswith("/") or ".." in PurePosixPath(member.name).parts:
-                print(
-                    f"{files[-1]}: expected paths inside it, found {member.name}", file=sys.stderr
-                )
-                return 1
-        archive.extractall(folder)
+        archive.extractall(folder, filter="data")  # no path may lead out of it
         wrong = faults(next(Path(folder).iterdir()))
     for line in wrong:
         print(f"{files[-1].name}: {line}", file=sys.stderr)
