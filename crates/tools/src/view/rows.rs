@@ -274,7 +274,7 @@ impl Ring {
         }
         let is_vector = info.encoder == "vector";
         infos.push(info);
-        let episodes = read::spans(&folder, rows.rows())?;
+        let episodes = read::spans(folder, rows.rows())?;
         let episodes = episodes.into_iter().map(|span| [span.start, span.end]).collect();
         Ok(Ring {
             stamp: Array::open(&folder.join("stamp_ns"), 8)?,
