@@ -258,7 +258,7 @@ fn images_with_loss_are_read_as_they_were_decoded() {
         assert_eq!(array.codec.clone(), Codec::Jpeg(jpeg));
         let size = of.row_bytes();
         let mut found = vec![0; 11 * size];
-        array.read_ranges(&[0..11], &mut found, 2).unwrap();
+        array.read_ranges(std::slice::from_ref(&(0..11)), &mut found, 2).unwrap();
         let (mut pixels, mut file, mut expected) = (Vec::new(), Vec::new(), vec![0; size]);
         let mut loss = Loss::default();
         for (number, row) in rows[column].iter().enumerate() {
