@@ -13,6 +13,7 @@ out=${OUT:-bench/images}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
+rm -f "$out"/replay.txt "$out"/sizes.txt
 export PYTHONPATH=$PWD/python
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader >"$out/gpu.txt" || true
@@ -25,7 +26,8 @@ replay() {
   rm -rf "$work/out"
   TIMEFORMAT="$name $kind %R %U %S"
   { time taskset -c 0,1 "$program" replay "$work/bag.mcap" --config config/robocache.yaml --out "$work/out" \
-    --format "$kind" --backend cpu >/dev/null 2>&1; } 2>>"$out/replay.txt"
+    --format "$kind" --backend cpu >"$work/log" 2>&1; } 2>>"$out/replay.txt" ||
+    { cat "$work/log" >&2; exit 1; }
 }
 for _ in $(seq "${REPLAYS:-3}"); do
   for kind in rows zarr; do
@@ -38,5 +40,5 @@ cat "$out/replay.txt" 2>/dev/null || true
 for images in zstd jpeg:95; do
   python3 benches/train_images.py --make "$work/bag.mcap" "$work/$images" --images "$images"
   du -sb "$work/$images/rows.zarr" | tee -a "$out/sizes.txt"
-  python3 benches/train_images.py "$work/$images/rows.zarr" --compile --rounds 3 | tee "$out/train_$images.json"
+  python3 benches/train_images.py "$work/$images/rows.zarr" --compile --rounds 3 | tee "$out/train_${images/:/_}.json"
 done

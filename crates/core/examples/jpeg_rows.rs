@@ -20,6 +20,9 @@ type Image = ([usize; 2], Vec<u8>);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let images = std::env::args().skip(1).map(image).collect::<Result<Vec<_>, _>>()?;
+    if images.is_empty() {
+        return Err("expected PNG or JPEG files, found none".into());
+    }
     let values: usize = images.iter().map(|(_, row)| row.len()).sum();
     for quality in [100, 95, 90, 85, 75] {
         let (mut pixels, mut again) = (Vec::new(), Vec::new());

@@ -1,8 +1,8 @@
 //! Rows of images of bytes as JPEG files, and back: what a store keeps of a camera if a user accepts a loss.
 //!
-//! The files are those of libjpeg-turbo with fixed settings: baseline, all components in one scan, the usual tables of
-//! Huffman and of the quality, and as many samples of colour as of luma. So the bytes follow from the row and the quality
-//! alone.
+//! The files are those of libjpeg-turbo with fixed settings: all components in one scan, the usual tables of Huffman and
+//! of the quality, and as many samples of colour as of luma. From quality 24 on they are baseline. So the bytes follow
+//! from the row and the quality alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,6 +1,7 @@
 //! Rows that stay compressed in the files of a store. A window unpacks its own.
 
 use std::cell::RefCell;
+use std::fs;
 use std::ops::Range;
 
 use super::finite;
@@ -23,6 +24,22 @@ pub struct Packed {
     codec: Codec,
 }
 
+/// Checks that so many files more may be mapped. Of what Linux permits, a quarter is left for everything else.
+fn check_count(files: usize) -> Result<(), String> {
+    let (limit, maps) = ("/proc/sys/vm/max_map_count", "/proc/self/maps");
+    let limit = fs::read_to_string(limit).ok().and_then(|text| text.trim().parse::<usize>().ok());
+    // Without these files, there is another limit or none.
+    let (Some(limit), Ok(maps)) = (limit, fs::read_to_string(maps)) else { return Ok(()) };
+    let left = (limit / 4 * 3).saturating_sub(maps.lines().count());
+    match files <= left {
+        true => Ok(()),
+        false => Err(format!(
+            "expected at most {left} files of rows to map, found {files}: load the rows without `compressed`, fewer \
+             episodes, or raise vm.max_map_count"
+        )),
+    }
+}
+
 impl Packed {
     /// The rows of ranges, one range after the other. Only indices are read.
     ///
@@ -30,6 +47,7 @@ impl Packed {
     /// A file of the array cannot be read.
     pub fn new(array: &Array, dtype: DType, ranges: &[Range<u64>]) -> Result<Self, String> {
         let (paths, places) = array.row_places(ranges)?;
+        check_count(paths.len()).map_err(|wrong| array.wrong(&wrong))?;
         let open =
             |path| Mapped::open(path).map_err(|error| format!("{}: {error}", path.display()));
         let files = paths.iter().map(|path| open(path)).collect::<Result<_, _>>()?;

@@ -108,6 +108,7 @@ impl Episodes {
             let mut stream = StreamReader {
                 name,
                 number,
+                version: read::version(&about),
                 episodes: all.len(),
                 numbers: &numbers,
                 threads: reading.threads.max(1),
@@ -153,6 +154,8 @@ pub(super) fn chosen(
 struct StreamReader<'a> {
     name: &'a str,
     number: usize,
+    /// Of the store.
+    version: u64,
     /// Of the store, and the numbers of those that are read.
     episodes: usize,
     numbers: &'a [usize],
@@ -226,7 +229,7 @@ impl StreamReader<'_> {
 
     /// The rows of each episode that is read, and where they end when they follow each other.
     fn ranges(&self, folder: &Path, rows: &Array) -> Result<(Vec<Range<u64>>, Vec<u64>), String> {
-        let spans = read::spans(folder, rows.rows())?;
+        let spans = read::spans(self.version, folder, rows.rows())?;
         if spans.len() != self.episodes {
             let (expected, found) = (self.episodes, spans.len());
             return Err(rows.wrong(&format!("expected {expected} episodes, found {found}")));

@@ -455,8 +455,12 @@ impl Asked {
         let mut clauses = made_of.split("; ").skip(1);
         // Behind the digest of the text is that of what it means.
         let has_text = clauses.next().is_some_and(|of| of.starts_with(&self.configuration));
-        let is_bf16_same = made_of.contains(BF16_AS_F32) != self.bf16.is_empty();
-        let images = made_of.split("; ").find(|clause| clause.starts_with(IMAGES_AS));
+        // What is said of a store is behind its format. A task, which comes before it, may be any text.
+        let of_store = made_of.rsplit_once("; format ").map_or("", |(_, of_store)| of_store);
+        let of_store = || of_store.split("; ").skip(1).take(2);
+        let is_bf16_same =
+            of_store().any(|clause| clause == &BF16_AS_F32[2..]) != self.bf16.is_empty();
+        let images = of_store().find(|clause| clause.starts_with(IMAGES_AS));
         let is_images_same = images == self.images.as_deref();
         has_text && is_bf16_same && is_images_same && clauses.next() == Some(&self.options)
     }

@@ -44,12 +44,13 @@ impl Shards<'_> {
         }
         let path = (self.path)(number);
         // Some file systems have no second names.
-        match fs::hard_link(&path, to) {
-            Ok(()) => {}
-            Err(_) => {
-                fs::copy(&path, to)?;
-                fs::File::open(to)?.sync_all()?;
+        if let Err(error) = fs::hard_link(&path, to) {
+            // On NFS the name may be there in spite of the error: a copy onto itself would empty both (link(2), BUGS).
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                fs::remove_file(to)?;
             }
+            fs::copy(&path, to)?;
+            fs::File::open(to)?.sync_all()?;
         }
         Ok(true)
     }

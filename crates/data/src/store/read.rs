@@ -82,8 +82,7 @@ pub fn about(store: &Path, kind: &str) -> Result<Value, String> {
     let about = root.get_mut("attributes").and_then(|all| all.get_mut("robocache"));
     let about = about.map(Value::take).unwrap_or_default();
     let known = u64::from(OLDEST_FORMAT_VERSION)..=u64::from(FORMAT_VERSION);
-    let is_known = about["format_version"].as_u64().is_some_and(|version| known.contains(&version));
-    if about["kind"] != kind || !is_known {
+    if about["kind"] != kind || !known.contains(&version(&about)) {
         let (found, version) = (&about["kind"], &about["format_version"]);
         return Err(format!(
             "a store of kind {found}, format {version}; expected \"{kind}\", format {OLDEST_FORMAT_VERSION} or \
@@ -93,9 +92,14 @@ pub fn about(store: &Path, kind: &str) -> Result<Value, String> {
     Ok(about)
 }
 
+/// The version of a store, from what it says of itself ([`about`]).
+pub fn version(about: &Value) -> u64 {
+    about["format_version"].as_u64().unwrap_or_default()
+}
+
 /// The rows of each episode in the arrays of a folder, which have `rows` rows: `episode_begins` and `episode_ends`.
-/// Without the former, an episode begins where the one before ends.
-pub fn spans(folder: &Path, rows: u64) -> Result<Vec<Range<u64>>, String> {
+/// `version` is that of the store ([`version`]): before version 4, an episode begins where the one before ends.
+pub fn spans(version: u64, folder: &Path, rows: u64) -> Result<Vec<Range<u64>>, String> {
     let numbers = |name: &str| -> Result<Vec<u64>, String> {
         let mut array = Array::open(&folder.join(name), 8)?;
         let count = array.rows();
@@ -103,7 +107,7 @@ pub fn spans(folder: &Path, rows: u64) -> Result<Vec<Range<u64>>, String> {
         (0..count).map(number).collect()
     };
     let ends = numbers("episode_ends")?;
-    let begins = match folder.join("episode_begins").exists() {
+    let begins = match version > u64::from(OLDEST_FORMAT_VERSION) {
         true => numbers("episode_begins")?,
         false => std::iter::once(0).chain(ends.iter().copied()).take(ends.len()).collect(),
     };

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Map, json};
 use tempfile::TempDir;
 
+use super::copy::Shards;
 use super::zarr::path_of;
 use super::*;
 use crate::store::read::Array;
@@ -29,7 +30,12 @@ fn table(is_apart: bool) -> Table {
     let columns = vec![
         column("number", Element::Int64, 1),
         column("image", Element::Uint16, 64),
-        Column { filler: 7, ..column("few", Element::Uint8, 3) },
+        // Its shards have 4 rows, so that one ends between two episodes.
+        Column {
+            filler: 7,
+            sizes: Sizes { chunk: 6, shard: 12, ..SIZES },
+            ..column("few", Element::Uint8, 3)
+        },
         column("grid", Element::Float32, 16),
     ];
     let begins = is_apart.then(|| "t/episode_begins".into());
@@ -300,5 +306,56 @@ fn codecs_that_no_row_has_are_refused() {
         fs::write(&path, text.replace(from, to)).unwrap();
         let error = Array::of(&store.join("t/planes")).err().unwrap();
         assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_shard_gets_another_name_even_if_there_is_one() {
+    let mut random = Random::new(5);
+    let (folder, table) = (TempDir::new().unwrap(), table(true));
+    let part = folder.path().join("part");
+    write_part(&part, table.clone(), &random_rows(&mut random, 2), 1, &mut random);
+    let path = |shard: u64| part.join(format!("0.1.{shard}"));
+    let from = Shards { column: &table.columns[1], path: &path, is_checked: true };
+    let (to, before) = (folder.path().join("shard"), fs::read(path(0)).unwrap());
+    // What a network file system may leave: the name is there, and an error is told.
+    fs::hard_link(path(0), &to).unwrap();
+    assert!(from.link(&(0..2), &to).unwrap());
+    assert_eq!((fs::read(path(0)).unwrap(), fs::read(&to).unwrap()), (before.clone(), before));
+}
+
+#[test]
+fn a_damaged_shard_of_a_part_never_gets_into_a_store() {
+    let mut random = Random::new(6);
+    for is_apart in [true, false] {
+        let table = table(is_apart);
+        for damage in ["a chunk", "the index", "truncated", "gone"] {
+            let folder = TempDir::new().unwrap();
+            let part = folder.path().join("part");
+            write_part(&part, table.clone(), &random_rows(&mut random, 5), 1, &mut random);
+            let shard = part.join("0.1.1");
+            let mut bytes = fs::read(&shard).unwrap();
+            let len = bytes.len();
+            match damage {
+                "a chunk" => bytes[3] ^= 1,
+                "the index" => bytes[len - 12] ^= 1,
+                _ => bytes.truncate(len / 2),
+            }
+            match damage {
+                "gone" => fs::remove_file(&shard).unwrap(),
+                _ => fs::write(&shard, bytes).unwrap(),
+            }
+            let joined = Joined {
+                sources: &[Source::StorePart(part.clone())],
+                tables: Vec::new(),
+                about: Map::new(),
+                threads: 1,
+                stop: &AtomicBool::new(false),
+                told: &|_, _| (),
+            };
+            let error = assemble(&folder.path().join("x.zarr"), joined).err().expect(damage);
+            assert!(error.path.starts_with(&part), "{damage}: {error}");
+            assert!(!folder.path().join("x.zarr").exists());
+        }
     }
 }

@@ -110,6 +110,12 @@ pub fn assemble(path: &Path, joined: Joined<'_>) -> Result<Option<Built>, Output
     if !join.shards(&joined)? {
         return Ok(None);
     }
+    // Names of shards that are links must be on the disk before the other names are removed.
+    for column in tables.iter().flat_map(|table| &table.columns).filter(|of| of.has_large_rows()) {
+        let path = join.folder.join(&column.path);
+        let synced = File::open(&path).and_then(|folder| folder.sync_all());
+        synced.map_err(OutputError::of(&path))?;
+    }
     let mut about = joined.about.clone();
     about.insert("episodes".into(), episodes.iter().map(|of| of.about().clone()).collect());
     nodes.write_groups(join.folder, json!({"robocache": about}))?;
@@ -145,12 +151,13 @@ impl Episode<'_> {
     }
 
     /// Hands the shards of a column to `take`, with the numbers of these rows of the episode in them. `None` if its rows
-    /// are in no shards.
+    /// are in no shards. `to` is the file that is written.
     fn in_shards<T>(
         &self,
         [table, number]: [usize; 2],
         column: &Column,
         rows: &Range<u64>,
+        to: &Path,
         take: impl FnOnce(&Shards<'_>, Range<u64>) -> io::Result<T>,
     ) -> Option<Result<T, OutputError>> {
         let (is_checked, path, first, folder): (_, &dyn Fn(u64) -> PathBuf, _, _) = match self {
@@ -167,10 +174,10 @@ impl Episode<'_> {
         };
         let taken =
             take(&Shards { column, path, is_checked }, first + rows.start..first + rows.end);
-        Some(taken.map_err(OutputError::of(&folder)))
+        Some(taken.map_err(failed(&folder, to)))
     }
 
-    /// Copies rows of a column, by their numbers in the episode.
+    /// Copies rows of a column, by their numbers in the episode, into the shard that is at `to`.
     fn copy(
         &self,
         at: [usize; 2],
@@ -178,17 +185,27 @@ impl Episode<'_> {
         rows: Range<u64>,
         shard: &mut Shard,
         chunks: &mut Chunks,
+        to: &Path,
     ) -> Result<(), OutputError> {
-        let copied = self.in_shards(at, of, &rows, |from, rows| from.copy(rows, shard, chunks));
+        let copied = self.in_shards(at, of, &rows, to, |from, rows| from.copy(rows, shard, chunks));
         match (copied, self) {
             (Some(copied), _) => copied,
             (None, Episode::StorePart(part)) => {
                 let file = part.data()?;
                 let copied = part.read(&file, at, rows, |bytes| chunks.add(bytes, shard));
-                copied.map_err(OutputError::of(part.folder()))
+                copied.map_err(failed(part.folder(), to))
             }
             (None, Episode::Store { .. }) => Ok(()),
         }
+    }
+}
+
+/// The error of rows that go from one place to another: it names the source if that is damaged, otherwise the target.
+fn failed<'a>(from: &'a Path, to: &'a Path) -> impl FnOnce(io::Error) -> OutputError + 'a {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    |error| {
+        let is_damaged = matches!(error.kind(), InvalidData | NotFound | UnexpectedEof);
+        OutputError::of(if is_damaged { from } else { to })(error)
     }
 }
 
@@ -300,7 +317,7 @@ impl<'a> Join<'a> {
             && let [(episode, begin, mine)] = &pieces[..]
             && *begin == rows.start
             && let Some(linked) =
-                episode.in_shards(at, of, mine, |from, rows| from.link(&rows, &path))
+                episode.in_shards(at, of, mine, &path, |from, rows| from.link(&rows, &path))
             && linked?
         {
             return Ok(());
@@ -312,8 +329,11 @@ impl<'a> Join<'a> {
         for (episode, begin, mine) in pieces {
             chunks.skip(of, begin - next, &mut shard).map_err(OutputError::of(&path))?;
             next = begin + (mine.end - mine.start);
-            episode.copy(at, of, mine, &mut shard, &mut chunks)?;
+            episode.copy(at, of, mine, &mut shard, &mut chunks, &path)?;
         }
+        // What is behind the last episode of the shard is between two episodes as well.
+        let end = rows.end.min(self.rows(table));
+        chunks.skip(of, end - next, &mut shard).map_err(OutputError::of(&path))?;
         let ended =
             chunks.finish(&mut shard).and_then(|()| shard.end(of.shard_chunks())?.sync_all());
         ended.map_err(OutputError::of(&path))

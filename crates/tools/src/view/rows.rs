@@ -89,7 +89,7 @@ impl RowStore {
             ..TensorInfo::default()
         };
         let episodes = store::listed(&root)?.into_iter().map(|about| about.name).collect();
-        let mut rings = Vec::new();
+        let (mut rings, version) = (Vec::new(), read::version(&root));
         let streams = path.join("streams");
         for stream in read::members(&streams)? {
             let groups = read::members(&streams.join(&stream))?;
@@ -99,7 +99,7 @@ impl RowStore {
                     _ => format!("{stream}/{group}"),
                 };
                 let folder = streams.join(&stream).join(group);
-                rings.push(Ring::open(&folder, name, &mut info.segments)?);
+                rings.push(Ring::open(version, &folder, name, &mut info.segments)?);
             }
         }
         Ok(RowStore { episodes, rings, info })
@@ -236,7 +236,12 @@ fn over_time(
 
 impl Ring {
     /// Opens a ring, and adds what its rows mean.
-    fn open(folder: &Path, name: String, infos: &mut Vec<SegmentInfo>) -> Result<Self, String> {
+    fn open(
+        version: u64,
+        folder: &Path,
+        name: String,
+        infos: &mut Vec<SegmentInfo>,
+    ) -> Result<Self, String> {
         let rows = Array::of(&folder.join("rows"))?;
         let ring = &rows.attributes["ring"];
         let wrong = |why: &str| format!("{}: {why}", folder.display());
@@ -274,7 +279,7 @@ impl Ring {
         }
         let is_vector = info.encoder == "vector";
         infos.push(info);
-        let episodes = read::spans(folder, rows.rows())?;
+        let episodes = read::spans(version, folder, rows.rows())?;
         let episodes = episodes.into_iter().map(|span| [span.start, span.end]).collect();
         Ok(Ring {
             stamp: Array::open(&folder.join("stamp_ns"), 8)?,
