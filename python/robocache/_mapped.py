@@ -180,7 +180,9 @@ class MappedRecording:
         if not chosen:
             return
         stamp_ns = _frame_stamps.at_ticks(np.arange(self._length), self._dataset.fps)
-        yield from batches(self.path, stamp_ns, [(chosen, self._frames(chosen, stamp_ns))])
+        frames = self._frames(chosen, stamp_ns)
+        yield from batches(self.path, stamp_ns, [(chosen, frames)])
+        next(frames, None)  # it raises ValueError if the files have more frames than stamps
 
     def _frames(self, chosen, stamp_ns):
         """Yields the messages of each frame, in the order of `chosen`."""
