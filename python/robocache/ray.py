@@ -131,6 +131,9 @@ def import_dataset(
         mapping = Path(mapping).resolve()
     opened = importing.opened(dataset, mapping)
     opened.expect_packages()
+    if told := (cluster or {}).get("told"):
+        for line in importing.remarks(opened):
+            told(line)
     made = {"preset": preset, "resize": resize}
     config = Path(importing.configured(opened, out, config, **made)).resolve()
     reading = {"split": split, "episodes": episodes, "tolerance_s": tolerance_s}
