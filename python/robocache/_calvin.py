@@ -68,8 +68,7 @@ class CalvinDataset(MappedDataset):
                 try:
                     with _Frame(path) as frame:
                         self.source = path.name
-                        arrays = {name: _array(path, frame, name) for name in frame.files}
-                        return {name: found_of(of.shape, of.dtype) for name, of in arrays.items()}
+                        return {name: _found(path, frame, name) for name in frame.files}
                 except (ValueError, OSError) as error:
                     damage = damage or str(error)
         raise ValueError(damage or f"{self.root}: expected an episode or more, found none")
@@ -142,7 +141,10 @@ class _Frame:
 def _array(path, frame, name):
     """An array of a frame. Damage, also a wrong checksum of the archive, is a ValueError."""
     try:
-        return frame[name]
+        found = frame[name]
+        if not isinstance(found, np.ndarray):
+            raise ValueError("another file")
+        return found
     except (
         Exception
     ) as error:  # also zlib.error, MemoryError, and what a wrong header of an array raises
@@ -150,11 +152,21 @@ def _array(path, frame, name):
         raise ValueError(f"{path}: {name}: expected an array, found damage: {text}") from None
 
 
+def _found(path, frame, name):
+    """What an array of a frame is. Other files in a frame are left out."""
+    if f"{name}.npy" not in frame.zip.namelist():
+        return "no array"
+    array = _array(path, frame, name)
+    return found_of(array.shape, array.dtype)
+
+
 def _spans(folder):
     """First and last frame of each episode, and no text."""
     path = folder / _SPANS
     try:
         spans = np.load(path, allow_pickle=False)
+        if not isinstance(spans, np.ndarray):
+            raise ValueError("an archive of arrays")
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{path}: expected an array, found damage: {error}") from None
     return _checked(path, spans, [None] * spans.shape[0] if spans.ndim else [])
