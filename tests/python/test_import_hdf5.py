@@ -234,7 +234,7 @@ def test_a_damaged_file_is_in_each_split(tmp_path, mapping):
 def test_a_task_that_is_not_there_is_an_error(tmp_path, mapping):
     path = write_hdf5(tmp_path / "a.hdf5", task=None)
     (failed,) = importing.import_dataset(path, tmp_path / "out", mapping=mapping)
-    assert "expected a text at problem_info/language_instruction" in failed["failed"]["error"]
+    assert "expected a text at 'problem_info/language_instruction'" in failed["failed"]["error"]
 
 
 def test_files_whose_episodes_would_have_one_name_are_an_error(tmp_path, mapping):
