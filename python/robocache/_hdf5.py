@@ -153,6 +153,11 @@ class Hdf5Dataset(MappedDataset):
             raise ValueError(
                 f"{episode.path}: {episode.group}: expected an array {field!r}, found {kind}"
             )
+        is_here = Path(found.file.filename) == Path(episode.path)
+        if not is_here or found.external or found.is_virtual:
+            raise ValueError(
+                f"{episode.path}: {episode.group}: expected the values of {field!r} in this file, found them in another"
+            )
         return found
 
     def _text(self, key):

@@ -253,3 +253,15 @@ def test_an_array_in_the_place_of_a_group_is_an_error(tmp_path, mapping, place, 
         file[place] = np.zeros(3)
     with pytest.raises(ValueError, match=said):
         read(recordings(path, mapping)[0])
+
+
+def test_values_in_another_file_are_an_error(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(range(5)))
+    path = write_hdf5(tmp_path / "a.hdf5", (5,))
+    with h5py.File(path, "a") as file:
+        file["data/demo_0"].create_dataset("x", (5, 1), "u1", external=[(str(secret), 0, 5)])
+    mapping = tmp_path / "x.yaml"
+    mapping.write_text("rate_hz: 20\nstreams:\n  a: x\n")
+    with pytest.raises(ValueError, match="expected the values of 'x' in this file"):
+        read(recordings(path, mapping)[0])
