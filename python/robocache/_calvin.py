@@ -12,12 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ._mapped import MappedDataset, found_of, named
+from ._mapped import MAX_SIDE, MappedDataset, found_of, named
 
 _SPANS = "ep_start_end_ids.npy"
 _ANNOTATIONS = "lang_annotations/auto_lang_ann.npy"
 #: Frames of an episode at most: CALVIN's longest have 100,000.
 _MAX_FRAMES = 1_000_000
+#: Of an array of a frame, before its compression: an image of the greatest size.
+_MAX_BYTES = 3 * MAX_SIDE**2 + (1 << 16)
 
 
 def recognises(root):
@@ -141,10 +143,10 @@ class _Frame:
 def _array(path, frame, name):
     """An array of a frame. Damage, also a wrong checksum of the archive, is a ValueError."""
     try:
-        found = frame[name]
-        if not isinstance(found, np.ndarray):
-            raise ValueError("another file")
-        return found
+        size = frame.zip.getinfo(f"{name}.npy").file_size
+        if size > _MAX_BYTES:
+            raise ValueError(f"{size} bytes, more than {_MAX_BYTES}")
+        return frame[name]
     except (
         Exception
     ) as error:  # also zlib.error, MemoryError, and what a wrong header of an array raises
