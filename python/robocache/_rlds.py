@@ -109,8 +109,12 @@ class RldsDataset(MappedDataset):
         where = self._where(episode)
         data = _tfrecord.record(episode.shard, *self._span(episode))
         wanted = {column.name for column in columns.values()}
-        features = _tfrecord.features(where, data, wanted)
+        task = self._task_key()
+        text = set() if task is None else {self._all()[task].name}
+        features = _tfrecord.features(where, data, wanted | text)
         del data
+        for name in text - set(features):
+            raise ValueError(f"{where}: {name}: expected the text of the task, found none")
         frames = {name: column.frames(where, features) for name, column in columns.items()}
         lengths = {name: len(values) for name, values in frames.items()}
         for name, length in lengths.items():

@@ -518,3 +518,14 @@ def test_numbers_of_another_kind_are_an_error(tmp_path):
     mapping.write_text(RLDS_MAPPING)
     with pytest.raises(ValueError, match="is_first: expected bool as in features.json"):
         read(importing.recordings(importing.opened(root, mapping))[0])
+
+
+def test_an_episode_without_its_task_is_an_error(tmp_path):
+    def change(number, values):
+        return {key: each for key, each in values.items() if key != "language_instruction"}
+
+    root = write_rlds(tmp_path / "demo", change=change)
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text(RLDS_MAPPING)
+    with pytest.raises(ValueError, match="language_instruction: expected the text of the task"):
+        read(importing.recordings(importing.opened(root, mapping))[0])
