@@ -5,18 +5,21 @@
 """
 
 import pickle
+import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ._mapped import MappedDataset, found_of, named
+from ._mapped import MAX_SIDE, MappedDataset, found_of, named
 
 _SPANS = "ep_start_end_ids.npy"
 _ANNOTATIONS = "lang_annotations/auto_lang_ann.npy"
 #: Frames of an episode at most: CALVIN's longest have 100,000.
 _MAX_FRAMES = 1_000_000
+#: Of an array of a frame, before its compression: an image of the greatest size.
+_MAX_BYTES = 3 * MAX_SIDE**2 + (1 << 16)
 
 
 def recognises(root):
@@ -67,8 +70,7 @@ class CalvinDataset(MappedDataset):
                 try:
                     with _Frame(path) as frame:
                         self.source = path.name
-                        arrays = {name: _array(path, frame, name) for name in frame.files}
-                        return {name: found_of(of.shape, of.dtype) for name, of in arrays.items()}
+                        return {name: _found(path, frame, name) for name in frame.files}
                 except (ValueError, OSError) as error:
                     damage = damage or str(error)
         raise ValueError(damage or f"{self.root}: expected an episode or more, found none")
@@ -141,6 +143,9 @@ class _Frame:
 def _array(path, frame, name):
     """An array of a frame. Damage, also a wrong checksum of the archive, is a ValueError."""
     try:
+        size = frame.zip.getinfo(f"{name}.npy").file_size
+        if size > _MAX_BYTES:
+            raise ValueError(f"{size} bytes, more than {_MAX_BYTES}")
         return frame[name]
     except (
         Exception
@@ -149,11 +154,21 @@ def _array(path, frame, name):
         raise ValueError(f"{path}: {name}: expected an array, found damage: {text}") from None
 
 
+def _found(path, frame, name):
+    """What an array of a frame is. Other files in a frame are left out."""
+    if f"{name}.npy" not in frame.zip.namelist():
+        return "no array"
+    array = _array(path, frame, name)
+    return found_of(array.shape, array.dtype)
+
+
 def _spans(folder):
     """First and last frame of each episode, and no text."""
     path = folder / _SPANS
     try:
         spans = np.load(path, allow_pickle=False)
+        if not isinstance(spans, np.ndarray):
+            raise ValueError("an archive of arrays")
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{path}: expected an array, found damage: {error}") from None
     return _checked(path, spans, [None] * spans.shape[0] if spans.ndim else [])
@@ -169,11 +184,21 @@ def _annotated(folder, mapping):
         )
     found = _unpickled(path)
     try:
-        texts, spans = list(found["language"]["ann"]), found["info"]["indx"]
-    except (KeyError, TypeError):
+        texts, spans = _list(found["language"]["ann"]), _list(found["info"]["indx"])
+        spans = [tuple(_list(span)) for span in spans]
+    except (KeyError, TypeError, IndexError):
         raise ValueError(f"{path}: expected language/ann and info/indx, found others") from None
-    spans = np.array(spans).reshape(len(texts), -1) if len(texts) else np.zeros((0, 2), int)
+    if len(texts) != len(spans):
+        raise ValueError(f"{path}: expected a text for each of {len(spans)} spans, found {len(texts)}")
+    if any(len(span) != 2 or not all(type(at) is int for at in span) for span in spans):
+        raise ValueError(f"{path}: expected pairs of a first and a last frame, found others")
+    spans = np.array(spans, np.int64).reshape(-1, 2)
     return _checked(path, spans, [str(text) for text in texts])
+
+
+def _list(found):
+    """A list or an array as a list."""
+    return found.value().tolist() if isinstance(found, _Ndarray) else list(found)
 
 
 def _checked(path, spans, texts):
@@ -194,24 +219,72 @@ def _checked(path, spans, texts):
     return [(*span, text) for span, text in zip(spans.tolist(), texts, strict=True)]
 
 
+#: Where NumPy has its arrays: it was `numpy.core` before version 2.
+_CORES = ("numpy.core", "numpy._core")
+
+
+class _Dtype:
+    """A dtype in a pickle, of numbers, texts or objects. NumPy's own would believe any state, and crash."""
+
+    def __init__(self, name, *_):
+        is_plain = isinstance(name, str) and re.fullmatch(r"O8?|b1|[iuf][1248]|[SU]\d{1,6}", name)
+        if not is_plain:
+            raise pickle.UnpicklingError(f"the dtype {name!r}")
+        self.dtype = np.dtype(name)
+
+    def __setstate__(self, state):
+        if state[1] in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class _Ndarray:
+    """An array in a pickle. `value` makes it."""
+
+    state = None
+
+    def __setstate__(self, state):
+        self.state = state
+
+    def value(self):
+        _, shape, kind, is_fortran, data = self.state
+        if kind.dtype.hasobject:
+            if not isinstance(data, list):
+                raise pickle.UnpicklingError("objects that are no list")
+            found = np.empty(len(data), object)
+            found[:] = data
+        else:
+            found = np.frombuffer(bytes(data), kind.dtype)
+        return found.reshape(shape, order="F" if is_fortran else "C")
+
+
+def _of_buffer(data, kind, shape, order):
+    found = _Ndarray()
+    found.state = None, shape, kind, order == "F", data
+    return found
+
+
+def _scalar(kind, data):
+    if kind.dtype.hasobject:
+        raise pickle.UnpicklingError("a scalar that is an object")
+    return np.frombuffer(data, kind.dtype, 1)[0].item()
+
+
 class _Unpickler(pickle.Unpickler):
-    """Reads arrays and plain values alone: a pickle may otherwise run any program."""
+    """Reads arrays and plain values alone: a pickle may otherwise run any program. Nothing of NumPy is called."""
+
+    CLASSES = {
+        **{(f"{core}.multiarray", "_reconstruct"): lambda *_: _Ndarray() for core in _CORES},
+        **{(f"{core}.multiarray", "scalar"): _scalar for core in _CORES},
+        **{(f"{core}.numeric", "_frombuffer"): _of_buffer for core in _CORES},
+        ("numpy", "ndarray"): _Ndarray,
+        ("numpy", "dtype"): _Dtype,
+    }
 
     def find_class(self, module, name):
-        words = module.split(".")
-        if words[0] == "numpy" and name in (
-            "_reconstruct",
-            "ndarray",
-            "dtype",
-            "scalar",
-            "_frombuffer",
-        ):
-            return super().find_class(module.replace("numpy._core", _CORE), name)
-        raise pickle.UnpicklingError(f"{module}.{name}, which is no array")
-
-
-#: Where NumPy has its arrays: it was `numpy.core` before version 2.
-_CORE = "numpy._core" if hasattr(np, "_core") else "numpy.core"
+        found = self.CLASSES.get((module, name))
+        if found is None:
+            raise pickle.UnpicklingError(f"{module}.{name}, which is no array")
+        return found
 
 
 def _unpickled(path):
@@ -226,6 +299,6 @@ def _unpickled(path):
             shape, _, dtype = read[version](file)
             if dtype.hasobject is False or shape != ():
                 raise ValueError(f"{dtype} of {list(shape)}")
-            return _Unpickler(file).load().item()
+            return _Unpickler(file).load().value().item()
     except Exception as error:  # a damaged pickle raises anything
         raise ValueError(f"{path}: expected annotations, found damage: {error}") from None

@@ -58,15 +58,30 @@ class Hdf5Dataset(MappedDataset):
             stem = named(str(Path(inner).with_suffix("")))
             try:
                 with _File(path) as file:
-                    text = _attribute(file["data"], mapping.task) if mapping.task else None
+                    text = _task(path, file, mapping)
                     self._add(path, stem, _demonstrations(path, file), text, _masks(path, file))
             except (ValueError, OSError) as error:
                 number = len(self.episodes)
                 self.episodes.append(Episode(number, stem, path, damage=str(error)))
+        for episode in self.episodes:
+            if episode.damage is not None:  # nobody knows of which splits its demonstrations are
+                for names in self.splits.values():
+                    names.append(episode.name)
+        self._expect_names_that_differ()
+
+    def _expect_names_that_differ(self):
+        places = {}
+        for episode in self.episodes:
+            other = places.setdefault(episode.name, episode)
+            if other is not episode:
+                raise ValueError(
+                    f"{self.root}: expected episodes whose names differ, found {episode.name} of {other.path} and of "
+                    f"{episode.path}: rename a file"
+                )
 
     def _add(self, path, stem, groups, text, masks):
         """Adds the demonstrations of a file."""
-        text, names = text if isinstance(text, str) and text else None, {}
+        names = {}
         for group in groups:
             names[group] = f"{stem}_{named(group)}"
             self.episodes.append(Episode(len(self.episodes), names[group], path, group, text))
@@ -138,6 +153,11 @@ class Hdf5Dataset(MappedDataset):
             raise ValueError(
                 f"{episode.path}: {episode.group}: expected an array {field!r}, found {kind}"
             )
+        is_here = Path(found.file.filename) == Path(episode.path)
+        if not is_here or found.external or found.is_virtual:
+            raise ValueError(
+                f"{episode.path}: {episode.group}: expected the values of {field!r} in this file, found them in another"
+            )
         return found
 
     def _text(self, key):
@@ -193,7 +213,24 @@ def _demonstrations(path, file):
     data = file.get("data")
     if data is None or not hasattr(data, "keys"):
         raise ValueError(f"{path}: expected a group 'data' with demonstrations, found none")
-    return sorted(data, key=_order)
+    names = sorted(data, key=_order)
+    for name in names:
+        if not hasattr(data[name], "visititems"):
+            raise ValueError(f"{path}: expected groups in 'data', found {name!r}, which is none")
+    return names
+
+
+def _task(path, file, mapping):
+    """The text of the task of a file; None if the mapping has no task."""
+    if mapping.task is None:
+        return None
+    text = _attribute(file["data"], mapping.task)
+    if not isinstance(text, str):
+        raise ValueError(
+            f"{path}: expected a text at {mapping.task!r} in the attributes of 'data', as {mapping.path} says, found "
+            f"{'none' if text is None else type(text).__name__}"
+        )
+    return text or None
 
 
 def _order(name):
@@ -206,8 +243,10 @@ def _order(name):
 
 def _masks(path, file):
     """The names of demonstrations by mask."""
-    found = {}
-    for name, members in (file.get("mask") or {}).items():
+    found, masks = {}, file.get("mask")
+    if masks is not None and not hasattr(masks, "items"):
+        raise ValueError(f"{path}: mask: expected a group of masks, found none")
+    for name, members in ({} if masks is None else masks).items():
         if getattr(members, "ndim", None) != 1 or members.dtype.kind not in "SO":
             raise ValueError(f"{path}: mask/{name}: expected names of demonstrations, found others")
         texts = members[()].tolist()

@@ -21,6 +21,8 @@ from ._dataset import MAX_JOINTS, Feature, batches, joint_names, picture_message
 FORMAT = 1
 #: Greatest height and width of an image.
 MAX_SIDE = 1 << 14
+#: Frames of an episode at most. A file may claim any number, and each frame has a stamp in memory.
+MAX_FRAMES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,8 @@ class MappedRecording:
         length = self._dataset.length(self._episode)
         if length < 1:
             raise ValueError(f"{self.path}: expected a frame or more, found none")
+        if length > MAX_FRAMES:
+            raise ValueError(f"{self.path}: expected at most {MAX_FRAMES} frames, found {length}")
         return length
 
     @property
@@ -180,7 +184,9 @@ class MappedRecording:
         if not chosen:
             return
         stamp_ns = _frame_stamps.at_ticks(np.arange(self._length), self._dataset.fps)
-        yield from batches(self.path, stamp_ns, [(chosen, self._frames(chosen, stamp_ns))])
+        frames = self._frames(chosen, stamp_ns)
+        yield from batches(self.path, stamp_ns, [(chosen, frames)])
+        next(frames, None)  # it raises ValueError if the files have more frames than stamps
 
     def _frames(self, chosen, stamp_ns):
         """Yields the messages of each frame, in the order of `chosen`."""

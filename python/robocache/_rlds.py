@@ -19,6 +19,8 @@ from ._mapped import MAX_SIDE, Found, MappedDataset, found_of, named
 
 #: Frames that become messages at once.
 _BLOCK = 64
+#: Records of a shard at most: each is an object in memory before the shard is opened.
+_MAX_RECORDS = 10_000_000
 _TASKS = (
     "language_instruction",
     "observation/natural_language_instruction",
@@ -107,8 +109,12 @@ class RldsDataset(MappedDataset):
         where = self._where(episode)
         data = _tfrecord.record(episode.shard, *self._span(episode))
         wanted = {column.name for column in columns.values()}
-        features = _tfrecord.features(where, data, wanted)
+        task = self._task_key()
+        text = set() if task is None else {self._all()[task].name}
+        features = _tfrecord.features(where, data, wanted | text)
         del data
+        for name in text - set(features):
+            raise ValueError(f"{where}: {name}: expected the text of the task, found none")
         frames = {name: column.frames(where, features) for name, column in columns.items()}
         lengths = {name: len(values) for name, values in frames.items()}
         for name, length in lengths.items():
@@ -184,6 +190,11 @@ class RldsDataset(MappedDataset):
                     self.root / _file(template, name, split["name"], at, len(lengths))
                     for at in range(len(lengths))
                 ]
+                for file, length in zip(paths, lengths, strict=True):
+                    if file.parent != self.root:
+                        raise ValueError(f"the shard {file}, expected in this folder")
+                    if not 0 <= length <= _MAX_RECORDS:
+                        raise ValueError(f"{length} records in {file.name}")
                 found[split["name"]] = list(zip(paths, lengths, strict=True))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
@@ -302,7 +313,11 @@ class _Column:
                 f"{where}: expected {elements} numbers in each step, found {len(values)} in all"
             )
         if values.dtype != self.dtype:
-            values = values.astype(self.dtype)
+            as_told = values.astype(self.dtype)
+            is_float = values.dtype.kind == "f"
+            if is_float != (self.dtype.kind == "f") or not (is_float or np.all(as_told == values)):
+                raise ValueError(f"{where}: expected {self.dtype} as in features.json, found others")
+            values = as_told
         return values.reshape(-1, *self.shape)
 
     def _decoded(self, where, data):
@@ -323,14 +338,14 @@ def _schema(path):
     try:
         features = content["featuresDict"]["features"]
         steps = features["steps"]["sequence"]["feature"]
-    except (KeyError, TypeError):
+        others = {name: node for name, node in features.items() if name != "steps"}
+        return dict(_columns("", "steps/", steps)), dict(
+            pair for name, node in others.items() for pair in _columns(name, "", node)
+        )
+    except (KeyError, TypeError, AttributeError, ValueError):
         raise ValueError(
             f"{path}: expected the features of an RLDS dataset with 'steps', found none"
         ) from None
-    others = {name: node for name, node in features.items() if name != "steps"}
-    return dict(_columns("", "steps/", steps)), dict(
-        pair for name, node in others.items() for pair in _columns(name, "", node)
-    )
 
 
 def _columns(key, prefix, node):

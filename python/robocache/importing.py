@@ -335,14 +335,20 @@ def _main(parsed):
     return told(parsed, outcomes, no_store)
 
 
-def _tell(dataset):
-    """Says on stderr what a user does not see in the results."""
-    print(dataset.stamps, file=sys.stderr)
+def remarks(dataset):
+    """Yields what a user does not see in the results, line by line."""
+    yield dataset.stamps
     topics = Topics(dataset)
     for topic, name in topics.renamed.items():
-        print(f"{name!r} is the topic {topic}", file=sys.stderr)
+        yield f"{name!r} is the topic {topic}"
     for name, why in topics.left_out.items():
-        print(f"{name!r} is left out: {why}", file=sys.stderr)
+        yield f"{name!r} is left out: {why}"
+
+
+def _tell(dataset):
+    """Says the remarks on stderr."""
+    for line in remarks(dataset):
+        print(line, file=sys.stderr)
 
 
 def told(parsed, outcomes, no_store):

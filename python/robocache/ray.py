@@ -15,7 +15,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from . import _command, _shares, importing
+from . import _command, _dataset_mapping, _shares, importing
 
 #: What `replay` takes besides the options that all commands have.
 _OPTIONS = ("--format", "--bf16", "--images", "--replace")
@@ -127,10 +127,13 @@ def import_dataset(
     """
     dataset, out = Path(dataset).resolve(), Path(out).resolve()
     _expect_outside(dataset, out)
-    if mapping is not None and Path(mapping).exists():
+    if mapping is not None and str(mapping) not in _dataset_mapping.known():
         mapping = Path(mapping).resolve()
     opened = importing.opened(dataset, mapping)
     opened.expect_packages()
+    if told := (cluster or {}).get("told"):
+        for line in importing.remarks(opened):
+            told(line)
     made = {"preset": preset, "resize": resize}
     config = Path(importing.configured(opened, out, config, **made)).resolve()
     reading = {"split": split, "episodes": episodes, "tolerance_s": tolerance_s}

@@ -162,6 +162,10 @@ def test_wrong_spans_are_an_error(tmp_path, whole, spans, said):
         recordings(root, whole)
 
 
+def annotations(texts, spans):
+    return np.array({"language": {"ann": texts}, "info": {"indx": spans}}, object)
+
+
 class Program:
     """A pickle of it would make a folder."""
 
@@ -185,12 +189,32 @@ def test_annotations_run_no_program(tmp_path, mapping):
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.parametrize(
+    "pickled",
+    [
+        b"\x80\x02cnumpy.f2py.__main__\ndtype\n.",
+        b"\x80\x03cnumpy\nndarray\n(K\x01\x85cnumpy\ndtype\nX\x01\x00\x00\x00O\x85RC\x08AAAAAAAAtR.",
+    ],
+    ids=["a program of NumPy", "an object at any address"],
+)
+def test_annotations_reach_nothing_of_numpy(tmp_path, mapping, pickled):
+    root = write_calvin(tmp_path / "training")
+    with (root / "lang_annotations/auto_lang_ann.npy").open("wb") as file:
+        about = {"descr": "|O", "fortran_order": False, "shape": ()}
+        np.lib.format.write_array_header_1_0(file, about)
+        file.write(pickled)
+    with pytest.raises(ValueError, match="expected annotations, found damage"):
+        importing.opened(root, mapping)
+
+
 def test_wrong_annotations_are_an_error(tmp_path, mapping):
     root = write_calvin(tmp_path / "training")
     path = root / "lang_annotations/auto_lang_ann.npy"
     for value, said in (
         (np.array({"language": {}}, object), "expected language/ann and info/indx, found others"),
         (np.zeros(3), "expected annotations, found damage"),
+        (annotations(["a"], [(1, 2), (3, 4)]), "expected a text for each of 2 spans, found 1"),
+        (annotations(["a", "b"], [(1, 2), (3,)]), "expected pairs of a first and a last frame"),
     ):
         np.save(path, value, allow_pickle=True)
         with pytest.raises(ValueError, match=said):

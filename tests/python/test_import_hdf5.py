@@ -218,3 +218,50 @@ def test_large_demonstrations_are_read_in_parts(tmp_path, mapping, monkeypatch):
     (recording,) = recordings(path, mapping)
     assert np.array_equal(pixels(recording, "/top"), demonstration(0, 40)["obs/agentview_rgb"])
     assert np.array_equal(positions(recording, "/action"), demonstration(0, 40)["actions"])
+
+
+def test_a_damaged_file_is_in_each_split(tmp_path, mapping):
+    root = tmp_path / "robomimic"
+    for name in ("a", "b"):
+        path = write_hdf5(root / f"{name}.hdf5", masks={"train": ["demo_0"]})
+    path.write_bytes(path.read_bytes()[:-100])
+    done, failed = importing.import_dataset(
+        root, tmp_path / "out", mapping=mapping, split="train"
+    )
+    assert "done" in done and "expected an HDF5 file, found damage" in failed["failed"]["error"]
+
+
+def test_a_task_that_is_not_there_is_an_error(tmp_path, mapping):
+    path = write_hdf5(tmp_path / "a.hdf5", task=None)
+    (failed,) = importing.import_dataset(path, tmp_path / "out", mapping=mapping)
+    assert "expected a text at 'problem_info/language_instruction'" in failed["failed"]["error"]
+
+
+def test_files_whose_episodes_would_have_one_name_are_an_error(tmp_path, mapping):
+    for name in ("a b.hdf5", "a_b.hdf5"):
+        write_hdf5(tmp_path / "libero" / name, (2,))
+    with pytest.raises(ValueError, match="expected episodes whose names differ, found a_b_demo_0"):
+        importing.opened(tmp_path / "libero", mapping)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"), [("data/x", "expected groups in 'data'"), ("mask", "expected a group of masks")]
+)
+def test_an_array_in_the_place_of_a_group_is_an_error(tmp_path, mapping, place, said):
+    path = write_hdf5(tmp_path / "a.hdf5")
+    with h5py.File(path, "a") as file:
+        file[place] = np.zeros(3)
+    with pytest.raises(ValueError, match=said):
+        read(recordings(path, mapping)[0])
+
+
+def test_values_in_another_file_are_an_error(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(range(5)))
+    path = write_hdf5(tmp_path / "a.hdf5", (5,))
+    with h5py.File(path, "a") as file:
+        file["data/demo_0"].create_dataset("x", (5, 1), "u1", external=[(str(secret), 0, 5)])
+    mapping = tmp_path / "x.yaml"
+    mapping.write_text("rate_hz: 20\nstreams:\n  a: x\n")
+    with pytest.raises(ValueError, match="expected the values of 'x' in this file"):
+        read(recordings(path, mapping)[0])

@@ -477,3 +477,55 @@ def test_known_mappings_are_mappings():
         assert _dataset_mapping.read(name) == _dataset_mapping.read(path)
         (rate,) = [line for line in path.read_text().splitlines() if line.startswith("rate_hz")]
         assert "# nominal: " in rate, "the source of the rate"
+
+
+def test_more_frames_than_the_length_are_an_error_at_the_edge_of_a_block(tmp_path):
+    def change(number, values):
+        return {**values, "observation/state": np.zeros((128, 3), np.float32)}
+
+    root = write_rlds(tmp_path / "demo", (64, 64), change=change)
+    mapping = tmp_path / "state.yaml"
+    mapping.write_text("rate_hz: 5\nstreams:\n  state: observation/state\n")
+    with pytest.raises(ValueError, match="expected 64 frames, found more"):
+        read(importing.recordings(importing.opened(root, mapping))[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"shardLengths": ["-1"]}, "-1 records"),
+        ({"shardLengths": ["99999999999"]}, "99999999999 records"),
+        ({"filepathTemplate": "../{DATASET}"}, "expected in this folder"),
+    ],
+)
+def test_wrong_shards_are_an_error(tmp_path, change, said):
+    root = write_rlds(tmp_path / "demo")
+    info = json.loads((root / "dataset_info.json").read_text())
+    info["splits"][0].update(change)
+    (root / "dataset_info.json").write_text(json.dumps(info))
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text(RLDS_MAPPING)
+    with pytest.raises(ValueError, match=said):
+        importing.opened(root, mapping)
+
+
+def test_numbers_of_another_kind_are_an_error(tmp_path):
+    def change(number, values):
+        return {**values, "is_first": np.full(len(values["is_first"]), 0.7)}
+
+    root = write_rlds(tmp_path / "demo", change=change)
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text(RLDS_MAPPING)
+    with pytest.raises(ValueError, match="is_first: expected bool as in features.json"):
+        read(importing.recordings(importing.opened(root, mapping))[0])
+
+
+def test_an_episode_without_its_task_is_an_error(tmp_path):
+    def change(number, values):
+        return {key: each for key, each in values.items() if key != "language_instruction"}
+
+    root = write_rlds(tmp_path / "demo", change=change)
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text(RLDS_MAPPING)
+    with pytest.raises(ValueError, match="language_instruction: expected the text of the task"):
+        read(importing.recordings(importing.opened(root, mapping))[0])
