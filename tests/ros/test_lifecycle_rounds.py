@@ -153,8 +153,15 @@ def test_a_new_connection_after_a_standstill_serves_requests(ros, start, config_
         node.until(renewed, f"connection {count}")
         # Two connections are at least four seconds apart, and the one before ends after a second.
         ros.spin_for(4.5)
+        if transition == DEACTIVATE:
+            tensors.clear()
+            node.until(lambda: tensors, "tensors through the new connection")
         node.must(transition)
-        node.until(lambda: tensors, "a tensor")
-    node.must(CLEANUP)
+    for way in ([ACTIVATE, DEACTIVATE, CLEANUP], [CONFIGURE, ACTIVATE, DEACTIVATE, CLEANUP]):
+        *before, deactivate, cleanup = way
+        node.must(*before)
+        tensors.clear()
+        node.until(lambda: tensors, "tensors of a later activation")
+        node.must(deactivate, cleanup)
     names = ros.node.get_node_names()
     assert names.count("fusion_node") == 1, names
