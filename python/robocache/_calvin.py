@@ -189,7 +189,9 @@ def _annotated(folder, mapping):
     except (KeyError, TypeError, IndexError):
         raise ValueError(f"{path}: expected language/ann and info/indx, found others") from None
     if len(texts) != len(spans):
-        raise ValueError(f"{path}: expected a text for each of {len(spans)} spans, found {len(texts)}")
+        raise ValueError(
+            f"{path}: expected a text for each of {len(spans)} spans, found {len(texts)}"
+        )
     if any(len(span) != 2 or not all(type(at) is int for at in span) for span in spans):
         raise ValueError(f"{path}: expected pairs of a first and a last frame, found others")
     spans = np.array(spans, np.int64).reshape(-1, 2)

@@ -316,7 +316,9 @@ class _Column:
             as_told = values.astype(self.dtype)
             is_float = values.dtype.kind == "f"
             if is_float != (self.dtype.kind == "f") or not (is_float or np.all(as_told == values)):
-                raise ValueError(f"{where}: expected {self.dtype} as in features.json, found others")
+                raise ValueError(
+                    f"{where}: expected {self.dtype} as in features.json, found others"
+                )
             values = as_told
         return values.reshape(-1, *self.shape)
 

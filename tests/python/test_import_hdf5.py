@@ -225,9 +225,7 @@ def test_a_damaged_file_is_in_each_split(tmp_path, mapping):
     for name in ("a", "b"):
         path = write_hdf5(root / f"{name}.hdf5", masks={"train": ["demo_0"]})
     path.write_bytes(path.read_bytes()[:-100])
-    done, failed = importing.import_dataset(
-        root, tmp_path / "out", mapping=mapping, split="train"
-    )
+    done, failed = importing.import_dataset(root, tmp_path / "out", mapping=mapping, split="train")
     assert "done" in done and "expected an HDF5 file, found damage" in failed["failed"]["error"]
 
 
@@ -245,7 +243,8 @@ def test_files_whose_episodes_would_have_one_name_are_an_error(tmp_path, mapping
 
 
 @pytest.mark.parametrize(
-    ("place", "said"), [("data/x", "expected groups in 'data'"), ("mask", "expected a group of masks")]
+    ("place", "said"),
+    [("data/x", "expected groups in 'data'"), ("mask", "expected a group of masks")],
 )
 def test_an_array_in_the_place_of_a_group_is_an_error(tmp_path, mapping, place, said):
     path = write_hdf5(tmp_path / "a.hdf5")
