@@ -453,7 +453,9 @@ impl Takes {
         }
         if !self.logged {
             self.logged = true;
-            tracing::warn!("{error}; the node ends if this happens {FAILURES} times in a row");
+            tracing::warn!(
+                "{error}; the node stops working if this happens {FAILURES} times in a row"
+            );
         }
         Ok(None)
     }

@@ -97,7 +97,9 @@ impl Manager {
 
     /// Deals with a failure while the node works: its deactivation ends with this error.
     pub fn fail(&mut self, fault: NodeError) {
-        self.fault = Some(fault);
+        if let Some(before) = self.fault.replace(fault) {
+            logged(before);
+        }
         let lifecycle = self.base.lifecycle.as_ref();
         // If a request has begun a transition meanwhile, that one meets the fault.
         if let Some(work) = lifecycle.and_then(|it| it.begin(0, "deactivate")) {
@@ -164,9 +166,13 @@ impl Manager {
 
     fn deactivate(&mut self) -> Result<(), NodeError> {
         let ended = Active::end(self.active.take(), &self.base);
-        match self.fault.take() {
-            Some(fault) => Err(fault),
-            None => ended,
+        match (self.fault.take(), ended) {
+            (Some(fault), ended) => {
+                // The caller logs the fault.
+                ended.unwrap_or_else(|other| _ = logged(other));
+                Err(fault)
+            }
+            (None, ended) => ended,
         }
     }
 

@@ -144,6 +144,9 @@ def picture_size(picture):
         return int.from_bytes(picture[20:24], "big"), int.from_bytes(picture[16:20], "big")
     at = 2
     while picture[:2] == b"\xff\xd8" and at + 9 <= len(picture) and picture[at] == 0xFF:
+        if picture[at + 1] == 0xFF:  # a fill byte (T.81, B.1.1.2)
+            at += 1
+            continue
         marker, length = picture[at + 1], int.from_bytes(picture[at + 2 : at + 4], "big")
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             height, width = picture[at + 5 : at + 7], picture[at + 7 : at + 9]

@@ -88,6 +88,8 @@ class Hdf5Dataset(MappedDataset):
         for split, members in masks.items():
             listed = self.splits.setdefault(split, [])
             listed += [names[member] for member in members if member in names]
+            if lost := sorted(set(members) - set(names)):
+                self.left_out[f"{path.name}: mask/{split}: {', '.join(lost)}"] = "not in the file"
 
     def fields(self):
         """As of `MappedDataset`, of the first demonstration that can be read."""

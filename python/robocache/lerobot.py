@@ -229,11 +229,7 @@ def _about(tensors, found, state, action):
     are what a policy gives."""
     about = {key: tensors.about[key] for key in ("version", "configuration", "rate_hz")}
     # Who serves a policy of this dataset makes the same columns of live tensors.
-    about["columns"] = {
-        column.key: {"steps": column.steps, "names": column.feature["names"]}
-        for column in found
-        if column.steps
-    }
+    about["columns"] = {column.key: _column(column) for column in found if column.steps}
     if tensors.about.get("contract") is None:  # tensors of an older version
         return about
     contract = Contract(json.dumps(tensors.about["contract"]))
@@ -243,6 +239,10 @@ def _about(tensors, found, state, action):
         return about
     contract = contract.only(*observed)
     return {**about, "contract": contract.value, "contract_digest": contract.digest}
+
+
+def _column(column):
+    return {"steps": column.steps, "names": column.feature["names"]}
 
 
 def _dataset(partial, tensors, found, given, made_of):
@@ -274,6 +274,11 @@ def _exporter(root, tensors, found, robot_type, quality, layout):
     for feature in features.values():
         if feature["dtype"] == "video":
             feature["info"] = encoding(*quality, fps, feature["shape"])
+    if layout == "gr00t":
+        from ._lerobot_gr00t import modality
+
+        # If something is missing, it is said before the episodes are encoded.
+        modality({column.key: _column(column) for column in found if column.steps}, features)
     writer = _writer_of(layout)(root, fps, features, robot_type)
 
     def encoder(path, shape):

@@ -70,41 +70,37 @@ impl Lifecycle {
 
     /// Begins the transition that a request names, if that is allowed now. Returns the state of its work.
     pub fn begin(&self, id: u8, label: &str) -> Option<LifecycleState> {
+        let events = lock(&self.events);
         let mut state = lock(&self.state);
         let transition = Transition::asked(*state, id, label)?;
         *state = transition.goal;
         drop(state);
-        self.tell(transition);
+        tell(events.as_ref(), transition);
         Some(transition.goal)
     }
 
     /// Ends the work of a transition. Returns the state after it. If no work was under way, nothing changes.
     pub fn end(&self, verdict: Verdict) -> LifecycleState {
+        let events = lock(&self.events);
         let mut state = lock(&self.state);
         let Some(transition) = Transition::ended(*state, verdict) else { return *state };
         *state = transition.goal;
         drop(state);
-        self.tell(transition);
+        tell(events.as_ref(), transition);
         transition.goal
     }
+}
 
-    /// Publishes a transition, as `rcl_lifecycle` does: without its own name and without a time.
-    ///
-    /// The two states of one transition begin on two threads, but one after the other. So the events are in order.
-    fn tell(&self, transition: &Transition) {
-        let event = TransitionEvent {
-            start_state: services::state_message(transition.start),
-            goal_state: services::state_message(transition.goal),
-            ..TransitionEvent::default()
-        };
-        if let Some(events) = &*lock(&self.events)
-            && let Err(error) = events.publish(&event)
-        {
-            tracing::warn!(
-                "failed to publish the transition to {}: {error}",
-                transition.goal.label()
-            );
-        }
+/// Publishes a transition, as `rcl_lifecycle` does: without its own name and without a time. The caller has held `events`
+/// since before the state changed, so that the events are in order.
+fn tell(events: Option<&TransitionEvents>, transition: &Transition) {
+    let event = TransitionEvent {
+        start_state: services::state_message(transition.start),
+        goal_state: services::state_message(transition.goal),
+        ..TransitionEvent::default()
+    };
+    if let Some(Err(error)) = events.map(|events| events.publish(&event)) {
+        tracing::warn!("failed to publish the transition to {}: {error}", transition.goal.label());
     }
 }
 

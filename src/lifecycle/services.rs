@@ -94,6 +94,11 @@ impl LifecycleServices {
             tracing::warn!("the transition {named} is not allowed while the node is {state}");
             return self.respond(id, false);
         };
+        // The work of the request before has ended, or this one would not be allowed: its answer comes at once.
+        if let Some((before, answered)) = self.changing.take() {
+            let success = answered.recv().unwrap_or(false);
+            self.respond(before, success);
+        }
         let (answer, answered) = channel();
         self.changing = Some((id, answered));
         // If the node is ending, the order is dropped with its answer.

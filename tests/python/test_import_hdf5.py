@@ -52,7 +52,7 @@ def test_rows_of_a_folder_and_its_splits(tmp_path, mapping, capsys):
     write_hdf5(root / "b.hdf5", (2,), task="close it", masks={"train": ["demo_0", "demo_9"]})
     arguments = [str(root), "--mapping", str(mapping), "--out", str(out)]
     assert importing.main(arguments) == 0
-    capsys.readouterr()
+    assert "'b.hdf5: mask/train: demo_9' is left out: not in the file" in capsys.readouterr().err
     cache = robocache.EpisodeCache.load(out / "rows.zarr")
     told = [(episode["name"], episode["task"]) for episode in cache.episodes]
     assert told == [

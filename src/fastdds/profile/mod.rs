@@ -110,6 +110,10 @@ fn is_fast_dds() -> bool {
 fn remedy(least: u64) -> String {
     let larger = format!("with a segment_size of at least {least}");
     match choice() {
+        _ if own_path().is_some() && free_bytes().is_some_and(|free| free > 2 * least) => {
+            "start the process with this configuration, because Fast DDS takes its segment then"
+                .to_owned()
+        }
         _ if own_path().is_some() => format!(
             "make {SHARED_MEMORY} larger, it has {} bytes free (docker run --shm-size=1g, or \
              --ipc=host)",
