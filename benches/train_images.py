@@ -5,9 +5,9 @@
     python benches/train_images.py FOLDER/rows.zarr
 
 A batch is 64 windows: an image of each of three cameras at the instant, and 50 steps of 6 joints ahead, 33 ms apart. The
-model stands in for SmolVLA: ViT-B/16 on each image, its tokens two by two, and 16 layers of width 960 with the tokens of
-the actions; 266 million parameters, bf16. SmolVLA takes images of 512x512, so its steps take longer, and data weighs
-less. There is one process and no worker: the host makes a batch while the GPU computes the step before.
+model stands in for SmolVLA. ViT-B/16 sees each image. 16 layers of width 960 see its tokens, joined two by two, and the
+tokens of the actions. It has 266 million parameters, in bf16. SmolVLA takes images of 512x512, so its steps take longer,
+and data weighs less. There is one process and no worker: the host makes a batch while the GPU computes the step before.
 
 Rounds with windows at random instants and rounds with one fixed batch take turns. The share of data is the extra time of
 a step, by the medians of the rounds. `windows_per_s` is of the host alone: windows without a model. Prints JSON.

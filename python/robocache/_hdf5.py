@@ -64,7 +64,7 @@ class Hdf5Dataset(MappedDataset):
                 number = len(self.episodes)
                 self.episodes.append(Episode(number, stem, path, damage=str(error)))
         for episode in self.episodes:
-            if episode.damage is not None:  # nobody knows of which splits its demonstrations are
+            if episode.damage is not None:  # its splits are unknown
                 for names in self.splits.values():
                     names.append(episode.name)
         self._expect_names_that_differ()

@@ -91,7 +91,7 @@ def record(path, offset, length):
 
 
 class Part:
-    """A record of which only some bytes are read: a file and a span. It is for `features` alone."""
+    """The bytes of a record in its file: `features` reads only those that it needs."""
 
     def __init__(self, file, offset, length):
         self._file, self._offset, self._length = file, offset, length

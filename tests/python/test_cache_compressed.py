@@ -176,7 +176,7 @@ def test_an_index_that_lies_is_an_error(store, tmp_path):
     shutil.copytree(store, copy)
     folder = copy / "streams" / "camera" / "0" / "rows"
     about = json.loads((folder / "zarr.json").read_text())
-    # Three episodes of 20 rows, each of which begins with a shard of its own.
+    # Three episodes of 20 rows. Each begins with a shard of its own.
     assert about["shape"][0] == 2 * 1024 + 20
     shard = next(path for path in folder.iterdir() if path.name.startswith("c.0"))
     shard.write_bytes(shard.read_bytes()[:-100])

@@ -10,7 +10,7 @@ use std::time::Instant;
 use robocache_core::codec::{self, JpegRow};
 use robocache_ops::image::{Color, Encoding, ImageLayout};
 
-/// Rounds over all images, of which the fastest counts.
+/// Rounds over all images. The fastest round counts.
 const ROUNDS: usize = 101;
 /// The greatest side of an image \[px\].
 const LARGEST: [usize; 2] = [4096, 4096];

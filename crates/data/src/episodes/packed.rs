@@ -24,7 +24,7 @@ pub struct Packed {
     codec: Codec,
 }
 
-/// Checks that so many files more may be mapped. Of what Linux permits, a quarter is left for everything else.
+/// Checks that `files` more files may be mapped. A quarter of what Linux permits is left for everything else.
 fn check_count(files: usize) -> Result<(), String> {
     let (limit, maps) = ("/proc/sys/vm/max_map_count", "/proc/self/maps");
     let limit = fs::read_to_string(limit).ok().and_then(|text| text.trim().parse::<usize>().ok());

@@ -62,7 +62,7 @@ fn random_rows(random: &mut Random, count: usize) -> Rows {
     rows
 }
 
-/// Writes rows, of which some come out of order.
+/// Writes rows. Some of them come out of order.
 fn write_part(folder: &Path, table: Table, rows: &Rows, threads: usize, random: &mut Random) {
     let means = WriterLimits { threads, memory: 300 };
     let writer = PartWriter::create(folder, vec![table], means).unwrap();
@@ -318,7 +318,7 @@ fn a_shard_gets_another_name_even_if_there_is_one() {
     let path = |shard: u64| part.join(format!("0.1.{shard}"));
     let from = Shards { column: &table.columns[1], path: &path, is_checked: true };
     let (to, before) = (folder.path().join("shard"), fs::read(path(0)).unwrap());
-    // What a network file system may leave: the name is there, and an error is told.
+    // A network file system may report an error although it has made the name.
     fs::hard_link(path(0), &to).unwrap();
     assert!(from.link(&(0..2), &to).unwrap());
     assert_eq!((fs::read(path(0)).unwrap(), fs::read(&to).unwrap()), (before.clone(), before));
