@@ -17,25 +17,14 @@ use robocache_core::visual::Tap;
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
 use robocache_ops::sync::lock;
 use robocache_runtime::health::{Monitor, Names};
-use robocache_runtime::{LockedMemory, Placement, Recorder, Runtime, Threads};
+use robocache_runtime::{LockedMemory, Placement, Runtime, Threads};
 
-/// A stretch of work. A drop stops it and joins its threads.
+/// A stretch of work. A drop stops it and joins its threads. The recording goes on.
 pub struct Active {
     /// Dropped before `threads`, so that the threads end at once.
     stop: Stop,
     threads: Threads<NodeError>,
     _memory: Option<LockedMemory>,
-    /// Dropped last: it has what the threads did.
-    recording: Recording,
-}
-
-/// Ends a recording when it is dropped. The runtime has it, too.
-pub struct Recording(Option<Arc<McapRecorder>>);
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|recorder| recorder.finish());
-    }
 }
 
 /// Stops the runtime when it is dropped.
@@ -65,12 +54,10 @@ impl Active {
         let mut runtime = configured.runtime()?;
         runtime.standstills = Arc::clone(&base.standstills);
         // It leaves a folder, so it begins when little else may fail.
-        let recording = match &configured.settings.record_to {
-            Some(folder) => Some(record(folder, base, configured, &runtime)?),
-            None => None,
-        };
-        runtime.recorder = recording.clone().map(|recording| recording as Arc<dyn Recorder>);
-        let recording = Recording(recording);
+        if let Some(folder) = &configured.settings.record_to {
+            let recorder = record(folder, base, configured, &runtime)?;
+            runtime.recorder = Some(base.recording.hold(recorder));
+        }
         let runtime = Arc::new(runtime);
         let (small, large, wakes) = base.connections.subscribe(&runtime)?;
         let (mut threads, stop) = start_publishing(base, configured, &runtime, wakes)?;
@@ -82,7 +69,7 @@ impl Active {
         lock(&base.watched).begin(runtime, monitor);
         base.ticking.store(true, Ordering::Relaxed);
         let memory = configured.settings.lock_memory.then(lock_memory).flatten();
-        Ok(Active { stop, threads, _memory: memory, recording })
+        Ok(Active { stop, threads, _memory: memory })
     }
 
     /// Waits for a thread to fail. The caller may cancel the wait.
@@ -96,28 +83,16 @@ impl Active {
     /// A thread had failed.
     pub fn end(active: Option<Self>, base: &Base) -> Result<(), NodeError> {
         let mut outcome = Ok(());
-        if let Some(active) = active {
-            let Active { stop, threads, _memory, recording } = active;
+        if let Some(Active { stop, threads, _memory }) = active {
             drop(stop);
             outcome = threads.stop();
-            drop(recording);
         }
+        // Last: it has what the threads did.
+        base.recording.finish();
         lock(&base.watched).end();
         base.connections.end_subscriptions();
         outcome
     }
-
-    /// Takes the recording out: it can be ended also if a thread does not end.
-    pub fn into_parts(self) -> (Work, Recording) {
-        let Active { stop, threads, _memory, recording } = self;
-        (Work { _stop: stop, _threads: threads }, recording)
-    }
-}
-
-/// Threads and what stops them. The fields are dropped in their order.
-pub struct Work {
-    _stop: Stop,
-    _threads: Threads<NodeError>,
 }
 
 /// Starts the threads of the runtime, and the one that shows images and grids. Each gets its part of the connection, and
@@ -208,7 +183,7 @@ fn record(
     base: &Base,
     configured: &Configured,
     runtime: &Runtime,
-) -> Result<Arc<McapRecorder>, NodeError> {
+) -> Result<McapRecorder, NodeError> {
     let config = runtime.pipeline.config();
     let simulated = runtime.clock.is_simulated();
     let backend = runtime.pipeline.backend_name();
@@ -221,5 +196,5 @@ fn record(
     let options = RecordOptions { events, ..RecordOptions::new(folder, manifest) };
     let now = runtime.clock.now().map(|now| now.stamp);
     let definitions = Prefixes::of_environment();
-    Ok(Arc::new(McapRecorder::start(options, config, &definitions, now)?))
+    Ok(McapRecorder::start(options, config, &definitions, now)?)
 }

@@ -5,17 +5,19 @@ use std::sync::{Arc, Mutex};
 
 use super::args::NODE_NAME;
 use super::connection::{self, Connections, NodeSpec, Reports, Services};
+use super::diagnostics::Diagnostics;
 use super::error::NodeError;
 use super::fastdds::{Connecting, Connector};
 use super::lifecycle::Lifecycle;
 use super::param_store::ParameterStore;
 use super::params::{self, Declared, Settings};
+use super::recording::Recording;
 use super::report::{Reporter, Watched};
 use super::rosout::{Records, Rosout};
 use super::server::Server;
 use robocache_core::config::describe;
 use robocache_core::spec::Config;
-use robocache_rcl::Context;
+use robocache_rcl::{Context, Node};
 use robocache_runtime::{Standstills, Threads};
 use tracing::subscriber::{NoSubscriber, with_default};
 
@@ -30,6 +32,14 @@ pub struct Base {
     pub standstills: Arc<Standstills>,
     /// Whether ticks run.
     pub ticking: Arc<AtomicBool>,
+    pub recording: Recording,
+}
+
+/// What the threads of the node in every state begin with.
+struct Beginnings {
+    connecting: Connecting,
+    services: Services,
+    diagnostics: Diagnostics,
 }
 
 /// The threads of the node in every state. A drop ends and joins them. The thread *connect* ends only when no
@@ -84,21 +94,38 @@ impl Base {
         context: &Context,
         parameters: Result<Parameters, NodeError>,
         lifecycle: Option<Arc<Lifecycle>>,
-        records: Records,
+        (records, recording): (Records, Recording),
     ) -> Result<(Self, BaseThreads, Parameters), NodeError> {
         let message_bytes = parameters.as_ref().map_or(0, Parameters::message_bytes);
         let begun = connection::create_node(context, message_bytes)
             .and_then(|node| Ok((Rosout::new(&node)?, node)));
         let (rosout, node) = begun.map_err(logged)?;
-        let parameters = match parameters {
-            Ok(parameters) => parameters,
+        let connected = parameters.and_then(|parameters| {
+            let (base, beginnings) = Self::connect(node, &parameters, lifecycle, recording)?;
+            Ok((base, beginnings, parameters))
+        });
+        let (base, Beginnings { connecting, services, diagnostics }, parameters) = match connected {
+            Ok(connected) => connected,
             Err(error) => {
                 let error = logged(error);
                 rosout.flush(&records);
                 return Err(error);
             }
         };
-        let Parameters { declared, unknown, settings, .. } = &parameters;
+        let reports = Reports { rosout, diagnostics };
+        let threads = base.start_threads(connecting, services, (reports, records))?;
+        Ok((base, threads, parameters))
+    }
+
+    /// Makes what the node has in every state. Its threads do not run yet.
+    fn connect(
+        node: Node,
+        parameters: &Parameters,
+        lifecycle: Option<Arc<Lifecycle>>,
+        recording: Recording,
+    ) -> Result<(Self, Beginnings), NodeError> {
+        let message_bytes = parameters.message_bytes();
+        let Parameters { declared, unknown, settings, .. } = parameters;
         if !unknown.is_empty() {
             tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
         }
@@ -106,8 +133,7 @@ impl Base {
         let spec =
             NodeSpec { store: Arc::clone(&store), lifecycle: lifecycle.clone(), message_bytes };
         let watched = Watched::new(settings.diagnostics_period, lifecycle.clone());
-        let (connections, services, reports) =
-            Connections::new(node, rosout, spec).map_err(logged)?;
+        let (connections, services, diagnostics) = Connections::new(node, spec)?;
         let (connector, connecting) = Connector::new();
         let base = Base {
             connections: Arc::new(connections),
@@ -117,12 +143,12 @@ impl Base {
             watched: Arc::new(Mutex::new(watched)),
             standstills: Arc::default(),
             ticking: Arc::default(),
+            recording,
         };
-        let threads =
-            base.start_threads(connecting, services, (reports, records)).map_err(logged)?;
-        Ok((base, threads, parameters))
+        Ok((base, Beginnings { connecting, services, diagnostics }))
     }
 
+    /// Starts the threads. Errors are logged.
     fn start_threads(
         &self,
         connecting: Connecting,
@@ -135,6 +161,7 @@ impl Base {
         let parts = &self.connections.parts;
         let server = Server {
             services,
+            before: None,
             parts: parts.services.clone(),
             connector: self.connector.clone(),
             standstills: Arc::clone(&self.standstills),
@@ -150,17 +177,19 @@ impl Base {
             standstills: Arc::clone(&self.standstills),
             stop,
         };
-        threads.spawn("serve", move || server.run())?;
-        threads.spawn("report", move || {
+        // First: it still reports why another one does not start.
+        let mut spawned = threads.spawn("report", move || {
             reporter.run();
             Ok(())
-        })?;
+        });
+        spawned = spawned.and_then(|()| threads.spawn("serve", move || server.run()));
         let connections = Arc::clone(&self.connections);
         // It ends when all others have.
-        threads.spawn("connect", move || {
+        let connect = move || {
             connecting.run(|| stopped.load(Ordering::Relaxed), || connections.renew());
             Ok(())
-        })?;
+        };
+        spawned.and_then(|()| threads.spawn("connect", connect)).map_err(logged)?;
         Ok(threads)
     }
 }

@@ -151,16 +151,11 @@ impl Connections {
     ///
     /// # Errors
     /// The middleware refused one of them.
-    pub fn new(
-        node: Node,
-        rosout: Rosout,
-        spec: NodeSpec,
-    ) -> Result<(Self, Services, Reports), NodeError> {
-        spec.publish_transitions(&node)?;
+    pub fn new(node: Node, spec: NodeSpec) -> Result<(Self, Services, Diagnostics), NodeError> {
         let services = Services::new(&node, &spec)?;
-        let reports = Reports { rosout, diagnostics: Diagnostics::new(&node)? };
+        let diagnostics = Diagnostics::new(&node)?;
         let current = Mutex::new(Current { node, publishes: None, subscribes: None });
-        Ok((Connections { spec, parts: Parts::default(), current }, services, reports))
+        Ok((Connections { spec, parts: Parts::default(), current }, services, diagnostics))
     }
 
     /// The full names of topics.
@@ -250,7 +245,6 @@ impl Connections {
                 Ok::<_, NodeError>((subscriptions(&node, runtime, flow)?, wakes))
             })
             .transpose()?;
-        self.spec.publish_transitions(&node)?;
         let parts = &self.parts;
         // A part that no thread has ends here: of two connections, only the newer one is needed.
         drop(parts.services.leave(services));
@@ -275,14 +269,6 @@ impl NodeSpec {
             Some(_) => Flow::Shared,
             None => Flow::Own,
         }
-    }
-
-    /// If the node is managed, its transitions are published by this node from now on.
-    fn publish_transitions(&self, node: &Node) -> Result<(), NodeError> {
-        if let Some(lifecycle) = &self.lifecycle {
-            drop(lifecycle.publish_by(Lifecycle::advertise(node)?));
-        }
-        Ok(())
     }
 }
 

@@ -50,6 +50,7 @@ mod output;
 mod param_services;
 mod param_store;
 mod params;
+mod recording;
 mod report;
 mod requests;
 mod rosout;
@@ -69,6 +70,7 @@ pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
 pub use signals::Signals;
 
 use manager::{Incident, Manager};
+use recording::Recording;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// How long the node may take to start, to change its state or to end after the request to end. After this time, the
@@ -85,7 +87,20 @@ const END: Duration = Duration::from_secs(4);
 /// Says why the node did not start, or why it stopped. After [`NodeError::Hangs`] the caller must end the
 /// process, because a thread does not end.
 pub async fn run(records: Records, signals: &mut Signals) -> Result<(), NodeError> {
-    let starting = spawn_blocking(|| Manager::start(records));
+    let recording = Recording::default();
+    let of_node = recording.clone();
+    let starting = spawn_blocking(|| Manager::start(records, of_node));
+    let outcome = run_node(starting, signals).await;
+    // Also if a thread of the node does not end. The process ends either way.
+    let _ = spawn_blocking(move || recording.finish()).await;
+    outcome
+}
+
+/// The same, without the end of the recording.
+async fn run_node(
+    starting: JoinHandle<Result<Manager, NodeError>>,
+    signals: &mut Signals,
+) -> Result<(), NodeError> {
     let (started, must_end) = until_signal(starting, signals, "the node has not begun yet").await?;
     let mut manager = started?;
     if must_end {
@@ -146,13 +161,9 @@ async fn until_signal<T>(
     }
 }
 
-/// Ends the node on another thread. The recording is ended also if a thread does not end; it bounds itself.
+/// Ends the node on another thread.
 async fn end(manager: Manager, signals: &mut Signals) -> Result<(), NodeError> {
-    let (node, recording) = manager.into_parts();
-    let ended = in_time(spawn_blocking(move || drop(node)), signals).await;
-    // The node ends either way.
-    let _ = spawn_blocking(move || drop(recording)).await;
-    ended
+    in_time(spawn_blocking(move || drop(manager)), signals).await
 }
 
 /// Waits for work on another thread, until the next signal and at most for [`END`].

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::active::{Active, Recording, Work};
+use super::active::Active;
 use super::base::{Base, BaseThreads, Parameters, logged};
 use super::configured::Configured;
 use super::error::NodeError;
 use super::lifecycle::{Lifecycle, LifecycleState, Order, Verdict};
 use super::params::{self, Settings};
+use super::recording::Recording;
 use super::rosout::Records;
 use robocache_core::spec::Config;
 use robocache_ops::sync::lock;
@@ -47,7 +48,7 @@ impl Manager {
     ///
     /// # Errors
     /// Says why the node does not begin.
-    pub fn start(records: Records) -> Result<Self, NodeError> {
+    pub fn start(records: Records, recording: Recording) -> Result<Self, NodeError> {
         let context =
             Context::new().map_err(|error| logged(NodeError::RosArguments(error.detail)))?;
         // Read before the node begins, because the middleware then takes its shared memory. Errors wait
@@ -56,7 +57,8 @@ impl Manager {
         let managed = parameters.as_ref().is_ok_and(|parameters| parameters.is_managed);
         let (lifecycle, orders) = Lifecycle::new();
         let lifecycle = managed.then(|| Arc::new(lifecycle));
-        let (base, threads, parameters) = Base::start(&context, parameters, lifecycle, records)?;
+        let (base, threads, parameters) =
+            Base::start(&context, parameters, lifecycle, (records, recording))?;
         let (active, configured, fault) = (None, None, None);
         let mut manager = Manager { active, configured, base, threads, orders, fault };
         if managed {
@@ -183,19 +185,4 @@ impl Manager {
         }
         Configured::end(self.configured.take(), &self.base);
     }
-
-    /// What ends with the node, in this order, and the recording, which can be ended also if a thread does not end.
-    pub fn into_parts(self) -> (impl Send + 'static, Option<Recording>) {
-        let Manager { active, configured, base, threads, .. } = self;
-        let (work, recording) = active.map(Active::into_parts).unzip();
-        (Parts { _work: work, _configured: configured, _base: base, _threads: threads }, recording)
-    }
-}
-
-/// A node that ends. The fields are dropped in their order.
-struct Parts {
-    _work: Option<Work>,
-    _configured: Option<Configured>,
-    _base: Base,
-    _threads: BaseThreads,
 }

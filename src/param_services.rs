@@ -17,7 +17,7 @@ use r2r::rcl_interfaces::srv::{
 use super::error::NodeError;
 use super::param_store::ParameterStore;
 use super::params::Declared;
-use super::requests::{answer, offer};
+use super::requests::{Taken, answer, offer};
 use robocache_rcl::{MessagePublisher, Node, Qos, Service, Waitable};
 
 /// Changes that the middleware keeps for a subscriber that is slow: as every ROS node does.
@@ -26,8 +26,8 @@ const EVENTS: usize = 1000;
 /// The services and the parameters they show.
 pub struct ParameterServices {
     store: Arc<ParameterStore>,
-    /// Where changes are told.
-    changes: Changes,
+    /// Where this connection tells changes.
+    pub changes: Arc<Changes>,
     get: Service<GetParameters::Service>,
     types: Service<GetParameterTypes::Service>,
     list: Service<ListParameters::Service>,
@@ -37,7 +37,7 @@ pub struct ParameterServices {
 }
 
 /// Publishes the changes of parameters.
-struct Changes {
+pub struct Changes {
     /// The node's fully qualified name.
     node: String,
     /// `None` if no parameter changes.
@@ -51,7 +51,7 @@ impl ParameterServices {
         let events = store.may_change().then(advertise).transpose()?;
         Ok(ParameterServices {
             store,
-            changes: Changes { node: node.fully_qualified_name(), events },
+            changes: Arc::new(Changes { node: node.fully_qualified_name(), events }),
             get: offer(node, "get_parameters")?,
             types: offer(node, "get_parameter_types")?,
             list: offer(node, "list_parameters")?,
@@ -74,40 +74,41 @@ impl ParameterServices {
     }
 
     /// Answers one request of each service that is ready. `ready` takes the service's place in
-    /// [`ParameterServices::waitables`]. Other requests are left for the next wait.
-    pub fn serve(&self, ready: impl Fn(usize) -> bool) {
+    /// [`ParameterServices::waitables`]. Other requests are left for the next wait. Tells changes by `changes`.
+    pub fn serve(&self, ready: impl Fn(usize) -> bool, taken: &mut Taken, changes: &Changes) {
         if !(0..6).any(&ready) {
             return;
         }
         let declared = &self.store.declared();
         let find = |name: &String| declared.iter().find(|d| d.name == name);
         let describe = |name: &String| describe(name, find(name), self.store.is_fixed(name));
-        answer(ready(0), &self.get, |request| GetParameters::Response {
+        answer(ready(0), &self.get, taken, |request| GetParameters::Response {
             values: request.names.iter().map(|n| message_of(find(n).map(|d| &d.value))).collect(),
         });
-        answer(ready(1), &self.types, |request| GetParameterTypes::Response {
+        answer(ready(1), &self.types, taken, |request| GetParameterTypes::Response {
             types: request.names.iter().map(|n| type_of(find(n).map(|d| &d.value))).collect(),
         });
-        answer(ready(2), &self.list, |request| ListParameters::Response {
+        answer(ready(2), &self.list, taken, |request| ListParameters::Response {
             result: ListParametersResult { names: list(declared, &request), prefixes: vec![] },
         });
-        answer(ready(3), &self.describe, |request| DescribeParameters::Response {
+        answer(ready(3), &self.describe, taken, |request| DescribeParameters::Response {
             descriptors: request.names.iter().map(describe).collect(),
         });
-        answer(ready(4), &self.set, |request| SetParameters::Response {
-            results: request.parameters.into_iter().map(|one| self.set(vec![one])).collect(),
+        let set = |parameters| self.set(parameters, changes);
+        answer(ready(4), &self.set, taken, |request| SetParameters::Response {
+            results: request.parameters.into_iter().map(|one| set(vec![one])).collect(),
         });
-        answer(ready(5), &self.set_atomically, |request| SetParametersAtomically::Response {
-            result: self.set(request.parameters),
+        answer(ready(5), &self.set_atomically, taken, |request| {
+            SetParametersAtomically::Response { result: set(request.parameters) }
         });
     }
 
     /// Sets all of these parameters, or none, and tells it.
-    fn set(&self, parameters: Vec<ParameterMessage>) -> SetParametersResult {
+    fn set(&self, parameters: Vec<ParameterMessage>, changes: &Changes) -> SetParametersResult {
         let given: Vec<_> = parameters.into_iter().map(|p| (p.name, value_of(p.value))).collect();
         match self.store.set(&given) {
             Ok(changed) => {
-                self.changes.tell(changed);
+                changes.tell(changed);
                 SetParametersResult { successful: true, reason: String::new() }
             }
             Err(reason) => SetParametersResult { successful: false, reason },

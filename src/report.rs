@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::connection::Reports;
-use super::fastdds::{Connector, Due, Handed, Recovery};
+use super::fastdds::{Connector, Due, Handed, Heard, Recovery};
 use super::lifecycle::{Lifecycle, LifecycleState};
 use super::rosout::Records;
 use super::shared::SharedInfo;
@@ -120,14 +120,15 @@ impl Watched {
     /// Watches these inputs and ticks from now on. The first report is one period from now.
     pub fn begin(&mut self, runtime: Arc<Runtime>, monitor: Monitor) {
         self.working = Some((runtime, monitor));
-        self.due = Instant::now() + self.period;
-        self.recovery = Recovery::default();
+        let now = Instant::now();
+        self.due = now + self.period;
+        self.recovery.watch_others(now);
     }
 
     /// Watches no inputs from now on.
     pub fn end(&mut self) {
         self.working = None;
-        self.recovery = Recovery::default();
+        self.recovery.watch_others(Instant::now());
     }
 
     /// Returns the report, if it is due. A node that is not managed makes none before it works.
@@ -171,8 +172,8 @@ impl Watched {
             runtime.excuse_silence();
             monitor.stood_still(time);
         }
-        let messages = self.messages();
-        match self.recovery.look(now, &messages, stood.is_some()) {
+        let heard = self.heard();
+        match self.recovery.look(now, &heard, stood.is_some()) {
             None => return false,
             Some(Due::StoodStill) => {
                 let seconds = stood.unwrap_or_default().as_secs_f64();
@@ -193,12 +194,21 @@ impl Watched {
         true
     }
 
-    /// The messages of each input so far; at last a number that changes when a simulator's clock moves.
-    fn messages(&self) -> Vec<u64> {
+    /// What is known of each input; at last a number that changes when a simulator's clock moves.
+    fn heard(&self) -> Vec<Heard> {
         let Some((runtime, _)) = &self.working else { return Vec::new() };
-        let inputs = runtime.inputs().map(|input| runtime.input_stats(input).received.get());
-        let now = || runtime.clock.now().map_or(0, |now| now.stamp.nanos() as u64);
-        inputs.chain(runtime.clock.is_simulated().then(now)).collect()
+        let input = |id| Heard {
+            messages: runtime.input_stats(id).received.get(),
+            has_publisher: lock(&runtime.input(id).publishers)
+                .as_ref()
+                .is_some_and(|publishers| !publishers.is_empty()),
+        };
+        let clock = || Heard {
+            messages: runtime.clock.now().map_or(0, |now| now.stamp.nanos() as u64),
+            has_publisher: !lock(&runtime.clock_publishers).is_empty(),
+        };
+        let clock = runtime.clock.is_simulated().then(clock);
+        runtime.inputs().map(input).chain(clock).collect()
     }
 
     fn names(&self, inputs: &[usize]) -> String {

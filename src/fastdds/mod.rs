@@ -19,7 +19,7 @@ mod slow_start;
 
 pub use connector::{Connecting, Connector, Handed};
 pub use profile::{ensure as ensure_profile, warning as segment_warning};
-pub use recovery::{Due, Recovery};
+pub use recovery::{Due, Heard, Recovery};
 
 use robocache_rcl::{Context, Node};
 use robocache_runtime::health;

@@ -22,6 +22,14 @@ const BACKLOG: Duration = Duration::from_secs(1);
 /// An input is regular if new messages had come at three or more of the last 32 looks, which are four seconds.
 const REGULAR: u32 = 3;
 
+/// What is known of an input at a look.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heard {
+    /// Its messages so far.
+    pub messages: u64,
+    pub has_publisher: bool,
+}
+
 /// Watches which inputs are heard.
 #[derive(Debug, Default)]
 pub struct Recovery {
@@ -38,9 +46,10 @@ struct Standstill {
     ended: Instant,
     /// The further attempts so far.
     attempts: usize,
-    /// By input: whether it was regular before.
-    regular: Vec<bool>,
-    /// When the last attempt was made, or the standstill ended.
+    /// By input: whether it was regular before. `None` if other inputs were watched then: each one with a publisher
+    /// may have been.
+    regular: Option<Vec<bool>>,
+    /// When the last attempt was made, the standstill ended, or these inputs were subscribed to.
     attempted: Instant,
     /// The messages of each input, [`BACKLOG`] after that; `None` before.
     backlog: Option<Vec<u64>>,
@@ -56,14 +65,14 @@ pub enum Due {
 }
 
 impl Recovery {
-    /// Says whether a connection must be made now. The caller looks eight times per second. `messages` are the
-    /// messages of each input so far, and `stood_still` says whether the process did so before this look.
-    pub fn look(&mut self, now: Instant, messages: &[u64], stood_still: bool) -> Option<Due> {
+    /// Says whether a connection must be made now. The caller looks eight times per second. `inputs` is empty while the
+    /// node does not work. `stood_still` says whether the process did so before this look.
+    pub fn look(&mut self, now: Instant, inputs: &[Heard], stood_still: bool) -> Option<Due> {
         if stood_still {
-            self.begin(now, messages.len());
+            self.begin(now, inputs.len());
         }
-        self.heard.resize(messages.len(), (0, 0));
-        for ((before, looks), messages) in self.heard.iter_mut().zip(messages) {
+        self.heard.resize(inputs.len(), (0, 0));
+        for ((before, looks), Heard { messages, .. }) in self.heard.iter_mut().zip(inputs) {
             *looks = *looks << 1 | u32::from(messages != before);
             *before = *messages;
         }
@@ -72,8 +81,11 @@ impl Recovery {
             self.connected = if lately { self.connected } else { Some(now) };
             return (!lately).then_some(Due::StoodStill);
         }
-        let silent = self.standstill.as_mut()?.silent(now, messages)?;
+        if inputs.is_empty() {
+            return None;
+        }
         let standstill = self.standstill.as_mut()?;
+        let silent = standstill.silent(now, inputs)?;
         if silent.is_empty() || standstill.attempts == FURTHER.len() {
             self.standstill = None;
             return None;
@@ -84,12 +96,28 @@ impl Recovery {
         Some(Due::Silent(silent))
     }
 
+    /// Watches other inputs from now on, or none. The attempts of a standstill go on for them.
+    pub fn watch_others(&mut self, now: Instant) {
+        self.heard.clear();
+        let [.., last] = FURTHER;
+        self.standstill.take_if(|it| now.saturating_duration_since(it.ended) >= last);
+        if let Some(standstill) = &mut self.standstill {
+            standstill.regular = None;
+            (standstill.attempted, standstill.backlog) = (now, None);
+        }
+    }
+
     /// Begins the attempts of a standstill. An input that has been silent since an earlier one stays regular.
     fn begin(&mut self, now: Instant, inputs: usize) {
-        let before = self.standstill.take();
-        let was = |at: usize| before.as_ref().is_some_and(|it| it.regular.get(at) == Some(&true));
         let is = |at: usize| self.heard.get(at).is_some_and(|(_, it)| it.count_ones() >= REGULAR);
-        let regular = (0..inputs).map(|at| was(at) || is(at)).collect();
+        let before = self.standstill.take().map(|before| before.regular);
+        let regular = match before {
+            Some(None) => None,
+            Some(Some(was)) => {
+                Some((0..inputs).map(|at| is(at) || was.get(at) == Some(&true)).collect())
+            }
+            None => Some((0..inputs).map(is).collect()),
+        };
         let standstill =
             Standstill { ended: now, attempts: 0, regular, attempted: now, backlog: None };
         self.standstill = Some(standstill);
@@ -98,23 +126,22 @@ impl Recovery {
 
 impl Standstill {
     /// The regular inputs from which nothing new has come, when the next attempt, or the end, is due.
-    fn silent(&mut self, now: Instant, messages: &[u64]) -> Option<Vec<usize>> {
+    fn silent(&mut self, now: Instant, inputs: &[Heard]) -> Option<Vec<usize>> {
         let since = |earlier: Instant| now.saturating_duration_since(earlier);
         if self.backlog.is_none() && since(self.attempted) >= BACKLOG {
-            self.backlog = Some(messages.to_vec());
+            self.backlog = Some(inputs.iter().map(|input| input.messages).collect());
         }
         let backlog = self.backlog.as_ref()?;
-        let due = FURTHER
-            .get(self.attempts)
-            .copied()
-            .unwrap_or(self.attempted - self.ended + 2 * BACKLOG);
-        if since(self.ended) < due {
+        let next = FURTHER.get(self.attempts).copied().unwrap_or_default();
+        if since(self.ended) < next || since(self.attempted) < 2 * BACKLOG {
             return None;
         }
-        let silent = |at: &usize| {
-            self.regular.get(*at) == Some(&true) && backlog.get(*at) == messages.get(*at)
+        let regular = |at: usize| match &self.regular {
+            Some(regular) => regular.get(at) == Some(&true),
+            None => inputs[at].has_publisher,
         };
-        Some((0..messages.len()).filter(silent).collect())
+        let silent = |at: &usize| regular(*at) && backlog.get(*at) == Some(&inputs[*at].messages);
+        Some((0..inputs.len()).filter(silent).collect())
     }
 }
 

@@ -51,15 +51,12 @@ impl Lifecycle {
     }
 
     /// Advertises the transitions.
-    ///
-    /// # Errors
-    /// The middleware refuses.
-    pub fn advertise(node: &Node) -> Result<TransitionEvents, NodeError> {
+    fn advertise(node: &Node) -> Result<TransitionEvents, NodeError> {
         Ok(node.advertise_message("~/transition_event", Qos::reliable(EVENTS))?)
     }
 
     /// Publishes there from now on. Returns the publisher before.
-    pub fn publish_by(&self, events: TransitionEvents) -> Option<TransitionEvents> {
+    fn publish_by(&self, events: TransitionEvents) -> Option<TransitionEvents> {
         lock(&self.events).replace(events)
     }
 

@@ -10,14 +10,16 @@ use r2r::lifecycle_msgs::srv::{
     ChangeState, GetAvailableStates, GetAvailableTransitions, GetState,
 };
 
-use super::{Lifecycle, LifecycleState, Order, Transition};
+use super::{Lifecycle, LifecycleState, Order, Transition, TransitionEvents};
 use crate::error::NodeError;
-use crate::requests::{answer, log_failure, offer};
+use crate::requests::{Taken, answer, log_failure, offer};
 use robocache_rcl::{Node, RequestId, Service, Waitable};
 
 /// The services, and the request whose work is under way.
 pub struct LifecycleServices {
     lifecycle: Arc<Lifecycle>,
+    /// Publishes the transitions. `None` when the lifecycle has it.
+    events: Option<TransitionEvents>,
     change: Service<ChangeState::Service>,
     state: Service<GetState::Service>,
     states: Service<GetAvailableStates::Service>,
@@ -28,10 +30,11 @@ pub struct LifecycleServices {
 }
 
 impl LifecycleServices {
-    /// Advertises the services under the node's name.
+    /// Advertises the services and the transitions under the node's name.
     pub fn new(node: &Node, lifecycle: Arc<Lifecycle>) -> Result<Self, NodeError> {
         Ok(LifecycleServices {
             lifecycle,
+            events: Some(Lifecycle::advertise(node)?),
             change: offer(node, "change_state")?,
             state: offer(node, "get_state")?,
             states: offer(node, "get_available_states")?,
@@ -52,6 +55,11 @@ impl LifecycleServices {
         ]
     }
 
+    /// Publishes the transitions through this connection from now on. Returns the publisher before.
+    pub fn publish_events(&mut self) -> Option<TransitionEvents> {
+        self.events.take().and_then(|events| self.lifecycle.publish_by(events))
+    }
+
     /// Whether a request waits for the end of its work.
     pub fn is_changing(&self) -> bool {
         self.changing.is_some()
@@ -59,30 +67,30 @@ impl LifecycleServices {
 
     /// Answers one request of each service that is ready. `ready` takes the service's place in
     /// [`LifecycleServices::waitables`]. Also answers the request whose work has ended.
-    pub fn serve(&mut self, ready: impl Fn(usize) -> bool) {
+    pub fn serve(&mut self, ready: impl Fn(usize) -> bool, taken: &mut Taken) {
         self.answer_change();
         if ready(0) {
-            self.change_state();
+            self.change_state(taken);
         }
         // Read after the change: a client that asks for both in turn must see it.
         let state = self.lifecycle.state();
-        answer(ready(1), &self.state, |_| GetState::Response {
+        answer(ready(1), &self.state, taken, |_| GetState::Response {
             current_state: state_message(state),
         });
-        answer(ready(2), &self.states, |_| GetAvailableStates::Response {
+        answer(ready(2), &self.states, taken, |_| GetAvailableStates::Response {
             available_states: LifecycleState::ALL.into_iter().map(state_message).collect(),
         });
-        answer(ready(3), &self.transitions, |_| GetAvailableTransitions::Response {
+        answer(ready(3), &self.transitions, taken, |_| GetAvailableTransitions::Response {
             available_transitions: state.transitions().map(description).collect(),
         });
-        answer(ready(4), &self.graph, |_| GetAvailableTransitions::Response {
+        answer(ready(4), &self.graph, taken, |_| GetAvailableTransitions::Response {
             available_transitions: Transition::ALL.iter().map(description).collect(),
         });
     }
 
     /// Begins the transition that a request asks for, or refuses it.
-    fn change_state(&mut self) {
-        let (id, request) = match self.change.take_request() {
+    fn change_state(&mut self, taken: &mut Taken) {
+        let (id, request) = match taken.take(&self.change) {
             Ok(Some(taken)) => taken,
             Ok(None) => return,
             Err(error) => return log_failure(&error),

@@ -140,6 +140,20 @@ def start(install, tmp_path, domain_id):
     assert not failures, "\n".join(failures)
 
 
+@pytest.fixture(scope="session")
+def faults(tmp_path_factory):
+    """`faults(take=file)`: an environment with this fault of node_faults.c while the file exists."""
+    library = tmp_path_factory.mktemp("faults") / "node_faults.so"
+    source = REPOSITORY / "tests" / "ros" / "node_faults.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+
+    def environment(**files):
+        named = {f"ROBOCACHE_TEST_{fault.upper()}": str(file) for fault, file in files.items()}
+        return {"LD_PRELOAD": str(library), **named}
+
+    return environment
+
+
 class Ros:
     """A node of rclpy with an executor of its own."""
 

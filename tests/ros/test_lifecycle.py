@@ -7,12 +7,11 @@ import os
 import re
 import signal
 import stat
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, REPOSITORY
+from conftest import PATIENCE
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from fusion import RELIABLE, WRENCH, publish_now, subscribe_tensors, write_config
 from geometry_msgs.msg import WrenchStamped
@@ -310,15 +309,6 @@ def test_an_error_in_a_transition_leaves_the_node_unconfigured(ros, start, tmp_p
     assert node.way(4) == CONFIGURED + ACTIVATED
 
 
-@pytest.fixture(scope="module")
-def faults(tmp_path_factory):
-    """`faults(file)`: an environment in which rcl gives no message while the file exists."""
-    library = tmp_path_factory.mktemp("faults") / "rcl_faults.so"
-    source = REPOSITORY / "tests" / "ros" / "rcl_faults.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    return lambda file: {"LD_PRELOAD": str(library), "ROBOCACHE_TEST_FAULT": str(file)}
-
-
 def test_a_fault_while_it_works_leads_through_error_processing(
     ros,
     start,
@@ -327,7 +317,7 @@ def test_a_fault_while_it_works_leads_through_error_processing(
     faults,
 ):
     fault = tmp_path / "fault"
-    node = start_managed(ros, start, config_file=config_file, env=faults(fault))
+    node = start_managed(ros, start, config_file=config_file, env=faults(take=fault))
     tensors = subscribe_tensors(ros, "fused_tensor")
     publisher = ros.node.create_publisher(WrenchStamped, "wrench", RELIABLE)
     for _ in range(2):

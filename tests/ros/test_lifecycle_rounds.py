@@ -10,7 +10,15 @@ import pytest
 import recordings
 from fusion import WRENCH, publish_now, subscribe_tensors, write_config
 from geometry_msgs.msg import WrenchStamped
-from managed import ACTIVATE, CLEANUP, CONFIGURE, DEACTIVATE, start_managed
+from managed import (
+    ACTIVATE,
+    ACTIVATED,
+    CLEANUP,
+    CONFIGURE,
+    CONFIGURED,
+    DEACTIVATE,
+    start_managed,
+)
 
 from robocache.shared import TensorReader
 from robocache.tensor import digest_of
@@ -138,30 +146,72 @@ def test_each_activation_is_a_recording_that_verifies(ros, start, config_file, t
         assert report["equal"] > 0 and report["different"] == [] and report["complete"], report
 
 
-def test_a_new_connection_after_a_standstill_serves_requests(ros, start, config_file):
+def test_a_signal_during_a_deactivation_does_not_cut_the_recording_off(
+    ros, start, config_file, tmp_path, faults
+):
+    fault, folder = tmp_path / "fault", tmp_path / "runs"
+    env = faults(disk=fault)
+    node = start_managed(ros, start, config_file=config_file, record_to=folder, env=env)
+    node.process.expected_code = 1
+    tensors = subscribe_tensors(ros, "fused_tensor")
+    node.must(CONFIGURE, ACTIVATE)
+    node.until(lambda: len(tensors) > 20, "tensors")
+    node.way(4)
+    # From now on the disk does not answer, for less than the time that it has at the end.
+    fault.touch()
+    node.ask("change_state", node.change_request(DEACTIVATE))
+    node.until(lambda: node.events, "the deactivation begins")
+    os.kill(node.process.pid, signal.SIGINT)
+    node.process.wait_for("a transition is under way")
+    os.kill(node.process.pid, signal.SIGTERM)
+    node.process.wait_for("SIGTERM again")
+    # Without the recording the process would end at once.
+    ros.spin_for(0.5)
+    assert node.process.running
+    fault.unlink()
+    assert node.process.wait() == 1
+    node.process.is_stopped = True
+    report = recordings.verify(configuration.program(), recordings.folder_of(folder))
+    assert report["complete"] and report["different"] == [] and report["equal"] > 20, report
+
+
+#: The transitions of a node that goes down to unconfigured and up again, start and goal.
+DOWN = [
+    ("active", "deactivating"),
+    ("deactivating", "inactive"),
+    ("inactive", "cleaningup"),
+    ("cleaningup", "unconfigured"),
+]
+UP = CONFIGURED + ACTIVATED
+
+
+def test_each_request_is_answered_once_after_a_standstill(ros, start, config_file):
+    """The node makes a new connection then. Clients find its services only after a while."""
     node = start_managed(ros, start, config_file=config_file)
     tensors = subscribe_tensors(ros, "fused_tensor")
-    node.must(CONFIGURE)
-    for count, transition in enumerate((ACTIVATE, DEACTIVATE), 1):
+    node.must(CONFIGURE, ACTIVATE)
+    node.way(4)
+    for stop in (1, 2):
         os.kill(node.process.pid, signal.SIGSTOP)
         time.sleep(1.5)
         os.kill(node.process.pid, signal.SIGCONT)
 
-        def renewed(count=count):
-            return node.process.output.count("through a new connection to the") == count
+        def renewed(stop=stop):
+            return node.process.output.count("through a new connection to the") == stop
 
-        node.until(renewed, f"connection {count}")
-        # Two connections are at least four seconds apart, and the one before ends after a second.
-        ros.spin_for(4.5)
-        if transition == DEACTIVATE:
-            tensors.clear()
-            node.until(lambda: tensors, "tensors through the new connection")
-        node.must(transition)
-    for way in ([ACTIVATE, DEACTIVATE, CLEANUP], [CONFIGURE, ACTIVATE, DEACTIVATE, CLEANUP]):
-        *before, deactivate, cleanup = way
-        node.must(*before)
+        node.until(renewed, f"connection {stop}")
+        # Two connections are at least four seconds apart. Then the one before has ended.
+        rounds, until = 0, time.monotonic() + 5
+        while time.monotonic() < until:
+            node.must(DEACTIVATE, CLEANUP)
+            assert node.set(rate_hz=100.0 + rounds) == {}
+            node.must(CONFIGURE, ACTIVATE)
+            rounds += 1
+            assert node.way(8) == DOWN + UP
+            assert len(node.changes) == rounds
+        node.changes.clear()
         tensors.clear()
-        node.until(lambda: tensors, "tensors of a later activation")
-        node.must(deactivate, cleanup)
+        node.until(lambda: tensors, "tensors through the new connection")
+    assert "is not allowed" not in node.process.output
     names = ros.node.get_node_names()
     assert names.count("fusion_node") == 1, names

@@ -61,6 +61,17 @@ def test_logs_reach_rosout(ros, start, logs, config_file):
     assert ros.spin_until(lambda: any("SIGINT" in text for _, _, text in logs)), logs
 
 
+def test_an_error_at_the_start_reaches_rosout(ros, start, logs, config_file, faults, tmp_path):
+    (tmp_path / "fault").touch()
+    env = faults(serve=tmp_path / "fault")
+    given = ["--ros-args", "-p", f"config_file:={config_file}"]
+    node = start("fusion_node", *given, expected_code=1, env=env)
+    what = "offer the service "
+    assert ros.spin_until(lambda: any(what in text for _, _, text in logs), 20), node.output
+    assert [level for level, _, text in logs if what in text] == [40]
+    assert node.wait() == 1 and node.output.count(what) == 1
+
+
 def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_path):
     topics = ("/nobody", "/lossy", "/other_type", "/idle", "/fine")
     streams = {topic[1:]: {**WRENCH, "topic": topic} for topic in topics}

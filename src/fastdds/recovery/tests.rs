@@ -7,22 +7,23 @@ const LOOK: Duration = Duration::from_millis(125);
 struct Run {
     recovery: Recovery,
     now: Instant,
-    messages: Vec<u64>,
+    inputs: Vec<Heard>,
 }
 
 impl Run {
     fn new(inputs: usize) -> Self {
-        Run { recovery: Recovery::default(), now: Instant::now(), messages: vec![0; inputs] }
+        let inputs = vec![Heard::default(); inputs];
+        Run { recovery: Recovery::default(), now: Instant::now(), inputs }
     }
 
     fn looks(&mut self, seconds: u32, sends: impl Fn(usize, u32) -> bool) -> Vec<(f64, Due)> {
         let (began, mut due) = (self.now, Vec::new());
         for look in 0..8 * seconds {
             self.now += LOOK;
-            for at in 0..self.messages.len() {
-                self.messages[at] += u64::from(sends(at, look));
+            for (at, input) in self.inputs.iter_mut().enumerate() {
+                input.messages += u64::from(sends(at, look));
             }
-            let found = self.recovery.look(self.now, &self.messages, false);
+            let found = self.recovery.look(self.now, &self.inputs, false);
             due.extend(found.map(|due| ((self.now - began).as_secs_f64(), due)));
         }
         due
@@ -34,7 +35,18 @@ impl Run {
 
     fn stand_still_for(&mut self, seconds: u64) -> Option<Due> {
         self.now += Duration::from_secs(seconds);
-        self.recovery.look(self.now, &self.messages, true)
+        self.recovery.look(self.now, &self.inputs, true)
+    }
+
+    /// The node begins to work, and these inputs have a publisher.
+    fn activate(&mut self, has_publisher: &[bool]) {
+        let input = |has_publisher: &bool| Heard { messages: 0, has_publisher: *has_publisher };
+        self.inputs = has_publisher.iter().map(input).collect();
+        self.recovery.watch_others(self.now);
+    }
+
+    fn deactivate(&mut self) {
+        self.activate(&[]);
     }
 }
 
@@ -100,6 +112,50 @@ fn a_clock_that_begins_to_run_changes_nothing() {
     let mut run = Run::new(1);
     run.looks(10, |_, _| true);
     run.stand_still();
-    run.messages.push(0);
+    run.inputs.push(Heard::default());
     assert_eq!(run.looks(60, |at, _| at == 0), []);
+}
+
+#[test]
+fn a_node_that_is_activated_after_a_standstill_expects_each_publisher() {
+    let mut run = Run::new(0);
+    run.stand_still();
+    assert_eq!(run.looks(3, |_, _| false), []);
+    run.activate(&[true, false, true]);
+    // The first attempt waits until the inputs could have been heard.
+    let due = run.looks(60, |at, _| at == 2);
+    assert_eq!(due, [(2.0, silent(&[0])), (5.0, silent(&[0])), (13.0, silent(&[0]))]);
+    run.deactivate();
+    run.activate(&[true]);
+    assert_eq!(run.looks(60, |_, _| false), [], "the attempts are over");
+}
+
+#[test]
+fn the_attempts_go_on_after_a_transition() {
+    let mut run = Run::new(1);
+    run.looks(10, |_, _| true);
+    run.stand_still();
+    assert_eq!(run.looks(5, |_, _| false), [(4.0, silent(&[0]))]);
+    run.deactivate();
+    assert_eq!(run.looks(1, |_, _| false), []);
+    run.activate(&[true]);
+    assert_eq!(run.looks(60, |_, _| false), [(2.0, silent(&[0])), (10.0, silent(&[0]))]);
+}
+
+#[test]
+fn a_standstill_of_long_ago_is_no_reason_after_a_transition() {
+    let mut run = Run::new(0);
+    run.stand_still();
+    run.looks(17, |_, _| false);
+    run.activate(&[true]);
+    assert_eq!(run.looks(60, |_, _| false), []);
+}
+
+#[test]
+fn a_transition_brings_no_connection_closer_to_the_one_before() {
+    let mut run = Run::new(1);
+    run.stand_still();
+    run.deactivate();
+    run.looks(1, |_, _| false);
+    assert_eq!(run.stand_still_for(2), None);
 }

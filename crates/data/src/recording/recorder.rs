@@ -114,10 +114,11 @@ impl McapRecorder {
     }
 
     /// Writes what waits, as far as a few seconds allow, and ends the recording. If the disk does not answer,
-    /// this leaves the thread behind.
+    /// this leaves the thread behind. If another thread does this already, the caller waits for it.
     pub fn finish(&self) {
         self.queue.stop.store(true, Ordering::Relaxed);
-        let Some(thread) = lock(&self.thread).take() else { return };
+        let mut ending = lock(&self.thread);
+        let Some(thread) = ending.take() else { return };
         let stopped = Instant::now();
         while !thread.is_finished() {
             if stopped.elapsed() > END {

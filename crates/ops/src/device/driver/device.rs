@@ -20,6 +20,8 @@ fn unavailable(detail: String) -> DeviceError {
 
 /// Whether a device was opened in this process, so that there is a driver and it has been started.
 static STARTED: AtomicBool = AtomicBool::new(false);
+/// Whether a device was left in this process. The driver may hang, so nothing calls it any more.
+static LEFT: AtomicBool = AtomicBool::new(false);
 
 /// Tells the driver that the calling thread may reserve and free memory while another thread records a graph. Call it
 /// once, at the start of a thread that only this program uses.
@@ -28,7 +30,7 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// also ruins the recording. The mode is there for calls that a graph would lack. No graph needs what
 /// this thread does. Threads of the caller keep their mode. Does nothing if no device was opened.
 pub fn own_thread() {
-    if !STARTED.load(Ordering::Acquire) {
+    if !STARTED.load(Ordering::Acquire) || LEFT.load(Ordering::Acquire) {
         return;
     }
     let mut mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -265,10 +267,11 @@ impl Device {
     }
 
     /// Leaves the device after a failure, for good. From now on every call here is an error and
-    /// does not reach the driver, which may hang. Nothing is freed any more, because the GPU may
+    /// does not reach the driver, which may hang. This process opens no device again. Nothing is freed any more, because the GPU may
     /// still read and write it: memory, streams and the context stay until the process ends.
     pub fn leave(&self) {
         self.left.store(true, Ordering::Release);
+        LEFT.store(true, Ordering::Release);
     }
 
     /// Whether the device was left.
@@ -372,6 +375,10 @@ fn opening(status: CUresult, operation: &str) -> Result<(), DeviceError> {
 
 /// Starts the driver and checks its version.
 fn init() -> Result<(), DeviceError> {
+    if LEFT.load(Ordering::Acquire) {
+        let detail = "this process left a GPU after a failure: start it again to use one";
+        return Err(unavailable(detail.into()));
+    }
     // SAFETY: looks for the library and runs nothing of ours; loading the driver's library
     // runs the driver's own initialisers.
     if !unsafe { sys::is_culib_present() } {

@@ -3,6 +3,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -145,6 +147,34 @@ fn a_disk_that_never_returns_does_not_keep_the_node() {
     assert_eq!(report.different, []);
     assert!(!report.complete && report.equal > 10);
     drop(gone);
+}
+
+#[test]
+fn each_caller_that_ends_a_recording_waits_for_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (answers, until_it_answers): (_, Receiver<()>) = channel();
+    let silent = Arc::new(AtomicBool::new(false));
+    let is_silent = Arc::clone(&silent);
+    let stuck = |options: &mut RecordOptions| {
+        on_bad_disk(options, move |_| {
+            if is_silent.load(Ordering::Relaxed) {
+                // The sender is dropped below.
+                let _ = until_it_answers.recv();
+            }
+            Ok(())
+        });
+    };
+    let node = Node::start(&config_text(600.0, 600.0), folder.path(), stuck, false);
+    drive(&node, LENGTH / 2, 8, 12);
+    silent.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let callers = [(); 2].map(|()| scope.spawn(|| node.recorder.finish()));
+        std::thread::sleep(Duration::from_millis(300));
+        let early = callers.iter().filter(|caller| caller.is_finished()).count();
+        drop(answers);
+        assert_eq!(early, 0);
+    });
+    assert!(verified(&node.stop()).complete);
 }
 
 #[test]

@@ -1,0 +1,49 @@
+// Makes the middleware or the disk of a node fail while a file exists. For LD_PRELOAD.
+//
+// Each fault has a variable that names its file:
+//
+// - ROBOCACHE_TEST_TAKE: rcl fails to give a message.
+// - ROBOCACHE_TEST_SERVE: rcl fails to offer a service.
+// - ROBOCACHE_TEST_DISK: a write to a file of a recording waits.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// RCL_RET_ERROR
+#define FAILED 1
+
+static int is_on(const char *fault) {
+    const char *file = getenv(fault);
+    return file && access(file, F_OK) == 0;
+}
+
+int rcl_take_serialized_message(const void *subscription, void *message, void *info, void *allocation) {
+    static int (*take)(const void *, void *, void *, void *);
+    if (is_on("ROBOCACHE_TEST_TAKE")) return FAILED;
+    if (!take) *(void **)&take = dlsym(RTLD_NEXT, "rcl_take_serialized_message");
+    return take(subscription, message, info, allocation);
+}
+
+int rcl_service_init(void *service, const void *node, const void *type, const char *name, const void *options) {
+    static int (*init)(void *, const void *, const void *, const char *, const void *);
+    if (is_on("ROBOCACHE_TEST_SERVE")) return FAILED;
+    if (!init) *(void **)&init = dlsym(RTLD_NEXT, "rcl_service_init");
+    return init(service, node, type, name, options);
+}
+
+static int is_recording(int fd) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path);
+    return length > 5 && memcmp(path + length - 5, ".mcap", 5) == 0;
+}
+
+ssize_t write(int fd, const void *bytes, size_t count) {
+    static ssize_t (*really)(int, const void *, size_t);
+    while (is_on("ROBOCACHE_TEST_DISK") && is_recording(fd)) usleep(5000);
+    if (!really) *(void **)&really = dlsym(RTLD_NEXT, "write");
+    return really(fd, bytes, count);
+}
