@@ -76,8 +76,8 @@ impl Recovery {
             *looks = *looks << 1 | u32::from(messages != before);
             *before = *messages;
         }
+        let lately = self.connected.is_some_and(|at| now.saturating_duration_since(at) < APART);
         if stood_still {
-            let lately = self.connected.is_some_and(|at| now.saturating_duration_since(at) < APART);
             self.connected = if lately { self.connected } else { Some(now) };
             return (!lately).then_some(Due::StoodStill);
         }
@@ -85,7 +85,7 @@ impl Recovery {
             return None;
         }
         let standstill = self.standstill.as_mut()?;
-        let silent = standstill.silent(now, inputs)?;
+        let silent = standstill.silent(now, inputs).filter(|_| !lately)?;
         if silent.is_empty() || standstill.attempts == FURTHER.len() {
             self.standstill = None;
             return None;

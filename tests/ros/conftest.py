@@ -141,8 +141,8 @@ def start(install, tmp_path, domain_id):
 
 
 @pytest.fixture(scope="session")
-def faults(tmp_path_factory):
-    """`faults(take=file)`: an environment with this fault of node_faults.c while the file exists."""
+def node_faults(tmp_path_factory):
+    """`node_faults(take=file)`: an environment with this fault of node_faults.c while the file exists."""
     library = tmp_path_factory.mktemp("faults") / "node_faults.so"
     source = REPOSITORY / "tests" / "ros" / "node_faults.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)

@@ -9,6 +9,7 @@ import pytest
 from conftest import REPOSITORY
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from fusion import PATIENCE, RELIABLE, subscribe_tensors
+from managed import ACTIVATE, CLEANUP, CONFIGURE, DEACTIVATE, start_managed
 
 CONFIG = REPOSITORY / "config" / "robocache.yaml"
 
@@ -145,6 +146,24 @@ def test_auto_leaves_a_gpu_that_fails_and_loses_no_tick_and_no_message(ros, star
         assert abs(encoded - int(numbers["rows"])) <= 1
     # A GPU that hangs does not stop the node from ending.
     node.stop()
+
+
+def test_a_managed_node_that_left_its_gpu_is_configured_again_on_the_cpu(ros, start, faults):
+    env = faults("any", WHEN, "hang")
+    tensors = subscribe_tensors(ros, "/fused_tensor")
+    node = start_managed(ros, start, config_file=CONFIG, env=env)
+    node.must(CONFIGURE, ACTIVATE)
+    start("sensor_sim", "--wait-subscribers", 1)
+    patience = 3 * PATIENCE + HANG_S
+    node.until(lambda: "the GPU was left" in node.process.output, "the GPU is left", patience)
+    # The driver still hangs, so nothing may call it.
+    node.must(DEACTIVATE, CLEANUP, CONFIGURE, ACTIVATE)
+    before = len(tensors)
+    node.until(lambda: len(tensors) > before + 50, "tensors")
+    lines = node.process.output.splitlines()
+    (line,) = [line for line in lines if "computing on the CPU: " in line]
+    assert "WARN" in line and "this process left a GPU after a failure" in line
+    assert node.process.stop() == 0
 
 
 def subscribe_status(ros):

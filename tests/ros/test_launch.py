@@ -1,7 +1,7 @@
 """The launch files, run against stand-ins for `launch` and `launch_ros`.
 
 The ROS wheels have neither package, so these modules replace them. They have the names and
-signatures of the documented API, and record the calls. They do not prove a real `ros2 launch`.
+signatures of the documented API, and record the calls. test_launch_real.py uses the real packages, where a ROS has them.
 """
 
 import importlib.util

@@ -35,20 +35,31 @@ configured = OnStateTransition(
     start_state="configuring", goal_state="inactive",
     entities=change(Transition.TRANSITION_ACTIVATE),
 )
-service = LaunchService()
+# Without a terminal, a signal reaches this process alone, which then ends the node.
+service = LaunchService(noninteractive=True)
 handlers = [RegisterEventHandler(started), RegisterEventHandler(configured)]
 service.include_launch_description(LaunchDescription([*handlers, included]))
 sys.exit(service.run())
 """
 
 
-def test_a_launch_file_configures_and_activates_the_managed_node(ros, start, install, tmp_path):
+@pytest.fixture
+def launch(start, install, tmp_path):
+    """`launch(**arguments)`: a process in which the user's file launches the node."""
     config_file = write_config(tmp_path, {"rate_hz": 50, "streams": {"wrench": WRENCH}})
-    users = tmp_path / "users.py"
-    users.write_text(USERS)
+    (tmp_path / "users.py").write_text(USERS)
     file = install / "share" / "robocache_ros" / "launch" / "robocache.launch.py"
-    given = [f"config_file:={config_file}", "managed:=true", "namespace:=left"]
-    launched = start(sys.executable, users, file, *given)
+
+    def launched(**arguments):
+        given = {"config_file": config_file, **arguments}
+        words = [f"{name}:={value}" for name, value in given.items()]
+        return start(sys.executable, tmp_path / "users.py", file, *words)
+
+    return launched
+
+
+def test_a_launch_file_configures_and_activates_the_managed_node(ros, launch):
+    launched = launch(managed="true", namespace="left")
     tensors = subscribe_tensors(ros, "/left/fused_tensor")
     node = Managed(ros, "left/fusion_node", launched)
     node.until(lambda: tensors, "a tensor")
@@ -58,12 +69,8 @@ def test_a_launch_file_configures_and_activates_the_managed_node(ros, start, ins
     assert "shutting down" in launched.output and "[ERROR]" not in launched.output
 
 
-def test_a_node_that_is_not_managed_ticks_at_once(ros, start, install, tmp_path):
-    config_file = write_config(tmp_path, {"rate_hz": 50, "streams": {"wrench": WRENCH}})
-    users = tmp_path / "users.py"
-    users.write_text(USERS)
-    file = install / "share" / "robocache_ros" / "launch" / "robocache.launch.py"
-    launched = start(sys.executable, users, file, f"config_file:={config_file}", "rate_hz:=20")
+def test_a_node_that_is_not_managed_ticks_at_once(ros, launch):
+    launched = launch(rate_hz=20)
     tensors = subscribe_tensors(ros, "/fused_tensor")
     assert ros.spin_until(lambda: len(tensors) > 2), launched.output
     stamp = tensors[-1].header.stamp

@@ -314,10 +314,10 @@ def test_a_fault_while_it_works_leads_through_error_processing(
     start,
     tmp_path,
     config_file,
-    faults,
+    node_faults,
 ):
     fault = tmp_path / "fault"
-    node = start_managed(ros, start, config_file=config_file, env=faults(take=fault))
+    node = start_managed(ros, start, config_file=config_file, env=node_faults(take=fault))
     tensors = subscribe_tensors(ros, "fused_tensor")
     publisher = ros.node.create_publisher(WrenchStamped, "wrench", RELIABLE)
     for _ in range(2):

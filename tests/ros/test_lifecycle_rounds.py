@@ -147,10 +147,10 @@ def test_each_activation_is_a_recording_that_verifies(ros, start, config_file, t
 
 
 def test_a_signal_during_a_deactivation_does_not_cut_the_recording_off(
-    ros, start, config_file, tmp_path, faults
+    ros, start, config_file, tmp_path, node_faults
 ):
     fault, folder = tmp_path / "fault", tmp_path / "runs"
-    env = faults(disk=fault)
+    env = node_faults(disk=fault)
     node = start_managed(ros, start, config_file=config_file, record_to=folder, env=env)
     node.process.expected_code = 1
     tensors = subscribe_tensors(ros, "fused_tensor")

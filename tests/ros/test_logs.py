@@ -61,9 +61,9 @@ def test_logs_reach_rosout(ros, start, logs, config_file):
     assert ros.spin_until(lambda: any("SIGINT" in text for _, _, text in logs)), logs
 
 
-def test_an_error_at_the_start_reaches_rosout(ros, start, logs, config_file, faults, tmp_path):
+def test_an_error_at_the_start_reaches_rosout(ros, start, logs, config_file, node_faults, tmp_path):
     (tmp_path / "fault").touch()
-    env = faults(serve=tmp_path / "fault")
+    env = node_faults(serve=tmp_path / "fault")
     given = ["--ros-args", "-p", f"config_file:={config_file}"]
     node = start("fusion_node", *given, expected_code=1, env=env)
     what = "offer the service "

@@ -124,7 +124,7 @@ fn a_node_that_is_activated_after_a_standstill_expects_each_publisher() {
     run.activate(&[true, false, true]);
     // The first attempt waits until the inputs could have been heard.
     let due = run.looks(60, |at, _| at == 2);
-    assert_eq!(due, [(2.0, silent(&[0])), (5.0, silent(&[0])), (13.0, silent(&[0]))]);
+    assert_eq!(due, [(2.0, silent(&[0])), (6.0, silent(&[0])), (13.0, silent(&[0]))]);
     run.deactivate();
     run.activate(&[true]);
     assert_eq!(run.looks(60, |_, _| false), [], "the attempts are over");
