@@ -64,10 +64,10 @@ impl Server {
             let changes = Arc::clone(&services.parameters.changes);
             return services.round(idle, taken, &changes);
         };
-        // Subscribers have found the one before.
+        // Clients and subscribers have found the one before. So it answers first, and the new one what does not reach it.
         let changes = Arc::clone(&before.parameters.changes);
-        before.round(Duration::ZERO, taken, &changes)?;
-        services.round(SHORT, taken, &changes)
+        before.round(SHORT, taken, &changes)?;
+        services.round(Duration::ZERO, taken, &changes)
     }
 
     /// Goes over to a new connection. The one before also serves for a while, and tells what changes.

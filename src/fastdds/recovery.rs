@@ -46,8 +46,8 @@ struct Standstill {
     ended: Instant,
     /// The further attempts so far.
     attempts: usize,
-    /// By input: whether it was regular before. `None` if other inputs were watched then: each one with a publisher
-    /// may have been.
+    /// By input: whether it was regular before. `None` if the node watched other inputs then. In that case an attempt is
+    /// made only if no input is heard: one that is heard shows that the connection works.
     regular: Option<Vec<bool>>,
     /// When the last attempt was made, the standstill ended, or these inputs were subscribed to.
     attempted: Instant,
@@ -136,11 +136,13 @@ impl Standstill {
         if since(self.ended) < next || since(self.attempted) < 2 * BACKLOG {
             return None;
         }
+        let is_silent = |at: usize| backlog.get(at) == Some(&inputs[at].messages);
+        let hears_none = (0..inputs.len()).all(is_silent);
         let regular = |at: usize| match &self.regular {
             Some(regular) => regular.get(at) == Some(&true),
-            None => inputs[at].has_publisher,
+            None => hears_none && inputs[at].has_publisher,
         };
-        let silent = |at: &usize| regular(*at) && backlog.get(*at) == Some(&inputs[*at].messages);
+        let silent = |at: &usize| regular(*at) && is_silent(*at);
         Some((0..inputs.len()).filter(silent).collect())
     }
 }

@@ -146,6 +146,7 @@ def test_each_activation_is_a_recording_that_verifies(ros, start, config_file, t
         assert report["equal"] > 0 and report["different"] == [] and report["complete"], report
 
 
+@pytest.mark.alone
 def test_a_signal_during_a_deactivation_does_not_cut_the_recording_off(
     ros, start, config_file, tmp_path, node_faults
 ):
@@ -185,6 +186,7 @@ DOWN = [
 UP = CONFIGURED + ACTIVATED
 
 
+@pytest.mark.alone
 def test_each_request_is_answered_once_after_a_standstill(ros, start, config_file):
     """The node makes a new connection then. Clients find its services only after a while."""
     node = start_managed(ros, start, config_file=config_file)
@@ -208,6 +210,7 @@ def test_each_request_is_answered_once_after_a_standstill(ros, start, config_fil
             node.must(CONFIGURE, ACTIVATE)
             rounds += 1
             assert node.way(8) == DOWN + UP
+            node.until(lambda: len(node.changes) >= rounds, "the change is told")
             assert len(node.changes) == rounds
         node.changes.clear()
         tensors.clear()

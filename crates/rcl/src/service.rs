@@ -21,8 +21,8 @@ pub struct Service<T> {
 // SAFETY: rcl ties a service to no thread, and `Service` is not `Sync`.
 unsafe impl<T> Send for Service<T> {}
 
-/// Identifies a request, for its answer: by its client, and by its number of that client. It is the same for each server
-/// that the request comes to.
+/// Identifies a request, for its answer: by its client, and by its number of that client. Each server that
+/// gets the request sees the same id.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RequestId(rmw_request_id_t);
 

@@ -267,8 +267,9 @@ impl Device {
     }
 
     /// Leaves the device after a failure, for good. From now on every call here is an error and
-    /// does not reach the driver, which may hang. This process opens no device again. Nothing is freed any more, because the GPU may
-    /// still read and write it: memory, streams and the context stay until the process ends.
+    /// does not reach the driver, which may hang. This process opens no device again. Nothing is freed
+    /// any more, because the GPU may still read and write it: memory, streams and the context stay
+    /// until the process ends.
     pub fn leave(&self) {
         self.left.store(true, Ordering::Release);
         LEFT.store(true, Ordering::Release);
