@@ -4,7 +4,6 @@ They are made of what the machine reaches: the mirror of its apt (debootstrap), 
 so that a second run is quicker; `podman rmi` removes them.
 """
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -14,7 +13,7 @@ from engine import Failure, output
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PREFIX = "localhost/robocache-standin"
-DEBIAN, RUST, ROS = (f"{PREFIX}-{name}" for name in ("debian", "rust", "ros"))
+DEBIAN, RUST, ROS, BUILD = (f"{PREFIX}-{name}" for name in ("debian", "rust", "ros", "build"))
 CERTIFICATES = Path("etc/ssl/certs/ca-certificates.crt")
 
 
@@ -22,12 +21,9 @@ def exists(image):
     return subprocess.run(["podman", "image", "exists", image]).returncode == 0
 
 
-def import_folder(image, *members, folder, transform="s,^,,"):
-    """Makes an image of files of a folder."""
-    members = [str(member) for member in members]
-    with subprocess.Popen(
-        ["tar", "-C", folder, "--transform", transform, "-c", *members], stdout=subprocess.PIPE
-    ) as tar:
+def import_folder(image, folder):
+    """Makes an image of all files of a folder."""
+    with subprocess.Popen(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as tar:
         output("podman", "import", "-", f"{image}:latest", stdin=tar.stdout, timeout=600)
 
 
@@ -50,7 +46,7 @@ def debian():
         command = ["debootstrap", "--variant=minbase", "--include=ca-certificates"]
         output(*command, f"--components={components}", suite, root, found[0][1], timeout=1800)
         shutil.copy(Path("/") / CERTIFICATES, Path(root) / CERTIFICATES)
-        import_folder(DEBIAN, ".", folder=root)
+        import_folder(DEBIAN, root)
 
 
 def rust():
@@ -59,18 +55,26 @@ def rust():
         return
     root = Path(output("rustc", "--print", "sysroot", cwd=REPOSITORY))
     with tempfile.TemporaryDirectory() as folder:
-        rustup = Path(folder) / "usr/local/rustup"
-        rustup.mkdir(parents=True)
+        local = Path(folder) / "usr/local"
+        (local / "rustup").mkdir(parents=True)
         for part in ("bin", "lib"):
-            os.makedirs(f"{folder}/usr/local/cargo", exist_ok=True)
-            shutil.copytree(root / part, f"{folder}/usr/local/cargo/{part}", symlinks=True)
-        import_folder(RUST, ".", folder=folder)
+            shutil.copytree(root / part, local / "cargo" / part, symlinks=True)
+        import_folder(RUST, folder)
 
 
 def ros():
-    """DEBIAN with the ROS of `make setup` at the place of ros:jazzy's."""
-    if exists(ROS):
-        return
+    """DEBIAN with the ROS of `make setup` at the place of ros:jazzy's. Unchanged, it is not made again."""
     file = REPOSITORY / "tests/image/standin.Dockerfile"
     command = ["podman", "build", "--format", "docker", "--network=host", "-t", ROS, "-f", file]
     output(*command, "--build-arg", f"BASE={DEBIAN}", REPOSITORY, timeout=1800)
+
+
+def installed():
+    """In place of the stage that compiles: what `make build` has installed on this machine, with its ROS from PyPI."""
+    with tempfile.TemporaryDirectory() as folder:
+        install = Path(folder) / "opt/robocache/install"
+        without_debug = shutil.ignore_patterns(".debug")
+        shutil.copytree(REPOSITORY / "install", install, symlinks=True, ignore=without_debug)
+        interfaces = REPOSITORY / ".ros/interfaces.wheels.jazzy"
+        shutil.copytree(interfaces, install / "interfaces", symlinks=True)
+        import_folder(BUILD, folder)

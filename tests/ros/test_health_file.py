@@ -40,7 +40,7 @@ def await_health(environment, is_well, words):
 def test_the_check_follows_the_node(start, tmp_path):
     environment = {"ROBOCACHE_HEALTH_FILE": str(tmp_path / "health")}
     assert check(environment) == (False, f"no report yet: {tmp_path / 'health'}\n")
-    config = write_config(tmp_path, {"streams": {"joints": JOINTS}})
+    config = write_config(tmp_path, {"rate_hz": 100, "streams": {"joints": JOINTS}})
     parameter = f"config_file:={config}"
     node = start("fusion_node", "--ros-args", "-p", parameter, env=environment)
     await_health(environment, False, "held back by 'joints'")
@@ -59,7 +59,7 @@ def test_the_check_follows_the_node(start, tmp_path):
 
 def test_a_file_that_cannot_be_written_costs_no_tick_and_is_logged_once(start, tmp_path):
     path = tmp_path / "missing" / "health"
-    config = write_config(tmp_path, {"streams": {"joints": JOINTS}})
+    config = write_config(tmp_path, {"rate_hz": 100, "streams": {"joints": JOINTS}})
     given = ["-p", f"config_file:={config}", "-p", "diagnostics_period_s:=0.1"]
     environment = {"ROBOCACHE_HEALTH_FILE": str(path)}
     node = start("fusion_node", "--ros-args", *given, env=environment)
