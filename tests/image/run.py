@@ -158,8 +158,9 @@ def run():
         logs = "\n".join(f"== {name}\n{log(name)[-3000:]}" for name in ("robot", "node", "policy"))
         raise Failure(f"{failure}\n{logs}") from None
     finally:
-        names = [name_of(service) for service in ("policy", "robot", "node", "pod")]
-        subprocess.run(["podman", "rm", "-f", "-t", "1", *names], capture_output=True)
+        # The others depend on it.
+        remove = ["podman", "rm", "--force", "--time=1", "--depend", name_of("pod")]
+        subprocess.run(remove, capture_output=True)
         subprocess.run(["podman", "volume", "rm", f"{PROJECT}_iceoryx2"], capture_output=True)
 
 
