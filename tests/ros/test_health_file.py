@@ -53,7 +53,7 @@ def test_the_check_follows_the_node(start, tmp_path):
         os.kill(node.pid, signal.SIGCONT)
     await_health(environment, True, "")
     robot.stop()
-    await_health(environment, False, "ERROR ticks")
+    await_health(environment, False, "ERROR tick:")
     node.stop()
 
 
