@@ -34,6 +34,8 @@ class Engine:
 
     def __init__(self, folder):
         missing = [package for name, package in PROGRAMS.items() if not shutil.which(name)]
+        runtimes = [*filter(shutil.which, RUNTIMES)]
+        missing += [] if runtimes else ["a runtime"]
         if os.geteuid() or missing:
             raise Failure(
                 "expected root and Debian's packages podman, runc or crun, docker-compose, debootstrap; "
@@ -43,6 +45,7 @@ class Engine:
         self.socket = folder / "podman.sock"
         os.environ["CONTAINERS_CONF"] = str(self.configuration)
         os.environ["DOCKER_HOST"] = f"unix://{self.socket}"
+        self.configure(*runtimes[:1])
 
     def configure(self, runtime):
         """Limits that need no privilege: podman's own defaults raise those of the machine."""

@@ -9,6 +9,7 @@ Environment: BASE, RUST and POLICY_BASE, the images to build on. Each that is no
 INSTALLED=on takes what `make build` has installed in place of the stage that compiles, which is not tested then.
 """
 
+import functools
 import os
 import signal
 import subprocess
@@ -44,8 +45,17 @@ def step(words):
     print(f"image-test: {words}", flush=True)
 
 
+def labelled(*command, service=None):
+    """The names of the project's containers or volumes. How compose forms a name depends on its version."""
+    labels = {"project": PROJECT, **({"service": service} if service else {})}
+    filters = [f"--filter=label=com.docker.compose.{key}={value}" for key, value in labels.items()]
+    return output("podman", *command, "-q", *filters).split()
+
+
+@functools.cache
 def name_of(service):
-    return f"{PROJECT}_{service}_1"
+    (name,) = labelled("ps", "-a", service=service)
+    return name
 
 
 def build():
@@ -158,10 +168,11 @@ def run():
         logs = "\n".join(f"== {name}\n{log(name)[-3000:]}" for name in ("robot", "node", "policy"))
         raise Failure(f"{failure}\n{logs}") from None
     finally:
-        # The others depend on it.
-        remove = ["podman", "rm", "--force", "--time=1", "--depend", name_of("pod")]
-        subprocess.run(remove, capture_output=True)
-        subprocess.run(["podman", "volume", "rm", f"{PROJECT}_iceoryx2"], capture_output=True)
+        # Whatever else failed, nothing is left behind.
+        for command in (["ps", "-a"], ["volume", "ls"]):
+            remove = ["volume", "rm"] if "volume" in command else ["rm", "--time=1", "--depend"]
+            for name in labelled(*command):
+                subprocess.run(["podman", *remove, "--force", name], capture_output=True)
 
 
 def main():
@@ -172,7 +183,6 @@ def main():
             config.write_text(CONFIG)
             config.chmod(0o644)
             os.environ["ROBOCACHE_CONFIG"] = str(config)
-            engine.configure("runc")
             standins.debian()
             step(f"containers run with {engine.choose_runtime(standins.DEBIAN)}")
             standins.rust()

@@ -57,7 +57,7 @@ def test_the_check_follows_the_node(start, tmp_path):
     node.stop()
 
 
-def test_a_file_that_cannot_be_written_costs_no_tick_and_is_logged_once(start, tmp_path):
+def test_a_file_that_cannot_be_written_is_logged_once(start, tmp_path):
     path = tmp_path / "missing" / "health"
     config = write_config(tmp_path, {"rate_hz": 100, "streams": {"joints": JOINTS}})
     given = ["-p", f"config_file:={config}", "-p", "diagnostics_period_s:=0.1"]
