@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-torch test-lerobot test-tfds test-rust wheel sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz check lint format clean distclean
+.PHONY: help setup build test test-torch test-lerobot test-tfds test-rust wheel sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz image-test check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -37,6 +37,9 @@ help:
 	@echo 'make bench-replay  compare robocache replay with a script of rosbags, NumPy, Pillow and zarr, on a'
 	@echo '                recording of 5 GB that is left in bench/; PYTHON: one that has them'
 	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
+	@echo 'make image-test build the images of Dockerfile and run compose.yaml with podman: docs/containers.md; needs'
+	@echo '                root and, of Debian, podman, runc, docker-compose and debootstrap; takes fifteen minutes.'
+	@echo '                INSTALLED=on: with what make build has installed, in two minutes'
 	@echo 'make check      before a commit: formats, Clippy and the tests of the changed crates; needs no ROS and no nvcc'
 	@echo 'make lint       check formats and lints: Rust, Python, shell'
 	@echo 'make format     format Rust and Python in place'
@@ -109,6 +112,9 @@ bench-replay:
 
 fuzz:
 	@scripts/fuzz.sh
+
+image-test:
+	@python3 tests/image/run.py
 
 check:
 	@scripts/check.sh

@@ -11,5 +11,6 @@ if ! command -v valgrind >/dev/null; then
   export DEBIAN_FRONTEND=noninteractive
   "${install[@]}" >/dev/null 2>&1 || { timeout 60 apt-get -qq update && "${install[@]}"; } >/dev/null
 fi
-sh build/robocache_ros/cargo.sh rustc --release -q -p robocache_core --example push_and_tick
+# cargo.sh adds the packages of the build, so that crates have the same features and are not compiled again.
+sh build/robocache_ros/cargo.sh build --release -q -p robocache_core --example push_and_tick
 exec python3 benches/instructions.py build/robocache_ros/cargo/release/examples/push_and_tick "$@"

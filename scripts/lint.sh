@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 shell_syntax() {
   local file status=0
-  for file in scripts/*.sh .ci/run cmake/*.sh.in; do
+  for file in scripts/*.sh docker/*.sh .ci/run cmake/*.sh.in; do
     bash -n "$file" || status=1
   done
   return "$status"
@@ -18,6 +18,7 @@ phase 'what crates import' python3 scripts/layers.py
 needed_phase 'set-up' scripts/setup.sh --tests
 phase 'ruff check' scripts/with_ros.sh ruff check .
 phase 'ruff format' scripts/with_ros.sh ruff format --check .
+phase 'hadolint' scripts/with_ros.sh hadolint Dockerfile tests/image/standin.Dockerfile
 # One Clippy for everything, with every feature. It needs the messages for the node, and an nvcc for the CUDA twins. So
 # the build comes first. Clippy uses its profile and folder, so that build scripts run once.
 phase 'set-up of nvcc' scripts/cuda.sh

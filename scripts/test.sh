@@ -12,8 +12,10 @@ needed_phase 'set-up' scripts/setup.sh --tests
 needed_phase 'build' scripts/build.sh
 # With the profile and the folder of the build, so that r2r and the kernels are compiled once. Tests of the CUDA backend
 # need a GPU: benches/gpu.sh runs them.
+# The Python package has no tests here. Without it, crates would have other features than in the build, and cargo would
+# compile most of them again.
 phase 'cargo test: the node' scripts/with_ros.sh sh build/robocache_ros/cargo.sh test --release \
-  -p robocache -p robocache_rcl --lib --test rcl
+  -p robocache -p robocache_rcl -p robocache_python
 # In the environment of the build: with another one, cargo would compile the kernels again.
 phase 'instructions of pushes and ticks' scripts/with_ros.sh scripts/instructions.sh
 phase 'set-up of a browser' scripts/browser.sh

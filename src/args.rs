@@ -64,6 +64,9 @@ Options:
   -h, --help            this text
   -V, --version         the version
 
+If ROBOCACHE_HEALTH_FILE names a file, the node writes each report of its diagnostics there, for the
+health check of a container.
+
 Exits with code 0 after SIGINT or SIGTERM, 1 after an error, 2 if the command line is wrong.
 ";
 

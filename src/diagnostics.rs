@@ -1,9 +1,10 @@
-//! Publishes the monitor's reports on `/diagnostics`.
+//! Publishes the monitor's reports on `/diagnostics`, and writes them for a supervisor without ROS.
 
 use r2r::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
 use r2r::std_msgs::msg::Header;
 
 use super::error::NodeError;
+use super::health_file::{self, HealthFile};
 use robocache_ops::time::Stamp;
 use robocache_rcl::{self, MessagePublisher, Node, Qos};
 use robocache_runtime::health::{Report, Status};
@@ -13,17 +14,21 @@ pub struct Diagnostics {
     /// The node's fully qualified name.
     node: String,
     publisher: MessagePublisher<DiagnosticArray>,
+    /// `None` if no supervisor wants it.
+    health: Option<HealthFile>,
 }
 
 impl Diagnostics {
     /// Advertises `/diagnostics`.
     pub fn new(node: &Node) -> Result<Self, NodeError> {
         let publisher = node.advertise_message("/diagnostics", Qos::reliable(10))?;
-        Ok(Diagnostics { node: node.fully_qualified_name(), publisher })
+        let health = HealthFile::of_environment();
+        Ok(Diagnostics { node: node.fully_qualified_name(), publisher, health })
     }
 
     /// Publishes a report.
-    pub fn publish(&self, report: Report) {
+    pub fn publish(&mut self, report: Report) {
+        let text = self.health.as_ref().map(|_| health_file::text(&report));
         let header = Header {
             stamp: time_message(report.stamp.unwrap_or(Stamp::ZERO)),
             ..Default::default()
@@ -32,6 +37,10 @@ impl Diagnostics {
         let message = DiagnosticArray { header, status: status.collect() };
         if let Err(error) = self.publisher.publish(&message) {
             tracing::debug!("failed to publish diagnostics: {error}");
+        }
+        // Afterwards: while the middleware hangs, the file grows old.
+        if let (Some(health), Some(text)) = (&mut self.health, text) {
+            health.write(&text);
         }
     }
 }

@@ -15,7 +15,7 @@
 //! - *spin* ([`spin`], [`intake`], [`graph`]) takes small messages from the middleware, and reads the graph.
 //! - *spin large* takes images and clouds.
 //! - *serve* ([`server`]) answers requests.
-//! - *report* ([`report`], [`diagnostics`], [`rosout`]) publishes diagnostics and logs, and asks for a new
+//! - *report* ([`report`], [`diagnostics`], [`health_file`], [`rosout`]) publishes diagnostics and logs, and asks for a new
 //!   connection if the middleware may have cut the node off.
 //! - *connect* ([`connection`]) makes that connection, and ends the one before.
 //! - *main* ([`run`]) watches signals and failures, and does nothing that could wait for the middleware. It lets another
@@ -41,6 +41,7 @@ mod error;
 mod fastdds;
 mod graph;
 mod handover;
+mod health_file;
 mod info;
 mod intake;
 mod lifecycle;

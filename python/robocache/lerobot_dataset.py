@@ -61,7 +61,7 @@ class Dataset:
         fps: frames per second.
         features: a dict by name of `Feature`, without `PLACES` and `STAMPS`. The dtype and the names are those of
             `meta/info.json`.
-        left_out: a dict by name of features that are neither numbers nor images: why.
+        left_out: a dict by name of features that are neither numbers nor images, and of splits that are no range: why.
         episodes: a list of `Episode`, in the order of their numbers.
 
     Raises:
@@ -93,9 +93,10 @@ class Dataset:
                 self.left_out[name] = found
         # Of the columns, those of the table. A dataset may lack the column of tasks.
         self.columns = [n for n, about in info["features"].items() if about["dtype"] != "video"]
-        self._tables, self._splits = _lerobot_tables.Tables(), info.get("splits")
+        self._tables = _lerobot_tables.Tables()
         is_v3 = self.version == "v3.0"
         self.episodes = self._episodes_v3(info) if is_v3 else self._episodes_v2(info)
+        self.splits = self._find_splits(info.get("splits") or {})
 
     @classmethod
     def opened(cls, root, mapping):
@@ -128,15 +129,21 @@ class Dataset:
             "episode's frames are uneven, one period after its timestamps"
         )
 
-    @cached_property
-    def splits(self):
-        """The names of the episodes of each split that is a range of numbers in `meta/info.json`, such as `0:50`."""
+    def _find_splits(self, ranges):
+        """The names of the episodes of each split that is a range of numbers, such as `0:50`. Others are left out."""
         found = {}
-        for name, text in (self._splits or {}).items():
+        if not isinstance(ranges, dict):
+            self.left_out["splits"] = f"expected ranges by name, found {ranges!r}"
+            return found
+        for name, text in ranges.items():
             first, _, end = str(text).partition(":")
             if first.isdecimal() and end.isdecimal():
                 numbers = range(int(first), int(end))
                 found[str(name)] = [each.name for each in self.episodes if each.number in numbers]
+            else:
+                self.left_out[f"split {name}"] = (
+                    f"expected a range of episodes such as 0:50, found {text!r}"
+                )
         return found
 
     def expect_packages(self):

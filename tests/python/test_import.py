@@ -591,6 +591,8 @@ def test_splits_are_ranges_of_episodes(tmp_path):
     assert splits["test"] == names and len(splits["train"]) == 3 and len(splits) == 2
     with pytest.raises(ValueError, match="expected one of train, test, found the split 'odd'"):
         importing.chosen(Dataset(root), split="odd")
+    left_out = Topics(Dataset(root)).left_out
+    assert left_out["split odd"] == "expected a range of episodes such as 0:50, found 'all'"
 
 
 def test_a_dataset_that_says_itself_what_it_has_needs_no_mapping(dataset, tmp_path):

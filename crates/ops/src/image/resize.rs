@@ -1,8 +1,8 @@
 //! The two passes of a resize, whatever their arithmetic.
 //!
 //! Speed comes from the layout. Lines are taken in blocks. A column of a block has 32 bytes side by
-//! side, from 8 lines of 4 channels or from 32 lines of one. So a tap of the horizontal pass is one
-//! multiplication of 32 lanes. Resized lines go to a ring buffer, just large enough for the
+//! side, from 8 lines of 4 channels or from 32 lines of one. So the horizontal pass takes 32 lanes at once, and two
+//! taps, because processors multiply pairs of small integers and add them in one instruction. Resized lines go to a ring buffer, just large enough for the
 //! vertical pass. That pass runs along contiguous lines as soon as its inputs are there, so that
 //! the data stays in the first-level cache between the passes. Columns and lines that no output reads
 //! are left out.
@@ -11,13 +11,11 @@ use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::arithmetic::Arithmetic;
+use super::arithmetic::{Arithmetic, LANES, Pair};
 use super::pixels::{self, Converted};
 use super::spec::{Encoding, ImageView};
 use super::weights::Weights;
 
-/// Numbers that a tap handles at once: those of a column of a block, or a part of a line in the ring.
-const LANES: usize = 32;
 /// The number of columns that are packed line by line. They fit into the first-level cache. Most images have fewer, and
 /// are then read from the first byte to the last, as processors expect it.
 const TILE: usize = 768;
@@ -44,35 +42,44 @@ pub struct Resizer<A: Arithmetic> {
 struct Taps<T> {
     /// The inputs that are read at all, each once, in their order.
     used: Vec<u32>,
-    /// Per output: its range in `places` and `weights`.
+    /// Per output: its range in `pairs`.
     ranges: Vec<Range<usize>>,
-    /// Places in `used`.
-    places: Vec<u32>,
-    weights: Vec<T>,
+    /// Places in `used`, and weights.
+    pairs: Vec<([u32; 2], Pair<T>)>,
 }
 
-impl<T: Copy> Taps<T> {
-    fn new(weights: Weights<T>) -> Self {
+impl<T: Copy + Default> Taps<T> {
+    fn new(weights: &Weights<T>, pair: impl Fn([T; 2]) -> Pair<T>) -> Self {
         let Weights { taps, inputs, values } = weights;
         let mut used = inputs.clone();
         used.sort_unstable();
         used.dedup();
         let place = |input: &u32| used.partition_point(|other| other < input) as u32;
-        let places = inputs.iter().map(place).collect();
-        Taps { places, used, ranges: taps, weights: values }
+        let (mut ranges, mut pairs) = (Vec::with_capacity(taps.len()), Vec::new());
+        for range in taps {
+            let from = pairs.len();
+            for (inputs, values) in
+                inputs[range.clone()].chunks(2).zip(values[range.clone()].chunks(2))
+            {
+                let (first, second) = (place(&inputs[0]), inputs.get(1).map(place));
+                let weights = [values[0], values.get(1).copied().unwrap_or_default()];
+                pairs.push(([first, second.unwrap_or(first)], pair(weights)));
+            }
+            ranges.push(from..pairs.len());
+        }
+        Taps { used, ranges, pairs }
     }
 
-    /// The places and weights of an output, in the order of its sum.
-    fn of(&self, output: usize) -> impl Iterator<Item = (usize, T)> {
-        let range = self.ranges[output].clone();
-        let places = self.places[range.clone()].iter().map(|place| *place as usize);
-        places.zip(self.weights[range].iter().copied())
+    /// The pairs of places and weights of an output, in the order of its sum.
+    fn of(&self, output: usize) -> impl Iterator<Item = ([usize; 2], Pair<T>)> {
+        let pairs = self.pairs[self.ranges[output].clone()].iter();
+        pairs.map(|([first, second], pair)| ([*first as usize, *second as usize], *pair))
     }
 
     /// From the first to the last place of an output: the most that this is.
     fn longest(&self) -> usize {
         let span = |range: &Range<usize>| {
-            let places = self.places[range.clone()].iter();
+            let places = self.pairs[range.clone()].iter().flat_map(|(places, _)| places);
             let (first, last) = (places.clone().min(), places.max());
             first.zip(last).map_or(0, |(first, last)| (last - first) as usize + 1)
         };
@@ -89,7 +96,7 @@ impl<A: Arithmetic> Resizer<A> {
         luma: bool,
     ) -> Self {
         let channels = pixels::channels(encoding, luma);
-        let [horizontal, vertical] = axes.map(Taps::new);
+        let [horizontal, vertical] = axes.each_ref().map(|weights| Taps::new(weights, A::pair));
         let outputs = horizontal.ranges.len();
         let chunks = (outputs * channels).div_ceil(LANES);
         // Room for whole blocks of lines. A power of two, so that a mask gives a line's place.
@@ -127,8 +134,9 @@ impl<A: Arithmetic> Resizer<A> {
 
     /// Both passes, for pixels of `BPP` bytes that `convert` takes to `CH` bytes.
     #[inline(always)]
-    fn passes<const BPP: usize, const CH: usize>(
+    fn passes<S: Simd, const BPP: usize, const CH: usize>(
         &mut self,
+        simd: S,
         view: &ImageView<'_>,
         convert: impl Fn([u8; BPP]) -> [u8; CH] + Copy,
         sink: &mut impl FnMut(usize, &[u8]) -> bool,
@@ -139,15 +147,15 @@ impl<A: Arithmetic> Resizer<A> {
         let outputs = self.horizontal.ranges.len();
         let mut done = 0;
         for y in 0..self.vertical.ranges.len() {
-            while self.vertical.of(y).any(|(place, _)| place >= done) {
+            while self.vertical.of(y).any(|(places, _)| places[0].max(places[1]) >= done) {
                 self.pack::<BPP, CH>(view, done, convert);
                 let at = (done & mask) * chunks;
                 let resized = &mut self.ring[at..at + lines * chunks];
-                horizontal_pass::<A>(&self.horizontal, &self.block, &mut self.columns);
+                horizontal_pass::<A, S>(simd, &self.horizontal, &self.block, &mut self.columns);
                 unpack::<A, CH>(&self.columns, resized);
                 done += lines;
             }
-            self.vertical_pass(y, mask);
+            self.vertical_pass(simd, y, mask);
             if !sink(y, &self.line.as_flattened()[..outputs * CH]) {
                 return false;
             }
@@ -177,19 +185,14 @@ impl<A: Arithmetic> Resizer<A> {
 
     /// One line of the result from the lines of the ring.
     #[inline(always)]
-    fn vertical_pass(&mut self, y: usize, mask: usize) {
+    fn vertical_pass<S: Simd>(&mut self, simd: S, y: usize, mask: usize) {
         let chunks = self.line.len();
         for (chunk, out) in self.line.iter_mut().enumerate() {
-            let mut sums = [A::START; LANES];
-            for (place, weight) in self.vertical.of(y) {
-                let values = &self.ring[(place & mask) * chunks + chunk];
-                for (sum, value) in sums.iter_mut().zip(values) {
-                    *sum = A::add_value(*sum, *value, weight);
-                }
-            }
-            for (byte, sum) in out.iter_mut().zip(sums) {
-                *byte = self.arithmetic.finish(sum);
-            }
+            let value = |place: usize| &self.ring[(place & mask) * chunks + chunk];
+            let inputs = self.vertical.of(y);
+            let inputs =
+                inputs.map(|([first, second], pair)| ([value(first), value(second)], pair));
+            *out = self.arithmetic.second_pass(simd, inputs);
         }
     }
 }
@@ -248,21 +251,16 @@ fn pixel<const BPP: usize>(bytes: &[u8]) -> [u8; BPP] {
 /// Resizes the lines of a block. Inputs are found by a list of places. If they were side by side, LLVM
 /// would take eight taps at once and gather their bytes one by one.
 #[inline(always)]
-fn horizontal_pass<A: Arithmetic>(
+fn horizontal_pass<A: Arithmetic, S: Simd>(
+    simd: S,
     taps: &Taps<A::Number>,
     block: &[[u8; LANES]],
     columns: &mut [[A::Between; LANES]],
 ) {
     for (x, out) in columns.iter_mut().enumerate() {
-        let mut sums = [A::START; LANES];
-        for (place, weight) in taps.of(x) {
-            for (sum, byte) in sums.iter_mut().zip(&block[place]) {
-                *sum = A::add_byte(*sum, *byte, weight);
-            }
-        }
-        for (value, sum) in out.iter_mut().zip(sums) {
-            *value = A::between(sum);
-        }
+        let inputs = taps.of(x);
+        let inputs = inputs.map(|([first, second], pair)| ([&block[first], &block[second]], pair));
+        *out = A::first_pass(simd, inputs);
     }
 }
 
@@ -318,7 +316,7 @@ where
     type Output = bool;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> bool {
-        self.resizer.passes::<BPP, CH>(self.view, self.convert, self.sink)
+    fn with_simd<S: Simd>(self, simd: S) -> bool {
+        self.resizer.passes::<S, BPP, CH>(simd, self.view, self.convert, self.sink)
     }
 }
