@@ -9,7 +9,10 @@ import profiles
 import pytest
 import yaml
 from fusion import PATIENCE, WRENCH, write_config
+from middlewares import fast_dds_only
 from robocache_ros.msg import FusedTensor
+
+pytestmark = fast_dds_only
 
 MIB = 1 << 20
 SHARED_MEMORY = Path("/dev/shm")

@@ -28,6 +28,8 @@ const HICCUP: Duration = Duration::from_millis(500);
 pub struct Names {
     /// Full topic names, by [`InputId`].
     pub topics: Vec<String>,
+    /// The name of the middleware.
+    pub middleware: String,
     /// A sentence that says what to do if the middleware loses large messages.
     pub remedy: String,
 }
@@ -172,7 +174,9 @@ impl Monitor {
             level = level.max(Level::Warn);
             message = format!("{message}; the GPU was left: {reason}");
         }
-        let values = report::tick_values(&self.runtime, &window, &totals, latency, [fused, woken]);
+        let mut values =
+            report::tick_values(&self.runtime, &window, &totals, latency, [fused, woken]);
+        values.insert(0, ("middleware".to_owned(), self.names.middleware.clone()));
         Status { part: "tick".to_owned(), level, message, values }
     }
 
@@ -306,6 +310,7 @@ impl Monitor {
             refused: None,
             valid_share: None,
             missing_share: lost.map(exact_share).or_else(|| arrivals.missing_share()),
+            guessed: lost.is_none(),
             usual: arrivals.usual_interval(),
             pause: arrivals.usual_pause(),
         };
