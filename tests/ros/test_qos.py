@@ -2,6 +2,7 @@
 
 import itertools
 
+import middlewares
 import pytest
 from fusion import start_fusion, streams, wrench
 from geometry_msgs.msg import WrenchStamped
@@ -120,7 +121,9 @@ def test_nothing_is_lost_or_doubled_when_publishers_come_and_go(ros, start, tmp_
         )
     ros.spin_for(1.5)  # until only one subscription is left
     sender.send_until(fusion, [first], Every(50), "the end")
-    fusion.until(lambda: heard(fusion) == sender.sent, f"{sender.sent} heard or counted as lost")
+    # Where nobody counts, a few are neither heard nor counted: those that best effort loses.
+    least = sender.sent if middlewares.IN_USE == "fastrtps" else 0.98 * sender.sent
+    fusion.until(lambda: least <= heard(fusion) <= sender.sent, f"{sender.sent} heard or lost")
     lost = fusion.value("w", "lost") + fusion.value("w", "queue_full")
     assert lost <= 0.1 * sender.sent, "most of what best effort loses is lost by the middleware"
     assert fusion.value("w", "rows") == fusion.value("w", "received")

@@ -132,6 +132,7 @@ impl Monitor {
         for input in &mut self.inputs {
             input.delay.restart(at);
             input.ready.restart(at);
+            input.lossy = 0;
         }
     }
 
@@ -245,7 +246,8 @@ impl Monitor {
             publishers::explain(what, spec, (topic, &self.names.remedy), seen.as_deref())
         });
         let seen = seen.unwrap_or_default();
-        if self.notices.may_name(Instant::now(), input, &seen) {
+        // What a standstill of the process left is no trouble of the sensor.
+        if self.stood_still.is_none() && self.notices.may_name(Instant::now(), input, &seen) {
             self.notices.refused((input, &spec.name, topic), window.refused.as_deref());
             let said = window.refused.is_some() && publishers::all_refused(spec, &seen);
             let untold = why.clone().filter(|_| !said);
