@@ -119,7 +119,9 @@ def test_a_publisher_that_was_killed_leaves_the_request_as_it_was(ros, start, tm
     fusion.await_value("joints", "publishers", 0)
     assert 5 < time.monotonic() - killed < 30, "the lease"
     ros.spin_for(2)
-    assert fusion.status["joints"][2]["qos"] == asked and fusion.value("joints", "adapted") == adapted
+    assert (
+        fusion.status["joints"][2]["qos"] == asked and fusion.value("joints", "adapted") == adapted
+    )
     received = fusion.value("joints", "received")
     start("sensor_sim", *ONLY_JOINTS)
     fusion.until(lambda: fusion.value("joints", "received") > received + 500, "it comes again")

@@ -89,7 +89,9 @@ def test_the_subscription_asks_for_what_the_publisher_offers(ros, start, tmp_pat
     # Another one is heard, whatever it offers.
     received = fusion.value("w", "received")
     other = publisher(ros, BEST_EFFORT)
-    sender.send_until(fusion, [other], lambda: fusion.value("w", "received") > received + 50, "more")
+    sender.send_until(
+        fusion, [other], lambda: fusion.value("w", "received") > received + 50, "more"
+    )
     assert asks(fusion) == LEAST
     fusion.await_value("w", "publishers_incompatible", 0)
     assert fusion.value("w", "dropped") == 0
