@@ -294,6 +294,8 @@ ENV
   cat <<ENV
 # Large messages need the larger shared-memory segment of this profile.
 export FASTRTPS_DEFAULT_PROFILES_FILE="\${FASTRTPS_DEFAULT_PROFILES_FILE:-$repo/config/fastdds.xml}"
+# Fast DDS 3 reads this one.
+export FASTDDS_DEFAULT_PROFILES_FILE="\${FASTDDS_DEFAULT_PROFILES_FILE:-\$FASTRTPS_DEFAULT_PROFILES_FILE}"
 # Demos and tests stay on this machine, unless the user has set another range.
 export ROS_AUTOMATIC_DISCOVERY_RANGE="\${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST}"
 unset -f _robocache_front _robocache_back

@@ -127,8 +127,9 @@ fn remedy(least: u64) -> String {
         }
         Some(Choice::Middleware) | None => {
             format!(
-                "set {} to a profile {larger}, such as a copy of {}/fastdds.xml",
+                "set {} (Fast DDS 3: {}) to a profile {larger}, such as a copy of {}/fastdds.xml",
                 VARIABLES[0],
+                VARIABLES[1],
                 files()
             )
         }

@@ -7,7 +7,8 @@ pub fn remedy(middleware: &str, files: &str) -> String {
         return format!(
             "Fast DDS drops large messages if the publisher's shared-memory segment is smaller than \
              two of them: start the publisher with \
-             FASTRTPS_DEFAULT_PROFILES_FILE={files}/fastdds.xml (a segment of 80 MiB)"
+             FASTRTPS_DEFAULT_PROFILES_FILE={files}/fastdds.xml (a segment of 80 MiB; Fast DDS 3 \
+             reads FASTDDS_DEFAULT_PROFILES_FILE)"
         );
     }
     if middleware.starts_with("rmw_cyclonedds") {
