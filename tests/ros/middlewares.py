@@ -11,7 +11,7 @@ IN_USE = os.environ.get("ROBOCACHE_RMW") or "fastrtps"
 PROFILE = profiles.VARIABLES[os.environ.get("ROS_DISTRO") not in ("humble", "jazzy")]
 #: Marks a test that is about Fast DDS alone.
 fast_dds_only = pytest.mark.skipif(IN_USE != "fastrtps", reason="about Fast DDS alone")
-#: Marks a test of counts that only a middleware gives that numbers the messages.
-counts_losses_only = pytest.mark.skipif(
-    IN_USE != "fastrtps", reason="this middleware does not count lost messages"
+#: Marks a test of what only the numbers of messages show: losses, and that a publisher started again.
+numbers_only = pytest.mark.skipif(
+    IN_USE != "fastrtps", reason="this middleware does not number messages"
 )

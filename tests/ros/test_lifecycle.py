@@ -316,7 +316,9 @@ def faults(tmp_path_factory):
     library = tmp_path_factory.mktemp("faults") / "rcl_faults.so"
     source = REPOSITORY / "tests" / "ros" / "rcl_faults.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    return lambda file: {"LD_PRELOAD": str(library), "ROBOCACHE_TEST_FAULT": str(file)}
+    # Beside the middleware, if that is preloaded too.
+    preload = f"{library} {os.environ.get('LD_PRELOAD', '')}"
+    return lambda file: {"LD_PRELOAD": preload, "ROBOCACHE_TEST_FAULT": str(file)}
 
 
 def test_a_fault_while_it_works_leads_through_error_processing(

@@ -11,6 +11,7 @@ import recordings
 from fusion import WRENCH, publish_now, subscribe_tensors, write_config
 from geometry_msgs.msg import WrenchStamped
 from managed import ACTIVATE, CLEANUP, CONFIGURE, DEACTIVATE, start_managed
+from middlewares import fast_dds_only
 
 from robocache.shared import TensorReader
 from robocache.tensor import digest_of
@@ -138,6 +139,7 @@ def test_each_activation_is_a_recording_that_verifies(ros, start, config_file, t
         assert report["equal"] > 0 and report["different"] == [] and report["complete"], report
 
 
+@fast_dds_only
 def test_a_new_connection_after_a_standstill_serves_requests(ros, start, config_file):
     node = start_managed(ros, start, config_file=config_file)
     tensors = subscribe_tensors(ros, "fused_tensor")

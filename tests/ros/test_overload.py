@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 from fusion import MS, T0, segments, stamped, start_fusion, write_config
-from middlewares import counts_losses_only
+from middlewares import numbers_only
 from rclpy.parameter_client import AsyncParameterClient
 from robocache_ros.msg import FusedTensor
 from sensor_msgs.msg import Image
@@ -87,7 +87,7 @@ def test_parameter_services_answer_while_images_come(ros, start, tmp_path):
     assert median_wait() < 10 * alone + 0.1
 
 
-@counts_losses_only
+@numbers_only
 @pytest.mark.parametrize("publisher_depth", [10, 2000])
 def test_a_stopped_node_counts_its_losses_and_recovers(ros, start, tmp_path, publisher_depth):
     """Messages that do not fit into the node's queue are lost, however long the history is."""
@@ -119,7 +119,7 @@ def test_a_stopped_node_counts_its_losses_and_recovers(ros, start, tmp_path, pub
     await_losses_counted(fusion, robot)
 
 
-@counts_losses_only
+@numbers_only
 def test_a_queue_that_overflowed_is_counted(ros, start, tmp_path):
     """All messages of a short stop fit into the transport, and come at once and in order."""
     fusion = start_node(ros, start, tmp_path, depth=16)
