@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-torch test-lerobot test-tfds test-rust wheel sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz image-test check lint format clean distclean
+.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-rust wheel sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz image-test check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -17,6 +17,8 @@ help:
 	@echo 'make demo-lerobot  record a robot, train ACT by LeRobot on it, serve it, and compare; PYTHON as above,'
 	@echo '                with LeRobot; takes five minutes'
 	@echo 'make test       run all tests, also those with real ROS processes'
+	@echo 'make test-ros   run those with real ROS processes; RMW=cyclonedds: with CycloneDDS in place of Fast DDS;'
+	@echo '                ROS=kilted: with ROS 2 Kilted, which has folders of its own beside Jazzy'
 	@echo 'make test-rust  run those of them that need only cargo and a C and C++ compiler'
 	@echo 'make wheel      build the wheel of the Python package into dist/; takes ten minutes. With'
 	@echo '                ROBOCACHE_CUDA=off it is quicker: a wheel for the CPU alone, in dist/without-cuda/'
@@ -54,6 +56,9 @@ build:
 
 test:
 	@scripts/test.sh
+
+test-ros:
+	@ROBOCACHE_RMW='$(RMW)' ROBOCACHE_ROS='$(ROS)' scripts/test_ros.sh
 
 test-rust:
 	cargo test --locked

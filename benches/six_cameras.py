@@ -180,7 +180,10 @@ def row(backend, cameras, result):
     seen, cores = result["seen"], result["cores"]
     tick = seen["diagnostics"]["tick"]
     parts = [part for name, part in seen["diagnostics"].items() if "received" in part]
-    total = {key: sum(int(part[key]) for part in parts) for key in ("received", "dropped", "lost")}
+    # A middleware that counts no losses says so, and the sum is then unknown.
+    counted = [part for part in parts if part["lost"].isdecimal()]
+    total = {key: sum(int(part[key]) for part in parts) for key in ("received", "dropped")}
+    total["lost"] = sum(int(part["lost"]) for part in counted) if counted == parts else None
     images = [age for name, age in seen["age"].items() if name.startswith("camera")]
     return {
         "backend": backend,

@@ -3,23 +3,27 @@
 # there is an nvcc. If there is only a GPU, scripts/cuda.sh first installs an nvcc.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+repo=$PWD
+. scripts/ros_folders.sh
 
 scripts/setup.sh
-. .ros/env.sh
+. "$ros_dir/env.sh"
 # Runs in the environment of the build, so that both find the same nvcc.
 scripts/cuda.sh prepare
 # colcon configures again only if CMake's arguments change. If another ROS was sourced since the
 # last build, the old configuration still names the old ROS, so it is removed. This repository's
 # own install does not count.
-mkdir -p build
+mkdir -p "$build_dir"
 prefixes=$(tr : '\n' <<<"$AMENT_PREFIX_PATH" | grep -vF "$PWD/install" | tr '\n' :)
 underlay="${VIRTUAL_ENV:-} $prefixes"
-if [ "$(cat build/underlay 2>/dev/null)" != "$underlay" ]; then
-  rm -f build/robocache_ros/CMakeCache.txt
-  echo "$underlay" >build/underlay
+if [ "$(cat "$build_dir/underlay" 2>/dev/null)" != "$underlay" ]; then
+  rm -f "$build_dir/robocache_ros/CMakeCache.txt"
+  echo "$underlay" >"$build_dir/underlay"
 fi
-colcon --log-base build/log build --base-paths . --build-base build --install-base install \
+colcon --log-base "$build_dir/log" build --base-paths . --build-base "$build_dir" --install-base "$install_dir" \
   --event-handlers console_direct+ --cmake-args --no-warn-unused-cli
-# The package in the source tree gets its compiled part too: programs of this repository import it from there.
-built=$(readlink -f "${CARGO_TARGET_DIR:-build/robocache_ros/cargo}")/release/lib_native.so
+# The package in the source tree gets its compiled part too: programs of this repository import it from there. Another
+# ROS has the same part.
+[ "$ROBOCACHE_ROS" = jazzy ] || exit 0
+built=$(readlink -f "${CARGO_TARGET_DIR:-$build_dir/robocache_ros/cargo}")/release/lib_native.so
 ln -sfn "$built" python/robocache/_native.abi3.so

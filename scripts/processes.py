@@ -39,7 +39,7 @@ def private_environment(domain_id):
     """
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    os.environ[profiles.VARIABLE] = str(profiles.path())
+    os.environ.update(dict.fromkeys(profiles.VARIABLES, str(profiles.path())))
     package = str(REPOSITORY / "python")
     paths = os.environ.get("PYTHONPATH", "").split(":")
     os.environ["PYTHONPATH"] = ":".join([package, *filter(None, paths)])

@@ -9,8 +9,8 @@ import re
 import tempfile
 from pathlib import Path
 
-#: Names the profile's file.
-VARIABLE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+#: Name the profile's file. Fast DDS 2 reads the first, Fast DDS 3 the second.
+VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
 PROFILE = Path(__file__).resolve().parent.parent / "config" / "fastdds.xml"
 #: Holds two of every large message of the synthetic robot.
 SEGMENT_BYTES = 16 << 20

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs what this machine needs to build and test robocache: `scripts/setup.sh [--tests]`.
 #
-# If a ROS 2 is sourced, this uses that ROS and installs only missing tools. Otherwise it installs
-# ROS 2 Jazzy from PyPI wheels. Both go into .ros/ of the repository, without root, and nothing
+# If a ROS 2 is sourced, this uses that ROS and installs only missing tools. Otherwise it installs ROS 2 Jazzy, or with
+# ROBOCACHE_ROS=kilted Kilted, from PyPI wheels. All go into .ros/ of the repository, without root, and nothing
 # else changes. It also builds the packages of interfaces/ that this ROS lacks: no wheel has them.
-# Afterwards, `. .ros/env.sh` sources this ROS.
+# Afterwards, `. .ros/env.sh` (of Kilted: .ros/kilted/env.sh) sources this ROS.
 #
 # --tests   also install what the tests, the benchmark and the linters need
 #
@@ -12,10 +12,10 @@
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# If .ros is a link, its target: several working trees may share it, and its files hold paths.
-ros_dir=$(readlink -f "$repo/.ros")
+. "$repo/scripts/ros_folders.sh"
 log=$ros_dir/setup.log
 pins=$repo/scripts/requirements-ros.txt
+pins_of_kilted=$repo/scripts/requirements-kilted.txt
 test_requirements=$repo/scripts/requirements-test.txt
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -75,7 +75,7 @@ check_machine() {
   PYTHON=/path/to/python3, the interpreter that this ROS was built for. Tried:
   ${PYTHON:-python3, python3.12, python3.11, python3.10, /usr/bin/python3}")
     else
-      missing+=("python3 with venv, version 3.10, 3.11 or 3.12 (ROS 2 Jazzy has wheels for these):
+      missing+=("python3 with venv, version 3.10, 3.11 or 3.12 (there are wheels of ROS 2 for these):
   found $("${PYTHON:-python3}" --version 2>&1 || true);
   Debian's python3 and python3-venv, or PYTHON=/path/to/python3.12")
     fi
@@ -142,11 +142,20 @@ has_libclang() {
   return 1
 }
 
+# Prints the versions of what is installed.
+pinned() {
+  case $ROBOCACHE_ROS in
+    kilted) grep -v '^ros-' "$pins" && cat "$pins_of_kilted" ;;
+    *) cat "$pins" ;;
+  esac
+}
+
 install_ros() {
-  say "installing ROS 2 Jazzy from PyPI into .ros/jazzy (about half a minute)"
+  say "installing ROS 2 $ROBOCACHE_ROS from PyPI into $venv (about half a minute)"
   rm -rf "$venv"
   "$python" -m venv "$venv" >>"$log" 2>&1 || { tail "$log" >&2; fail "python3 -m venv failed"; }
-  pip_install -r "$pins"
+  pinned >"$ros_dir/requirements.txt"
+  pip_install -r "$ros_dir/requirements.txt"
   repair_prefix
 }
 
@@ -188,7 +197,7 @@ missing_interfaces() {
     package=$(basename "$folder")
     prefix=$(prefix_of "$package")
     # Packages of an earlier set-up do not count: this shell may have sourced them.
-    case $prefix in "$ros_dir"/*) prefix= ;; esac
+    case $prefix in "$ros_root"/*) prefix= ;; esac
     [ -n "$prefix" ] || echo "$package"
   done
 }
@@ -251,7 +260,7 @@ _robocache_back() { # NAME FOLDER: puts the folder last, once
 ENV
   if [ "$mode" = wheels ]; then
     cat <<ENV
-export ROS_VERSION=2 ROS_PYTHON_VERSION=3 ROS_DISTRO=jazzy
+export ROS_VERSION=2 ROS_PYTHON_VERSION=3 ROS_DISTRO=$ROBOCACHE_ROS
 # The only middleware of these wheels. Another one in the environment would fail.
 export RMW_IMPLEMENTATION=rmw_fastrtps_cpp
 # Without this, the wheels start each Python twice to set the library path, which is set here.
@@ -285,6 +294,8 @@ ENV
   cat <<ENV
 # Large messages need the larger shared-memory segment of this profile.
 export FASTRTPS_DEFAULT_PROFILES_FILE="\${FASTRTPS_DEFAULT_PROFILES_FILE:-$repo/config/fastdds.xml}"
+# Fast DDS 3 reads this one.
+export FASTDDS_DEFAULT_PROFILES_FILE="\${FASTDDS_DEFAULT_PROFILES_FILE:-\$FASTRTPS_DEFAULT_PROFILES_FILE}"
 # Demos and tests stay on this machine, unless the user has set another range.
 export ROS_AUTOMATIC_DISCOVERY_RANGE="\${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST}"
 unset -f _robocache_front _robocache_back
@@ -307,23 +318,25 @@ for argument in "$@"; do
 done
 
 # Tools of an earlier set-up do not count as tools of the machine.
-PATH=$(tr : '\n' <<<"$PATH" | grep -vF "$ros_dir/" | paste -sd:)
-case ${LIBCLANG_PATH:-} in "$ros_dir"/*) unset LIBCLANG_PATH ;; esac
+PATH=$(tr : '\n' <<<"$PATH" | grep -vF "$ros_root/" | paste -sd:)
+case ${LIBCLANG_PATH:-} in "$ros_root"/*) unset LIBCLANG_PATH ;; esac
 
 sourced=$(prefix_of rcl)
-case $sourced in "$ros_dir"/*) sourced= ;; esac
+case $sourced in "$ros_root"/*) sourced= ;; esac
 if [ -n "$sourced" ]; then
   mode=sourced
   venv=$ros_dir/tools
+  [ "$ROBOCACHE_ROS" = jazzy ] || [ "$ROBOCACHE_ROS" = "${ROS_DISTRO:-}" ] ||
+    fail "ROBOCACHE_ROS is $ROBOCACHE_ROS, and the sourced ROS ($sourced) is ${ROS_DISTRO:-unknown}"
   [ -n "$(prefix_of rosidl_default_generators)" ] ||
     fail "the sourced ROS ($sourced) has no message generators:
   Debian's ros-${ROS_DISTRO:-jazzy}-rosidl-default-generators"
 else
   mode=wheels
-  venv=$ros_dir/jazzy
+  venv=$ros_dir/$ROBOCACHE_ROS
 fi
 # One prefix for each ROS: the libraries of one ROS do not load in another.
-distribution=jazzy
+distribution=$ROBOCACHE_ROS
 [ "$mode" = wheels ] || distribution=${ROS_DISTRO:-unknown}
 interfaces=$ros_dir/interfaces.$mode.${distribution//[^a-z0-9_]/_}
 find_python
@@ -335,7 +348,7 @@ if command -v flock >/dev/null; then
 fi
 
 # The stamp's key: with the same pins, steps, interpreter and place, the result is the same.
-key=$(cat "$pins" \
+key=$(pinned | cat - \
   <(declare -f pip_install repair_prefix install_ros has_libclang install_tools) \
   <(echo "$mode $sourced $python $rclpy_folder $ros_dir") | cksum)
 stamp=$ros_dir/$mode.installed

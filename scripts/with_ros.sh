@@ -2,16 +2,22 @@
 # Runs a command in the ROS environment of scripts/setup.sh, with the install of `make build`:
 # `scripts/with_ros.sh COMMAND [ARGUMENT...]`. If a ROS was sourced at set-up, it must be sourced
 # here too.
+#
+# ROBOCACHE_ROS and ROBOCACHE_RMW choose the ROS and the middleware: see scripts/test_ros.sh.
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-if [ ! -e "$repo/.ros/env.sh" ]; then
+. "$repo/scripts/ros_folders.sh"
+if [ ! -e "$ros_dir/env.sh" ]; then
   echo "with_ros: run scripts/setup.sh (or make build) first" >&2
   exit 1
 fi
-. "$repo/.ros/env.sh"
+. "$ros_dir/env.sh"
 # The package's own script. The script of the whole install folder fails if the path has a space: it
 # starts a Python without quotes around the path.
-package=$repo/install/robocache_ros/share/robocache_ros/package.bash
+package=$repo/$install_dir/robocache_ros/share/robocache_ros/package.bash
 if [ -e "$package" ]; then
   . "$package"
+fi
+if [ "${ROBOCACHE_RMW:-}" = cyclonedds ]; then
+  . "$ros_dir/cyclonedds.env"
 fi
 exec "$@"

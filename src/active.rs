@@ -8,7 +8,7 @@ use super::base::Base;
 use super::configured::Configured;
 use super::connection::{Small, Subscriptions, Wakes};
 use super::error::NodeError;
-use super::fastdds;
+use super::middleware;
 use super::output::{Output, Sharing};
 use super::show::Show;
 use super::spin::{LargeSpinner, Spinner};
@@ -16,7 +16,7 @@ use robocache_core::schema::Prefixes;
 use robocache_core::visual::Tap;
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
 use robocache_ops::sync::lock;
-use robocache_runtime::health::{Monitor, Names};
+use robocache_runtime::health::Monitor;
 use robocache_runtime::{LockedMemory, Placement, Runtime, Threads};
 
 /// A stretch of work. A drop stops it and joins its threads. The recording goes on.
@@ -64,8 +64,8 @@ impl Active {
         // If this fails, `stop` is dropped before `threads`.
         start_spinning(base, configured, &runtime, (small, large, &mut threads))?;
         let topics = configured.spec.topics.clone();
-        let monitor =
-            Monitor::new(Arc::clone(&runtime), Names { topics, remedy: fastdds::remedy() });
+        let monitor = Monitor::new(Arc::clone(&runtime), middleware::names(topics));
+        middleware::say_what_it_lacks();
         lock(&base.watched).begin(runtime, monitor);
         base.ticking.store(true, Ordering::Relaxed);
         let memory = configured.settings.lock_memory.then(lock_memory).flatten();

@@ -58,7 +58,8 @@ keep_last 1), and once what it means, robocache_ros/msg/FusedTensorInfo, on <out
 The publisher of large messages needs a shared-memory segment of at least twice their size. This node
 sizes its own by its tensor, unless a profile is set. Start the drivers of cameras and lidars with
 FASTRTPS_DEFAULT_PROFILES_FILE=config/fastdds.xml. With Fast DDS's default segment, most images and
-clouds are lost on the way. `robocache check FILE` prints the sizes.
+clouds are lost on the way. CycloneDDS needs larger receive buffers instead: set net.core.rmem_max to
+4194304, and start all processes with CYCLONEDDS_URI=file://<path>/config/cyclonedds.xml. `robocache check FILE` prints the sizes.
 
 Options:
   -h, --help            this text

@@ -124,7 +124,7 @@ impl Topic {
             Watched::Input(input) => {
                 let seen = seen.collect::<Vec<_>>();
                 let state = runtime.input(input);
-                state.wants.set(OfferedQos::of(runtime.input_spec(input), &seen));
+                state.wants.set(state.wants.get().next(runtime.input_spec(input), &seen));
                 *lock(&state.publishers) = Some(seen);
             }
             Watched::Clock => {

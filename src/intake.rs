@@ -9,7 +9,8 @@ use super::losses::Losses;
 use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
 use robocache_ops::time::Stamp;
 use robocache_rcl::{
-    self, EventStatuses, MessageInfo, Node, Qos, Ready, SerializedMessage, Subscription, Waitable,
+    self, EventStatuses, MessageInfo, Middleware, Node, Qos, Ready, SerializedMessage,
+    Subscription, Waitable,
 };
 use robocache_runtime::{OfferedQos, Origin, PublisherId, Runtime, Transit, decode_clock};
 use std::sync::atomic::Ordering;
@@ -183,7 +184,9 @@ impl Input {
     fn new(id: InputId, runtime: &Runtime, subscribed: Subscribed, buffers: &Buffers) -> Self {
         let spec = runtime.input_spec(id);
         let Subscribed { subscription, asks, flow } = subscribed;
-        runtime.input(id).asks.set(asks);
+        let state = runtime.input(id);
+        state.asks.set(asks);
+        state.tells_lost.store(Middleware::in_use().numbers_messages(), Ordering::Relaxed);
         Input {
             id,
             depth: spec.qos.depth,
@@ -266,9 +269,6 @@ impl Input {
             self.buffers.give_back(message);
             return Ok(true);
         }
-        if self.losses.tells() {
-            state.tells_lost.store(true, Ordering::Relaxed);
-        }
         let publisher = Some(PublisherId(info.publisher.0));
         let published = info.source_ns.map(Stamp::from_nanos);
         let arrival = runtime.arrival(self.id, transit(&info));
@@ -309,7 +309,6 @@ impl Input {
         }
         let lost = self.losses.explain(told.lost.map(|lost| lost.total), Instant::now());
         let state = runtime.input(self.id);
-        state.tells_lost.fetch_or(self.losses.tells(), Ordering::Relaxed);
         state.lost.add(lost.on_the_way);
         state.queue_full.add(lost.overwritten);
     }

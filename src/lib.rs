@@ -47,6 +47,7 @@ mod intake;
 mod lifecycle;
 mod losses;
 mod manager;
+mod middleware;
 mod output;
 mod param_services;
 mod param_store;

@@ -51,8 +51,6 @@ pub struct Losses {
     /// Whether a new publisher was heard since the last explanation. Its earlier losses left no
     /// gap.
     newcomer: bool,
-    /// More than 0 if messages have had numbers, or an event has told of a loss; see [`Losses::tells`].
-    evidence: u64,
     /// When the newest overlap of two subscriptions ended; `None` if none did.
     overlapped_until: Option<Instant>,
 }
@@ -160,7 +158,6 @@ impl Losses {
     /// they overlap. Returns whether it is new; else it has been taken before.
     pub fn note(&mut self, info: &MessageInfo, from_before: bool, now: Instant) -> bool {
         self.messages += 1;
-        self.evidence = self.evidence.max(u64::from(info.publication_sequence.is_some()));
         let known = self.publishers.iter().position(|known| known.gid == info.publisher);
         let Some(known) = known else {
             self.welcome(info, from_before);
@@ -243,19 +240,12 @@ impl Losses {
     pub fn overlap_ended(&mut self, counted: Option<u64>, now: Instant) {
         self.overlaps = false;
         self.overlapped_until = Some(now);
-        self.evidence = self.evidence.max(counted.unwrap_or(0));
         self.counted = counted.unwrap_or(0);
     }
 
     /// Whether an old and a new subscription are listened to.
     pub fn overlaps(&self) -> bool {
         self.overlaps
-    }
-
-    /// Whether the counts are worth more than a guess: messages have had numbers, or the event has told of
-    /// a loss. A middleware may offer the event and never raise it.
-    pub fn tells(&self) -> bool {
-        self.evidence > 0
     }
 
     /// Whether [`explain`](Losses::explain) must be called: there are gaps, or a new publisher,
@@ -277,7 +267,6 @@ impl Losses {
             let gaps = std::mem::take(&mut self.gaps) + std::mem::take(&mut self.settling);
             return Lost { on_the_way: gaps + between, overwritten: 0 };
         };
-        self.evidence = self.evidence.max(total);
         let new = total.saturating_sub(self.counted);
         self.counted = total;
         self.unseen += new;

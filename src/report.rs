@@ -11,6 +11,7 @@ use super::lifecycle::{Lifecycle, LifecycleState};
 use super::rosout::Records;
 use super::shared::SharedInfo;
 use robocache_ops::sync::lock;
+use robocache_rcl::Middleware;
 use robocache_runtime::health::{Level, Monitor, Report, Status};
 use robocache_runtime::{Runtime, Standstills, Witness, system_now};
 
@@ -171,6 +172,16 @@ impl Watched {
             // Whether or not the whole process did: what came meanwhile is judged as if it had.
             runtime.excuse_silence();
             monitor.stood_still(time);
+        }
+        if !Middleware::in_use().is_fast_dds() {
+            // CycloneDDS hears its publishers again by itself: tests/ros/test_middleware.py.
+            if let Some(time) = stood {
+                let seconds = time.as_secs_f64();
+                tracing::warn!(
+                    "the process stood still for {seconds:.1} s: it was stopped, or the machine was suspended"
+                );
+            }
+            return false;
         }
         let heard = self.heard();
         match self.recovery.look(now, &heard, stood.is_some()) {

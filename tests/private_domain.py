@@ -10,7 +10,9 @@ from domains import free_domain
 def shared_memory_ports(domain):
     """Fast DDS's files of the unicast ports of a domain: 7400 + 250 d + 10 and on, two for each participant (RTPS)."""
     first = 7400 + 250 * domain + 10
-    return [Path(f"/dev/shm/fastrtps_port{number}") for number in range(first, first + 100)]
+    # The names of Fast DDS 2, then those of Fast DDS 3.
+    kinds = ("fastrtps", "fastdds")
+    return [Path(f"/dev/shm/{kind}_port{k}") for kind in kinds for k in range(first, first + 100)]
 
 
 @pytest.fixture(autouse=True)
@@ -22,5 +24,6 @@ def domain_id(monkeypatch):
         port.unlink(missing_ok=True)
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    monkeypatch.setenv(profiles.VARIABLE, str(profiles.path()))
+    for name in profiles.VARIABLES:
+        monkeypatch.setenv(name, str(profiles.path()))
     return domain

@@ -22,8 +22,8 @@ _CLOCK_QOS = QoSProfile(
 _GRAPH_PERIOD_S = 0.5
 #: Time between two reports on `/diagnostics` [s], as of fusion_node.
 _REPORT_PERIOD_S = 1.0
-#: The profile of Fast DDS that advice names.
-_PROFILE = "<robocache_ros>/config/fastdds.xml"
+#: The folder of the files for a middleware that advice names.
+_FILES = "<robocache_ros>/config"
 #: Time between two looks whether the node was destroyed [s].
 _PATIENCE_S = 0.1
 
@@ -189,7 +189,7 @@ class PipelineNode:
     def _report_and_renew(self):
         """Begins the report on `/diagnostics` and the looks at the publishers."""
         topics = [self._node.resolve_topic_name(known["topic"]) for known in self._inputs]
-        self._native.watch(topics, get_rmw_implementation_identifier(), _PROFILE)
+        self._native.watch(topics, get_rmw_implementation_identifier(), _FILES)
         kind = self._diagnostics_types[0]
         self._diagnostics = self._node.create_publisher(kind, "/diagnostics", 10)
         for period_s, act in ((_GRAPH_PERIOD_S, self._renew), (_REPORT_PERIOD_S, self._report)):

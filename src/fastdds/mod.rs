@@ -9,8 +9,8 @@
 //! - A process that stood still may be cut off from its publishers for good. [`recovery`] decides when
 //!   a new connection must be made, and [`connector`] gives it to the threads.
 //!
-//! This folder uses nothing else of the node. With another middleware no profile is written. The
-//! recovery goes on, because a new connection does no harm.
+//! Of the node, this folder uses only [`middleware`](super::middleware). It does nothing if another middleware
+//! answers ([`Middleware`]).
 
 mod connector;
 mod profile;
@@ -21,8 +21,7 @@ pub use connector::{Connecting, Connector, Handed};
 pub use profile::{ensure as ensure_profile, warning as segment_warning};
 pub use recovery::{Due, Heard, Recovery};
 
-use robocache_rcl::{Context, Node};
-use robocache_runtime::health;
+use robocache_rcl::{Context, Middleware, Node};
 
 /// Begins a node with shared memory for messages of `message_bytes` in all: those that it may publish at
 /// the same time. Also returns a warning if the shared memory has another size.
@@ -34,6 +33,9 @@ pub fn begin_node(
     name: &str,
     message_bytes: usize,
 ) -> robocache_rcl::Result<(Node, Option<String>)> {
+    if !Middleware::in_use().is_fast_dds() {
+        return Ok((Node::new(context, name, "")?, None));
+    }
     // Its drop removes the file, which is read when the node begins.
     let profile = profile::write(message_bytes);
     let begun = slow_start::watch();
@@ -43,9 +45,4 @@ pub fn begin_node(
         format!("failed to write a profile for Fast DDS, its default is used: {error}")
     });
     Ok((node, warning))
-}
-
-/// Says what to do if large messages do not arrive.
-pub fn remedy() -> String {
-    health::remedy(&robocache_rcl::middleware(), &profile::hint())
 }

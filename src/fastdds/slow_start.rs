@@ -23,7 +23,7 @@ pub fn watch() -> Begun {
         tracing::warn!(
             "the middleware has not begun for {} s; if this goes on: a process that was killed may \
              have left unfinished shared memory; end all ROS processes of this machine and remove \
-             /dev/shm/fastrtps_* and /dev/shm/sem.fastrtps_* (with Fast DDS's tools: fastdds shm clean)",
+             /dev/shm/fastrtps_* and /dev/shm/sem.fastrtps_*, with Fast DDS 3 fastdds_* in their place (with Fast DDS's tools: fastdds shm clean)",
             PATIENCE.as_secs()
         );
     })

@@ -291,20 +291,6 @@ fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
 }
 
 #[test]
-fn losses_are_told_once_a_message_has_a_number_or_the_event_counts_one() {
-    let mut losses = Losses::default();
-    losses.note(&message(1, None, Some(10)), false, Instant::now());
-    // The event exists and says nothing.
-    assert_eq!(explain(&mut losses, Some(0)), Lost::default());
-    assert!(!losses.tells());
-    assert_eq!(explain(&mut losses, Some(3)), Lost { on_the_way: 3, overwritten: 0 });
-    assert!(losses.tells());
-    let mut numbered = Losses::default();
-    note(&mut numbered, 1, [5]);
-    assert!(numbered.tells(), "before any loss");
-}
-
-#[test]
 fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
     let now = Instant::now();
     for number in [None, Some(70)] {

@@ -9,7 +9,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 # Only what the set-up reads, so that this layer outlives changes of the code.
 COPY config/fastdds.xml /opt/standin/config/
-COPY scripts/setup.sh scripts/requirements-ros.txt /opt/standin/scripts/
+COPY scripts/setup.sh scripts/ros_folders.sh scripts/requirements-ros.txt /opt/standin/scripts/
 # The set-up asks for a cargo, but does not call it. Without interfaces it warns: ros:jazzy lacks some, too, and the build of
 # the node makes them.
 RUN mkdir /opt/standin/bin /opt/standin/interfaces \
@@ -19,6 +19,6 @@ RUN mkdir /opt/standin/bin /opt/standin/interfaces \
     && rm -rf /opt/standin/bin /root/.cache \
     && mkdir -p /opt/ros/jazzy \
     && { grep -v interfaces /opt/standin/.ros/env.sh; \
-         echo 'unset FASTRTPS_DEFAULT_PROFILES_FILE ROS_AUTOMATIC_DISCOVERY_RANGE'; \
+         echo 'unset FASTRTPS_DEFAULT_PROFILES_FILE FASTDDS_DEFAULT_PROFILES_FILE ROS_AUTOMATIC_DISCOVERY_RANGE'; \
          echo 'unset LIBCLANG_PATH BINDGEN_EXTRA_CLANG_ARGS VIRTUAL_ENV'; \
        } >/opt/ros/jazzy/setup.bash

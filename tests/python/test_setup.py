@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FILES = ("setup.sh", "requirements-ros.txt", "requirements-test.txt")
+FILES = ("setup.sh", "ros_folders.sh", "requirements-ros.txt", "requirements-test.txt")
 
 
 #: Notes the package of `cmake -S .../package`, and installs it when it is built. It fails for `FAILS`.

@@ -149,7 +149,8 @@ def node_faults(tmp_path_factory):
 
     def environment(**files):
         named = {f"ROBOCACHE_TEST_{fault.upper()}": str(file) for fault, file in files.items()}
-        return {"LD_PRELOAD": str(library), **named}
+        # Beside the middleware, if that is preloaded too.
+        return {"LD_PRELOAD": f"{library} {os.environ.get('LD_PRELOAD', '')}", **named}
 
     return environment
 

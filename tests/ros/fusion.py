@@ -223,8 +223,9 @@ class Fusion:
         return ns // self.period_ns
 
     def value(self, part, key):
-        """A number of the newest diagnostics: of a stream, or of `tick`."""
-        return float(self.status[part][2][key])
+        """A number of the newest diagnostics: of a stream, or of `tick`. What is not counted is 0."""
+        value = self.status[part][2][key]
+        return 0.0 if value == "not counted" else float(value)
 
     def await_value(self, part, key, expected):
         """Waits until the diagnostics show this number."""

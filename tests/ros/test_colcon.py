@@ -27,7 +27,8 @@ def underlay():
     env.pop("COLCON_PREFIX_PATH", None)
     # r2r takes minutes to compile and does not depend on the workspace. So cargo's folder of
     # `make build` is used again; cargo itself checks that its files are up to date.
-    env["CARGO_TARGET_DIR"] = str(REPOSITORY / "build" / PACKAGE / "cargo")
+    build = Path(os.environ.get("ROBOCACHE_BUILD") or REPOSITORY / "build")
+    env["CARGO_TARGET_DIR"] = str(build / PACKAGE / "cargo")
     return env
 
 

@@ -10,6 +10,7 @@ import pytest
 import rclpy
 from conftest import REPOSITORY
 from fusion import MS, PATIENCE, T0, WRENCH, start_fusion, wrench, write_config
+from middlewares import numbers_only
 from rclpy.executors import SingleThreadedExecutor
 from robocache_ros.msg import FusedTensor, FusedTensorInfo
 
@@ -110,6 +111,7 @@ def client(ros):
     node.destroy_node()
 
 
+@numbers_only
 def test_a_node_that_starts_again_with_another_configuration_is_refused(start, client, checkpoints):
     def node_of(config):
         given = ["-p", f"config_file:={write_config(checkpoints, config)}"]
@@ -140,6 +142,7 @@ def test_a_node_that_starts_again_with_another_configuration_is_refused(start, c
     assert served.differences == []
 
 
+@numbers_only
 def test_tensors_of_a_node_that_started_again_wait_for_its_info(ros, client, checkpoints):
     node, until = client
     tensors = []

@@ -39,7 +39,8 @@ def faults(usable_gpu, library):
 
     def environment(function, when, status):
         fault = f"{function}:{when}:{status}"
-        return {"LD_PRELOAD": str(library), "ROBOCACHE_TEST_FAULT": fault}
+        preload = f"{library} {os.environ.get('LD_PRELOAD', '')}"
+        return {"LD_PRELOAD": preload, "ROBOCACHE_TEST_FAULT": fault}
 
     return environment
 

@@ -222,7 +222,8 @@ def test_values_are_true_through_stops_and_plays(ros, start, tmp_path, speed, pl
     assert fusion.value("tick", "clock_jumps") == PLAYS - 1
     for stream in ("joints", "imu", "odom", "rgb", "depth", "point_cloud"):
         _, _, found = fusion.status[stream]
-        assert (found["lost"], found["queue_full"]) == ("0", "0"), (stream, robot.output)
+        lost = fusion.value(stream, "lost"), fusion.value(stream, "queue_full")
+        assert lost == (0, 0), (stream, robot.output)
         keys = [key for key in found if key.startswith("dropped.") and found[key] != "0"]
         # Messages that are on their way when the simulation stops are from before the stop (cleared).
         # So are messages that are published just before the clock's first reading.

@@ -12,6 +12,7 @@ import types
 from pathlib import Path
 
 import pytest
+from middlewares import fast_dds_only
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: What Fast DDS 2 and Fast DDS 3 read.
@@ -162,6 +163,7 @@ def share(install):
     return install / "share" / "robocache_ros"
 
 
+@fast_dds_only
 def test_defaults_name_installed_files(share, install):
     (node,) = launch(share, "robocache.launch.py")
     assert (node.package, node.executable) == ("robocache_ros", "fusion_node")
@@ -268,6 +270,7 @@ def test_a_profile_of_the_users_own_stays(share, monkeypatch, name):
     assert node.environment == {}, "nothing is changed"
 
 
+@fast_dds_only
 def test_our_own_profile_is_no_choice_and_a_changed_copy_is(share, monkeypatch, tmp_path):
     ours = share / "config" / "fastdds.xml"
     monkeypatch.setenv(PROFILE, str(ours))

@@ -19,6 +19,7 @@ from managed import (
     DEACTIVATE,
     start_managed,
 )
+from middlewares import fast_dds_only
 
 from robocache.shared import TensorReader
 from robocache.tensor import digest_of
@@ -187,6 +188,7 @@ UP = CONFIGURED + ACTIVATED
 
 
 @pytest.mark.alone
+@fast_dds_only
 def test_each_request_is_answered_once_after_a_standstill(ros, start, config_file):
     """The node makes a new connection then. Clients find its services only after a while."""
     node = start_managed(ros, start, config_file=config_file)

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from fusion import MS, T0, segments, stamped, start_fusion, write_config
+from middlewares import numbers_only
 from rclpy.parameter_client import AsyncParameterClient
 from robocache_ros.msg import FusedTensor
 from sensor_msgs.msg import Image
@@ -31,9 +32,9 @@ def start_node(ros, start, folder, **qos):
     return start_fusion(ros, start, folder, config, sim_time=False)
 
 
-def report_of(robot):
+def report_of(robot, stream="joints"):
     """How much the robot sent, and how much it skipped because the machine was busy."""
-    return json.loads(robot.output.splitlines()[-1])["joints"]
+    return json.loads(robot.output.splitlines()[-1])[stream]
 
 
 def test_nothing_is_lost_at_1_khz(ros, start, tmp_path):
@@ -86,6 +87,7 @@ def test_parameter_services_answer_while_images_come(ros, start, tmp_path):
     assert median_wait() < 10 * alone + 0.1
 
 
+@numbers_only
 @pytest.mark.parametrize("publisher_depth", [10, 2000])
 def test_a_stopped_node_counts_its_losses_and_recovers(ros, start, tmp_path, publisher_depth):
     """Messages that do not fit into the node's queue are lost, however long the history is."""
@@ -117,6 +119,7 @@ def test_a_stopped_node_counts_its_losses_and_recovers(ros, start, tmp_path, pub
     await_losses_counted(fusion, robot)
 
 
+@numbers_only
 def test_a_queue_that_overflowed_is_counted(ros, start, tmp_path):
     """All messages of a short stop fit into the transport, and come at once and in order."""
     fusion = start_node(ros, start, tmp_path, depth=16)

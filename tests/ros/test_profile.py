@@ -9,7 +9,10 @@ import profiles
 import pytest
 import yaml
 from fusion import PATIENCE, WRENCH, write_config
+from middlewares import PROFILE, fast_dds_only
 from robocache_ros.msg import FusedTensor
+
+pytestmark = fast_dds_only
 
 MIB = 1 << 20
 SHARED_MEMORY = Path("/dev/shm")
@@ -84,7 +87,7 @@ def test_a_small_tensor_takes_no_more_than_before(start, tmp_path):
 
 def test_our_installed_profile_is_no_choice_so_the_node_sizes_its_own(start, install, tmp_path):
     ours = install / "share" / "robocache_ros" / "config" / "fastdds.xml"
-    environment = UNSET | {"FASTRTPS_DEFAULT_PROFILES_FILE": str(ours)}
+    environment = UNSET | {PROFILE: str(ours)}
     node = started(start, f"config_file:={write_config(tmp_path, SMALL)}", **environment)
     assert segment_of(node.pid) < 18 * MIB
 
@@ -92,19 +95,19 @@ def test_our_installed_profile_is_no_choice_so_the_node_sizes_its_own(start, ins
 def test_a_profile_of_the_users_own_that_is_too_small_is_named(ros, start, tmp_path):
     own = tmp_path / "own.xml"
     own.write_text(profiles.text(4 * MIB))
-    environment = UNSET | {"FASTRTPS_DEFAULT_PROFILES_FILE": str(own)}
+    environment = UNSET | {PROFILE: str(own)}
     node = started(start, f"config_file:={write_config(tmp_path, LARGE)}", **environment)
     output = settled(ros, node)
     assert 4 * MIB <= segment_of(node.pid) < 5 * MIB, "the user's choice stays"
     (line,) = [line for line in output.splitlines() if "shared-memory segment" in line]
     assert "WARN" in line and "the tensor message: 251" in line
-    assert "unset FASTRTPS_DEFAULT_PROFILES_FILE" in line
+    assert f"unset {PROFILE}" in line
 
 
 def test_a_profile_of_the_users_own_that_is_large_enough_causes_no_warning(ros, start, tmp_path):
     own = tmp_path / "own.xml"
     own.write_text(profiles.text(64 * MIB))
-    environment = UNSET | {"FASTRTPS_DEFAULT_PROFILES_FILE": str(own)}
+    environment = UNSET | {PROFILE: str(own)}
     node = started(start, f"config_file:={write_config(tmp_path, LARGE)}", **environment)
     assert "shared-memory segment" not in settled(ros, node)
 

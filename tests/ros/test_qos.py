@@ -2,6 +2,7 @@
 
 import itertools
 
+import middlewares
 import pytest
 from fusion import start_fusion, streams, wrench
 from geometry_msgs.msg import WrenchStamped
@@ -73,14 +74,27 @@ def test_the_subscription_asks_for_what_the_publisher_offers(ros, start, tmp_pat
     sender, one = Sender(ros), publisher(ros, profile)
     sender.send_until(fusion, [one], lambda: asks(fusion) == words(profile), "the profile")
     sender.send_until(fusion, [one], lambda: fusion.value("w", "rows") > 300, "wrenches")
-    received = fusion.value("w", "received")
+    adapted = fusion.value("w", "adapted")
     ros.node.destroy_publisher(one)
-    await_asked(fusion, LEAST)
-    # The next one is heard, whatever it offers.
+    fusion.await_value("w", "publishers", 0)
+    ros.spin_for(1)
+    assert asks(fusion) == words(profile) and fusion.value("w", "adapted") == adapted
+    # It comes again: nothing changes.
+    received = fusion.value("w", "received")
+    one = publisher(ros, profile)
+    sender.send_until(fusion, [one], lambda: fusion.value("w", "received") > received + 50, "again")
+    assert asks(fusion) == words(profile) and fusion.value("w", "adapted") == adapted
+    ros.node.destroy_publisher(one)
+    fusion.await_value("w", "publishers", 0)
+    # Another one is heard, whatever it offers.
+    received = fusion.value("w", "received")
     other = publisher(ros, BEST_EFFORT)
-    more = received + 50
-    sender.send_until(fusion, [other], lambda: fusion.value("w", "received") > more, "more")
-    assert fusion.value("w", "dropped") == fusion.value("w", "publishers_incompatible") == 0
+    sender.send_until(
+        fusion, [other], lambda: fusion.value("w", "received") > received + 50, "more"
+    )
+    assert asks(fusion) == LEAST
+    fusion.await_value("w", "publishers_incompatible", 0)
+    assert fusion.value("w", "dropped") == 0
     assert "does not match" not in fusion.process.output
     if words(profile) != LEAST:
         assert f"subscribed again with {words(profile)}" in fusion.process.output
@@ -109,11 +123,15 @@ def test_nothing_is_lost_or_doubled_when_publishers_come_and_go(ros, start, tmp_
         )
     ros.spin_for(1.5)  # until only one subscription is left
     sender.send_until(fusion, [first], Every(50), "the end")
-    fusion.until(lambda: heard(fusion) == sender.sent, f"{sender.sent} heard or counted as lost")
+    # Where nobody counts, a few are neither heard nor counted: those that best effort loses.
+    least = sender.sent if middlewares.IN_USE == "fastrtps" else 0.98 * sender.sent
+    fusion.until(lambda: least <= heard(fusion) <= sender.sent, f"{sender.sent} heard or lost")
     lost = fusion.value("w", "lost") + fusion.value("w", "queue_full")
     assert lost <= 0.1 * sender.sent, "most of what best effort loses is lost by the middleware"
     assert fusion.value("w", "rows") == fusion.value("w", "received")
-    assert fusion.value("w", "replaced") == fusion.value("w", "dropped") == 0
+    # Without numbers, a message may be taken once more, and then replaces its own row.
+    doubled = 0 if middlewares.IN_USE == "fastrtps" else 0.01 * sender.sent
+    assert fusion.value("w", "replaced") <= doubled and fusion.value("w", "dropped") == 0
     assert fusion.value("w", "adapted") >= 7
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from fusion import start_fusion, streams, wrench
+from middlewares import fast_dds_only
 from rcl_interfaces.srv import ListParameters
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from robocache_ros.msg import FusedTensorInfo
@@ -110,6 +111,7 @@ def nodes_of(ros, name="fusion_node"):
     return [known for known, _ in ros.node.get_node_names_and_namespaces()].count(name)
 
 
+@fast_dds_only
 @pytest.mark.alone
 def test_a_node_that_is_cut_off_connects_again_after_a_stop(ros, start, tmp_path):
     fusion = start_node(ros, start, tmp_path)
@@ -144,6 +146,7 @@ def test_a_node_that_is_cut_off_connects_again_after_a_stop(ros, start, tmp_path
     assert robot.running
 
 
+@fast_dds_only
 @pytest.mark.alone
 def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path):
     """Real stops seldom cut the node off. Either way it receives again, and all is counted."""
@@ -159,6 +162,7 @@ def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path):
     await_losses_counted(fusion, robot)
 
 
+@fast_dds_only
 @pytest.mark.alone
 def test_an_auto_input_asks_for_the_same_after_a_stop(ros, start, tmp_path):
     """A new connection knows no publisher at first. The node must not ask for less then."""

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 from fusion import start_fusion, streams, write_config
+from middlewares import fast_dds_only
 from private_domain import shared_memory_ports
 from test_overload import stop_for
 
+pytestmark = fast_dds_only
 CONFIG = {"rate_hz": 100, "streams": streams(w={"type": "geometry_msgs/msg/WrenchStamped"})}
 #: After a signal, the node gives the middleware this long [s].
 PATIENCE = 4.0

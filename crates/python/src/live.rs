@@ -266,7 +266,7 @@ impl LivePipeline {
             PublisherSeen { node, ros_type, offers: OfferedQos { reliable, transient_local } }
         });
         let (seen, state) = (seen.collect::<Vec<_>>(), self.runtime.input(id));
-        let request = OfferedQos::of(self.runtime.input_spec(id), &seen);
+        let request = state.wants.get().next(self.runtime.input_spec(id), &seen);
         *state.publishers.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
         state.wants.set(request);
         state.asks.set(request);
@@ -274,15 +274,16 @@ impl LivePipeline {
     }
 
     /// Begins the first window of the health report. `topics` are the full names of the inputs' topics,
-    /// `middleware` is the name of ROS's, and `profile` that of a file for Fast DDS.
-    fn watch(&self, topics: Vec<String>, middleware: &str, profile: &str) -> PyResult<()> {
+    /// `middleware` is the name of ROS's, and `files` the folder of robocache's files for it.
+    fn watch(&self, topics: Vec<String>, middleware: String, files: &str) -> PyResult<()> {
         self.process.check("a PipelineNode")?;
         let count = self.runtime.inputs().count();
         if topics.len() != count {
             let found = topics.len();
             return Err(PyValueError::new_err(format!("topics: expected {count}, found {found}")));
         }
-        let names = Names { topics, remedy: remedy(middleware, profile) };
+        let remedy = remedy(&middleware, files);
+        let names = Names { topics, middleware, remedy };
         let monitor = Monitor::new(Arc::clone(&self.runtime), names);
         *self.monitor.lock().unwrap_or_else(PoisonError::into_inner) = Some(monitor);
         Ok(())

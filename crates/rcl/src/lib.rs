@@ -8,6 +8,7 @@
 //! - [`Subscription`]: takes [`SerializedMessage`]s with their [`MessageInfo`]; has [`Event`]s.
 //! - [`Publisher`]: publishes bytes. [`MessagePublisher`]: publishes r2r's generated messages.
 //! - [`Service`]: serves one of r2r's generated services.
+//! - [`Middleware`]: which one answers, and what it tells.
 //! - [`WaitSet`]: waits for all of these, and for changes of the graph. [`Guard`]: ends a wait.
 //!
 //! Each handle keeps its node and its context alive, so the caller may drop handles in any order. A
@@ -29,6 +30,7 @@ mod error;
 mod event;
 mod guard;
 mod message;
+mod middleware;
 mod node;
 mod node_inner;
 mod parameters;
@@ -43,6 +45,7 @@ pub use error::RclError;
 pub use event::{Event, EventStatus, IncompatibleQos, MessagesLost};
 pub use guard::Guard;
 pub use message::{Gid, MessageInfo, SerializedMessage};
+pub use middleware::Middleware;
 pub use node::{Node, PublisherInfo};
 pub use publisher::{MessagePublisher, Publisher};
 pub use service::{RequestId, Service};
@@ -57,12 +60,6 @@ use r2r_rcl::{
     rmw_qos_durability_policy_e, rmw_qos_history_policy_e, rmw_qos_profile_t,
     rmw_qos_reliability_policy_e, rmw_time_s,
 };
-
-/// Returns the name of the middleware in use, such as `rmw_fastrtps_cpp`.
-pub fn middleware() -> String {
-    // SAFETY: the function returns a constant text.
-    unsafe { error::text(r2r_rcl::rmw_get_implementation_identifier()) }
-}
 
 /// Ends the process at once, without the handlers that libraries have registered for its end. Those of a
 /// middleware that hangs would wait for it.

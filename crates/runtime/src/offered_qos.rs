@@ -64,6 +64,18 @@ impl OfferedQos {
         }
     }
 
+    /// Returns what an input asks for next that asks for `self`, if these are the publishers of its topic.
+    ///
+    /// If no publisher of its type is left, it asks for the same: its next publisher is most often the last one,
+    /// started again. If that one offers less, it is heard a moment later.
+    #[must_use]
+    pub fn next(self, spec: &InputSpec, publishers: &[PublisherSeen]) -> OfferedQos {
+        match publishers.iter().any(|publisher| publisher.ros_type == spec.ros_type) {
+            true => OfferedQos::of(spec, publishers),
+            false => self,
+        }
+    }
+
     /// What an input asks for before a publisher is known.
     pub fn at_first(spec: &InputSpec) -> OfferedQos {
         OfferedQos::of(spec, &[])

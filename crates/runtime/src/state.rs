@@ -59,13 +59,14 @@ pub struct InputState {
     /// From the stamp of an image or a cloud until its row is in the ring, on the node's clock
     /// \[ns\]. Empty under `timeline: receive`.
     pub ready: Histogram,
-    /// Messages that the middleware's full queue dropped; it drops the oldest first.
+    /// Messages that the middleware's full queue dropped; it drops the oldest first. It counts only if
+    /// [`tells_lost`](InputState::tells_lost) is set.
     pub queue_full: Counter,
     /// Messages that were lost between the publisher and that queue. It counts only if
     /// [`tells_lost`](InputState::tells_lost) is set. [`Arrivals::missing`] guesses them from the
     /// stamps, together with messages that were never sent.
     pub lost: Counter,
-    /// Whether the middleware tells which messages were lost: messages have numbers, or it has told of one.
+    /// Whether the middleware tells which messages were lost: then its messages have numbers.
     pub tells_lost: AtomicBool,
     /// How often the middleware failed to give a message that waited.
     pub take_failed: Counter,

@@ -469,7 +469,8 @@ fn a_thread_that_panics_is_a_failure_and_the_others_are_joined() {
 fn the_report_names_ticks_and_streams() {
     let running = Running::start(Arc::new(()));
     let topics = vec!["/left/wrench".to_owned(), "/left/image".to_owned()];
-    let names = Names { topics, remedy: "Enlarge its shared memory".to_owned() };
+    let [middleware, remedy] = ["rmw_test", "Enlarge its shared memory"].map(str::to_owned);
+    let names = Names { topics, middleware, remedy };
     let mut monitor = Monitor::new(Arc::clone(&running.runtime), names);
     assert_eq!(monitor.report().stamp, None);
     // No tick is due yet.

@@ -22,11 +22,12 @@ use std::time::SystemTime;
 
 use choice::{Choice, Surroundings, VARIABLES};
 use robocache_core::config::describe::shared_memory::{least_segment, segment_bytes};
+use robocache_rcl::Middleware;
+
+use crate::middleware::files;
 
 /// robocache's profile as it is installed, for the drivers of cameras and lidars.
 const PROFILE: &str = include_str!("../../../config/fastdds.xml");
-/// Path of that profile inside an install prefix.
-const INSTALLED: &str = "share/robocache_ros/config/fastdds.xml";
 /// What stands around the size of the segment in a profile.
 const SEGMENT_TAGS: [&str; 2] = ["<segment_size>", "</segment_size>"];
 /// Where Linux has shared memory. The files of profiles are there too: if it cannot be written, there
@@ -43,7 +44,7 @@ const ONE_DATAGRAM: usize = 65_000;
 /// It replaces the process by the same program with other variables. The program must call it
 /// first. If that fails, the process goes on, and [`warning`] warns the user.
 pub fn ensure() {
-    if own_path().is_some() || choice().is_some() {
+    if own_path().is_some() || choice().is_some() || !is_fast_dds() {
         return;
     }
     let Ok(program) = std::env::current_exe() else { return };
@@ -67,13 +68,13 @@ impl Drop for Written {
 }
 
 /// Writes this process's own profile for messages of `message_bytes` in all: those that it may
-/// publish at the same time. Writes nothing if the user has chosen another profile, or if the middleware is
-/// not Fast DDS. The caller keeps the result until its node has begun.
+/// publish at the same time. Writes nothing if the user has chosen another profile. The caller keeps the
+/// result until its node has begun.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write(message_bytes: usize) -> io::Result<Written> {
-    let Some(path) = own_path().filter(|_| is_fast_dds()) else { return Ok(Written(None)) };
+    let Some(path) = own_path() else { return Ok(Written(None)) };
     let segment = bounded(segment_bytes(message_bytes) as u64, free_bytes());
     // No other process can put a file or a link in its place: it must be new.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -101,9 +102,8 @@ pub fn warning(what: &str, message_bytes: usize) -> Option<String> {
     ))
 }
 
-/// Whether the middleware in use is Fast DDS. It need not be the one that a variable names.
 fn is_fast_dds() -> bool {
-    robocache_rcl::middleware().starts_with("rmw_fastrtps")
+    Middleware::in_use().is_fast_dds()
 }
 
 /// What to do if the segment is too small.
@@ -126,17 +126,14 @@ fn remedy(least: u64) -> String {
             format!("remove {file} from the working folder, or give it a transport {larger}")
         }
         Some(Choice::Middleware) | None => {
-            format!("set {} to a profile {larger}, such as a copy of {}", VARIABLES[0], hint())
+            format!(
+                "set {} (Fast DDS 3: {}) to a profile {larger}, such as a copy of {}/fastdds.xml",
+                VARIABLES[0],
+                VARIABLES[1],
+                files()
+            )
         }
     }
-}
-
-/// Returns the path of robocache's profile, for messages to the user.
-pub fn hint() -> String {
-    installed().map_or_else(
-        || "<robocache_ros>/config/fastdds.xml".to_owned(),
-        |path| path.display().to_string(),
-    )
 }
 
 /// The user's choice in this process.
@@ -201,16 +198,6 @@ fn own_segment() -> Option<u64> {
             segment.then(|| Some(fs::metadata(file).ok()?.len())).flatten()
         })
         .max()
-}
-
-/// Returns the installed profile: from the sourced workspace, else from the program's own prefix.
-fn installed() -> Option<PathBuf> {
-    let sourced = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
-    let sourced: Vec<PathBuf> = std::env::split_paths(&sourced).collect();
-    let program = std::env::current_exe().ok();
-    let around = program.iter().flat_map(|program| program.ancestors().skip(1).take(3));
-    let mut prefixes = sourced.iter().map(PathBuf::as_path).chain(around);
-    prefixes.find_map(|prefix| Some(prefix.join(INSTALLED)).filter(|file| file.is_file()))
 }
 
 #[cfg(test)]

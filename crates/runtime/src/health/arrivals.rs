@@ -38,6 +38,9 @@ const LASTING: Duration = Duration::from_secs(1);
 /// The largest part of [`LASTING`] that one message may add, because a pause says nothing about the
 /// period.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Messages that waited while the process stood still come within this time, and so does the first one behind the
+/// gap that the standstill left.
+const BACKLOG: Duration = Duration::from_secs(2);
 /// If two stamps are further apart than this \[ns\] and than [`LEAP_PERIODS`], no message counts as
 /// missing between them: the sensor was off, or its clock was set.
 const LEAP_NS: f64 = 10e9;
@@ -77,6 +80,8 @@ pub struct Arrivals {
     /// The value of `active` when another period, or none, was first computed.
     doubted: Option<Duration>,
     gaps: Gaps,
+    /// Until then spacings do not count, because the process stood still.
+    excused_until: Duration,
 }
 
 impl Arrivals {
@@ -99,6 +104,7 @@ impl Arrivals {
             active: Duration::ZERO,
             doubted: None,
             gaps: Gaps::default(),
+            excused_until: Duration::ZERO,
         }
     }
 
@@ -145,8 +151,9 @@ impl Arrivals {
             }
         }
         self.stamp = Some(stamp);
-        if spacing <= 0 {
-            // The stamps are reordered or repeat, or a clock jumped: the spacings start again.
+        if spacing <= 0 || at < self.excused_until {
+            // The stamps are reordered or repeat, a clock jumped, or the process stood still: the spacings start
+            // again.
             self.count = 0;
             return;
         }
@@ -272,9 +279,13 @@ impl Arrivals {
         }
     }
 
-    /// Counts silence from `at` on.
+    /// Notes that the process stood still until `at`. Silence counts from then on. The gap of the standstill counts in
+    /// [`Arrivals::missing`], but it is no fault of the publisher, so it has no part in
+    /// [`Arrivals::missing_share`].
     pub fn excuse(&mut self, at: Duration) {
         self.newest = self.newest.max(at);
+        self.excused_until = at + BACKLOG;
+        self.count = 0;
     }
 
     /// Begins `epoch` if it is newer. Returns whether `epoch` is the current one.

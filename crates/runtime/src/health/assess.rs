@@ -80,6 +80,8 @@ pub struct InputWindow {
     /// Share of published messages that were lost on the way: exact if the middleware tells,
     /// otherwise probable.
     pub missing_share: Option<f64>,
+    /// Whether that share is a guess by the stamps' period.
+    pub guessed: bool,
     /// The usual time between two messages; `None` before the third.
     pub usual: Option<Duration>,
     /// The longest usual pause, if the input comes in bursts.
@@ -263,7 +265,7 @@ pub fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> (Level,
     let counts = [
         (window.groups_incomplete, "groups incomplete"),
         (window.lost, "lost on the way"),
-        (window.missing, "missing by their stamps' period"),
+        (window.missing, "probably missing by their stamps' period"),
         (window.take_failed, "not given by the middleware"),
     ];
     let counts = counts.into_iter().filter(|(n, _)| *n > 0);
@@ -318,7 +320,8 @@ fn lossy(spec: &InputSpec, window: &InputWindow) -> String {
         (Some(expected), _) => format!("{:.1} Hz instead of {expected} Hz", window.rate.hz),
         (None, share) => {
             let percent = share.unwrap_or(0.0) * 100.0;
-            format!("{percent:.0} % of the published messages do not arrive")
+            let probably = if window.guessed { "probably " } else { "" };
+            format!("{probably}{percent:.0} % of the published messages do not arrive")
         }
     }
 }

@@ -28,6 +28,8 @@ const HICCUP: Duration = Duration::from_millis(500);
 pub struct Names {
     /// Full topic names, by [`InputId`].
     pub topics: Vec<String>,
+    /// The name of the middleware.
+    pub middleware: String,
     /// A sentence that says what to do if the middleware loses large messages.
     pub remedy: String,
 }
@@ -130,6 +132,7 @@ impl Monitor {
         for input in &mut self.inputs {
             input.delay.restart(at);
             input.ready.restart(at);
+            input.lossy = 0;
         }
     }
 
@@ -172,7 +175,9 @@ impl Monitor {
             level = level.max(Level::Warn);
             message = format!("{message}; the GPU was left: {reason}");
         }
-        let values = report::tick_values(&self.runtime, &window, &totals, latency, [fused, woken]);
+        let mut values =
+            report::tick_values(&self.runtime, &window, &totals, latency, [fused, woken]);
+        values.insert(0, ("middleware".to_owned(), self.names.middleware.clone()));
         Status { part: "tick".to_owned(), level, message, values }
     }
 
@@ -241,7 +246,8 @@ impl Monitor {
             publishers::explain(what, spec, (topic, &self.names.remedy), seen.as_deref())
         });
         let seen = seen.unwrap_or_default();
-        if self.notices.may_name(Instant::now(), input, &seen) {
+        // What a standstill of the process left is no trouble of the sensor.
+        if self.stood_still.is_none() && self.notices.may_name(Instant::now(), input, &seen) {
             self.notices.refused((input, &spec.name, topic), window.refused.as_deref());
             let said = window.refused.is_some() && publishers::all_refused(spec, &seen);
             let untold = why.clone().filter(|_| !said);
@@ -306,6 +312,7 @@ impl Monitor {
             refused: None,
             valid_share: None,
             missing_share: lost.map(exact_share).or_else(|| arrivals.missing_share()),
+            guessed: lost.is_none(),
             usual: arrivals.usual_interval(),
             pause: arrivals.usual_pause(),
         };

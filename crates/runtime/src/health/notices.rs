@@ -238,7 +238,7 @@ fn losses_of(name: &str, before: &InputTotals, after: &InputTotals) -> Vec<Strin
         (after.lost_since(before).unwrap_or(0), "lost on the way"),
         (
             after.missing_since(before),
-            "missing by their stamps' period (lost on the way, or never sent)",
+            "probably missing by their stamps' period (lost on the way, or never sent)",
         ),
         (after.take_failed - before.take_failed, "not given by the middleware"),
     ];

@@ -14,6 +14,9 @@ use robocache_ops::align::{InvalidReason, NO_AGE};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 
+/// In place of a count that the middleware does not tell.
+const NOT_COUNTED: &str = "not counted";
+
 /// The state of all parts at the end of a window.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -181,8 +184,9 @@ pub fn values(
         }
     }
     if let Some(input) = input {
-        values.push(pair("queue_full", input.totals.queue_full));
-        values.push(pair("lost", input.totals.lost.unwrap_or(0)));
+        let (lost, queue_full) = (input.totals.lost, input.totals.queue_full);
+        values.push(pair("queue_full", counted(lost.map(|_| queue_full))));
+        values.push(pair("lost", counted(lost)));
         values.push(pair("missing", input.totals.missing));
         values.push(pair("take_failed", input.totals.take_failed));
         let state = runtime.input(input.id);
@@ -209,6 +213,11 @@ pub fn values(
         values.push(pair("publishers", seen));
     }
     values
+}
+
+/// A count in words; `None` if nobody counts, which is not zero.
+fn counted(count: Option<u64>) -> String {
+    count.map_or_else(|| NOT_COUNTED.to_owned(), |count| count.to_string())
 }
 
 /// The numbers of an input that has to do with frames: how many messages wait for a transform, or what

@@ -77,7 +77,7 @@ impl Monitor {
         };
         let absent = self.absent_groups(stream);
         let cause = causes::cause(&evidence).filter(|_| absent.is_none());
-        if steps > 0 {
+        if steps > 0 && self.stood_still.is_none() {
             self.notices.cause(now, (stream, &spec.name), cause.as_ref());
         }
         let part = StreamPart {

@@ -61,7 +61,7 @@ impl Robot {
         let clock = Clock::simulated(config.grid);
         let topics = config.inputs.iter().map(|input| input.topic.clone()).collect();
         let runtime = Arc::new(Runtime::new(Pipeline::new(config, backend).unwrap(), clock));
-        let names = Names { topics, remedy: String::new() };
+        let names = Names { topics, middleware: "rmw_test".to_owned(), remedy: String::new() };
         let monitor = Monitor::new(Arc::clone(&runtime), names);
         let tensor = runtime.pipeline.new_message();
         let mut robot = Robot { runtime, monitor, tensor, now: 0, tick: 1000 };

@@ -40,6 +40,16 @@ fn auto_asks_for_what_all_publishers_offer() {
 }
 
 #[test]
+fn an_input_whose_publishers_have_ended_asks_for_the_same() {
+    let spec = input("{}");
+    let asked = OfferedQos::at_first(&spec).next(&spec, &[publisher(offer(true, true))]);
+    assert_eq!(asked, offer(true, true));
+    let other = PublisherSeen { ros_type: "a/msg/B".into(), ..publisher(offer(false, false)) };
+    assert_eq!([asked.next(&spec, &[]), asked.next(&spec, &[other])], [asked; 2]);
+    assert_eq!(asked.next(&spec, &[publisher(offer(false, true))]), offer(false, true));
+}
+
+#[test]
 fn what_the_configuration_says_is_obeyed() {
     let least = [publisher(offer(false, false))];
     let most = [publisher(offer(true, true))];

@@ -22,8 +22,9 @@ use crate::policy::{self, Checkpoint, Findings};
 /// offset in the packed tensor, strategy, and target times relative to the tick. Then where it is from: message type,
 /// topic, the timeline of its stamps, rows and memory of its ring. Then its contents: the order of joints and
 /// channels, and the range of an image's values. Then prints the size of the tensor, its bandwidth, the memory for
-/// rings and for the largest messages, and the shared memory: what Fast DDS needs for the node, what policies without
-/// ROS need, and per input what Fast DDS needs for its publisher.
+/// rings and for the largest messages, and the memory of the middleware that RMW_IMPLEMENTATION names: the shared memory
+/// that Fast DDS (the default) needs for the node and per input for its publisher, or the receive buffers that another
+/// one needs. Also the shared memory for policies without ROS.
 /// A warning is a line on stderr, and an entry of the JSON.
 ///
 /// With --contract, it is an error if the policy was trained with something else: each difference is a line. With
@@ -93,6 +94,10 @@ pub fn run(args: &CheckArgs) -> Result<u8, Error> {
     let checkpoint = checkpoint.map(|checkpoint| policy::compare(&checkpoint, &config));
     let mut report = Report::new(&config, &Prefixes::of_environment());
     report.warnings.extend(lacks);
+    // An empty variable counts as not set, as for ROS.
+    if let Some(named) = std::env::var("RMW_IMPLEMENTATION").ok().filter(|name| !name.is_empty()) {
+        report.shared_memory.middleware = named;
+    }
     for warning in &report.warnings {
         say(&format!("{}: warning: {warning}", args.config.display()));
     }

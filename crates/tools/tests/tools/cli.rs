@@ -187,6 +187,33 @@ fn check_prints_json() {
 }
 
 #[test]
+fn check_speaks_of_the_middleware_in_use() {
+    let check = |middleware: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_robocache"))
+            .args(["check", "config/robocache.yaml"])
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .env("RMW_IMPLEMENTATION", middleware)
+            .output()
+            .unwrap();
+        text(&output.stdout)
+    };
+    let fast = check("");
+    assert_eq!(check("rmw_fastrtps_dynamic_cpp"), fast);
+    assert!(fast.contains("the node's shared memory (Fast DDS): "), "{fast}");
+    let cyclone = check("rmw_cyclonedds_cpp");
+    let words = "receive buffer of its subscribers (rmw_cyclonedds_cpp): 2.3 MB\n";
+    assert!(cyclone.contains(words) && !cyclone.contains("Fast DDS"), "{cyclone}");
+    // Two of the largest image that the configuration permits, and two of a vector.
+    let row = |name: &str| {
+        let rows = cyclone.lines().skip_while(|line| !line.starts_with("input "));
+        rows.filter(|line| line.starts_with(name)).map(str::to_owned).collect::<String>()
+    };
+    assert!(row("input ").ends_with("receive buffer of the node"), "{cyclone}");
+    assert!(row("joints").ends_with("at most 131.1 kB"), "{cyclone}");
+    assert!(row("lidar").ends_with("two of its messages"), "{cyclone}");
+}
+
+#[test]
 fn check_says_which_shared_memory_the_configuration_requires() {
     let config = "config/robocache.yaml";
     let table = text(&robocache(&["check", config]).stdout);

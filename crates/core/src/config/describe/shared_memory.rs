@@ -1,5 +1,5 @@
-//! The shared memory for a configuration: what Fast DDS needs, a segment in each publishing process, and what the
-//! tensors take for policies without ROS.
+//! The memory of the middleware for a configuration, and what the tensors take for policies without ROS. Fast DDS
+//! needs a segment of shared memory in each publishing process; the others, room in the subscribers' receive buffers.
 //!
 //! A segment of less than two of a process's messages loses most best-effort messages and makes
 //! reliable ones late (measured: docs/deploy.md).
@@ -42,9 +42,14 @@ pub const fn shared_output_bytes(len: usize) -> usize {
     chunks.saturating_mul(PAGE + len.next_multiple_of(PAGE)).saturating_add(4 * PAGE)
 }
 
+/// Fast DDS's names begin with this. It is ROS 2's default middleware.
+const FAST_DDS: &str = "rmw_fastrtps";
+
 /// What shared memory a configuration needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SharedMemory {
+    /// The middleware that the text is about. The segments are those of Fast DDS.
+    pub middleware: String,
     /// The serialized tensor message \[bytes\].
     pub message_bytes: usize,
     /// The segment of Fast DDS that the node gives itself \[bytes\].
@@ -96,6 +101,7 @@ impl SharedMemory {
         let envelope = envelope(config);
         let message_bytes = envelope.byte_len();
         SharedMemory {
+            middleware: format!("{FAST_DDS}_cpp"),
             message_bytes,
             shared_output_bytes: shared_output_bytes(envelope.memory_len()),
             node_segment_bytes: segment_bytes(message_bytes),
@@ -106,17 +112,30 @@ impl SharedMemory {
 
 impl Display for SharedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let segment = bytes(self.node_segment_bytes as f64);
         let message = self.message_bytes;
-        writeln!(f, "message     {message} bytes; the node's shared memory (Fast DDS): {segment}")?;
+        let is_fast_dds = self.middleware.starts_with(FAST_DDS);
+        let (needs, column) = match is_fast_dds {
+            true => {
+                let segment = bytes(self.node_segment_bytes as f64);
+                let needs = format!("the node's shared memory (Fast DDS): {segment}");
+                (needs, "shared memory of its publisher")
+            }
+            false => {
+                let buffer = bytes(least_segment(message) as f64);
+                let needs =
+                    format!("receive buffer of its subscribers ({}): {buffer}", self.middleware);
+                (needs, "receive buffer of the node")
+            }
+        };
+        writeln!(f, "message     {message} bytes; {needs}")?;
         let shared = bytes(self.shared_output_bytes as f64);
         writeln!(
             f,
             "policies    {shared} of shared memory with shared_output, for {READERS} of them"
         )?;
         writeln!(f)?;
-        let head = ["input", "topic", "largest message", "shared memory of its publisher"];
-        let rows = self.inputs.iter().map(InputMemory::row);
+        let head = ["input", "topic", "largest message", column];
+        let rows = self.inputs.iter().map(|input| input.row(is_fast_dds));
         let rows: Vec<_> = [head.map(String::from)].into_iter().chain(rows).collect();
         crate::table::write(f, &rows)
     }
@@ -135,8 +154,15 @@ impl InputMemory {
         }
     }
 
-    /// A row of the table.
-    fn row(&self) -> [String; 4] {
+    fn memory(&self, is_fast_dds: bool) -> Option<usize> {
+        match is_fast_dds {
+            true => self.publisher_segment_bytes,
+            false => self.largest_message_bytes.map(least_segment),
+        }
+    }
+
+    /// A row of the table: with the segment of its publisher, or with the receive buffer of the node.
+    fn row(&self, is_fast_dds: bool) -> [String; 4] {
         let size = |count: Option<usize>, unknown: &str| match count {
             Some(count) => format!("at most {}", bytes(count as f64)),
             None => unknown.to_owned(),
@@ -145,7 +171,7 @@ impl InputMemory {
             self.name.clone(),
             self.topic.clone(),
             size(self.largest_message_bytes, "not limited"),
-            size(self.publisher_segment_bytes, "two of its messages"),
+            size(self.memory(is_fast_dds), "two of its messages"),
         ]
     }
 }

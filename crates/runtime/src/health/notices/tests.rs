@@ -85,7 +85,8 @@ fn losses_are_those_since_the_last_summary() {
         "{lines:?}"
     );
     let lines = losses_of("arm", &after, &InputTotals { missing: 6, ..after });
-    let expected = "arm: 2 missing by their stamps' period (lost on the way, or never sent)";
+    let expected =
+        "arm: 2 probably missing by their stamps' period (lost on the way, or never sent)";
     assert_eq!(lines, [expected]);
 }
 

@@ -195,3 +195,38 @@ fn a_stop_of_the_node_is_not_blamed_on_the_sensor() {
     let lag = |status| value(status, "suggested_lag_ms").parse::<i64>().unwrap();
     assert!((lag(&before)..=lag(&before) + 1).contains(&lag(&after)));
 }
+
+/// A middleware without numbers loses what was sent during the stop. The gap is counted, and it is not the sensor's.
+#[test]
+fn messages_that_a_stop_of_the_node_costs_do_not_make_the_sensor_lossy() {
+    let slow = Sensor { period: 100, ..SENSOR };
+    let mut robot = Robot::with("max_age_ms: 300, lag_ms: 20, strategy: hold");
+    for _ in 0..10 {
+        robot.run(slow, 1000);
+        robot.monitor.report();
+    }
+    assert_eq!(robot.status(1).level, Level::Ok);
+    robot.set_clock(robot.now + 4000);
+    robot.monitor.stood_still(Duration::from_secs(4));
+    robot.runtime.excuse_silence();
+    robot.run(slow, 2500);
+    let ended = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
+    robot.monitor.stood_still = Some((ended, Duration::from_secs(4)));
+    assert!(robot.status(1).message.contains("stood still"));
+    for _ in 0..6 {
+        robot.run(slow, 1000);
+        let status = robot.status(1);
+        assert_eq!(status.level, Level::Ok, "{}", status.message);
+        assert!(value(&status, "missing").parse::<u64>().unwrap() >= 38, "they are counted");
+        assert_eq!([value(&status, "lost"), value(&status, "queue_full")], ["not counted"; 2]);
+    }
+    // Later losses count as before.
+    for _ in 0..20 {
+        robot.run(slow, 500);
+        robot.set_clock(robot.now + 500);
+        robot.status(1);
+    }
+    let status = robot.status(1);
+    let words = "% of the published messages do not arrive";
+    assert!(status.message.contains(words), "{}", status.message);
+}
