@@ -3,6 +3,7 @@
 The driver is the machine's own. cuda_faults.c makes its functions fail or hang.
 """
 
+import os
 import subprocess
 
 import pytest
