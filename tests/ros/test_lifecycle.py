@@ -232,7 +232,7 @@ def test_another_policy_without_a_new_process(ros, start, tmp_path, config_file)
     other.write_text(safe_dump({"rate_hz": 20, "output": output, "streams": streams}))
     node = start_managed(ros, start)
     assert not node.change(CONFIGURE)
-    assert "parameter config_file: expected the path of a configuration" in node.process.output
+    node.process.wait_for("parameter config_file: expected the path of a configuration")
     first, second = subscribe_tensors(ros, "fused_tensor"), subscribe_tensors(ros, "policy")
     assert node.set(config_file=str(config_file)) == {}
     node.must(CONFIGURE, ACTIVATE)
