@@ -108,7 +108,7 @@ impl Base {
             Ok(connected) => connected,
             Err(error) => {
                 let error = logged(error);
-                rosout.flush(&records);
+                rosout.flush_at_start(&records);
                 return Err(error);
             }
         };

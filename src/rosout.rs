@@ -1,7 +1,7 @@
 //! Publishes the logs on `/rosout`: a tracing layer fills a queue, and a publisher empties it.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use r2r::builtin_interfaces::msg::Time;
 use r2r::rcl_interfaces::msg::Log;
@@ -19,6 +19,8 @@ const QUEUE: usize = 256;
 
 /// How long the node waits at its end until the subscribers have the last records.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+/// The longest wait for a subscriber that finds a node which has just begun.
+const DISCOVERY: Duration = Duration::from_secs(1);
 
 /// Queues every event that passes the filter.
 pub struct RosoutLayer {
@@ -102,6 +104,17 @@ impl Rosout {
         }
         // The node ends either way.
         let _ = self.publisher.publisher().wait_for_acknowledgements(LAST_WORDS);
+    }
+
+    /// The same for a node that has just begun: its subscribers need a moment to find it.
+    pub fn flush_at_start(&self, records: &Records) {
+        let until = Instant::now() + DISCOVERY;
+        while Instant::now() < until
+            && matches!(self.publisher.publisher().subscription_count(), Ok(0))
+        {
+            std::thread::sleep(DISCOVERY / 100);
+        }
+        self.flush(records);
     }
 }
 
