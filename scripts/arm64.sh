@@ -6,7 +6,8 @@
 #                            apt downloads into .arm64/rust (600 MB). It changes nothing of the system
 #   scripts/arm64.sh test    run the tests of the crates and of the wheel under qemu, bounded in time
 #                            (make test-arm64). Its steps, which may be run alone: tools, system, crates, wheel.
-#                            The wheel: ARM64_WHEEL, otherwise the newest in dist/
+#                            The last two take arguments of cargo test and pytest. The wheel: ARM64_WHEEL, otherwise
+#                            the newest in dist/
 #
 # The tests need qemu-aarch64-static (Debian's qemu-user-static) and a Python for ARM, Debian's in .arm64/system. The
 # golden files are those of x86-64: a bit that differs fails a test.
@@ -167,11 +168,14 @@ END
 
 # The tests of the crates below the node. Those that start programs or measure times are left out.
 test_crates() {
+  local cuda
+  cuda=$(scripts/cuda.sh features 2>/dev/null) # as for the wheel, so that both share what is compiled
   export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$qemu -L $folder/system"
   export ROBOCACHE_TEST_CASES=${ROBOCACHE_TEST_CASES:-200} PROPTEST_CASES=${PROPTEST_CASES:-32}
   PATH="$folder/tools/bin:$PATH" timeout "${ARM64_SECONDS:-3600}" cargo-zigbuild test --release --locked \
-    --target "$target.2.28" -p robocache_ops -p robocache_core -p robocache_data --features robocache_core/nasm \
-    --lib --test core
+    --target "$target.2.28" -p robocache_ops -p robocache_core -p robocache_data \
+    --features "robocache_core/nasm${cuda:+,robocache_core/$cuda}" \
+    --lib --test core "$@"
 }
 
 # The tests of the Python package that need neither ROS nor torch, and start no shell script or compiler.
@@ -187,8 +191,9 @@ test_wheel() {
   rm -rf "$folder/wheel"
   python3 -m zipfile -e "$wheel" "$folder/wheel"
   # shellcheck disable=SC2086 # a list
+  [ $# -gt 0 ] || set -- $wheel_tests
   ROBOCACHE=$folder/robocache timeout "${ARM64_SECONDS:-3600}" "$folder/python" -m pytest -q -p no:cacheprovider \
-    --timeout 900 $wheel_tests
+    --timeout 900 "$@"
 }
 
 shopt -s extglob
@@ -198,7 +203,7 @@ case "${1:-}" in
     command -v "$qemu" >/dev/null || fail "expected $qemu: apt install qemu-user-static"
     RUSTC=$(rust)
     export RUSTC CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/build/arm64}
-    "test_$1"
+    "test_$1" "${@:2}"
     ;;
   test)
     . scripts/phases.sh
