@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-rust wheel sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz image-test check lint format clean distclean
+.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-rust wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz image-test check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -22,6 +22,8 @@ help:
 	@echo 'make test-rust  run those of them that need only cargo and a C and C++ compiler'
 	@echo 'make wheel      build the wheel of the Python package into dist/; takes ten minutes. With'
 	@echo '                ROBOCACHE_CUDA=off it is quicker: a wheel for the CPU alone, in dist/without-cuda/'
+	@echo '                TARGET=aarch64: for 64-bit ARM, from x86-64; without a Rust for it, that of Debian is taken'
+	@echo 'make test-arm64 run tests of the crates and of that wheel for 64-bit ARM under qemu; takes an hour'
 	@echo 'make sdist      pack the sources of the Python package into dist/, for machines that compile them'
 	@echo 'make release-check  check version, licences, sdist, SBOM and workflows; TAG: that of the release, such as'
 	@echo '                v0.2.0. The first run compiles cargo-deny'
@@ -63,9 +65,13 @@ test-ros:
 test-rust:
 	cargo test --locked
 
+# Only TARGET of the command line counts: a variable of the environment may mean something else.
 wheel:
 	@scripts/cuda.sh
-	@scripts/wheel.sh
+	@WHEEL_TARGET=$(if $(filter command%,$(origin TARGET)),$(TARGET)) scripts/wheel.sh
+
+test-arm64:
+	@scripts/arm64.sh test
 
 sdist:
 	@scripts/wheel.sh --sdist
@@ -137,4 +143,4 @@ clean:
 	rm -rf build install log target bench dist demo/report.html demo/report.json demo/*.log
 
 distclean: clean
-	rm -rf .ros .cuda .torch .tfds .wheel .release THIRD_PARTY.txt robocache.cyclonedx.json
+	rm -rf .ros .cuda .arm64 .torch .tfds .wheel .release THIRD_PARTY.txt robocache.cyclonedx.json

@@ -6,6 +6,8 @@
 - Inside a crate, no modules of one folder use each other in a circle. At the top of a crate every module counts,
   whether it is a folder or a file. Deeper down only folders count.
 - In `core`, no other module may use `config`.
+- Tensors and the messages of the simulated robot have the same bits on every processor. So `ops`, `core` and `sim` take
+  sine, logarithm and the like from the crate libm: those of the C library differ in the last bit.
 
 It reads the sources as text, without comments, strings and tests. It prints what is wrong; then the exit code is 1.
 """
@@ -21,6 +23,12 @@ HEADING = "## The crates"
 ROOT = "robocache"
 #: A module that no other module of its crate may use.
 ABOVE = {"core": {"config"}}
+#: Crates whose numbers are the same bits everywhere, and what they do not call: it is the C library's.
+SAME_BITS = ("ops", "core", "sim")
+_NAMES = (
+    r"(?:a?(?:sin|cos|tan)h?|sin_cos|atan2|hypot|cbrt|exp|exp2|exp_m1|ln|ln_1p|log|log2|log10|powf)"
+)
+OF_C = re.compile(rf"\.({_NAMES})\(|\bf(?:32|64)::({_NAMES})\b")
 #: Comments, strings and characters.
 WORDLESS = re.compile(
     r'//[^\n]*|/\*.*?\*/|b?r(#+)".*?"\1|b?r"[^"]*"|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'',
@@ -254,9 +262,21 @@ def circle(edges):
     return []
 
 
+def wrong_numbers(root):
+    """Calls of functions whose bits depend on the C library, a line each."""
+    found = crates(root)
+    return [
+        f"{path.relative_to(root)}: expected libm's {call[1] or call[2]}, as the C library's bits differ between processors"
+        for name in SAME_BITS
+        if name in found
+        for path, text in sources(found[name]).items()
+        for call in OF_C.finditer(text)
+    ]
+
+
 def wrong(root):
     """The faults of a workspace, a line each."""
-    lines = wrong_crates(root)
+    lines = wrong_crates(root) + wrong_numbers(root)
     for name, folder in crates(root).items():
         lines += wrong_modules(name, folder, root)
     return lines

@@ -12,6 +12,7 @@ texts are read from the sources of the crates, which cargo downloads. A componen
 import argparse
 import html
 import json
+import os
 import re
 import subprocess
 import sys
@@ -138,17 +139,20 @@ def native_component(library, folders):
 
 
 def standard_library():
-    """Rust's standard library with the crates in it. The compiler comes with their notices, as HTML."""
-    version = output("rustc", "--version").split()[1]
-    page = (
-        Path(output("rustc", "--print", "sysroot").strip())
-        / "share/doc/rust/COPYRIGHT-library.html"
-    )
-    if not page.exists():
+    """Rust's standard library with the crates in it. The compiler comes with their notices, as HTML; Debian's as text."""
+    rustc = os.environ.get("RUSTC", "rustc")
+    version = output(rustc, "--version").split()[1]
+    documents = Path(output(rustc, "--print", "sysroot").strip()) / "share/doc"
+    page = documents / "rust/COPYRIGHT-library.html"
+    debian = documents / "libstd-rust-dev/copyright"
+    if page.exists():
+        text = html.unescape(re.sub(r"<[^>]+>", "", page.read_text()))
+    elif debian.exists():
+        text = debian.read_text()
+    else:
         raise Missing(
             f"the standard library: expected {page}, found none; the compiler's package has it"
         )
-    text = html.unescape(re.sub(r"<[^>]+>", "", page.read_text()))
     lines = [line.rstrip() for line in text.splitlines()]
     return {
         "name": "rust-std",

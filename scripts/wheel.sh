@@ -4,6 +4,7 @@
 #   scripts/wheel.sh           the wheel to publish: for CPython 3.10 and later on any Linux with glibc
 #                              2.28 or later, with kernels for every chip. It is linked by zig, against
 #                              that glibc, and auditwheel checks it. It may have at most 30 MB
+#                              With WHEEL_TARGET=aarch64 it is for 64-bit ARM (scripts/arm64.sh), from x86-64
 #   scripts/wheel.sh --local   a wheel for this machine, with the compiler of this machine and what
 #                              `make build` compiled: what the tests install
 #   scripts/wheel.sh --sdist   the sources of the package, for a machine that compiles them itself
@@ -12,10 +13,11 @@
 #
 # The wheel has CUDA if there is an nvcc (scripts/cuda.sh). A wheel to publish must have CUDA, unless
 # ROBOCACHE_CUDA=off asks for a wheel that computes on the CPU alone. That one is built sooner. It goes to
-# dist/without-cuda/, because a wheel with CUDA has the same name. With nasm, SIMD code decodes JPEG.
+# dist/without-cuda/, because a wheel with CUDA has the same name. SIMD code decodes JPEG; on x86-64 that needs nasm.
 # The wheel replaces a wheel of the same name. Others stay.
 #
-# Environment: ROBOCACHE_CUDA, PYTHON (makes .wheel/, the environments of the tools), CARGO_TARGET_DIR.
+# Environment: WHEEL_TARGET (x86_64 or aarch64, default: this machine), ROBOCACHE_CUDA, PYTHON (makes .wheel/, the
+# environments of the tools), CARGO_TARGET_DIR.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -32,6 +34,13 @@ case "${1:-}" in
   --local) local=on ;;
   --sdist) local=on sdist=on ;;
   *) fail "expected nothing, --local or --sdist, found '$1'" ;;
+esac
+
+machine=$HOSTTYPE target=${WHEEL_TARGET:-$HOSTTYPE}
+case "$target" in
+  "$machine") ;;
+  aarch64) [ -z "$local" ] || fail 'TARGET=aarch64: expected a wheel to publish, without --local or --sdist' ;;
+  *) fail "TARGET: expected $machine or aarch64, found '$target'" ;;
 esac
 
 # The wheel for this machine and the sdist need only maturin.
@@ -66,8 +75,8 @@ elif [ -n "$local" ]; then
 else
   fail 'expected an nvcc, as the wheel to publish has CUDA: scripts/cuda.sh installs one. ROBOCACHE_CUDA=off builds a wheel without'
 fi
-if command -v nasm >/dev/null; then
-  features+=(nasm)
+if [ "$target" = aarch64 ] || command -v nasm >/dev/null; then
+  features+=(nasm) # on ARM the feature needs no nasm
 else
   say 'no nasm: JPEG images decode without SIMD, to the same pixels in 2.5 times the time. For SIMD: apt install nasm, and build again'
 fi
@@ -88,6 +97,12 @@ if [ -n "$local" ]; then
   arguments+=(--compatibility linux --interpreter "$tools/bin/python")
 else
   arguments+=(--compatibility manylinux_2_28 --zig --interpreter "$tools/bin/python")
+fi
+if [ "$target" != "$machine" ]; then
+  # Another compiler may be used, so the folder is another one.
+  RUSTC=$(scripts/arm64.sh rust)
+  export RUSTC CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/build/arm64}
+  arguments+=(--target "$target-unknown-linux-gnu")
 fi
 # zig links its own unwinder.
 zig=("$tools"/lib/python3*/site-packages/ziglang)

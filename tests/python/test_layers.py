@@ -87,6 +87,19 @@ def test_a_use_that_is_not_allowed_is_found(workspace, file, more, said):
     assert any(said in line for line in lines), lines
 
 
+@pytest.mark.parametrize(
+    "code", ["x.sin()", "angles.map(f64::sin_cos)", "y.atan2(x)", "2f32.powf(x)"]
+)
+def test_a_function_of_the_c_library_is_found_where_bits_are_promised(workspace, code):
+    for name in ("core", "tools"):
+        source = workspace / "crates" / name / "src/lib.rs"
+        source.parent.mkdir(parents=True)
+        (workspace / "crates" / name / "Cargo.toml").write_text("[dependencies]\n")
+        source.write_text(f"fn f() {{ libm::sin(x); logger.log_it(x); {code} }}")
+    (line,) = layers.wrong_numbers(workspace)
+    assert line.startswith("crates/core/src/lib.rs: expected libm's ")
+
+
 def test_a_use_by_a_name_that_the_crate_gives_on_is_found(workspace):
     (workspace / "crates/high/src/lib.rs").write_text(
         "pub mod lower;\npub mod upper;\npub use upper::Up;"

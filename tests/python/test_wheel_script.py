@@ -1,5 +1,6 @@
 """What scripts/wheel.sh decides, says and leaves. maturin and auditwheel are simulated by shell scripts."""
 
+import platform
 import shutil
 
 import pytest
@@ -7,12 +8,17 @@ from conftest import REPOSITORY
 from test_cuda_build import Machine, has_fixed_nvcc
 
 PUBLISHED = "robocache-0.1.0-cp310-abi3-manylinux_2_28_x86_64.whl"
+ARM = PUBLISHED.replace("x86_64", "aarch64")
 LOCAL = "robocache-0.1.0-cp310-abi3-linux_x86_64.whl"
 #: Notes its arguments, and writes a wheel that says what it was asked for into the folder after --out.
 MATURIN = """
 echo "$*" >"{root}/asked"
 while [ "$1" != --out ]; do shift; done
-case "$*" in *--zig*) name={published} ;; *) name={local} ;; esac
+case "$(cat "{root}/asked")" in
+  *"--target aarch64"*) name={arm}; echo "RUSTC=$RUSTC in $CARGO_TARGET_DIR" >>"{root}/asked" ;;
+  *--zig*) name={published} ;;
+  *) name={local} ;;
+esac
 cat "{root}/asked" >"$2/$name"
 """
 AUDITWHEEL = 'echo "{}"'
@@ -33,7 +39,7 @@ class Wheels(Machine):
         pins = (self.root / "scripts/requirements-wheel.txt").read_text().splitlines()
         pins = [line for line in pins if not line.startswith("#")]
         tools = {"publish": pins, "local": [pin for pin in pins if pin.startswith("maturin==")]}
-        maturin = MATURIN.format(root=self.root, published=PUBLISHED, local=LOCAL)
+        maturin = MATURIN.format(root=self.root, arm=ARM, published=PUBLISHED, local=LOCAL)
         for kind, wanted in tools.items():
             folder = self.root / ".wheel" / kind
             self.program(folder / "bin/maturin", maturin)
@@ -65,6 +71,25 @@ def test_without_nasm_there_is_a_wheel_that_says_what_it_lacks(machine):
     built = machine.wheel(ROBOCACHE_CUDA="on")
     assert built.returncode == 0 and "nasm" not in built.stderr
     assert "--features cuda,nasm " in machine.wheels()[PUBLISHED]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="64-bit ARM needs no cross-compiler")
+def test_a_wheel_for_arm_has_its_own_compiler_and_folder_and_needs_no_nasm(machine):
+    machine.program(machine.root / "scripts/arm64.sh", '[ "$1" = rust ] && echo /a/rustc')
+    built = machine.wheel(ROBOCACHE_CUDA="on", WHEEL_TARGET="aarch64")
+    assert built.returncode == 0, built.stderr
+    asked = machine.wheels()[ARM]
+    assert "--features cuda,nasm " in asked and "--zig" in asked
+    assert asked.splitlines()[-1] == f"RUSTC=/a/rustc in {machine.root}/build/arm64"
+
+
+def test_a_target_that_it_cannot_build_is_an_error(machine):
+    machine.program(machine.root / "scripts/arm64.sh", 'echo "no rustc" >&2; exit 1')
+    for target, message in (("aarch64", "no rustc"), ("riscv64", "found 'riscv64'")):
+        built = machine.wheel(ROBOCACHE_CUDA="on", WHEEL_TARGET=target)
+        assert built.returncode == 1 and message in built.stderr and not machine.wheels()
+    built = machine.wheel("--local", ROBOCACHE_CUDA="on", WHEEL_TARGET="aarch64")
+    assert built.returncode == 1 and "expected a wheel to publish" in built.stderr
 
 
 def test_it_says_what_it_compiles_and_what_is_quicker(machine):

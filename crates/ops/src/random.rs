@@ -47,8 +47,8 @@ impl Random {
 
     /// Normal with deviation 1/3, cut off at -1 and 1 (Box and Muller, 1958).
     pub fn bounded_normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
-        let normal = radius * (std::f64::consts::TAU * self.unit()).cos();
+        let radius = (-2.0 * libm::log(1.0 - self.unit())).sqrt();
+        let normal = radius * libm::cos(std::f64::consts::TAU * self.unit());
         (normal / 3.0).clamp(-1.0, 1.0)
     }
 }

@@ -87,8 +87,8 @@ impl Lidar {
             rings,
             columns,
             scan_ns,
-            ring_angles: (0..rings).map(|i| ring_angle(i).sin_cos()).collect(),
-            column_angles: (0..columns).map(|j| column_angle(j).sin_cos()).collect(),
+            ring_angles: (0..rings).map(|i| libm::sincos(ring_angle(i))).collect(),
+            column_angles: (0..columns).map(|j| libm::sincos(column_angle(j))).collect(),
             ranges: Vec::with_capacity(rings * columns),
             room: Vec::with_capacity(rings * columns * POINT_STEP as usize),
             ball: path([4.0, 0.5, 0.0]),
@@ -156,7 +156,7 @@ impl Lidar {
         out.extend_from_slice(&self.room);
         let cloud = &mut out[start..];
         let middle = self.scene(stamp.offset(-self.scan_ns / 2));
-        let corner = MOVING_HALF_M[0].hypot(MOVING_HALF_M[1]);
+        let corner = libm::hypot(MOVING_HALF_M[0], MOVING_HALF_M[1]);
         for column in self.columns_near(middle.ball_center, BALL_RADIUS_M, &self.ball) {
             let scene = self.scene(stamp.offset(self.delay_ns(column)));
             self.replace(cloud, column, 200.0, |ray| meets_ball(ray, &scene));
@@ -175,12 +175,12 @@ impl Lidar {
         radius: f64,
         path: &[Wave; 3],
     ) -> impl Iterator<Item = usize> + use<> {
-        let speed = path[0].bound(1).hypot(path[1].bound(1));
+        let speed = libm::hypot(path[0].bound(1), path[1].bound(1));
         let moved = speed * self.scan_ns as f64 / NANOS_PER_S as f64 / 2.0;
-        let share = (radius + moved) / center[0].hypot(center[1]);
-        let half_angle = if share < 1.0 { share.asin() } else { 2.0 * FRAC_PI_2 };
+        let share = (radius + moved) / libm::hypot(center[0], center[1]);
+        let half_angle = if share < 1.0 { libm::asin(share) } else { 2.0 * FRAC_PI_2 };
         let columns = self.columns as f64;
-        let at = (center[1].atan2(center[0]) / TAU + 0.5) * columns;
+        let at = (libm::atan2(center[1], center[0]) / TAU + 0.5) * columns;
         let half = half_angle / TAU * columns;
         let (first, last) = ((at - half).floor() as i64, (at + half).ceil() as i64);
         let count = self.columns as i64;

@@ -40,8 +40,8 @@ impl Motion {
             position: position.map(|jet| jet[0]),
             velocity: position.map(|jet| jet[1]),
             acceleration: position.map(|jet| jet[2]),
-            sin: angles.map(|jet| jet[0].sin()),
-            cos: angles.map(|jet| jet[0].cos()),
+            sin: angles.map(|jet| libm::sin(jet[0])),
+            cos: angles.map(|jet| libm::cos(jet[0])),
             angle_rates: angles.map(|jet| jet[1]),
         }
     }
@@ -61,7 +61,7 @@ impl Motion {
     /// x, y, z, w: body to fixed frame.
     pub(super) fn orientation(&self, t: Stamp) -> [f64; 4] {
         let half = self.angles.each_ref().map(|wave| 0.5 * wave.value(t));
-        let [(sr, cr), (sp, cp), (sy, cy)] = half.map(f64::sin_cos);
+        let [(sr, cr), (sp, cp), (sy, cy)] = half.map(libm::sincos);
         [
             sr * cp * cy - cr * sp * sy,
             cr * sp * cy + sr * cp * sy,

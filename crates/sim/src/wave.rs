@@ -92,7 +92,7 @@ impl Wave {
         let mut jet = [self.offset, 0.0, 0.0];
         for sine in &self.sines {
             let past = t.nanos().rem_euclid(sine.period_ns) as f64;
-            let (s, c) = (TAU * (past / sine.period_ns as f64) + sine.phase).sin_cos();
+            let (s, c) = libm::sincos(TAU * (past / sine.period_ns as f64) + sine.phase);
             let omega = sine.omega();
             jet[0] += sine.amplitude * s;
             jet[1] += sine.amplitude * omega * c;

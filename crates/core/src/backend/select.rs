@@ -85,8 +85,8 @@ pub fn create_for_device(
     };
     let device = Device::open(ordinal)?;
     let backend = super::cuda::CudaBackend::for_device(&device, processor, config, layout)?;
-    let (name, mps) = (device.name(), mps(&device));
-    tracing::info!("tensors stay on {name} (device {ordinal}, {mps}); {encoder} images and clouds");
+    let (name, kind) = (device.name(), kind(&device));
+    tracing::info!("tensors stay on {name} (device {ordinal}, {kind}); {encoder} images and clouds");
     Ok(Arc::new(backend))
 }
 
@@ -148,8 +148,8 @@ fn cuda(
 ) -> Result<Arc<dyn Backend>, BackendError> {
     let device = Device::open(ordinal)?;
     let backend = super::cuda::CudaBackend::new(&device, config, layout)?;
-    let (name, mps) = (device.name(), mps(&device));
-    tracing::info!("computing on {name} (device {ordinal}, {mps})");
+    let (name, kind) = (device.name(), kind(&device));
+    tracing::info!("computing on {name} (device {ordinal}, {kind})");
     Ok(Arc::new(backend))
 }
 
@@ -162,18 +162,20 @@ fn cpu_with_gpu(
 ) -> Result<Arc<dyn Backend>, BackendError> {
     let device = Device::open(ordinal)?;
     let backend = CpuBackend::with_gpu(&device, config, layout)?;
-    let (name, mps) = (device.name(), mps(&device));
+    let (name, kind) = (device.name(), kind(&device));
     tracing::info!(
-        "computing on the CPU, images and clouds also on {name} (device {ordinal}, {mps}) while it \
+        "computing on the CPU, images and clouds also on {name} (device {ordinal}, {kind}) while it \
          is faster"
     );
     Ok(Arc::new(backend))
 }
 
-/// Whether other processes share the GPU side by side or in turns, in words.
+/// Whether the GPU has memory of its own, and whether other processes share it side by side or in turns, in words.
 #[cfg(feature = "cuda")]
-fn mps(device: &Device) -> &'static str {
-    if device.uses_mps() { "with MPS" } else { "without MPS" }
+fn kind(device: &Device) -> String {
+    let integrated = if device.host_access().integrated { "integrated, " } else { "" };
+    let mps = if device.uses_mps() { "with MPS" } else { "without MPS" };
+    format!("{integrated}{mps}")
 }
 
 #[cfg(not(feature = "cuda"))]

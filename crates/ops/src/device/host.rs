@@ -26,9 +26,6 @@ pub struct HostBuffer {
     len: usize,
     #[cfg(feature = "cuda")]
     registration: Option<super::memory::Registration>,
-    /// Whether kernels reach the memory.
-    #[cfg(feature = "cuda")]
-    is_reachable: bool,
 }
 
 // SAFETY: has its memory alone, like a `Box<[u8]>`.
@@ -62,8 +59,6 @@ impl HostBuffer {
             len,
             #[cfg(feature = "cuda")]
             registration: None,
-            #[cfg(feature = "cuda")]
-            is_reachable: false,
         })
     }
 
@@ -85,8 +80,6 @@ impl HostBuffer {
             len,
             #[cfg(feature = "cuda")]
             registration: None,
-            #[cfg(feature = "cuda")]
-            is_reachable: false,
         }
     }
 
@@ -115,27 +108,25 @@ impl HostBuffer {
     /// then slower, and no less right.
     #[cfg(feature = "cuda")]
     pub fn register(&mut self, device: &Arc<super::Device>) -> Result<(), super::DeviceError> {
-        (self.registration, self.is_reachable) = (None, false);
+        self.registration = None;
         let bytes = Self::page_bytes(self.len).unwrap_or(self.len);
         // SAFETY: whole pages of this buffer, which drops the registration before it frees them.
         let registration =
             unsafe { super::memory::Registration::new(device, self.pointer, bytes)? };
         self.registration = Some(registration);
-        self.is_reachable = device.reaches_registered();
         Ok(())
     }
 
-    /// Whether kernels reach the memory at its own address: it is registered, and the device can do that.
+    /// Where kernels reach the memory; `None` if it is not registered, or if only copies reach it.
     #[cfg(feature = "cuda")]
-    pub fn is_reachable(&self) -> bool {
-        self.is_reachable
+    pub fn device_address(&self) -> Option<u64> {
+        self.registration.as_ref()?.address()
     }
 
     /// Lets the GPU forget the memory. Returns whether it has: one that was left
     /// ([`Device::leave`](super::Device::leave)) never does, nor one that cannot be waited for.
     #[cfg(feature = "cuda")]
     pub fn unregister(&mut self) -> bool {
-        self.is_reachable = false;
         self.registration.take().is_none_or(super::memory::Registration::end)
     }
 }

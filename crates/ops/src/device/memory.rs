@@ -310,7 +310,8 @@ impl PinnedBuffer {
     /// # Panics
     /// When they are not inside.
     pub fn part_mut(&mut self, range: Range<usize>) -> PinnedMut<'_> {
-        PinnedMut(&mut self[range])
+        let address = self.address() + range.start as u64;
+        PinnedMut { bytes: &mut self[range], address }
     }
 }
 
@@ -340,12 +341,16 @@ impl Drop for PinnedBuffer {
 
 /// A part of pinned memory, borrowed to write it.
 #[derive(Debug)]
-pub struct PinnedMut<'a>(pub(super) &'a mut [u8]);
+pub struct PinnedMut<'a> {
+    pub(super) bytes: &'a mut [u8],
+    /// Where the device reaches them.
+    pub(super) address: u64,
+}
 
 impl PinnedMut<'_> {
-    /// Its address, for the host and for the device.
+    /// Its address on the device. For registered memory it may differ from that on the host.
     pub fn address(&self) -> u64 {
-        self.0.as_ptr() as u64
+        self.address
     }
 }
 
@@ -353,13 +358,13 @@ impl Deref for PinnedMut<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.0
+        self.bytes
     }
 }
 
 impl DerefMut for PinnedMut<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.0
+        self.bytes
     }
 }
 
@@ -368,6 +373,8 @@ impl DerefMut for PinnedMut<'_> {
 pub(super) struct Registration {
     pointer: NonNull<u8>,
     len: usize,
+    /// Where kernels reach the memory, if they do.
+    address: Option<u64>,
     device: Arc<Device>,
     has_ended: bool,
 }
@@ -387,14 +394,38 @@ impl Registration {
         pointer: NonNull<u8>,
         len: usize,
     ) -> Result<Self, DeviceError> {
+        let operation = "register host memory";
+        if !device.host_access().registers {
+            let detail = "the device does not support it".into();
+            return Err(DeviceError::Failed { operation, detail });
+        }
         let _current = device.bind()?;
-        // Portable: for every context of the process.
-        let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
+        // Portable: for every context of the process. Mapped: kernels may use it.
+        let flags = sys::CU_MEMHOSTREGISTER_PORTABLE | sys::CU_MEMHOSTREGISTER_DEVICEMAP;
         // SAFETY: live memory, as the caller promises; a context is current.
         let status =
             unsafe { sys::cuMemHostRegister_v2(pointer.as_ptr().cast::<c_void>(), len, flags) };
-        check(status, "register host memory")?;
-        Ok(Registration { pointer, len, device: device.clone(), has_ended: false })
+        check(status, operation)?;
+        let device = device.clone();
+        let mut registered = Registration { pointer, len, address: None, device, has_ended: false };
+        registered.address = registered.find_address();
+        Ok(registered)
+    }
+
+    fn find_address(&self) -> Option<u64> {
+        if self.device.host_access().at_host_address {
+            return Some(self.pointer.as_ptr() as u64);
+        }
+        let (mut address, host) = (0, self.pointer.as_ptr().cast::<c_void>());
+        // SAFETY: a place for an address, and registered memory; the context is current. 0 is the only flag that is
+        // defined.
+        let status = unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, host, 0) };
+        (status == CUresult::CUDA_SUCCESS).then_some(address)
+    }
+
+    /// Where kernels reach the memory; `None` if only copies do.
+    pub fn address(&self) -> Option<u64> {
+        self.address
     }
 
     /// Ends it. Returns false if the device may still use the memory, which then must stay.

@@ -35,7 +35,7 @@ pub use device_output::DeviceOutput;
 #[cfg(feature = "cuda")]
 pub use download::Download;
 #[cfg(feature = "cuda")]
-pub use driver::{Device, Event, Graph, Kernel, Launch, Limits, Stream, own_thread};
+pub use driver::{Device, Event, Graph, HostAccess, Kernel, Launch, Limits, Stream, own_thread};
 pub use host::HostBuffer;
 #[cfg(feature = "cuda")]
 pub use memory::{DeviceBuffer, PinnedBuffer, PinnedMut, bytes_of};

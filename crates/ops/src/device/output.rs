@@ -37,8 +37,9 @@ impl Output {
         match self {
             Output::Host(buffer) => {
                 #[cfg(feature = "cuda")]
-                if buffer.is_reachable() {
-                    return OutputMut::Pinned(PinnedMut(&mut buffer[range]));
+                if let Some(start) = buffer.device_address() {
+                    let address = start + range.start as u64;
+                    return OutputMut::Pinned(PinnedMut { bytes: &mut buffer[range], address });
                 }
                 OutputMut::Host(&mut buffer[range])
             }

@@ -11,6 +11,8 @@ use robocache_core::sample::Bounds;
 use robocache_core::sample::Sample;
 use robocache_core::spec::{Config, RingId, Source, StreamSpec};
 use robocache_ops::align::{AlignRule, Fill, Slot, Strategy, Value};
+#[cfg(feature = "cuda")]
+use robocache_ops::device::OutputMut;
 use robocache_ops::device::{HostBuffer, Output};
 use robocache_ops::dtype::DType;
 use robocache_ops::packing::ALIGNMENT;
@@ -200,6 +202,20 @@ impl Pair {
         output.fill(0xAB);
         let oracle = CpuBackend::new(&config, &layout).unwrap();
         Pair { layout, oracle, subject, output, last: Vec::new() }
+    }
+
+    /// Lets ticks write to memory that the backend adopts, as for a publisher that has its own.
+    pub fn adopt(&mut self, kind: &Kind) {
+        let memory = HostBuffer::new(self.layout.byte_len());
+        self.output = self.subject.backend().adopt_memory(memory);
+        self.output.fill(0xAB);
+        #[cfg(feature = "cuda")]
+        if let Kind::Cuda(device) = kind {
+            let found = matches!(self.output.all_mut(), OutputMut::Pinned(_));
+            assert_eq!(found, device.host_access().registers, "whether kernels write to it");
+        }
+        #[cfg(not(feature = "cuda"))]
+        let _ = kind;
     }
 
     /// Where everything is.

@@ -88,7 +88,10 @@ fn check_pairs(
         let count = if large { 1 } else { random.range(1, 4) };
         let mut one = |i| random_stream(&mut random, i, large, &spec);
         let specs: Vec<_> = (0..count).map(&mut one).collect();
-        let mut pair_of_backends = Pair::new(kind, specs.clone(), pair % 3 != 0);
+        let mut pair_of_backends = Pair::new(kind, specs.clone(), pair % 3 == 2);
+        if pair % 3 == 1 {
+            pair_of_backends.adopt(kind);
+        }
         check_ticks(&mut pair_of_backends, &specs, &mut random, pair);
     }
 }

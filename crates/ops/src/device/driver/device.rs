@@ -56,6 +56,18 @@ impl Limits {
         Limits { multiprocessors: u32::MAX, shared_bytes: usize::MAX, overlap: true };
 }
 
+/// How a GPU reaches memory of the host, as its driver says.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostAccess {
+    /// It has no memory of its own, as on a Jetson.
+    pub integrated: bool,
+    /// The driver registers ordinary memory.
+    pub registers: bool,
+    /// Kernels reach registered memory at the address that the host uses. Otherwise the driver has another address for
+    /// them.
+    pub at_host_address: bool,
+}
+
 /// An opened GPU with the kernels loaded.
 #[derive(Debug)]
 pub struct Device {
@@ -70,6 +82,7 @@ pub struct Device {
     /// Of one multiprocessor.
     shared_bytes: usize,
     overlaps: bool,
+    host_access: HostAccess,
     /// Whether it was left after a failure.
     left: AtomicBool,
 }
@@ -143,6 +156,7 @@ impl Device {
             multiprocessors: 0,
             shared_bytes: 0,
             overlaps: false,
+            host_access: HostAccess::default(),
             left: AtomicBool::new(false),
         };
         let _current = device.bind()?;
@@ -150,6 +164,7 @@ impl Device {
         // SAFETY: a place for a stream; a context is current.
         opening(unsafe { sys::cuStreamCreate(&mut device.setup, flags) }, "make a stream")?;
         device.measure(limits)?;
+        device.ask_for_host_access()?;
         device.load_own()?;
         Ok(Arc::new(device))
     }
@@ -164,6 +179,25 @@ impl Device {
         self.shared_bytes = (shared.max(0) as usize).min(limits.shared_bytes);
         let major = self.attribute(attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         self.overlaps = major >= 9 && limits.overlap;
+        Ok(())
+    }
+
+    /// Asks how it reaches memory of the host. Pinned memory must have one address for both, as with every 64-bit
+    /// driver.
+    fn ask_for_host_access(&mut self) -> Result<(), DeviceError> {
+        use sys::CUdevice_attribute_enum as attribute;
+        if !self.has(attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) {
+            return Err(unavailable(format!(
+                "{}: expected unified addressing, which this driver lacks",
+                self.name
+            )));
+        }
+        self.host_access = HostAccess {
+            integrated: self.has(attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED),
+            registers: self.has(attribute::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED),
+            at_host_address: self
+                .has(attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
+        };
         Ok(())
     }
 
@@ -245,10 +279,14 @@ impl Device {
         Ok(free)
     }
 
-    /// Whether kernels reach registered memory of the host at its own address.
-    pub fn reaches_registered(&self) -> bool {
-        let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM;
-        self.attribute(attribute).is_ok_and(|can| can > 0)
+    /// How it reaches memory of the host.
+    pub fn host_access(&self) -> HostAccess {
+        self.host_access
+    }
+
+    /// Whether it has what an attribute names. False if the driver does not say.
+    fn has(&self, attribute: sys::CUdevice_attribute_enum) -> bool {
+        self.attribute(attribute).is_ok_and(|has| has > 0)
     }
 
     fn attribute(&self, attribute: sys::CUdevice_attribute_enum) -> Result<i32, DeviceError> {
@@ -262,8 +300,7 @@ impl Device {
     /// Whether contexts on this GPU are shared through MPS, the multi-process service: kernels of
     /// several processes then run side by side, not in turns. False if the driver does not say.
     pub fn uses_mps(&self) -> bool {
-        let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MPS_ENABLED;
-        self.attribute(attribute).is_ok_and(|enabled| enabled > 0)
+        self.has(sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MPS_ENABLED)
     }
 
     /// Leaves the device after a failure, for good. From now on every call here is an error and

@@ -12,7 +12,7 @@ use std::ptr;
 
 use cudarc::driver::sys::{self, CUresult};
 
-pub use self::device::{Device, Limits, own_thread};
+pub use self::device::{Device, HostAccess, Limits, own_thread};
 pub use self::stream::{Event, Graph, Kernel, Launch, Stream};
 use super::DeviceError;
 
