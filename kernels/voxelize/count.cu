@@ -38,19 +38,6 @@ take(const Count& job, u32 i, const Coordinates<Number>& point, u32* touched, u3
     return voxel;
 }
 
-// Counts the points of a warp. Atomics on one address queue, so if two neighbours share a voxel,
-// the warp adds the points of each voxel at once. Such clouds exist: some drivers place rays
-// without a return at the sensor. A search for peers in every warp would cost more than it saves.
-__device__ __forceinline__ void add_count(const Counted& all, u32 voxel, u32 lane) {
-    const u32 before = __shfl_up_sync(ALL_LANES, voxel, 1);
-    u32 points = 1;
-    if (__any_sync(ALL_LANES, lane != 0 && before == voxel && voxel != NONE)) {
-        const u32 peers = __match_any_sync(ALL_LANES, voxel);
-        points = lane == __ffs(peers) - 1 ? __popc(peers) : 0;
-    }
-    if (voxel != NONE && points != 0) atomicAdd(&all.counts[voxel], points);
-}
-
 template <class Layout>
 __device__ __forceinline__ void count(const Count& job) {
     extern __shared__ u32 touched[]; // [bins / 32]: bits of bins
@@ -81,7 +68,9 @@ __device__ __forceinline__ void count(const Count& job) {
         for (int k = 0; k < UNROLL; ++k) {
             const u32 of_warp = base + k * stride;
             if (of_warp >= job.cloud.count) break;
-            add_count(job.to, take(job, of_warp + lane, points[k], touched, dropped), lane);
+            const u32 voxel = take(job, of_warp + lane, points[k], touched, dropped);
+            const u32 added = points_to_add(voxel, lane);
+            if (added != 0) atomicAdd(&job.to.counts[voxel], added);
         }
     }
     if (waits) wait_for_earlier_kernels();

@@ -1,5 +1,5 @@
-// Counts of points, for a cloud that is only counted: what `voxelize_count` and
-// `voxelize_write_counts` share.
+// Counts of points, for a cloud that is only counted: what `voxelize_count`, `voxelize_write_counts` and
+// `voxelize_scatter` share.
 #pragma once
 #include "rows.cuh"
 
@@ -18,6 +18,20 @@ struct Counted {
     u32 bin_count;
     u32 reserved;
 };
+
+// The points that a lane adds to its voxel. Atomics on one address queue, so if two neighbours share a
+// voxel, one lane adds the points of each voxel at once, and the others add none. Such clouds exist: some
+// drivers place rays without a return at the sensor. A search for peers in every warp would cost more than
+// it saves. All lanes of a warp call it.
+__device__ __forceinline__ u32 points_to_add(u32 voxel, u32 lane) {
+    const u32 before = __shfl_up_sync(ALL_LANES, voxel, 1);
+    u32 points = 1;
+    if (__any_sync(ALL_LANES, lane != 0 && before == voxel && voxel != NONE)) {
+        const u32 peers = __match_any_sync(ALL_LANES, voxel);
+        points = lane == __ffs(peers) - 1 ? __popc(peers) : 0;
+    }
+    return voxel == NONE ? 0 : points;
+}
 
 // Words that have a bit for each bin.
 __device__ __forceinline__ u32 bin_words(const Counted& all) {

@@ -4,6 +4,12 @@ import sys
 from typing import Any
 
 
+# Set by `robocache.torch` when it is imported: what takes the arguments of `resample` for tensors in the usual case (None
+# if this torch does not let it), and whether torch compiles the function that asks.
+take: Any = None
+is_compiling: Any = None
+
+
 def torch_operations() -> Any:
     """The module `robocache.torch`; torch is imported."""
     # An import statement takes longer than this, and waits for a thread that imports it now. A function that is being

@@ -119,7 +119,24 @@ class Direct:
         threads: Any,
         rule: Any,
         dtypes: Sequence[Any],
+        asks: Sequence[Any],
     ) -> Direct: ...
+    def take(
+        self,
+        rows: Any,
+        stamps: Any,
+        targets: Any,
+        strategy: str,
+        max_age_ns: int | None,
+        max_gap_ns: int | None,
+        fill: str,
+        lanes: Sequence[str] | None,
+        dtype: Any,
+        row_offsets: Any,
+        target_offsets: Any,
+        out: Any,
+    ) -> tuple[Any, Any, None] | None:
+        """The arguments of `robocache.resample`. The second of the result has ages and validity: see `_streams.Late`."""
     def resample(
         self,
         rows: Any,
@@ -207,6 +224,13 @@ def voxelize(
     out: int,
 ) -> list[tuple[int, int, int, int]]:
     """Writes the grids of clouds, and returns what happened to the points of each."""
+
+def scatter(
+    place: Place, rule: VoxelRule, clouds: tuple[int, int, int], out: int, mark: int
+) -> bool:
+    """Puts counts, or a mark per occupied voxel, on a stream: `[clouds, X, Y, Z]` in words of 32 bits. `clouds` are the
+    address, the number of clouds and the points of each. False: it does not take these points. Only builds with CUDA
+    have it."""
 
 def encode_images(
     place: Place, rule: ImageRule, encoding: str, images: tuple[int, int, int, int], out: int

@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import _interop, _layout, _native
+from . import _dispatch, _interop, _layout, _native
 from ._dispatch import torch_operations
 from ._interop import Array, Results, is_torch
-from ._streams import Resampled, Stream
+from ._streams import Late, Resampled, Stream
 
 __all__ = ["Resampled", "Stream", "fuse", "resample"]
+
+# Makes a named tuple of a tuple, without the call of its Python code.
+_new = tuple.__new__
 
 
 def resample(
@@ -55,6 +58,24 @@ def resample(
     that do not fit. On a GPU, stamps and offsets are not read by the host, and so not checked: values are
     then of no meaning, or, with wrong offsets, not valid.
     """
+    # The usual case of tensors: everything else takes longer than the computation.
+    if _dispatch.take is not None and not _dispatch.is_compiling():
+        found = _dispatch.take(
+            rows,
+            stamps,
+            targets,
+            strategy,
+            max_age_ns,
+            max_gap_ns,
+            fill,
+            lanes,
+            dtype,
+            row_offsets,
+            target_offsets,
+            out,
+        )
+        if found is not None:
+            return _new(Late, found)
     if is_torch(rows):
         return torch_operations().resample(
             rows,

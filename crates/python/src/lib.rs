@@ -71,6 +71,9 @@ mod _native {
         Direct, ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient,
         synchronize, voxelize_clouds,
     };
+    #[cfg(feature = "cuda")]
+    #[pymodule_export]
+    use crate::operations::scatter;
     #[pymodule_export]
     use crate::pipeline::Pipeline;
     #[pymodule_export]
