@@ -151,21 +151,20 @@ impl Timer {
         Ok(times)
     }
 
-    /// Clouds to rows, without their upload, going round `views` and [`CLOUD_SLOTS`] rows. With
-    /// `scatter_only`, the points are added to the counts and no more. Returns the times
+    /// Clouds to rows, without their upload, going round `views` and `slots` rows. With `scatter_only`, the points are added to the counts and no more. Returns the times
     /// and what the last row holds, or the counts.
     pub fn clouds(
         &self,
         spec: &VoxelSpec,
         dtype: DType,
-        views: &[PointsView<'_>],
+        (views, slots): (&[PointsView<'_>], usize),
         scatter_only: bool,
         replays: usize,
     ) -> Result<(Times, Vec<u8>), EncodeError> {
         let device = self.stream.device();
         let new = || {
             let most = views.iter().map(PointsView::points).max().unwrap_or(0) as usize;
-            let mut voxelizer = Voxelizer::new(device, spec, dtype, CLOUD_SLOTS, most)?;
+            let mut voxelizer = Voxelizer::new(device, spec, dtype, slots, most)?;
             // A launch that is recorded must not wait for them.
             voxelizer.set_fields(views[0].fields, &self.stream)?;
             voxelizer.set_shapes(views[0].t_shapes, &self.stream)?;
@@ -175,13 +174,13 @@ impl Timer {
         let volume: usize = spec.grid.shape.iter().product();
         let row_bytes = voxelizer.borrow().row_bytes();
         let pitch = row_bytes.next_multiple_of(ROW_ALIGNMENT);
-        let rows = DeviceBuffer::new(device, pitch * CLOUD_SLOTS)?;
+        let rows = DeviceBuffer::new(device, pitch * slots)?;
         let uploads =
             views.iter().map(|view| DeviceBuffer::from_bytes(device, bytes_of_points(view)));
         let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
         let launch = |i: usize, on: &Stream| {
             let mut voxelizer = voxelizer.borrow_mut();
-            let (at, slot) = (i % views.len(), i % CLOUD_SLOTS);
+            let (at, slot) = (i % views.len(), i % slots);
             let points = DevicePoints::of(&views[at], uploads[at].address());
             // SAFETY: the uploads and the rows are of these sizes, and wait for the device before they
             // go. No kernel writes the uploads.
@@ -203,7 +202,7 @@ impl Timer {
             Ok(())
         };
         let times = self.time(CLOUD_LAUNCHES, replays, launch, start_over)?;
-        let last = (CLOUD_LAUNCHES - 1) % CLOUD_SLOTS;
+        let last = (CLOUD_LAUNCHES - 1) % slots;
         let mut all = vec![0; rows.len()];
         rows.read(&mut all)?;
         let row = all[last * pitch..][..row_bytes].to_vec();
