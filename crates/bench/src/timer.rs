@@ -15,8 +15,8 @@ use robocache_ops::dtype::DType;
 use robocache_ops::image::cuda::ImageEncoder;
 use robocache_ops::image::{ImageSpec, ImageView};
 use robocache_ops::resample::cuda::{DeviceBatch, Resampler};
-use robocache_ops::voxelize::cuda::{DevicePoints, Voxelizer, bytes_of_points};
-use robocache_ops::voxelize::{PointsView, VoxelSpec};
+use robocache_ops::voxelize::cuda::{DevicePoints, Scatter, Voxelizer, Words, bytes_of_points};
+use robocache_ops::voxelize::{Grid, PointsView, VoxelSpec};
 
 /// The kernels to compare with.
 static BASELINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/baseline.fatbin"));
@@ -214,6 +214,38 @@ impl Timer {
                 Ok((times, per_replay(&counts, (WARM_UP + replays) as u32)))
             }
         }
+    }
+
+    /// Counts of clouds as integers, x first, straight into memory that is cleared before: going round `views` and
+    /// `slots` arrays. Returns the times and the array that was written last.
+    pub fn scatter(
+        &self,
+        grid: &Grid,
+        (views, slots): (&[PointsView<'_>], usize),
+        replays: usize,
+    ) -> Result<(Times, Vec<u8>), EncodeError> {
+        let device = self.stream.device();
+        let scatter = Scatter::new(device)?;
+        let bytes = 4 * grid.volume();
+        let arrays = DeviceBuffer::new(device, bytes * slots)?;
+        let uploads =
+            views.iter().map(|view| DeviceBuffer::from_bytes(device, bytes_of_points(view)));
+        let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
+        let [_, y, z] = grid.shape;
+        let launch = |i: usize, on: &Stream| {
+            let at = i % views.len();
+            let points = DevicePoints::of(&views[at], uploads[at].address());
+            let out = arrays.address() + (i % slots * bytes) as u64;
+            let to = (out, [y * z, z, 1], Words::Counts);
+            // SAFETY: the uploads and the arrays are of these sizes, and wait for the device before they go. The
+            // strides are those of an array `[x, y, z]`.
+            unsafe { Ok(scatter.launch(&points, 1, grid, to, on)?) }
+        };
+        let start_over = || Ok(arrays.fill(0xAB)?);
+        let times = self.time(CLOUD_LAUNCHES, replays, launch, start_over)?;
+        let mut all = vec![0; arrays.len()];
+        arrays.read(&mut all)?;
+        Ok((times, all[(CLOUD_LAUNCHES - 1) % slots * bytes..][..bytes].to_vec()))
     }
 
     /// Upload and encoding of an image whose bytes are in pinned memory, on the host's clock.

@@ -66,14 +66,14 @@ mod _native {
     use crate::live::LivePipeline;
     #[pymodule_export]
     use crate::message::read_message;
+    #[cfg(feature = "cuda")]
+    #[pymodule_export]
+    use crate::operations::scatter;
     #[pymodule_export]
     use crate::operations::{
         Direct, ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient,
         synchronize, voxelize_clouds,
     };
-    #[cfg(feature = "cuda")]
-    #[pymodule_export]
-    use crate::operations::scatter;
     #[pymodule_export]
     use crate::pipeline::Pipeline;
     #[pymodule_export]

@@ -59,7 +59,9 @@ struct Asks {
 }
 
 impl Asks {
-    fn new([modes, trace, transform, gradients, forward, letters, no_limit, no_lanes]: [Py<PyAny>; 8]) -> Self {
+    fn new(
+        [modes, trace, transform, gradients, forward, letters, no_limit, no_lanes]: [Py<PyAny>; 8],
+    ) -> Self {
         let traces = [trace, transform];
         Asks { modes, traces, gradients, forward, letters, no_limit, no_lanes }
     }
