@@ -313,21 +313,21 @@ class DeviceWindowPlan:
         self,
         place: tuple[int, int],
         out: tuple[int, int],
-        episodes: Any,
-        instants_ns: Any,
-        epochs: Any = None,
-        latency_ns: Any = None,
+        episodes: bytes,
+        instants_ns: bytes,
+        epochs: bytes | None = None,
+        latency_ns: bytes | None = None,
         threads: int | None = None,
     ) -> None:
         """Puts the windows of a batch on a stream of the GPU. `out` is the address of memory there and its length in
-        bytes. The others are arrays of int64."""
+        bytes. The others are bytes of int64."""
     def launch_items(
         self,
         place: tuple[int, int],
         out: tuple[int, int],
         windows: int,
         items: tuple[int, int, int],
-        latency_ns: Any = None,
+        latency_ns: bytes | None = None,
     ) -> None:
         """The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
         latest)."""
@@ -343,14 +343,15 @@ class WindowPlan:
         """Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte."""
     def run(
         self,
-        episodes: Any,
-        instants_ns: Any,
+        episodes: bytes,
+        instants_ns: bytes,
         out: Any,
-        epochs: Any = None,
-        latency_ns: Any = None,
+        epochs: bytes | None = None,
+        latency_ns: bytes | None = None,
         threads: int | None = None,
     ) -> None:
-        """Writes the windows of a batch into `out`, uint8 in the layout of so many windows; the others are int64."""
+        """Writes the windows of a batch into `out`, uint8 in the layout of so many windows; the others are bytes of
+        int64."""
 
 # Stamp [ns], tick and digest of a message.
 _Head = tuple[int, int, int]
