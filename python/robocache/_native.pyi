@@ -135,8 +135,8 @@ class Direct:
         row_offsets: Any,
         target_offsets: Any,
         out: Any,
-    ) -> tuple[Any, Any, None] | None:
-        """The arguments of `robocache.resample`. The second of the result has ages and validity: see `_streams.Late`."""
+    ) -> tuple[Any, Any, Any] | None:
+        """The same as `resample`, of the arguments of `robocache.resample` as the caller gave them."""
     def resample(
         self,
         rows: Any,

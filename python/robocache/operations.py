@@ -16,7 +16,7 @@ from typing import Any
 from . import _dispatch, _interop, _layout, _native
 from ._dispatch import torch_operations
 from ._interop import Array, Results, is_torch
-from ._streams import Late, Resampled, Stream
+from ._streams import Resampled, Stream
 
 __all__ = ["Resampled", "Stream", "fuse", "resample"]
 
@@ -75,7 +75,7 @@ def resample(
             out,
         )
         if found is not None:
-            return _new(Late, found)
+            return _new(Resampled, found)
     if is_torch(rows):
         return torch_operations().resample(
             rows,

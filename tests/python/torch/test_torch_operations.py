@@ -1,7 +1,5 @@
 """The operations on torch tensors: on the CPU, and on a GPU if there is one."""
 
-import copy
-import pickle
 import sys
 import threading
 from pathlib import Path
@@ -382,45 +380,6 @@ def test_the_direct_way_has_the_results_of_the_general_one(device, dtype, single
         same_bits(own.values, expected.values)
         assert torch.equal(own.valid, expected.valid) and own.valid.dtype == torch.bool
         assert torch.equal(own.age_ns, expected.age_ns)
-
-
-@on_devices
-def test_what_is_made_late_is_a_named_tuple_like_any_other(device, monkeypatch):
-    if _dispatch.take is None:
-        pytest.skip("this torch has no functions for C code")
-    rows, stamps, targets = case(device)
-
-    def call():
-        return robocache.resample(rows, stamps, targets, strategy="hold", max_age_ns=5)
-
-    with monkeypatch.context() as patched:
-        generally(patched)
-        expected = call()
-    assert type(expected) is robocache.Resampled
-
-    def same(found):
-        assert [each.dtype for each in found] == [each.dtype for each in expected]
-        assert all(map(torch.equal, found, expected))
-
-    assert isinstance(call(), robocache.Resampled) and type(call()) is not robocache.Resampled
-    found = call()
-    same((found.values, found.valid, found.age_ns))
-    assert found.valid is found.valid and found[1] is found.valid
-    same([call()[at] for at in range(3)])
-    same(call()[:])
-    values, valid, age_ns = call()
-    same((values, valid, age_ns))
-    same((*call(),))
-    same(call()._asdict().values())
-    same(call()._replace(values=values))
-    same((call() + (1,))[:3])
-    same(pickle.loads(pickle.dumps(call())))
-    same(copy.deepcopy(call()))
-    assert repr(call()) == repr(expected)
-    leaves, tree = torch.utils._pytree.tree_flatten(call())
-    same(leaves)
-    assert isinstance(torch.utils._pytree.tree_unflatten(leaves, tree), robocache.Resampled)
-    assert all(map(torch.is_tensor, torch.utils.data.default_collate([call(), call()])))
 
 
 @on_devices

@@ -136,10 +136,8 @@ struct Key {
 /// What does not depend on addresses.
 struct Prepared {
     spec: BatchSpec,
-    /// Arguments of `empty`: see [`Made`].
-    outputs: [Py<PyTuple>; 4],
-    /// Targets of all streams, each of which has an age and a validity.
-    steps: usize,
+    /// Arguments of `empty` for values, validity and ages.
+    outputs: [Py<PyTuple>; 3],
     gpu: Option<Ready>,
 }
 
@@ -152,20 +150,7 @@ struct Inputs {
     targets: usize,
 }
 
-/// What a call makes for its results.
-#[derive(Clone, Copy)]
-enum Made {
-    Values,
-    Valid,
-    Ages,
-    /// Ages, and then validity, in one.
-    Report,
-}
-
 type Outputs<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
-
-/// Values, and ages and validity in one tensor, from which Python's side makes them if they are asked for.
-type LateOutputs<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
 
 /// Addresses of values, validity and ages.
 type Addresses = (usize, usize, usize);
@@ -192,8 +177,7 @@ impl Direct {
         Ok(Direct { exchange, empty, threads, rule, dtypes, asks, rules, prepared })
     }
 
-    /// The arguments of `robocache.resample`, as the caller gave them: values, and ages and validity in one tensor of
-    /// int64.
+    /// The same, of the arguments of `robocache.resample` as the caller gave them.
     #[allow(clippy::too_many_arguments)] // a tuple of them would have to be made and read
     fn take<'py>(
         &self,
@@ -209,7 +193,7 @@ impl Direct {
         row_offsets: &Bound<'py, PyAny>,
         target_offsets: &Bound<'py, PyAny>,
         out: &Bound<'py, PyAny>,
-    ) -> PyResult<Option<LateOutputs<'py>>> {
+    ) -> PyResult<Option<Outputs<'py>>> {
         let py = rows.py();
         let none = [row_offsets, target_offsets, out].iter().all(|each| each.is_none());
         if !none || !self.exchange.is_one(rows) || !self.asks.is_plain(rows)? {
@@ -228,9 +212,7 @@ impl Direct {
         };
         let rule = [strategy, max_age_ns, max_gap_ns, fill, lanes];
         let streams = [StreamRef { rows, stamps, rule }];
-        self.run(&streams, targets, dtype, true, |prepared, device| {
-            self.late_outputs(py, prepared, device)
-        })
+        self.run(&streams, targets, dtype, true)
     }
 
     /// The values of one stream, their validity and their ages.
@@ -248,9 +230,7 @@ impl Direct {
         dtype: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Outputs<'py>>> {
         let rule = [strategy, max_age_ns, max_gap_ns, fill, lanes];
-        self.run(&[StreamRef { rows, stamps, rule }], targets, dtype, true, |prepared, device| {
-            self.outputs(rows.py(), prepared, device)
-        })
+        self.run(&[StreamRef { rows, stamps, rule }], targets, dtype, true)
     }
 
     /// The same of several streams.
@@ -265,22 +245,18 @@ impl Direct {
             stamps,
             rule: [a, b, c, d, e],
         });
-        self.run(&streams.collect::<Vec<_>>(), targets, dtype, false, |prepared, device| {
-            self.outputs(targets.py(), prepared, device)
-        })
+        self.run(&streams.collect::<Vec<_>>(), targets, dtype, false)
     }
 }
 
 impl Direct {
-    /// `outputs` makes the tensors for the results on a device.
-    fn run<'py, T>(
+    fn run<'py>(
         &self,
         streams: &[StreamRef<'_, 'py>],
         targets: &Bound<'py, PyAny>,
         dtype: &Bound<'py, PyAny>,
         single: bool,
-        outputs: impl FnOnce(&Prepared, i32) -> PyResult<Option<(T, Addresses)>>,
-    ) -> PyResult<Option<T>> {
+    ) -> PyResult<Option<Outputs<'py>>> {
         let py = targets.py();
         let Some(inputs) = self.inputs(streams, targets, dtype, single)? else { return Ok(None) };
         let prepared = self.prepared(py, &inputs)?;
@@ -288,7 +264,7 @@ impl Direct {
         if prepared.gpu.as_ref().is_some_and(|gpu| !gpu.is_current()) {
             return Ok(None);
         }
-        let Some((outputs, out)) = outputs(&prepared, device)? else { return Ok(None) };
+        let Some((outputs, out)) = self.outputs(py, &prepared, device)? else { return Ok(None) };
         let of_streams = inputs.key.streams.iter().flatten().zip(inputs.stamps);
         let batch = Batch {
             spec: &prepared.spec,
@@ -440,14 +416,13 @@ impl Direct {
             }
         };
         let outputs = self.arguments(py, key, &spec)?;
-        let steps = spec.streams.len() * spec.targets();
-        let made = Arc::new(Prepared { spec, outputs, steps, gpu });
+        let made = Arc::new(Prepared { spec, outputs, gpu });
         lock().all.insert(*key, made.clone());
         Ok(made)
     }
 
     /// The arguments of `empty`.
-    fn arguments(&self, py: Python<'_>, key: &Key, spec: &BatchSpec) -> PyResult<[Py<PyTuple>; 4]> {
+    fn arguments(&self, py: Python<'_>, key: &Key, spec: &BatchSpec) -> PyResult<[Py<PyTuple>; 3]> {
         let of = |shape: &[usize], dtype: usize| -> PyResult<Py<PyTuple>> {
             let strides = (1..=shape.len()).map(|at| shape[at..].iter().product::<usize>());
             let strides = PyTuple::new(py, strides.collect::<Vec<_>>())?;
@@ -459,9 +434,7 @@ impl Direct {
         let streams = if key.single { &[] } else { &streams[..] };
         let steps = [streams, lead].concat();
         let values = [lead, &[spec.row_len()]].concat();
-        let all = spec.streams.len() * spec.targets();
-        let report = [all + all.div_ceil(size_of::<i64>())];
-        Ok([of(&values, key.dtype as usize)?, of(&steps, 3)?, of(&steps, 4)?, of(&report, 4)?])
+        Ok([of(&values, key.dtype as usize)?, of(&steps, 3)?, of(&steps, 4)?])
     }
 
     /// Makes a tensor, and its address. `None` if it is not what was asked for.
@@ -470,13 +443,13 @@ impl Direct {
         py: Python<'py>,
         prepared: &Prepared,
         device: i32,
-        what: Made,
+        what: usize,
     ) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
         let (empty, place) = match device {
             -1 => (self.empty[0].bind(py), MemoryPlace::Host),
             device => (self.empty[1].bind(py), MemoryPlace::Cuda(device)),
         };
-        let made = empty.call1(prepared.outputs[what as usize].bind(py))?;
+        let made = empty.call1(prepared.outputs[what].bind(py))?;
         let found = self.exchange.tensor(&made).filter(|found| {
             found.place == place && found.contiguous && found.data.is_multiple_of(16)
         });
@@ -491,27 +464,10 @@ impl Direct {
         device: i32,
     ) -> PyResult<Option<(Outputs<'py>, Addresses)>> {
         let make = |what| self.make(py, prepared, device, what);
-        let (Some(values), Some(valid), Some(ages)) =
-            (make(Made::Values)?, make(Made::Valid)?, make(Made::Ages)?)
-        else {
+        let (Some(values), Some(valid), Some(ages)) = (make(0)?, make(1)?, make(2)?) else {
             return Ok(None);
         };
         Ok(Some(((values.0, valid.0, ages.0), (values.1, valid.1, ages.1))))
-    }
-
-    /// The same, with ages and validity in one tensor.
-    fn late_outputs<'py>(
-        &self,
-        py: Python<'py>,
-        prepared: &Prepared,
-        device: i32,
-    ) -> PyResult<Option<(LateOutputs<'py>, Addresses)>> {
-        let make = |what| self.make(py, prepared, device, what);
-        let (Some(values), Some(report)) = (make(Made::Values)?, make(Made::Report)?) else {
-            return Ok(None);
-        };
-        let valid = report.1 + size_of::<i64>() * prepared.steps;
-        Ok(Some(((values.0, report.0, None), (values.1, valid, report.1))))
     }
 }
 
