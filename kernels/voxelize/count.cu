@@ -42,12 +42,14 @@ template <class Layout>
 __device__ __forceinline__ void count(const Count& job) {
     extern __shared__ u32 touched[]; // [bins / 32]: bits of bins
     __shared__ u32 dropped[4];
+    __shared__ OwnVoxel own;
     launch_later_kernels();
     const u32 lane = threadIdx.x % WARP;
     const u32 words = bin_words(job.to);
 #pragma unroll 1
     for (u32 w = threadIdx.x; w < words; w += THREADS) touched[w] = 0;
     if (threadIdx.x < 4) dropped[threadIdx.x] = 0;
+    if (threadIdx.x == 0) own = {0, 0};
     __syncthreads();
     wait_for_inputs(job.inputs_ready);
     const u32 stride = gridDim.x * THREADS;
@@ -69,7 +71,7 @@ __device__ __forceinline__ void count(const Count& job) {
             const u32 of_warp = base + k * stride;
             if (of_warp >= job.cloud.count) break;
             const u32 voxel = take(job, of_warp + lane, points[k], touched, dropped);
-            const u32 added = points_to_add(voxel, lane);
+            const u32 added = points_to_add(own, voxel, lane);
             if (added != 0) atomicAdd(&job.to.counts[voxel], added);
         }
     }
@@ -81,6 +83,7 @@ __device__ __forceinline__ void count(const Count& job) {
         const u32 copy = blockIdx.x % TOUCHED_COPIES;
         atomicOr(touched_at(job.to, job.to.phase, w * TOUCHED_COPIES + copy), touched[w]);
     }
+    if (threadIdx.x == 0 && own.points != 0) atomicAdd(&job.to.counts[own.voxel - 1], own.points);
     add_dropped<PLAIN_DROPS>(job.counters->dropped, dropped);
 }
 

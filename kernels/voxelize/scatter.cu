@@ -6,6 +6,8 @@
 namespace voxelize_scatter {
 
 constexpr u32 THREADS = 256;
+// Points of a thread.
+constexpr u32 PER = 4;
 
 struct Scatter {
     Cloud cloud; // the first one; the others follow it
@@ -17,29 +19,45 @@ struct Scatter {
     u32 reserved;
 };
 
-// The word of point i of a cloud, or NONE.
-__device__ __forceinline__ u32 word_of(const Scatter& job, const Cloud& cloud, u32 i) {
-    if (i >= cloud.count) return NONE;
-    const auto point = coordinates<F32Points>(cloud, i);
+// The word of a point, or NONE.
+__device__ __forceinline__ u32 word_of(const Scatter& job, const Coordinates<float>& point) {
     float at[3];
-    if (!cell_of(job.grid, from_origin(job.grid, to_base(cloud, point)).at, at)) return NONE;
+    if (!cell_of(job.grid, from_origin(job.grid, to_base(job.cloud, point)).at, at)) return NONE;
     return static_cast<u32>(at[0]) * job.strides[0] + static_cast<u32>(at[1]) * job.strides[1] +
            static_cast<u32>(at[2]) * job.strides[2];
 }
 
+// A store of a word would take longer than the atomic: 12.2 us in place of 9.8 for 500,000 points.
+__device__ __forceinline__ void put(u32* word, u32 mark, u32 points) {
+    if (mark != 0) atomicOr(word, mark);
+    else atomicAdd(word, points);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     voxelize_scatter(const __grid_constant__ Scatter job) {
+    __shared__ OwnVoxel own;
+    if (threadIdx.x == 0) own = {0, 0};
     wait_for_earlier_kernels();
     const u32 number = blockIdx.x / job.blocks;
+    const u32 first = (blockIdx.x - number * job.blocks) * THREADS * PER + threadIdx.x;
     Cloud cloud = job.cloud;
     cloud.points += static_cast<u64>(number) * cloud.count * cloud.point_step;
-    const u32 word = word_of(job, cloud, (blockIdx.x - number * job.blocks) * THREADS + threadIdx.x);
-    const u32 points = points_to_add(word, threadIdx.x % WARP);
-    if (points == 0) return;
-    u32* const at = job.out + static_cast<u64>(number) * job.grid.volume + word;
-    // A store of a word would take longer than the atomic: 12.2 us in place of 9.8 for 500,000 points.
-    if (job.mark != 0) atomicOr(at, job.mark);
-    else atomicAdd(at, points);
+    u32* const out = job.out + static_cast<u64>(number) * job.grid.volume;
+    Coordinates<float> points[PER];
+#pragma unroll
+    for (u32 p = 0; p < PER; ++p) {
+        // Beyond the last point, it loads the last one. No thread uses that copy.
+        points[p] = coordinates<F32Points>(cloud, min(first + p * THREADS, cloud.count - 1));
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 p = 0; p < PER; ++p) {
+        const u32 word = first + p * THREADS < cloud.count ? word_of(job, points[p]) : NONE;
+        const u32 added = points_to_add(own, word, threadIdx.x % WARP);
+        if (added != 0) put(out + word, job.mark, added);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0 && own.points != 0) put(out + own.voxel - 1, job.mark, own.points);
 }
 
 } // namespace voxelize_scatter

@@ -260,6 +260,8 @@ pub mod scatter {
 
     numbers! { "voxelize_scatter::":
         pub const THREADS: u32 = 256;
+        /// Points of a thread.
+        pub const PER: u32 = 4;
     }
 
     structs! { "voxelize_scatter::":

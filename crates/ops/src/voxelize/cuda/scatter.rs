@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::job::{self, DevicePoints, PointLayout};
-use crate::device::shared::voxelize::scatter::{Scatter as Job, THREADS};
+use crate::device::shared::voxelize::scatter::{PER, Scatter as Job, THREADS};
 use crate::device::{Device, DeviceError, Kernel, Launch, Stream};
 use crate::voxelize::Grid;
 
@@ -55,7 +55,7 @@ impl Scatter {
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         assert!(Self::takes(points, grid), "scatter: expected points of f32");
-        let blocks = (points.width * points.height).div_ceil(THREADS as usize);
+        let blocks = (points.width * points.height).div_ceil((THREADS * PER) as usize);
         let all = u32::try_from(blocks * clouds).ok().filter(|all| *all <= i32::MAX as u32);
         let Some(all) = all else {
             let detail = format!("expected fewer than {clouds} clouds at once");
