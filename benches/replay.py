@@ -124,7 +124,9 @@ def many(bag, options):
         results[f"--format {kind}"] = wall
         print(kind, wall, cpu, said, file=sys.stderr, flush=True)
     print(f"{options.copies} at once, {os.cpu_count()} cores, --backend {options.backend}")
-    print("in memory: without the start of CUDA and of the backends; with files: all of the command")
+    print(
+        "in memory: without the start of CUDA and of the backends; with files: all of the command"
+    )
     for name, wall in results.items():
         rate = options.copies * size / wall / 1e9
         print(

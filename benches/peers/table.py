@@ -61,9 +61,15 @@ def main():
         first = row[0].ljust(widths[0])
         rest = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
         print(" ".join([first, *rest]).rstrip())
-    print("alone: each call starts after the last one has ended. The peers and 'warm' are alone, too.")
-    print("warm: one input and one output stay in the cache; else both rotate through more than it holds")
-    print("fast peer: the faster of eager and compiled torch without bounds, drops and rows of bf16")
+    print(
+        "alone: each call starts after the last one has ended. The peers and 'warm' are alone, too."
+    )
+    print(
+        "warm: one input and one output stay in the cache; else both rotate through more than it holds"
+    )
+    print(
+        "fast peer: the faster of eager and compiled torch without bounds, drops and rows of bf16"
+    )
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import sys
 from typing import Any
 
-
 # Set by `robocache.torch` when it is imported: what takes the arguments of `resample` for tensors in the usual case (None
 # if this torch does not let it), and whether torch compiles the function that asks.
 take: Any = None

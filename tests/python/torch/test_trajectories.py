@@ -143,9 +143,7 @@ def test_counts_on_a_gpu_have_the_bits_of_the_cpu_and_wait_for_nothing():
     far = {"grid_min": (4e6, 0, 0), "voxel_size": 0.1, "grid_size": (8, 8, 8)}
     cloud = torch.tensor([[4e6, 0.1, 0.1], [4e6 + 0.5, 0.7, 0.2]])
     counts = robocache.voxelize_pointcloud(cloud.cuda(), mode="count", **far)
-    assert torch.equal(
-        counts.cpu(), robocache.voxelize_pointcloud(cloud, mode="count", **far)
-    )
+    assert torch.equal(counts.cpu(), robocache.voxelize_pointcloud(cloud, mode="count", **far))
     # A graph takes it, so nothing waits.
     static, graph = moved[0].clone(), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
