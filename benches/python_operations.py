@@ -134,6 +134,54 @@ def cases(dtype, device, compiles):
     )
 
 
+def counted(points, low, size, side):
+    """The same as `voxelize_pointcloud` counts, in torch."""
+    cells = (points - low) / size
+    inside = ((cells >= 0) & (cells < side)).all(1)
+    cells = torch.where(inside[:, None], cells, 0).long()
+    index = (cells[:, 0] * side + cells[:, 1]) * side + cells[:, 2]
+    counts = torch.zeros(side**3 + 1, dtype=torch.int32, device=points.device)
+    counts.index_add_(0, torch.where(inside, index, side**3), torch.ones_like(index).int())
+    return counts[:-1].view(side, side, side)
+
+
+def clouds(device, seconds):
+    """Microseconds of `voxelize_pointcloud`: per call in a queue of calls, of the host and until the device is done."""
+    low, size, side = -6.4, 0.1, 128
+    random = torch.Generator().manual_seed(0)
+    points = (torch.rand(500_000, 3, generator=random) * 12.79 + low).to(device)
+    grid = {"grid_min": [low] * 3, "voxel_size": size, "grid_size": [side] * 3}
+    calls = {
+        "count": lambda: robocache.voxelize_pointcloud(points, mode="count", **grid),
+        "occupancy": lambda: robocache.voxelize_pointcloud(points, **grid),
+        "eager count": lambda: counted(points, low, size, side),
+    }
+    # Not the same at the faces of voxels: torch's quotient is by a double.
+    assert (calls["count"]() - calls["eager count"]()).abs().sum() < 2000
+    found = {}
+    for name, call in calls.items():
+        found[name] = {"host": queued(call, device, seconds), "call": finished(call, device)}
+        if device != "cpu" and name != "eager count":
+            try:
+                found[name]["in a graph"] = microseconds(call, device, seconds)
+            except RuntimeError as error:
+                found[name]["in a graph"] = str(error).splitlines()[0]
+    return found
+
+
+def finished(call, device, count=200):
+    """The time per call in a queue of calls, until the device is done."""
+    times = []
+    for _ in range(12):
+        start = time.perf_counter()
+        for _ in range(count if device != "cpu" else 5):
+            call()
+        if device != "cpu":
+            torch.cuda.synchronize()
+        times.append((time.perf_counter() - start) / (count if device != "cpu" else 5) * 1e6)
+    return statistics.median(times[2:])
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -160,6 +208,8 @@ def main():
     host = queued(lambda: robocache.resample(*tiny), device, options.seconds)
     report["microseconds"]["host time of resample"] = {"ours": host}
     print(f"host time of resample: {host:.2f}")
+    report["microseconds"]["voxelize_pointcloud 500000, 128^3"] = clouds(device, options.seconds)
+    print(json.dumps(report["microseconds"]["voxelize_pointcloud 500000, 128^3"]))
     if options.json:
         with open(options.json, "w") as file:
             json.dump(report, file, indent=1)

@@ -112,23 +112,21 @@ def many(bag, options):
     size = bag.stat().st_size
     data_s = options.seconds * options.copies
     results = {}
-    # Reading alone, by as many processes: the bandwidth of the memory.
-    command = [RECORDING, "time", bag, "--config", CONFIG, "--what", "read"]
-    for what, backend in (("read", None), ("rows", options.backend), ("ticks", options.backend)):
-        command[-1] = what
-        extra = ["--backend", backend, "--threads", "1"] if backend else []
-        words = [str(word) for word in [*command, *extra]]
-        started = time.perf_counter()
-        started_all = [subprocess.Popen(words, stdout=subprocess.DEVNULL) for _ in copies]
-        codes = [process.wait() for process in started_all]
-        if any(codes):
-            sys.exit(f"{' '.join(words)}: exit codes {codes}")
-        results[f"{what}, in memory"] = time.perf_counter() - started
+    # One process, as `robocache replay` is. Reading alone: the bandwidth of the memory.
+    for what in ("read", "rows", "ticks"):
+        command = [RECORDING, "time", *copies, "--config", CONFIG, "--what", what]
+        _, _, said = timed([*command, "--backend", options.backend, "--threads", "1"])
+        said = json.loads(said)
+        print(what, said, file=sys.stderr, flush=True)
+        results[f"{what}, in memory"] = said["wall_s"]
     for kind in ("rows", "zarr"):
         wall, cpu, said = of_files(copies, options.out / "result", options, kind)
         results[f"--format {kind}"] = wall
         print(kind, wall, cpu, said, file=sys.stderr, flush=True)
     print(f"{options.copies} at once, {os.cpu_count()} cores, --backend {options.backend}")
+    print(
+        "in memory: without the start of CUDA and of the backends; with files: all of the command"
+    )
     for name, wall in results.items():
         rate = options.copies * size / wall / 1e9
         print(

@@ -20,7 +20,7 @@ mod device {
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
-const KERNELS: [&str; 13] = [
+const KERNELS: [&str; 14] = [
     "resample/fuse",
     "resample/resample",
     "resample/gradient",
@@ -30,6 +30,7 @@ const KERNELS: [&str; 13] = [
     "voxelize/deskew",
     "voxelize/count",
     "voxelize/write_counts",
+    "voxelize/scatter",
     "voxelize/sort",
     "voxelize/reduce",
     "voxelize/list",

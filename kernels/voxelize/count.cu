@@ -38,29 +38,18 @@ take(const Count& job, u32 i, const Coordinates<Number>& point, u32* touched, u3
     return voxel;
 }
 
-// Counts the points of a warp. Atomics on one address queue, so if two neighbours share a voxel,
-// the warp adds the points of each voxel at once. Such clouds exist: some drivers place rays
-// without a return at the sensor. A search for peers in every warp would cost more than it saves.
-__device__ __forceinline__ void add_count(const Counted& all, u32 voxel, u32 lane) {
-    const u32 before = __shfl_up_sync(ALL_LANES, voxel, 1);
-    u32 points = 1;
-    if (__any_sync(ALL_LANES, lane != 0 && before == voxel && voxel != NONE)) {
-        const u32 peers = __match_any_sync(ALL_LANES, voxel);
-        points = lane == __ffs(peers) - 1 ? __popc(peers) : 0;
-    }
-    if (voxel != NONE && points != 0) atomicAdd(&all.counts[voxel], points);
-}
-
 template <class Layout>
 __device__ __forceinline__ void count(const Count& job) {
     extern __shared__ u32 touched[]; // [bins / 32]: bits of bins
     __shared__ u32 dropped[4];
+    __shared__ OwnVoxel own;
     launch_later_kernels();
     const u32 lane = threadIdx.x % WARP;
     const u32 words = bin_words(job.to);
 #pragma unroll 1
     for (u32 w = threadIdx.x; w < words; w += THREADS) touched[w] = 0;
     if (threadIdx.x < 4) dropped[threadIdx.x] = 0;
+    if (threadIdx.x == 0) own = {0, 0};
     __syncthreads();
     wait_for_inputs(job.inputs_ready);
     const u32 stride = gridDim.x * THREADS;
@@ -81,7 +70,9 @@ __device__ __forceinline__ void count(const Count& job) {
         for (int k = 0; k < UNROLL; ++k) {
             const u32 of_warp = base + k * stride;
             if (of_warp >= job.cloud.count) break;
-            add_count(job.to, take(job, of_warp + lane, points[k], touched, dropped), lane);
+            const u32 voxel = take(job, of_warp + lane, points[k], touched, dropped);
+            const u32 added = points_to_add(own, voxel, lane);
+            if (added != 0) atomicAdd(&job.to.counts[voxel], added);
         }
     }
     if (waits) wait_for_earlier_kernels();
@@ -92,6 +83,7 @@ __device__ __forceinline__ void count(const Count& job) {
         const u32 copy = blockIdx.x % TOUCHED_COPIES;
         atomicOr(touched_at(job.to, job.to.phase, w * TOUCHED_COPIES + copy), touched[w]);
     }
+    if (threadIdx.x == 0 && own.points != 0) atomicAdd(&job.to.counts[own.voxel - 1], own.points);
     add_dropped<PLAIN_DROPS>(job.counters->dropped, dropped);
 }
 

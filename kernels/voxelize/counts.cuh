@@ -1,5 +1,5 @@
-// Counts of points, for a cloud that is only counted: what `voxelize_count` and
-// `voxelize_write_counts` share.
+// Counts of points, for a cloud that is only counted: what `voxelize_count`, `voxelize_write_counts` and
+// `voxelize_scatter` share.
 #pragma once
 #include "rows.cuh"
 
@@ -18,6 +18,33 @@ struct Counted {
     u32 bin_count;
     u32 reserved;
 };
+
+// A voxel of which a thread block counts the points in shared memory, and adds them at once at its end. Atomics
+// on one address of memory queue, and some drivers place all rays without a return at the sensor.
+struct OwnVoxel {
+    u32 voxel; // 1 added; 0 until two neighbours share one
+    u32 points;
+};
+
+// The points that a lane adds to its voxel. Those of the thread block's own voxel are added there. If two
+// neighbours share another one, one lane adds the points of each voxel at once, and the others add none: a
+// search for peers in every warp would cost more than it saves. All lanes of a warp call it.
+__device__ __forceinline__ u32 points_to_add(OwnVoxel& of_block, u32 voxel, u32 lane) {
+    const u32 own = *static_cast<volatile u32*>(&of_block.voxel);
+    const bool is_own = own != 0 && voxel == own - 1;
+    const u32 owned = __ballot_sync(ALL_LANES, is_own);
+    if (owned != 0 && lane == 0) atomicAdd(&of_block.points, static_cast<u32>(__popc(owned)));
+    if (is_own) voxel = NONE;
+    const u32 before = __shfl_up_sync(ALL_LANES, voxel, 1);
+    const bool is_twin = lane != 0 && before == voxel && voxel != NONE;
+    u32 points = 1;
+    if (__any_sync(ALL_LANES, is_twin)) {
+        if (is_twin && own == 0) atomicCAS(&of_block.voxel, 0u, voxel + 1);
+        const u32 peers = __match_any_sync(ALL_LANES, voxel);
+        points = lane == __ffs(peers) - 1 ? __popc(peers) : 0;
+    }
+    return voxel == NONE ? 0 : points;
+}
 
 // Words that have a bit for each bin.
 __device__ __forceinline__ u32 bin_words(const Counted& all) {

@@ -228,10 +228,9 @@ __device__ __forceinline__ bool divides(const Grid& grid, const float (&d)[3]) {
     return grid.inverse != 0.0f && fminf(fminf(fabsf(d[0]), fabsf(d[1])), fabsf(d[2])) >= LEAST;
 }
 
-// The voxel of a point at `d` from the origin of the grid, or NONE. A coordinate that is not finite
-// makes all of `d` infinite or NaN, so that the point is in none.
-__device__ __forceinline__ u32 voxel_of(const Grid& grid, const float (&d)[3]) {
-    float g[3];
+// Finds where along x, y and z the voxel of a point is, which is at `d` from the origin of the grid. False if
+// it is in none. A coordinate that is not finite makes all of `d` infinite or NaN, so that the point is in none.
+__device__ __forceinline__ bool cell_of(const Grid& grid, const float (&d)[3], float (&g)[3]) {
     if (divides(grid, d)) {
 #pragma unroll
         for (u32 axis = 0; axis < 3; ++axis) g[axis] = quotient(d[axis], grid);
@@ -247,7 +246,13 @@ __device__ __forceinline__ u32 voxel_of(const Grid& grid, const float (&d)[3]) {
     bool inside = true;
 #pragma unroll
     for (u32 axis = 0; axis < 3; ++axis) inside &= g[axis] >= 0.0f && g[axis] < grid.shape[axis];
-    if (!inside) return NONE;
+    return inside;
+}
+
+// The voxel of such a point, or NONE.
+__device__ __forceinline__ u32 voxel_of(const Grid& grid, const float (&d)[3]) {
+    float g[3];
+    if (!cell_of(grid, d, g)) return NONE;
     return static_cast<u32>(g[2]) * grid.plane + static_cast<u32>(g[1]) * grid.row +
            static_cast<u32>(g[0]);
 }

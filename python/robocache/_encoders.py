@@ -13,7 +13,7 @@ import numpy as np
 from . import _interop, _layout, _native
 from ._interop import Array, Results
 
-_IDENTITY = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
+IDENTITY = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
 _CHANNEL = re.compile(r"(\w+)(?:\((\w+)\))?")
 # The numbers by which the extension knows element types; images may stay bytes.
 _CODES = {**_layout.CODES, "uint8": 3}
@@ -56,7 +56,7 @@ def voxelize(
         )
     count = math.prod(points.shape[:-1])
     name = _interop.dtype_name(dtype)
-    rule = _voxel_rule(
+    rule = voxel_rule(
         tuple(map(float, origin_m)),
         float(size_m),
         tuple(map(int, shape)),
@@ -95,7 +95,7 @@ def starts_of(offsets: Any, shape: Sequence[int], single: bool) -> list[int]:
 def pose_of(t_base_sensor: Any) -> tuple[tuple[float, ...], ...]:
     """The three rows of a transform; those of the identity by default."""
     if t_base_sensor is None:
-        return _IDENTITY
+        return IDENTITY
     pose = np.asarray(t_base_sensor, np.float64)
     if pose.shape not in ((3, 4), (4, 4)):
         raise ValueError(
@@ -105,7 +105,7 @@ def pose_of(t_base_sensor: Any) -> tuple[tuple[float, ...], ...]:
 
 
 @lru_cache(maxsize=64)
-def _voxel_rule(origin_m, size_m, shape, channels, fields, wide, min_points, code, pose):
+def voxel_rule(origin_m, size_m, shape, channels, fields, wide, min_points, code, pose):
     parts = []
     for channel in channels:
         match = _CHANNEL.fullmatch(channel)

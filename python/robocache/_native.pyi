@@ -119,7 +119,24 @@ class Direct:
         threads: Any,
         rule: Any,
         dtypes: Sequence[Any],
+        asks: Sequence[Any],
     ) -> Direct: ...
+    def take(
+        self,
+        rows: Any,
+        stamps: Any,
+        targets: Any,
+        strategy: str,
+        max_age_ns: int | None,
+        max_gap_ns: int | None,
+        fill: str,
+        lanes: Sequence[str] | None,
+        dtype: Any,
+        row_offsets: Any,
+        target_offsets: Any,
+        out: Any,
+    ) -> tuple[Any, Any, Any] | None:
+        """The same as `resample`, of the arguments of `robocache.resample` as the caller gave them."""
     def resample(
         self,
         rows: Any,
@@ -208,6 +225,13 @@ def voxelize(
 ) -> list[tuple[int, int, int, int]]:
     """Writes the grids of clouds, and returns what happened to the points of each."""
 
+def scatter(
+    place: Place, rule: VoxelRule, clouds: tuple[int, int, int], out: int, mark: int
+) -> bool:
+    """Puts counts, or a mark per occupied voxel, on a stream: `[clouds, X, Y, Z]` in words of 32 bits. `clouds` are the
+    address, the number of clouds and the points of each. False: it does not take these points. Only builds with CUDA
+    have it."""
+
 def encode_images(
     place: Place, rule: ImageRule, encoding: str, images: tuple[int, int, int, int], out: int
 ) -> None:
@@ -289,21 +313,21 @@ class DeviceWindowPlan:
         self,
         place: tuple[int, int],
         out: tuple[int, int],
-        episodes: Any,
-        instants_ns: Any,
-        epochs: Any = None,
-        latency_ns: Any = None,
+        episodes: bytes,
+        instants_ns: bytes,
+        epochs: bytes | None = None,
+        latency_ns: bytes | None = None,
         threads: int | None = None,
     ) -> None:
         """Puts the windows of a batch on a stream of the GPU. `out` is the address of memory there and its length in
-        bytes. The others are arrays of int64."""
+        bytes. The others are bytes of int64."""
     def launch_items(
         self,
         place: tuple[int, int],
         out: tuple[int, int],
         windows: int,
         items: tuple[int, int, int],
-        latency_ns: Any = None,
+        latency_ns: bytes | None = None,
     ) -> None:
         """The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
         latest)."""
@@ -319,14 +343,15 @@ class WindowPlan:
         """Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte."""
     def run(
         self,
-        episodes: Any,
-        instants_ns: Any,
+        episodes: bytes,
+        instants_ns: bytes,
         out: Any,
-        epochs: Any = None,
-        latency_ns: Any = None,
+        epochs: bytes | None = None,
+        latency_ns: bytes | None = None,
         threads: int | None = None,
     ) -> None:
-        """Writes the windows of a batch into `out`, uint8 in the layout of so many windows; the others are int64."""
+        """Writes the windows of a batch into `out`, uint8 in the layout of so many windows; the others are bytes of
+        int64."""
 
 # Stamp [ns], tick and digest of a message.
 _Head = tuple[int, int, int]

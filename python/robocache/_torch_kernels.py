@@ -29,12 +29,27 @@ def _direct() -> _native.Direct | None:
             torch.get_num_threads,
             _layout.rule,
             [*DTYPES, torch.bool, torch.int64],
+            [
+                torch._C._len_torch_dispatch_stack,
+                torch._C._get_tracing_state,
+                torch._C._functorch.maybe_current_level,
+                torch.is_grad_enabled,
+                forward_ad,
+                _layout.letters,
+                _layout.NO_LIMIT,
+                "",
+            ],
         )
-    except (AttributeError, TypeError):
+    except AttributeError:
+        return None
+    except TypeError as error:
+        # The table of functions is missing, or of a version that is not known. Anything else is a fault of ours.
+        if "found none" not in str(error):
+            raise
         return None
 
 
-_DIRECT = _direct()
+DIRECT = _direct()
 
 
 def expect_no_tangent(rows: Sequence[Any]) -> None:
@@ -93,8 +108,8 @@ def resample(
 ) -> tuple[Tensor, Tensor, Tensor]:
     if forward_ad._current_level >= 0:
         expect_no_tangent((rows,))
-    if _DIRECT is not None and row_offsets is None and target_offsets is None and out is None:
-        found = _DIRECT.resample(
+    if DIRECT is not None and row_offsets is None and target_offsets is None and out is None:
+        found = DIRECT.resample(
             rows, stamps, targets, strategy, max_age_ns, max_gap_ns, fill, lanes, dtype
         )
         if found is not None:
@@ -157,10 +172,10 @@ def fuse(
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     expect_no_tangent(rows)
-    if _DIRECT is not None and out is None and target_offsets is None:
+    if DIRECT is not None and out is None and target_offsets is None:
         if all(own is None for own in row_offsets):
             parts = (rows, stamps, strategy, max_age_ns, max_gap_ns, fill, lanes)
-            found = _DIRECT.fuse(list(zip(*parts, strict=True)), targets, dtype)
+            found = DIRECT.fuse(list(zip(*parts, strict=True)), targets, dtype)
             if found is not None:
                 return found
     device = rows[0].device

@@ -342,24 +342,28 @@ class EpisodeCache:
             instants = target_ns
         else:
             instants = np.array(integers(target_ns, "target_ns"), ndmin=1, order="C")
-            episodes = np.ascontiguousarray(integers(episodes, "episodes")).reshape(-1)
+            episodes = integers(episodes, "episodes")
             if instants.ndim != 1:
                 raise ValueError(
                     f"target_ns: expected one dimension, found the shape {list(instants.shape)}"
                 )
             if epochs is not None:
-                epochs = np.ascontiguousarray(integers(epochs, "epochs"))
+                epochs = integers(epochs, "epochs")
         random = np.random.default_rng(seed) if jitter_ns or latency_ns else None
         if jitter_ns:
             instants += random.integers(-jitter_ns, jitter_ns, instants.shape, endpoint=True)
         late = latencies(latency_ns, plan.streams, len(instants), random) if latency_ns else None
         size, parts = plan.layout(len(instants))
+        of_late = None if late is None else late.tobytes()
+        items = episodes, instants, epochs
+        if not on_gpu:
+            items = [None if each is None else each.tobytes() for each in items]
         if self._gpu is not None:
-            items = episodes, instants, epochs
-            buffer = self._gpu.write(plan._on_gpu, size, items, late, out, threads)
+            buffer = self._gpu.write(plan._on_gpu, size, items, of_late, out, threads)
             return Windows(buffer, plan, parts, instants, late)
         buffer = aligned(size) if out is None else np.frombuffer(out, np.uint8)[:size]
-        plan._native.run(episodes, instants, buffer, epochs, late, threads)
+        episodes, when, epochs = items
+        plan._native.run(episodes, when, buffer, epochs, of_late, threads)
         return Windows(buffer, plan, parts, instants, late)
 
     def plan(self, config=None, *, rows=None):

@@ -10,15 +10,19 @@ implementation serves all of them. `docs/operations.md` has the rules.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import _interop, _layout, _native
+from . import _dispatch, _interop, _layout, _native
 from ._dispatch import torch_operations
 from ._interop import Array, Results, is_torch
 from ._streams import Resampled, Stream
 
 __all__ = ["Resampled", "Stream", "fuse", "resample"]
+
+# Makes a named tuple of a tuple, without the call of its Python code.
+_new = tuple.__new__
 
 
 def resample(
@@ -55,6 +59,26 @@ def resample(
     that do not fit. On a GPU, stamps and offsets are not read by the host, and so not checked: values are
     then of no meaning, or, with wrong offsets, not valid.
     """
+    # The usual case of tensors: everything else takes longer than the computation. Code that is being compiled must not
+    # read `take`, which changes when `robocache.torch` is imported.
+    torch = sys.modules.get("torch")
+    if torch is not None and not torch.compiler.is_compiling() and _dispatch.take is not None:
+        found = _dispatch.take(
+            rows,
+            stamps,
+            targets,
+            strategy,
+            max_age_ns,
+            max_gap_ns,
+            fill,
+            lanes,
+            dtype,
+            row_offsets,
+            target_offsets,
+            out,
+        )
+        if found is not None:
+            return _new(Resampled, found)
     if is_torch(rows):
         return torch_operations().resample(
             rows,

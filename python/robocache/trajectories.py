@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._dispatch import torch_operations
+from ._encoders import IDENTITY, voxel_rule
+from ._interop import place_of
 from .encoders import voxelize
 from .operations import resample
 
@@ -25,6 +28,10 @@ __all__ = [
 ]
 
 _NANOSECONDS = 1_000_000_000
+# The bits of 1 as int32 and as float32.
+_ONES = (1, 0x3F800000)
+# None in a build without CUDA.
+_scatter = getattr(_native, "scatter", None)
 
 
 def resample_trajectories(
@@ -81,6 +88,9 @@ def voxelize_pointcloud(
     _expect_backend(backend, points)
     grid = {"origin_m": tuple(grid_min), "size_m": voxel_size, "shape": tuple(grid_size)}
     if mode in ("count", "occupancy"):
+        found = _scattered(points, 2, mode, _torch().int32, **grid)
+        if found is not None:
+            return found
         values = voxelize(points.float(), channels=(mode,), **grid).values
         return values[0].permute(2, 1, 0).int().contiguous()
     if mode not in ("mean", "max"):
@@ -109,13 +119,39 @@ def voxelize_occupancy(
     _expect_backend(backend, points)
     if points.ndim != 3 or points.shape[-1] != 3:
         raise ValueError(f"points: expected the shape [B, N, 3], found {list(points.shape)}")
-    values = voxelize(
-        points.float(),
-        origin_m=tuple(map(float, origin)),
-        size_m=float(voxel_size),
-        shape=tuple(map(int, grid_size)),
-    ).values
+    grid = {
+        "origin_m": tuple(map(float, origin)),
+        "size_m": float(voxel_size),
+        "shape": tuple(map(int, grid_size)),
+    }
+    found = _scattered(points, 3, "occupancy", _torch().float32, **grid)
+    if found is not None:
+        return found
+    values = voxelize(points.float(), **grid).values
     return values[:, 0].permute(0, 3, 2, 1).contiguous()
+
+
+def _scattered(
+    points: Tensor, dims: int, mode: str, dtype: Any, origin_m: Any, size_m: float, shape: Any
+) -> Tensor | None:
+    """Clouds on a GPU as `[..., X, Y, Z]`, by a launch that the host does not wait for: nothing can overflow, and
+    nobody asks what was dropped. None if it does not take the clouds; then `voxelize` does, or says what is wrong."""
+    if _scatter is None or not points.is_cuda or not torch_operations().is_plain(points):
+        return None
+    *lead, count, width = points.shape if points.ndim == dims else (0, 0, 0)
+    # A float holds each count up to here, and `voxelize` counts in floats.
+    if width != 3 or count > 1 << 24:
+        return None
+    points = points.float()
+    points = (points.resolve_neg() if points.is_neg() else points).contiguous()
+    origin_m, shape = tuple(map(float, origin_m)), tuple(map(int, shape))
+    names = ("x", "y", "z")
+    rule = voxel_rule(origin_m, float(size_m), shape, (mode,), names, False, 1, 0, IDENTITY)
+    out = _torch().empty((*lead, *shape), dtype=dtype, device=points.device)
+    clouds = points.data_ptr(), lead[0] if lead else 1, count
+    mark = 0 if mode == "count" else _ONES[out.is_floating_point()]
+    taken = _scatter(place_of(points.device), rule, clouds, out.data_ptr(), mark)
+    return out if taken else None
 
 
 def why_no_cuda() -> str | None:

@@ -210,7 +210,10 @@ fn time(timer: &Timer, options: &Options, inputs: &Inputs, name: &str) -> Result
         let report = |output: &BatchOutput| (output.valid.clone(), output.age_ns.clone());
         found.data == expected.data && (!inputs.with_report || report(found) == report(expected))
     })?;
-    Ok(Case::of_kernels(name, times).bytes(inputs.all[0].least_bytes(&inputs.spec)))
+    let one = [&first[..1], &second[..1]];
+    let warm = timer.batch(&inputs.resampler, one, launches, repeats)?;
+    let bytes = inputs.all[0].least_bytes(&inputs.spec);
+    Ok(Case::of_kernels(name, times).warm(warm).bytes(bytes))
 }
 
 /// The same by one thread per element, for a spec of one stream.
@@ -230,5 +233,6 @@ fn time_plain(
         let rows = found.data.chunks(row).zip(expected.data.chunks(row));
         rows.zip(&expected.valid).all(|((found, expected), valid)| *valid == 0 || found == expected)
     })?;
-    Ok(Case::of_kernels(name, times))
+    let warm = timer.plain_batch(shape, &batches[..1], launches, repeats)?;
+    Ok(Case::of_kernels(name, times).warm(warm))
 }

@@ -13,7 +13,7 @@ use robocache_ops::voxelize::{
     Shape, ShapeFrame, VoxelSpec, extra_fields,
 };
 
-use crate::timer::{CLOUD_LAUNCHES, Timer};
+use crate::timer::{CLOUD_LAUNCHES, CLOUD_SLOTS, Timer};
 use crate::{BenchError, Case, Options, Report};
 
 /// Voxels along each axis.
@@ -53,7 +53,51 @@ pub fn run(
         let case = time(timer, options, name, &spec, (points, place), scatter_only)?;
         report.cases.push(Case { target_us: target, ..case });
     }
+    let name = "voxel count 500000, int32, x first";
+    if report.wants(options, name) {
+        report.cases.push(time_scatter(timer, options, name, 500_000)?);
+    }
     Ok(())
+}
+
+/// Clouds as operations on tensors take them: nothing is kept from call to call.
+fn time_scatter(
+    timer: &Timer,
+    options: &Options,
+    name: &str,
+    points: usize,
+) -> Result<Case, BenchError> {
+    let spec = spec(vec![Reduction::Count]);
+    let clouds: Vec<_> = (0..CLOUDS).map(|seed| cloud(points, anywhere, 3, seed as u64)).collect();
+    let fields = [0, 4, 8].map(|offset| FieldAt { offset, kind: FieldType::Float32 });
+    let view = |data| PointsView {
+        width: points,
+        height: 1,
+        point_step: 12,
+        row_step: 12 * points,
+        big_endian: false,
+        fields: &fields,
+        t_base_sensor: IDENTITY,
+        t_shapes: &[],
+        sweep: None,
+        data,
+    };
+    let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();
+    let (times, found) = timer.scatter(&spec.grid, (&views, CLOUD_SLOTS), options.repeats)?;
+    let (warm, _) = timer.scatter(&spec.grid, (&views[..1], 1), options.repeats)?;
+    let row = row_on_the_cpu(&spec, DType::F32, &views[(CLOUD_LAUNCHES - 1) % CLOUDS]);
+    let row = row.map(|(row, _)| row).unwrap_or_default();
+    let counts = row.as_chunks::<4>().0;
+    let at =
+        |x, y, z| counts.get((z * SIDE + y) * SIDE + x).map(|count| f32::from_le_bytes(*count));
+    let places = (0..SIDE.pow(3)).map(|i| (i / SIDE / SIDE, i / SIDE % SIDE, i % SIDE));
+    let expected = places.map(|(x, y, z)| at(x, y, z).map(|count| count as u32));
+    let found = found.as_chunks::<4>().0.iter().map(|count| Some(u32::from_le_bytes(*count)));
+    if !expected.eq(found) {
+        return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
+    }
+    // Points in, and all of the array out.
+    Ok(Case::of_kernels(name, times).warm(warm).bytes((12 * points + 4 * SIDE.pow(3)) as u64))
 }
 
 fn spec(channels: Vec<Reduction>) -> VoxelSpec {
@@ -105,7 +149,9 @@ fn time(
     };
     let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();
     let dtype = DType::Bf16;
-    let (times, found) = timer.clouds(spec, dtype, &views, scatter_only, options.repeats)?;
+    let rotation = (&views[..], CLOUD_SLOTS);
+    let (times, found) = timer.clouds(spec, dtype, rotation, scatter_only, options.repeats)?;
+    let (warm, _) = timer.clouds(spec, dtype, (&views[..1], 1), scatter_only, options.repeats)?;
     let (row, drops) = row_on_the_cpu(spec, dtype, &views[(CLOUD_LAUNCHES - 1) % CLOUDS]).unzip();
     let occupied = match (&row, drops.map(|drops| drops.voxels_in_use)) {
         (Some(row), Some(0)) => occupied(row, channels),
@@ -122,7 +168,8 @@ fn time(
         // With three numbers more for each voxel.
         (false, Some(_)) => occupied * (2 * channels + 12),
     };
-    Ok(Case::of_kernels(name, times).bytes((4 * columns * points + written) as u64))
+    let bytes = (4 * columns * points + written) as u64;
+    Ok(Case::of_kernels(name, times).warm(warm).bytes(bytes))
 }
 
 /// A place anywhere inside the grid.

@@ -184,6 +184,8 @@ struct Case {
     pub p99_us: f64,
     /// Median where no call starts before the last one has ended.
     pub alone_us: Option<f64>,
+    /// The same, of one input and one output again and again, which stay in the cache.
+    pub warm_us: Option<f64>,
     /// Least bytes that have to move through device memory.
     pub bytes: Option<u64>,
     /// Their time at the bandwidth of a copy, plus the time of an empty kernel \[us\].
@@ -203,6 +205,7 @@ impl Case {
             p10_us: at(0.1),
             p99_us: at(0.99),
             alone_us: None,
+            warm_us: None,
             bytes: None,
             floor_us: None,
             target_us: None,
@@ -214,6 +217,12 @@ impl Case {
     fn of_kernels(name: impl Into<String>, times: timer::Times) -> Self {
         let alone = Case::new("", times.alone).median_us;
         Case { alone_us: Some(alone), ..Case::new(name, times.each) }
+    }
+
+    /// With the times of one input and one output.
+    #[cfg(feature = "cuda")]
+    fn warm(self, times: timer::Times) -> Self {
+        Case { warm_us: Some(Case::new("", times.alone).median_us), ..self }
     }
 
     #[cfg(feature = "cuda")]
@@ -259,7 +268,7 @@ impl fmt::Display for Report {
         if let (Some(copy), Some(empty)) = (self.copy_gb_per_s, self.empty_us) {
             writeln!(f, "copy {copy:.0} GB/s, empty kernel {empty:.2} us")?;
         }
-        let columns = ["median us", "p10", "p99", "alone", "floor", "x floor", "target"];
+        let columns = ["median us", "p10", "p99", "alone", "warm", "floor", "x floor", "target"];
         write!(f, "{:52}", "case")?;
         columns.iter().try_for_each(|column| write!(f, " {column:>9}"))?;
         writeln!(f)?;
@@ -271,6 +280,7 @@ impl fmt::Display for Report {
                 Some(case.p10_us),
                 Some(case.p99_us),
                 case.alone_us,
+                case.warm_us,
                 case.floor_us,
                 ratio,
                 case.target_us,

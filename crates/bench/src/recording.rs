@@ -17,10 +17,11 @@ use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{LeftRow, Pipeline, RowSink};
+use robocache_core::spec::Config;
 use robocache_data::bag::Bag;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
-use robocache_data::replay::{Episode, Playing, Progress, TimeSource, Wiring, run};
+use robocache_data::replay::{Episode, Playing, Progress, ReplayError, TimeSource, Wiring, run};
 use robocache_ops::time::Stamp;
 use robocache_runtime::Tick;
 use robocache_sim::{Robot, SimOptions};
@@ -45,10 +46,11 @@ enum Command {
         #[arg(long, default_value_t = 60.0)]
         seconds: f64,
     },
-    /// Print the seconds that a part of the replay takes, as JSON
+    /// Print the seconds that a part of the replay takes, as JSON. Backends are made before, as those of a long run are
     Time {
-        /// The bag
-        bag: PathBuf,
+        /// The bags; all are replayed at once
+        #[arg(required = true)]
+        bags: Vec<PathBuf>,
         /// The configuration
         #[arg(long)]
         config: PathBuf,
@@ -58,7 +60,7 @@ enum Command {
         /// Where to compute
         #[arg(long, default_value = "cpu")]
         backend: Choice,
-        /// Threads that encode
+        /// Threads that encode, for each bag
         #[arg(long, default_value_t = 2)]
         threads: usize,
     },
@@ -78,8 +80,8 @@ enum What {
 fn main() -> ExitCode {
     let done = match Options::parse().command {
         Command::Write { bag, seconds } => write(&bag, seconds),
-        Command::Time { bag, config, what, backend, threads } => {
-            time(&bag, &config, what, backend, threads)
+        Command::Time { bags, config, what, backend, threads } => {
+            time(&bags, &config, what, backend, threads)
         }
     };
     match done {
@@ -166,41 +168,99 @@ impl Progress for Always {
     }
 }
 
+/// A bag, and what replays a part of it.
+struct Replay {
+    bag: Bag,
+    episode: Episode,
+    wiring: Wiring,
+    /// `None` if messages are only read.
+    pipeline: Option<Pipeline>,
+    output: Memory,
+    counted: Counted,
+    playing: Playing,
+}
+
+impl Replay {
+    fn new(
+        path: &Path,
+        config: &Config,
+        what: What,
+        choice: Choice,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let bag = Bag::open(path)?;
+        let counted = Counted::default();
+        let pipeline = match what {
+            What::Read => None,
+            What::Rows | What::Ticks => {
+                let backend = backend::create(choice, 0, config, &Layout::new(config))?;
+                let mut pipeline = Pipeline::new(config.clone(), backend)?;
+                if what == What::Rows {
+                    pipeline.keep_rows(Box::new(counted.clone()));
+                }
+                Some(pipeline)
+            }
+        };
+        Ok(Replay {
+            wiring: Wiring::new(&bag, config, &[], &TimeSource::Auto)?,
+            bag,
+            episode: Episode { bag: path.to_owned(), ..Episode::default() },
+            pipeline,
+            output: Memory { ticks: what == What::Ticks, ..Memory::default() },
+            counted,
+            playing: Playing { digest: false, threads },
+        })
+    }
+
+    /// Messages or rows or ticks, and their bytes.
+    fn run(mut self) -> Result<(u64, u64), ReplayError> {
+        let output = &mut self.output;
+        match self.pipeline {
+            None => {
+                for recorded in self.bag.messages(&self.wiring.wanted())? {
+                    output.count += 1;
+                    output.bytes += recorded.bytes.len() as u64;
+                }
+            }
+            Some(pipeline) => {
+                let (of, playing) = (&self.episode, self.playing);
+                run(&self.bag, of, &self.wiring, pipeline, output, playing, &Always)?;
+            }
+        }
+        let [rows, bytes] = self.counted.0.each_ref().map(|count| count.load(Ordering::Relaxed));
+        Ok((output.count + rows, output.bytes + bytes))
+    }
+}
+
 fn time(
-    path: &Path,
+    paths: &[PathBuf],
     config: &Path,
     what: What,
     choice: Choice,
     threads: usize,
 ) -> Result<(), Error> {
-    let bag = Bag::open(path)?;
     let config = config::parse(&std::fs::read_to_string(config)?, &config.display().to_string())?;
-    let wiring = Wiring::new(&bag, &config, &[], &TimeSource::Auto)?;
-    let (mut output, counted) =
-        (Memory { ticks: what == What::Ticks, ..Memory::default() }, Counted::default());
-    let started = Instant::now();
-    let cpu = cpu_seconds()?;
-    if what == What::Read {
-        for recorded in bag.messages(&wiring.wanted())? {
-            output.count += 1;
-            output.bytes += recorded.bytes.len() as u64;
-        }
-    } else {
-        let backend = backend::create(choice, 0, &config, &Layout::new(&config))?;
-        let mut pipeline = Pipeline::new(config, backend)?;
-        if what == What::Rows {
-            pipeline.keep_rows(Box::new(counted.clone()));
-        }
-        let playing = Playing { digest: false, threads };
-        let episode = Episode { bag: path.to_owned(), ..Episode::default() };
-        run(&bag, &episode, &wiring, pipeline, &mut output, playing, &Always)?;
+    let begun = Instant::now();
+    let replays = paths.iter().map(|path| Replay::new(path, &config, what, choice, threads));
+    let replays = replays.collect::<Result<Vec<_>, _>>()?;
+    let (started, cpu) = (Instant::now(), cpu_seconds()?);
+    let done = std::thread::scope(|scope| {
+        let running = replays.into_iter().map(|replay| scope.spawn(move || replay.run()));
+        let running: Vec<_> = running.collect();
+        running.into_iter().map(|each| each.join()).collect::<Vec<_>>()
+    });
+    let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
+    let (mut count, mut bytes) = (0, 0);
+    for each in done {
+        let (own, of_it) = each.map_err(|_| "a thread of the replay panicked")??;
+        (count, bytes) = (count + own, bytes + of_it);
     }
-    let [rows, row_bytes] = counted.0.each_ref().map(|count| count.load(Ordering::Relaxed));
     let report = serde_json::json!({
-        "wall_s": started.elapsed().as_secs_f64(),
-        "cpu_s": cpu_seconds()? - cpu,
-        "count": output.count + rows,
-        "bytes": output.bytes + row_bytes,
+        "prepare_s": (started - begun).as_secs_f64(),
+        "wall_s": wall_s,
+        "cpu_s": cpu_s,
+        "count": count,
+        "bytes": bytes,
         "peak_anonymous_mb": peak_anonymous_mb()?,
     });
     writeln!(std::io::stdout().lock(), "{report}")?;

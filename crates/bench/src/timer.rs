@@ -15,8 +15,8 @@ use robocache_ops::dtype::DType;
 use robocache_ops::image::cuda::ImageEncoder;
 use robocache_ops::image::{ImageSpec, ImageView};
 use robocache_ops::resample::cuda::{DeviceBatch, Resampler};
-use robocache_ops::voxelize::cuda::{DevicePoints, Voxelizer, bytes_of_points};
-use robocache_ops::voxelize::{PointsView, VoxelSpec};
+use robocache_ops::voxelize::cuda::{DevicePoints, Scatter, Voxelizer, Words, bytes_of_points};
+use robocache_ops::voxelize::{Grid, PointsView, VoxelSpec};
 
 /// The kernels to compare with.
 static BASELINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/baseline.fatbin"));
@@ -151,21 +151,20 @@ impl Timer {
         Ok(times)
     }
 
-    /// Clouds to rows, without their upload, going round `views` and [`CLOUD_SLOTS`] rows. With
-    /// `scatter_only`, the points are added to the counts and no more. Returns the times
+    /// Clouds to rows, without their upload, going round `views` and `slots` rows. With `scatter_only`, the points are added to the counts and no more. Returns the times
     /// and what the last row holds, or the counts.
     pub fn clouds(
         &self,
         spec: &VoxelSpec,
         dtype: DType,
-        views: &[PointsView<'_>],
+        (views, slots): (&[PointsView<'_>], usize),
         scatter_only: bool,
         replays: usize,
     ) -> Result<(Times, Vec<u8>), EncodeError> {
         let device = self.stream.device();
         let new = || {
             let most = views.iter().map(PointsView::points).max().unwrap_or(0) as usize;
-            let mut voxelizer = Voxelizer::new(device, spec, dtype, CLOUD_SLOTS, most)?;
+            let mut voxelizer = Voxelizer::new(device, spec, dtype, slots, most)?;
             // A launch that is recorded must not wait for them.
             voxelizer.set_fields(views[0].fields, &self.stream)?;
             voxelizer.set_shapes(views[0].t_shapes, &self.stream)?;
@@ -175,13 +174,13 @@ impl Timer {
         let volume: usize = spec.grid.shape.iter().product();
         let row_bytes = voxelizer.borrow().row_bytes();
         let pitch = row_bytes.next_multiple_of(ROW_ALIGNMENT);
-        let rows = DeviceBuffer::new(device, pitch * CLOUD_SLOTS)?;
+        let rows = DeviceBuffer::new(device, pitch * slots)?;
         let uploads =
             views.iter().map(|view| DeviceBuffer::from_bytes(device, bytes_of_points(view)));
         let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
         let launch = |i: usize, on: &Stream| {
             let mut voxelizer = voxelizer.borrow_mut();
-            let (at, slot) = (i % views.len(), i % CLOUD_SLOTS);
+            let (at, slot) = (i % views.len(), i % slots);
             let points = DevicePoints::of(&views[at], uploads[at].address());
             // SAFETY: the uploads and the rows are of these sizes, and wait for the device before they
             // go. No kernel writes the uploads.
@@ -203,7 +202,7 @@ impl Timer {
             Ok(())
         };
         let times = self.time(CLOUD_LAUNCHES, replays, launch, start_over)?;
-        let last = (CLOUD_LAUNCHES - 1) % CLOUD_SLOTS;
+        let last = (CLOUD_LAUNCHES - 1) % slots;
         let mut all = vec![0; rows.len()];
         rows.read(&mut all)?;
         let row = all[last * pitch..][..row_bytes].to_vec();
@@ -215,6 +214,38 @@ impl Timer {
                 Ok((times, per_replay(&counts, (WARM_UP + replays) as u32)))
             }
         }
+    }
+
+    /// Counts of clouds as integers, x first, straight into memory that is cleared before: going round `views` and
+    /// `slots` arrays. Returns the times and the array that was written last.
+    pub fn scatter(
+        &self,
+        grid: &Grid,
+        (views, slots): (&[PointsView<'_>], usize),
+        replays: usize,
+    ) -> Result<(Times, Vec<u8>), EncodeError> {
+        let device = self.stream.device();
+        let scatter = Scatter::new(device)?;
+        let bytes = 4 * grid.volume();
+        let arrays = DeviceBuffer::new(device, bytes * slots)?;
+        let uploads =
+            views.iter().map(|view| DeviceBuffer::from_bytes(device, bytes_of_points(view)));
+        let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
+        let [_, y, z] = grid.shape;
+        let launch = |i: usize, on: &Stream| {
+            let at = i % views.len();
+            let points = DevicePoints::of(&views[at], uploads[at].address());
+            let out = arrays.address() + (i % slots * bytes) as u64;
+            let to = (out, [y * z, z, 1], Words::Counts);
+            // SAFETY: the uploads and the arrays are of these sizes, and wait for the device before they go. The
+            // strides are those of an array `[x, y, z]`.
+            unsafe { Ok(scatter.launch(&points, 1, grid, to, on)?) }
+        };
+        let start_over = || Ok(arrays.fill(0xAB)?);
+        let times = self.time(CLOUD_LAUNCHES, replays, launch, start_over)?;
+        let mut all = vec![0; arrays.len()];
+        arrays.read(&mut all)?;
+        Ok((times, all[(CLOUD_LAUNCHES - 1) % slots * bytes..][..bytes].to_vec()))
     }
 
     /// Upload and encoding of an image whose bytes are in pinned memory, on the host's clock.

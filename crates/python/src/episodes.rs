@@ -36,40 +36,45 @@ pub struct WindowPlan {
     plan: windows::WindowPlan,
 }
 
-/// The arrays that ask for a batch, as the caller holds them.
-pub(crate) struct BatchArrays {
-    episodes: Array,
-    instants: Array,
-    epochs: Option<Array>,
-    latency: Option<Array>,
+/// The numbers that ask for a batch. Python's side gives them as the bytes of int64: to read an array by its interface
+/// takes several times as long as the rest of a call.
+pub(crate) struct BatchNumbers {
+    episodes: Vec<i64>,
+    instants: Vec<i64>,
+    epochs: Option<Vec<i64>>,
+    latency: Vec<i64>,
 }
 
-impl BatchArrays {
-    /// Reads arrays of int64 on the host.
-    pub(crate) fn read(
-        episodes: &Bound<'_, PyAny>,
-        instants_ns: &Bound<'_, PyAny>,
-        epochs: Option<&Bound<'_, PyAny>>,
-        latency_ns: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        Ok(BatchArrays {
-            episodes: Array::read(episodes, "episodes", -1)?,
-            instants: Array::read(instants_ns, "target_ns", -1)?,
-            epochs: epochs.map(|epochs| Array::read(epochs, "epochs", -1)).transpose()?,
-            latency: latency_ns.map(|late| Array::read(late, "latency_ns", -1)).transpose()?,
-        })
+impl BatchNumbers {
+    /// Episodes, instants, epochs and latencies.
+    pub(crate) fn new(
+        episodes: &[u8],
+        instants_ns: &[u8],
+        epochs: Option<&[u8]>,
+        latency_ns: Option<&[u8]>,
+    ) -> Self {
+        BatchNumbers {
+            episodes: numbers(episodes),
+            instants: numbers(instants_ns),
+            epochs: epochs.map(numbers),
+            latency: latency_ns.map(numbers).unwrap_or_default(),
+        }
     }
 
     /// The batch that they ask for.
-    pub(crate) fn batch(&self) -> PyResult<WindowBatch<'_>> {
-        let latency = self.latency.as_ref().map(|late| late.i64s("latency_ns")).transpose()?;
-        Ok(WindowBatch {
-            episodes: self.episodes.i64s("episodes")?,
-            instants_ns: self.instants.i64s("target_ns")?,
-            epochs: self.epochs.as_ref().map(|epochs| epochs.i64s("epochs")).transpose()?,
-            latency_ns: latency.unwrap_or_default(),
-        })
+    pub(crate) fn batch(&self) -> WindowBatch<'_> {
+        WindowBatch {
+            episodes: &self.episodes,
+            instants_ns: &self.instants,
+            epochs: self.epochs.as_deref(),
+            latency_ns: &self.latency,
+        }
     }
+}
+
+/// Numbers of their bytes.
+pub(crate) fn numbers(bytes: &[u8]) -> Vec<i64> {
+    bytes.as_chunks().0.iter().map(|number| i64::from_ne_bytes(*number)).collect()
 }
 
 /// An array of the caller as a column.
@@ -345,24 +350,24 @@ impl WindowPlan {
         Ok((layout.byte_len, parts.collect()))
     }
 
-    /// Writes the windows of a batch into `out`, bytes in the layout of this many windows.
+    /// Writes the windows of a batch into `out`, bytes in the layout of this many windows. The others are bytes of
+    /// int64.
     #[pyo3(signature = (episodes, instants_ns, out, epochs=None, latency_ns=None, threads=None))]
     #[allow(clippy::too_many_arguments)] // the interpreter, four arrays, and how
     fn run(
         &self,
         py: Python<'_>,
-        episodes: &Bound<'_, PyAny>,
-        instants_ns: &Bound<'_, PyAny>,
+        episodes: &[u8],
+        instants_ns: &[u8],
         out: &Bound<'_, PyAny>,
-        epochs: Option<&Bound<'_, PyAny>>,
-        latency_ns: Option<&Bound<'_, PyAny>>,
+        epochs: Option<&[u8]>,
+        latency_ns: Option<&[u8]>,
         threads: Option<usize>,
     ) -> PyResult<()> {
-        let arrays = BatchArrays::read(episodes, instants_ns, epochs, latency_ns)?;
+        let asked = BatchNumbers::new(episodes, instants_ns, epochs, latency_ns);
         let mut out = Array::read(out, "out", -1)?;
-        let batch = arrays.batch()?;
         let (bytes, threads) = (out.bytes_mut("out")?, self::threads(threads));
-        let run = || self.episodes.windows(&self.plan, batch, bytes, threads);
+        let run = || self.episodes.windows(&self.plan, asked.batch(), bytes, threads);
         py.detach(run).map_err(raised)
     }
 }

@@ -66,6 +66,9 @@ mod _native {
     use crate::live::LivePipeline;
     #[pymodule_export]
     use crate::message::read_message;
+    #[cfg(feature = "cuda")]
+    #[pymodule_export]
+    use crate::operations::scatter;
     #[pymodule_export]
     use crate::operations::{
         Direct, ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient,

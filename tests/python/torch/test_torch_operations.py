@@ -13,7 +13,7 @@ from batches import bits, case, on_a_gpu, on_devices, same_bits, tensor  # noqa:
 
 import robocache  # noqa: E402 (torch may not be there)
 import robocache.torch  # noqa: E402
-from robocache import _torch_kernels  # noqa: E402
+from robocache import _dispatch, _torch_kernels  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -71,11 +71,17 @@ def shifted(tensor, by):
     return found
 
 
+def generally(monkeypatch):
+    """Every call goes the general way."""
+    monkeypatch.setattr(_torch_kernels, "DIRECT", None)
+    monkeypatch.setattr(_dispatch, "take", None)
+
+
 @on_devices
 @pytest.mark.parametrize("direct", [True, False])
 def test_instants_and_offsets_that_are_not_aligned_are_copied(device, direct, monkeypatch):
     if not direct:
-        monkeypatch.setattr(_torch_kernels, "_DIRECT", None)
+        generally(monkeypatch)
     rows, stamps, targets = case(device)
     expected = robocache.resample(rows, stamps, targets).values
     for own, other in (
@@ -103,14 +109,17 @@ def test_instants_and_offsets_that_are_not_aligned_are_copied(device, direct, mo
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_negated_views_of_instants_and_outputs(direct, monkeypatch):
+def test_negated_views_of_rows_and_outputs(direct, monkeypatch):
     if not direct:
-        monkeypatch.setattr(_torch_kernels, "_DIRECT", None)
+        generally(monkeypatch)
     rows, stamps, targets = case("cpu")
     expected = robocache.resample(rows, stamps, targets).values
-    own, other = torch._neg_view(-stamps), torch._neg_view(-targets)
+    own = torch._neg_view(-rows)
     assert own.is_neg() and own.is_contiguous()
-    same_bits(robocache.resample(rows, own, other).values, expected)
+    same_bits(robocache.resample(own, stamps, targets).values, expected)
+    own = torch.complex(torch.zeros_like(rows), -rows).conj().imag
+    assert own.is_neg()
+    same_bits(robocache.resample(own, stamps, targets).values, expected)
     out = torch._neg_view(torch.zeros_like(expected))
     with pytest.raises(ValueError, match="negated view"):
         robocache.resample(rows, stamps, targets, out=out)
@@ -149,7 +158,7 @@ def test_another_table_of_torch_leaves_the_plain_way():
     for table in (make(ctypes.addressof(place), name, None), 3, None):
         kind = type("Of", (), {"__dlpack_c_exchange_api__": table})
         with pytest.raises(TypeError, match="found none"):
-            robocache._native.Direct(kind, [None] * 2, None, None, [None] * 5)
+            robocache._native.Direct(kind, [None] * 2, None, None, [None] * 5, [None] * 8)
 
 
 @on_devices
@@ -329,7 +338,7 @@ def test_a_negated_view_has_its_sign():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("single", [False, True])
 def test_the_direct_way_has_the_results_of_the_general_one(device, dtype, single, monkeypatch):
-    if _torch_kernels._DIRECT is None:
+    if _torch_kernels.DIRECT is None:
         pytest.skip("this torch has no functions for C code")
     rows, stamps, targets = case(device, dtype)
     wide = case(device, dim=40, rows=33, seed=3)[0]
@@ -350,21 +359,23 @@ def test_the_direct_way_has_the_results_of_the_general_one(device, dtype, single
         return [one, robocache.fuse(streams, targets, dtype=dtype)]
 
     taken = []
-    direct = _torch_kernels._DIRECT
+    direct = _torch_kernels.DIRECT
 
     class Watched:
-        def resample(self, *arguments):
-            taken.append(direct.resample(*arguments))
+        def take(self, *arguments):
+            taken.append(direct.take(*arguments))
             return taken[-1]
 
         def fuse(self, *arguments):
             taken.append(direct.fuse(*arguments))
             return taken[-1]
 
-    monkeypatch.setattr(_torch_kernels, "_DIRECT", Watched())
+    watched = Watched()
+    monkeypatch.setattr(_torch_kernels, "DIRECT", watched)
+    monkeypatch.setattr(_dispatch, "take", watched.take)
     found = results()
-    assert len(taken) == 2 and None not in taken
-    monkeypatch.setattr(_torch_kernels, "_DIRECT", None)
+    assert len(taken) == 2 and not any(each is None for each in taken)
+    generally(monkeypatch)
     for own, expected in zip(found, results(), strict=True):
         same_bits(own.values, expected.values)
         assert torch.equal(own.valid, expected.valid) and own.valid.dtype == torch.bool

@@ -117,6 +117,44 @@ def test_clouds_are_sorted_into_voxels_with_x_first(device, mode):
     torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.skipif(len(DEVICES) == 1, reason="needs a GPU")
+def test_counts_on_a_gpu_have_the_bits_of_the_cpu_and_wait_for_nothing():
+    random = torch.Generator().manual_seed(1)
+    points = torch.rand(3, 70_001, 3, generator=random) * 13 - 6.5
+    points[0, :20_000] = points[0, 0]  # one voxel
+    points[1, 5, 1], points[1, 6, 0] = float("nan"), float("inf")
+    grid = {"grid_min": (-6.4, -6.0, -6.4), "voxel_size": 0.3, "grid_size": (40, 38, 43)}
+    moved = points.cuda()
+
+    def both(cloud):
+        counts = robocache.voxelize_pointcloud(cloud, mode="count", **grid)
+        return counts, robocache.voxelize_pointcloud(cloud, **grid)
+
+    def grids(clouds):
+        return robocache.voxelize_occupancy(clouds, (40, 38, 43), 0.3, (-6.4, -6.0, -6.4))
+
+    clouds = [*points, points[0, :0], points[0, ::2], points[0].double(), points[0, :7]]
+    for cloud in clouds:
+        for found, expected in zip(both(cloud.cuda()), both(cloud), strict=True):
+            assert found.dtype == torch.int32 and torch.equal(found.cpu(), expected)
+    found = grids(moved)
+    assert found.dtype == torch.float32 and torch.equal(found.cpu(), grids(points))
+    # Far from the origin, an f32 does not hold the coordinates.
+    far = {"grid_min": (4e6, 0, 0), "voxel_size": 0.1, "grid_size": (8, 8, 8)}
+    cloud = torch.tensor([[4e6, 0.1, 0.1], [4e6 + 0.5, 0.7, 0.2]])
+    counts = robocache.voxelize_pointcloud(cloud.cuda(), mode="count", **far)
+    assert torch.equal(counts.cpu(), robocache.voxelize_pointcloud(cloud, mode="count", **far))
+    # A graph takes it, so nothing waits.
+    static, graph = moved[0].clone(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = both(static)
+    for cloud in points:
+        static.copy_(cloud)
+        graph.replay()
+        for found, expected in zip(recorded, both(cloud), strict=True):
+            assert torch.equal(found.cpu(), expected)
+
+
 def test_wrong_modes_are_told():
     points = torch.zeros(3, 3)
     with pytest.raises(ValueError, match="mode: expected count, occupancy, mean or max, found sum"):

@@ -5,6 +5,7 @@
 mod count;
 mod deskew;
 mod job;
+mod scatter;
 mod sift;
 mod sort;
 mod staged;
@@ -12,6 +13,7 @@ mod staged;
 use std::sync::Arc;
 
 pub use self::job::{DevicePoints, bytes_of_points};
+pub use self::scatter::{Scatter, Words};
 
 use self::count::Counting;
 use self::deskew::{Deskewing, StagedSweep};

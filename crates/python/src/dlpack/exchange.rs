@@ -85,10 +85,15 @@ impl Exchange {
         functions.map(|(read, stream)| Exchange { class, read, stream })
     }
 
+    /// Whether an object is of the type, and of no type derived from it.
+    pub fn is_one(&self, object: &Bound<'_, PyAny>) -> bool {
+        ptr::eq(object.get_type_ptr().cast(), self.class.as_ptr())
+    }
+
     /// Reads a tensor, if it is one of the type, dense, of a known kind of element and place, and of no more than
     /// [`MOST_DIMS`] dimensions.
     pub fn tensor(&self, object: &Bound<'_, PyAny>) -> Option<Tensor> {
-        if !ptr::eq(object.get_type_ptr().cast(), self.class.as_ptr()) {
+        if !self.is_one(object) {
             return None;
         }
         let mut tensor = DlTensor {

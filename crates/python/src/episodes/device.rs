@@ -7,8 +7,7 @@ use pyo3::prelude::*;
 use robocache_data::episodes::device::{DeviceRequest, EpisodesOnDevice, RowMemory};
 use robocache_ops::windows::cuda::{self, DeviceItems};
 
-use crate::dlpack::Array;
-use crate::episodes::{BatchArrays, Episodes, WindowPlan, raised, threads};
+use crate::episodes::{BatchNumbers, Episodes, WindowPlan, numbers, raised, threads};
 use crate::freeing::Unlocked;
 use crate::operations::{Place, device, stream_of};
 
@@ -64,7 +63,7 @@ impl DeviceEpisodes {
 #[pymethods]
 impl DeviceWindowPlan {
     /// Puts the windows of a batch on a stream of the GPU. `out` is the address of memory there and its length in bytes. The
-    /// others are arrays of int64.
+    /// others are bytes of int64.
     #[pyo3(signature = (place, out, episodes, instants_ns, epochs=None, latency_ns=None, threads=None))]
     #[allow(clippy::too_many_arguments)] // the interpreter, where, four arrays, and how
     fn launch(
@@ -72,14 +71,14 @@ impl DeviceWindowPlan {
         py: Python<'_>,
         place: Place,
         out: (u64, usize),
-        episodes: &Bound<'_, PyAny>,
-        instants_ns: &Bound<'_, PyAny>,
-        epochs: Option<&Bound<'_, PyAny>>,
-        latency_ns: Option<&Bound<'_, PyAny>>,
+        episodes: &[u8],
+        instants_ns: &[u8],
+        epochs: Option<&[u8]>,
+        latency_ns: Option<&[u8]>,
         threads: Option<usize>,
     ) -> PyResult<()> {
-        let arrays = BatchArrays::read(episodes, instants_ns, epochs, latency_ns)?;
-        self.put(py, place, out, DeviceRequest::Host(arrays.batch()?), threads)
+        let asked = BatchNumbers::new(episodes, instants_ns, epochs, latency_ns);
+        self.put(py, place, out, DeviceRequest::Host(asked.batch()), threads)
     }
 
     /// The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
@@ -92,11 +91,9 @@ impl DeviceWindowPlan {
         out: (u64, usize),
         windows: usize,
         items: (u64, u64, u64),
-        latency_ns: Option<&Bound<'_, PyAny>>,
+        latency_ns: Option<&[u8]>,
     ) -> PyResult<()> {
-        let latency = latency_ns.map(|late| Array::read(late, "latency_ns", -1)).transpose()?;
-        let latency = latency.as_ref().map(|late| late.i64s("latency_ns")).transpose()?;
-        let latency_ns = latency.unwrap_or_default();
+        let latency_ns = &latency_ns.map(numbers).unwrap_or_default();
         let (episodes, instants, epochs) = items;
         let items = DeviceItems::Device { windows, episodes, instants, epochs };
         let request = DeviceRequest::Device { items, latency_ns };

@@ -35,9 +35,58 @@ pub struct Direct {
     rule: Py<PyAny>,
     /// float32, float16 and bfloat16, and those of validity and ages.
     dtypes: [Py<PyAny>; 5],
+    asks: Asks,
     /// Rules by their arguments, the last made last.
     rules: Mutex<Vec<Known>>,
     prepared: Mutex<PreparedBatches>,
+}
+
+/// What a call asks before it takes tensors as the caller gave them, and what None stands for.
+struct Asks {
+    /// `() -> int`: how many modes get the operations of torch.
+    modes: Py<PyAny>,
+    /// `() -> state`: None if nothing traces. The same of a transform such as `vmap`.
+    traces: [Py<PyAny>; 2],
+    /// `() -> bool`: whether gradients are wanted.
+    gradients: Py<PyAny>,
+    /// The module whose `_current_level` is not negative if forward-mode gradients are wanted.
+    forward: Py<PyAny>,
+    /// `lanes -> letters`.
+    letters: Py<PyAny>,
+    /// In place of a limit that is None, and of lanes.
+    no_limit: Py<PyAny>,
+    no_lanes: Py<PyAny>,
+}
+
+impl Asks {
+    fn new(
+        [modes, trace, transform, gradients, forward, letters, no_limit, no_lanes]: [Py<PyAny>; 8],
+    ) -> Self {
+        let traces = [trace, transform];
+        Asks { modes, traces, gradients, forward, letters, no_limit, no_lanes }
+    }
+
+    /// Whether nothing but a computation is asked for. Tensors of other types are found later.
+    fn is_plain(&self, rows: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = rows.py();
+        if self.modes.bind(py).call0()?.is_truthy()? {
+            return Ok(false);
+        }
+        for trace in &self.traces {
+            if !trace.bind(py).call0()?.is_none() {
+                return Ok(false);
+            }
+        }
+        let level = self.forward.bind(py).getattr(pyo3::intern!(py, "_current_level"))?;
+        if level.extract::<i64>()? >= 0 {
+            return Ok(false);
+        }
+        let wants = rows.getattr_opt(pyo3::intern!(py, "requires_grad"))?;
+        if !wants.is_some_and(|wants| wants.is_truthy().unwrap_or(true)) {
+            return Ok(true);
+        }
+        Ok(!self.gradients.bind(py).call0()?.is_truthy()?)
+    }
 }
 
 /// A rule, and the arguments that it was made of: as they are kept, others are other objects.
@@ -103,6 +152,9 @@ struct Inputs {
 
 type Outputs<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
+/// Addresses of values, validity and ages.
+type Addresses = (usize, usize, usize);
+
 #[pymethods]
 impl Direct {
     /// For tensors of the type `tensor`. Raises TypeError if the library cannot give them to C code.
@@ -113,6 +165,7 @@ impl Direct {
         threads: Py<PyAny>,
         rule: Py<PyAny>,
         dtypes: [Py<PyAny>; 5],
+        asks: [Py<PyAny>; 8],
     ) -> PyResult<Self> {
         let exchange = Exchange::of(tensor).ok_or_else(|| {
             PyTypeError::new_err(
@@ -120,7 +173,46 @@ impl Direct {
             )
         })?;
         let prepared = Mutex::new(PreparedBatches { last: None, all: Kept::new(MOST) });
-        Ok(Direct { exchange, empty, threads, rule, dtypes, rules: Mutex::default(), prepared })
+        let (rules, asks) = (Mutex::default(), Asks::new(asks));
+        Ok(Direct { exchange, empty, threads, rule, dtypes, asks, rules, prepared })
+    }
+
+    /// The same, of the arguments of `robocache.resample` as the caller gave them.
+    #[allow(clippy::too_many_arguments)] // a tuple of them would have to be made and read
+    fn take<'py>(
+        &self,
+        rows: &Bound<'py, PyAny>,
+        stamps: &Bound<'py, PyAny>,
+        targets: &Bound<'py, PyAny>,
+        strategy: &Bound<'py, PyAny>,
+        max_age_ns: &Bound<'py, PyAny>,
+        max_gap_ns: &Bound<'py, PyAny>,
+        fill: &Bound<'py, PyAny>,
+        lanes: &Bound<'py, PyAny>,
+        dtype: &Bound<'py, PyAny>,
+        row_offsets: &Bound<'py, PyAny>,
+        target_offsets: &Bound<'py, PyAny>,
+        out: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Outputs<'py>>> {
+        let py = rows.py();
+        let none = [row_offsets, target_offsets, out].iter().all(|each| each.is_none());
+        if !none || !self.exchange.is_one(rows) || !self.asks.is_plain(rows)? {
+            return Ok(None);
+        }
+        let no_limit = self.asks.no_limit.bind(py);
+        let [max_age_ns, max_gap_ns] =
+            [max_age_ns, max_gap_ns].map(|given| if given.is_none() { no_limit } else { given });
+        let letters;
+        let lanes = match lanes.is_none() {
+            true => self.asks.no_lanes.bind(py),
+            false => {
+                letters = self.asks.letters.bind(py).call1((lanes,))?;
+                &letters
+            }
+        };
+        let rule = [strategy, max_age_ns, max_gap_ns, fill, lanes];
+        let streams = [StreamRef { rows, stamps, rule }];
+        self.run(&streams, targets, dtype, true)
     }
 
     /// The values of one stream, their validity and their ages.
@@ -202,8 +294,11 @@ impl Direct {
         single: bool,
     ) -> PyResult<Option<Inputs>> {
         let types = [DType::F32, DType::F16, DType::Bf16].into_iter().zip(&self.dtypes);
-        let dtype = types.into_iter().find(|(_, known)| dtype.is(known));
-        let (Some((dtype, _)), Some(of_targets)) = (dtype, self.instants(targets)?) else {
+        let mut found = types.into_iter().find(|(_, known)| dtype.is(known)).map(|(own, _)| own);
+        if let ([only], true) = (streams, dtype.is_none()) {
+            found = self.exchange.tensor(only.rows).and_then(|rows| float_type(rows.element));
+        }
+        let (Some(dtype), Some(of_targets)) = (found, self.instants(targets)?) else {
             return Ok(None);
         };
         let lead = match of_targets.shape() {
@@ -270,32 +365,27 @@ impl Direct {
 
     /// A tensor of instants, if it needs no preparation.
     fn instants(&self, tensor: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-        let found = self.simple(tensor, 8)?;
+        // No view of int64 is negated: only the imaginary part of a conjugate is, and complex integers are no type.
+        let found = self.simple(tensor, 8);
         Ok(found.filter(|found| found.element == Element::I64))
     }
 
     /// Rows, likewise, and the type of their elements.
     fn rows(&self, tensor: &Bound<'_, PyAny>, dtype: DType) -> PyResult<Option<(Tensor, DType)>> {
         // The kernels load 16 bytes at a time.
-        let Some(found) = self.simple(tensor, 16)? else { return Ok(None) };
-        let own = match found.element {
-            Element::F32 => DType::F32,
-            Element::F16 => DType::F16,
-            Element::Bf16 => DType::Bf16,
-            _ => return Ok(None),
-        };
-        Ok((own == DType::F32 || own == dtype).then_some((found, own)))
+        let Some(found) = self.simple(tensor, 16) else { return Ok(None) };
+        let own = float_type(found.element).filter(|own| *own == DType::F32 || *own == dtype);
+        let Some(own) = own else { return Ok(None) };
+        // The values of a negated view are not those in its memory.
+        let negated = tensor.call_method0(pyo3::intern!(tensor.py(), "is_neg"))?.is_truthy()?;
+        Ok((!negated).then_some((found, own)))
     }
 
-    /// A tensor that has elements, which follow each other and are as they are in memory: no negated view.
-    fn simple(&self, tensor: &Bound<'_, PyAny>, alignment: usize) -> PyResult<Option<Tensor>> {
-        let Some(found) = self.exchange.tensor(tensor) else { return Ok(None) };
+    /// A tensor that has elements, which follow each other.
+    fn simple(&self, tensor: &Bound<'_, PyAny>, alignment: usize) -> Option<Tensor> {
+        let found = self.exchange.tensor(tensor)?;
         let there = found.contiguous && found.data != 0 && found.data.is_multiple_of(alignment);
-        if !there || found.shape().contains(&0) {
-            return Ok(None);
-        }
-        let negated = tensor.call_method0(pyo3::intern!(tensor.py(), "is_neg"))?.is_truthy()?;
-        Ok((!negated).then_some(found))
+        (there && !found.shape().contains(&0)).then_some(found)
     }
 
     fn prepared(&self, py: Python<'_>, inputs: &Inputs) -> PyResult<Arc<Prepared>> {
@@ -347,29 +437,46 @@ impl Direct {
         Ok([of(&values, key.dtype as usize)?, of(&steps, 3)?, of(&steps, 4)?])
     }
 
+    /// Makes a tensor, and its address. `None` if it is not what was asked for.
+    fn make<'py>(
+        &self,
+        py: Python<'py>,
+        prepared: &Prepared,
+        device: i32,
+        what: usize,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
+        let (empty, place) = match device {
+            -1 => (self.empty[0].bind(py), MemoryPlace::Host),
+            device => (self.empty[1].bind(py), MemoryPlace::Cuda(device)),
+        };
+        let made = empty.call1(prepared.outputs[what].bind(py))?;
+        let found = self.exchange.tensor(&made).filter(|found| {
+            found.place == place && found.contiguous && found.data.is_multiple_of(16)
+        });
+        Ok(found.map(|found| (made, found.data)))
+    }
+
     /// Tensors for the results, and their addresses.
-    #[allow(clippy::type_complexity)] // the tensors and the addresses
     fn outputs<'py>(
         &self,
         py: Python<'py>,
         prepared: &Prepared,
         device: i32,
-    ) -> PyResult<Option<(Outputs<'py>, (usize, usize, usize))>> {
-        let (empty, place) = match device {
-            -1 => (self.empty[0].bind(py), MemoryPlace::Host),
-            device => (self.empty[1].bind(py), MemoryPlace::Cuda(device)),
+    ) -> PyResult<Option<(Outputs<'py>, Addresses)>> {
+        let make = |what| self.make(py, prepared, device, what);
+        let (Some(values), Some(valid), Some(ages)) = (make(0)?, make(1)?, make(2)?) else {
+            return Ok(None);
         };
-        let make = |at: usize| empty.call1(prepared.outputs[at].bind(py));
-        let outputs = (make(0)?, make(1)?, make(2)?);
-        let mut addresses = [0; 3];
-        let all = [&outputs.0, &outputs.1, &outputs.2];
-        for (output, address) in all.into_iter().zip(&mut addresses) {
-            match self.exchange.tensor(output) {
-                Some(found) if found.place == place && found.contiguous => *address = found.data,
-                _ => return Ok(None),
-            }
-        }
-        let [values, valid, age_ns] = addresses;
-        Ok(values.is_multiple_of(16).then_some((outputs, (values, valid, age_ns))))
+        Ok(Some(((values.0, valid.0, ages.0), (values.1, valid.1, ages.1))))
+    }
+}
+
+/// The type of elements that are resampled.
+fn float_type(element: Element) -> Option<DType> {
+    match element {
+        Element::F32 => Some(DType::F32),
+        Element::F16 => Some(DType::F16),
+        Element::Bf16 => Some(DType::Bf16),
+        _ => None,
     }
 }

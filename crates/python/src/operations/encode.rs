@@ -22,9 +22,9 @@ use crate::errors::wrong;
 pub struct VoxelRule {
     pub(super) spec: VoxelSpec,
     pub(super) dtype: DType,
-    fields: Vec<FieldAt>,
-    point_step: usize,
-    t_base_sensor: [[f64; 4]; 3],
+    pub(super) fields: Vec<FieldAt>,
+    pub(super) point_step: usize,
+    pub(super) t_base_sensor: [[f64; 4]; 3],
 }
 
 #[pymethods]

@@ -18,7 +18,7 @@ pub use array::{Place, View, empty, synchronize};
 pub use direct::Direct;
 pub use encode::{ImageRule, VoxelRule, encode_images, voxelize_clouds};
 #[cfg(feature = "cuda")]
-pub use gpu::{device, stream_of};
+pub use gpu::{device, scatter, stream_of};
 pub use resample::{fuse, gradient};
 pub use rule::Rule;
 

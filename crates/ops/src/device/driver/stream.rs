@@ -268,6 +268,17 @@ impl Stream {
         }
     }
 
+    /// Zeros `count` words of 32 bits at `address`, after all earlier operations.
+    ///
+    /// # Safety
+    /// They are memory of the device, and nothing else uses them until it is done.
+    pub unsafe fn clear_words(&self, address: u64, count: usize) -> Result<(), DeviceError> {
+        let _current = self.device.bind()?;
+        // SAFETY: the caller's promise is the same; the stream is a live one.
+        let status = unsafe { sys::cuMemsetD32Async(address, 0, count, self.handle) };
+        check(status, "clear device memory")
+    }
+
     /// Lets later operations wait for `event`.
     pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
         let _current = self.device.bind()?;

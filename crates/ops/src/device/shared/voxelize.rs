@@ -254,6 +254,30 @@ pub mod write_counts {
     }
 }
 
+/// `scatter.cu`.
+pub mod scatter {
+    use super::{Cloud, Grid};
+
+    numbers! { "voxelize_scatter::":
+        pub const THREADS: u32 = 256;
+        /// Points of a thread.
+        pub const PER: u32 = 4;
+    }
+
+    structs! { "voxelize_scatter::":
+        /// The parameter of `voxelize_scatter`.
+        pub struct Scatter {
+            cloud: Cloud,
+            grid: Grid,
+            out: u64,
+            strides: [u32; 3],
+            mark: u32,
+            blocks: u32,
+            reserved: u32,
+        }
+    }
+}
+
 /// `sort.cu`.
 pub mod sort {
     use super::{Bins, CHANNEL_PACK, Channels, Cloud, Grid, Last, Sieve, Sorted};

@@ -1,12 +1,13 @@
 //! The GPUs that calls have used, and what they have made there.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
 use robocache_ops::device::{Device, DeviceBuffer, DeviceError, Stream};
 use robocache_ops::resample::cuda::{Resampler, lanes_of};
 use robocache_ops::resample::{BatchStream, Lane};
+use robocache_ops::voxelize::cuda::Scatter;
 
 use super::batches::Key;
 use super::encoders::{Images, MOST, Voxelizers};
@@ -25,6 +26,8 @@ pub(super) struct Gpu {
     pub(super) resamplers: Mutex<Kept<Key, Arc<Resampler>>>,
     pub(super) voxelizers: Voxelizers,
     pub(super) images: Images,
+    /// Made at its first use.
+    scatter: OnceLock<Scatter>,
     /// Never freed: a captured graph may read them at any time. There are as many as kinds of rows with angles.
     lanes: Mutex<HashMap<Vec<Lane>, Option<Arc<DeviceBuffer>>>>,
 }
@@ -48,10 +51,20 @@ impl Gpu {
             resamplers: Mutex::new(Kept::new(MOST_RESAMPLERS)),
             voxelizers: Voxelizers::new(MOST),
             images: Images::new(MOST),
+            scatter: OnceLock::new(),
             lanes: Mutex::default(),
         });
         gpus.insert(number, gpu.clone());
         Ok(gpu)
+    }
+
+    /// What writes counts of clouds straight to arrays of the caller.
+    pub(super) fn scatter(&self) -> Result<&Scatter, DeviceError> {
+        if let Some(known) = self.scatter.get() {
+            return Ok(known);
+        }
+        let made = Scatter::new(&self.device)?;
+        Ok(self.scatter.get_or_init(|| made))
     }
 
     /// What the kernels need of the lanes of a stream.

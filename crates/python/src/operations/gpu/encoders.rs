@@ -9,7 +9,7 @@ use robocache_ops::image::Encoding;
 use robocache_ops::image::cuda::{DeviceImage, ImageEncoder};
 use robocache_ops::pool::Pool;
 use robocache_ops::voxelize::batch::Clouds;
-use robocache_ops::voxelize::cuda::{DevicePoints, EncodeError, Voxelizer};
+use robocache_ops::voxelize::cuda::{DevicePoints, EncodeError, Scatter, Voxelizer, Words};
 use robocache_ops::voxelize::{PointDrops, VoxelSpec};
 
 use super::devices::{Gpu, stream_of};
@@ -112,6 +112,48 @@ fn encode_cloud(
     // another stream, because each call waits for its clouds.
     unsafe { voxelizer.launch(&points, (Slot::new(0), row), Inputs::Ready, stream)? };
     voxelizer.finish(stream)
+}
+
+/// Puts counts or marks of clouds on the caller's stream, `[clouds, x, y, z]` in words of 32 bits. `clouds` are the
+/// address of the points, how many clouds there are, and the points of each. `mark` is the word of an occupied voxel, or
+/// 0 for counts. False, without a launch, if `f32` does not hold the coordinates.
+#[pyfunction]
+pub fn scatter(
+    py: Python<'_>,
+    place: Place,
+    rule: &VoxelRule,
+    clouds: (usize, usize, usize),
+    out: u64,
+    mark: u32,
+) -> PyResult<bool> {
+    let (address, clouds, count) = clouds;
+    let points = DevicePoints {
+        address: address as u64,
+        width: count,
+        height: 1,
+        point_step: rule.point_step,
+        row_step: count * rule.point_step,
+        big_endian: false,
+        fields: &rule.fields,
+        t_base_sensor: rule.t_base_sensor,
+        t_shapes: &[],
+    };
+    let grid = &rule.spec.grid;
+    if !Scatter::takes(&points, grid) {
+        return Ok(false);
+    }
+    let [_, y, z] = grid.shape;
+    let words = if mark == 0 { Words::Counts } else { Words::Marks(mark) };
+    let to = (out, [y * z, z, 1], words);
+    py.detach(|| {
+        let gpu = Gpu::of(place.0)?;
+        let stream = stream_of(&gpu.device, place);
+        // SAFETY: Python's side has checked the shapes. The caller's stream orders the launch with the use and the
+        // release of the arrays. The strides are those of an array `[x, y, z]`.
+        unsafe { gpu.scatter()?.launch(&points, clouds, grid, to, &stream) }
+    })
+    .map_err(failed)?;
+    Ok(true)
 }
 
 /// Puts the rows of images on the caller's stream.

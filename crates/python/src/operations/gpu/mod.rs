@@ -13,7 +13,7 @@ mod without;
 pub use self::{
     batches::{Ready, fuse, gradient, launch, ready},
     devices::{device, memory, stream_of, synchronize},
-    encoders::{encode_images, voxelize},
+    encoders::{encode_images, scatter, voxelize},
 };
 #[cfg(not(feature = "cuda"))]
 pub use without::{
