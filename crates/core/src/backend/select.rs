@@ -86,7 +86,9 @@ pub fn create_for_device(
     let device = Device::open(ordinal)?;
     let backend = super::cuda::CudaBackend::for_device(&device, processor, config, layout)?;
     let (name, kind) = (device.name(), kind(&device));
-    tracing::info!("tensors stay on {name} (device {ordinal}, {kind}); {encoder} images and clouds");
+    tracing::info!(
+        "tensors stay on {name} (device {ordinal}, {kind}); {encoder} images and clouds"
+    );
     Ok(Arc::new(backend))
 }
 
