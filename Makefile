@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-torch test-lerobot test-tfds test-rust wheel sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz check lint format clean distclean
+.PHONY: help setup build test test-torch test-lerobot test-tfds test-rust wheel sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -37,6 +37,8 @@ help:
 	@echo 'make bench-replay  compare robocache replay with a script of rosbags, NumPy, Pillow and zarr, on a'
 	@echo '                recording of 5 GB that is left in bench/; PYTHON: one that has them'
 	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
+	@echo 'make soak       run robot, node and policies for SOAK_S (300) while they are killed, suspended and restarted;'
+	@echo '                SOAK_OPTIONS: of tests/soak/soak.py, such as --managed --seed 7; writes soak/verdict.txt'
 	@echo 'make check      before a commit: formats, Clippy and the tests of the changed crates; needs no ROS and no nvcc'
 	@echo 'make lint       check formats and lints: Rust, Python, shell'
 	@echo 'make format     format Rust and Python in place'
@@ -110,6 +112,10 @@ bench-replay:
 fuzz:
 	@scripts/fuzz.sh
 
+soak: build
+	@scripts/setup.sh --tests
+	@scripts/with_ros.sh python3 tests/soak/soak.py --seconds $${SOAK_S:-300} $${SOAK_OPTIONS:-}
+
 check:
 	@scripts/check.sh
 
@@ -123,7 +129,7 @@ format:
 	@scripts/with_ros.sh ruff format .
 
 clean:
-	rm -rf build install log target bench dist demo/report.html demo/report.json demo/*.log
+	rm -rf build install log target bench dist soak demo/report.html demo/report.json demo/*.log
 
 distclean: clean
 	rm -rf .ros .cuda .torch .tfds .wheel .release THIRD_PARTY.txt robocache.cyclonedx.json

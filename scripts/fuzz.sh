@@ -12,7 +12,8 @@ fi
 seconds=${FUZZ_SECONDS:-60}
 targets=("$@")
 ((${#targets[@]})) ||
-    targets=(messages pictures depth raw_images select definitions configuration bags)
+    targets=(messages pictures depth raw_images select definitions configuration bags
+      tensors checkpoints inspect verify stores episodes)
 
 cargo fuzz build --sanitizer none --target-dir fuzz/target
 triple=$(rustc -vV | sed -n 's/^host: //p')

@@ -9,6 +9,8 @@ It needs pyarrow: `pip install 'dist/WHEEL.whl[import]'`, with the wheel of `mak
 
 import json
 import math
+import re
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -178,13 +180,22 @@ class Dataset:
 
     def _path(self, info, key, **place):
         """A file of the dataset, by the pattern that `meta/info.json` has for it."""
+        pattern = info.get(key)
         try:
-            return self.root / info[key].format(**place)
-        except (KeyError, AttributeError, IndexError):
+            if not _is_pattern(pattern, place):
+                raise ValueError
+            path = Path(pattern.format(**place))
+        except ValueError:
             raise ValueError(
                 f"{self.root}/meta/info.json: expected in {key!r} a pattern with {', '.join(place)}, found "
-                f"{info.get(key)!r}"
+                f"{pattern!r}"
             ) from None
+        # A dataset of someone else must not name a file elsewhere.
+        if path.is_absolute() or ".." in path.parts:
+            raise ValueError(
+                f"{self.root}/meta/info.json: expected in {key!r} a file of the dataset, found {str(path)!r}"
+            )
+        return self.root / path
 
     def _videos(self):
         return [name for name, each in self.features.items() if each.kind == "video"]
@@ -292,6 +303,17 @@ class Dataset:
     def _shape(self, name):
         """Of a vector; None of a column of plain numbers."""
         return self.features[name].shape if name in self.features else None
+
+
+def _is_pattern(pattern, place):
+    """Whether a pattern names only what there is, with widths of one or two digits."""
+    if not isinstance(pattern, str):
+        return False
+    fields = [field[1:] for field in string.Formatter().parse(pattern) if field[1] is not None]
+    return all(
+        name in place and not conversion and re.fullmatch(r"(0?\d{1,2})?d?", spec)
+        for name, spec, conversion in fields
+    )
 
 
 def _lines(path, *keys):
