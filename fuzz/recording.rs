@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mcap::records::Metadata;
-use robocache_data::recording::{EVENT_DEFINITION, EVENT_TYPE};
+use robocache_data::recording::EVENT_TYPE;
 
 use crate::records::Topic;
 
@@ -19,7 +19,7 @@ streams:
 pub fn topics() -> Vec<Topic> {
     let topic = |name: &str, kind: &str, text: &str| (name.into(), kind.into(), text.into());
     vec![
-        topic("/fusion_node/recording", EVENT_TYPE, EVENT_DEFINITION),
+        topic("/fusion_node/recording", EVENT_TYPE, include_str!("../msg/RecordingEvent.msg")),
         topic("/clock", "rosgraph_msgs/msg/Clock", ""),
         topic("/w", "geometry_msgs/msg/WrenchStamped", ""),
         topic("/v", "geometry_msgs/msg/WrenchStamped", ""),

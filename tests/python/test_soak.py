@@ -26,6 +26,9 @@ class Run:
             quiet = at % 60 >= 20
             for subject in PROCESSES:
                 self._process(subject, at, age, life, quiet)
+            late = self.noisy(0.5, 0.2)
+            probe = {"latency_p50_ms": late, "latency_p99_ms": 4 * late}
+            self._add(at, "probe", 0, at, quiet, probe)
             machine = {"shm_files": 40, "shm_kb": 80e3, "engine_files": 30}
             self._add(at, "machine", 0, at, quiet, machine)
             if at % 60 == 0:
@@ -91,7 +94,7 @@ def of(subject, metric, value):
 @pytest.mark.parametrize(
     ("subject", "metric", "value", "what"),
     [
-        # 11 kB/s: a message of the arm in each second. And less than a byte per tick would need days.
+        # 110 bytes per tick.
         ("node", "private_kb", lambda at, age, life: 11 * age, "inside of lives"),
         ("policy_shared", "rss_kb", lambda at, age, life: 20 * age, "inside of lives"),
         ("node", "descriptors", lambda at, age, life: age // 60, "inside of lives"),
@@ -130,6 +133,16 @@ def test_one_fault_is_found(tmp_path, subject, metric, value):
     findings = run.findings(tmp_path)
     assert {fault[:2] for fault in faults(findings)} == {(subject, metric)}
     assert not verdict.passed(findings)
+
+
+def test_a_machine_that_becomes_slower_is_no_fault_of_the_node(tmp_path):
+    """The probe, which has no node, becomes slower as well."""
+
+    def slower(subject, metric, at, age, life):
+        return at / 1000 if metric == "latency_p99_ms" else 0
+
+    findings = Run(slower).findings(tmp_path)
+    assert verdict.passed(findings), "\n".join(map(str, findings))
 
 
 def test_a_leak_of_a_descriptor_is_found_in_five_minutes(tmp_path):

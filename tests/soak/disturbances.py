@@ -61,8 +61,9 @@ class Disturbances:
                     print(f"soak: {name} ended by itself with {how}", flush=True)
                     soak.note(name, {"ended": 1})
                     soak.quiet_since = None
+                    instant = time.time()
                     soak.start(name)
-                    self._heal(name, "end by itself", time.time())
+                    self._heal(name, "end by itself", instant)
                     return False
         return True
 
@@ -77,30 +78,35 @@ class Disturbances:
             begin = time.time()
             subject.suspend()
             time.sleep(suspended_s)
+            instant = time.time()
             subject.resume()
             if name == "node":
-                soak.suspensions.append((begin, time.time()))
+                soak.suspensions.append((begin, instant))
         elif what in ("kill", "end"):
             problem = subject.kill() if what == "kill" else subject.end()
             if problem:
                 print(f"soak: {problem}", flush=True)
                 soak.note(name, {"ended": 1})
             time.sleep(gone_s)
+            instant = time.time()
             ok = soak.start(name)
         else:
-            ok = self._transitions(what, gone_s)
+            ok, instant = self._transitions(what, gone_s)
         if not ok:
             print(f"soak: {name}: {what}: a transition did not succeed", flush=True)
-        self._heal(name, what, time.time())
+            soak.note(name, {"refused": 1})
+        self._heal(name, what, instant)
 
     def _transitions(self, what, gone_s):
+        """Asks a managed node to stop its work and to begin again. Whether it did, and when it was to begin."""
         change = self._soak.client.change
         down, up = ["deactivate"], ["activate"]
         if what == "reconfigure":
             down, up = ["deactivate", "cleanup"], ["configure", "activate"]
         done = all([change(label, 20.0) for label in down])
         time.sleep(gone_s)
-        return all([done, *(change(label, 20.0) for label in up)])
+        instant = time.time()
+        return all([done, *(change(label, 20.0) for label in up)]), instant
 
     def _heal(self, name, what, instant):
         """Waits until both policies have valid tensors of later ticks, and notes how long that took."""

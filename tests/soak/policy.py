@@ -2,6 +2,7 @@
 
     python3 tests/soak/policy.py --topic fused_tensor     # by rclpy
     python3 tests/soak/policy.py --shared NAME            # by shared memory, without ROS
+    python3 tests/soak/policy.py --probe                  # no policy: shows what the machine itself delays
 
 A line has the time of its end, the number of tensors, those whose newest steps are all valid, their latencies, what
 was wrong, and now and then the values of the joints.
@@ -12,6 +13,7 @@ import json
 import signal
 import threading
 import time
+import zlib
 
 import numpy as np
 
@@ -99,6 +101,10 @@ class Notes:
             values = [float(value) for value in joints.array[-1]]
             self._witness = [int(joints.target_ns[-1]), int(joints.age_ns[-1]), values]
 
+    def delayed(self, ns):
+        """Notes a latency without a tensor."""
+        self._latencies.append(ns // 1000)
+
     def say(self, missed=0):
         """Writes a line if it is time."""
         if time.monotonic() < self._end:
@@ -149,16 +155,31 @@ def by_topic(topic, notes, stop):
     rclpy.shutdown()
 
 
+def by_clock(notes, stop):
+    """Wakes at each tick, without a node, and works about as long as a policy."""
+    data = bytes(200_000)
+    while not stop.is_set():
+        now = time.time_ns()
+        tick = (now // (TICK_MS * MS) + 1) * TICK_MS * MS
+        time.sleep((tick - now) / 1e9)
+        zlib.crc32(data)
+        notes.delayed(time.time_ns() - tick)
+        notes.say()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     way = parser.add_mutually_exclusive_group(required=True)
     way.add_argument("--topic")
     way.add_argument("--shared")
+    way.add_argument("--probe", action="store_true")
     arguments = parser.parse_args()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    if arguments.shared:
+    if arguments.probe:
+        by_clock(Notes(), stop)
+    elif arguments.shared:
         by_shared_memory(arguments.shared, Notes(), stop)
     else:
         by_topic(arguments.topic, Notes(), stop)

@@ -123,11 +123,14 @@ class Node:
         """Asks for a transition until it succeeds. Returns whether it did in time."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
+            if not self._client.service_is_ready():
+                time.sleep(0.05)
+                continue
             request = self._request()
             request.transition.label = transition
             future = self._client.call_async(request)
             # The middleware drops an answer if it does not find its client in time.
-            until = min(end, time.monotonic() + 5.0)
+            until = min(end, time.monotonic() + 2.0)
             while not future.done() and time.monotonic() < until:
                 time.sleep(0.01)
             if future.done() and future.result().success:

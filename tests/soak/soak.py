@@ -98,6 +98,7 @@ class Soak:
             for name, subject in self.subjects.items()
             if name.startswith("policy")
         }
+        self.probe = PolicyReports(self.subjects["probe"])
         self.client = Node(Diagnostics)
         self._previous = {name: (time.time(), 0) for name in self.policies}
 
@@ -122,6 +123,8 @@ class Soak:
             Subject("node", node, logs),
             Subject("policy_topic", topic, logs),
             Subject("policy_shared", shared, logs, without_ros(folder)),
+            # Nothing disturbs it.
+            Subject("probe", [sys.executable, here / "policy.py", "--probe"], logs),
         ]
         return {subject.name: subject for subject in made}
 
@@ -159,6 +162,9 @@ class Soak:
         self.note("node", self.client.values(), quiet)
         # The time of these began with the sample before.
         quiet = self.is_quiet(SETTLE_S + SAMPLE_S)
+        now = time.time()
+        latencies, *_ = self.probe.between(now - SAMPLE_S, now)
+        self.note("probe", percentiles(latencies), quiet)
         for name, reports in self.policies.items():
             self._sample_policy(name, reports, quiet)
         for metric, value in self.recordings.take():

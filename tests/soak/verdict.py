@@ -33,11 +33,13 @@ OF_MACHINE = {"shm_files": (3, 2), "shm_kb": (4096, 2048), "engine_files": (3, 2
 LATENCY_SHARE, LATENCY_MS = 0.25, 0.5
 #: Greatest share of quiet ticks that a policy may lack, and of steps that may be invalid.
 MOST_MISSING, MOST_INVALID = 0.05, 0.01
-#: What must never be: faults of tensors, wrong values, processes that ended by themselves, failed sends.
+#: What must never be: faults of tensors, wrong values, processes that ended by themselves, refused transitions,
+#: failed sends.
 NEVER = (
     "faults",
     "wrong_values",
     "ended",
+    "refused",
     "panics",
     "diag.publish_failed",
     "diag.share_failed",
@@ -166,21 +168,29 @@ def of_machine(samples, limits):
         yield judged("machine", metric, "of the run", [course], tolerances, LEAST_PAIRS)
 
 
+def of_latency(subject, metric, points, of_probe, limits):
+    """Whether a latency grows, and more than twice as much as that of the probe, which has no node."""
+    course = windows(points, 2 * limits.window_s)
+    usual = statistics.median(value for _, value in course) if course else 0.0
+    steepness, pairs, span = slope([course])
+    growth = steepness * span
+    of_machine = slope([windows(of_probe, 2 * limits.window_s)])[0] * span
+    most = max(LATENCY_SHARE * usual, LATENCY_MS, 2 * of_machine)
+    found = f"median {usual:.2f}, {growth:+.2f} in {span:.0f} s; at most {most:.2f} (probe {of_machine:+.2f})"
+    return Finding(
+        subject, metric, "of the run", growth <= most if pairs >= LEAST_PAIRS else None, found
+    )
+
+
 def of_policies(samples, limits):
     """Latency, and what a policy lacks, while nothing is disturbed."""
     quiet = defaultdict(list)
     for sample in samples:
-        if sample.quiet and sample.subject.startswith("policy"):
+        if sample.quiet and sample.subject.startswith(("policy", "probe")):
             quiet[sample.subject, sample.metric].append((sample.at_s, sample.value))
-    subjects = sorted({subject for subject, _ in quiet})
+    subjects = sorted({subject for subject, _ in quiet if subject != "probe"})
     for subject, metric in itertools.product(subjects, ("latency_p50_ms", "latency_p99_ms")):
-        course = windows(quiet[subject, metric], 2 * limits.window_s)
-        usual = statistics.median(value for _, value in course) if course else 0.0
-        steepness, pairs, span = slope([course])
-        most = max(LATENCY_SHARE * usual, LATENCY_MS)
-        passed = steepness * span <= most if pairs >= LEAST_PAIRS else None
-        found = f"median {usual:.2f}, {steepness * span:+.2f} in {span:.0f} s; at most {most:.2f}"
-        yield Finding(subject, metric, "of the run", passed, found)
+        yield of_latency(subject, metric, quiet[subject, metric], quiet["probe", metric], limits)
     for subject in subjects:
         ticks, expected, invalid = (
             sum(value for _, value in quiet[subject, metric])
