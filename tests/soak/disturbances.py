@@ -73,15 +73,13 @@ class Disturbances:
         length = suspended_s if what == "suspend" else gone_s
         print(f"soak: {at:7.1f} s: {name}: {what}, {length:.1f} s", flush=True)
         soak.quiet_since = None
+        subject.stretch += 1
         ok = True
         if what == "suspend":
-            begin = time.time()
             subject.suspend()
             time.sleep(suspended_s)
             instant = time.time()
             subject.resume()
-            if name == "node":
-                soak.suspensions.append((begin, instant))
         elif what in ("kill", "end"):
             problem = subject.kill() if what == "kill" else subject.end()
             if problem:

@@ -88,10 +88,7 @@ class Soak:
         self.began = time.time()
         #: Since when nothing is disturbed; None while something is.
         self.quiet_since = None
-        #: Suspensions of the node: begin and end.
-        self.suspensions = []
-        program = executable("robocache")
-        self.recordings = Recordings(folder / "recordings", program, self.suspensions)
+        self.recordings = Recordings(folder / "recordings", executable("robocache"))
         self.subjects = self._subjects(folder)
         self.policies = {
             name: PolicyReports(subject)

@@ -25,6 +25,7 @@ class Subject:
 
     Attributes:
         life: how often it was started before.
+        stretch: how often this life was disturbed.
         panics: lives whose log has a panic or a traceback.
         left: files in shared memory that killed lives have left behind.
     """
@@ -32,7 +33,7 @@ class Subject:
     def __init__(self, name, command, folder, environment=None):
         self.name, self._command, self._folder = name, [str(word) for word in command], folder
         self._environment = environment
-        self.life, self.panics, self.left = -1, [], 0
+        self.life, self.stretch, self.panics, self.left = -1, 0, [], 0
         self._popen, self._expected = None, False
         self._lock = threading.Lock()
         self.born = 0.0
@@ -55,7 +56,7 @@ class Subject:
 
     def start(self):
         with self._lock:
-            self.life += 1
+            self.life, self.stretch = self.life + 1, 0
             with open(self.output, "wb") as out, open(self.log, "wb") as log:
                 self._popen = processes.popen(
                     self._command,
@@ -130,6 +131,7 @@ class Subject:
         try:
             rollup = (process / "smaps_rollup").read_text()
             return {
+                "stretch": self.stretch,
                 **memory(rollup),
                 "descriptors": len(os.listdir(process / "fd")),
                 "threads": len(os.listdir(process / "task")),
@@ -139,12 +141,17 @@ class Subject:
 
 
 def memory(rollup):
-    """RSS, PSS and private memory [kB] of the text of smaps_rollup."""
+    """RSS, PSS, private and anonymous memory [kB] of the text of smaps_rollup."""
     sizes = {
         name: int(size) for name, size in re.findall(r"^(\w+): +(\d+) kB", rollup, re.MULTILINE)
     }
     private = sum(size for name, size in sizes.items() if name.startswith("Private_"))
-    return {"rss_kb": sizes["Rss"], "pss_kb": sizes["Pss"], "private_kb": private}
+    return {
+        "rss_kb": sizes["Rss"],
+        "pss_kb": sizes["Pss"],
+        "private_kb": private,
+        "anonymous_kb": sizes["Anonymous"],
+    }
 
 
 def owned(pid):

@@ -138,7 +138,9 @@ impl Checkpoint {
             crops_to: size("crop_shape"),
             statistics: match state {
                 // A checkpoint of someone else must not name a file elsewhere.
-                Some(file) if Path::new(file).components().ne([Component::Normal(file.as_ref())]) => {
+                Some(file)
+                    if Path::new(file).components().ne([Component::Normal(file.as_ref())]) =>
+                {
                     let (path, expected) = (folder.join(PROCESSOR), "a file of this folder");
                     return Err(CheckpointError::Wrong { path, expected, found: file.to_owned() });
                 }
