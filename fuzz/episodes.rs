@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use robocache_data::episodes::{Episodes, WindowBatch, statistics};
 
 /// Folders of `fuzz/made`.
+#[allow(dead_code)] // each target has one of them
 pub const STORE: &str = "rows.zarr";
+#[allow(dead_code)]
 pub const SAVED: &str = "saved";
 /// Windows of a batch, and bytes of all of them.
 const MOST: (usize, usize) = (16, 1 << 24);
@@ -69,7 +71,8 @@ pub fn use_all(episodes: &Episodes) {
     }
     let mut out = vec![0; layout.byte_len];
     for epochs in [None, Some(&epochs[..])] {
-        let batch = WindowBatch { episodes: &numbers, instants_ns: &instants, epochs, latency_ns: &[] };
+        let batch =
+            WindowBatch { episodes: &numbers, instants_ns: &instants, epochs, latency_ns: &[] };
         let _ = episodes.windows(&plan, batch, &mut out, 1);
     }
 }

@@ -22,6 +22,7 @@ pub type Topic = (String, String, String);
 pub type Record = (u8, i8, Vec<u8>);
 
 /// The messages of an input. What does not suffice for one more is left out.
+#[allow(dead_code)] // for bags
 pub fn read(mut input: &[u8]) -> Vec<Record> {
     let mut records = Vec::new();
     while let [topic, ms, low, high, rest @ ..] = input {

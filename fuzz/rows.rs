@@ -86,7 +86,9 @@ fn replay(folder: &Path) {
 
 fn topics() -> Vec<Topic> {
     let types = [("/j", "JointState"), ("/c", "Image"), ("/p", "PointCloud2")];
-    types.map(|(topic, name)| (topic.into(), format!("sensor_msgs/msg/{name}"), String::new())).into()
+    types
+        .map(|(topic, name)| (topic.into(), format!("sensor_msgs/msg/{name}"), String::new()))
+        .into()
 }
 
 /// 60 ms of all topics.
@@ -103,7 +105,8 @@ fn messages() -> Vec<records::Record> {
 
 fn joints(stamp: Stamp, at: f64) -> Vec<u8> {
     let (name, position) = (&["a", "b"], &[at, -at]);
-    JointState { stamp, frame_id: "", name, position, velocity: &[], effort: &[] }.to_cdr(Vec::new())
+    JointState { stamp, frame_id: "", name, position, velocity: &[], effort: &[] }
+        .to_cdr(Vec::new())
 }
 
 fn image(stamp: Stamp, shade: u8) -> Vec<u8> {

@@ -16,7 +16,9 @@ use robocache_core::spec::{InputId, StreamId};
 use robocache_data::bag::Bag;
 use robocache_data::recording::{Gap, Manifest, McapRecorder, RecordOptions, RecordingEvent};
 use robocache_ops::time::{Epoch, Stamp};
-use robocache_runtime::{ClockMessage, Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord};
+use robocache_runtime::{
+    ClockMessage, Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord,
+};
 
 use crate::records::{self, START};
 use crate::{recording, streams};
@@ -45,9 +47,8 @@ fn events() -> Vec<RecordingEvent> {
     let epoch = Epoch::numbered(2);
     let outcome =
         |outcome| RecordingEvent::Node(Event::MessageOutcome { number, input, outcome, at });
-    let tick = |fate| {
-        RecordingEvent::Node(Event::Tick(TickRecord { tick: 500, epoch, changes: 9, fate }))
-    };
+    let tick =
+        |fate| RecordingEvent::Node(Event::Tick(TickRecord { tick: 500, epoch, changes: 9, fate }));
     vec![
         RecordingEvent::Start { at },
         RecordingEvent::Received { number, input, arrival: Arrival::default(), bytes_of: number },
@@ -70,7 +71,9 @@ fn events() -> Vec<RecordingEvent> {
 /// # Panics
 /// If the recorder leaves something out.
 pub fn recordings() -> Vec<Vec<u8>> {
-    [false, true].map(|simulated| [&[u8::from(simulated)][..], &recorded(simulated)].concat()).into()
+    [false, true]
+        .map(|simulated| [&[u8::from(simulated)][..], &recorded(simulated)].concat())
+        .into()
 }
 
 fn recorded(simulated: bool) -> Vec<u8> {
@@ -96,13 +99,16 @@ fn live(pipeline: &Pipeline, recorder: &McapRecorder, simulated: bool) {
         if simulated {
             recorder.clock_set(ClockMessage { stamp: at, at, published: None });
         }
-        for (input, bytes) in [wrench(at), wrench(at.offset(-3 * MS)), image(at)].into_iter().enumerate() {
+        for (input, bytes) in
+            [wrench(at), wrench(at.offset(-3 * MS)), image(at)].into_iter().enumerate()
+        {
             let input = InputId::new(input);
             let arrival = Arrival { stamp: Some(at), epoch, ..Arrival::default() };
             let pushed = pipeline.push(input, &bytes, arrival).expect("a good message");
             let outcome = MessageOutcome::from(&pushed);
             let bytes = Arc::new(bytes);
-            let number = recorder.received(ReceivedMessage { input, bytes, arrival, at, published: None });
+            let number =
+                recorder.received(ReceivedMessage { input, bytes, arrival, at, published: None });
             recorder.note(Event::MessageOutcome { number, input, outcome, at: Some(at) });
         }
         let mut message = pipeline.new_message();

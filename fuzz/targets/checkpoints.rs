@@ -38,7 +38,8 @@ static SUBJECT: LazyLock<Subject> = LazyLock::new(|| {
         fs::write(folder.join(name), text).expect("a file");
     }
     let text = include_str!("../streams.yaml");
-    let config = config::parse_with(text, "streams.yaml", &streams::Types).expect("a configuration");
+    let config =
+        config::parse_with(text, "streams.yaml", &streams::Types).expect("a configuration");
     let contract = Contract::of(&config);
     Subject { folder, config, contract }
 });

@@ -25,7 +25,11 @@ struct Subject {
 static SUBJECT: LazyLock<Subject> = LazyLock::new(|| {
     let folder = episodes::copy(episodes::SAVED, &records::folder("episodes"));
     let mut columns = episodes::files(&folder);
-    columns.retain(|(path, _)| !path.file_name().is_some_and(|name| name.to_str().is_some_and(|name| name.starts_with("index."))));
+    columns.retain(|(path, _)| {
+        !path
+            .file_name()
+            .is_some_and(|name| name.to_str().is_some_and(|name| name.starts_with("index.")))
+    });
     let index = fs::read(folder.join("index.json")).expect("an index");
     Subject { folder, index: serde_json::from_slice(&index).expect("JSON"), columns }
 });

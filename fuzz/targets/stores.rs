@@ -60,9 +60,7 @@ fn of_chunk(path: &Path, packed: &[u8]) -> Vec<u8> {
     let rows = |of: &serde_json::Value| of["configuration"]["chunk_shape"][0].as_u64();
     let [shard, chunk] = [rows(&array["chunk_grid"]), rows(&array["codecs"][0])];
     let chunks = (shard.expect("rows") / chunk.expect("rows")) as usize;
-    let with_checksum = |bytes: &[u8]| {
-        [bytes, &crc32c::crc32c(bytes).to_le_bytes()].concat()
-    };
+    let with_checksum = |bytes: &[u8]| [bytes, &crc32c::crc32c(bytes).to_le_bytes()].concat();
     let stored = with_checksum(packed);
     let mut index = vec![u64::MAX; 2 * chunks];
     (index[0], index[1]) = (0, stored.len() as u64);

@@ -22,3 +22,28 @@ pub fn return_large_blocks() -> bool {
     #[cfg(not(target_env = "gnu"))]
     false
 }
+
+#[cfg(all(test, target_env = "gnu"))]
+mod tests {
+    use super::*;
+
+    /// Resident memory of this process \[bytes\].
+    fn resident() -> usize {
+        let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+        text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
+
+    #[test]
+    fn a_large_block_goes_back_though_a_later_one_stays() {
+        const BLOCK: usize = 12 << 20;
+        assert!(return_large_blocks());
+        // By default, this raises the limit.
+        drop(vec![1u8; BLOCK]);
+        let before = resident();
+        let blocks: Vec<Vec<u8>> = (0..8).map(|_| vec![1; BLOCK]).collect();
+        let later = vec![1u8; 4096];
+        assert!(resident() > before + 7 * BLOCK);
+        drop(blocks);
+        assert!(resident() < before + 2 * BLOCK, "{} {}", resident(), later.len());
+    }
+}
