@@ -26,7 +26,7 @@ streams:
     cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}], output: sparse, max_voxels: 4}
 ";
 
-/// The files of a store, which the target finds in `fuzz/made`: the number of a file, 0, and its content. And the first
+/// The files of a store, which the target finds in `fuzz/made`: the number of a file, 0 or 254, and its content. And the first
 /// chunks of its shards: the number, 255, and the bytes without their checksum.
 pub fn store() -> Vec<Vec<u8>> {
     let _ = fs::remove_dir_all(made());
@@ -35,7 +35,7 @@ pub fn store() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (number, (path, bytes)) in files(&made().join(STORE)).into_iter().enumerate() {
         let number = u8::try_from(number).expect("a byte for each file");
-        seeds.push([&[number, 0][..], &bytes].concat());
+        seeds.extend([0, 254].map(|how| [&[number, how][..], &bytes].concat()));
         if is_shard(&path) {
             // The first chunk of its index is at the start. Chunks of such a store are small.
             let index = bytes.len() - 4;
