@@ -106,8 +106,14 @@ def of(subject, metric, value):
         # 100 bytes per tick.
         ("node", "anonymous_kb", lambda at, age, life: 10 * age, "inside of stretches"),
         ("policy_shared", "anonymous_kb", lambda at, age, life: 10 * age, "inside of stretches"),
-        # 20 MB in each disturbance.
-        ("node", "private_kb", lambda at, age, life: 20e3 * (age // 100), "inside of lives"),
+        # 30 MB in each disturbance, and in one.
+        ("node", "private_kb", lambda at, age, life: 30e3 * (age // 100), "inside of lives"),
+        (
+            "node",
+            "anonymous_kb",
+            lambda at, age, life: 30e3 if life == 3 and age >= 200 else 0,
+            "from stretch to stretch",
+        ),
         ("node", "descriptors", lambda at, age, life: age // 60, "inside of lives"),
         ("node", "threads", lambda at, age, life: age // 90, "inside of lives"),
         ("robot", "anonymous_kb", lambda at, age, life: 600 * life, "between lives"),
