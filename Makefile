@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-rust wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz image-test check lint format clean distclean
+.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-rust wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -44,6 +44,8 @@ help:
 	@echo 'make image-test build the images of Dockerfile and run compose.yaml with podman: docs/containers.md; needs'
 	@echo '                root and, of Debian, podman, runc, docker-compose and debootstrap; takes fifteen minutes.'
 	@echo '                INSTALLED=on: with what make build has installed, in two minutes'
+	@echo 'make soak       run robot, node and policies for SOAK_S (300) while they are killed, suspended and restarted;'
+	@echo '                SOAK_OPTIONS: of tests/soak/soak.py, such as --managed --seed 7; writes soak/verdict.txt'
 	@echo 'make check      before a commit: formats, Clippy and the tests of the changed crates; needs no ROS and no nvcc'
 	@echo 'make lint       check formats and lints: Rust, Python, shell'
 	@echo 'make format     format Rust and Python in place'
@@ -127,6 +129,10 @@ fuzz:
 image-test:
 	@python3 tests/image/run.py
 
+soak: build
+	@scripts/setup.sh --tests
+	@scripts/with_ros.sh python3 tests/soak/soak.py --seconds $${SOAK_S:-300} $${SOAK_OPTIONS:-}
+
 check:
 	@scripts/check.sh
 
@@ -140,7 +146,7 @@ format:
 	@scripts/with_ros.sh ruff format .
 
 clean:
-	rm -rf build install log target bench dist demo/report.html demo/report.json demo/*.log
+	rm -rf build install log target bench dist soak demo/report.html demo/report.json demo/*.log
 
 distclean: clean
 	rm -rf .ros .cuda .arm64 .torch .tfds .wheel .release THIRD_PARTY.txt robocache.cyclonedx.json

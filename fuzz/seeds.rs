@@ -3,8 +3,14 @@
 #![no_main]
 
 mod bags;
+mod checkpoint;
+mod episodes;
+mod recording;
+mod records;
+mod rows;
 mod sensors;
 mod streams;
+mod tensors;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,6 +36,12 @@ fn write() {
         ("definitions", definitions(&tests)),
         ("configuration", configurations(&root.join(".."))),
         ("bags", bags::bags()),
+        ("tensors", tensors::messages()),
+        ("checkpoints", checkpoint::files()),
+        ("inspect", vec![inspected(&tests)]),
+        ("verify", tensors::recordings()),
+        ("stores", rows::store()),
+        ("episodes", rows::saved()),
     ] {
         let folder = corpus.join(target);
         fs::create_dir_all(&folder).expect("a folder for the corpus");
@@ -77,6 +89,20 @@ fn messages(tests: &Path) -> Vec<Vec<u8>> {
     }
     seeds.extend([95, 101, 105, 180].map(|at| vec![255, at]));
     seeds
+}
+
+/// The same messages in a bag.
+fn inspected(tests: &Path) -> Vec<u8> {
+    let pictures = files(&tests.join("golden/compressed"), &["jpg", "png"]);
+    let topics = streams::topics();
+    let mut records: Vec<records::Record> = Vec::new();
+    for (topic, message) in sensors::messages(&pictures) {
+        let place = topics.iter().position(|(name, ..)| name == topic).expect("a known topic");
+        if u16::try_from(message.len()).is_ok() {
+            records.push((place as u8, 5, message));
+        }
+    }
+    records::write(&records)
 }
 
 /// The header of inverse depth, and 2x1 pixels: a run of one zero, and a run of one pixel of 5.

@@ -8,7 +8,7 @@ use robocache_core::cdr::messages::{CameraInfo, Imu};
 use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::{Arrival, Pipeline};
-use robocache_core::schema::Definitions;
+use robocache_core::schema::{Definitions, full_text};
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::time::Stamp;
 
@@ -76,6 +76,23 @@ pub fn pipeline() -> Pipeline {
 /// The inputs of a topic.
 pub fn inputs_of(config: &Config, topic: &str) -> Vec<InputId> {
     config.input_ids().filter(|id| config.input(*id).topic == topic).collect()
+}
+
+/// The topics of the inputs and a simulator's clock, each with its type and the text of its definition.
+#[allow(dead_code)] // for bags
+pub fn topics() -> Vec<(String, String, String)> {
+    let pipeline = pipeline();
+    let inputs = pipeline.config().inputs.iter();
+    let inputs = inputs.map(|input| (input.topic.clone(), input.ros_type.clone()));
+    let clock = ("/clock".to_owned(), "rosgraph_msgs/msg/Clock".to_owned());
+    let mut all: Vec<_> = inputs.chain([clock]).collect();
+    all.sort();
+    all.dedup();
+    let with_text = |(topic, ros_type): (String, String)| {
+        let text = full_text(&ros_type, &Types).unwrap_or_default();
+        (topic, ros_type, text)
+    };
+    all.into_iter().map(with_text).collect()
 }
 
 /// Topics and messages that make transforms, rotations and tables known around [`STAMP`].

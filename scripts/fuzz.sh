@@ -12,7 +12,8 @@ fi
 seconds=${FUZZ_SECONDS:-60}
 targets=("$@")
 ((${#targets[@]})) ||
-    targets=(messages pictures depth raw_images select definitions configuration bags)
+    targets=(messages pictures depth raw_images select definitions configuration bags
+      tensors checkpoints inspect verify stores episodes)
 
 cargo fuzz build --sanitizer none --target-dir fuzz/target
 triple=$(rustc -vV | sed -n 's/^host: //p')
@@ -21,7 +22,7 @@ programs=fuzz/target/$triple/release
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
     mkdir -p "fuzz/artifacts/$target"
-    # An input may take 10 s and 512 MB at most.
+    # An input may take 10 s and 512 MB at most. On a busy machine, run what took longer once more, alone.
     nice -n 19 "$programs/$target" "fuzz/corpus/$target" -max_total_time="$seconds" -timeout=10 \
         -rss_limit_mb=512 -artifact_prefix="fuzz/artifacts/$target/" -print_final_stats=1 -verbosity=0
 done

@@ -16,6 +16,7 @@ use super::params::{self, Settings};
 use super::recording::Recording;
 use super::rosout::Records;
 use robocache_core::spec::Config;
+use robocache_ops::heap;
 use robocache_ops::sync::lock;
 use robocache_rcl::Context;
 
@@ -112,6 +113,15 @@ impl Manager {
     /// Does the work of a transition, and ends it. After an error, also gives everything back. Returns whether the work
     /// succeeded.
     fn carry_out(&mut self, work: LifecycleState) -> bool {
+        let success = self.transition(work);
+        // Not while it works, because this locks the heap.
+        if self.active.is_none() {
+            heap::trim();
+        }
+        success
+    }
+
+    fn transition(&mut self, work: LifecycleState) -> bool {
         let Some(lifecycle) = self.base.lifecycle.clone() else { return false };
         let done = catch_unwind(AssertUnwindSafe(|| self.work(work)));
         let Err(error) = done.unwrap_or(Err(NodeError::Panicked)) else {

@@ -182,6 +182,8 @@ class RldsDataset(MappedDataset):
         try:
             name, found = info["name"], {}
             for split in info["splits"]:
+                if not isinstance(split["name"], str):
+                    raise ValueError(f"the name {split['name']!r}")
                 lengths = [int(length) for length in split["shardLengths"]]
                 template = split.get("filepathTemplate") or (
                     "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
@@ -196,7 +198,7 @@ class RldsDataset(MappedDataset):
                     if not 0 <= length <= _MAX_RECORDS:
                         raise ValueError(f"{length} records in {file.name}")
                 found[split["name"]] = list(zip(paths, lengths, strict=True))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"{path}: expected name, and splits with name and shardLengths, found {type(error).__name__} {error}"
             ) from None

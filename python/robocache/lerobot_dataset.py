@@ -9,6 +9,8 @@ It needs pyarrow: `pip install 'dist/WHEEL.whl[import]'`, with the wheel of `mak
 
 import json
 import math
+import re
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -174,24 +176,31 @@ class Dataset:
             )
         try:
             info = json.loads(path.read_text(encoding="utf-8"))
-            missing = [key for key in ("codebase_version", "fps", "features") if key not in info]
-        except (ValueError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(
                 f"{path}: expected the JSON of a LeRobot dataset, found {error}"
             ) from None
-        if missing:
-            raise ValueError(f"{path}: expected {missing[0]!r}, found none")
+        _check_info(path, info)
         return info
 
     def _path(self, info, key, **place):
         """A file of the dataset, by the pattern that `meta/info.json` has for it."""
+        pattern = info.get(key)
         try:
-            return self.root / info[key].format(**place)
-        except (KeyError, AttributeError, IndexError):
+            if not _is_pattern(pattern, place):
+                raise ValueError
+            path = Path(pattern.format(**place))
+        except ValueError:
             raise ValueError(
                 f"{self.root}/meta/info.json: expected in {key!r} a pattern with {', '.join(place)}, found "
-                f"{info.get(key)!r}"
+                f"{pattern!r}"
             ) from None
+        # A dataset of someone else must not name a file elsewhere.
+        if path.is_absolute() or ".." in path.parts:
+            raise ValueError(
+                f"{self.root}/meta/info.json: expected in {key!r} a file of the dataset, found {str(path)!r}"
+            )
+        return self.root / path
 
     def _videos(self):
         return [name for name, each in self.features.items() if each.kind == "video"]
@@ -200,7 +209,7 @@ class Dataset:
         path = self.root / "meta/episodes.jsonl"
         found = []
         for line in _lines(path, "episode_index", "length"):
-            number, length = int(line["episode_index"]), int(line["length"])
+            number, length, tasks = _episode(path, line)
             place = {
                 "episode_chunk": number // info.get("chunks_size", 1000),
                 "episode_index": number,
@@ -210,7 +219,7 @@ class Dataset:
                 for key in self._videos()
             }
             table = self._path(info, "data_path", **place)
-            found.append(Episode(number, length, tuple(line.get("tasks") or ()), table, videos))
+            found.append(Episode(number, length, tasks, table, videos))
         return sorted(found, key=lambda episode: episode.number)
 
     def _episodes_v3(self, info):
@@ -229,10 +238,10 @@ class Dataset:
                 # An episode without a camera says so when it is read.
                 table = file.read(columns=[name for name in wanted if name in known])
             for row in table.to_pylist():
-                found.append(self._episode_v3(info, row, videos))
+                found.append(self._episode_v3(info, path, row, videos))
         return sorted(found, key=lambda episode: episode.number)
 
-    def _episode_v3(self, info, row, videos):
+    def _episode_v3(self, info, path, row, videos):
         def file(pattern, key, **more):
             """The file in the columns `key/...`; None if they have no value."""
             chunk, number = row.get(f"{key}/chunk_index"), row.get(f"{key}/file_index")
@@ -241,17 +250,17 @@ class Dataset:
             place = {"chunk_index": int(chunk), "file_index": int(number), **more}
             return self._path(info, pattern, **place)
 
+        number, length, tasks = _episode(path, row)
         of_videos = {}
         for key in videos:
-            path = file("video_path", f"videos/{key}", video_key=key)
-            if path is not None:
+            video = file("video_path", f"videos/{key}", video_key=key)
+            if video is not None:
                 begin_s = float(row.get(f"videos/{key}/from_timestamp") or 0.0)
-                of_videos[key] = Video(path, begin_s)
-        number, tasks = int(row["episode_index"]), tuple(row.get("tasks") or ())
+                of_videos[key] = Video(video, begin_s)
         table = file("data_path", "data")
         if table is None:
             raise ValueError(f"{self.root}: expected the table of episode {number}, found none")
-        return Episode(number, int(row["length"]), tasks, table, of_videos)
+        return Episode(number, length, tasks, table, of_videos)
 
     @cached_property
     def tasks(self):
@@ -301,6 +310,64 @@ class Dataset:
         return self.features[name].shape if name in self.features else None
 
 
+def _check_info(path, info):
+    """Raises ValueError if `meta/info.json` has not the form that this module relies on."""
+
+    def expect(place, found, what, fits):
+        if not fits(found):
+            raise ValueError(f"{path}: expected in {place} {what}, found {found!r:.100}")
+
+    def is_shape(found):
+        return found is None or (
+            isinstance(found, list)
+            and all(type(side) is int and 0 <= side < 1 << 31 for side in found)
+        )
+
+    def is_mapping(found):
+        return isinstance(found, dict)
+
+    expect("it", info, "a dataset", is_mapping)
+    for key in ("codebase_version", "fps", "features"):
+        if key not in info:
+            raise ValueError(f"{path}: expected {key!r}, found none")
+    expect("'features'", info["features"], "their names", is_mapping)
+    for name, about in info["features"].items():
+        expect(repr(name), about, "dtype and shape", is_mapping)
+        expect(repr(name), about.get("dtype"), "a dtype", lambda found: isinstance(found, str))
+        expect(repr(name), about.get("shape"), "a shape", is_shape)
+        for key in ("info", "video_info"):
+            expect(repr(name), about.get(key) or {}, f"{key} by names", is_mapping)
+    chunk = info.get("chunks_size", 1000)
+    expect("'chunks_size'", chunk, "a number", lambda found: type(found) is int and found > 0)
+    expect("'splits'", info.get("splits") or {}, "ranges by names", is_mapping)
+
+
+def _is_pattern(pattern, place):
+    """Whether a pattern names only what there is, with widths of one or two digits."""
+    if not isinstance(pattern, str):
+        return False
+    fields = [field[1:] for field in string.Formatter().parse(pattern) if field[1] is not None]
+    return all(
+        name in place and not conversion and re.fullmatch(r"(0?\d{1,2})?d?", spec)
+        for name, spec, conversion in fields
+    )
+
+
+def _episode(path, row):
+    """The number, the length and the tasks of an episode."""
+    number, length, tasks = row["episode_index"], row["length"], row.get("tasks") or []
+    try:
+        numbers = int(number), int(length)
+    except (TypeError, ValueError, OverflowError):
+        numbers = (-1, -1)
+    if min(numbers) < 0 or not isinstance(tasks, list):
+        raise ValueError(
+            f"{path}: expected the number, the length and the tasks of an episode, found {number!r:.50}, "
+            f"{length!r:.50} and {tasks!r:.50}"
+        )
+    return *numbers, tuple(map(str, tasks))
+
+
 def _lines(path, *keys):
     """The objects of a file of JSON lines, which must have these keys."""
     if not path.is_file():
@@ -308,8 +375,10 @@ def _lines(path, *keys):
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         found = [json.loads(line) for line in lines if line.strip()]
-        missing = [key for key in keys for each in found if key not in each]
-    except (ValueError, TypeError) as error:
+        missing = [
+            key for key in keys for each in found if not isinstance(each, dict) or key not in each
+        ]
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: expected JSON lines, found {error}") from None
     if missing:
         raise ValueError(f"{path}: expected {missing[0]!r} in each line, found a line without")

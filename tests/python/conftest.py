@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-for folder in ("scripts", "demo", "benches", "benches/peers", "examples", "tests"):
+for folder in ("scripts", "demo", "benches", "benches/peers", "examples", "tests", "tests/soak"):
     sys.path.insert(0, str(REPOSITORY / folder))
 
 # The folder `torch` beside this file holds tests. If there is no torch, it must not pass for it.

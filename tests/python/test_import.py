@@ -357,6 +357,21 @@ def test_a_damaged_table_is_an_error(dataset, tmp_path):
             '{"codebase_version": "v2.1", "fps": 3, "features": {}, "data_path": "{episode}"}',
             "expected in 'data_path' a pattern with episode_chunk, episode_index, found '{episode}'",
         ),
+        *(
+            (
+                "meta/info.json",
+                json.dumps(
+                    {"codebase_version": "v2.1", "fps": 3, "features": {}, "data_path": path}
+                ),
+                f"expected in 'data_path' {said}",
+            )
+            for path, said in {
+                "../{episode_index}": "a file of the dataset",
+                "/etc/{episode_index}": "a file of the dataset",
+                "{episode_index:9999999999d}": "a pattern with",
+                "{episode_index.__class__}": "a pattern with",
+            }.items()
+        ),
         ("meta/episodes.jsonl", None, "episodes.jsonl: expected a file of JSON lines, found none"),
         ("meta/episodes.jsonl", "{}", "expected 'episode_index' in each line"),
         ("meta/episodes.jsonl", "no", "episodes.jsonl: expected JSON lines"),

@@ -106,6 +106,35 @@ def test_rounds_leave_memory_threads_files_and_shared_memory_as_they_were(
     assert grown < 2048 + 2 * ROUNDS, told
 
 
+@pytest.mark.alone
+@fast_dds_only
+def test_an_activation_gives_back_the_memory_of_its_recording(ros, start, config_file, tmp_path):
+    """The queue of a recorder has 33 MB. After a standstill, an activation runs on new threads."""
+    node = start_managed(ros, start, config_file=config_file, record_to=tmp_path / "runs")
+    pid = node.process.pid
+    node.must(CONFIGURE)
+    inactive = []
+
+    def connections():
+        return node.process.output.count("through a new connection to the")
+
+    for _ in range(5):
+        node.must(ACTIVATE)
+        before = connections()
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.kill(pid, signal.SIGCONT)
+        node.until(lambda before=before: connections() > before, "a new connection")
+        # Two connections are at least four seconds apart, and the one before ends after a second.
+        ros.spin_for(4.5)
+        node.must(DEACTIVATE)
+        ros.spin_for(0.5)
+        inactive.append(taken(pid)[0])
+    assert max(inactive[1:]) - inactive[0] < 20_000, (
+        f"private memory while inactive [kB]: {inactive}"
+    )
+
+
 def test_a_reader_of_shared_memory_goes_on(ros, start, config_file, service):
     node = start_managed(ros, start, config_file=config_file, shared_output=service)
     reader = TensorReader(service)

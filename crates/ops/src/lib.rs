@@ -10,7 +10,8 @@
 //!   points and maps.
 //! - [`windows`]: values of many instants at once, for training.
 //! - [`device`]: the GPU, its memory, and the structures that the kernels share.
-//! - [`parallel`], [`sync`], [`pool`], [`random`]: threads, locks, memory for reuse, reproducible randomness.
+//! - [`parallel`], [`sync`], [`pool`], [`heap`], [`random`]: threads, locks, memory for reuse, freed memory, reproducible
+//!   randomness.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -19,6 +20,8 @@ pub mod depth;
 #[allow(unsafe_code)] // a driver in another language; every block says why it is sound
 pub mod device;
 pub mod dtype;
+#[allow(unsafe_code)] // a call of the C library; it says why it is sound
+pub mod heap;
 pub mod image;
 pub mod occupancy;
 pub mod operators;

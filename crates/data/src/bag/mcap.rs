@@ -291,13 +291,14 @@ impl Broken {
 /// Gives the records at a place of a file: a record outside of chunks, or those of a chunk.
 ///
 /// # Errors
-/// What is wrong. The records before that have been given.
+/// What is wrong. The records before that have been given, unless a chunk contradicts itself.
 fn records(
     file: &fs::File,
     offset: u64,
     length: u64,
     mut take: impl FnMut(Record<'_>),
 ) -> Result<(), Broken> {
+    chunk::expect_whole_records(file, offset, length)?;
     let options = LinearReaderOptions::default()
         .with_skip_start_magic(true)
         .with_skip_end_magic(true)

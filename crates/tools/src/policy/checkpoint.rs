@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
@@ -137,6 +137,13 @@ impl Checkpoint {
             },
             crops_to: size("crop_shape"),
             statistics: match state {
+                // A checkpoint of someone else must not name a file elsewhere.
+                Some(file)
+                    if Path::new(file).components().ne([Component::Normal(file.as_ref())]) =>
+                {
+                    let (path, expected) = (folder.join(PROCESSOR), "a file of this folder");
+                    return Err(CheckpointError::Wrong { path, expected, found: file.to_owned() });
+                }
                 Some(file) => Statistics::read(&folder.join(file))?,
                 None => Statistics::default(),
             },

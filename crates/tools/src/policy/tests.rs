@@ -320,3 +320,20 @@ fn a_folder_without_a_checkpoint_is_an_error() {
         assert!(error(folder.path()).contains("expected a file of safetensors"), "{bytes:?}");
     }
 }
+
+#[test]
+fn statistics_elsewhere_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own");
+    fs::create_dir(&own).unwrap();
+    fs::write(folder.path().join("statistics"), safetensors(&[])).unwrap();
+    fs::write(own.join("config.json"), policy("act", "IDENTITY", &json!({})).to_string()).unwrap();
+    let absolute = folder.path().join("statistics").display().to_string();
+    for file in ["../statistics", &absolute, "a/../../statistics", ".", ""] {
+        let step = json!({"registry_name": "normalizer_processor", "state_file": file});
+        let text = json!({"steps": [step]}).to_string();
+        fs::write(own.join("policy_preprocessor.json"), text).unwrap();
+        let error = Checkpoint::read(&own).unwrap_err().to_string();
+        assert!(error.contains("expected a file of this folder"), "{error}");
+    }
+}

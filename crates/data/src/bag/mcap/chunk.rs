@@ -9,7 +9,7 @@ use bytes::Bytes;
 use mcap::records::{ChunkHeader, MessageHeader, Record, op};
 
 use super::super::memory::Memory;
-use super::index::{McapPart, RECORD_HEADER};
+use super::index::{McapPart, RECORD_HEADER, u64_at};
 use super::{Broken, MOST_BYTES};
 
 /// Bytes of a record before its content.
@@ -57,7 +57,7 @@ pub(super) fn whole(
 /// The kind and the content of the first record of some, if it is there as a whole.
 fn split_first(records: &[u8]) -> Option<(u8, &[u8])> {
     let (header, rest) = records.split_at_checked(HEADER)?;
-    let length = usize::try_from(super::index::u64_at(header, 1)).ok()?;
+    let length = usize::try_from(u64_at(header, 1)).ok()?;
     Some((header[0], rest.get(..length)?))
 }
 
@@ -95,6 +95,41 @@ fn decompressed(header: &ChunkHeader, data: &[u8], size: usize, memory: &Memory)
         _ => return None,
     };
     (found == size).then(|| buffer.share())
+}
+
+/// Checks that the records of a chunk without compression end in it, if bytes follow its contents. The crate's reader
+/// would go on behind the contents, and count below zero.
+///
+/// # Errors
+/// A record goes past the end of the contents, or the operating system cannot read it.
+pub(super) fn expect_whole_records(
+    file: &fs::File,
+    offset: u64,
+    length: u64,
+) -> Result<(), Broken> {
+    // If the file ends before, the crate's reader says so.
+    let read = |bytes: &mut [u8], at: u64| match file.read_exact_at(bytes, at) {
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| true).map_err(Broken::Unreadable),
+    };
+    let mut start = [0; HEADER + CHUNK_HEADER];
+    if length < start.len() as u64 || !read(&mut start, offset)? {
+        return Ok(());
+    }
+    let is_compressed = start[HEADER + 28..HEADER + 32] != [0; 4];
+    let mut at = start.len() as u64;
+    let end = at.checked_add(u64_at(&start, HEADER + 32)).filter(|end| *end < length);
+    let Some(end) = end.filter(|_| start[0] == op::CHUNK && !is_compressed) else { return Ok(()) };
+    while at < end {
+        let mut header = [0; HEADER];
+        if !read(&mut header, offset + at)? {
+            return Ok(());
+        }
+        let next = u64_at(&header, 1).checked_add(at + RECORD_HEADER).filter(|next| *next <= end);
+        let past = "expected a whole record, found one that goes past the end of its chunk";
+        at = next.ok_or_else(|| Broken::damaged(past))?;
+    }
+    Ok(())
 }
 
 /// Hands the messages among some records to `take`: header and body.

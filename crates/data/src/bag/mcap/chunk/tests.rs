@@ -68,6 +68,28 @@ fn a_chunk_is_read_at_once_whatever_its_compression() {
 }
 
 #[test]
+fn a_record_that_goes_past_the_end_of_its_chunk_is_damage() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.mcap");
+    let options = WriteOptions::new().compression(None).calculate_chunk_crcs(false);
+    write_messages(&path, options, [10, 20].map(|size| vec![7; size]));
+    let file = fs::File::open(&path).unwrap();
+    let part = &Index::read(&file, &path, &mut |what| panic!("{what}")).unwrap().parts[0];
+    let bytes = fs::read(&path).unwrap();
+    let size_at = part.offset as usize + HEADER + CHUNK_HEADER - 8;
+    let size = u64_at(&bytes, size_at);
+    for (less, is_whole) in [(0, true), (1, false), (8, false), (30, false), (60, false)] {
+        let mut damaged = bytes.clone();
+        damaged[size_at..][..8].copy_from_slice(&(size - less).to_le_bytes());
+        fs::write(&path, &damaged).unwrap();
+        let file = fs::File::open(&path).unwrap();
+        let [at_once, one_by_one] = both(&file, part);
+        assert_eq!(one_by_one.is_some(), is_whole, "{less}");
+        assert_eq!(at_once.is_some(), less == 0, "{less}");
+    }
+}
+
+#[test]
 fn a_large_message_is_a_part_of_its_chunk() {
     let (memory, records) = (Memory::default(), Bytes::from(vec![1; 1_000_000]));
     for (len, is_slice) in [(100, false), (LARGE - 1, false), (249_999, false), (250_000, true)] {

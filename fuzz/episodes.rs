@@ -1,0 +1,78 @@
+//! Episodes that the seeds have made, and what training does with them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use robocache_data::episodes::{Episodes, WindowBatch, statistics};
+
+/// Folders of `fuzz/made`.
+#[allow(dead_code)] // each target has one of them
+pub const STORE: &str = "rows.zarr";
+#[allow(dead_code)]
+pub const SAVED: &str = "saved";
+/// Windows of a batch, and bytes of all of them.
+const MOST: (usize, usize) = (16, 1 << 24);
+
+/// Where the seeds put what they have made.
+pub fn made() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("made")
+}
+
+/// A copy of what the seeds have made, in this folder.
+#[allow(dead_code)] // for targets
+pub fn copy(name: &str, folder: &Path) -> PathBuf {
+    let (from, to) = (made().join(name), folder.join(name));
+    for (path, bytes) in files(&from) {
+        let path = to.join(path.strip_prefix(&from).expect("a file of the folder"));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, bytes).expect("a file");
+    }
+    to
+}
+
+/// All files below a folder in the order of their names, with their contents.
+pub fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    let each = paths.into_iter().map(|path| match path.is_dir() {
+        true => files(&path),
+        false => vec![(path.clone(), fs::read(&path).expect("a file"))],
+    });
+    each.flatten().collect()
+}
+
+/// Whether a file has chunks.
+#[allow(dead_code)] // for stores
+pub fn is_shard(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("c."))
+}
+
+/// Statistics of all streams, and windows at the ends and in the middle of each epoch.
+#[allow(dead_code)] // for targets
+pub fn use_all(episodes: &Episodes) {
+    for stream in &episodes.streams {
+        let _ = statistics(episodes, &stream.means.name, None);
+    }
+    let Ok(plan) = episodes.plan(None) else { return };
+    let _ = episodes.contract(&plan);
+    let (mut numbers, mut instants, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
+    for span in episodes.spans.iter().take(MOST.0 / 3) {
+        let middle = span.begin_ns.midpoint(span.end_ns);
+        for instant in [span.begin_ns, middle, span.end_ns] {
+            numbers.push(i64::from(span.episode));
+            instants.push(instant);
+            epochs.push(span.epoch);
+        }
+    }
+    let Ok(layout) = plan.layout(instants.len()) else { return };
+    if layout.byte_len > MOST.1 {
+        return;
+    }
+    let mut out = vec![0; layout.byte_len];
+    for epochs in [None, Some(&epochs[..])] {
+        let batch =
+            WindowBatch { episodes: &numbers, instants_ns: &instants, epochs, latency_ns: &[] };
+        let _ = episodes.windows(&plan, batch, &mut out, 1);
+    }
+}

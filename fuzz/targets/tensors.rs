@@ -1,0 +1,49 @@
+//! Messages that robocache writes itself: tensors, what they mean, and the events of a recording. The first byte
+//! chooses.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use robocache_core::message::{TensorInfo, TensorRead};
+use robocache_data::recording::RecordingEvent;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((choice, message)) = input.split_first() else { return };
+    match choice % 3 {
+        0 => tensor(message),
+        1 => info(message),
+        _ => event(message),
+    }
+});
+
+/// Each step has the bytes that the shape says.
+fn tensor(message: &[u8]) {
+    let Ok(tensor) = TensorRead::read(message) else { return };
+    for segment in &tensor.segments {
+        assert_eq!(segment.shape[0], segment.valid.len());
+        let elements: usize = segment.shape[1..].iter().product();
+        for at in 0..segment.valid.len() {
+            let step = segment.step(at).expect("a step for each flag");
+            assert_eq!(step.bytes.len(), elements * segment.dtype.size());
+        }
+        assert!(segment.step(segment.valid.len()).is_none());
+        let _ = segment.newest();
+    }
+}
+
+/// What is read is what is written.
+fn info(message: &[u8]) {
+    let Ok(mut info) = TensorInfo::read(message) else { return };
+    // One of a few bytes passes for the padding of a middleware.
+    info.contract.clear();
+    let written = info.to_cdr();
+    let again = TensorInfo::read(&written).expect("what was written");
+    // Compared as bytes, because a rate may be NaN.
+    assert_eq!(again.to_cdr(), written);
+}
+
+fn event(message: &[u8]) {
+    let Ok(event) = RecordingEvent::read(message) else { return };
+    let written = event.write();
+    let again = RecordingEvent::read(&written).expect("what was written");
+    assert_eq!(again.write(), written);
+}
