@@ -148,7 +148,7 @@ def test_what_grows_or_lacks_is_found(tmp_path, subject, metric, value, what):
         ("policy_topic", "faults", 1),
         ("policy_topic", "wrong_values", 1),
         ("recording", "unexplained", 1),
-        ("recording", "late", 100),
+        ("recording", "late", 300),
         ("node", "healed_s.kill", 18),
     ],
 )
