@@ -35,7 +35,7 @@ class Recordings:
         self._stop.set()
         self._thread.join()
         for path in self._waiting():
-            self._verify(path)
+            self._verify(path, [])
 
     def take(self):
         """What was found since the last call."""
@@ -51,9 +51,9 @@ class Recordings:
             for path in self._waiting()[:-1]:
                 self._verify(path)
 
-    def _verify(self, path):
+    def _verify(self, path, politely=("nice", "-n", "39")):
         self._done.add(path)
-        command = ["nice", "-n", "39", self._program, "verify", path, "--json"]
+        command = [*politely, self._program, "verify", path, "--json"]
         try:
             run = subprocess.run(
                 [*map(str, command)], capture_output=True, text=True, timeout=TIMEOUT_S
