@@ -16,7 +16,6 @@ use super::params::{self, Settings};
 use super::recording::Recording;
 use super::rosout::Records;
 use robocache_core::spec::Config;
-use robocache_ops::heap;
 use robocache_ops::sync::lock;
 use robocache_rcl::Context;
 
@@ -114,9 +113,8 @@ impl Manager {
     /// succeeded.
     fn carry_out(&mut self, work: LifecycleState) -> bool {
         let success = self.transition(work);
-        // Not while it works, because this locks the heap.
         if self.active.is_none() {
-            heap::trim();
+            lock(&self.base.watched).trim_soon();
         }
         success
     }

@@ -262,7 +262,8 @@ def test_instants_of_two_dimensions_are_an_error():
     size = len(gpu.windows([0], [500 * MS]).buffer)
     with pytest.raises(ValueError, match="out: expected"):
         native = gpu.plan()._on_gpu
-        native.launch((0, 0), (1 << 20, size), np.zeros(9, np.int64), np.zeros(9, np.int64))
+        nine = np.zeros(9, np.int64).tobytes()
+        native.launch((0, 0), (1 << 20, size), nine, nine)
 
 
 def test_a_pinned_cache_that_lacks_a_stream_is_saved(tmp_path):

@@ -221,25 +221,6 @@ impl Array {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.data as *mut u8, len) })
     }
 
-    /// Its elements as `i64`, if it has such.
-    ///
-    /// # Errors
-    /// `TypeError` if it has others; as for [`Array::bytes`].
-    pub fn i64s(&self, name: &str) -> PyResult<&[i64]> {
-        self.check_element(name, &[Element::I64])?;
-        let bytes = self.bytes(name)?;
-        if !self.is_aligned() {
-            return Err(PyValueError::new_err(format!(
-                "{name}: expected elements at multiples of their size"
-            )));
-        }
-        if bytes.is_empty() {
-            return Ok(&[]);
-        }
-        // SAFETY: every eight bytes are a number, and they are aligned.
-        Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 8) })
-    }
-
     /// Checks the type of its elements.
     ///
     /// # Errors

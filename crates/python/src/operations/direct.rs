@@ -298,7 +298,7 @@ impl Direct {
         if let ([only], true) = (streams, dtype.is_none()) {
             found = self.exchange.tensor(only.rows).and_then(|rows| float_type(rows.element));
         }
-        let (Some(dtype), Some(of_targets)) = (found, self.instants(targets)?) else {
+        let (Some(dtype), Some(of_targets)) = (found, self.instants(targets)) else {
             return Ok(None);
         };
         let lead = match of_targets.shape() {
@@ -320,7 +320,7 @@ impl Direct {
         let mut inputs = Inputs { key, rules, rows, stamps, targets };
         for (at, stream) in streams.iter().enumerate() {
             let Some((own, of_rows)) = self.rows(stream.rows, dtype)? else { return Ok(None) };
-            let Some(of_stamps) = self.instants(stream.stamps)? else { return Ok(None) };
+            let Some(of_stamps) = self.instants(stream.stamps) else { return Ok(None) };
             let Some((dim, counts)) = own.shape().split_last() else { return Ok(None) };
             let fits = [own.place, of_stamps.place] == [of_targets.place; 2]
                 && counts == of_stamps.shape()
@@ -364,10 +364,10 @@ impl Direct {
     }
 
     /// A tensor of instants, if it needs no preparation.
-    fn instants(&self, tensor: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+    fn instants(&self, tensor: &Bound<'_, PyAny>) -> Option<Tensor> {
         // No view of int64 is negated: only the imaginary part of a conjugate is, and complex integers are no type.
         let found = self.simple(tensor, 8);
-        Ok(found.filter(|found| found.element == Element::I64))
+        found.filter(|found| found.element == Element::I64)
     }
 
     /// Rows, likewise, and the type of their elements.
