@@ -112,14 +112,6 @@ impl Manager {
     /// Does the work of a transition, and ends it. After an error, also gives everything back. Returns whether the work
     /// succeeded.
     fn carry_out(&mut self, work: LifecycleState) -> bool {
-        let success = self.transition(work);
-        if self.active.is_none() {
-            lock(&self.base.watched).trim_soon();
-        }
-        success
-    }
-
-    fn transition(&mut self, work: LifecycleState) -> bool {
         let Some(lifecycle) = self.base.lifecycle.clone() else { return false };
         let done = catch_unwind(AssertUnwindSafe(|| self.work(work)));
         let Err(error) = done.unwrap_or(Err(NodeError::Panicked)) else {

@@ -10,7 +10,6 @@ use super::fastdds::{Connector, Due, Handed, Heard, Recovery};
 use super::lifecycle::{Lifecycle, LifecycleState};
 use super::rosout::Records;
 use super::shared::SharedInfo;
-use robocache_ops::heap;
 use robocache_ops::sync::lock;
 use robocache_rcl::Middleware;
 use robocache_runtime::health::{Level, Monitor, Report, Status};
@@ -21,8 +20,6 @@ const LOOK: Duration = Duration::from_millis(125);
 
 /// Time between two looks at the readers of shared memory.
 const FOLLOW: Duration = Duration::from_secs(1);
-/// After so long, what a transition has replaced is gone.
-const SETTLE: Duration = Duration::from_secs(2);
 
 /// What the reports are about. It changes with what the node does.
 pub struct Watched {
@@ -39,8 +36,6 @@ pub struct Watched {
     /// When the next report is due.
     due: Instant,
     recovery: Recovery,
-    /// When freed memory goes back to the system.
-    trim: Option<Instant>,
 }
 
 /// The work of the thread *report*.
@@ -101,10 +96,6 @@ impl Reporter {
         if let Some(reports) = self.parts.take() {
             self.connector.end(std::mem::replace(&mut self.reports, reports));
         }
-        let trim = lock(&self.watched).trim.take_if(|at| now >= *at);
-        if trim.is_some() {
-            heap::trim();
-        }
     }
 }
 
@@ -119,7 +110,6 @@ impl Watched {
             working: None,
             due: Instant::now() + period,
             recovery: Recovery::default(),
-            trim: None,
         }
     }
 
@@ -134,12 +124,6 @@ impl Watched {
         let now = Instant::now();
         self.due = now + self.period;
         self.recovery.watch_others(now);
-        self.trim = None;
-    }
-
-    /// Gives freed memory back to the system soon, if the node does not work by then.
-    pub fn trim_soon(&mut self) {
-        self.trim = Some(Instant::now() + SETTLE);
     }
 
     /// Watches no inputs from now on.

@@ -247,7 +247,7 @@ fn time(
     let done = std::thread::scope(|scope| {
         let running = replays.into_iter().map(|replay| scope.spawn(move || replay.run()));
         let running: Vec<_> = running.collect();
-        running.into_iter().map(|each| each.join()).collect::<Vec<_>>()
+        running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
     let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
     let (mut count, mut bytes) = (0, 0);
