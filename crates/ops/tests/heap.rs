@@ -14,6 +14,7 @@ fn resident_kb() -> usize {
 #[test]
 fn a_large_block_goes_back_though_a_later_one_stays() {
     const BLOCK: usize = 12 << 20;
+    const BLOCK_KB: usize = BLOCK >> 10;
     assert!(return_large_blocks());
     // By default, glibc would take such blocks from the heap from now on.
     drop(vec![1u8; BLOCK]);
@@ -21,8 +22,8 @@ fn a_large_block_goes_back_though_a_later_one_stays() {
     let blocks: Vec<Vec<u8>> = (0..8).map(|_| vec![1; BLOCK]).collect();
     let later = vec![1u8; 4096];
     let held = resident_kb();
-    assert!(held > before + (7 * BLOCK >> 10), "{before}, {held} kB");
+    assert!(held > before + 7 * BLOCK_KB, "{before}, {held} kB");
     drop(blocks);
     let after = resident_kb();
-    assert!(after < before + (2 * BLOCK >> 10), "{before}, {held}, {after} kB, {}", later.len());
+    assert!(after < before + 2 * BLOCK_KB, "{before}, {held}, {after} kB, {}", later.len());
 }
