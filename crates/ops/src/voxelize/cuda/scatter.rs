@@ -56,8 +56,7 @@ impl Scatter {
     ) -> Result<(), DeviceError> {
         assert!(Self::takes(points, grid), "scatter: expected points of f32");
         let blocks = (points.width * points.height).div_ceil((THREADS * PER) as usize);
-        let all = u32::try_from(blocks * clouds).ok().filter(|all| *all <= i32::MAX as u32);
-        let Some(all) = all else {
+        let Ok(all) = i32::try_from(blocks * clouds) else {
             let detail = format!("expected fewer than {clouds} clouds at once");
             return Err(DeviceError::Failed { operation: "scatter clouds", detail });
         };
@@ -79,7 +78,7 @@ impl Scatter {
             blocks: blocks as u32,
             reserved: 0,
         };
-        let launch = Launch { blocks: all, threads: THREADS, shared: 0 };
+        let launch = Launch { blocks: all as u32, threads: THREADS, shared: 0 };
         // SAFETY: the parameter is that of the kernel; the caller answers for what it names.
         unsafe { self.0.launch_job(stream, launch, &job) }
     }
