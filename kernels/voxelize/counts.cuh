@@ -19,7 +19,7 @@ struct Counted {
     u32 reserved;
 };
 
-// A voxel of which a thread block counts the points in shared memory, and adds them at once at its end. Atomics
+// A voxel whose points a thread block counts in shared memory. The block adds them at its end, at once. Atomics
 // on one address of memory queue, and some drivers place all rays without a return at the sensor.
 struct OwnVoxel {
     u32 voxel; // 1 added; 0 until two neighbours share one

@@ -134,9 +134,6 @@ class Dataset:
     def _find_splits(self, ranges):
         """The names of the episodes of each split that is a range of numbers, such as `0:50`. Others are left out."""
         found = {}
-        if not isinstance(ranges, dict):
-            self.left_out["splits"] = f"expected ranges by name, found {ranges!r}"
-            return found
         for name, text in ranges.items():
             first, _, end = str(text).partition(":")
             if first.isdecimal() and end.isdecimal():
@@ -343,7 +340,7 @@ def _check_info(path, info):
 
 
 def _is_pattern(pattern, place):
-    """Whether a pattern names only what there is, with widths of one or two digits."""
+    """Whether a pattern names only known fields, each with a width of one or two digits."""
     if not isinstance(pattern, str):
         return False
     fields = [field[1:] for field in string.Formatter().parse(pattern) if field[1] is not None]

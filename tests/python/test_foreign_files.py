@@ -54,7 +54,7 @@ def damaged_bytes(chance, data):
 
 
 def damaged_json(chance, value):
-    """A JSON value of which parts are missing or strange."""
+    """A copy of a JSON value. Some of its parts are missing or strange."""
     value = copy.deepcopy(value)
     for _ in range(chance.choice((1, 1, 2))):
         places = list(_places(value))

@@ -4,11 +4,10 @@ Fast DDS may cut a process off from its publishers after it was stopped for more
 replace the shared-memory port through which the process receives. docs/deploy.md describes it.
 """
 
-import contextlib
 import os
-import re
 from pathlib import Path
 
+import processes
 import pytest
 from fusion import start_fusion, streams, wrench
 from middlewares import fast_dds_only
@@ -52,28 +51,13 @@ def start_robot(fusion, start):
     return robot
 
 
-def locked(pid):
-    """The names of the shared memory that a process owns. Fast DDS locks a file beside each.
-
-    It opens the files of other processes for a moment, but does not lock them.
-    """
-    names = set()
-    for fd in Path(f"/proc/{pid}/fd").iterdir():
-        # The process may close a file while this looks at it.
-        with contextlib.suppress(OSError):
-            found = re.search(r"/(fast\w+)_el", os.readlink(fd))
-            if found and "lock:" in Path(f"/proc/{pid}/fdinfo/{fd.name}").read_text():
-                names.add(found[1])
-    return names
-
-
 def unlink_ports(pid):
     """Removes the names of the ports through which a process receives.
 
     Processes that have opened a port still use it. Those that start later make one of their own
     under the name, as publishers do that replace a port.
     """
-    names = {name for name in locked(pid) if "_port" in name}
+    names = {name for name in processes.locked_shared_memory(pid) if "_port" in name}
     for name in names:
         (SHARED_MEMORY / name).unlink(missing_ok=True)
         (SHARED_MEMORY / f"sem.{name}_mutex").unlink(missing_ok=True)
@@ -82,7 +66,9 @@ def unlink_ports(pid):
 
 def segments_of(pid):
     """The sizes of a process's own segments."""
-    files = [SHARED_MEMORY / name for name in locked(pid) if "_port" not in name]
+    files = [
+        SHARED_MEMORY / name for name in processes.locked_shared_memory(pid) if "_port" not in name
+    ]
     return [file.stat().st_size for file in files if file.exists()]
 
 

@@ -254,7 +254,7 @@ def run(arguments, rows):
         soak.note("machine", {"interrupted": 1})
     finally:
         stop.set()
-        # It may fail to begin, and the processes must end all the same.
+        # If the sampler did not begin, the processes must end all the same.
         if sampler.ident is not None:
             sampler.join()
         soak.quiet_since = None

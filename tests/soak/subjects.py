@@ -70,7 +70,7 @@ class Subject:
 
     def kill(self):
         """Kills it, and removes what the middleware leaves then: nobody else does."""
-        names = owned(self.pid)
+        names = processes.locked_shared_memory(self.pid)
         self._popen.kill()
         self._buried()
         for name in names:
@@ -152,17 +152,6 @@ def memory(rollup):
         "private_kb": private,
         "anonymous_kb": sizes["Anonymous"],
     }
-
-
-def owned(pid):
-    """The names of the shared memory that a process owns. Fast DDS locks a file beside each."""
-    names = set()
-    for fd in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            found = re.search(r"/(fast\w+)_el", os.readlink(fd))
-            if found and "lock:" in Path(f"/proc/{pid}/fdinfo/{fd.name}").read_text():
-                names.add(found[1])
-    return names
 
 
 def machine():

@@ -19,7 +19,7 @@ Memory, descriptors and threads of a process are compared, from a warm-up on:
 - between lives, at equal age.
 
 Anonymous memory is what a process has for itself alone, and so what leaks. The others contain the shared memory of
-the middleware, of which more and more is in use up to its bound: their floors are higher.
+the middleware. Its use grows up to its bound, so their floors are higher.
 """
 
 import csv

@@ -1,9 +1,11 @@
 //! What to do if the middleware loses large messages.
 
+use robocache_core::config::describe::shared_memory::is_fast_dds;
+
 /// Returns a sentence for the middleware of this name, such as `rmw_fastrtps_cpp`. `files` is the folder of
 /// robocache's files for a middleware.
 pub fn remedy(middleware: &str, files: &str) -> String {
-    if middleware.starts_with("rmw_fastrtps") {
+    if is_fast_dds(middleware) {
         return format!(
             "Fast DDS drops large messages if the publisher's shared-memory segment is smaller than \
              two of them: start the publisher with \

@@ -42,8 +42,13 @@ pub const fn shared_output_bytes(len: usize) -> usize {
     chunks.saturating_mul(PAGE + len.next_multiple_of(PAGE)).saturating_add(4 * PAGE)
 }
 
-/// Fast DDS's names begin with this. It is ROS 2's default middleware.
-const FAST_DDS: &str = "rmw_fastrtps";
+/// ROS 2's default middleware.
+const DEFAULT_MIDDLEWARE: &str = "rmw_fastrtps_cpp";
+
+/// Whether a middleware of this name, such as `rmw_fastrtps_dynamic_cpp`, is Fast DDS.
+pub fn is_fast_dds(middleware: &str) -> bool {
+    middleware.starts_with("rmw_fastrtps")
+}
 
 /// What shared memory a configuration needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -101,7 +106,7 @@ impl SharedMemory {
         let envelope = envelope(config);
         let message_bytes = envelope.byte_len();
         SharedMemory {
-            middleware: format!("{FAST_DDS}_cpp"),
+            middleware: DEFAULT_MIDDLEWARE.to_owned(),
             message_bytes,
             shared_output_bytes: shared_output_bytes(envelope.memory_len()),
             node_segment_bytes: segment_bytes(message_bytes),
@@ -113,7 +118,7 @@ impl SharedMemory {
 impl Display for SharedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = self.message_bytes;
-        let is_fast_dds = self.middleware.starts_with(FAST_DDS);
+        let is_fast_dds = is_fast_dds(&self.middleware);
         let (needs, column) = match is_fast_dds {
             true => {
                 let segment = bytes(self.node_segment_bytes as f64);

@@ -34,8 +34,8 @@ impl Scatter {
         points.layout(grid) == PointLayout::F32
     }
 
-    /// Zeros `out` and puts `clouds` clouds on a stream, the first of which is `points`; the others follow it. `out`
-    /// has a grid of words for each cloud. `strides` are the words from a voxel to the next along x, y and z.
+    /// Zeros `out` and puts this many clouds on a stream. `points` is the first cloud, and the others follow it in
+    /// memory. `out` has a grid of words for each cloud. `strides` are the words from a voxel to the next along x, y and z.
     ///
     /// # Errors
     /// There are too many points for one launch, or the device fails.
