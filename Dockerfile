@@ -35,6 +35,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     . "/opt/ros/$ROS_DISTRO/setup.bash" \
     && scripts/build.sh \
     && rm -rf install/robocache_ros/lib/robocache_ros/.debug \
+    && python3 scripts/third_party.py --node install \
     && mkdir install/interfaces \
     && find .ros -maxdepth 1 -type d -name 'interfaces.*' -exec cp -a {}/. install/interfaces \;
 
@@ -44,6 +45,7 @@ RUN apt-get update \
     && apt-get install --no-install-recommends -y python3-minimal python3-numpy \
     && rm -rf /var/lib/apt/lists/*
 COPY LICENSE /opt/robocache/
+COPY --from=build /opt/robocache/install/THIRD_PARTY.txt /opt/robocache/
 COPY --from=build /opt/robocache/install/robocache_ros/lib/python3*/site-packages/robocache /opt/robocache/robocache
 COPY examples/policy_without_ros.py /opt/robocache/
 ENV PYTHONPATH=/opt/robocache PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1

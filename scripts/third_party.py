@@ -7,6 +7,8 @@
 The components are the crates that the compiled part of the Python package links on any of TARGETS, the C libraries in
 scripts/native_libraries.json, and Rust's standard library. With --zig also what zig links: FOLDER is its package. The
 texts are read from the sources of the crates, which cargo downloads. A component without a text is an error.
+
+With --node FOLDER both files go there, and name what the ROS package contains: the image of the node has them.
 """
 
 import argparse
@@ -16,16 +18,15 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NATIVE = REPOSITORY / "scripts" / "native_libraries.json"
-NOTICES = REPOSITORY / "THIRD_PARTY.txt"
-SBOM = REPOSITORY / "robocache.cyclonedx.json"
-PACKAGE = "robocache_python"
+NOTICES, SBOM = "THIRD_PARTY.txt", "robocache.cyclonedx.json"
 #: The platforms of the wheels.
 TARGETS = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"]
-#: The features of a wheel to publish.
+#: All features that a build may have.
 FEATURES = "cuda,nasm"
 #: The names of files with licences and notices, in the folder of a crate.
 LICENCE = re.compile(r"licen[cs]e|copying|copyright|notice|unlicense", re.IGNORECASE)
@@ -33,6 +34,18 @@ SOURCE = re.compile(r"\.(rs|py|toml|json|yml|html)$")
 #: Where the terms of an MIT licence begin, below the names of the authors.
 TERMS = "Permission is hereby granted"
 RULE = "=" * 100
+
+
+@dataclass(frozen=True)
+class Product:
+    """What is given away: the packages of the workspace in it, and its name in an SBOM without the version."""
+
+    packages: tuple
+    purl: str
+
+
+WHEEL = Product(("robocache_python",), "pkg:pypi/robocache")
+NODE = Product(("robocache", "robocache_tools", "robocache_python"), "pkg:generic/robocache_ros")
 
 
 class Missing(Exception):
@@ -47,15 +60,17 @@ def output(*command):
     return run.stdout
 
 
-def linked():
-    """The (name, version) of the crates that are linked into the compiled part, on any platform."""
+def linked(product):
+    """The (name, version) of the crates that are linked into a product, on any platform."""
     found = set()
     for target in TARGETS:
         tree = output(
-            *("cargo", "tree", "--locked", "--package", PACKAGE, "--features", FEATURES),
+            *("cargo", "tree", "--locked", "--features", FEATURES),
+            *(f"--package={package}" for package in product.packages),
             *("--edges", "normal", "--target", target, "--prefix", "none", "--no-dedupe"),
         )
-        found |= {tuple(re.match(r"(\S+) v(\S+)", line).groups()) for line in tree.splitlines()}
+        lines = filter(None, tree.splitlines())
+        found |= {tuple(re.match(r"(\S+) v(\S+)", line).groups()) for line in lines}
     return found
 
 
@@ -88,13 +103,13 @@ def crate_component(package, native, folders):
         raise Missing(f"crate {name}: expected a licence in its Cargo.toml, found none")
     folder = Path(package["manifest_path"]).parent
     texts = licence_texts(folder)
-    if not texts and "Apache-2.0" in licence:
-        texts = [(REPOSITORY / "LICENSE").read_text().strip()]
-    elif not texts and (like := native["without_text"].get(name)):
+    if not texts and (like := native["without_text"].get(name)):
         (text,) = licence_texts(folders[like["text_of"]])[:1]
         if holder := like.get("copyright"):
             text = f"MIT License\n\n{holder}\n\n{text[text.index(TERMS) :]}"
         texts = [text]
+    if "Apache-2.0" in licence and (not texts or " AND " in licence):
+        texts.append((REPOSITORY / "LICENSE").read_text().strip())
     if not texts:
         raise Missing(
             f"crate {name} ({licence}): expected a text of its licence in {folder}, found none; "
@@ -182,10 +197,10 @@ def zig_components(folder):
     ]
 
 
-def components(zig=None):
+def components(product, zig=None):
     """(version of robocache, its crates' ids by package id, the components that others wrote)."""
     metadata = json.loads(output("cargo", "metadata", "--locked", "--format-version", "1"))
-    wanted = linked()
+    wanted = linked(product)
     packages = [p for p in metadata["packages"] if (p["name"], p["version"]) in wanted]
     native = json.loads(NATIVE.read_text())
     folders = {p["name"]: Path(p["manifest_path"]).parent for p in packages}
@@ -197,7 +212,7 @@ def components(zig=None):
     found = crates + [native_component(library, folders) for library in native["libraries"]]
     found.append(standard_library())
     found += zig_components(zig) if zig else []
-    version = next(p["version"] for p in packages if p["name"] == PACKAGE)
+    version = next(p["version"] for p in packages if p["name"] == product.packages[0])
     return (
         version,
         graph(metadata, packages),
@@ -237,7 +252,7 @@ def notices(version, found):
     return "\n".join(lines) + "\n"
 
 
-def sbom(version, uses, found):
+def sbom(product, version, uses, found):
     """The same components as CycloneDX. It has no times and no paths, so equal inputs give equal bytes."""
     sums = checksums()
     uses = {name: set(used) for name, used in uses.items()}
@@ -272,7 +287,7 @@ def sbom(version, uses, found):
                 "name": "robocache",
                 "version": version,
                 "licenses": [{"expression": "Apache-2.0"}],
-                "purl": f"pkg:pypi/robocache@{version}",
+                "purl": f"{product.purl}@{version}",
             }
         },
         "components": listed,
@@ -283,16 +298,18 @@ def sbom(version, uses, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--zig", type=Path, help="the folder of the Python package ziglang")
+    parser.add_argument("--node", type=Path, help="the folder for the files of the ROS package")
+    arguments = parser.parse_args()
+    product, folder = (NODE, arguments.node) if arguments.node else (WHEEL, REPOSITORY)
     try:
-        version, uses, found = components(parser.parse_args().zig)
+        version, uses, found = components(product, arguments.zig)
+        (folder / NOTICES).write_text(notices(version, found))
+        bom = json.dumps(sbom(product, version, uses, found), indent=1)
+        (folder / SBOM).write_text(bom + "\n")
     except (Missing, OSError) as error:
         print(f"third_party: error: {error}", file=sys.stderr)
         return 1
-    NOTICES.write_text(notices(version, found))
-    SBOM.write_text(json.dumps(sbom(version, uses, found), indent=1) + "\n")
-    print(
-        f"third_party: {len(found)} components in {NOTICES.name} and {SBOM.name}", file=sys.stderr
-    )
+    print(f"third_party: {len(found)} components in {NOTICES} and {SBOM}", file=sys.stderr)
     return 0
 
 

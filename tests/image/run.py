@@ -119,6 +119,15 @@ def check_confinement():
     step("the node is without root and capabilities, on a read-only root")
 
 
+def check_notices():
+    """Both images have the licences of all that is in them."""
+    for service, path in (("node", "install/THIRD_PARTY.txt"), ("policy", "THIRD_PARTY.txt")):
+        text = output("podman", "exec", name_of(service), "cat", f"/opt/robocache/{path}")
+        if not all(name in text for name in ("Yann Collet", "r2r_rcl", "rust-std")):
+            raise Failure(f"{service}: expected the licences in {path}, found {text[:200]!r}")
+    step("both images have the licences of others' works")
+
+
 def check_health():
     """The health follows the node: well, hung, well again, in error, and well again."""
     await_health("healthy")
@@ -160,6 +169,7 @@ def run():
     try:
         output(*compose, "up", "-d", "--no-build", timeout=300)
         check_confinement()
+        check_notices()
         await_actions("from the start")
         check_health()
         check_restart()

@@ -6,6 +6,7 @@ so that a second run is quicker; `podman rmi` removes them.
 
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -59,6 +60,10 @@ def rust():
         (local / "rustup").mkdir(parents=True)
         for part in ("bin", "lib"):
             shutil.copytree(root / part, local / "cargo" / part, symlinks=True)
+        # The notices of its standard library.
+        documents = Path("share/doc/rust")
+        (local / "cargo" / documents).mkdir(parents=True)
+        shutil.copy(root / documents / "COPYRIGHT-library.html", local / "cargo" / documents)
         import_folder(RUST, folder)
 
 
@@ -77,4 +82,5 @@ def installed():
         shutil.copytree(REPOSITORY / "install", install, symlinks=True, ignore=without_debug)
         interfaces = REPOSITORY / ".ros/interfaces.wheels.jazzy"
         shutil.copytree(interfaces, install / "interfaces", symlinks=True)
+        output(sys.executable, REPOSITORY / "scripts/third_party.py", "--node", install)
         import_folder(BUILD, folder)

@@ -57,25 +57,31 @@ def test_another_version_is_an_error_that_names_the_file(release, file):
     ]
 
 
+@pytest.fixture(scope="module", params=["WHEEL", "NODE"])
+def product(request):
+    return getattr(third_party, request.param)
+
+
 @pytest.fixture(scope="module")
-def components():
-    return third_party.components()
+def components(product):
+    return third_party.components(product)
 
 
-def test_every_component_has_a_licence_and_its_text(components):
+def test_every_component_has_a_licence_and_its_text(product, components):
     number, _, found = components
     names = {component["name"] for component in found}
     assert {"sqlite", "zstd", "lz4", "mozjpeg", "rust-std", "nalgebra", "pyo3"} <= names
     assert not [name for name in names if name.startswith("robocache")]
+    assert ("r2r_rcl" in names) == (product is third_party.NODE)
     assert all(c["licence"] and max(map(len, c["texts"])) > 200 for c in found)
     text = third_party.notices(number, found)
     assert "based in part on the work of the Independent JPEG Group" in text
     assert "Yann Collet" in text and "The author disclaims copyright" in text
 
 
-def test_the_sbom_names_each_component_once_and_has_no_paths(components):
+def test_the_sbom_names_each_component_once_and_has_no_paths(product, components):
     number, uses, found = components
-    bom = third_party.sbom(number, uses, found)
+    bom = third_party.sbom(product, number, uses, found)
     references = [component["bom-ref"] for component in bom["components"]]
     assert len(set(references)) == len(references) == len(found)
     edges = {entry["ref"]: entry["dependsOn"] for entry in bom["dependencies"]}
