@@ -67,6 +67,16 @@ class Tree:
         self.fixed = node.create_publisher(TFMessage, "/tf_static", LATCHED)
         fusion.until(lambda: self.moving.get_subscription_count() > 0, "the node reads /tf")
 
+    def await_reliable(self):
+        """Waits until only the reliable subscription is left, which the node makes once it knows the publisher.
+
+        CycloneDDS drops what a publisher sends before it knows that subscription (docs/deploy.md).
+        """
+        self.fusion.until(
+            lambda: self.fusion.status["tf /tf"][2]["qos"].startswith("reliable"), "reliable"
+        )
+        self.fusion.until(lambda: self.moving.get_subscription_count() == 1, "one subscription")
+
     def move(self, *transforms):
         self._send("tf /tf", self.moving, transforms)
 
@@ -178,6 +188,7 @@ def test_a_looped_clock_refuses_no_transform_that_is_stamped_ahead(ros, start, t
     config = {"tf": {"wait_ms": 1000}, "streams": {"pose": STREAMS["pose"]}}
     fusion = start_fusion(ros, start, tmp_path, config).warm_up()
     tree = Tree(fusion)
+    tree.await_reliable()
     for _ in range(2):
         # A message before the first reading of a pass belongs to the pass before.
         fusion.advance(T0)

@@ -13,15 +13,17 @@ Memory, descriptors and threads of a process are compared, from a warm-up on:
 
 - inside of stretches, in which the process itself was not disturbed: what grows with time or with ticks. All stretches
   count together;
-- from stretch to stretch: what one disturbance adds;
-- inside of lives, through all disturbances. Here the floor of memory is high: after a standstill or an activation other
-  threads work, and the C library keeps some freed memory for each;
+- from stretch to stretch: what one disturbance of it adds at most, and what each adds on average. The average is the
+  slope of least squares over the number of its disturbances; each life has a level of its own;
+- inside of stretches, over the number of all disturbances: what one of another process adds on average;
+- inside of lives, through all disturbances;
 - between lives, at equal age.
 
 Anonymous memory is what a process has for itself alone, and so what leaks. The others contain the shared memory of
 the middleware. Its use grows up to its bound, so their floors are higher.
 """
 
+import bisect
 import csv
 import itertools
 import statistics
@@ -42,8 +44,10 @@ OF_PROCESSES = {
 #: The floor of memory inside of a life. With two processors, the C library kept 45 MB more for a node that stood still and
 #: was activated again 24 times: 42 MB of it in the first 12 times.
 OF_LIVES_KB = 49152
-#: What one disturbance may add to the anonymous memory of a process [kB].
-MOST_STEP_KB = 20480
+#: What one disturbance may add to the anonymous memory of a process, and on average [kB].
+MOST_STEP_KB, MOST_ADDED_KB = 20480, 1024
+#: Steps from stretch to stretch that the average needs.
+LEAST_STEPS = 4
 #: Greatest share of ticks whose tensor lacks a row that had come, because the machine was busy or the node stood still.
 MOST_LATE = 0.001
 #: What must not grow on the machine.
@@ -167,6 +171,7 @@ def judged(subject, metric, what, courses, tolerances, least):
 def of_processes(samples, limits):
     """Memory, descriptors and threads, inside of stretches, inside of lives and between them."""
     stretch_at = {(s.subject, s.at_s): s.value for s in samples if s.metric == "stretch"}
+    disturbed = sorted(s.at_s for s in samples if s.metric.startswith("healed_s."))
     lives = defaultdict(lambda: defaultdict(list))
     for sample in samples:
         if sample.metric in OF_PROCESSES and sample.quiet and sample.age_s >= limits.warm_up_s:
@@ -182,6 +187,7 @@ def of_processes(samples, limits):
         )
         if metric == "anonymous_kb":
             yield of_steps(subject, metric, stretches)
+            yield from of_disturbances(subject, metric, stretches, disturbed)
         courses = [_course(life, limits) for life in own.values()]
         tolerances = per_hour, OF_LIVES_KB if metric.endswith("_kb") else floor
         yield judged(subject, metric, "inside of lives", courses, tolerances, LEAST_PAIRS)
@@ -207,6 +213,33 @@ def of_steps(subject, metric, stretches):
     found = f"{len(steps)} steps, the greatest {most or 0:+.0f}; at most {MOST_STEP_KB}"
     passed = None if most is None else most <= MOST_STEP_KB
     return Finding(subject, metric, "from stretch to stretch", passed, found)
+
+
+def of_disturbances(subject, metric, stretches, disturbed):
+    """What a disturbance adds on average: one of the process itself, and one of another process."""
+    own, others = defaultdict(list), []
+    for (life, stretch), part in stretches.items():
+        own[life].append((stretch, statistics.median(s.value for s in part)))
+        values = defaultdict(list)
+        for sample in part:
+            values[bisect.bisect(disturbed, sample.at_s)].append(sample.value)
+        others.append([(count, statistics.median(found)) for count, found in values.items()])
+    for what, groups in (("by a disturbance", own.values()), ("by one of others", others)):
+        steps = sum(len(group) - 1 for group in groups)
+        mean = added(groups)
+        found = f"{mean or 0:+.0f} on average of {steps}; at most {MOST_ADDED_KB}"
+        passed = mean <= MOST_ADDED_KB if steps >= LEAST_STEPS else None
+        yield Finding(subject, metric, what, passed, found)
+
+
+def added(groups):
+    """What a step of x adds to y: the slope of least squares over groups, each with a level of its own."""
+    spread = growth = 0.0
+    for group in groups:
+        x_mean, y_mean = (statistics.fmean(column) for column in zip(*group, strict=True))
+        spread += sum((x - x_mean) ** 2 for x, _ in group)
+        growth += sum((x - x_mean) * (y - y_mean) for x, y in group)
+    return growth / spread if spread else 0.0
 
 
 def _course(samples, limits):
