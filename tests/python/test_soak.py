@@ -121,6 +121,15 @@ def of(subject, metric, value):
             lambda at, age, life: 30e3 if life == 3 and age >= 200 else 0,
             "from stretch to stretch",
         ),
+        # 1.2 MB in each disturbance, 10 MB in each third one, and 1.2 MB in each of another process.
+        ("node", "anonymous_kb", lambda at, age, life: 1200 * (age // 100), "by a disturbance"),
+        (
+            "node",
+            "anonymous_kb",
+            lambda at, age, life: 1e4 * sum((life + n) % 3 == 0 for n in range(age // 100)),
+            "by a disturbance",
+        ),
+        ("robot", "anonymous_kb", lambda at, age, life: 1200 * (age // 60), "by one of others"),
         ("node", "descriptors", lambda at, age, life: age // 60, "inside of lives"),
         ("node", "threads", lambda at, age, life: age // 90, "inside of lives"),
         ("robot", "anonymous_kb", lambda at, age, life: 600 * life, "between lives"),
