@@ -23,7 +23,7 @@ fi
 colcon --log-base "$build_dir/log" build --base-paths . --build-base "$build_dir" --install-base "$install_dir" \
   --event-handlers console_direct+ --cmake-args --no-warn-unused-cli
 # The package in the source tree gets its compiled part too: programs of this repository import it from there. Another
-# ROS has the same part.
-[ "$ROBOCACHE_ROS" = jazzy ] || exit 0
+# ROS has the same part, so that of Jazzy stays.
+[ "$ROBOCACHE_ROS" = jazzy ] || [ ! -e python/robocache/_native.abi3.so ] || exit 0
 built=$(readlink -f "${CARGO_TARGET_DIR:-$build_dir/robocache_ros/cargo}")/release/lib_native.so
 ln -sfn "$built" python/robocache/_native.abi3.so
