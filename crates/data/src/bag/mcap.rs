@@ -298,12 +298,12 @@ fn records(
     length: u64,
     mut take: impl FnMut(Record<'_>),
 ) -> Result<(), Broken> {
-    chunk::expect_whole_records(file, offset, length)?;
+    let longest = chunk::longest_record(file, offset, length)?;
     let options = LinearReaderOptions::default()
         .with_skip_start_magic(true)
         .with_skip_end_magic(true)
         .with_prevalidate_chunk_crcs(true)
-        .with_record_length_limit(MOST_BYTES);
+        .with_record_length_limit(longest);
     let mut reader = LinearReader::new_with_options(options);
     let mut read = 0;
     while let Some(event) = reader.next_event() {

@@ -97,39 +97,39 @@ fn decompressed(header: &ChunkHeader, data: &[u8], size: usize, memory: &Memory)
     (found == size).then(|| buffer.share())
 }
 
-/// Checks that the records of a chunk without compression end in it, if bytes follow its contents. The crate's reader
-/// would go on behind the contents, and count below zero.
+/// The most bytes that a record of a part can have, for the crate's reader: it reserves as many as a record claims.
+///
+/// If bytes follow the contents of a chunk without compression, its records must end in it. The crate's reader would go
+/// on behind the contents, and count below zero.
 ///
 /// # Errors
 /// A record goes past the end of the contents, or the operating system cannot read it.
-pub(super) fn expect_whole_records(
-    file: &fs::File,
-    offset: u64,
-    length: u64,
-) -> Result<(), Broken> {
+pub(super) fn longest_record(file: &fs::File, offset: u64, length: u64) -> Result<usize, Broken> {
     // If the file ends before, the crate's reader says so.
     let read = |bytes: &mut [u8], at: u64| match file.read_exact_at(bytes, at) {
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
         read => read.map(|()| true).map_err(Broken::Unreadable),
     };
+    let bounded = |bytes: u64| usize::try_from(bytes).map_or(MOST_BYTES, |b| b.min(MOST_BYTES));
     let mut start = [0; HEADER + CHUNK_HEADER];
-    if length < start.len() as u64 || !read(&mut start, offset)? {
-        return Ok(());
+    if length < start.len() as u64 || !read(&mut start, offset)? || start[0] != op::CHUNK {
+        return Ok(bounded(length));
     }
+    let longest = bounded(length.max(u64_at(&start, HEADER + 16)));
     let is_compressed = start[HEADER + 28..HEADER + 32] != [0; 4];
     let mut at = start.len() as u64;
     let end = at.checked_add(u64_at(&start, HEADER + 32)).filter(|end| *end < length);
-    let Some(end) = end.filter(|_| start[0] == op::CHUNK && !is_compressed) else { return Ok(()) };
+    let Some(end) = end.filter(|_| !is_compressed) else { return Ok(longest) };
     while at < end {
         let mut header = [0; HEADER];
         if !read(&mut header, offset + at)? {
-            return Ok(());
+            return Ok(longest);
         }
         let next = u64_at(&header, 1).checked_add(at + RECORD_HEADER).filter(|next| *next <= end);
         let past = "expected a whole record, found one that goes past the end of its chunk";
         at = next.ok_or_else(|| Broken::damaged(past))?;
     }
-    Ok(())
+    Ok(longest)
 }
 
 /// Hands the messages among some records to `take`: header and body.

@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use mcap::{Compression, WriteOptions};
 use tempfile::TempDir;
 
@@ -87,6 +89,25 @@ fn a_record_that_goes_past_the_end_of_its_chunk_is_damage() {
         assert_eq!(one_by_one.is_some(), is_whole, "{less}");
         assert_eq!(at_once.is_some(), less == 0, "{less}");
     }
+}
+
+#[test]
+fn a_record_that_claims_more_than_its_chunk_has_is_damage() {
+    let contents = [&[op::MESSAGE][..], &(400_u64 << 20).to_le_bytes(), &[0; 40]].concat();
+    let data = zstd::encode_all(&contents[..], 1).unwrap();
+    let mut body = [0; 16].to_vec();
+    body.extend((contents.len() as u64).to_le_bytes());
+    body.extend([&[0; 4][..], &4_u32.to_le_bytes(), b"zstd"].concat());
+    body.extend((data.len() as u64).to_le_bytes());
+    body.extend(data);
+    let part = [&[op::CHUNK][..], &(body.len() as u64).to_le_bytes(), &body].concat();
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&part).unwrap();
+    let length = part.len() as u64;
+    // Nothing of 400 MB is reserved.
+    assert_eq!(longest_record(&file, 0, length).unwrap(), part.len().max(contents.len()));
+    let told = records(&file, 0, length, |_| ()).unwrap_err().to_string();
+    assert!(told.contains("419430400"), "{told}");
 }
 
 #[test]
