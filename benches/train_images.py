@@ -16,11 +16,12 @@ a step, by the medians of the rounds. `windows_per_s` is of the host alone: wind
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import turns
 
 BATCH, AHEAD, STEP_NS, JOINTS, SIZE, PATCH = 64, 50, 33_333_333, 6, 224, 16
 CAMERAS = {
@@ -124,19 +125,6 @@ class Trainer:
         loss.backward()
         self.optimizer.step()
 
-    def wait(self):
-        if self.device.type == "cuda":
-            self.torch.cuda.synchronize()
-
-    def round_s(self, steps, batch_of):
-        """Seconds per step of a round."""
-        self.wait()
-        began = time.perf_counter()
-        for _ in range(steps):
-            self.step(*batch_of())
-        self.wait()
-        return (time.perf_counter() - began) / steps
-
 
 class Data:
     """Batches of a store."""
@@ -203,19 +191,17 @@ def measure(options):
         data = Data(options.store, trainer.device, **load)
         windows_per_s = data.rate(options.seconds)
         fixed = [each.clone() for each in data.batch()]
-        rounds = {"fixed": [], "windows": []}
-        batches = {"fixed": lambda fixed=fixed: fixed, "windows": data.batch}
-        for name, batch_of in batches.items():
-            trainer.round_s(3, batch_of)
-        for _ in range(options.rounds):
-            for name, batch_of in batches.items():
-                rounds[name].append(1e3 * trainer.round_s(options.steps, batch_of))
-        medians = {name: statistics.median(each) for name, each in rounds.items()}
-        longer = medians["windows"] - medians["fixed"]
+        kinds = {
+            "fixed": lambda fixed=fixed: trainer.step(*fixed),
+            "windows": lambda data=data: trainer.step(*data.batch()),
+        }
+        rounds = turns.rounds_ms(kinds, options.rounds, options.steps, trainer.device, warm=3)
+        step_ms = turns.medians(rounds)
+        longer = step_ms["windows"] - step_ms["fixed"]
         found[kind] = {
             "windows_per_s": round(windows_per_s),
-            "step_ms": {name: round(ms, 2) for name, ms in medians.items()},
-            "data_share_percent": round(100 * longer / medians["windows"], 2),
+            "step_ms": {name: round(ms, 2) for name, ms in step_ms.items()},
+            "data_share_percent": round(100 * longer / step_ms["windows"], 2),
         }
     return found
 

@@ -12,13 +12,13 @@ take turns in one process. The share of data is the extra time of a step, by the
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+import turns
 
 STEPS, STEP_MS, WIDTH, RATE_HZ = 250, 4, 256, 500
 MS = 1_000_000
@@ -99,7 +99,8 @@ class Trainer:
         if self.world > 1:
             kind = "nccl" if self.device.type == "cuda" else "gloo"
             torch.distributed.init_process_group(kind)
-        self.cache = robocache.EpisodeCache.load(options.store, device=str(self.device))
+        where = str(self.device) if self.device.type == "cuda" else None
+        self.cache = robocache.EpisodeCache.load(options.store, device=where)
         margin = STEPS * STEP_MS * MS
         self.sampler = robocache.WindowSampler.of(
             self.cache, period_ns=MS, margin_ns=(margin, 0), batch_size=options.batch,
@@ -117,7 +118,7 @@ class Trainer:
 
     def rows(self):
         """The next batch, `[windows, steps, 256]`."""
-        episodes, instants, _ = self.sampler.batch(0, self.number % len(self.sampler))
+        episodes, instants, _ = self.sampler.batch(*divmod(self.number, len(self.sampler)))
         self.number += 1
         return self.cache.windows(episodes, instants, self.config)["joints"].torch()
 
@@ -132,32 +133,14 @@ class Trainer:
         self.optimizer.step()
         return loss.detach()
 
-    def wait(self):
-        """Waits for everything that was launched, on all ranks."""
-        if self.device.type == "cuda":
-            self.torch.cuda.synchronize()
-        if self.world > 1:
-            self.torch.distributed.barrier()
-            if self.device.type == "cuda":
-                self.torch.cuda.synchronize()
-
-    def round_s(self, steps, batch_of):
-        """Seconds per step of a round."""
-        self.wait()
-        began = time.perf_counter()
-        for _ in range(steps):
-            self.step(batch_of())
-        self.wait()
-        return (time.perf_counter() - began) / steps
-
     def windows_s(self, steps):
         """Seconds per call of `windows` alone: until the host goes on, and until the device is done."""
-        self.wait()
+        turns.wait(self.device, self.world)
         began = time.perf_counter()
         for _ in range(steps):
             self.rows()
         host = time.perf_counter() - began
-        self.wait()
+        turns.wait(self.device, self.world)
         return host / steps, (time.perf_counter() - began) / steps
 
 
@@ -168,27 +151,26 @@ def measure(options):
     assert bool(valid.all()), "expected windows that are valid at every step"
     fixed = trainer.rows().clone()
     first = float(trainer.step(fixed))
-    rounds = {"fixed": [], "windows": []}
-    batches = {"fixed": lambda: fixed, "windows": trainer.rows}
-    for name in batches:
-        trainer.round_s(min(20, options.steps), batches[name])
-    for _ in range(options.rounds):
-        for name, batch_of in batches.items():
-            rounds[name].append(1e3 * trainer.round_s(options.steps, batch_of))
-    medians = {name: statistics.median(each) for name, each in rounds.items()}
+    kinds = {
+        "fixed": lambda: trainer.step(fixed),
+        "windows": lambda: trainer.step(trainer.rows()),
+    }
+    of_turns = {"warm": min(20, options.steps), "world": trainer.world}
+    rounds = turns.rounds_ms(kinds, options.rounds, options.steps, trainer.device, **of_turns)
+    step_ms = turns.medians(rounds)
     host, done = trainer.windows_s(options.steps)
-    longer = medians["windows"] - medians["fixed"]
+    longer = step_ms["windows"] - step_ms["fixed"]
     found = {
         "device": str(trainer.device),
         "world": trainer.world,
         "batch": options.batch,
         "compiled": options.compile,
         "loss": [first, float(trainer.step(fixed))],
-        "step_ms": medians,
+        "step_ms": step_ms,
         "rounds_ms": rounds,
-        "data_share_percent": 100 * longer / medians["windows"],
+        "data_share_percent": 100 * longer / step_ms["windows"],
         "windows_alone_ms": {"host": 1e3 * host, "done": 1e3 * done},
-        "windows_per_s": trainer.world * options.batch / (medians["windows"] / 1e3),
+        "windows_per_s": trainer.world * options.batch / (step_ms["windows"] / 1e3),
     }
     if trainer.device.type == "cuda":
         found["device"] = trainer.torch.cuda.get_device_name()
