@@ -20,7 +20,7 @@ from ._choices import choices, integers, latencies
 from ._gpu import Gpu, is_on_gpu, number_of
 from .cache_input import of_arrays, of_lerobot, of_lerobot_files
 from .tensor import NO_AGE
-from .windows import WindowPlan, Windows, WindowSegment, aligned
+from .windows import WindowPlan, Windows, WindowSegment, aligned, host_out
 
 __all__ = ["NO_AGE", "EpisodeCache", "WindowPlan", "WindowSegment", "Windows"]
 
@@ -323,8 +323,9 @@ class EpisodeCache:
             latency_ns: by stream how much earlier than at the instant it is taken [ns]: a number, or a pair
                 (least, greatest) from which each window draws its own.
             seed: of what is drawn: a number, or a `numpy.random.Generator`, which is used on.
-            out: a writable array of bytes for the result, aligned to 8 bytes; by default a new one. If the cache has a device: a
-                uint8 array there, aligned to 64 bytes.
+            out: where the result goes, for example `buffer` of an earlier result; by default a new array. A uint8 array or
+                tensor of one dimension, or a bytearray: contiguous, aligned to 8 bytes. If the cache has a device: a uint8
+                tensor there, aligned to 64 bytes.
             threads: how many work at once; all cores by default.
 
         Returns:
@@ -361,7 +362,7 @@ class EpisodeCache:
         if self._gpu is not None:
             buffer = self._gpu.write(plan._on_gpu, size, items, of_late, out, threads)
             return Windows(buffer, plan, parts, instants, late)
-        buffer = aligned(size) if out is None else np.frombuffer(out, np.uint8)[:size]
+        buffer = aligned(size) if out is None else host_out(out, size)
         episodes, when, epochs = items
         plan._native.run(episodes, when, buffer, epochs, of_late, threads)
         return Windows(buffer, plan, parts, instants, late)

@@ -223,6 +223,33 @@ def _torch_of(array, dtype):
     return torch.from_numpy(array)
 
 
+def host_out(out, size):
+    """The first `size` bytes of an output of the caller. Raises TypeError or ValueError if it is no such output."""
+    expected = (
+        f"out: expected a contiguous uint8 array of {size} bytes or more on the host, to be written"
+    )
+    if is_torch(out):
+        if out.device.type != "cpu" or not out.is_contiguous() or out.is_neg():
+            kind = "one" if out.is_contiguous() else "one with gaps"
+            raise ValueError(f"{expected}, found {kind} on {out.device}")
+        array = out.detach().numpy()
+    elif isinstance(out, np.ndarray):
+        array = out
+    else:
+        try:
+            array = np.frombuffer(out, np.uint8)
+        except TypeError:
+            raise TypeError(f"{expected}, found {type(out).__name__}") from None
+    if array.dtype != np.uint8 or array.ndim != 1 or len(array) < size:
+        raise ValueError(f"{expected}, found {array.dtype} of the shape {list(array.shape)}")
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        kind = "one that is read-only" if array.flags.c_contiguous else "one with gaps"
+        raise ValueError(f"{expected}, found {kind}")
+    if array.ctypes.data % 8:
+        raise ValueError(f"{expected}, at an address that is a multiple of 8, found another")
+    return array[:size]
+
+
 def aligned(size):
     """`size` bytes, aligned as segments are."""
     memory = np.empty(size + ALIGNMENT, np.uint8)

@@ -203,6 +203,21 @@ def test_tensors_share_the_memory_of_the_windows(cache):
     )
 
 
+def test_windows_go_into_a_tensor_of_the_caller(cache):
+    items = [0, 1], [100 * MS, 200 * MS]
+    expected = cache.windows(*items)
+    out = torch.full((len(expected.buffer),), 7, dtype=torch.uint8)
+    found = cache.windows(*items, out=out).torch()
+    assert out.data_ptr() <= found["state"].data_ptr() < out.data_ptr() + len(out)
+    for name, tensor in expected.torch().items():
+        assert torch.equal(found[name], tensor)
+    wrong = torch.zeros(2 * len(out), dtype=torch.uint8)[::2]
+    with pytest.raises(ValueError, match="found one with gaps on cpu"):
+        cache.windows(*items, out=wrong)
+    with pytest.raises(ValueError, match="on meta"):
+        cache.windows(*items, out=torch.zeros(len(out), dtype=torch.uint8, device="meta"))
+
+
 def test_a_lerobot_dataset_gives_its_frames(tmp_path):
     datasets = pytest.importorskip("lerobot.datasets.lerobot_dataset")
     features = {
