@@ -7,8 +7,10 @@ namespace windows {
 
 constexpr u32 THREADS = 128;
 constexpr u32 WARPS = THREADS / WARP;
-// Numbers of items that go with the launch itself.
+// Numbers of items that go with the launch itself, at most, and those of a usual batch: the host copies them all at
+// every launch.
 constexpr u32 WORDS = 448;
+constexpr u32 FEW_WORDS = 128;
 // Parts begin at multiples of this.
 constexpr u64 ALIGNMENT = 64;
 // Loads that a thread has under way at once.
@@ -17,15 +19,15 @@ constexpr double TURN = 6.28318530717958647692;
 
 enum OperatorKind : u32 { OPERATOR_AFFINE = 0, OPERATOR_CLAMP = 1, OPERATOR_UNWRAP = 2 };
 
-// The parameter of `write_windows`.
+// What a launch writes.
 //
-// The numbers of the items are in `words`, or in memory that the device reaches. From the host come instants
+// The numbers of the items go with the launch, or are in memory that the device reaches. From the host come instants
 // [windows], spans [windows] and, if there are any, latencies [streams, windows]. If `instants` is not null, episodes
 // and instants are on the device, and only latencies are numbers.
 struct Windows {
     const Stream* streams;
     u8* out;
-    const i64* numbers; // null if they are in `words`
+    const i64* numbers; // null if they go with the launch
     const i64* instants;
     const i64* episodes;
     const i64* epochs; // null for the latest epoch that had begun
@@ -38,7 +40,16 @@ struct Windows {
     u32 has_latency;
     u32 episode_count;
     u32 reserved;
+};
+
+// The parameter of `write_windows` and of `write_few_windows`.
+struct WithWords {
+    Windows job;
     i64 words[WORDS];
+};
+struct WithFewWords {
+    Windows job;
+    i64 words[FEW_WORDS];
 };
 
 // The rows of a step.
@@ -62,10 +73,6 @@ __device__ __forceinline__ u32 size_of(u32 dtype) {
     return dtype == DTYPE_U8 ? 1 : dtype == DTYPE_F16 || dtype == DTYPE_BF16 ? 2 : 4;
 }
 
-__device__ __forceinline__ i64 number(const Windows& job, u32 at) {
-    return job.numbers == nullptr ? job.words[at] : job.numbers[at];
-}
-
 __device__ __forceinline__ u8* part(u8*& at, u64 bytes) {
     u8* const begin = at;
     at += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -85,8 +92,8 @@ __device__ __forceinline__ Parts parts_of(const Stream& stream, u64 windows, u8*
 }
 
 // The number of an item's span; `NONE` for an unknown episode or epoch.
-__device__ inline u32 span_of(const Windows& job, u32 item, i64 instant) {
-    if (job.instants == nullptr) return static_cast<u32>(number(job, job.windows + item));
+__device__ inline u32 span_of(const Windows& job, const i64* numbers, u32 item, i64 instant) {
+    if (job.instants == nullptr) return static_cast<u32>(numbers[job.windows + item]);
     const i64 episode = job.episodes[item];
     if (episode < 0 || episode >= job.episode_count) return NONE;
     const u32 first = job.first_span[episode];
@@ -479,8 +486,8 @@ __device__ inline void write_steps(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    write_windows(const __grid_constant__ Windows job) {
+// The task of a warp.
+__device__ __forceinline__ void write_task(const Windows& job, const i64* words) {
     __shared__ Found found[WARPS][WARP];
     const u32 warp = threadIdx.x / WARP;
     const u32 task = blockIdx.x * WARPS + warp;
@@ -498,11 +505,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     const Stream& stream = job.streams[number_of];
     const bool on_device = job.instants != nullptr;
-    const i64 instant = on_device ? job.instants[item] : number(job, item);
-    const u32 span = span_of(job, item, instant);
-    const u32 numbers = on_device ? 0 : 2 * job.windows;
-    const i64 late =
-        job.has_latency ? number(job, numbers + number_of * job.windows + item) : 0;
+    const i64* numbers = job.numbers == nullptr ? words : job.numbers;
+    const i64 instant = on_device ? job.instants[item] : numbers[item];
+    const u32 span = span_of(job, numbers, item, instant);
+    const u32 before = on_device ? 0 : 2 * job.windows;
+    const i64 late = job.has_latency ? numbers[before + number_of * job.windows + item] : 0;
     const Window window = {stream, span, since(instant, late), found[warp]};
     const u32 chunk = rest / stream.tiles;
     // A window with angles without jumps is one task.
@@ -511,6 +518,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const Task own = {first, min(end - first, WARP), rest - chunk * stream.tiles};
         write_steps(window, own, item, parts);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    write_windows(const __grid_constant__ WithWords all) {
+    write_task(all.job, all.words);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    write_few_windows(const __grid_constant__ WithFewWords all) {
+    write_task(all.job, all.words);
 }
 
 } // namespace windows

@@ -10,7 +10,9 @@ use tables::Tables;
 use super::spec::{Items, WindowError, WindowPlan, WindowStream};
 use super::{RingRows, cpu};
 use crate::device::shared::common::WARP;
-use crate::device::shared::windows::{THREADS, WORDS, Windows as Job};
+use crate::device::shared::windows::{
+    FEW_WORDS, THREADS, WORDS, Windows as Job, WithFewWords, WithWords,
+};
 use crate::device::{Device, DeviceError, Kernel, Launch, PinnedTurns, Stream};
 
 /// The columns of a ring on the device, each as in [`super::RingRows`]. 0 for what a ring does not have.
@@ -98,6 +100,8 @@ pub struct DeviceWindowPlan {
     plan: WindowPlan,
     device: Arc<Device>,
     kernel: Kernel,
+    /// The same for few numbers: a launch is sooner put on a stream if its parameter is small.
+    kernel_of_few: Kernel,
     tables: Tables,
     spans: SpanPointers,
     /// For the numbers of many items.
@@ -129,6 +133,7 @@ impl DeviceWindowPlan {
             plan: plan.clone(),
             device: device.clone(),
             kernel: device.kernel("write_windows")?,
+            kernel_of_few: device.kernel("write_few_windows")?,
             tables: Tables::new(device, plan, rings)?,
             spans,
             turns: PinnedTurns::new(device, TURNS),
@@ -239,7 +244,6 @@ impl DeviceWindowPlan {
             has_latency: u32::from(!latency_ns.is_empty()),
             episode_count: self.spans.episodes as u32,
             reserved: 0,
-            words: [0; WORDS as usize],
         };
         let (instants, spans): (&[i64], &[u32]) = match items {
             DeviceItems::Host { instants, spans } => {
@@ -265,18 +269,27 @@ impl DeviceWindowPlan {
         let count = instants.len() + spans.len() + latency_ns.len();
         let launch =
             Launch { blocks: (tasks as u32).div_ceil(THREADS / WARP), threads: THREADS, shared: 0 };
-        if count <= job.words.len() {
-            fill(&mut job.words[..count]);
-            // SAFETY: the parameter is that of the kernel. It names what the caller answers for, and tables and rows
-            // of this plan, which wait for the device before they go.
-            return unsafe { self.kernel.launch_job(stream, launch, &job) };
+        // SAFETY of both launches here: the parameter is that of the kernel. It names what the caller answers for, and
+        // tables and rows of this plan, which wait for the device before they go.
+        if count <= FEW_WORDS as usize {
+            let mut all = WithFewWords { job, words: [0; FEW_WORDS as usize] };
+            fill(&mut all.words[..count]);
+            // SAFETY: see above.
+            return unsafe { self.kernel_of_few.launch_job(stream, launch, &all) };
+        }
+        if count <= WORDS as usize {
+            let mut all = WithWords { job, words: [0; WORDS as usize] };
+            fill(&mut all.words[..count]);
+            // SAFETY: see above.
+            return unsafe { self.kernel.launch_job(stream, launch, &all) };
         }
         let bytes = count * size_of::<i64>();
         self.turns.with(bytes, stream, |memory| {
             fill(bytemuck::cast_slice_mut(&mut memory[..bytes]));
-            job.numbers = memory.address();
+            let job = Job { numbers: memory.address(), ..job };
+            let all = WithFewWords { job, words: [0; FEW_WORDS as usize] };
             // SAFETY: as above; no thread writes the numbers again before the launch is done.
-            unsafe { self.kernel.launch_job(stream, launch, &job) }
+            unsafe { self.kernel_of_few.launch_job(stream, launch, &all) }
         })
     }
 }

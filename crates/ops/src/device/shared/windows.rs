@@ -8,6 +8,7 @@ numbers! { "windows::":
     pub const THREADS: u32 = 128;
     /// Numbers of items that go with the launch itself.
     pub const WORDS: u32 = 448;
+    pub const FEW_WORDS: u32 = 128;
     pub const VIEW_SERVED: u32 = 0;
     pub const VIEW_STRICT: u32 = 1;
     pub const VIEW_ALL: u32 = 2;
@@ -86,7 +87,7 @@ structs! { "windows::":
         tasks: u32,
     }
 
-    /// The parameter of `write_windows`.
+    /// What a launch writes.
     pub struct Windows {
         streams: u64,
         out: u64,
@@ -103,6 +104,11 @@ structs! { "windows::":
         has_latency: u32,
         episode_count: u32,
         reserved: u32,
-        words: [i64; WORDS as usize],
     }
+
+    /// The parameter of `write_windows`.
+    pub struct WithWords { job: Windows, words: [i64; WORDS as usize], }
+
+    /// The parameter of `write_few_windows`.
+    pub struct WithFewWords { job: Windows, words: [i64; FEW_WORDS as usize], }
 }
