@@ -2,11 +2,15 @@
 
     python benches/train_step.py --make bench/train_step        # needs rosbags: recordings, replayed to rows
     python benches/train_step.py bench/train_step/rows.zarr
-    torchrun --nproc-per-node 2 benches/train_step.py bench/train_step/rows.zarr
+    torchrun --nproc-per-node 2 benches/train_step.py bench/train_step/rows.zarr --graph
 
 A transformer of 4 layers learns from 256 channels that were recorded at 500 Hz with jitter. A batch is 32 windows of
 250 steps, 4 ms apart, each from about 500 rows. Rounds with windows at random instants and rounds with one fixed batch
 take turns in one process. The share of data is the extra time of a step, by the medians of the rounds. Prints JSON.
+
+With `--graph` (on a GPU) two more kinds of step take turns with them: the whole step in one CUDA graph, from the order
+of the windows to the optimizer, and the same of the fixed batch. `kernels_ms` is the time of the model's kernels alone:
+the sum of their durations in steps on the fixed batch, without gaps between them.
 """
 
 import argparse
@@ -22,6 +26,8 @@ import turns
 
 STEPS, STEP_MS, WIDTH, RATE_HZ = 250, 4, 256, 500
 MS = 1_000_000
+#: Steps before a graph is recorded: DDP wants eleven.
+WARM_UP = 11
 
 
 def make(folder, episodes, seconds):
@@ -96,6 +102,10 @@ class Trainer:
         if self.device.type == "cuda":
             self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
             torch.cuda.set_device(self.device)
+        if options.graph:
+            # No graph is recorded on the default stream, so the whole program uses another one.
+            torch.cuda.set_stream(torch.cuda.Stream())
+            os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
         if self.world > 1:
             kind = "nccl" if self.device.type == "cuda" else "gloo"
             torch.distributed.init_process_group(kind)
@@ -115,11 +125,17 @@ class Trainer:
         fused = self.device.type == "cuda"
         self.optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-4, fused=fused)
         self.number = 0
+        self.order = self.sampler.to(self.device) if options.graph else None
 
     def rows(self):
         """The next batch, `[windows, steps, 256]`."""
         episodes, instants, _ = self.sampler.batch(*divmod(self.number, len(self.sampler)))
         self.number += 1
+        return self.cache.windows(episodes, instants, self.config)["joints"].torch()
+
+    def rows_of_device(self):
+        """The same with an order that the GPU makes."""
+        episodes, instants, _ = self.order.next()
         return self.cache.windows(episodes, instants, self.config)["joints"].torch()
 
     def step(self, rows):
@@ -132,6 +148,39 @@ class Trainer:
         loss.backward()
         self.optimizer.step()
         return loss.detach()
+
+    def graph_of(self, batch_of):
+        """A step in a CUDA graph: returns what replays it."""
+        torch = self.torch
+        for _ in range(WARM_UP):
+            self.step(batch_of())
+        self.optimizer.zero_grad(set_to_none=True)
+        for group in self.optimizer.param_groups:
+            group["capturable"] = True
+        graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.current_stream()
+        # Threads of NCCL ask for events meanwhile.
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            self.step(batch_of())
+        return graph.replay
+
+    def kernels_ms(self, batch, steps):
+        """Milliseconds per step of the kernels alone, without those of NCCL, which wait for other ranks."""
+        from torch.profiler import DeviceType, ProfilerActivity, profile
+
+        turns.wait(self.device, self.world)
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+            for _ in range(steps):
+                self.step(batch)
+            turns.wait(self.device, self.world)
+        kernels = [
+            event
+            for event in profiler.key_averages()
+            if event.device_type == DeviceType.CUDA
+            and not event.is_user_annotation
+            and not event.key.startswith("nccl")
+        ]
+        return sum(event.self_device_time_total for event in kernels) / steps / 1e3
 
     def windows_s(self, steps):
         """Seconds per call of `windows` alone: until the host goes on, and until the device is done."""
@@ -155,9 +204,13 @@ def measure(options):
         "fixed": lambda: trainer.step(fixed),
         "windows": lambda: trainer.step(trainer.rows()),
     }
+    if options.graph:
+        kinds["fixed_graph"] = trainer.graph_of(lambda: fixed)
+        kinds["graph"] = trainer.graph_of(trainer.rows_of_device)
     of_turns = {"warm": min(20, options.steps), "world": trainer.world}
     rounds = turns.rounds_ms(kinds, options.rounds, options.steps, trainer.device, **of_turns)
     step_ms = turns.medians(rounds)
+    kernels_ms = trainer.kernels_ms(fixed, min(20, options.steps)) if options.graph else None
     host, done = trainer.windows_s(options.steps)
     longer = step_ms["windows"] - step_ms["fixed"]
     found = {
@@ -172,9 +225,14 @@ def measure(options):
         "windows_alone_ms": {"host": 1e3 * host, "done": 1e3 * done},
         "windows_per_s": trainer.world * options.batch / (step_ms["windows"] / 1e3),
     }
+    if options.graph:
+        found["kernels_ms"] = kernels_ms
+        found["graph_over_kernels_percent"] = 100 * (step_ms["graph"] / kernels_ms - 1)
+        found["windows_per_s_graph"] = trainer.world * options.batch / (step_ms["graph"] / 1e3)
     if trainer.device.type == "cuda":
         found["device"] = trainer.torch.cuda.get_device_name()
     if trainer.world > 1:
+        kinds.clear()  # NCCL waits for the graphs that have its kernels
         trainer.torch.distributed.destroy_process_group()
     return found if trainer.rank == 0 else None
 
@@ -190,6 +248,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    parser.add_argument("--graph", action="store_true", help="also a step in one CUDA graph")
     options = parser.parse_args()
     if options.make:
         make(options.make, options.episodes, options.seconds)

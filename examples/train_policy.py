@@ -9,6 +9,10 @@ recording has its labels. Replace `Policy` by a network of your own, and `ACTION
 
 On a GPU, the rows are in its memory. Under torchrun each process loads its share of the episodes. The last episodes
 of a share are only for tests. DDP averages the gradients.
+
+With `--graph`, a step is one CUDA graph on the GPU: the choice of the windows, the windows, the network, the gradients of all
+processes, and the optimizer. The losses are those without it. The host then launches one thing per step, which counts
+when a step is short.
 """
 
 import argparse
@@ -27,6 +31,8 @@ import robocache
 #: The prediction: the first channels of a stream, at these times after the instant [ns].
 ACTION, ACTION_CHANNELS = "joints", 7
 ACTION_NS = [20_000_000 * step for step in range(1, 17)]
+#: Steps before a graph is recorded. The first steps make what later ones use again; DDP wants eleven.
+WARM_UP = 11
 
 
 class Policy(nn.Module):
@@ -128,8 +134,12 @@ def arguments():
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--graph", action="store_true", help="a step is one CUDA graph; on a GPU")
     parser.add_argument("--curve", help="file for the loss of each step, JSON")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.graph and not options.device.startswith("cuda"):
+        parser.error(f"--graph: expected a GPU, found --device {options.device}")
+    return options
 
 
 def open_cache(store, device, rank, world):
@@ -162,39 +172,95 @@ def samplers(cache, held_out, options, world):
     return train, robocache.WindowSampler.of(cache, **given)
 
 
+class Step:
+    """A step of the training: the next windows, their loss, and what the optimizer makes of it. Returns the loss."""
+
+    def __init__(self, model, cache, sampler, device, in_graph):
+        self.model, self.cache, self.sampler, self.device = model, cache, sampler, device
+        # The fused optimizer has all of its numbers on the GPU, where a graph finds them.
+        fused = device.type == "cuda"
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=fused)
+        self.order = sampler.to(device) if in_graph else None
+        self.number, self.data_s = 0, 0.0
+
+    def items(self):
+        """The items of the next batch: in a graph of a counter on the GPU."""
+        if self.order is not None:
+            return self.order.next()
+        self.number += 1
+        return self.sampler.batch(*divmod(self.number - 1, len(self.sampler)))
+
+    def __call__(self):
+        begun = time.monotonic()
+        batch, target, valid = windows(self.cache, self.items(), self.device)
+        self.data_s += time.monotonic() - begun
+        loss = loss_of(self.model, batch, target, valid)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+class GraphStep:
+    """The same steps, as a CUDA graph from step `WARM_UP` on."""
+
+    def __init__(self, step):
+        self.step, self.graph, self.loss, self.done = step, None, None, 0
+
+    def __call__(self):
+        self.done += 1
+        if self.done <= WARM_UP:
+            return self.step()
+        if self.graph is None:
+            optimizer = self.step.optimizer
+            optimizer.zero_grad(set_to_none=True)  # the graph has gradients of its own
+            for group in optimizer.param_groups:
+                group["capturable"] = True
+            self.graph = torch.cuda.CUDAGraph()
+            # Threads of NCCL ask for events while this records.
+            how = {"stream": torch.cuda.current_stream(), "capture_error_mode": "thread_local"}
+            with torch.cuda.graph(self.graph, **how):
+                self.loss = self.step()
+        self.graph.replay()
+        return self.loss.clone()
+
+
+def is_over(step, started, options, device):
+    """Whether the steps or the time are over."""
+    if options.steps:
+        return step >= options.steps
+    over = time.monotonic() - started > options.seconds
+    if not torch.distributed.is_initialized():
+        return over
+    if step % 10:
+        return False
+    # All end at the same step. They agree on it now and then, because that waits for the GPU.
+    flag = torch.tensor(float(over), device=device)
+    torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX)
+    return flag.item() > 0
+
+
 def train(model, policy, cache, sampler, test, options, device):
     """Trains until the time or the steps are over. Returns the losses, those of the test, and what it took."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    losses, tests, started, data_s, step = [], [], time.monotonic(), 0.0, 0
+    step = Step(model, cache, sampler, device, options.graph)
+    act = GraphStep(step) if options.graph else step
+    losses, tests, started, done = [], [], time.monotonic(), False
 
     def judge():
         if test is not None:
             with torch.no_grad():
-                tests.append((step, loss_of(policy, *test).item()))
+                tests.append((len(losses), loss_of(policy, *test).item()))
 
-    done = False
     while not done:
-        begun = time.monotonic()
-        order = sampler.batch(*divmod(step, len(sampler)))
-        batch, target, valid = windows(cache, order, device)
-        data_s += time.monotonic() - begun
-        loss = loss_of(model, batch, target, valid)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        step += 1
-        losses.append(loss.detach())
-        if step % 100 == 1:
+        losses.append(act())
+        if len(losses) % 100 == 1:
             judge()
-        elapsed = time.monotonic() - started
-        done = step >= options.steps if options.steps else elapsed > options.seconds
-        if torch.distributed.is_initialized() and not options.steps:  # all end at the same step
-            flag = torch.tensor(float(done), device=device)
-            torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX)
-            done = flag.item() > 0
+        done = is_over(len(losses), started, options, device)
     judge()
-    took = {"steps": step, "seconds": time.monotonic() - started, "data_seconds": data_s}
-    return torch.stack(losses).cpu().tolist(), tests, took
+    found = torch.stack(losses).cpu().tolist()
+    took = {"steps": len(losses), "seconds": time.monotonic() - started}
+    # A graph does not tell what of it is data.
+    return found, tests, {**took, "data_seconds": None if options.graph else step.data_s}
 
 
 def main():
@@ -204,6 +270,11 @@ def main():
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", device.index or 0)))
         torch.cuda.set_device(device)
+    if options.graph:
+        # No graph is recorded on the default stream, so all work is on another one.
+        torch.cuda.set_stream(torch.cuda.Stream())
+        # PyTorch's rule for NCCL in graphs: no thread may end a collective that takes long.
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
     if world > 1:
         torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
     torch.manual_seed(options.seed)
@@ -234,7 +305,8 @@ def main():
                 json.dump(about, file)
         told = f"{took['steps']} steps in {took['seconds']:.1f} s"
         told += f", loss {losses[0]:.4f} to {np.mean(losses[-100:]):.4f} rad^2"
-        told += f", data {100 * took['data_seconds'] / took['seconds']:.1f} % of the time"
+        if took["data_seconds"] is not None:
+            told += f", data {100 * took['data_seconds'] / took['seconds']:.1f} % of the time"
         print(told + (f", held out {tests[-1][1]:.4f}" if tests else ""))
     if world > 1:
         torch.distributed.destroy_process_group()

@@ -20,7 +20,7 @@ mod device {
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
-const KERNELS: [&str; 14] = [
+const KERNELS: [&str; 15] = [
     "resample/fuse",
     "resample/resample",
     "resample/gradient",
@@ -35,6 +35,7 @@ const KERNELS: [&str; 14] = [
     "voxelize/reduce",
     "voxelize/list",
     "windows/windows",
+    "windows/sample",
 ];
 
 /// What the module `device` above includes.

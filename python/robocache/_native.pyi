@@ -332,6 +332,28 @@ class DeviceWindowPlan:
         """The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
         latest)."""
 
+class DeviceOrder:
+    """The order of a sampler on a GPU. Only in builds with CUDA."""
+
+    def __new__(
+        cls,
+        device: int,
+        table: int,
+        counts: tuple[int, int],
+        order: tuple[int, int, int],
+        batches: tuple[int, int],
+        ranks: tuple[int, int],
+        *,
+        weighted: bool,
+        shuffle: bool,
+    ) -> DeviceOrder:
+        """Prepares it. `table` is an address of int64: for each range its items and those before it, first instant, episode
+        and epoch; then, if it is weighted, for each episode its items and those before it, and its chance with those before
+        it. `counts` are ranges and episodes, `order` has seed, period and items, `batches` their number and size, and
+        `ranks` has rank and world."""
+    def launch(self, place: tuple[int, int], taken: int, items: int) -> None:
+        """Puts the items of the next batch on a stream of the GPU: addresses of the counter and of `[3, batch_size]`."""
+
 class WindowPlan:
     """A plan of windows, and its episodes."""
 

@@ -165,6 +165,13 @@ class WindowSampler:
         ranges[empty | (ranges[:, 1] < ranges[:, 0])] = [period_ns, 0]
         return cls(ranges, period_ns=period_ns, episodes=episodes, epochs=epochs, **options)
 
+    def to(self, device):
+        """The same batches in the same order as tensors on a GPU, for example in a CUDA graph: a
+        `robocache.device_sampler.DeviceSampler`. It needs PyTorch. A later change of this sampler does not change it."""
+        from .device_sampler import DeviceSampler
+
+        return DeviceSampler(self, device)
+
     def described(self):
         """All that the order of batches follows from, but for the rank: two samplers with the same text have the same order."""
         numbers = [self.first_ns, self._counts, self._episodes, self._epochs, self._chances]

@@ -59,7 +59,7 @@ mod _native {
     use crate::dlpack::DeviceArray;
     #[cfg(feature = "cuda")]
     #[pymodule_export]
-    use crate::episodes::device::{DeviceEpisodes, DeviceWindowPlan};
+    use crate::episodes::device::{DeviceEpisodes, DeviceOrder, DeviceWindowPlan};
     #[pymodule_export]
     use crate::episodes::{Episodes, WindowPlan};
     #[pymodule_export]

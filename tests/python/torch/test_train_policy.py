@@ -20,9 +20,8 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 EXAMPLE = REPOSITORY / "examples" / "train_policy.py"
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    """A saved cache: four episodes of seven joints with positions and velocities, and a small camera."""
+def save(folder, camera):
+    """Saves a cache: four episodes of seven joints with positions and velocities, and a small camera if asked."""
     random = np.random.default_rng(1)
     stamps = np.arange(300) * 10 * MS
     seconds = stamps[:, None] / 1e9
@@ -37,23 +36,39 @@ def saved(tmp_path_factory):
         "stamp_ns": np.tile(stamps, 4),
         "history": {"steps": 4, "step_ms": 20},
     }
-    camera = {"rows": np.concatenate(images), "stamp_ns": np.tile(stamps[::5], 4)}
-    lengths = {"joints": [300] * 4, "camera": [60] * 4}
-    cache = robocache.EpisodeCache.from_arrays({"joints": joints, "camera": camera}, lengths)
-    folder = tmp_path_factory.mktemp("policy") / "cache"
-    cache.save(folder)
+    streams, lengths = {"joints": joints}, {"joints": [300] * 4}
+    if camera:
+        streams["camera"] = {"rows": np.concatenate(images), "stamp_ns": np.tile(stamps[::5], 4)}
+        lengths["camera"] = [60] * 4
+    robocache.EpisodeCache.from_arrays(streams, lengths).save(folder)
     return folder
 
 
-def train(saved, out, *options, processes=1):
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return save(tmp_path_factory.mktemp("policy") / "cache", camera=True)
+
+
+@pytest.fixture(scope="module")
+def of_joints(tmp_path_factory):
+    return save(tmp_path_factory.mktemp("policy") / "cache", camera=False)
+
+
+def train(saved, out, *options, processes=1, device="cpu"):
+    out.mkdir(exist_ok=True)
     command = [sys.executable]
     if processes > 1:
         command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     command += [EXAMPLE, saved, "--out", out / "policy.pt", "--curve", out / "curve.json"]
     path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
-        [*map(str, command), "--device=cpu", *options],
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        [*map(str, command), f"--device={device}", *options],
+        env={
+            **os.environ,
+            "PYTHONPATH": path,
+            "OMP_NUM_THREADS": "1",
+            "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # the same bits on every stream
+        },
         capture_output=True,
         text=True,
         timeout=300,
@@ -83,3 +98,34 @@ def test_the_loss_falls(saved, tmp_path, processes):
 def test_too_little_data_is_an_error(saved, tmp_path):
     run, _ = train(saved, tmp_path, "--steps=5", "--batch=5000")
     assert run.returncode == 1 and "choose a smaller --batch" in run.stderr
+
+
+def test_a_graph_needs_a_gpu(saved, tmp_path):
+    run, _ = train(saved, tmp_path, "--steps=5", "--graph")
+    assert run.returncode == 2 and "--graph: expected a GPU, found --device cpu" in run.stderr
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_losses_of_a_graph_are_those_without(of_joints, tmp_path, processes):
+    if torch.cuda.device_count() < processes:
+        pytest.skip(f"there are fewer than {processes} GPUs")
+    options = ["--steps=150", "--batch=32"]  # an epoch has fewer steps
+    found = []
+    for graph in ([], ["--graph"]):
+        out = tmp_path / f"graph{len(graph)}"
+        run, about = train(of_joints, out, *options, *graph, processes=processes, device="cuda")
+        assert run.returncode == 0, run.stderr
+        found.append((about["loss"], about["test"]))
+    assert len(found[0][0]) == 150 and found[0][0][-1] < 0.3 * found[0][0][0]
+    assert found[0] == found[1]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_graph_trains_on_images(saved, tmp_path):
+    # The gradients of convolutions differ in the last bit from run to run.
+    (_, without), (run, about) = (
+        train(saved, tmp_path / name, "--steps=60", "--batch=32", *graph, device="cuda")
+        for name, graph in (("without", []), ("graph", ["--graph"]))
+    )
+    assert run.returncode == 0, run.stderr
+    assert np.allclose(about["loss"], without["loss"], rtol=0.02)

@@ -1,6 +1,9 @@
 //! Windows on the GPU: `kernels/windows/windows.cu`, the twin of [`super::cpu`].
 
+mod sample;
 mod tables;
+
+pub use sample::{Sample, SampleOrder};
 
 use std::any::Any;
 use std::sync::Arc;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use robocache_data::episodes::device::{DeviceRequest, EpisodesOnDevice, RowMemory};
-use robocache_ops::windows::cuda::{self, DeviceItems};
+use robocache_ops::device::{Device, DeviceError};
+use robocache_ops::windows::cuda::{self, DeviceItems, SampleOrder};
 
 use crate::episodes::{BatchNumbers, Episodes, WindowPlan, numbers, raised, threads};
+use crate::errors::failed;
 use crate::freeing::Unlocked;
 use crate::operations::{Place, device, stream_of};
 
@@ -120,5 +122,69 @@ impl DeviceWindowPlan {
             unsafe { episodes.launch(plan, request, out, &stream, threads) }
         };
         py.detach(put).map_err(raised)
+    }
+}
+
+/// The order of a sampler on a GPU. `robocache.device_sampler` uses this.
+#[pyclass(frozen, module = "robocache._native")]
+pub struct DeviceOrder {
+    device: Arc<Device>,
+    sample: cuda::Sample,
+}
+
+#[pymethods]
+impl DeviceOrder {
+    /// `table` is the address of a table, of `counts`: ranges, and episodes; see [`SampleOrder`].
+    #[new]
+    #[pyo3(signature = (device, table, counts, order, batches, ranks, *, weighted, shuffle))]
+    #[allow(clippy::too_many_arguments)] // as many as an order has
+    fn new(
+        py: Python<'_>,
+        device: i32,
+        table: u64,
+        counts: (u32, u32),
+        order: (u64, u64, u64),
+        batches: (u64, u64),
+        ranks: (u64, u64),
+        weighted: bool,
+        shuffle: bool,
+    ) -> PyResult<Self> {
+        let ((ranges, episodes), (seed, period_ns, items)) = (counts, order);
+        let ((batches, batch_size), (rank, world)) = (batches, ranks);
+        if [items, batches, batch_size, world].contains(&0) {
+            return Err(PyValueError::new_err("order: expected an item or more, found none"));
+        }
+        let order = SampleOrder {
+            table,
+            ranges,
+            episodes,
+            weighted,
+            shuffle,
+            seed,
+            period_ns,
+            items,
+            batches,
+            batch_size,
+            rank,
+            world,
+        };
+        let made = || -> Result<_, DeviceError> {
+            let device = self::device(device)?;
+            let sample = cuda::Sample::new(&device, &order)?;
+            Ok(DeviceOrder { device, sample })
+        };
+        py.detach(made).map_err(failed)
+    }
+
+    /// Puts the items of the next batch on a stream of the GPU. `taken` and `items` are addresses of the counter and of room
+    /// for `[3, batch_size]` int64.
+    fn launch(&self, py: Python<'_>, place: Place, taken: u64, items: u64) -> PyResult<()> {
+        let put = || {
+            let stream = stream_of(&self.device, place);
+            // SAFETY: Python's side has made all three arrays and keeps them. The caller's stream orders this with their
+            // use, as for any kernel of the array library.
+            unsafe { self.sample.launch(taken, items, &stream) }
+        };
+        py.detach(put).map_err(failed)
     }
 }

@@ -9,6 +9,7 @@ numbers! { "windows::":
     /// Numbers of items that go with the launch itself.
     pub const WORDS: u32 = 448;
     pub const FEW_WORDS: u32 = 128;
+    pub const SAMPLE_THREADS: u32 = 256;
     pub const VIEW_SERVED: u32 = 0;
     pub const VIEW_STRICT: u32 = 1;
     pub const VIEW_ALL: u32 = 2;
@@ -111,4 +112,27 @@ structs! { "windows::":
 
     /// The parameter of `write_few_windows`.
     pub struct WithFewWords { job: Windows, words: [i64; FEW_WORDS as usize], }
+
+    /// The parameter of `sample_windows`.
+    pub struct Sample {
+        taken: u64,
+        items: u64,
+        ends: u64,
+        first_ns: u64,
+        episodes: u64,
+        epochs: u64,
+        episode_ends: u64,
+        chances: u64,
+        seed: u64,
+        period_ns: u64,
+        count: u64,
+        batches: u64,
+        batch_size: u64,
+        rank: u64,
+        world: u64,
+        range_count: u32,
+        episode_count: u32,
+        shuffle: u32,
+        reserved: u32,
+    }
 }
