@@ -219,7 +219,7 @@ run_python() {
     export PYTHONPATH="$PWD/python" HF_HUB_OFFLINE=1
     gpus=$(nvidia-smi --list-gpus | wc -l)
     python3 -m pytest -q --noconftest -p no:cacheprovider tests/python/test_device_output.py \
-        tests/python/torch/test_torch_*.py tests/python/torch/test_cuda_cache.py \
+        tests/python/torch/test_torch_*.py tests/python/torch/test_cuda_*.py \
         tests/python/torch/test_trajectories.py tests/python/torch/test_train_policy.py 2>&1 |
         tee "$out/test_python.txt" || failed=1
     python3 benches/windows.py --gpu >"$out/windows.json" || failed=1
@@ -229,7 +229,7 @@ run_python() {
     if [ -n "${TRAIN_STORE:-}" ]; then
         for processes in 1 "$gpus"; do
             python3 -m torch.distributed.run --standalone --nproc-per-node "$processes" \
-                benches/train_step.py "$TRAIN_STORE" --compile >"$out/train_step_$processes.json" || failed=1
+                benches/train_step.py "$TRAIN_STORE" --compile --graph >"$out/train_step_$processes.json" || failed=1
         done
     fi
     return $failed
