@@ -6,16 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::base::Base;
 use super::configured::Configured;
-use super::connection::{Small, Subscriptions, Wakes};
+use super::connection::{Received, Wakes};
 use super::error::NodeError;
+use super::fastdds::Handed;
+use super::graph::GraphWatch;
 use super::middleware;
 use super::output::{Output, Sharing};
 use super::show::Show;
-use super::spin::{LargeSpinner, Spinner};
+use super::spin::Spinner;
 use robocache_core::schema::Prefixes;
 use robocache_core::visual::Tap;
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
 use robocache_ops::sync::lock;
+use robocache_rcl::Wake;
 use robocache_runtime::health::Monitor;
 use robocache_runtime::{LockedMemory, Placement, Runtime, Threads};
 
@@ -59,10 +62,10 @@ impl Active {
             runtime.recorder = Some(base.recording.hold(recorder));
         }
         let runtime = Arc::new(runtime);
-        let (small, large, wakes) = base.connections.subscribe(&runtime)?;
+        let (received, wakes) = base.connections.subscribe(&runtime)?;
         let (mut threads, stop) = start_publishing(base, configured, &runtime, wakes)?;
         // If this fails, `stop` is dropped before `threads`.
-        start_spinning(base, configured, &runtime, (small, large, &mut threads))?;
+        start_receiving(base, configured, &runtime, (received, &stop.wakes, &mut threads))?;
         let topics = configured.spec.topics.clone();
         let monitor = Monitor::new(Arc::clone(&runtime), middleware::names(topics));
         middleware::say_what_it_lacks();
@@ -134,31 +137,36 @@ fn start_publishing(
     Ok((threads, stop))
 }
 
-/// Starts the threads that take messages, in the same way.
-fn start_spinning(
+/// Starts the threads that take messages and read the graph, in the same way.
+fn start_receiving(
     base: &Base,
     configured: &Configured,
     runtime: &Arc<Runtime>,
-    (small, large, threads): (Small, Subscriptions, &mut Threads<NodeError>),
+    (received, wakes, threads): (Received, &Wakes, &mut Threads<NodeError>),
 ) -> Result<(), NodeError> {
+    let (Received { small, large, node }, Wakes { graph: wake, .. }) = (received, wakes.clone());
     let (parts, connector) = (&base.connections.parts, &base.connector);
+    let watch = GraphWatch::new(node, configured.spec.topics.clone(), runtime)?;
+    let (of_graph, ends) = (Arc::clone(runtime), (parts.graph.clone(), connector.clone()));
+    threads.spawn("graph", move || watch.run((&wake, &of_graph), (&ends.0, &ends.1)))?;
+    let spinner = |is_large, first, parts: &Handed<_>, wake: &Arc<Wake>| {
+        let (runtime, wake) = (Arc::clone(runtime), Arc::clone(wake));
+        Spinner::new(is_large, (first, parts.clone()), runtime, wake, connector.clone())
+    };
     let placement = configured.settings.intake.clone();
     if !large.inputs.is_empty() {
         // At ordinary priority: a burst of images must not take a processor from everything else.
         let large_placement = Placement { priority: 0, ..placement.clone() };
-        let (parts, runtime) = (parts.large.clone(), Arc::clone(runtime));
-        let large = LargeSpinner::new(large, parts, runtime, connector.clone());
+        let large = spinner(true, large, &parts.large, &wakes.large);
         threads.spawn("spin large", move || {
             large_placement.apply("images and clouds are received");
             large.run()
         })?;
     }
-    let topics = configured.spec.topics.clone();
-    let (parts, runtime) = (parts.small.clone(), Arc::clone(runtime));
-    let spinner = Spinner::new(small, parts, topics, runtime, connector.clone())?;
+    let small = spinner(false, small, &parts.small, &wakes.small);
     threads.spawn("spin", move || {
         placement.apply("small messages are received");
-        spinner.run()
+        small.run()
     })
 }
 

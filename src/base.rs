@@ -157,11 +157,16 @@ impl Base {
     ) -> Result<BaseThreads, NodeError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopping, stopped) = (Arc::clone(&stop), Arc::clone(&stop));
-        let mut threads = Threads::new(move || stopping.store(true, Ordering::Relaxed));
+        let (requests, wake) = (&self.connections.requests, Arc::clone(&self.connections.requests));
+        let mut threads = Threads::new(move || {
+            stopping.store(true, Ordering::Relaxed);
+            wake.wake();
+        });
         let parts = &self.connections.parts;
         let server = Server {
             services,
             before: None,
+            wake: Arc::clone(requests),
             parts: parts.services.clone(),
             connector: self.connector.clone(),
             standstills: Arc::clone(&self.standstills),
@@ -182,7 +187,11 @@ impl Base {
             reporter.run();
             Ok(())
         });
-        spawned = spawned.and_then(|()| threads.spawn("serve", move || server.run()));
+        let serve = move || {
+            server.run();
+            Ok(())
+        };
+        spawned = spawned.and_then(|()| threads.spawn("serve", serve));
         let connections = Arc::clone(&self.connections);
         // It ends when all others have.
         let connect = move || {

@@ -4,7 +4,7 @@
 //! What a connection has depends on what the node does. Services, logs and diagnostics are always there; with a
 //! configuration there are publishers; while the node works there are subscriptions.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use super::args::NODE_NAME;
 use super::console;
@@ -12,16 +12,17 @@ use super::diagnostics::Diagnostics;
 use super::error::NodeError;
 use super::fastdds::{self, Handed};
 use super::info::Info;
-use super::intake::{self, Flow, Subscribed};
+use super::intake::{self, Flow, Subscriptions};
 use super::lifecycle::{Lifecycle, LifecycleServices};
 use super::param_services::ParameterServices;
 use super::param_store::ParameterStore;
 use super::params::OutputType;
+use super::requests::Offerer;
 use super::rosout::Rosout;
 use super::show::{self, Shown};
 use robocache_core::spec::Config;
 use robocache_ops::sync::lock;
-use robocache_rcl::{self, Context, Guard, Node, Publisher, Qos, Subscription, WaitSet};
+use robocache_rcl::{self, Context, Node, Publisher, Qos, Wake};
 use robocache_runtime::Runtime;
 
 /// Tensors that the middleware keeps for a subscriber that has not taken them yet. A policy wants
@@ -56,7 +57,6 @@ pub struct PublisherSpec {
 
 /// What the thread that answers requests uses.
 pub struct Services {
-    pub wait_set: WaitSet,
     pub parameters: ParameterServices,
     /// `None` if the node is not managed.
     pub lifecycle: Option<LifecycleServices>,
@@ -75,22 +75,12 @@ pub struct Published {
     pub _info: Info,
 }
 
-/// What the thread of the small messages uses.
-pub struct Small {
+/// What the threads use that take messages and read the graph.
+pub struct Received {
+    pub small: Subscriptions,
+    pub large: Subscriptions,
     /// Shows the graph.
     pub node: Node,
-    /// The clock of a simulator, if that is the node's clock.
-    pub clock: Option<Subscription>,
-    pub subscriptions: Subscriptions,
-}
-
-/// Subscriptions that one thread waits for.
-pub struct Subscriptions {
-    pub wait_set: WaitSet,
-    /// Ends a wait.
-    pub wake: Arc<Guard>,
-    /// In the order of the inputs.
-    pub inputs: Vec<Subscribed>,
 }
 
 /// The parts of the newest connection that no thread uses. A thread takes those of each newer connection. Publishers are
@@ -101,14 +91,17 @@ pub struct Parts {
     pub reports: Handed<Reports>,
     pub published: Handed<Published>,
     pub shown: Handed<Shown>,
-    pub small: Handed<Small>,
+    pub small: Handed<Subscriptions>,
     pub large: Handed<Subscriptions>,
+    pub graph: Handed<Node>,
 }
 
 /// The connection of the node, and those that replace it.
 pub struct Connections {
     spec: NodeSpec,
     pub parts: Parts,
+    /// Ends the wait of the thread that answers requests.
+    pub requests: Arc<Wake>,
     /// Held while a part begins or ends, so that all parts in use belong to one connection.
     current: Mutex<Current>,
 }
@@ -122,27 +115,18 @@ struct Current {
     subscribes: Option<(Arc<Runtime>, Wakes)>,
 }
 
-/// Ends the waits of the threads that take messages. Its clones share it.
+/// Ends the waits of the threads that take messages and read the graph. Its clones share it.
 #[derive(Clone, Default)]
-pub struct Wakes(Arc<Mutex<Vec<Weak<Guard>>>>);
+pub struct Wakes {
+    pub small: Arc<Wake>,
+    pub large: Arc<Wake>,
+    pub graph: Arc<Wake>,
+}
 
 impl Wakes {
     /// Ends the waits.
     pub fn wake(&self) {
-        for guard in lock(&self.0).iter().filter_map(Weak::upgrade) {
-            // Without it, the wait ends by itself.
-            if let Err(error) = guard.trigger() {
-                tracing::debug!("{error}");
-            }
-        }
-    }
-
-    /// Also wakes the threads of these subscriptions. A thread goes over to them later, so the ones before stay until
-    /// their connection ends.
-    fn add(&self, small: &Small, large: &Subscriptions) {
-        let mut guards = lock(&self.0);
-        guards.retain(|guard| guard.strong_count() > 0);
-        guards.extend([&small.subscriptions, large].map(|it| Arc::downgrade(&it.wake)));
+        [&self.small, &self.large, &self.graph].into_iter().for_each(|wake| wake.wake());
     }
 }
 
@@ -152,10 +136,12 @@ impl Connections {
     /// # Errors
     /// The middleware refused one of them.
     pub fn new(node: Node, spec: NodeSpec) -> Result<(Self, Services, Diagnostics), NodeError> {
-        let services = Services::new(&node, &spec)?;
+        let requests = Arc::new(Wake::default());
+        let services = Services::new(Offerer { node: &node, wake: &requests }, &spec)?;
         let diagnostics = Diagnostics::new(&node)?;
         let current = Mutex::new(Current { node, publishes: None, subscribes: None });
-        Ok((Connections { spec, parts: Parts::default(), current }, services, diagnostics))
+        let connections = Connections { spec, parts: Parts::default(), requests, current };
+        Ok((connections, services, diagnostics))
     }
 
     /// The full names of topics.
@@ -197,27 +183,24 @@ impl Connections {
         drop((self.parts.published.remove(), self.parts.shown.remove()));
     }
 
-    /// Subscribes to the inputs: the small and the large ones. Also returns what ends the waits for them.
+    /// Subscribes to the inputs. Also returns what ends the waits for them.
     ///
     /// # Errors
     /// The middleware refused one of them.
-    pub fn subscribe(
-        &self,
-        runtime: &Arc<Runtime>,
-    ) -> Result<(Small, Subscriptions, Wakes), NodeError> {
+    pub fn subscribe(&self, runtime: &Arc<Runtime>) -> Result<(Received, Wakes), NodeError> {
         let mut current = lock(&self.current);
-        let (small, large) = subscriptions(&current.node, runtime, self.spec.flow())?;
         let wakes = Wakes::default();
-        wakes.add(&small, &large);
+        let received = Received::new(&current.node, runtime, self.spec.flow(), &wakes)?;
         current.subscribes = Some((Arc::clone(runtime), wakes.clone()));
-        Ok((small, large, wakes))
+        Ok((received, wakes))
     }
 
     /// Ends the subscriptions. The threads that used them must have ended.
     pub fn end_subscriptions(&self) {
         let mut current = lock(&self.current);
         current.subscribes = None;
-        drop((self.parts.small.remove(), self.parts.large.remove()));
+        let parts = &self.parts;
+        drop((parts.small.remove(), parts.large.remove(), parts.graph.remove()));
     }
 
     /// Makes another connection, with a context and a node of its own, and leaves its parts for the threads.
@@ -235,16 +218,13 @@ impl Connections {
             publishes.as_ref().map_or(self.spec.message_bytes, |spec| spec.message_bytes);
         let node = create_node(&context, message_bytes)?;
         let rosout = Rosout::new(&node)?;
-        let services = Services::new(&node, &self.spec)?;
+        let services = Services::new(Offerer { node: &node, wake: &self.requests }, &self.spec)?;
         let diagnostics = Diagnostics::new(&node)?;
         let publishers = publishes.as_ref().map(|spec| spec.publishers(&node)).transpose()?;
         let flow = self.spec.flow();
-        let subscribed = subscribes
-            .as_ref()
-            .map(|(runtime, wakes)| {
-                Ok::<_, NodeError>((subscriptions(&node, runtime, flow)?, wakes))
-            })
-            .transpose()?;
+        let receive =
+            |(runtime, wakes): &(Arc<Runtime>, Wakes)| Received::new(&node, runtime, flow, wakes);
+        let received = subscribes.as_ref().map(receive).transpose()?;
         let parts = &self.parts;
         // A part that no thread has ends here: of two connections, only the newer one is needed.
         drop(parts.services.leave(services));
@@ -252,9 +232,8 @@ impl Connections {
         if let Some((published, shown)) = publishers {
             drop((parts.published.leave(published), parts.shown.leave(shown)));
         }
-        if let Some(((small, large), wakes)) = subscribed {
-            wakes.add(&small, &large);
-            drop((parts.small.leave(small), parts.large.leave(large)));
+        if let Some(Received { small, large, node }) = received {
+            drop((parts.small.leave(small), parts.large.leave(large), parts.graph.leave(node)));
         }
         current.node = node;
         Ok(())
@@ -273,11 +252,10 @@ impl NodeSpec {
 }
 
 impl Services {
-    fn new(node: &Node, spec: &NodeSpec) -> Result<Self, NodeError> {
-        let lifecycle = |it: &Arc<Lifecycle>| LifecycleServices::new(node, Arc::clone(it));
+    fn new(offerer: Offerer<'_>, spec: &NodeSpec) -> Result<Self, NodeError> {
+        let lifecycle = |it: &Arc<Lifecycle>| LifecycleServices::new(offerer, Arc::clone(it));
         Ok(Services {
-            wait_set: WaitSet::new(&node.context())?,
-            parameters: ParameterServices::new(node, Arc::clone(&spec.store))?,
+            parameters: ParameterServices::new(offerer, Arc::clone(&spec.store))?,
             lifecycle: spec.lifecycle.as_ref().map(lifecycle).transpose()?,
         })
     }
@@ -297,33 +275,28 @@ impl PublisherSpec {
     }
 }
 
-/// Subscribes to the inputs: the small and the large ones.
-fn subscriptions(
-    node: &Node,
-    runtime: &Runtime,
-    flow: Flow,
-) -> robocache_rcl::Result<(Small, Subscriptions)> {
-    let large = subscribe(node, runtime, true, flow)?;
-    let clock = runtime.clock.is_simulated().then(|| intake::subscribe_to_clock(node));
-    let (clock, subscriptions) = (clock.transpose()?, subscribe(node, runtime, false, flow)?);
-    Ok((Small { node: node.clone(), clock, subscriptions }, large))
-}
-
-fn subscribe(
-    node: &Node,
-    runtime: &Runtime,
-    large: bool,
-    flow: Flow,
-) -> robocache_rcl::Result<Subscriptions> {
-    let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
-    let inputs = inputs.map(|id| {
-        let asks = runtime.input(id).asks.get();
-        intake::subscribe(node, runtime.input_spec(id), asks, flow)
-    });
-    let inputs = inputs.collect::<robocache_rcl::Result<Vec<_>>>()?;
-    let context = node.context();
-    let wake = Arc::new(Guard::new(&context)?);
-    Ok(Subscriptions { wait_set: WaitSet::new(&context)?, wake, inputs })
+impl Received {
+    /// Subscribes to the inputs.
+    fn new(
+        node: &Node,
+        runtime: &Runtime,
+        flow: Flow,
+        wakes: &Wakes,
+    ) -> robocache_rcl::Result<Self> {
+        let subscribe = |large, wake| {
+            let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
+            let inputs = inputs.map(|id| {
+                let asks = runtime.input(id).asks.get();
+                intake::subscribe((node, wake), runtime.input_spec(id), asks, flow)
+            });
+            inputs.collect::<robocache_rcl::Result<Vec<_>>>()
+        };
+        let large = Subscriptions { clock: None, inputs: subscribe(true, &wakes.large)? };
+        let clock = runtime.clock.is_simulated();
+        let clock = clock.then(|| intake::subscribe_to_clock(node, &wakes.small)).transpose()?;
+        let small = Subscriptions { clock, inputs: subscribe(false, &wakes.small)? };
+        Ok(Received { small, large, node: node.clone() })
+    }
 }
 
 /// Creates the node, with shared memory for tensor messages of this size \[bytes\].

@@ -1,33 +1,30 @@
-//! Reads the publishers of all inputs from the graph.
+//! The thread *graph*: reads the publishers of all inputs from the graph.
 
 use std::time::{Duration, Instant};
 
 use super::error::NodeError;
+use super::fastdds::{Connector, Handed};
 use super::intake::CLOCK_TOPIC;
 use robocache_core::spec::InputId;
 use robocache_ops::sync::lock;
-use robocache_rcl::{Node, PublisherInfo, Waitable};
+use robocache_rcl::{GraphChanges, Node, PublisherInfo, Wake};
 use robocache_runtime::{OfferedQos, PublisherSeen, Runtime};
 
-/// Time in which the publishers of all inputs are read once if the middleware tells no change.
+/// Time between two readings if the middleware tells no change.
 const GRAPH_PERIOD: Duration = Duration::from_secs(10);
-/// Shortest time between two readings of one topic after a change, however many changes there are.
-const SWEEP_PERIOD: Duration = Duration::from_millis(100);
+/// Time between two looks for a change, and so the shortest time between two readings.
+const LOOK: Duration = Duration::from_millis(100);
 /// A new connection has found the publishers within this time.
 const DISCOVERY: Duration = Duration::from_secs(10);
 
-/// Reads the publishers of one topic after the other: those of the inputs, then `/clock` if that is
-/// the node's clock. One reading takes the middleware a fraction of a millisecond; all at once would
-/// delay the messages. The middleware tells when the graph has changed; otherwise the readings are
-/// rare.
+/// Reads the publishers of the inputs, and those of `/clock` if that is the node's clock. One reading takes the middleware a
+/// fraction of a millisecond, so no thread with a deadline does it. The middleware tells when the graph has changed;
+/// otherwise the readings are rare.
 pub struct GraphWatch {
     node: Node,
+    changes: GraphChanges,
     topics: Vec<Topic>,
-    next: usize,
-    /// How many topics must be read soon, because the graph has changed.
-    changed: usize,
-    /// When a topic was read last.
-    read: Instant,
+    /// When they must be read even if nothing changes.
     due: Instant,
     /// Until when the graph of a new connection may lack publishers.
     incomplete_until: Option<Instant>,
@@ -60,57 +57,58 @@ impl GraphWatch {
         if runtime.clock.is_simulated() {
             topics.push(topic((node.resolve_topic(CLOCK_TOPIC)?, Watched::Clock)));
         }
-        let (changed, now) = (topics.len(), Instant::now());
-        Ok(GraphWatch {
-            node,
-            topics,
-            next: 0,
-            changed,
-            read: now,
-            due: now,
-            incomplete_until: None,
-        })
+        let (changes, due) = (node.graph_changes()?, Instant::now());
+        Ok(GraphWatch { node, changes, topics, due, incomplete_until: None })
     }
 
-    /// Something to wait for: it is ready when the graph has changed.
-    pub fn changes(&self) -> Option<Waitable<'_>> {
-        self.node.graph_changes()
+    /// Reads until the runtime stops: the graph of this connection, and that of each one that `parts` has from then on.
+    ///
+    /// # Errors
+    /// The middleware does not tell of changes.
+    pub fn run(
+        mut self,
+        (wake, runtime): (&Wake, &Runtime),
+        (parts, connector): (&Handed<Node>, &Connector),
+    ) -> Result<(), NodeError> {
+        while !runtime.stopping() {
+            let now = Instant::now();
+            if let Some(node) = parts.take() {
+                connector.end(self.move_to(node, now)?);
+            }
+            if self.is_due(now)? {
+                self.due = now + GRAPH_PERIOD;
+                self.read(runtime);
+            }
+            wake.wait(LOOK);
+        }
+        Ok(())
     }
 
-    /// Reads the graph of another connection from now on. Returns the node before.
+    /// Reads the graph of another connection from now on. Returns what it had of the one before.
     ///
     /// A new graph is empty at first. So the known publishers count as present until they are found, or until
     /// [`DISCOVERY`] is over. Otherwise the inputs would ask for less for a moment.
-    pub fn move_to(&mut self, node: Node) -> Node {
-        let now = Instant::now();
-        (self.changed, self.due) = (self.topics.len(), now);
-        self.incomplete_until = Some(now + DISCOVERY);
-        std::mem::replace(&mut self.node, node)
+    fn move_to(&mut self, node: Node, now: Instant) -> Result<(Node, GraphChanges), NodeError> {
+        let changes = std::mem::replace(&mut self.changes, node.graph_changes()?);
+        (self.due, self.incomplete_until) = (now, Some(now + DISCOVERY));
+        Ok((std::mem::replace(&mut self.node, node), changes))
     }
 
-    /// Reads the publishers of a topic if that is due. `changed`: the graph has changed since the
-    /// last call.
-    pub fn look(&mut self, runtime: &Runtime, changed: bool) {
-        let now = Instant::now();
+    /// Whether the publishers must be read now.
+    fn is_due(&mut self, now: Instant) -> Result<bool, NodeError> {
         let is_complete = self.incomplete_until.take_if(|until| now >= *until).is_some();
-        if changed || is_complete {
-            // What has been read may have changed again.
-            self.changed = self.topics.len();
-            self.due = self.due.min(self.read + SWEEP_PERIOD / self.topics.len().max(1) as u32);
-        }
-        let Some(topic) = self.topics.get_mut(self.next).filter(|_| now >= self.due) else {
-            return;
-        };
-        match self.node.publishers_of(&topic.name) {
-            Ok(found) => topic.note(runtime, found, self.incomplete_until.is_some()),
-            Err(error) => {
-                tracing::debug!("failed to list the publishers of {}: {error}", topic.name);
+        Ok(self.changes.any()? || is_complete || now >= self.due)
+    }
+
+    fn read(&mut self, runtime: &Runtime) {
+        for topic in &mut self.topics {
+            match self.node.publishers_of(&topic.name) {
+                Ok(found) => topic.note(runtime, found, self.incomplete_until.is_some()),
+                Err(error) => {
+                    tracing::debug!("failed to list the publishers of {}: {error}", topic.name);
+                }
             }
         }
-        self.next = (self.next + 1) % self.topics.len();
-        self.changed = self.changed.saturating_sub(1);
-        let period = if self.changed > 0 { SWEEP_PERIOD } else { GRAPH_PERIOD };
-        (self.read, self.due) = (now, now + period / self.topics.len() as u32);
     }
 }
 

@@ -9,10 +9,10 @@ use super::losses::Losses;
 use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
 use robocache_ops::time::Stamp;
 use robocache_rcl::{
-    self, EventStatuses, MessageInfo, Middleware, Node, Qos, Ready, SerializedMessage,
-    Subscription, Waitable,
+    self, EventStatuses, MessageInfo, Middleware, Node, Qos, SerializedMessage, Subscription, Wake,
 };
 use robocache_runtime::{OfferedQos, Origin, PublisherId, Runtime, Transit, decode_clock};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ pub struct Intake {
     inputs: Vec<Input>,
     /// Inputs that may have a message, during a drain.
     ready: Vec<usize>,
+    /// Ends the wait of the thread.
+    wake: Arc<Wake>,
     /// Ends what is replaced.
     connector: Connector,
 }
@@ -61,6 +63,14 @@ struct Input {
     losses: Losses,
 }
 
+/// Subscriptions that one thread waits for.
+pub struct Subscriptions {
+    /// The clock of a simulator, if that is the node's clock and this the thread of the small messages.
+    pub clock: Option<Subscription>,
+    /// In the order of the inputs.
+    pub inputs: Vec<Subscribed>,
+}
+
 /// A subscription of an input, and what it asks for.
 pub struct Subscribed {
     pub subscription: Subscription,
@@ -79,49 +89,38 @@ pub enum Flow {
 
 impl Intake {
     /// Takes the messages of these subscriptions: those of the large inputs or those of the others, and the
-    /// clock's.
+    /// clock's. Subscriptions that replace them end the waits of `wake`, as these do.
     pub fn new(
         runtime: &Runtime,
         large: bool,
-        (clock, subscriptions): (Option<Subscription>, Vec<Subscribed>),
-        connector: Connector,
+        Subscriptions { clock, inputs }: Subscriptions,
+        (wake, connector): (Arc<Wake>, Connector),
     ) -> Self {
         let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
         let ids: Vec<InputId> = ids.collect();
         let largest = ids.iter().map(|id| largest_buffer(runtime, runtime.input_spec(*id))).max();
         let buffers = Buffers::new(largest.unwrap_or(0), ids.len());
-        let inputs = ids.into_iter().zip(subscriptions);
+        let inputs = ids.into_iter().zip(inputs);
         let inputs = inputs.map(|(id, subscribed)| Input::new(id, runtime, subscribed, &buffers));
         let clock =
             clock.map(|subscription| Clock { subscription, next: None, takes: Takes::default() });
-        Intake { clock, inputs: inputs.collect(), ready: Vec::new(), connector }
+        Intake { clock, inputs: inputs.collect(), ready: Vec::new(), wake, connector }
     }
 
-    /// Returns the subscriptions for a wait: the clock, if it is simulated, then the inputs. Last
-    /// come the subscriptions that a newer one of their input replaces.
-    pub fn waitables(&self) -> impl Iterator<Item = Waitable<'_>> {
-        let clock = self.clock.iter().map(|clock| Waitable::from(&clock.subscription));
-        let inputs = self.inputs.iter().map(|input| Waitable::from(&input.subscription));
-        let before = self.inputs.iter().filter_map(|input| input.handover.before());
-        clock.chain(inputs).chain(before.map(Waitable::from))
+    /// Whether a message may wait.
+    pub fn may_have(&self) -> bool {
+        self.clock.as_ref().is_some_and(|clock| clock.subscription.may_have())
+            || self.inputs.iter().any(Input::may_have)
     }
 
     /// Takes the waiting messages: in turns one of each subscription, so that none waits for all of
     /// another, but from each at most as many as its queue holds. Messages that come meanwhile are
-    /// left for the next call. `first` is the place of the first subscription in the wait.
-    pub fn drain(
-        &mut self,
-        runtime: &Runtime,
-        ready: Ready<'_>,
-        first: usize,
-    ) -> Result<(), NodeError> {
-        let inputs = first + usize::from(self.clock.is_some());
+    /// left for the next call.
+    pub fn drain(&mut self, runtime: &Runtime) -> Result<(), NodeError> {
         self.ready.clear();
-        let is_ready =
-            |k: &usize| ready.is(inputs + k) || self.inputs[*k].handover.before().is_some();
-        self.ready.extend((0..self.inputs.len()).filter(is_ready));
+        self.ready.extend((0..self.inputs.len()).filter(|k| self.inputs[*k].may_have()));
         for round in 0.. {
-            if let Some(clock) = self.clock.as_mut().filter(|_| round > 0 || ready.is(first)) {
+            if let Some(clock) = &mut self.clock {
                 clock.drain(runtime)?;
             }
             let mut at = 0;
@@ -137,23 +136,24 @@ impl Intake {
                 break;
             }
         }
-        let now = Instant::now();
-        for (k, input) in self.inputs.iter_mut().enumerate() {
-            // Its queue is empty now.
-            if let Some(before) = input.end_overlap(now) {
-                self.connector.end(before);
-            }
-            input.count_losses(runtime, ready.has_events(inputs + k));
-        }
+        self.inputs.iter_mut().filter(|input| input.losses.is_pending()).for_each(|input| {
+            input.count_losses(runtime);
+        });
         Ok(())
     }
 
-    /// Subscribes again to an input whose publishers offer another quality of service than before. The
-    /// caller calls this several times per second.
-    pub fn adapt(&mut self, runtime: &Runtime) {
-        let now = Instant::now();
+    /// Counts what the middleware has lost, ends overlaps, and subscribes again to an input whose publishers offer another
+    /// quality of service than before. The caller calls this several times per second, after a drain.
+    pub fn look(&mut self, runtime: &Runtime, now: Instant) {
+        for input in &mut self.inputs {
+            if let Some(before) = input.end_overlap(now) {
+                self.connector.end(before);
+            }
+            input.count_losses(runtime);
+        }
         // One in a call: the middleware takes a while to make a subscription.
-        let _ = self.inputs.iter_mut().any(|input| input.adapt(runtime, now, &self.connector));
+        let ends = (&self.wake, &self.connector);
+        let _ = self.inputs.iter_mut().any(|input| input.adapt(runtime, now, ends));
         if let Some(clock) = &mut self.clock
             && let Some(before) = clock.follow(runtime, now)
         {
@@ -162,13 +162,9 @@ impl Intake {
     }
 
     /// Takes the subscriptions of a new connection.
-    pub fn move_to(
-        &mut self,
-        runtime: &Runtime,
-        (clock, subscriptions): (Option<Subscription>, Vec<Subscribed>),
-    ) {
+    pub fn move_to(&mut self, runtime: &Runtime, Subscriptions { clock, inputs }: Subscriptions) {
         let now = Instant::now();
-        for (input, subscribed) in self.inputs.iter_mut().zip(subscriptions) {
+        for (input, subscribed) in self.inputs.iter_mut().zip(inputs) {
             input.replace(runtime, subscribed, now, &self.connector);
             runtime.input(input.id).resubscribed.add(1);
         }
@@ -199,15 +195,24 @@ impl Input {
         }
     }
 
+    fn may_have(&self) -> bool {
+        self.subscription.may_have() || self.handover.before().is_some_and(Subscription::may_have)
+    }
+
     /// Subscribes again if the publishers offer another quality of service than the subscription
     /// asks for. Returns whether it has tried to.
-    fn adapt(&mut self, runtime: &Runtime, now: Instant, connector: &Connector) -> bool {
+    fn adapt(
+        &mut self,
+        runtime: &Runtime,
+        now: Instant,
+        (wake, connector): (&Arc<Wake>, &Connector),
+    ) -> bool {
         let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
         let (asks, wants) = (state.asks.get(), state.wants.get());
         if !self.handover.is_due(asks != wants, now) {
             return false;
         }
-        match subscribe(&self.subscription.node(), spec, wants, self.flow) {
+        match subscribe((&self.subscription.node(), wake), spec, wants, self.flow) {
             Ok(subscribed) => {
                 self.replace(runtime, subscribed, now, connector);
                 state.adapted.add(1);
@@ -235,10 +240,8 @@ impl Input {
         connector: &Connector,
     ) {
         let state = runtime.input(self.id);
-        self.count_losses(runtime, true);
-        let mut before = std::mem::replace(&mut self.subscription, subscription);
-        // These events are not read, and an event that is not taken ends every wait.
-        before.end_events();
+        self.count_losses(runtime);
+        let before = std::mem::replace(&mut self.subscription, subscription);
         self.handover.begin(before, now).into_iter().for_each(|unused| connector.end(unused));
         self.losses.overlap();
         state.asks.set(asks);
@@ -287,12 +290,8 @@ impl Input {
         Some(before)
     }
 
-    /// Counts the lost messages, if there was a gap or an event. If the events cannot be taken, the
-    /// input goes on without them.
-    fn count_losses(&mut self, runtime: &Runtime, has_events: bool) {
-        if !has_events && !self.losses.is_pending() {
-            return;
-        }
+    /// Counts the lost messages. If the events cannot be taken, the input goes on without them.
+    fn count_losses(&mut self, runtime: &Runtime) {
         let told = self.subscription.events().take().unwrap_or_else(|error| {
             let topic = self.subscription.topic();
             tracing::warn!(
@@ -342,12 +341,12 @@ fn transit(info: &MessageInfo) -> Transit {
     Transit { published_ns: info.source_ns, arrived_ns: info.received_ns }
 }
 
-/// Subscribes to the topic of an input.
+/// Subscribes to the topic of an input. Its messages end the waits of `wake`.
 ///
 /// # Errors
 /// The middleware refuses.
 pub fn subscribe(
-    node: &Node,
+    (node, wake): (&Node, &Arc<Wake>),
     spec: &InputSpec,
     asks: OfferedQos,
     flow: Flow,
@@ -356,11 +355,12 @@ pub fn subscribe(
     let qos = Qos { reliable, transient_local, ..Qos::best_effort(spec.qos.depth) };
     // The middleware copies an image of 6 MB for a millisecond before it is complete. Six cameras
     // made joints 1.6 ms older on one thread.
-    let subscription = match flow {
+    let mut subscription = match flow {
         Flow::Own if spec.is_large() => node.subscribe_apart(&spec.topic, &spec.ros_type, qos),
         _ => node.subscribe(&spec.topic, &spec.ros_type, qos),
-    };
-    Ok(Subscribed { subscription: subscription?, asks, flow })
+    }?;
+    subscription.tell(wake)?;
+    Ok(Subscribed { subscription, asks, flow })
 }
 
 /// The name of an input in the log.
@@ -372,11 +372,10 @@ fn name_of(spec: &InputSpec) -> String {
 ///
 /// # Errors
 /// The middleware refuses.
-pub fn subscribe_to_clock(node: &Node) -> robocache_rcl::Result<Subscription> {
+pub fn subscribe_to_clock(node: &Node, wake: &Arc<Wake>) -> robocache_rcl::Result<Subscription> {
     let qos = Qos::best_effort(CLOCK_DEPTH);
     let mut subscription = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
-    // These events are not read, and an event that is not taken ends every wait.
-    subscription.end_events();
+    subscription.tell(wake)?;
     Ok(subscription)
 }
 

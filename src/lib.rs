@@ -12,8 +12,9 @@
 //!
 //! The threads, beside those of the runtime:
 //!
-//! - *spin* ([`spin`], [`intake`], [`graph`]) takes small messages from the middleware, and reads the graph.
+//! - *spin* ([`spin`], [`intake`]) takes small messages from the middleware.
 //! - *spin large* takes images and clouds.
+//! - *graph* ([`graph`]) reads the publishers of the inputs.
 //! - *serve* ([`server`]) answers requests.
 //! - *report* ([`report`], [`diagnostics`], [`health_file`], [`rosout`]) publishes diagnostics and logs, and asks for a new
 //!   connection if the middleware may have cut the node off.

@@ -17,8 +17,8 @@ use r2r::rcl_interfaces::srv::{
 use super::error::NodeError;
 use super::param_store::ParameterStore;
 use super::params::Declared;
-use super::requests::{Taken, answer, offer};
-use robocache_rcl::{MessagePublisher, Node, Qos, Service, Waitable};
+use super::requests::{Offerer, Taken, answer};
+use robocache_rcl::{MessagePublisher, Qos, Service};
 
 /// Changes that the middleware keeps for a subscriber that is slow: as every ROS node does.
 const EVENTS: usize = 1000;
@@ -46,60 +46,45 @@ pub struct Changes {
 
 impl ParameterServices {
     /// Advertises the services under the node's name. If a parameter may change, also advertises `/parameter_events`.
-    pub fn new(node: &Node, store: Arc<ParameterStore>) -> Result<Self, NodeError> {
+    pub fn new(offerer: Offerer<'_>, store: Arc<ParameterStore>) -> Result<Self, NodeError> {
+        let node = offerer.node;
         let advertise = || node.advertise_message("/parameter_events", Qos::reliable(EVENTS));
         let events = store.may_change().then(advertise).transpose()?;
         Ok(ParameterServices {
             store,
             changes: Arc::new(Changes { node: node.fully_qualified_name(), events }),
-            get: offer(node, "get_parameters")?,
-            types: offer(node, "get_parameter_types")?,
-            list: offer(node, "list_parameters")?,
-            describe: offer(node, "describe_parameters")?,
-            set: offer(node, "set_parameters")?,
-            set_atomically: offer(node, "set_parameters_atomically")?,
+            get: offerer.offer("get_parameters")?,
+            types: offerer.offer("get_parameter_types")?,
+            list: offerer.offer("list_parameters")?,
+            describe: offerer.offer("describe_parameters")?,
+            set: offerer.offer("set_parameters")?,
+            set_atomically: offerer.offer("set_parameters_atomically")?,
         })
     }
 
-    /// Returns the services for a wait.
-    pub fn waitables(&self) -> [Waitable<'_>; 6] {
-        [
-            (&self.get).into(),
-            (&self.types).into(),
-            (&self.list).into(),
-            (&self.describe).into(),
-            (&self.set).into(),
-            (&self.set_atomically).into(),
-        ]
-    }
-
-    /// Answers one request of each service that is ready. `ready` takes the service's place in
-    /// [`ParameterServices::waitables`]. Other requests are left for the next wait. Tells changes by `changes`.
-    pub fn serve(&self, ready: impl Fn(usize) -> bool, taken: &mut Taken, changes: &Changes) {
-        if !(0..6).any(&ready) {
-            return;
-        }
+    /// Answers one request of each service. Other requests are left for the next call. Tells changes by `changes`.
+    pub fn serve(&self, taken: &mut Taken, changes: &Changes) {
         let declared = &self.store.declared();
         let find = |name: &String| declared.iter().find(|d| d.name == name);
         let describe = |name: &String| describe(name, find(name), self.store.is_fixed(name));
-        answer(ready(0), &self.get, taken, |request| GetParameters::Response {
+        answer(&self.get, taken, |request| GetParameters::Response {
             values: request.names.iter().map(|n| message_of(find(n).map(|d| &d.value))).collect(),
         });
-        answer(ready(1), &self.types, taken, |request| GetParameterTypes::Response {
+        answer(&self.types, taken, |request| GetParameterTypes::Response {
             types: request.names.iter().map(|n| type_of(find(n).map(|d| &d.value))).collect(),
         });
-        answer(ready(2), &self.list, taken, |request| ListParameters::Response {
+        answer(&self.list, taken, |request| ListParameters::Response {
             result: ListParametersResult { names: list(declared, &request), prefixes: vec![] },
         });
-        answer(ready(3), &self.describe, taken, |request| DescribeParameters::Response {
+        answer(&self.describe, taken, |request| DescribeParameters::Response {
             descriptors: request.names.iter().map(describe).collect(),
         });
         let set = |parameters| self.set(parameters, changes);
-        answer(ready(4), &self.set, taken, |request| SetParameters::Response {
+        answer(&self.set, taken, |request| SetParameters::Response {
             results: request.parameters.into_iter().map(|one| set(vec![one])).collect(),
         });
-        answer(ready(5), &self.set_atomically, taken, |request| {
-            SetParametersAtomically::Response { result: set(request.parameters) }
+        answer(&self.set_atomically, taken, |request| SetParametersAtomically::Response {
+            result: set(request.parameters),
         });
     }
 

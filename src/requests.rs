@@ -1,9 +1,10 @@
 //! Answers the requests of services, each once.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use r2r::WrappedServiceTypeSupport;
-use robocache_rcl::{Node, RclError, RequestId, Result, Service};
+use robocache_rcl::{Node, RclError, RequestId, Result, Service, Wake};
 
 /// Requests that are remembered: more than may come twice. Each connection keeps the last ten of each service.
 const REMEMBERED: usize = 256;
@@ -34,24 +35,32 @@ impl Taken {
     }
 }
 
-/// Offers a service under the node's name.
-///
-/// # Errors
-/// The middleware refuses.
-pub fn offer<T: WrappedServiceTypeSupport>(node: &Node, name: &str) -> Result<Service<T>> {
-    node.serve(&format!("~/{name}"))
+/// Offers services of a node.
+#[derive(Clone, Copy)]
+pub struct Offerer<'a> {
+    pub node: &'a Node,
+    /// Ends the wait of the thread that answers them.
+    pub wake: &'a Arc<Wake>,
 }
 
-/// If the service is `ready`, answers one request.
+impl Offerer<'_> {
+    /// Offers a service under the node's name.
+    ///
+    /// # Errors
+    /// The middleware refuses.
+    pub fn offer<T: WrappedServiceTypeSupport>(self, name: &str) -> Result<Service<T>> {
+        let mut service = self.node.serve(&format!("~/{name}"))?;
+        service.tell(self.wake)?;
+        Ok(service)
+    }
+}
+
+/// Answers one request of the service, if one waits.
 pub fn answer<T: WrappedServiceTypeSupport>(
-    ready: bool,
     service: &Service<T>,
     taken: &mut Taken,
     reply: impl FnOnce(T::Request) -> T::Response,
 ) {
-    if !ready {
-        return;
-    }
     let answered = taken.take(service).and_then(|request| match request {
         Some((id, request)) => service.respond(id, &reply(request)),
         None => Ok(()),

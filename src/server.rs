@@ -5,18 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::connection::Services;
-use super::error::NodeError;
 use super::fastdds::{Connector, Handed};
 use super::lifecycle::{LifecycleServices, TransitionEvents};
-use super::param_services::Changes;
 use super::requests::Taken;
-use robocache_rcl::Waitable;
+use robocache_rcl::Wake;
 use robocache_runtime::{Standstills, Witness};
 
 /// The longest wait for a request.
 const IDLE: Duration = Duration::from_millis(50);
-/// The same while a transition is under way, whose end must be answered, and while two connections serve.
+/// The same while a transition is under way, whose end must be answered. A request to two connections comes to both within
+/// this time.
 const SHORT: Duration = Duration::from_millis(2);
+/// Time between two looks for requests of which nobody told. Behind a malformed one, Fast DDS may hide another.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long the connection before also serves: clients and subscribers find the new one within this time.
 const OVERLAP: Duration = Duration::from_secs(2);
 
@@ -26,6 +27,8 @@ pub struct Server {
     pub services: Services,
     /// The same of the connection before, for a while, and since when.
     pub before: Option<(Services, Instant)>,
+    /// Ends the wait when a request comes to any of them.
+    pub wake: Arc<Wake>,
     /// Those of new connections.
     pub parts: Handed<Services>,
     /// Ends what is replaced.
@@ -40,34 +43,42 @@ pub struct Server {
 
 impl Server {
     /// Answers requests until the node ends.
-    ///
-    /// # Errors
-    /// The middleware cannot wait for requests.
-    pub fn run(mut self) -> Result<(), NodeError> {
+    pub fn run(mut self) {
         let mut taken = Taken::default();
+        let mut look = Instant::now();
         drop(self.services.publish_events());
         while !self.stop.load(Ordering::Relaxed) {
             if !self.ticking.load(Ordering::Relaxed) {
                 self.standstills.awake(Witness::Tick);
             }
-            self.round(&mut taken)?;
+            let idle = if self.all().any(|it| it.is_changing()) { SHORT } else { IDLE };
+            let came = self.wake.wait(idle);
+            self.all().for_each(Services::answer_change);
+            if came || look.elapsed() >= LOOK {
+                look = Instant::now();
+                self.serve(&mut taken);
+            }
             self.follow();
         }
-        Ok(())
     }
 
-    /// Waits for requests, and answers one of each service.
-    fn round(&mut self, taken: &mut Taken) -> Result<(), NodeError> {
-        let Server { services, before, .. } = self;
-        let Some((before, _)) = before else {
-            let idle = if services.is_changing() { SHORT } else { IDLE };
-            let changes = Arc::clone(&services.parameters.changes);
-            return services.round(idle, taken, &changes);
-        };
-        // Clients and subscribers have found the one before. So it answers first, and the new one what does not reach it.
-        let changes = Arc::clone(&before.parameters.changes);
-        before.round(SHORT, taken, &changes)?;
-        services.round(Duration::ZERO, taken, &changes)
+    /// The services of all connections. Clients and subscribers have found those of the one before, so these come first.
+    fn all(&mut self) -> impl Iterator<Item = &mut Services> {
+        self.before.iter_mut().map(|(before, _)| before).chain([&mut self.services])
+    }
+
+    /// Answers one request of each service.
+    fn serve(&mut self, taken: &mut Taken) {
+        if self.before.is_some() {
+            // So that the one before answers, and the new one what does not reach it.
+            std::thread::sleep(SHORT);
+        }
+        let first = self.before.as_ref().map_or(&self.services, |(before, _)| before);
+        let changes = Arc::clone(&first.parameters.changes);
+        for Services { parameters, lifecycle } in self.all() {
+            parameters.serve(taken, &changes);
+            lifecycle.iter_mut().for_each(|lifecycle| lifecycle.serve(taken));
+        }
     }
 
     /// Goes over to a new connection. The one before also serves for a while, and tells what changes.
@@ -97,23 +108,8 @@ impl Services {
         self.lifecycle.as_mut().and_then(LifecycleServices::publish_events)
     }
 
-    /// Waits this long for requests, and answers one of each service. Tells changes of parameters by `changes`.
-    fn round(
-        &mut self,
-        idle: Duration,
-        taken: &mut Taken,
-        changes: &Changes,
-    ) -> Result<(), NodeError> {
-        let Services { wait_set, parameters, lifecycle } = self;
-        let for_parameters = parameters.waitables();
-        let for_lifecycle = lifecycle.iter().flat_map(|lifecycle| lifecycle.waitables());
-        let waitables: Vec<Waitable<'_>> =
-            for_parameters.into_iter().chain(for_lifecycle).collect();
-        let ready = wait_set.wait(waitables, idle)?;
-        parameters.serve(|service| ready.is(service), taken, changes);
-        if let Some(lifecycle) = lifecycle {
-            lifecycle.serve(|service| ready.is(for_parameters.len() + service), taken);
-        }
-        Ok(())
+    /// Answers the request whose work has ended.
+    fn answer_change(&mut self) {
+        self.lifecycle.iter_mut().for_each(LifecycleServices::answer_change);
     }
 }

@@ -12,8 +12,8 @@ use r2r::lifecycle_msgs::srv::{
 
 use super::{Lifecycle, LifecycleState, Order, Transition, TransitionEvents};
 use crate::error::NodeError;
-use crate::requests::{Taken, answer, log_failure, offer};
-use robocache_rcl::{Node, RequestId, Service, Waitable};
+use crate::requests::{Offerer, Taken, answer, log_failure};
+use robocache_rcl::{RequestId, Service};
 
 /// The services, and the request whose work is under way.
 pub struct LifecycleServices {
@@ -31,28 +31,17 @@ pub struct LifecycleServices {
 
 impl LifecycleServices {
     /// Advertises the services and the transitions under the node's name.
-    pub fn new(node: &Node, lifecycle: Arc<Lifecycle>) -> Result<Self, NodeError> {
+    pub fn new(offerer: Offerer<'_>, lifecycle: Arc<Lifecycle>) -> Result<Self, NodeError> {
         Ok(LifecycleServices {
             lifecycle,
-            events: Some(Lifecycle::advertise(node)?),
-            change: offer(node, "change_state")?,
-            state: offer(node, "get_state")?,
-            states: offer(node, "get_available_states")?,
-            transitions: offer(node, "get_available_transitions")?,
-            graph: offer(node, "get_transition_graph")?,
+            events: Some(Lifecycle::advertise(offerer.node)?),
+            change: offerer.offer("change_state")?,
+            state: offerer.offer("get_state")?,
+            states: offerer.offer("get_available_states")?,
+            transitions: offerer.offer("get_available_transitions")?,
+            graph: offerer.offer("get_transition_graph")?,
             changing: None,
         })
-    }
-
-    /// Returns the services for a wait.
-    pub fn waitables(&self) -> [Waitable<'_>; 5] {
-        [
-            (&self.change).into(),
-            (&self.state).into(),
-            (&self.states).into(),
-            (&self.transitions).into(),
-            (&self.graph).into(),
-        ]
     }
 
     /// Publishes the transitions through this connection from now on. Returns the publisher before.
@@ -65,25 +54,19 @@ impl LifecycleServices {
         self.changing.is_some()
     }
 
-    /// Answers one request of each service that is ready. `ready` takes the service's place in
-    /// [`LifecycleServices::waitables`]. Also answers the request whose work has ended.
-    pub fn serve(&mut self, ready: impl Fn(usize) -> bool, taken: &mut Taken) {
-        self.answer_change();
-        if ready(0) {
-            self.change_state(taken);
-        }
+    /// Answers one request of each service.
+    pub fn serve(&mut self, taken: &mut Taken) {
+        self.change_state(taken);
         // Read after the change: a client that asks for both in turn must see it.
         let state = self.lifecycle.state();
-        answer(ready(1), &self.state, taken, |_| GetState::Response {
-            current_state: state_message(state),
-        });
-        answer(ready(2), &self.states, taken, |_| GetAvailableStates::Response {
+        answer(&self.state, taken, |_| GetState::Response { current_state: state_message(state) });
+        answer(&self.states, taken, |_| GetAvailableStates::Response {
             available_states: LifecycleState::ALL.into_iter().map(state_message).collect(),
         });
-        answer(ready(3), &self.transitions, taken, |_| GetAvailableTransitions::Response {
+        answer(&self.transitions, taken, |_| GetAvailableTransitions::Response {
             available_transitions: state.transitions().map(description).collect(),
         });
-        answer(ready(4), &self.graph, taken, |_| GetAvailableTransitions::Response {
+        answer(&self.graph, taken, |_| GetAvailableTransitions::Response {
             available_transitions: Transition::ALL.iter().map(description).collect(),
         });
     }
@@ -114,7 +97,7 @@ impl LifecycleServices {
     }
 
     /// Answers the request whose work has ended.
-    fn answer_change(&mut self) {
+    pub fn answer_change(&mut self) {
         let Some((id, answered)) = &self.changing else { return };
         let success = match answered.try_recv() {
             Ok(success) => success,

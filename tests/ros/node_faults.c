@@ -4,6 +4,7 @@
 //
 // - ROBOCACHE_TEST_TAKE: rcl fails to give a message.
 // - ROBOCACHE_TEST_SERVE: rcl fails to offer a service.
+// - ROBOCACHE_TEST_TELL: the middleware does not tell of new messages.
 // - ROBOCACHE_TEST_DISK: a write to a file of a recording waits.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,6 +15,8 @@
 
 // RCL_RET_ERROR
 #define FAILED 1
+// RCL_RET_UNSUPPORTED
+#define UNSUPPORTED 3
 
 static int is_on(const char *fault) {
     const char *file = getenv(fault);
@@ -32,6 +35,13 @@ int rcl_service_init(void *service, const void *node, const void *type, const ch
     if (is_on("ROBOCACHE_TEST_SERVE")) return FAILED;
     if (!init) *(void **)&init = dlsym(RTLD_NEXT, "rcl_service_init");
     return init(service, node, type, name, options);
+}
+
+int rcl_subscription_set_on_new_message_callback(const void *subscription, const void *callback, const void *data) {
+    static int (*set)(const void *, const void *, const void *);
+    if (is_on("ROBOCACHE_TEST_TELL")) return UNSUPPORTED;
+    if (!set) *(void **)&set = dlsym(RTLD_NEXT, "rcl_subscription_set_on_new_message_callback");
+    return set(subscription, callback, data);
 }
 
 static int is_recording(int fd) {

@@ -9,7 +9,7 @@ import middlewares
 import pytest
 import yaml
 from conftest import REPOSITORY
-from fusion import start_fusion
+from fusion import start_fusion, write_config
 from rclpy.utilities import get_rmw_implementation_identifier
 from test_overload import JOINTS, ONLY_JOINTS, report_of, stop_for
 
@@ -56,6 +56,18 @@ def test_the_node_and_a_client_name_the_middleware_that_was_asked_for(ros, start
     assert counted == (["0", "0"] if middlewares.IN_USE == "fastrtps" else [NOT_COUNTED] * 2)
     said = f"{named} does not count lost messages" in fusion.process.output
     assert said == (middlewares.IN_USE != "fastrtps")
+
+
+def test_a_middleware_that_tells_of_no_message_is_an_error_at_the_start(
+    ros, start, node_faults, tmp_path
+):
+    (tmp_path / "fault").touch()
+    config = {"rate_hz": 50, "streams": {"joints": JOINTS}}
+    given = ["--ros-args", "-p", f"config_file:={write_config(tmp_path, config)}"]
+    env = node_faults(tell=tmp_path / "fault")
+    node = start("fusion_node", *given, expected_code=1, env=env)
+    assert node.wait() == 1
+    assert node.output.count("be told of new messages of /joint_states") == 1, node.output
 
 
 @cyclonedds_only

@@ -57,8 +57,13 @@ pub(super) fn ignore(ret: rcl_ret_t) {
 /// Clears the error state. rcl may set it even if the answer is no failure, such as "nothing
 /// waits".
 pub(super) fn forget() {
-    // SAFETY: the function only clears state of the calling thread.
-    unsafe { rcutils_reset_error() };
+    // SAFETY: the functions only read and clear state of the calling thread.
+    unsafe {
+        // It clears a kilobyte, and a take that finds nothing sets none.
+        if rcutils_error_is_set() {
+            rcutils_reset_error();
+        }
+    }
 }
 
 /// Converts a name to C. `what` says whose name it is, for the error.

@@ -124,10 +124,6 @@ impl<S: EventStatus> Event<S> {
         // SAFETY: rcl has filled it; every field is a number, for which zeros are valid as well.
         Ok(Some(S::read(unsafe { status.assume_init_ref() })))
     }
-
-    pub(super) fn get(&self) -> *const rcl_event_t {
-        self.raw.get()
-    }
 }
 
 impl<S> Drop for Event<S> {

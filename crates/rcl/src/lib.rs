@@ -9,7 +9,7 @@
 //! - [`Publisher`]: publishes bytes. [`MessagePublisher`]: publishes r2r's generated messages.
 //! - [`Service`]: serves one of r2r's generated services.
 //! - [`Middleware`]: which one answers, and what it tells.
-//! - [`WaitSet`]: waits for all of these, and for changes of the graph. [`Guard`]: ends a wait.
+//! - [`Wake`]: ends the wait of a thread when a message or a request comes. [`GraphChanges`]: those of the graph.
 //!
 //! Each handle keeps its node and its context alive, so the caller may drop handles in any order. A
 //! drop ends its own entity at once, so that the entity leaves the graph.
@@ -17,7 +17,7 @@
 //! Each `unsafe` block relies on these invariants:
 //!
 //! - A [`Raw`] stays at its address, and rcl has initialised it before a handle holds it.
-//! - The node outlives its entities.
+//! - The node outlives its entities. An entity's news, which the middleware calls back with, outlives the entity.
 //! - [`NodeInner::lock`] is held during every call that changes the node and that rcl's headers
 //!   call not thread-safe.
 
@@ -28,7 +28,7 @@
 mod context;
 mod error;
 mod event;
-mod guard;
+mod graph;
 mod message;
 mod middleware;
 mod node;
@@ -38,19 +38,19 @@ mod publisher;
 mod service;
 mod subscription;
 mod type_support;
-mod wait_set;
+mod wake;
 
 pub use context::Context;
 pub use error::RclError;
 pub use event::{Event, EventStatus, IncompatibleQos, MessagesLost};
-pub use guard::Guard;
+pub use graph::GraphChanges;
 pub use message::{Gid, MessageInfo, SerializedMessage};
 pub use middleware::Middleware;
 pub use node::{Node, PublisherInfo};
 pub use publisher::{MessagePublisher, Publisher};
 pub use service::{RequestId, Service};
 pub use subscription::{EventStatuses, Events, Subscription};
-pub use wait_set::{Ready, WaitSet, Waitable};
+pub use wake::Wake;
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -11,7 +11,8 @@ use super::node_inner::NodeInner;
 use super::subscription::Flow;
 use super::type_support::TypeSupport;
 use super::{
-    Context, Gid, MessagePublisher, Publisher, Qos, Raw, Result, Service, Subscription, Waitable,
+    Context, Gid, GraphChanges, MessagePublisher, Publisher, Qos, Raw, Result, Service,
+    Subscription,
 };
 
 /// A node. It ends with the last of its entities.
@@ -140,13 +141,9 @@ impl Node {
         }
     }
 
-    /// Something to wait for: it is ready when an endpoint of any topic has come or gone. The wait
-    /// that it ends resets it. `None` if the middleware cannot tell.
-    pub fn graph_changes(&self) -> Option<Waitable<'_>> {
-        // SAFETY: the node is initialised; the guard condition lives as long as the node, which the
-        // `Waitable` borrows.
-        let guard = unsafe { rcl_node_get_graph_guard_condition(self.inner.get()) };
-        (!guard.is_null()).then(|| Waitable::of_guard(guard))
+    /// Watches the graph that the node sees.
+    pub fn graph_changes(&self) -> Result<GraphChanges> {
+        GraphChanges::new(&self.inner)
     }
 
     /// Counts the subscriptions of a topic. `topic` is the full name.

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use r2r::WrappedServiceTypeSupport;
 use r2r_rcl::*;
 
-use super::error::{c_string, check, forget, ignore};
+use super::error::{c_string, check, forget};
 use super::node_inner::NodeInner;
 use super::publisher::Native;
+use super::wake::{News, Wake};
 use super::{Raw, Result};
 
 /// A server of a generated service.
 pub struct Service<T> {
     raw: Raw<rcl_service_t>,
+    /// `None` if the middleware tells nothing.
+    news: Option<Arc<News>>,
     node: Arc<NodeInner>,
     service: PhantomData<fn() -> T>,
 }
@@ -40,10 +43,29 @@ impl<T: WrappedServiceTypeSupport> Service<T> {
             check(ret, || format!("offer the service {}", c_name.to_string_lossy()))?;
             raw
         };
-        Ok(Service { raw, node: Arc::clone(node), service: PhantomData })
+        Ok(Service { raw, news: None, node: Arc::clone(node), service: PhantomData })
     }
 
-    /// Takes the oldest waiting request; `None` if none waits.
+    /// Ends a wait of `wake` from now on when a request comes, and as long as one may wait.
+    ///
+    /// # Errors
+    /// The middleware does not tell of new requests.
+    pub fn tell(&mut self, wake: &Arc<Wake>) -> Result<()> {
+        let news = News::new(wake);
+        // SAFETY: the service is initialised. It keeps the news until it has ended, or until the middleware has the next one.
+        let ret = unsafe {
+            let (raw, address) = (self.raw.get(), Arc::as_ptr(&news).cast());
+            rcl_service_set_on_new_request_callback(raw, Some(News::callback), address)
+        };
+        check(ret, || "be told of new requests".to_owned())?;
+        // Fast DDS does not tell of a request that comes while the callback is set.
+        news.tell();
+        drop(self.news.replace(news));
+        Ok(())
+    }
+
+    /// Takes the oldest waiting request; `None` if none waits. Fast DDS also says so of a malformed one, behind which another
+    /// may wait. So the caller also takes now and then.
     pub fn take_request(&self) -> Result<Option<(RequestId, T::Request)>> {
         let request = Native::<T::Request>::new()?;
         let mut id = rmw_request_id_t { writer_guid: [0; 16], sequence_number: 0 };
@@ -54,6 +76,8 @@ impl<T: WrappedServiceTypeSupport> Service<T> {
             forget();
             return Ok(None);
         }
+        // Another one may wait; after a failure, this one does.
+        self.news.as_ref().inspect(|news| news.tell());
         check(ret, || "take a request".to_owned())?;
         Ok(Some((RequestId(id), request.to_message())))
     }
@@ -68,16 +92,11 @@ impl<T: WrappedServiceTypeSupport> Service<T> {
     }
 }
 
-impl<T> Service<T> {
-    pub(super) fn get(&self) -> *const rcl_service_t {
-        self.raw.get()
-    }
-}
-
 impl<T> Drop for Service<T> {
     fn drop(&mut self) {
         let _changing = self.node.lock();
         // SAFETY: the service belongs to this node and is initialised.
-        ignore(unsafe { rcl_service_fini(self.raw.get(), self.node.get()) });
+        let ret = unsafe { rcl_service_fini(self.raw.get(), self.node.get()) };
+        News::end(self.news.take(), ret);
     }
 }

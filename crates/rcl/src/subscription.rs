@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use r2r_rcl::*;
 
-use super::error::{c_string, check, forget, ignore, text};
+use super::error::{c_string, check, forget, text};
 use super::event::{Event, EventStatus, IncompatibleQos, MessagesLost};
 use super::node_inner::NodeInner;
 use super::type_support::TypeSupport;
+use super::wake::{News, Wake};
 use super::{MessageInfo, Qos, Raw, Result, SerializedMessage};
 
 /// Who receives the messages of a subscription inside the middleware.
@@ -36,9 +37,8 @@ pub struct Subscription {
     inner: Inner,
 }
 
-/// The events of a subscription; `None` if the middleware does not support one. A wait for the
-/// subscription also ends when an event is ready. Until the caller takes it, every wait ends at
-/// once.
+/// The events of a subscription; `None` if the middleware does not support one. They end no wait: they count, so the
+/// caller takes them now and then.
 pub struct Events {
     /// Messages were lost.
     pub lost: Option<Event<MessagesLost>>,
@@ -57,7 +57,7 @@ pub struct EventStatuses {
 }
 
 impl Events {
-    /// Takes all events, so that they do not end the next wait.
+    /// Takes all events.
     pub fn take(&self) -> Result<EventStatuses> {
         fn take<S: EventStatus>(event: Option<&Event<S>>) -> Result<Option<S>> {
             event.map_or(Ok(None), Event::take)
@@ -67,18 +67,12 @@ impl Events {
             incompatible: take(self.incompatible.as_ref())?,
         })
     }
-
-    /// Pointers to rcl's events; null if an event is not supported.
-    pub(super) fn raw(&self) -> [*const rcl_event_t; 2] {
-        fn raw<S: EventStatus>(event: Option<&Event<S>>) -> *const rcl_event_t {
-            event.map_or(std::ptr::null(), Event::get)
-        }
-        [raw(self.lost.as_ref()), raw(self.incompatible.as_ref())]
-    }
 }
 
 struct Inner {
     raw: Raw<rcl_subscription_t>,
+    /// `None` if the middleware tells nothing: then a message may wait at any time.
+    news: Option<Arc<News>>,
     node: Arc<NodeInner>,
     _types: TypeSupport,
 }
@@ -108,7 +102,7 @@ impl Subscription {
             raw
         };
         drop(changing);
-        let inner = Inner { raw, node: Arc::clone(node), _types: types };
+        let inner = Inner { raw, news: None, node: Arc::clone(node), _types: types };
         let events = Events {
             lost: Event::new(inner.raw.get())?,
             incompatible: Event::new(inner.raw.get())?,
@@ -131,7 +125,31 @@ impl Subscription {
         &self.events
     }
 
-    /// Ends the events: from now on none is taken, and none ends a wait.
+    /// Ends a wait of `wake` from now on when a message comes, and if one waits already.
+    ///
+    /// # Errors
+    /// The middleware does not tell of new messages.
+    pub fn tell(&mut self, wake: &Arc<Wake>) -> Result<()> {
+        let news = News::new(wake);
+        // SAFETY: the subscription is initialised. `Inner` keeps the news until the subscription has ended, or until the
+        // middleware has the next one.
+        let ret = unsafe {
+            let (raw, address) = (self.inner.raw.get(), Arc::as_ptr(&news).cast());
+            rcl_subscription_set_on_new_message_callback(raw, Some(News::callback), address)
+        };
+        check(ret, || format!("be told of new messages of {}", self.topic()))?;
+        // Fast DDS does not tell of a message that comes while the callback is set.
+        news.tell();
+        drop(self.inner.news.replace(news));
+        Ok(())
+    }
+
+    /// Whether a message may wait: one came since the last take that found none. A take of what cannot wait takes no time.
+    pub fn may_have(&self) -> bool {
+        self.inner.news.as_ref().is_none_or(|news| news.may_wait())
+    }
+
+    /// Ends the events: from now on none is taken.
     pub fn end_events(&mut self) {
         self.events = Events { lost: None, incompatible: None };
     }
@@ -142,6 +160,10 @@ impl Subscription {
         // SAFETY: the function returns a plain value.
         let mut info = unsafe { rmw_get_zero_initialized_message_info() };
         let taken = message.fill(|message| {
+            if !self.may_have() {
+                return Ok(false);
+            }
+            self.inner.news.as_ref().inspect(|news| news.set(false));
             // SAFETY: the subscription is initialised and one thread uses it; rcl fills the message
             // and the info, and keeps neither.
             let ret = unsafe {
@@ -152,6 +174,8 @@ impl Subscription {
                 forget();
                 return Ok(false);
             }
+            // Another one may wait; after a failure, this one does.
+            self.inner.news.as_ref().inspect(|news| news.set(true));
             check(ret, || format!("take a message of {}", self.topic())).map(|()| true)
         })?;
         Ok(taken.then(|| MessageInfo::from_raw(&info)))
@@ -164,16 +188,13 @@ impl Subscription {
         let ret = unsafe { rcl_subscription_get_publisher_count(self.inner.raw.get(), &mut count) };
         check(ret, || format!("count the publishers of {}", self.topic())).map(|()| count)
     }
-
-    pub(super) fn get(&self) -> *const rcl_subscription_t {
-        self.inner.raw.get()
-    }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         let _changing = self.node.lock();
         // SAFETY: the subscription belongs to this node and is initialised; its events have ended.
-        ignore(unsafe { rcl_subscription_fini(self.raw.get(), self.node.get()) });
+        let ret = unsafe { rcl_subscription_fini(self.raw.get(), self.node.get()) };
+        News::end(self.news.take(), ret);
     }
 }

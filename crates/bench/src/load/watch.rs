@@ -1,12 +1,13 @@
 //! A policy that takes every tensor and notes how it came.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use robocache_core::cdr::{CdrError, Reader};
 use robocache_core::message::{MessageError, SegmentRead, TensorRead};
-use robocache_rcl::{Qos, SerializedMessage, Subscription, WaitSet, Waitable};
+use robocache_rcl::{Qos, SerializedMessage, Subscription, Wake};
 use serde::Serialize;
 
 use super::{LoadError, node};
@@ -53,19 +54,18 @@ struct Seen {
 /// Watches for the given time, and prints what was seen.
 pub fn run(options: &Options) -> Result<(), LoadError> {
     let node = node("robocache_watch")?;
-    let tensors =
+    let mut tensors =
         node.subscribe(&options.topic, "robocache_ros/msg/FusedTensor", Qos::reliable(5))?;
-    let reports =
+    let mut reports =
         node.subscribe("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", Qos::reliable(5))?;
-    let mut set = WaitSet::new(&node.context())?;
+    let wake = Arc::new(Wake::default());
+    tensors.tell(&wake)?;
+    reports.tell(&wake)?;
     let mut message = SerializedMessage::default();
     let mut notes = Notes::default();
     let mut end = Instant::now() + Duration::from_secs_f64(options.patience_s);
     while Instant::now() < end {
-        let waitables = [Waitable::from(&tensors), Waitable::from(&reports)];
-        set.wait(waitables, Duration::from_millis(50))?;
-        tensors.events().take()?;
-        reports.events().take()?;
+        wake.wait(Duration::from_millis(50));
         while tensors.take(&mut message)?.is_some() {
             if notes.tensors == 0 {
                 end = Instant::now() + Duration::from_secs_f64(options.seconds);

@@ -1,12 +1,16 @@
 //! Messages in this process: their bytes and infos, the wait set, and drops of handles.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use robocache_core::cdr::Writer;
 use robocache_ops::time::Stamp;
-use robocache_rcl::{Node, Qos, SerializedMessage, WaitSet, Waitable};
+use robocache_rcl::{Node, Qos, SerializedMessage, Wake};
 
-use super::{await_publisher, connect, node, ros, take, until};
+use super::{PATIENCE, connect, node, ros, take, until};
+
+const CLOCK: &str = "rosgraph_msgs/msg/Clock";
 
 /// A `rosgraph_msgs/msg/Clock`.
 pub fn clock(sec: i32) -> Vec<u8> {
@@ -50,8 +54,7 @@ fn image(size: usize) -> Vec<u8> {
 #[test]
 fn a_message_has_its_publisher_its_times_and_its_number() {
     let node = node();
-    let (publisher, subscription) =
-        connect(&node, "rosgraph_msgs/msg/Clock", 10, Qos::best_effort(10));
+    let (publisher, subscription) = connect(&node, CLOCK, 10, Qos::best_effort(10));
     let ns = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
     let start = ns();
     let mut message = SerializedMessage::default();
@@ -72,55 +75,131 @@ fn a_message_has_its_publisher_its_times_and_its_number() {
             (publishers[0].gid, publishers[0].node.as_deref()),
             (info.publisher, Some("/under_test"))
         );
-        assert_eq!(publishers[0].ros_type, "rosgraph_msgs/msg/Clock");
+        assert_eq!(publishers[0].ros_type, CLOCK);
         assert!(!publishers[0].reliable);
     }
 }
 
 #[test]
-fn a_wait_says_what_is_ready() {
-    let (context, _) = ros("");
-    let node = Node::new(&context, "under_test", "").unwrap();
-    let subscription =
-        node.subscribe("topic", "rosgraph_msgs/msg/Clock", Qos::reliable(10)).unwrap();
-    let publisher = node.advertise("topic", "rosgraph_msgs/msg/Clock", Qos::reliable(10)).unwrap();
-    let silent = node.subscribe("silent", "rosgraph_msgs/msg/Clock", Qos::reliable(1)).unwrap();
-    let mut set = WaitSet::new(&context).unwrap();
-    let waitables = || [Waitable::from(&silent), (&subscription).into()];
-    let mut wait = |ms| {
-        let ready = set.wait(waitables(), Duration::from_millis(ms)).unwrap();
-        ([0, 1].map(|place| ready.is(place)), [0, 1].map(|place| ready.has_events(place)))
-    };
-    let nothing = ([false; 2], [false; 2]);
-
-    await_publisher(&subscription);
-    until("they match", || publisher.subscription_count().unwrap() == 1);
-    for _ in 0..3 {
-        publisher.publish(&clock(1)).unwrap();
-        assert_eq!(wait(20_000), ([false, true], [false; 2]));
-        assert_eq!(take(&subscription, 1).len(), 1);
-        let start = Instant::now();
-        assert_eq!(wait(30), nothing);
-        assert!(start.elapsed() >= Duration::from_millis(29), "nothing ends the wait early");
+fn a_message_ends_the_wait_of_its_thread() {
+    let node = node();
+    let (publisher, mut subscription) = connect(&node, CLOCK, 10, Qos::reliable(10));
+    let mut silent = node.subscribe("silent", CLOCK, Qos::reliable(1)).unwrap();
+    assert!(silent.may_have(), "nobody tells of its messages");
+    let wake = Arc::new(Wake::default());
+    subscription.tell(&wake).unwrap();
+    silent.tell(&wake).unwrap();
+    let mut message = SerializedMessage::default();
+    for subscription in [&silent, &subscription] {
+        assert!(subscription.may_have(), "what came before is not known");
+        assert_eq!(subscription.take(&mut message), Ok(None));
     }
-    // A publisher that offers less than the subscription asks for is an event of it.
-    let _other = node.advertise("silent", "rosgraph_msgs/msg/Clock", Qos::best_effort(1)).unwrap();
-    assert_eq!(wait(20_000), ([false; 2], [true, false]));
+    assert!(wake.wait(Duration::ZERO));
+    for sec in 0..3 {
+        assert!(!wake.wait(Duration::from_millis(30)), "nothing else ends a wait");
+        publisher.publish(&clock(sec)).unwrap();
+        assert!(wake.wait(PATIENCE));
+        assert_eq!((silent.may_have(), subscription.may_have()), (false, true));
+        assert!(subscription.take(&mut message).unwrap().is_some());
+        assert_eq!(message[..], clock(sec));
+        assert!(subscription.may_have(), "until a take finds none");
+        assert_eq!(subscription.take(&mut message), Ok(None));
+        assert!(!subscription.may_have());
+    }
 }
 
 #[test]
-fn a_wait_for_nothing_sleeps() {
-    let mut set = WaitSet::new(&ros("").0).unwrap();
-    let (start, timeout) = (Instant::now(), Duration::from_millis(30));
-    set.wait([], timeout).unwrap();
-    assert!(start.elapsed() >= timeout);
+fn messages_that_came_before_are_told() {
+    let node = node();
+    let (publisher, mut subscription) = connect(&node, CLOCK, 10, Qos::reliable(10));
+    (0..4).for_each(|sec| publisher.publish(&clock(sec)).unwrap());
+    std::thread::sleep(Duration::from_millis(200));
+    let wake = Arc::new(Wake::default());
+    subscription.tell(&wake).unwrap();
+    assert!(wake.wait(Duration::ZERO));
+    assert_eq!(take(&subscription, 4).len(), 4);
+}
+
+#[test]
+fn every_message_is_told_and_a_full_queue_holds_the_newest() {
+    const COUNT: i32 = 5000;
+    let node = node();
+    let (publisher, mut subscription) = connect(&node, CLOCK, 7, Qos::reliable(7));
+    let wake = Arc::new(Wake::default());
+    subscription.tell(&wake).unwrap();
+    let (mut message, mut newest) = (SerializedMessage::default(), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| (1..=COUNT).for_each(|sec| publisher.publish(&clock(sec)).unwrap()));
+        while newest != clock(COUNT) {
+            assert!(wake.wait(PATIENCE), "the last message is told, {newest:?}");
+            while subscription.take(&mut message).unwrap().is_some() {
+                newest = message.to_vec();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_wake_ends_one_wait_also_if_it_comes_before() {
+    let wake = Wake::default();
+    wake.wake();
+    wake.wake();
+    assert!(wake.wait(PATIENCE));
+    let start = Instant::now();
+    assert!(!wake.wait(Duration::from_millis(30)));
+    assert!(start.elapsed() >= Duration::from_millis(30));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            wake.wake();
+        });
+        assert!(wake.wait(PATIENCE));
+    });
+}
+
+#[test]
+fn a_subscription_may_end_while_messages_come() {
+    let node = node();
+    let publisher = node.advertise("topic", CLOCK, Qos::best_effort(10)).unwrap();
+    let (wake, stop) = (Arc::new(Wake::default()), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let start = Instant::now();
+            while !stop.load(Ordering::Relaxed) && start.elapsed() < PATIENCE {
+                publisher.publish(&clock(1)).unwrap();
+            }
+        });
+        for _ in 0..20 {
+            let mut subscription = node.subscribe("topic", CLOCK, Qos::best_effort(10)).unwrap();
+            subscription.tell(&wake).unwrap();
+            assert!(wake.wait(PATIENCE) && !take(&subscription, 1).is_empty());
+            // Another wake replaces the first one.
+            subscription.tell(&Arc::new(Wake::default())).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(Arc::strong_count(&wake), 1, "nothing is left");
+}
+
+#[test]
+fn a_change_of_the_graph_is_told_once() {
+    let node = node();
+    let mut changes = node.graph_changes().unwrap();
+    while changes.any().unwrap() {}
+    let subscription = node.subscribe("topic", CLOCK, Qos::reliable(1)).unwrap();
+    until("it is told", || changes.any().unwrap());
+    std::thread::sleep(Duration::from_millis(300));
+    while changes.any().unwrap() {}
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!changes.any().unwrap());
+    drop(subscription);
+    until("the end is told", || changes.any().unwrap());
 }
 
 #[test]
 fn a_subscription_without_messages_ends_when_it_is_dropped() {
     let node = node();
-    let subscribe =
-        || node.subscribe("silent", "rosgraph_msgs/msg/Clock", Qos::reliable(1)).unwrap();
+    let subscribe = || node.subscribe("silent", CLOCK, Qos::reliable(1)).unwrap();
     let other = Node::new(&ros("").0, "elsewhere", "").unwrap();
     for _ in 0..3 {
         let subscription = subscribe();
@@ -128,7 +207,7 @@ fn a_subscription_without_messages_ends_when_it_is_dropped() {
         drop(subscription);
         assert_eq!(node.count_subscriptions("/silent").unwrap(), 0);
     }
-    let publisher = node.advertise("silent", "rosgraph_msgs/msg/Clock", Qos::reliable(1)).unwrap();
+    let publisher = node.advertise("silent", CLOCK, Qos::reliable(1)).unwrap();
     assert_eq!(node.publishers_of("/silent").unwrap().len(), 1);
     drop(publisher);
     assert_eq!(node.publishers_of("/silent").unwrap().len(), 0);
@@ -139,14 +218,15 @@ fn a_subscription_without_messages_ends_when_it_is_dropped() {
 fn handles_may_be_dropped_in_any_order() {
     let (context, _) = ros("");
     let node = Node::new(&context, "under_test", "").unwrap();
-    let mut set = WaitSet::new(&context).unwrap();
-    let (publisher, subscription) =
-        connect(&node, "rosgraph_msgs/msg/Clock", 10, Qos::reliable(10));
+    let (publisher, mut subscription) = connect(&node, CLOCK, 10, Qos::reliable(10));
+    let (wake, mut changes) = (Arc::new(Wake::default()), node.graph_changes().unwrap());
+    subscription.tell(&wake).unwrap();
     drop(context);
     drop(node);
+    changes.any().unwrap();
+    wake.wait(Duration::ZERO);
     publisher.publish(&clock(1)).unwrap();
-    let waitables = [Waitable::from(&subscription)];
-    assert!(set.wait(waitables, Duration::from_secs(20)).unwrap().is(0));
+    assert!(wake.wait(PATIENCE));
     drop(publisher);
     assert_eq!(take(&subscription, 1)[0].0, clock(1));
     drop(subscription);
@@ -168,7 +248,7 @@ fn names_are_resolved_and_checked_by_rcl() {
     assert_eq!(resolve("/imu"), "/left/imu_raw");
     for wrong in ["", "a b", "a\0b", "~~"] {
         assert!(node.resolve_topic(wrong).is_err(), "{wrong:?}");
-        let subscription = node.subscribe(wrong, "rosgraph_msgs/msg/Clock", Qos::reliable(1));
+        let subscription = node.subscribe(wrong, CLOCK, Qos::reliable(1));
         assert!(subscription.is_err(), "{wrong:?}");
     }
     assert!(Node::new(&context, "a\0b", "").is_err());

@@ -3,14 +3,15 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use r2r::rcl_interfaces::msg::{Log, ParameterValue};
 use r2r::rcl_interfaces::srv::GetParameters;
-use robocache_rcl::{Context, Node, Qos, SerializedMessage, WaitSet, Waitable};
+use robocache_rcl::{Context, Node, Qos, SerializedMessage, Wake};
 
 use super::messages::clock;
-use super::{await_publisher, ros, take, until};
+use super::{PATIENCE, await_publisher, ros, take, until};
 
 /// Starts an rclpy script with a node `peer` in the domain.
 fn python(script: &str, domain: usize) -> Child {
@@ -54,10 +55,12 @@ print(bytes(serialize_message(message)).hex())";
 fn rclpy_calls_a_service_and_gets_a_message() {
     let (context, domain) = ros("");
     let node = Node::new(&context, "under_test", "").unwrap();
-    let service = node.serve::<GetParameters::Service>("~/get_parameters").unwrap();
+    let mut service = node.serve::<GetParameters::Service>("~/get_parameters").unwrap();
     assert!(service.take_request().unwrap().is_none());
     let log = node.advertise_message::<Log>("log", Qos::reliable(5)).unwrap();
-    let mut set = WaitSet::new(&context).unwrap();
+    let wake = Arc::new(Wake::default());
+    service.tell(&wake).unwrap();
+    assert!(wake.wait(Duration::ZERO) && service.take_request().unwrap().is_none());
     let script = "
 from rcl_interfaces.msg import Log
 from rcl_interfaces.srv import GetParameters
@@ -74,11 +77,13 @@ while not (future.done() and logs):
 print([value.string_value for value in future.result().values], logs[0].msg)
 print(*[name for name, _ in node.get_publisher_names_and_types_by_node('under_test', '/')])";
     let child = python(script, domain);
-    assert!(set.wait([Waitable::from(&service)], Duration::from_secs(20)).unwrap().is(0));
+    assert!(wake.wait(PATIENCE));
     let (id, request) = service.take_request().unwrap().unwrap();
     let value =
         |name: &String| ParameterValue { string_value: format!("<{name}>"), ..Default::default() };
     let values = request.names.iter().map(value).collect();
+    assert!(wake.wait(Duration::ZERO), "another request may wait");
+    assert!(service.take_request().unwrap().is_none() && !wake.wait(Duration::from_millis(20)));
     service.respond(id, &GetParameters::Response { values }).unwrap();
     until("they match", || log.publisher().subscription_count().unwrap() == 1);
     log.publish(&Log { msg: "seen".into(), ..Default::default() }).unwrap();
