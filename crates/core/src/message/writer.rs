@@ -32,6 +32,8 @@ pub struct TensorMessage {
     /// Per ring and step: the serial of the row that was copied to the ring's part of the step. It is 0 if that part is
     /// zeros, `None` if it is interpolated or unknown.
     rows: Vec<Vec<Option<u64>>>,
+    /// Per segment: see [`TensorMessage::is_unchanged`].
+    unchanged: Vec<bool>,
     /// The id of the pipeline of these rows: in another pipeline a serial means another row.
     pipeline: u64,
     /// The instant of the tick.
@@ -63,7 +65,19 @@ impl TensorMessage {
         let steps_of = |segment| layout.segment(segment).steps;
         let rows = layout.rings().iter().map(|ring| vec![None; steps_of(ring.segment)]).collect();
         let (envelope, stamp) = (Arc::clone(envelope), Stamp::ZERO);
-        TensorMessage { memory, device, start, envelope, steps, rows, pipeline, stamp, changes: 0 }
+        let unchanged = vec![false; layout.segments().len()];
+        TensorMessage {
+            memory,
+            device,
+            start,
+            envelope,
+            steps,
+            rows,
+            unchanged,
+            pipeline,
+            stamp,
+            changes: 0,
+        }
     }
 
     /// Where its parts are. If the data is on a device, the places of the data are those of
@@ -203,5 +217,17 @@ impl TensorMessage {
     /// there. Then the next tick makes all of the data.
     pub fn forget_rows(&mut self) {
         self.rows.iter_mut().flatten().for_each(|row| *row = None);
+        self.unchanged.fill(false);
+    }
+
+    /// Notes whether a segment is made of the same rows as at the tick before.
+    pub(crate) fn set_unchanged(&mut self, segment: SegmentId, unchanged: bool) {
+        self.unchanged[segment.index()] = unchanged;
+    }
+
+    /// Whether the newest tick left the elements of a segment as the tick before in this memory had made them. If
+    /// false, they may still be equal.
+    pub fn is_unchanged(&self, segment: SegmentId) -> bool {
+        self.unchanged[segment.index()]
     }
 }

@@ -126,7 +126,7 @@ impl Pipeline {
     ) -> bool {
         let spec = self.config.stream(stream);
         let (mut valid_steps, mut invalid) = (0, [0; InvalidReason::ALL.len()]);
-        let mut newest_held = false;
+        let (mut newest_held, mut same_rows) = (false, true);
         for step in 0..spec.steps() {
             let target = tick.offset(spec.target_offset_ns(step));
             let state = align_step(&self.layout, (stream, spec), rings, target, found);
@@ -153,9 +153,13 @@ impl Pipeline {
                     Value::Between { .. } => None,
                 };
                 let unchanged = message.replace_row(id, step, row);
+                same_rows &= unchanged;
                 jobs.push(StepJob { ring: id, step, value: ring.slots_of(value), unchanged });
             }
             valid_steps += u64::from(state.valid);
+        }
+        for id in self.layout.segments_of(stream) {
+            message.set_unchanged(id, same_rows);
         }
         let stats = &self.streams[stream.index()].stats;
         stats.steps.add(spec.steps() as u64);

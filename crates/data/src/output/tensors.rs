@@ -160,8 +160,10 @@ impl Output for TensorOutput {
             row.put(column, &number.to_le_bytes())?;
         }
         for SegmentColumns { id, segment, values, steps } in segments {
-            let data = message.segment_data(*id);
-            row.put(*values, bf16.stored(segment.dtype, data, scratch))?;
+            if !message.is_unchanged(*id) || !row.repeat(*values)? {
+                let data = message.segment_data(*id);
+                row.put(*values, bf16.stored(segment.dtype, data, scratch))?;
+            }
             for (column, known) in steps {
                 scratch.clear();
                 message.steps(*id).iter().for_each(|step| known.put(step, scratch));

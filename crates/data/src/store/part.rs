@@ -307,6 +307,23 @@ impl RowWriter<'_> {
         }
     }
 
+    /// Puts the value of the row before, which is not looked at. Returns false if the column has no large rows, or this is
+    /// its first: then the caller puts the value.
+    ///
+    /// # Errors
+    /// As for [`RowWriter::put`].
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn repeat(&mut self, column: usize) -> Result<bool, OutputError> {
+        match &self.rows.columns[column] {
+            ColumnRows::Large(Some(_)) => {
+                self.writer.shared.repeat(self.table, column, self.rows.count).map(|()| true)
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// The same for a value whose memory may be exchanged, so that a large one is not copied.
     ///
     /// # Errors

@@ -62,7 +62,7 @@ fn random_rows(random: &mut Random, count: usize) -> Rows {
     rows
 }
 
-/// Writes rows. Some of them come out of order.
+/// Writes rows. Some of them come out of order, and some are put as repeats.
 fn write_part(folder: &Path, table: Table, rows: &Rows, threads: usize, random: &mut Random) {
     let means = WriterLimits { threads, memory: 300 };
     let writer = PartWriter::create(folder, vec![table], means).unwrap();
@@ -74,8 +74,13 @@ fn write_part(folder: &Path, table: Table, rows: &Rows, threads: usize, random: 
     }
     for (at, row) in numbers.iter().enumerate() {
         let mut out = writer.row(0);
+        let before = at.checked_sub(1).map(|before| numbers[before]);
         for (column, rows) in rows.iter().enumerate() {
-            out.put(column, &rows[*row]).unwrap();
+            // The caller may know that a row is the one before.
+            let known = before.is_some_and(|before| rows[before] == rows[*row]);
+            if !known || random.below(2) == 0 || !out.repeat(column).unwrap() {
+                out.put(column, &rows[*row]).unwrap();
+            }
         }
         let is_early = numbers[at..].iter().any(|later| later < row);
         out.end_sorted([*row as i64; 3], is_early && random.below(2) == 0);

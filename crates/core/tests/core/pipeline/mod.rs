@@ -395,6 +395,30 @@ fn a_row_that_arrives_before_a_tick_that_is_held_back_is_shown_by_the_next() {
 }
 
 #[test]
+fn a_message_tells_which_segments_a_tick_left_as_they_were() {
+    let pipeline = two_streams();
+    let mut message = pipeline.new_message();
+    let mut tick = |number: i64| {
+        pipeline.tick(number, Epoch::default(), &mut message).unwrap();
+        [0, 1].map(|segment| message.is_unchanged(SegmentId::new(segment)))
+    };
+    push_value(&pipeline, 0, 100, 1.0);
+    push_value(&pipeline, 1, 100, 2.0);
+    assert_eq!(tick(10), [false, false]);
+    assert_eq!(tick(11), [true, true]);
+    // An equal value of another row counts as a change.
+    push_value(&pipeline, 1, 120, 2.0);
+    push_value(&pipeline, 0, 115, 1.0);
+    assert_eq!(tick(12), [false, false]);
+    push_value(&pipeline, 0, 125, 5.0);
+    assert_eq!(tick(13), [false, true]);
+    // A tick that is held back leaves nothing that the next one could repeat.
+    assert_eq!(tick(20), [false, false]);
+    push_value(&pipeline, 0, 205, 5.0);
+    assert_eq!(tick(21), [false, false]);
+}
+
+#[test]
 fn a_message_of_another_pipeline_shows_nothing_of_it() {
     let (first, second) = (two_streams(), two_streams());
     let mut message = first.new_message();
