@@ -23,7 +23,7 @@ use robocache_data::file::OutputError;
 use robocache_data::output::Output;
 use robocache_data::replay::{Episode, Playing, Progress, ReplayError, TimeSource, Wiring, run};
 use robocache_ops::time::Stamp;
-use robocache_runtime::Tick;
+use robocache_runtime::{ROWS_AHEAD, Tick};
 use robocache_sim::{Robot, SimOptions};
 
 type Error = Box<dyn std::error::Error>;
@@ -240,6 +240,7 @@ fn time(
     threads: usize,
 ) -> Result<(), Error> {
     let config = config::parse(&std::fs::read_to_string(config)?, &config.display().to_string())?;
+    let config = if threads > 1 { config.with_rows_ahead(ROWS_AHEAD) } else { config };
     let begun = Instant::now();
     let replays = paths.iter().map(|path| Replay::new(path, &config, what, choice, threads));
     let replays = replays.collect::<Result<Vec<_>, _>>()?;

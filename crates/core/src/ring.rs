@@ -196,6 +196,11 @@ impl Ring {
         })
     }
 
+    /// Makes a lease one of the ring's epoch: what was encoded before its turn belongs to the epoch in which it enters.
+    pub fn renew(&self, lease: &mut Lease) {
+        lease.epoch = self.epoch;
+    }
+
     /// Takes back a slot that was not used.
     pub fn give_back(&mut self, lease: Lease) {
         self.spare.push(lease.slot);

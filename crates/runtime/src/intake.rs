@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::health::Arrivals;
 use super::queue::Message;
 use super::{Event, MessageOutcome, Origin, PublisherId, Reading, Runtime, RuntimeError, Transit};
-use robocache_core::pipeline::{Accepted, Arrival, AwaitedTransforms, NotTaken};
+use robocache_core::pipeline::{Accepted, Arrival, AwaitedTransforms, EncodedAhead, NotTaken};
 use robocache_core::rejected::{DropReason, Rejected};
 use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
 use robocache_ops::sync::lock;
@@ -262,6 +262,23 @@ impl Runtime {
     pub(super) fn push(&self, origin: MessageOrigin, bytes: &[u8], arrival: Arrival) -> Pushed {
         let pushed = self.pipeline.push(origin.input, bytes, arrival);
         self.note_pushed(origin, arrival, pushed)
+    }
+
+    /// Gives a message of an input that has been encoded to the pipeline.
+    ///
+    /// # Errors
+    /// The backend failed.
+    pub(super) fn push_ahead(
+        &self,
+        input: InputId,
+        encoded: EncodedAhead,
+        arrival: Arrival,
+    ) -> Result<(), RuntimeError> {
+        let pushed = self.pipeline.push_ahead(input, encoded, arrival);
+        match self.note_pushed(input.into(), arrival, pushed) {
+            Err(NotTaken::Failed(error)) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Counts the outcome of a message or a sample, and explains the first drop.

@@ -55,6 +55,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 pub use clock::{Clock, Reading, Transit, decode_clock, system_now};
+pub use encode_threads::{LookAhead, ROWS_AHEAD, Ticket};
 pub use error::RuntimeError;
 pub use offered_qos::{OfferedQos, PublisherSeen, SharedQos, is_adapted};
 pub use player::{Player, Received, Served, Tick};

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Reading, RecordedClock, Transit};
-use super::encode_threads::EncodeThreads;
+use super::encode_threads::{EncodeThreads, LookAhead, Ticket};
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
 use super::{Recorder, Runtime, RuntimeError, ticker};
@@ -135,7 +135,8 @@ impl Player {
         self
     }
 
-    /// The same with at most this many threads that encode images and clouds.
+    /// The same with at most this many threads that encode images and clouds. Those of [`Player::look_ahead`] are
+    /// encoded before their turn.
     ///
     /// # Errors
     /// The system starts no thread.
@@ -143,7 +144,7 @@ impl Player {
         Ok(Player { encoders: EncodeThreads::start(&self.runtime, threads)?, ..self })
     }
 
-    /// Waits until all messages so far are rows.
+    /// Waits until all messages that were received are rows.
     ///
     /// # Errors
     /// The backend failed.
@@ -181,6 +182,46 @@ impl Player {
         received: Received,
         serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        let arrival = self.arrival(input, received, serve)?;
+        match &self.encoders {
+            Some(encoders) if encoders.pushes(input) => {
+                let bytes = Box::new(bytes);
+                Ok(encoders.put(Message { input, publisher: None, number: 0, bytes, arrival })?)
+            }
+            _ => Ok(self.runtime.receive(input, bytes, arrival)?),
+        }
+    }
+
+    /// The same for a message that a thread has begun to encode.
+    ///
+    /// # Errors
+    /// As for [`Player::receive`].
+    pub fn receive_ahead<E: From<RuntimeError>>(
+        &mut self,
+        ticket: Ticket,
+        received: Received,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let arrival = self.arrival(ticket.input(), received, serve)?;
+        let Some(encoders) = &self.encoders else { return Ok(()) };
+        let encoded = encoders.encoded(ticket)?;
+        let pushed = self.runtime.push_ahead(ticket.input(), encoded, arrival);
+        encoders.pushed(ticket);
+        Ok(pushed?)
+    }
+
+    /// Takes messages before their turn; `None` without threads.
+    pub fn look_ahead(&self) -> Option<LookAhead> {
+        self.encoders.as_ref().map(EncodeThreads::look_ahead)
+    }
+
+    /// The arrival of the next message. First serves the ticks before it.
+    fn arrival<E: From<RuntimeError>>(
+        &mut self,
+        input: InputId,
+        received: Received,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<Arrival, E> {
         self.serve_before(received.at, serve)?;
         let at = self.instant_of(received.at);
         let arrival = self.runtime.arrival_at(input, received.transit(), at);
@@ -189,13 +230,7 @@ impl Player {
             self.settle()?;
             self.epoch = arrival.epoch;
         }
-        match &self.encoders {
-            Some(encoders) if encoders.takes(input) => {
-                let bytes = Box::new(bytes);
-                Ok(encoders.put(Message { input, publisher: None, number: 0, bytes, arrival })?)
-            }
-            _ => Ok(self.runtime.receive(input, bytes, arrival)?),
-        }
+        Ok(arrival)
     }
 
     /// From when on ticks see what a message becomes: its arrival, but after the newest tick that was served and

@@ -145,6 +145,7 @@ impl Queue {
     }
 
     /// Waits for a message of a free lane and takes the oldest; `None` if the queue is closed.
+    #[cfg(test)]
     pub fn take(&self) -> Option<Taken<'_>> {
         match self.take_until(None) {
             Next::Message(taken) => Some(taken),
@@ -152,7 +153,8 @@ impl Queue {
         }
     }
 
-    /// The same. If no message comes, it waits until `end`, or without end.
+    /// Waits for a message of a free lane and takes the oldest. If no message comes, it waits until `end`, or without
+    /// end.
     pub fn take_until(&self, end: Option<Instant>) -> Next<'_> {
         let mut state = self.lock();
         while !state.closed {
@@ -195,7 +197,7 @@ impl Queue {
         removed
     }
 
-    /// Closes the queue: [`Queue::take`] returns at once, now and later.
+    /// Closes the queue: [`Queue::take_until`] returns at once, now and later.
     pub fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();

@@ -145,6 +145,7 @@ pub(super) fn stream(
         required: raw.required.unwrap_or(false),
         dtype,
         ring_rows: rows?,
+        rows_ahead: 0,
         bounds,
         merge,
     };

@@ -5,6 +5,7 @@
 //! message outside of that lock, and takes the lock only to lease a slot and to insert the row. If a
 //! tick waits for a preempted holder of a lock, the holder inherits its priority ([`PiMutex`]).
 
+mod ahead;
 mod arrays;
 mod arrival;
 mod cameras;
@@ -23,6 +24,7 @@ mod trajectory;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+pub use ahead::EncodedAhead;
 pub use arrays::ArraySample;
 pub use arrival::{Arrival, MAX_AHEAD_NS};
 pub use frames::{AwaitedTransforms, Tree};

@@ -16,10 +16,12 @@ use crate::ring::{Inserted, Lease};
 use crate::sample::{Header, Sample, StampError, StampedTransform, Trajectory};
 use crate::spec::{InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline};
 use crate::tf::shown;
+use robocache_ops::align::Slot;
 use robocache_ops::image::camera::Camera;
 use robocache_ops::image::{ImageView, Remap};
+use robocache_ops::sync::PiGuard;
 use robocache_ops::time::Stamp;
-use robocache_ops::voxelize::PointsView;
+use robocache_ops::voxelize::{PointDrops, PointsView};
 
 /// What an accepted message became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub struct Accepted {
 }
 
 /// The rows of a sample.
-struct NewRows {
+pub(super) struct NewRows {
     /// How many: several if it is a cloud that is merged with others.
     rows: u32,
     /// The instant of the sample.
@@ -68,7 +70,7 @@ impl Pipeline {
         &self,
         input: InputId,
         arrival: Arrival,
-        read: impl FnOnce(&mut dyn Input, &mut dyn Sink) -> Result<(), Rejected>,
+        read: impl FnOnce(&mut dyn Input, &mut PushSink<'_>) -> Result<(), Rejected>,
     ) -> Result<Accepted, NotTaken> {
         let state = &self.inputs[input.index()];
         let spec = self.config.input(input);
@@ -162,16 +164,9 @@ impl Sink for PushSink<'_> {
             view.t_base_sensor = self.spec.t_base_sensor;
         }
         let Some(ring) = self.spec.feeds.get(part) else { return };
-        self.outcome.delay_ns = self.outcome.delay_ns.or_else(|| self.delay_ns(header));
-        match self.row(*ring, header, sample) {
-            Ok(NewRows { rows: made, stamp, failed }) => {
-                let Accepted { rows, stamp: newest, .. } = &mut self.outcome.accepted;
-                *rows += made;
-                *newest = (*newest).max(Some(stamp));
-                failed.into_iter().for_each(|rejected| self.drop_part(rejected));
-            }
-            Err(why) => self.note_not_taken(why),
-        }
+        self.note_delay(header);
+        let row = self.row(*ring, header, sample);
+        self.note_row(row);
     }
 
     fn trajectory(&mut self, header: &Header<'_>, trajectory: &Trajectory<'_>) {
@@ -229,6 +224,24 @@ impl PushSink<'_> {
         }
     }
 
+    /// Notes how late the message came.
+    pub(super) fn note_delay(&mut self, header: &Header<'_>) {
+        self.outcome.delay_ns = self.outcome.delay_ns.or_else(|| self.delay_ns(header));
+    }
+
+    /// Notes what a sample became.
+    pub(super) fn note_row(&mut self, row: Result<NewRows, NotTaken>) {
+        match row {
+            Ok(NewRows { rows: made, stamp, failed }) => {
+                let Accepted { rows, stamp: newest, .. } = &mut self.outcome.accepted;
+                *rows += made;
+                *newest = (*newest).max(Some(stamp));
+                failed.into_iter().for_each(|rejected| self.drop_part(rejected));
+            }
+            Err(why) => self.note_not_taken(why),
+        }
+    }
+
     fn note_not_taken(&mut self, why: NotTaken) {
         match why {
             NotTaken::Waits(need) => self.outcome.waits = Some(need),
@@ -282,7 +295,7 @@ impl PushSink<'_> {
         let name = || &self.pipeline.config.stream(stream).name;
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
-        let mut lease = self.lease(ring)?;
+        let lease = self.lease(ring)?;
         let slot = lease.slot();
         let drops = match self.pipeline.backend.encode(ring, slot, sample) {
             Ok(drops) => drops,
@@ -291,11 +304,22 @@ impl PushSink<'_> {
                 return Err(error.into());
             }
         };
+        self.enter_row((stream, ring), stamp, lease, &drops)
+    }
+
+    /// Puts an encoded row into its ring, and counts it.
+    pub(super) fn enter_row(
+        &self,
+        (stream, ring): (StreamId, RingId),
+        stamp: Stamp,
+        mut lease: Lease,
+        drops: &PointDrops,
+    ) -> Result<NewRows, NotTaken> {
         lease.note_in_use(drops.voxels_in_use);
         let stats = self.pipeline.stats(stream);
         self.commit(ring, stamp, lease, stats)?;
         stats.rows.add(1);
-        stats.add_points(&drops);
+        stats.add_points(drops);
         Ok(NewRows { rows: 1, stamp, failed: None })
     }
 
@@ -377,11 +401,7 @@ impl PushSink<'_> {
         self.enter(&mut rings)?;
         let mut lease = rings.ring(ring).lease().ok_or_else(|| late("no spare row"))?;
         lease.note_received(self.seen_from());
-        if rings.read_by_tick.contains(&(ring, lease.slot())) {
-            // Its row left the ring after the tick under way had chosen it. Later ticks do not.
-            drop(rings);
-            drop(self.pipeline.ticker.lock());
-        }
+        tick_has_read(self.pipeline, rings, (ring, lease.slot()));
         Ok(lease)
     }
 
@@ -448,6 +468,15 @@ impl PushSink<'_> {
     }
 }
 
+/// Waits until the tick under way has read a slot, if it does.
+pub(super) fn tick_has_read(pipeline: &Pipeline, rings: PiGuard<'_, Rings>, slot: (RingId, Slot)) {
+    if rings.read_by_tick.contains(&slot) {
+        // Its row left the ring after the tick under way had chosen it. Later ticks do not.
+        drop(rings);
+        drop(pipeline.ticker.lock());
+    }
+}
+
 /// A cloud with the motion of its sensor.
 fn with_motion<'a>(sample: Sample<'a>, motion: Option<&'a Motion>) -> Result<Sample<'a>, Rejected> {
     match (sample, motion) {
@@ -472,7 +501,7 @@ pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), R
 }
 
 /// Checks that a sample can become a row of the stream, for which the backend has reserved memory.
-fn check_sample(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
+pub(super) fn check_sample(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
     spec.encoder.check(sample, spec.bounds).map_err(|Rejected { reason, detail }| {
         Rejected::new(reason, format!("streams.{}.{detail}", spec.name))
     })

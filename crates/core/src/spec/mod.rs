@@ -94,6 +94,35 @@ impl Config {
         })
     }
 
+    /// Whether an input has large messages, and its rows follow from the messages of its own stream: without frames and
+    /// CameraInfo.
+    pub fn stands_alone(&self, input: InputId) -> bool {
+        let unaided = |id: InputId| {
+            let spec = self.input(id);
+            spec.is_large() && !spec.asks_for_frames(&self.streams)
+        };
+        let alone =
+            |stream| self.camera_of(stream).is_none() && self.inputs_of(stream).all(unaided);
+        self.input(input).stream.is_some_and(alone)
+    }
+
+    /// The same, and a row follows from one message: no clouds are merged.
+    pub fn encodes_ahead(&self, input: InputId) -> bool {
+        let merges = |stream| self.stream(stream).merge.is_some();
+        self.stands_alone(input) && !self.input(input).stream.is_some_and(merges)
+    }
+
+    /// The configuration with memory for so many rows of each stream that are encoded before their turn.
+    #[must_use]
+    pub fn with_rows_ahead(mut self, rows: usize) -> Self {
+        for stream in self.stream_ids() {
+            if self.inputs_of(stream).any(|input| self.encodes_ahead(input)) {
+                self.streams[stream.index()].rows_ahead = rows;
+            }
+        }
+        self
+    }
+
     /// The inputs of a stream.
     pub fn inputs_of(&self, stream: StreamId) -> impl Iterator<Item = InputId> + '_ {
         self.input_ids().filter(move |id| self.input(*id).stream == Some(stream))

@@ -261,6 +261,8 @@ pub struct StreamSpec {
     pub dtype: DType,
     /// Rows that each of its rings holds.
     pub ring_rows: usize,
+    /// Rows that may be encoded before their turn, beside the next one.
+    pub rows_ahead: usize,
     /// The largest image or cloud that it takes.
     pub bounds: Bounds,
     /// How clouds of several inputs become one row; `None` if each cloud is a row of its own.
@@ -323,6 +325,7 @@ impl StreamSpec {
     /// Slots of each of its rings. One is spare for the next row. The points of a plan are encoded
     /// beside all rows that they replace, with one more where they cut the plan before.
     pub const fn ring_slots(&self) -> usize {
-        if self.plans { 2 * self.ring_rows + 2 } else { self.ring_rows + 1 }
+        let slots = if self.plans { 2 * self.ring_rows + 2 } else { self.ring_rows + 1 };
+        slots + self.rows_ahead
     }
 }

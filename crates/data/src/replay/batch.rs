@@ -28,6 +28,7 @@ use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::Config;
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
+use robocache_runtime::ROWS_AHEAD;
 
 /// The outcome of an episode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -412,6 +413,7 @@ fn replay(
         return Ok(EpisodeOutcome::Kept(summary));
     }
     let wiring = Wiring::new(&bag, &config, &options.remaps, &options.time)?;
+    let config = if options.threads() > 1 { config.with_rows_ahead(ROWS_AHEAD) } else { config };
     let backend = backend::create(options.backend, device, &config, &Layout::new(&config))?;
     let mut pipeline = Pipeline::new(config, backend)?;
     let named = episode.bag.file_name().unwrap_or(episode.bag.as_os_str());

@@ -1,5 +1,6 @@
 //! Reads the messages of a bag on a thread of its own, some ahead of the one that takes them.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::sync_channel;
 
 use crate::bag::{Messages, Problems, Recorded};
@@ -11,15 +12,17 @@ const BYTES: usize = 2 << 20;
 /// Batches that may wait.
 const BATCHES: usize = 2;
 
-/// Hands the messages up to `end` to `take` in their order, until it returns false or an error. Returns what could
-/// not be read. Nothing after `end` is looked at, whichever thread is faster.
+/// Hands the messages up to `end` to `take` in their order, until it returns false or an error. Each is handed to `begin`
+/// before, up to `ahead` bytes of messages, and `take` gets what that returned. Returns what could not be read. Nothing
+/// after `end` is looked at, whichever thread is faster.
 ///
 /// # Errors
 /// That of `take`.
-pub(super) fn read_ahead<E>(
+pub(super) fn read_ahead<B, E>(
     mut messages: Messages<'_>,
     end: Option<Stamp>,
-    mut take: impl FnMut(Recorded) -> Result<bool, E>,
+    (ahead, begin): (usize, impl Fn(&Recorded) -> B),
+    mut take: impl FnMut(Recorded, B) -> Result<bool, E>,
 ) -> Result<Problems, E> {
     std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel::<Vec<Recorded>>(BATCHES);
@@ -42,13 +45,25 @@ pub(super) fn read_ahead<E>(
             let _ = sender.send(batch);
             messages.problems
         });
-        let mut taken = Ok(true);
-        for recorded in receiver.iter().flatten() {
-            taken = take(recorded);
+        let (mut taken, mut begun, mut bytes) = (Ok(true), VecDeque::new(), 0);
+        let mut read = receiver.iter().flatten();
+        loop {
+            if (begun.is_empty() || bytes < ahead)
+                && let Some(recorded) = read.next()
+            {
+                bytes += recorded.bytes.len();
+                let of = begin(&recorded);
+                begun.push_back((recorded, of));
+                continue;
+            }
+            let Some((recorded, of)) = begun.pop_front() else { break };
+            bytes -= recorded.bytes.len();
+            taken = take(recorded, of);
             if !matches!(taken, Ok(true)) {
                 break;
             }
         }
+        drop(read);
         drop(receiver);
         let problems = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         taken.map(|_| problems)

@@ -14,7 +14,7 @@ use crate::output::Output;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::{InputId, Selection};
 use robocache_ops::time::{NANOS_PER_S, Stamp};
-use robocache_runtime::{Player, Received, RuntimeError, Served, decode_clock};
+use robocache_runtime::{LookAhead, Player, Received, RuntimeError, Served, Ticket, decode_clock};
 
 /// Told from time to time how far an episode is.
 pub trait Progress {
@@ -25,6 +25,9 @@ pub trait Progress {
 
 /// Messages between two calls of [`Progress::at`].
 const PER_REPORT: u32 = 256;
+
+/// Bytes of the messages that are encoded before their turn. A lidar's next cloud should be among them.
+const BEGUN: usize = 8 << 20;
 
 /// How an episode is played.
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +79,12 @@ pub fn run(
             play.latched_before(start, &mut serve, &mut problems)?;
         }
         let messages = bag.messages_from(&wiring.wanted(), start.unwrap_or(Stamp::MIN))?;
+        let look_ahead = play.player.look_ahead();
+        let ahead = if look_ahead.is_some() { BEGUN } else { 0 };
+        let begin = |recorded: &Recorded| begin(look_ahead.as_ref(), wiring, recorded);
         let (mut begun, mut last) = (false, span.1);
         let mut count = 0_u32;
-        let read = read_ahead(messages, end, |recorded| -> Result<bool, ReplayError> {
+        let read = read_ahead(messages, end, (ahead, begin), |recorded, tickets| {
             let now = recorded.received;
             if !begun {
                 // A damaged index may say that the bag begins later than it does, or ends sooner.
@@ -94,8 +100,8 @@ pub fn run(
                     return Ok(false);
                 }
             }
-            play.take(recorded, &mut serve)?;
-            Ok(true)
+            play.take(recorded, &tickets, &mut serve)?;
+            Ok::<_, ReplayError>(true)
         });
         problems.join(read?);
         if whole {
@@ -111,6 +117,13 @@ pub fn run(
     }
     problems.readable()?;
     Ok(Summary::new(episode, wiring, player.runtime(), skew, &problems, whole))
+}
+
+/// Begins to encode a message for each of its inputs that takes it before its turn.
+fn begin(look_ahead: Option<&LookAhead>, wiring: &Wiring, recorded: &Recorded) -> Vec<Ticket> {
+    let Some(look_ahead) = look_ahead else { return Vec::new() };
+    let inputs = wiring.feeds[recorded.topic].iter();
+    inputs.filter_map(|input| look_ahead.begin(*input, recorded.bytes.clone())).collect()
 }
 
 /// Checks that no row was lost on its way to the output.
@@ -164,6 +177,7 @@ impl Play<'_> {
     fn take(
         &mut self,
         recorded: Recorded,
+        tickets: &[Ticket],
         serve: &mut impl FnMut(Served<'_>) -> Result<(), ReplayError>,
     ) -> Result<(), ReplayError> {
         let Recorded { topic, received: at, published, .. } = recorded;
@@ -175,7 +189,7 @@ impl Play<'_> {
         if let Some(reading) = self.reading(&recorded) {
             self.player.set_clock(reading, received, serve)?;
         }
-        self.feed(recorded, received, serve)
+        self.feed(recorded, received, tickets, serve)
     }
 
     /// The reading of a simulator's clock that a message is. One that is malformed sets no clock, as in a live node.
@@ -192,18 +206,21 @@ impl Play<'_> {
         }
     }
 
-    /// Gives a message to every input of its topic.
+    /// Gives a message to every input of its topic. `tickets` are those of inputs that have begun to encode it.
     fn feed(
         &mut self,
         Recorded { topic, bytes, .. }: Recorded,
         received: Received,
+        tickets: &[Ticket],
         serve: &mut impl FnMut(Served<'_>) -> Result<(), ReplayError>,
     ) -> Result<(), ReplayError> {
-        let Some((last, others)) = self.wiring.feeds[topic].split_last() else { return Ok(()) };
-        for input in others {
-            self.player.receive(*input, bytes.clone(), received, serve)?;
+        for input in &self.wiring.feeds[topic] {
+            match tickets.iter().find(|ticket| ticket.input() == *input) {
+                Some(ticket) => self.player.receive_ahead(*ticket, received, serve)?,
+                None => self.player.receive(*input, bytes.clone(), received, serve)?,
+            }
         }
-        self.player.receive(*last, bytes, received, serve)
+        Ok(())
     }
 
     /// Takes the latched messages from before an episode, as a node that starts with it receives them: all
@@ -242,7 +259,7 @@ impl Play<'_> {
         latched.sort_by_key(|recorded| recorded.received);
         for recorded in latched {
             // Its stamp is no reading: it is from before.
-            self.feed(recorded, Received::at(first), serve)?;
+            self.feed(recorded, Received::at(first), &[], serve)?;
         }
         Ok(())
     }

@@ -159,6 +159,7 @@ pub fn stream(
         required: false,
         dtype,
         ring_rows,
+        rows_ahead: 0,
         bounds: BOUNDS,
         merge: None,
     }
