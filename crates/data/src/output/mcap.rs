@@ -1,13 +1,16 @@
 //! Tensors as `robocache_ros/msg/FusedTensor` in MCAP, as `ros2 bag record` would have written them.
 
+mod chunk;
+mod records;
+mod writer;
+
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 
-use mcap::records::{MessageHeader, Metadata};
-use mcap::{Compression, McapError, WriteOptions, Writer};
+use mcap::McapError;
 
+use self::writer::{Head, McapWriter, Topic};
 use super::Output;
 use crate::file::{OutputError, Partial};
 use robocache_core::message::{Publication, TensorMessage};
@@ -17,8 +20,6 @@ use robocache_runtime::Tick;
 
 const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
 const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
-/// Uncompressed size of a chunk \[bytes\].
-const CHUNK: u64 = 4 << 20;
 
 /// The definitions that the types of the tensors use, as in a ROS installation.
 const TIME: &str = "# Seconds since the epoch of the clock, and nanoseconds of that second.\nint32 sec\nuint32 nanosec\n";
@@ -67,54 +68,50 @@ impl<'a> Info<'a> {
 
 /// A file of tensors.
 pub struct McapOutput {
-    writer: Writer<BufWriter<File>>,
+    writer: McapWriter,
     /// For the end: bytes must be on the disk before the file gets its name.
     file: File,
     partial: Partial,
-    tensors: u16,
     sequence: u32,
 }
 
+/// The topics of the file, in their order.
+const TENSORS: u16 = 0;
+const INFOS: u16 = 1;
+
 impl McapOutput {
-    /// Creates the file, under another name until it is complete.
+    /// Creates the file, under another name until it is complete. So many threads compress it.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn create(path: &Path, info: Info<'_>) -> Result<Self, OutputError> {
+    pub fn create(path: &Path, info: Info<'_>, threads: usize) -> Result<Self, OutputError> {
         let (partial, file) = Partial::create(path)?;
         let same = file.try_clone().map_err(OutputError::of(path))?;
-        let options = WriteOptions::new()
-            .compression(Some(Compression::Zstd))
-            .profile("ros2")
-            .library(concat!("robocache ", env!("CARGO_PKG_VERSION")))
-            .chunk_size(Some(CHUNK))
-            // The same bytes on every machine.
-            .compression_threads(0);
-        let failed = |error| OutputError::of(path)(io(error));
-        let mut writer = Writer::with_options(BufWriter::new(file), options).map_err(failed)?;
         let topic = absolute(info.topic);
-        let mut channel = |topic: &str, name, definition: String, latched: bool| {
-            let schema = writer.add_schema(name, "ros2msg", definition.as_bytes())?;
-            let qos = BTreeMap::from([("offered_qos_profiles".to_owned(), qos(latched))]);
-            writer.add_channel(schema, topic, "cdr", &qos)
-        };
-        let tensors =
-            channel(&topic, FUSED_TENSOR, fused_tensor_definition(), false).map_err(failed)?;
         let info_topic = format!("{topic}/info");
-        let infos = channel(&info_topic, FUSED_TENSOR_INFO, fused_tensor_info_definition(), true);
-        let infos = infos.map_err(failed)?;
+        let channel = |name, ros_type, definition, latched| {
+            let metadata = BTreeMap::from([("offered_qos_profiles".to_owned(), qos(latched))]);
+            Topic { name, ros_type, definition, metadata }
+        };
         let mut metadata = BTreeMap::from([
             ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("configuration".to_owned(), info.configuration.to_owned()),
             ("bag".to_owned(), info.bag),
         ]);
         metadata.extend(info.task.map(|task| ("task".to_owned(), task.to_owned())));
-        writer
-            .write_metadata(&Metadata { name: "robocache".to_owned(), metadata })
-            .map_err(failed)?;
-        let mut output = McapOutput { writer, file: same, partial, tensors, sequence: 0 };
+        let head = Head {
+            library: concat!("robocache ", env!("CARGO_PKG_VERSION")),
+            metadata_name: "robocache",
+            metadata,
+            topics: vec![
+                channel(&topic, FUSED_TENSOR, fused_tensor_definition(), false),
+                channel(&info_topic, FUSED_TENSOR_INFO, fused_tensor_info_definition(), true),
+            ],
+        };
+        let writer = McapWriter::create((file, path), &head, threads)?;
+        let mut output = McapOutput { writer, file: same, partial, sequence: 0 };
         // Latched, so it comes first, also if there are no tensors.
-        output.write(infos, [info.start; 2], &info.message)?;
+        output.write(INFOS, [info.start; 2], &info.message)?;
         Ok(output)
     }
 
@@ -122,28 +119,17 @@ impl McapOutput {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn complete(mut self) -> Result<(), OutputError> {
-        let failed = |error, path: &Path| OutputError::of(path)(io(error));
-        self.writer.finish().map_err(|error| failed(error, self.partial.path()))?;
-        // `finish` has flushed.
-        drop(self.writer);
+    pub fn complete(self) -> Result<(), OutputError> {
+        self.writer.finish()?;
         self.partial.complete(&self.file)
     }
 
     /// Writes a message. `times`: on the recorder's clock, which does not jump when a simulator starts again,
     /// and on the clock of the ticks.
-    fn write(
-        &mut self,
-        channel_id: u16,
-        times: [Stamp; 2],
-        bytes: &[u8],
-    ) -> Result<(), OutputError> {
+    fn write(&mut self, topic: u16, times: [Stamp; 2], bytes: &[u8]) -> Result<(), OutputError> {
         // MCAP has no instants before zero; only a simulator's clock could be there.
-        let [log_time, publish_time] = times.map(|stamp| stamp.nanos().max(0) as u64);
-        let sequence = self.sequence;
-        let header = MessageHeader { channel_id, sequence, log_time, publish_time };
-        let written = self.writer.write_to_known_channel(&header, bytes);
-        written.map_err(|error| OutputError::of(self.partial.path())(io(error)))
+        let times = times.map(|stamp| stamp.nanos().max(0) as u64);
+        self.writer.write(topic, self.sequence, times, bytes)
     }
 }
 
@@ -151,7 +137,7 @@ impl Output for McapOutput {
     fn tick(&mut self, tick: Tick, message: &TensorMessage) -> Result<(), OutputError> {
         let times = [tick.at, message.stamp()];
         self.sequence = self.sequence.wrapping_add(1).max(1);
-        self.write(self.tensors, times, message.message())
+        self.write(TENSORS, times, message.message())
     }
 }
 

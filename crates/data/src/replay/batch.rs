@@ -430,7 +430,7 @@ fn replay(
         Format::Mcap => {
             let task = episode.task.as_deref();
             let info = Info::of(&pipeline, options.digest, start, named, task);
-            Writing::Mcap(Box::new(McapOutput::create(&path, info)?))
+            Writing::Mcap(Box::new(McapOutput::create(&path, info, options.threads())?))
         }
         Format::Zarr => {
             let output = TensorOutput::create(&path, &pipeline, options.bf16, options.limits())?;

@@ -98,7 +98,7 @@ fn result(name: &str, ticks: i64) -> PathBuf {
     let pipeline = pipeline();
     let start = Stamp::from_nanos(T0);
     let about = FileInfo::of(&pipeline, true, start, "bag".into(), None);
-    let mut output = McapOutput::create(&path, about).unwrap();
+    let mut output = McapOutput::create(&path, about, 1).unwrap();
     for at in 0..ticks {
         let now = start.offset(at * 10 * MS);
         if at <= ticks / 2 {
