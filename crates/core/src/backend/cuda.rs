@@ -72,17 +72,19 @@ enum Encoder {
         host: Box<FloatRows>,
         scratch: Mutex<Vec<f32>>,
     },
-    /// Images or clouds. Without `slots`, encodes are waited for.
+    /// Images or clouds. Without `slots`, encodes are waited for. `reads` is the stream of rows on their way to the host.
     OnDevice {
         encoder: Mutex<Box<dyn CudaEncoder>>,
         stream: Stream,
         slots: Vec<SlotState>,
+        reads: Stream,
     },
     /// Images or clouds that a core encodes.
     OnCore {
         encoder: Mutex<OnCore>,
         stream: Stream,
         slots: Vec<SlotState>,
+        reads: Stream,
     },
 }
 
@@ -169,6 +171,8 @@ impl RingMemory {
         let on_device = || Rows::on_device(device, len, dtype, slots);
         let states = || (0..slots).map(|_| SlotState::new(device)).collect::<Result<_, _>>();
         let setup = EncoderSetup { dtype: spec.dtype, slots, bounds: spec.bounds };
+        let streams =
+            || Ok::<_, BackendError>((Stream::new(device, true)?, Stream::new(device, true)?));
         let twin = match processor {
             Processor::Gpu => spec.encoder.cuda(device, setup)?,
             Processor::Cpu => None,
@@ -176,15 +180,15 @@ impl RingMemory {
         let (encoder, rows) = match twin {
             Some(encoder) => {
                 let slots = if encoder.waits() { Vec::new() } else { states()? };
-                let (encoder, stream) = (Mutex::new(encoder), Stream::new(device, true)?);
-                (Encoder::OnDevice { encoder, stream, slots }, on_device()?)
+                let (encoder, (stream, reads)) = (Mutex::new(encoder), streams()?);
+                (Encoder::OnDevice { encoder, stream, slots, reads }, on_device()?)
             }
             None => match spec.encoder.cpu(EncoderSetup { slots: 1, ..setup }) {
                 CpuCode::Floats(vector) => of_vector(device, spec, vector, &place)?,
                 CpuCode::Rows(encoder) => {
                     let encoder = OnCore::new(device, encoder, len * dtype.size())?;
-                    let (encoder, stream) = (Mutex::new(encoder), Stream::new(device, true)?);
-                    (Encoder::OnCore { encoder, stream, slots: states()? }, on_device()?)
+                    let (encoder, (stream, reads)) = (Mutex::new(encoder), streams()?);
+                    (Encoder::OnCore { encoder, stream, slots: states()?, reads }, on_device()?)
                 }
             },
         };
@@ -202,13 +206,13 @@ impl RingMemory {
                 host.store(slot, lock(encoder).encode(values)?);
                 Ok(PointDrops::default())
             }
-            (Encoder::OnDevice { encoder, stream, slots }, sample, Some(row)) => {
+            (Encoder::OnDevice { encoder, stream, slots, .. }, sample, Some(row)) => {
                 let encoded = lock(encoder).encode(&sample, slot, row, stream);
                 let drops = encoded.map_err(encode_error(NAME))?;
                 slots.get(slot.index()).map_or(Ok(()), |state| state.mark(stream))?;
                 Ok(drops)
             }
-            (Encoder::OnCore { encoder, stream, slots }, sample, Some(row)) => {
+            (Encoder::OnCore { encoder, stream, slots, .. }, sample, Some(row)) => {
                 let drops = lock(encoder).encode(&sample, row, stream)?;
                 slots[slot.index()].mark(stream)?;
                 Ok(drops)
@@ -376,9 +380,12 @@ impl Backend for CudaBackend {
         match &memory.encoder {
             Encoder::Vector(_) => memory.rows.read(slot, row),
             Encoder::OnHost { host, .. } => host.read(slot, row),
-            // Encodes of the ring are on its stream: the copy comes after them.
-            Encoder::OnDevice { stream, .. } | Encoder::OnCore { stream, .. } => {
-                memory.rows.download(slot, row, stream)?;
+            // The copy waits for the encode of this row, and not for the one that has just begun.
+            Encoder::OnDevice { reads, .. } | Encoder::OnCore { reads, .. } => {
+                memory
+                    .pending(Value::Row(slot))
+                    .try_for_each(|state| reads.wait(&state.encoded))?;
+                memory.rows.download(slot, row, reads)?;
             }
         }
         Ok(())

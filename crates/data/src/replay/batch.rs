@@ -5,12 +5,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::kept_backend::KeptBackend;
 use super::results::{Asked, Entry, Format, Ledger, Store, Stored, hold, made_of};
 use super::shares::Others;
 use super::{
@@ -106,10 +107,11 @@ pub fn run_all(
     let next = AtomicUsize::new(0);
     let work = |worker: usize| {
         let device = options.devices.get(worker % options.devices.len().max(1)).copied();
+        let mut kept = KeptBackend::default();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(episode) = episodes.get(at) else { return };
-            let outcome = one(episode, &shared, device.unwrap_or(0));
+            let outcome = one(episode, &shared, (device.unwrap_or(0), &mut kept));
             watch.ends(episode, &outcome);
             *lock(&outcomes[at]) = Some(outcome);
         }
@@ -310,7 +312,7 @@ fn about_store(work: &Work<'_>, contract: Option<Contract>) -> Map<String, Value
 }
 
 /// Replays one episode, unless its result is there.
-fn one(episode: &Episode, work: &Work<'_>, device: usize) -> EpisodeOutcome {
+fn one(episode: &Episode, work: &Work<'_>, device: (usize, &mut KeptBackend)) -> EpisodeOutcome {
     let name = episode.name.clone();
     if work.stop.load(Ordering::Relaxed) {
         return EpisodeOutcome::Stopped { name };
@@ -395,7 +397,7 @@ fn kept(
 fn replay(
     episode: &Episode,
     work: &Work<'_>,
-    device: usize,
+    (device, kept_backend): (usize, &mut KeptBackend),
 ) -> Result<EpisodeOutcome, ReplayError> {
     let Work { options, text, ledger, others, kept_in, watch, stop } = *work;
     let name = &episode.name;
@@ -414,8 +416,10 @@ fn replay(
     }
     let wiring = Wiring::new(&bag, &config, &options.remaps, &options.time)?;
     let config = if options.threads() > 1 { config.with_rows_ahead(ROWS_AHEAD) } else { config };
-    let backend = backend::create(options.backend, device, &config, &Layout::new(&config))?;
-    let mut pipeline = Pipeline::new(config, backend)?;
+    let backend = kept_backend.take(&config, || {
+        backend::create(options.backend, device, &config, &Layout::new(&config))
+    })?;
+    let mut pipeline = Pipeline::new(config.clone(), Arc::clone(&backend))?;
     let named = episode.bag.file_name().unwrap_or(episode.bag.as_os_str());
     let named = named.to_string_lossy().into_owned();
     let (first, last) = bag.span().unwrap_or((Stamp::ZERO, Stamp::ZERO));
@@ -448,6 +452,7 @@ fn replay(
     let playing = Playing { digest, threads: options.threads() };
     let mut summary =
         run(&bag, episode, &wiring, pipeline, output.as_output(), playing, &progress)?;
+    kept_backend.keep(config, backend);
     if !summary.whole {
         return Ok(EpisodeOutcome::Stopped { name: name.clone() });
     }

@@ -13,6 +13,7 @@ mod episode;
 mod episode_topic;
 mod error;
 mod find;
+mod kept_backend;
 mod options;
 mod read_ahead;
 mod results;
