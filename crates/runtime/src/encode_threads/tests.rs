@@ -138,7 +138,7 @@ fn messages() -> Vec<(InputId, Vec<u8>, Received)> {
             0 => Stamp::ZERO,
             1 => ms(at - 400),
             2 => ms(at + 5_000),
-            _ => ms(at - 10 - 5 * random(6)),
+            _ => ms(at - 10 - 7 * random(5)),
         };
         let frame_id = if random(15) == 0 { "elbow" } else { "wrist" };
         let image = Image { stamp, frame_id, height: 2, width: 2, encoding: "mono8", step: 2 };
