@@ -108,8 +108,7 @@ pub(super) fn stream(
     let camera = undistort(check, &at("image"), raw.image.as_ref());
     let valid_when = raw.valid_when.take();
     if valid_when.is_some() && !merges {
-        let expected = "no such key unless `inputs` lists clouds";
-        check.fail(&at("valid_when"), expected);
+        check.fail(&at("valid_when"), "no such key unless `inputs` lists clouds");
     }
     let keys = inputs.as_deref().unwrap_or_default();
     let (made_of, row) = ((&message, selected), (dtype, rows));

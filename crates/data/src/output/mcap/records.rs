@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Adds a record of this kind, whose content `put` adds.
 pub(super) fn record(out: &mut Vec<u8>, kind: u8, put: impl FnOnce(&mut Vec<u8>)) {
     out.push(kind);
-    sized(out, |len| len.to_le_bytes(), put);
+    sized(out, u64::to_le_bytes, put);
 }
 
 /// Adds a text.
@@ -16,7 +16,7 @@ pub(super) fn text(out: &mut Vec<u8>, text: &str) {
 /// Adds a map from names to texts.
 pub(super) fn texts(out: &mut Vec<u8>, texts: &BTreeMap<String, String>) {
     list(out, |out| {
-        texts.iter().flat_map(|(key, value)| [key, value]).for_each(|of| text(out, of))
+        texts.iter().flat_map(|(key, value)| [key, value]).for_each(|of| text(out, of));
     });
 }
 
