@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks and times everything on a machine with a GPU, and prints one table.
 #
-#   benches/gpu.sh [STEP...]     steps: test digests replay bench versus peers sanitize counters soak beside python
-#                                default: all, `versus` only with $OLD_PROGRAMS
+#   benches/gpu.sh [STEP...]     steps: test digests replay bench versus peers jpeg sanitize counters soak beside python
+#                                default: all, `versus` only with $OLD_PROGRAMS, `jpeg` only with $CAMERA_JPEG
 #   benches/gpu.sh --build       build the programs into build/gpu, for a machine without cargo
 #
 # Results go to $OUT (default bench/gpu). The steps and their variables:
@@ -18,6 +18,8 @@
 #             runs), and while the driver fails, $BESIDE_FAULT_S seconds per run (default 24, two runs)
 #   replay    the files of a replay on every backend, and a recording of $REPLAY_S seconds (default 60,
 #             4.6 GB) 16 times at once
+#   jpeg      a row of the file $CAMERA_JPEG (`benches/camera_jpeg.py` writes one) on every backend, beside nvJPEG. It
+#             needs torch and torchvision
 #   python    the Python package's tests on tensors, windows and pipelines of the GPU, and their cost. It
 #             needs torch, and the compiled part linked by `scripts/develop.sh --release --features cuda`.
 #             If $TRAIN_STORE names the store of `benches/train_step.py --make`, also the cost of data in a
@@ -33,11 +35,11 @@ build() {
     commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
     # Lines of the source for compute-sanitizer and the profiler.
     export ROBOCACHE_COMMIT=$commit ROBOCACHE_CUDA_LINEINFO=on
-    cargo build --release -p robocache_bench --features cuda
+    cargo build --release -p robocache_bench --features "cuda$(command -v nasm >/dev/null && echo ,nasm)"
     mkdir -p "$programs"
     rm -f "$programs"/*
     cargo build --release -p robocache_tools --features cuda
-    cp "${CARGO_TARGET_DIR:-target}"/release/{robocache,robocache_bench,robocache_recording} "$programs/"
+    cp "${CARGO_TARGET_DIR:-target}"/release/{robocache,robocache_bench,robocache_jpeg,robocache_recording} "$programs/"
     cp "$(cargo test --release -p robocache_core --features cuda --test core --no-run --message-format=json |
         executable core)" "$programs/core"
     cc -shared -fPIC -o "$programs/cuda_faults.so" tests/ros/cuda_faults.c -ldl
@@ -119,6 +121,11 @@ run_versus() {
 
 run_peers() {
     python3 benches/peers/torch_ops.py --json "$out/peers.json"
+}
+
+run_jpeg() {
+    python3 benches/peers/nvjpeg.py --program "$programs/robocache_jpeg" \
+        "${CAMERA_JPEG:?a file of a camera}" | tee "$out/jpeg.txt"
 }
 
 run_sanitize() {
@@ -262,7 +269,8 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv | t
 failed=()
 steps=("$@")
 if [ $# -eq 0 ]; then
-    steps=(test digests replay bench ${OLD_PROGRAMS:+versus} peers sanitize counters soak beside python)
+    steps=(test digests replay bench ${OLD_PROGRAMS:+versus} peers ${CAMERA_JPEG:+jpeg} sanitize counters soak beside
+        python)
 fi
 for step in "${steps[@]}"; do
     echo "== $step"

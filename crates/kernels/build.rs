@@ -27,6 +27,7 @@ const KERNELS: [&str; 15] = [
     "depth/depth",
     "image/resize",
     "image/remap",
+    "image/jpeg",
     "voxelize/deskew",
     "voxelize/count",
     "voxelize/write_counts",

@@ -1,24 +1,24 @@
-//! Times of a JPEG file on its way to a row, on one core: `benches/jpeg.py` compares them with OpenCV's.
+//! Times of a JPEG file on its way to a row: `benches/jpeg.py` compares them with OpenCV's, and
+//! `benches/peers/nvjpeg.py` with nvJPEG's.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Parser;
-use robocache_core::backend::cpu::CpuBackend;
+use robocache_core::backend::{self, Choice};
 use robocache_core::cdr::Writer;
-use robocache_core::codec;
+use robocache_core::codec::{self, CoefficientReader};
 use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::{Arrival, Pipeline};
 use robocache_core::spec::InputId;
-use robocache_ops::time::Stamp;
+use robocache_ops::time::{Epoch, Stamp};
 
 /// The row of most policies, normalised as for ImageNet.
 const CONFIG: &str = "
-rate_hz: 30
+rate_hz: 100
 streams:
   camera:
     type: sensor_msgs/CompressedImage
@@ -31,9 +31,16 @@ streams:
       std: [0.229, 0.224, 0.225]
 ";
 
-/// Time a JPEG file on its way to a row of 224x224, on one core.
+/// The period of a tick, and of the images \[ns\].
+const PERIOD_NS: i64 = 10_000_000;
+/// Images before the processor time is measured: so many `auto` needs to choose.
+const WARM_UP: u32 = 50;
+
+/// Time a JPEG file on its way to a row of 224x224.
 ///
-/// Prints the medians in microseconds as JSON: of the whole message, and of the decoder alone.
+/// Prints microseconds as JSON. Medians: of the whole message (under `cuda` a part of it is then still under way), the
+/// same with a tick that waits for the row, of the decoder alone, and of reading the coefficients alone. And the mean of
+/// the processor time, of all threads, of a message with its tick.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Options {
@@ -42,6 +49,9 @@ struct Options {
     /// How it is resized, as in the configuration
     #[arg(long, default_value = "pil_bilinear")]
     filter: String,
+    /// auto, cpu or cuda
+    #[arg(long, default_value = "cpu")]
+    backend: Choice,
     /// Times taken
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
@@ -61,22 +71,53 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let file = std::fs::read(&options.file)?;
     let config = config::parse(&CONFIG.replace("FILTER", &options.filter), "jpeg.rs")?;
     let largest = config.streams[0].bounds.image_px();
-    let backend = CpuBackend::new(&config, &Layout::new(&config))?;
-    let pipeline = Pipeline::new(config, Arc::new(backend))?;
-    let mut pixels = Vec::new();
-    let (mut whole, mut decode) = (Vec::new(), Vec::new());
-    for number in 0..options.repeats {
-        let message = message(i64::from(number) + 1, &file);
+    let backend = backend::create(options.backend, 0, &config, &Layout::new(&config))?;
+    let pipeline = Pipeline::new(config, backend)?;
+    let mut fused = pipeline.new_message();
+    let (mut row, mut ready, mut processor) = (Vec::new(), Vec::new(), 0.0);
+    for number in 0..WARM_UP + options.repeats {
+        if number == WARM_UP {
+            (row, ready) = (Vec::new(), Vec::new());
+            processor = processor_us()?;
+        }
+        let tick = i64::from(number) + 1;
+        let message = message(tick * PERIOD_NS, &file);
         let start = Instant::now();
         pipeline.push(InputId::new(0), &message, Arrival::default())?;
-        whole.push(start.elapsed().as_secs_f64() * 1e6);
+        row.push(start.elapsed().as_secs_f64() * 1e6);
+        pipeline.tick(tick, Epoch::default(), &mut fused)?;
+        ready.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    processor = processor_us()? - processor;
+    let (mut pixels, mut reader) = (Vec::new(), CoefficientReader::default());
+    let (mut decode, mut coefficients) = (Vec::new(), Vec::new());
+    for _ in 0..options.repeats {
         let start = Instant::now();
         codec::decode(&file, largest, &mut pixels)?;
         decode.push(start.elapsed().as_secs_f64() * 1e6);
+        let start = Instant::now();
+        if reader.read(&file, largest).is_some() {
+            coefficients.push(start.elapsed().as_secs_f64() * 1e6);
+        }
     }
-    let (whole, decode) = (median(whole), median(decode));
-    writeln!(std::io::stdout(), "{}", serde_json::json!({"row_us": whole, "decode_us": decode}))?;
+    let found = serde_json::json!({
+        "row_us": median(row),
+        "ready_us": median(ready),
+        "processor_us": processor / f64::from(options.repeats),
+        "decode_us": median(decode),
+        "coefficients_us": median(coefficients),
+    });
+    writeln!(std::io::stdout(), "{found}")?;
     Ok(())
+}
+
+/// The processor time of this process so far \[us\], in steps of 10 ms.
+fn processor_us() -> Result<f64, Box<dyn std::error::Error>> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // After the name, which may contain anything, the times of user and system are the 12th and 13th.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let times = fields.skip(11).take(2).map(str::parse::<f64>);
+    Ok(times.sum::<Result<f64, _>>()? * 1e4)
 }
 
 /// `sensor_msgs/msg/CompressedImage`
@@ -88,7 +129,8 @@ fn message(ns: i64, file: &[u8]) -> Vec<u8> {
     writer.finish()
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+/// `None` of nothing.
+fn median(mut times: Vec<f64>) -> Option<f64> {
     times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+    times.get(times.len() / 2).copied()
 }

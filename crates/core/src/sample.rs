@@ -2,6 +2,7 @@
 
 use robocache_ops::depth::DepthView;
 use robocache_ops::image::ImageView;
+use robocache_ops::image::jpeg::Coefficients;
 use robocache_ops::occupancy::MapView;
 use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::PointsView;
@@ -48,6 +49,9 @@ pub enum Sample<'a> {
     Vector(&'a [f64]),
     /// An image in one of the raw encodings.
     Image(ImageView<'a>),
+    /// The same before it has pixels. Only a sink that [asks for coefficients](crate::input::Sink::takes_coefficients)
+    /// gets it.
+    Jpeg(JpegView<'a>),
     /// A depth image.
     Depth(DepthView<'a>),
     /// A point cloud.
@@ -56,12 +60,33 @@ pub enum Sample<'a> {
     Map(MapView<'a>),
 }
 
+/// A JPEG file whose coefficients have been read.
+#[derive(Clone, Copy, Debug)]
+pub struct JpegView<'a> {
+    /// The image, without its lines.
+    pub image: ImageView<'a>,
+    /// The file.
+    pub file: &'a [u8],
+    /// What it holds.
+    pub coefficients: &'a Coefficients,
+}
+
+impl<'a> Sample<'a> {
+    /// What is known of an image before it has pixels.
+    pub const fn image(&self) -> Option<&ImageView<'a>> {
+        match self {
+            Sample::Image(image) | Sample::Jpeg(JpegView { image, .. }) => Some(image),
+            _ => None,
+        }
+    }
+}
+
 /// What kind of sample an encoder takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleKind {
     /// [`Sample::Vector`].
     Vector,
-    /// [`Sample::Image`].
+    /// [`Sample::Image`] or [`Sample::Jpeg`].
     Image,
     /// [`Sample::Depth`].
     Depth,
@@ -83,6 +108,8 @@ pub struct Bounds {
     pub max_points: usize,
     /// Whether clouds have a sweep.
     pub swept: bool,
+    /// Whether images may be JPEG files.
+    pub jpeg: bool,
 }
 
 impl Bounds {
@@ -94,7 +121,13 @@ impl Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { max_width_px: 3840, max_height_px: 2160, max_points: 1 << 20, swept: false }
+        Bounds {
+            max_width_px: 3840,
+            max_height_px: 2160,
+            max_points: 1 << 20,
+            swept: false,
+            jpeg: false,
+        }
     }
 }
 

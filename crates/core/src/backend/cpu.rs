@@ -404,6 +404,11 @@ impl Backend for CpuBackend {
         self.rings[ring.index()].hybrid.as_ref().map(HybridEncoder::encodes)
     }
 
+    fn takes_coefficients(&self, ring: RingId) -> bool {
+        let hybrid = self.rings[ring.index()].hybrid.as_ref();
+        hybrid.is_some_and(|hybrid| hybrid.encodes().in_use == Processor::Gpu)
+    }
+
     fn encode(
         &self,
         ring: RingId,

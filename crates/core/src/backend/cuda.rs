@@ -356,6 +356,10 @@ impl Backend for CudaBackend {
         Ok(self.leaves_on_device.then(reserve).transpose()?)
     }
 
+    fn takes_coefficients(&self, ring: RingId) -> bool {
+        matches!(self.rings[ring.index()].encoder, Encoder::OnDevice { .. })
+    }
+
     fn encode(
         &self,
         ring: RingId,

@@ -189,6 +189,12 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
+    /// Whether a GPU is likely to encode the next image of a ring, so that its coefficients
+    /// ([`Sample::Jpeg`]) serve better than its pixels. The ring takes both at any time.
+    fn takes_coefficients(&self, _ring: RingId) -> bool {
+        false
+    }
+
     /// Encodes a sample into the spare slot of a ring. If it fails, the slot's content is
     /// unspecified and the slot stays spare. After a panic the caller must not encode into this
     /// ring again, because the encoder's state may be half changed.

@@ -6,6 +6,7 @@
 //! of a hundred bytes may declare a gigabyte of pixels.
 
 pub mod bayer;
+mod coefficients;
 pub mod depth;
 mod format;
 mod jpeg;
@@ -18,6 +19,7 @@ mod scans;
 mod tests;
 pub mod yuv;
 
+pub use coefficients::CoefficientReader;
 pub use format::{PixelFormat, RawImage};
 pub use jpeg_row::JpegRow;
 

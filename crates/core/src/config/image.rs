@@ -74,7 +74,7 @@ pub(super) fn image(
         Some(known) => Some(known?),
         None => None,
     };
-    let bounds = bounds?;
+    let bounds = Bounds { jpeg: is_file, ..bounds? };
     let largest_px = bounds.image_px();
     let selection = Selection::Image { largest_px, encoding_8uc };
     let fits = dtype == DType::U8 || fits_dtype(check, &key, &spec, dtype);

@@ -8,13 +8,14 @@ use super::{
     CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, Meaning, check_image,
     image_limits,
 };
+use crate::codec;
 use crate::rejected::{DropReason, Rejected};
-use crate::sample::{Bounds, Sample, SampleKind};
+use crate::sample::{Bounds, JpegView, Sample, SampleKind};
 use robocache_ops::align::Slot;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::camera::Camera;
 use robocache_ops::image::cpu::ImageEncoder;
-use robocache_ops::image::{ImageLayout, ImageSpec, Remap, Resize, memory};
+use robocache_ops::image::{ImageLayout, ImageSpec, ImageView, Remap, Resize, memory};
 use robocache_ops::voxelize::PointDrops;
 #[cfg(feature = "cuda")]
 use {
@@ -106,7 +107,7 @@ impl Encoder for ImageSpec {
     }
 
     fn check(&self, sample: &Sample<'_>, bounds: Bounds) -> Result<(), Rejected> {
-        let Sample::Image(view) = sample else { return Ok(()) };
+        let Some(view) = sample.image() else { return Ok(()) };
         check_image(view.width, view.height, bounds)?;
         let (Some(crop), None) = (self.crop, self.part(view.width, view.height)) else {
             return Ok(());
@@ -124,11 +125,13 @@ impl Encoder for ImageSpec {
         let upload = memory::upload_bytes(self, largest);
         let between = memory::between_bytes(self);
         let remap = memory::remap_bytes(self, largest);
-        [upload + memory::lines_bytes(self, largest) + between + remap, upload]
+        let jpeg = if bounds.jpeg { memory::jpeg_bytes(largest) } else { 0 };
+        [upload + memory::lines_bytes(self, largest) + between + remap + jpeg, upload]
     }
 
     fn cpu(&self, setup: EncoderSetup) -> CpuCode<'_> {
-        CpuCode::Rows(Box::new(ImageEncoder::new(self, setup.dtype)))
+        let encoder = ImageEncoder::new(self, setup.dtype);
+        CpuCode::Rows(Box::new(ImageOnCore { encoder, pixels: Vec::new() }))
     }
 
     #[cfg(feature = "cuda")]
@@ -138,7 +141,9 @@ impl Encoder for ImageSpec {
         setup: EncoderSetup,
     ) -> Result<Option<Box<dyn CudaEncoder>>, DeviceError> {
         let largest = setup.bounds.image_px();
-        Ok(Some(Box::new(cuda::ImageEncoder::new(device, self, setup.dtype, largest)?)))
+        let encoder = cuda::ImageEncoder::new(device, self, setup.dtype, largest)?;
+        let encoder = if setup.bounds.jpeg { encoder.with_jpeg(device, largest)? } else { encoder };
+        Ok(Some(Box::new(ImageOnDevice { encoder, pixels: Vec::new() })))
     }
 
     fn undistorts(&self) -> bool {
@@ -156,7 +161,29 @@ fn rounded(value: f32) -> f64 {
     (f64::from(value) * 1e3).round() / 1e3
 }
 
-impl CpuEncoder for ImageEncoder {
+/// The image of a sample. If it has no pixels yet, they go to `pixels`.
+fn image_of<'a>(
+    sample: &Sample<'a>,
+    pixels: &'a mut Vec<u8>,
+) -> Result<ImageView<'a>, EncodeError> {
+    match *sample {
+        Sample::Image(view) => Ok(view),
+        Sample::Jpeg(JpegView { image, file, .. }) => {
+            let ImageView { encoding, remap, .. } = image;
+            let decoded = codec::decode(file, [image.width, image.height], pixels)?;
+            Ok(ImageView { encoding, remap, ..decoded })
+        }
+        _ => Err(EncodeError::WrongKind),
+    }
+}
+
+/// The code for a core, and memory for pixels.
+struct ImageOnCore {
+    encoder: ImageEncoder,
+    pixels: Vec<u8>,
+}
+
+impl CpuEncoder for ImageOnCore {
     fn encode(
         &mut self,
         sample: &Sample<'_>,
@@ -164,13 +191,20 @@ impl CpuEncoder for ImageEncoder {
         row: &mut [u8],
         overtaken: Option<&AtomicBool>,
     ) -> Result<Option<PointDrops>, EncodeError> {
-        let Sample::Image(view) = sample else { return Err(EncodeError::WrongKind) };
-        Ok(self.encode_unless(overtaken, view, row).then(PointDrops::default))
+        let view = image_of(sample, &mut self.pixels)?;
+        Ok(self.encoder.encode_unless(overtaken, &view, row).then(PointDrops::default))
     }
 }
 
+/// The code for a GPU, and memory for the pixels of images of which it does not take the coefficients.
 #[cfg(feature = "cuda")]
-impl CudaEncoder for cuda::ImageEncoder {
+struct ImageOnDevice {
+    encoder: cuda::ImageEncoder,
+    pixels: Vec<u8>,
+}
+
+#[cfg(feature = "cuda")]
+impl CudaEncoder for ImageOnDevice {
     fn encode(
         &mut self,
         sample: &Sample<'_>,
@@ -178,22 +212,28 @@ impl CudaEncoder for cuda::ImageEncoder {
         row: RowPlace<'_>,
         stream: &Stream,
     ) -> Result<PointDrops, EncodeError> {
-        let Sample::Image(view) = sample else { return Err(EncodeError::WrongKind) };
-        self.encode(view, row, stream)?;
+        self.encoder.wait()?;
+        self.stage(sample)?;
+        self.encoder.start(row, stream)?;
         Ok(PointDrops::default())
     }
 
     fn stage(&mut self, sample: &Sample<'_>) -> Result<(), EncodeError> {
-        let Sample::Image(view) = sample else { return Err(EncodeError::WrongKind) };
-        Ok(self.restage(view)?)
+        let ImageOnDevice { encoder, pixels } = self;
+        if let Sample::Jpeg(JpegView { image, coefficients, .. }) = sample
+            && encoder.takes(coefficients)?
+        {
+            return Ok(encoder.restage_jpeg(coefficients, image.encoding, image.remap)?);
+        }
+        Ok(encoder.restage(&image_of(sample, pixels)?)?)
     }
 
     fn start(&mut self, row: RowPlace<'_>, stream: &Stream) -> Result<(), EncodeError> {
-        Ok(self.start(row, stream)?)
+        Ok(self.encoder.start(row, stream)?)
     }
 
     fn finish(&mut self) -> Result<PointDrops, EncodeError> {
-        self.settled();
+        self.encoder.settled();
         Ok(PointDrops::default())
     }
 

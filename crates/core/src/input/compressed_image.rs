@@ -2,20 +2,23 @@
 
 use super::{Content, Input, MessageType, Sink, header};
 use crate::cdr::Reader;
-use crate::codec::{self, PixelFormat};
+use crate::codec::{self, CoefficientReader, PixelFormat};
 use crate::rejected::{DropReason, Rejected};
-use crate::sample::{Header, Sample};
+use crate::sample::{Header, JpegView, Sample};
 use crate::spec::Selection;
-use robocache_ops::image::Encoding;
+use robocache_ops::image::jpeg::Coefficients;
+use robocache_ops::image::{Encoding, ImageView};
 
 /// See [the message](self).
 pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/CompressedImage",
     content: Content::Image,
     open: |selection| match selection {
-        Selection::Image { largest_px, .. } => {
-            Some(Box::new(CompressedImageInput { largest_px: *largest_px, pixels: Vec::new() }))
-        }
+        Selection::Image { largest_px, .. } => Some(Box::new(CompressedImageInput {
+            largest_px: *largest_px,
+            pixels: Vec::new(),
+            coefficients: CoefficientReader::default(),
+        })),
         Selection::Depth { largest_px } => {
             Some(Box::new(CompressedDepthInput { largest_px: *largest_px, pixels: Vec::new() }))
         }
@@ -28,6 +31,7 @@ struct CompressedImageInput {
     largest_px: [usize; 2],
     /// The pixels of one image.
     pixels: Vec<u8>,
+    coefficients: CoefficientReader,
 }
 
 /// The encoding of the pixels, which compressed_image_transport writes in front of a semicolon.
@@ -87,6 +91,16 @@ impl Input for CompressedImageInput {
             let detail = format!("format: expected the encoding of an image, found {pixels:?}");
             return Err(Rejected::new(DropReason::Unsupported, detail));
         }
+        // compressed_image_transport may encode RGB pixels as if they were BGR, and says so: then
+        // red and blue of the file have changed places.
+        let is_swapped = has(b"compressed rgb");
+        if sink.takes_coefficients(0)
+            && let Some(jpeg) = self.coefficients.read(file, self.largest_px)
+        {
+            let jpeg = jpeg_view(file, jpeg, is_swapped);
+            sink.sample(0, &header, Sample::Jpeg(jpeg));
+            return Ok(());
+        }
         let mut view = match pixels {
             // As JPEG they have 8 bits already.
             Some(b"mono16") if codec::is_png(file) => {
@@ -94,16 +108,31 @@ impl Input for CompressedImageInput {
             }
             _ => codec::decode(file, self.largest_px, &mut self.pixels)?,
         };
-        // compressed_image_transport may encode RGB pixels as if they were BGR, and says so: then
-        // red and blue of the file have changed places.
-        if has(b"compressed rgb") {
-            view.encoding = match view.encoding {
-                Encoding::Rgb8 => Encoding::Bgr8,
-                Encoding::Rgba8 => Encoding::Bgra8,
-                other => other,
-            };
+        if is_swapped {
+            view.encoding = swapped(view.encoding);
         }
         sink.sample(0, &header, Sample::Image(view));
         Ok(())
+    }
+}
+
+fn jpeg_view<'a>(file: &'a [u8], coefficients: &'a Coefficients, is_swapped: bool) -> JpegView<'a> {
+    let Coefficients { width, height, components, .. } = *coefficients;
+    let encoding = match components {
+        1 => Encoding::Mono8,
+        _ if is_swapped => swapped(Encoding::Rgb8),
+        _ => Encoding::Rgb8,
+    };
+    let step = width * encoding.bytes_per_pixel();
+    let image = ImageView { encoding, width, height, step, data: &[], remap: None };
+    JpegView { image, file, coefficients }
+}
+
+/// The encoding if red and blue have changed places.
+fn swapped(encoding: Encoding) -> Encoding {
+    match encoding {
+        Encoding::Rgb8 => Encoding::Bgr8,
+        Encoding::Rgba8 => Encoding::Bgra8,
+        other => other,
     }
 }

@@ -125,6 +125,11 @@ pub trait Sink {
     /// row, a drop or an error.
     fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>);
 
+    /// Whether the sample of part `part` may be [`Sample::Jpeg`].
+    fn takes_coefficients(&self, _part: usize) -> bool {
+        false
+    }
+
     /// Takes a plan: it replaces what lies after its start in all of its parts, or nothing.
     fn trajectory(&mut self, header: &Header<'_>, trajectory: &Trajectory<'_>);
 

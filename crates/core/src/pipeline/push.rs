@@ -13,7 +13,7 @@ use crate::backend::BackendError;
 use crate::input::{Input, Sink};
 use crate::rejected::{DropReason, Rejected};
 use crate::ring::{Inserted, Lease};
-use crate::sample::{Header, Sample, StampError, StampedTransform, Trajectory};
+use crate::sample::{Header, JpegView, Sample, StampError, StampedTransform, Trajectory};
 use crate::spec::{InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline};
 use crate::tf::shown;
 use robocache_ops::align::Slot;
@@ -169,6 +169,11 @@ impl Sink for PushSink<'_> {
         self.note_row(row);
     }
 
+    fn takes_coefficients(&self, part: usize) -> bool {
+        let ring = self.spec.feeds.get(part);
+        ring.is_some_and(|ring| self.pipeline.backend.takes_coefficients(*ring))
+    }
+
     fn trajectory(&mut self, header: &Header<'_>, trajectory: &Trajectory<'_>) {
         if self.spec.feeds.is_empty() {
             return;
@@ -276,6 +281,10 @@ impl PushSink<'_> {
             (Sample::Image(view), Some(_)) => {
                 Sample::Image(ImageView { remap: table.as_ref(), ..view })
             }
+            (Sample::Jpeg(view), Some(_)) => {
+                let image = ImageView { remap: table.as_ref(), ..view.image };
+                Sample::Jpeg(JpegView { image, ..view })
+            }
             (sample, _) => sample,
         };
         let (mut moved, motion) = (Vec::new(), self.motion(header, stamp)?);
@@ -331,10 +340,8 @@ impl PushSink<'_> {
         sample: &Sample<'_>,
     ) -> Result<Option<Arc<Remap>>, Rejected> {
         let Pipeline { cameras, config, .. } = self.pipeline;
-        match sample {
-            Sample::Image(view) => cameras.table(config, stream, (header, self.arrival), view),
-            Sample::Vector(_) | Sample::Depth(_) | Sample::Points(_) | Sample::Map(_) => Ok(None),
-        }
+        let Some(view) = sample.image() else { return Ok(None) };
+        cameras.table(config, stream, (header, self.arrival), view)
     }
 
     /// How the sensor of a cloud moved while it measured the points; `None` if that does not matter.
@@ -375,7 +382,7 @@ impl PushSink<'_> {
                 view.t_crop_frame = found.matrix();
                 Ok(Sample::Map(view))
             }
-            Sample::Image(_) | Sample::Depth(_) => Ok(sample),
+            Sample::Image(_) | Sample::Jpeg(_) | Sample::Depth(_) => Ok(sample),
         }
     }
 

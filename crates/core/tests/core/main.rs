@@ -8,6 +8,7 @@ mod determinism;
 mod digests;
 mod filter_golden;
 mod image_golden;
+mod jpeg;
 mod pipeline;
 mod ring_align;
 mod truth;

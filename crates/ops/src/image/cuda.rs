@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::cpu::swaps;
 use super::elements::{bytes, tables};
 use super::geometry::Axis;
+use super::jpeg::Coefficients;
+use super::jpeg_cuda::{self, JpegPixelMaker, UploadedJpeg};
 use super::memory::{IMAGE_ALIGNMENT, between_bytes, lines_bytes, upload_bytes};
 use super::placement::Placement;
 use super::remap::Remap;
@@ -52,13 +54,22 @@ pub struct ImageEncoder {
     between: DeviceBuffer,
     staging: Staging,
     /// The image in `staging`, and what undistorts it.
-    staged: Option<(DeviceImage, Option<Arc<Remap>>)>,
+    staged: Option<(Staged, Option<Arc<Remap>>)>,
     /// If images are undistorted.
     undistorter: Option<Undistorter>,
+    /// If images may be JPEG.
+    jpeg: Option<JpegPixelMaker>,
     /// What the first pass gives: up to 16 bytes per pixel.
     lines: DeviceBuffer,
     /// The last used first.
     plans: Vec<ResizeTables>,
+}
+
+/// What the staged image is made of.
+#[derive(Clone, Copy)]
+enum Staged {
+    Pixels(DeviceImage),
+    Jpeg(UploadedJpeg),
 }
 
 /// The kernels of each kind of filter: of the first pass, and of the row.
@@ -141,9 +152,15 @@ impl ImageEncoder {
                 true => Some(Undistorter::new(device, spec, largest)?),
                 false => None,
             },
+            jpeg: None,
             lines: DeviceBuffer::new(device, lines_bytes(spec, largest))?,
             plans: Vec::with_capacity(MOST_PLANS),
         })
+    }
+
+    /// Reserves memory for the pixels of JPEG images of at most `largest` (width, height) pixels.
+    pub fn with_jpeg(self, device: &Arc<Device>, largest: [usize; 2]) -> Result<Self, DeviceError> {
+        Ok(ImageEncoder { jpeg: Some(JpegPixelMaker::new(device, largest)?), ..self })
     }
 
     /// Bytes of a row.
@@ -172,8 +189,13 @@ impl ImageEncoder {
     /// The first part of [`ImageEncoder::encode`]: takes the bytes of the lines that are read, without
     /// the padding between them.
     pub fn stage(&mut self, view: &ImageView<'_>) -> Result<(), DeviceError> {
-        self.staging.wait()?;
+        self.wait()?;
         self.restage(view)
+    }
+
+    /// Waits until the memory for the next image is free.
+    pub fn wait(&mut self) -> Result<(), DeviceError> {
+        self.staging.wait()
     }
 
     /// Notes that the caller has waited for the stream of the last image.
@@ -181,7 +203,7 @@ impl ImageEncoder {
         self.staging.settled();
     }
 
-    /// As [`ImageEncoder::stage`], after [`ImageEncoder::settled`]: makes no call of the driver.
+    /// As [`ImageEncoder::stage`], after [`ImageEncoder::wait`] or [`ImageEncoder::settled`]: makes no call of the driver.
     pub fn restage(&mut self, view: &ImageView<'_>) -> Result<(), DeviceError> {
         let ImageView { encoding, width, height, step, data, remap } = *view;
         self.choose_plan((width, height))?;
@@ -203,7 +225,34 @@ impl ImageEncoder {
         let first_line = self.staging.address() + plan.image_at() as u64;
         let address = first_line.wrapping_sub((lines.start * line) as u64);
         let image = DeviceImage { address, encoding, width, height, step: line };
-        self.staged = Some((image, remap.cloned()));
+        self.staged = Some((Staged::Pixels(image), remap.cloned()));
+        Ok(())
+    }
+
+    /// Whether there is memory for the coefficients of an image and for its pixels. If not, it takes the pixels alone.
+    pub fn takes(&mut self, of: &Coefficients) -> Result<bool, DeviceError> {
+        self.choose_plan((of.width, of.height))?;
+        let bytes = jpeg_cuda::parts(of).map(<[u8]>::len).iter().sum::<usize>();
+        let has_room = self.plans[0].image_at() + bytes <= self.staging.capacity();
+        Ok(has_room && self.jpeg.as_ref().is_some_and(|jpeg| jpeg.fits(of)))
+    }
+
+    /// As [`ImageEncoder::restage`], for coefficients that [`ImageEncoder::takes`]. Pixels are named by `encoding` if they
+    /// are not gray.
+    pub fn restage_jpeg(
+        &mut self,
+        of: &Coefficients,
+        encoding: Encoding,
+        remap: Option<&Arc<Remap>>,
+    ) -> Result<(), DeviceError> {
+        self.choose_plan((of.width, of.height))?;
+        let plan = &self.plans[0];
+        let padding = &[0; IMAGE_ALIGNMENT][..plan.image_at() - plan.tables.len()];
+        let parts = [plan.tables.as_slice(), padding].into_iter().chain(jpeg_cuda::parts(of));
+        self.staging.fill(parts)?;
+        let address = self.staging.address() + plan.image_at() as u64;
+        let uploaded = UploadedJpeg::new(of, encoding, address);
+        self.staged = Some((Staged::Jpeg(uploaded), remap.cloned()));
         Ok(())
     }
 
@@ -220,8 +269,20 @@ impl ImageEncoder {
         let (image, remap) = staged.expect("image: expected one that was staged");
         let end = at.checked_add(self.row_bytes());
         assert!(end.is_some_and(|end| end <= rows.len()), "image: the row is not inside");
-        self.choose_plan((image.width, image.height))?;
+        self.choose_plan(match &image {
+            Staged::Pixels(image) => (image.width, image.height),
+            Staged::Jpeg(jpeg) => jpeg.size(),
+        })?;
         self.staging.send(stream)?;
+        let image = match (image, &self.jpeg) {
+            (Staged::Pixels(image), _) => image,
+            // SAFETY: the upload holds the coefficients.
+            (Staged::Jpeg(jpeg), Some(maker)) => unsafe { maker.run(&jpeg, stream)? },
+            (Staged::Jpeg(_), None) => {
+                let detail = "expected pixels, found coefficients".to_owned();
+                return Err(DeviceError::Failed { operation: "take an image", detail });
+            }
+        };
         let image = match (remap, &mut self.undistorter) {
             (None, _) => image,
             // SAFETY: the upload holds the lines that the table reads.

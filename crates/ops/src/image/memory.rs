@@ -60,6 +60,21 @@ pub fn remap_bytes(spec: &ImageSpec, largest: [usize; 2]) -> usize {
     if spec.undistort { (POINT_BYTES + FRACTION_BYTES + REMAPPED_BYTES) * pixels } else { 0 }
 }
 
+/// Bytes of the samples of a JPEG image, in whole units of at most 16x16 pixels.
+pub const fn jpeg_samples([width, height]: [usize; 2]) -> usize {
+    3 * width.next_multiple_of(16) * height.next_multiple_of(16)
+}
+
+/// Bytes from one line of its pixels to the next: those of whole fours of pixels.
+pub const fn jpeg_step(width: usize) -> usize {
+    3 * width.next_multiple_of(4)
+}
+
+/// Bytes of the samples and the pixels of a JPEG image.
+pub const fn jpeg_bytes(largest: [usize; 2]) -> usize {
+    jpeg_samples(largest) + jpeg_step(largest[0]) * largest[1]
+}
+
 /// Pixels of the part of an image that is used.
 pub fn remap_pixels(spec: &ImageSpec, [width, height]: [usize; 2]) -> usize {
     spec.crop.map_or(width * height, |crop| crop.width * crop.height)

@@ -9,6 +9,10 @@ pub mod cpu;
 pub mod cuda;
 mod elements;
 mod geometry;
+pub mod jpeg;
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)] // launches; every block says why it is sound
+mod jpeg_cuda;
 pub mod memory;
 mod pixels;
 mod placement;

@@ -218,7 +218,7 @@ impl Sink for Probe {
                 self.image = size;
                 gray(&view)
             }
-            Sample::Depth(_) | Sample::Points(_) | Sample::Map(_) => return,
+            Sample::Jpeg(_) | Sample::Depth(_) | Sample::Points(_) | Sample::Map(_) => return,
         };
         self.take(stamp, values);
     }

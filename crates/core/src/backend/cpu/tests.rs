@@ -288,6 +288,17 @@ fn prefer_the_gpu_to(subject: &Subject, core: Duration) {
 }
 
 #[test]
+fn coefficients_are_for_a_gpu_in_use() {
+    let subject = Subject::new(Mode::Encode);
+    assert!(!subject.backend().takes_coefficients(CAMERA));
+    prefer_the_gpu(&subject);
+    assert!(subject.backend().takes_coefficients(CAMERA));
+    subject.backend().gpu.as_ref().unwrap().leave(|| "a test".to_owned());
+    assert!(!subject.backend().takes_coefficients(CAMERA));
+    assert!(!subject.oracle.takes_coefficients(CAMERA));
+}
+
+#[test]
 fn a_core_takes_over_from_a_gpu_that_gets_slow() {
     let mut subject = Subject::new(Mode::Encode);
     prefer_the_gpu(&subject);

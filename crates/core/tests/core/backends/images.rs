@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use robocache_core::backend::StepJob;
+use robocache_core::codec::CoefficientReader;
 use robocache_core::encoder::EncoderSpec;
-use robocache_core::sample::Sample;
+use robocache_core::sample::{JpegView, Sample};
 use robocache_core::spec::RingId;
 use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::image::camera::{Camera, Lens};
@@ -14,6 +15,7 @@ use robocache_ops::image::{
 
 use crate::backends::random::Random;
 use crate::backends::subject::{Kind, Pair, stream};
+use crate::common::jpeg::JpegFile;
 
 const IMAGES_PER_PAIR: usize = 20;
 const SLOTS: usize = 3;
@@ -92,6 +94,43 @@ pub fn check_undistorted(kind: &Kind, cases: usize) {
                 let (padding, size) = (random.choose(&[0, 0, 5]), table.source().into());
                 encode_with(&pair, &mut random, slot, size, (padding, remap), &case);
             }
+            (0..SLOTS).for_each(|slot| pair.compare_slot(slot, &case));
+        }
+    }
+}
+
+/// JPEG files whose coefficients a GPU takes: of any size, quality and sampling, with restarts, undistorted or not. Some
+/// have more coefficients than there is memory for an upload. The CPU has libjpeg's pixels.
+pub fn check_jpeg(kind: &Kind, cases: usize) {
+    let mut reader = CoefficientReader::default();
+    for number in 0..cases.div_ceil(10 * SLOTS) {
+        let mut random = Random::new(number as u64 + 110_000);
+        let spec = ImageSpec { undistort: number % 2 == 0, ..random_spec(&mut random) };
+        let dtype = random.image_dtype();
+        let described = format!("{spec:?} {dtype:?}");
+        let encoder = EncoderSpec::Image(spec.clone());
+        let mut stream = stream("camera", encoder, Strategy::Hold, dtype, 1, SLOTS - 1);
+        (stream.bounds.max_width_px, stream.bounds.max_height_px) = (170, 170);
+        let mut pair = Pair::new(kind, vec![stream], true);
+        for round in 0..10 {
+            for slot in 0..SLOTS {
+                let most = if random.one_in(4) { 170 } else { 90 };
+                let written = JpegFile::random(&mut random, most);
+                let file = written.write(&mut random);
+                let coefficients = reader.read(&file, [170, 170]).unwrap();
+                let [width, height] = written.size;
+                let encoding = match written.gray {
+                    true => Encoding::Mono8,
+                    false => random.choose(&[Encoding::Rgb8, Encoding::Bgr8]),
+                };
+                let table = random_table(&mut random, &spec, Some(written.size));
+                let remap = (spec.undistort && !random.one_in(4)).then_some(&table);
+                let image = ImageView { encoding, width, height, step: 0, data: &[], remap };
+                let view = JpegView { image, file: &file, coefficients };
+                let case = format!("pair {number} round {round}: {described}, {written:?}");
+                pair.encode(0, slot, Sample::Jpeg(view), &case);
+            }
+            let case = format!("pair {number} round {round}: {described}");
             (0..SLOTS).for_each(|slot| pair.compare_slot(slot, &case));
         }
     }

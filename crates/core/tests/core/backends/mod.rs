@@ -24,7 +24,7 @@ mod images;
 mod load;
 mod maps;
 mod merged_clouds;
-mod random;
+pub mod random;
 mod sifted_clouds;
 mod simple_batch;
 mod sub_bins;
@@ -80,6 +80,7 @@ on_every_backend! {
     maps => super::maps::check;
     image_sizes => super::images::check_sizes;
     undistorted_images => super::images::check_undistorted;
+    jpeg_images => super::images::check_jpeg;
     clouds => super::clouds::check;
     cloud_paths => super::cloud_paths::check;
     cloud_refusals => super::cloud_paths::check_refusals;

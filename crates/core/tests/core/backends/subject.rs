@@ -133,7 +133,7 @@ impl Subject {
 
 /// Enough for most samples here. A pair reserves memory for them, so more would take time.
 pub const BOUNDS: Bounds =
-    Bounds { max_width_px: 700, max_height_px: 700, max_points: 3000, swept: true };
+    Bounds { max_width_px: 700, max_height_px: 700, max_points: 3000, swept: true, jpeg: true };
 
 /// A stream with everything that these tests do not vary.
 pub fn stream(

@@ -2,6 +2,7 @@
 
 pub mod fields;
 pub mod golden;
+pub mod jpeg;
 
 use std::sync::Arc;
 

@@ -8,6 +8,10 @@ numbers! { "image::":
     pub const RGBA8: u32 = 2;
     pub const BGRA8: u32 = 3;
     pub const MONO8: u32 = 4;
+    /// Threads of a block of coefficients.
+    pub const JPEG_LANES: u32 = 8;
+    /// Bits of an entry that hold a value.
+    pub const VALUE_BITS: u32 = 10;
 }
 
 structs! { "image::":
@@ -69,6 +73,35 @@ structs! { "image::":
         image_height: u32,
         bytes: u32,
         channels: u32,
+        reserved: u32,
+    }
+    /// The parameter of `image_jpeg_blocks`.
+    pub struct JpegBlocks {
+        blocks: u64,
+        entries: u64,
+        quantisers: u64,
+        planes: [u64; 3],
+        count: u32,
+        unit_blocks: u32,
+        across: u32,
+        down: u32,
+        units_across: u32,
+        reserved: u32,
+    }
+
+    /// The parameter of `image_jpeg_pixels`.
+    pub struct JpegPixels {
+        planes: [u64; 3],
+        out: u64,
+        step: u32,
+        width: u32,
+        height: u32,
+        luma_stride: u32,
+        chroma_stride: u32,
+        chroma_width: u32,
+        chroma_height: u32,
+        across: u32,
+        down: u32,
         reserved: u32,
     }
 }

@@ -1,0 +1,307 @@
+//! The coefficients of JPEG files give libjpeg's pixels, and only files without any damage have them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use robocache_core::backend::cpu::CpuBackend;
+use robocache_core::backend::{Backend, BackendError, StepJob};
+use robocache_core::cdr::Writer;
+use robocache_core::codec::{self, CoefficientReader};
+use robocache_core::config;
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::{Arrival, NotTaken, Pipeline};
+use robocache_core::sample::Sample;
+use robocache_core::spec::{InputId, RingId, SegmentId};
+use robocache_ops::align::Slot;
+use robocache_ops::device::OutputMut;
+use robocache_ops::image::jpeg::{BLOCK, Coefficients, VALUE_BITS, ZIGZAG, samples};
+use robocache_ops::time::{Epoch, Stamp};
+use robocache_ops::voxelize::PointDrops;
+
+use crate::backends::random::Random;
+use crate::common;
+use crate::common::jpeg::JpegFile;
+
+const LARGEST: [usize; 2] = [400, 400];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/compressed")
+}
+
+/// The pixels of coefficients: what `kernels/image/jpeg.cu` does, one pixel after the other.
+fn pixels(of: &Coefficients) -> Vec<u8> {
+    let planes = planes(of);
+    let [across, down] = of.sampling;
+    let chroma = [of.width.div_ceil(across), of.height.div_ceil(down)];
+    let mut pixels = Vec::new();
+    for (x, y) in (0..of.height).flat_map(|y| (0..of.width).map(move |x| (x, y))) {
+        let luma = planes[0].at(x, y);
+        if of.components == 1 {
+            pixels.push(luma as u8);
+            continue;
+        }
+        let [cb, cr] = [1, 2].map(|at| planes[at].upsampled([x, y], of.sampling, chroma) - 128);
+        let colours = [
+            luma + ((91_881 * cr + 32_768) >> 16),
+            luma + ((-22_554 * cb - 46_802 * cr + 32_768) >> 16),
+            luma + ((116_130 * cb + 32_768) >> 16),
+        ];
+        pixels.extend(colours.map(|colour| colour.clamp(0, 255) as u8));
+    }
+    pixels
+}
+
+/// The samples of a component.
+struct Plane {
+    stride: usize,
+    samples: Vec<i32>,
+}
+
+impl Plane {
+    fn at(&self, x: usize, y: usize) -> i32 {
+        self.samples[y * self.stride + x]
+    }
+
+    /// The sample of a pixel by libjpeg's triangle filter, if there are `size` samples.
+    fn upsampled(&self, [x, y]: [usize; 2], [across, down]: [usize; 2], size: [usize; 2]) -> i32 {
+        // The nearest and the next sample of an axis: at an edge the same.
+        let axis = |pixel: usize, per: usize, size: usize| {
+            let near = pixel / per;
+            let next = if pixel.is_multiple_of(2) {
+                near.saturating_sub(1)
+            } else {
+                (near + 1).min(size - 1)
+            };
+            (near, if per == 1 { near } else { next })
+        };
+        let ((column, far_column), (line, far_line)) =
+            (axis(x, across, size[0]), axis(y, down, size[1]));
+        if across == 2 && size[0] <= 2 {
+            return self.at(column, line);
+        }
+        let of = |column| 3 * self.at(column, line) + self.at(column, far_line);
+        match [across, down] {
+            [1, 1] => self.at(x, y),
+            [1, _] => (of(column) + 1 + (y % 2) as i32) >> 2,
+            [_, 1] => (3 * self.at(column, y) + self.at(far_column, y) + 1 + (x % 2) as i32) >> 2,
+            _ => (3 * of(column) + of(far_column) + 8 - (x % 2) as i32) >> 4,
+        }
+    }
+}
+
+fn planes(of: &Coefficients) -> Vec<Plane> {
+    let [units_across, units_down] = of.units();
+    let sampling = |component| if component == 0 { of.sampling } else { [1, 1] };
+    let plane = |component| {
+        let [across, down] = sampling(component);
+        let stride = 8 * units_across * across;
+        Plane { stride, samples: vec![0; stride * 8 * units_down * down] }
+    };
+    let mut planes: Vec<Plane> = (0..of.components).map(plane).collect();
+    let mut block = 0;
+    for unit in 0..units_across * units_down {
+        for (component, plane) in planes.iter_mut().enumerate() {
+            let [across, down] = sampling(component);
+            for part in 0..across * down {
+                let x = 8 * (unit % units_across * across + part % across);
+                let y = 8 * (unit / units_across * down + part / across);
+                for (at, sample) in
+                    samples(numbers(of, block, component)).unwrap().iter().enumerate()
+                {
+                    let place = (y + at / 8) * plane.stride + x + at % 8;
+                    plane.samples[place] = (sample + 128).clamp(0, 255);
+                }
+                block += 1;
+            }
+        }
+    }
+    assert_eq!(block + 1, of.blocks.len());
+    planes
+}
+
+/// The dequantised coefficients of a block.
+fn numbers(of: &Coefficients, block: usize, component: usize) -> [i32; BLOCK] {
+    let quantiser = &of.quantisers[component];
+    let entries = &of.entries[of.blocks[block] as usize..of.blocks[block + 1] as usize];
+    let mut numbers = [0; BLOCK];
+    numbers[0] = i32::from(entries[0] as i16) * i32::from(quantiser[0]);
+    for entry in &entries[1..] {
+        let place = usize::from(entry >> VALUE_BITS);
+        let value = i32::from((entry << (16 - VALUE_BITS)) as i16 >> (16 - VALUE_BITS));
+        numbers[usize::from(ZIGZAG[place])] += value * i32::from(quantiser[place]);
+    }
+    numbers
+}
+
+#[test]
+fn files_of_any_size_quality_sampling_and_restarts_give_the_pixels_of_libjpeg() {
+    let mut reader = CoefficientReader::default();
+    let mut decoded = Vec::new();
+    for number in 0..600 {
+        let mut random = Random::new(100_000 + number);
+        let written = JpegFile::random(&mut random, 120);
+        let file = written.write(&mut random);
+        let expected = codec::decode(&file, LARGEST, &mut decoded).unwrap().data;
+        let found = reader.read(&file, LARGEST).unwrap_or_else(|| panic!("{written:?}: refused"));
+        assert_eq!([found.width, found.height], written.size);
+        assert!(pixels(found) == expected, "{number}: {written:?}: other pixels");
+    }
+}
+
+#[test]
+fn files_of_other_kinds_are_left_to_libjpeg() {
+    let mut reader = CoefficientReader::default();
+    let mut read: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.extension().is_some_and(|extension| extension == "jpg")
+            && let Some(found) = reader.read(&std::fs::read(&path).unwrap(), LARGEST)
+        {
+            let expected = std::fs::read(path.with_file_name(name.replace('.', "_") + ".pixels"));
+            assert!(pixels(found) == expected.unwrap(), "{name}");
+            read.push(name);
+        }
+    }
+    read.sort();
+    // Not 4:1:1, four channels, RGB, progressive.
+    assert_eq!(
+        read,
+        [
+            "420.jpg",
+            "422.jpg",
+            "440.jpg",
+            "444.jpg",
+            "coarse.jpg",
+            "exif.jpg",
+            "gray.jpg",
+            "optimized.jpg",
+            "restarts.jpg",
+        ]
+    );
+    let mut random = Random::new(1);
+    let file = JpegFile { size: [20, 30], ..JpegFile::random(&mut random, 20) }.write(&mut random);
+    assert!(reader.read(&file, [20, 30]).is_some());
+    assert!(reader.read(&file, [19, 30]).is_none() && reader.read(&file, [20, 29]).is_none());
+}
+
+#[test]
+fn no_damaged_file_is_read_that_libjpeg_refuses_or_reads_otherwise() {
+    let mut reader = CoefficientReader::default();
+    let (mut decoded, mut read, mut left) = (Vec::new(), 0, 0);
+    for number in 0..6000 {
+        let mut random = Random::new(200_000 + number);
+        let file = JpegFile::random(&mut random, 40).write(&mut random);
+        let mut damaged = file.clone();
+        // The headers are about 600 bytes.
+        let within = if random.one_in(2) { file.len().min(620) } else { file.len() };
+        for _ in 0..random.range(1, 4) {
+            let at = random.range(0, within - 1);
+            damaged[at] = random.bits() as u8;
+        }
+        if random.one_in(8) {
+            damaged.truncate(random.range(0, file.len()));
+        }
+        let Some(found) = reader.read(&damaged, LARGEST) else {
+            left += 1;
+            continue;
+        };
+        let view = codec::decode(&damaged, LARGEST, &mut decoded);
+        let view = view.unwrap_or_else(|error| panic!("{number}: libjpeg refuses it: {error:?}"));
+        assert_eq!([view.width, view.height], [found.width, found.height]);
+        assert!(pixels(found) == view.data, "{number}: other pixels");
+        read += 1;
+    }
+    // Most damages within compressed data give another image that nothing shows to be wrong.
+    assert!(read > 500 && left > 500, "{read} read, {left} left");
+}
+
+/// The CPU backend, but it asks for coefficients as one with a GPU does.
+struct Asking {
+    cpu: CpuBackend,
+    got: Arc<AtomicUsize>,
+}
+
+impl Backend for Asking {
+    fn name(&self) -> &'static str {
+        "asking"
+    }
+
+    fn takes_coefficients(&self, _: RingId) -> bool {
+        true
+    }
+
+    fn encode(&self, at: RingId, to: Slot, of: Sample<'_>) -> Result<PointDrops, BackendError> {
+        self.got.fetch_add(usize::from(matches!(of, Sample::Jpeg(_))), Ordering::Relaxed);
+        self.cpu.encode(at, to, of)
+    }
+
+    fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError> {
+        self.cpu.fuse(jobs, out)
+    }
+}
+
+#[test]
+fn rows_and_drops_do_not_depend_on_who_makes_the_pixels() {
+    const CONFIG: &str = "
+rate_hz: 100
+streams:
+  camera:
+    type: sensor_msgs/CompressedImage
+    topic: /camera
+    max_age_ms: 5
+    image: {resize: {width: 40, height: 30}, max_width_px: 100, max_height_px: 90}
+";
+    let plain = common::pipeline(CONFIG);
+    let config = config::parse(CONFIG, "test.yaml").unwrap();
+    let cpu = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
+    let got = Arc::new(AtomicUsize::new(0));
+    let asking = Asking { cpu, got: Arc::clone(&got) };
+    let asking = Pipeline::new(config, Arc::new(asking)).unwrap();
+    let golden = |name: &str| std::fs::read(folder().join(name)).unwrap();
+    let mut random = Random::new(300_000);
+    let large = JpegFile { size: [101, 20], ..JpegFile::random(&mut random, 20) };
+    let whole = golden("420.jpg");
+    // The files, and whether a GPU would get their coefficients.
+    let cases = [
+        (whole.clone(), true),
+        (golden("gray.jpg"), true),
+        (golden("restarts.jpg"), true),
+        (golden("progressive.jpg"), false),
+        (golden("rgb.png"), false),
+        (golden("cmyk.jpg"), false),
+        (whole[..whole.len() / 2].to_vec(), false),
+        (large.write(&mut random), false),
+        (b"\xFF\xD8\xFF".to_vec(), false),
+    ];
+    let formats = ["jpeg", "rgb8; jpeg compressed bgr8", "rgb8; jpeg compressed rgb8"];
+    let mut tick = 0;
+    for (file, has_coefficients) in &cases {
+        for format in formats {
+            tick += 1;
+            let before = got.load(Ordering::Relaxed);
+            let results = [&plain, &asking].map(|pipeline| push(pipeline, tick, format, file));
+            assert_eq!(results[0], results[1], "tick {tick}");
+            let coefficients = got.load(Ordering::Relaxed) - before;
+            assert_eq!(coefficients, usize::from(*has_coefficients), "tick {tick}");
+        }
+    }
+}
+
+/// What becomes of a file: the row, or why there is none.
+fn push(pipeline: &Pipeline, tick: i64, format: &str, file: &[u8]) -> Result<Vec<f32>, String> {
+    let stamp = Stamp::from_nanos(tick * 10_000_000);
+    let mut writer = Writer::new();
+    writer.header(stamp, "camera");
+    writer.string(format);
+    writer.bytes(file);
+    match pipeline.push(InputId::new(0), &writer.finish(), Arrival::default()) {
+        Ok(_) => {}
+        Err(NotTaken::Dropped(why)) => return Err(format!("{:?}: {}", why.reason, why.detail)),
+        Err(other) => panic!("{other}"),
+    }
+    let mut message = pipeline.new_message();
+    pipeline.tick(tick, Epoch::default(), &mut message).unwrap();
+    Ok(common::values(pipeline, &message, SegmentId::new(0)))
+}
