@@ -20,7 +20,7 @@ mod device {
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
-const KERNELS: [&str; 15] = [
+const KERNELS: [&str; 16] = [
     "resample/fuse",
     "resample/resample",
     "resample/gradient",
