@@ -3,6 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use robocache_core::codec;
+use robocache_core::codec::CoefficientReader;
 
 const LARGEST: [usize; 2] = [64, 64];
 
@@ -14,6 +15,12 @@ fuzz_target!(|file: &[u8]| {
         assert_eq!(view.data.len(), view.height * line);
     }
     assert!(pixels.capacity() <= 4 * LARGEST[0] * LARGEST[1]);
+    // A file whose coefficients are read is one that libjpeg takes, of this size.
+    if let Some(read) = CoefficientReader::default().read(file, LARGEST) {
+        let size = [read.width, read.height];
+        let view = codec::decode(file, LARGEST, &mut pixels).expect("a file of libjpeg");
+        assert_eq!([view.width, view.height], size);
+    }
     let mut gray = Vec::new();
     let _ = codec::decode_mono16(file, LARGEST, &mut gray);
     assert!(gray.capacity() <= LARGEST[0] * LARGEST[1]);

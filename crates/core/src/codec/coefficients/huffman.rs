@@ -41,13 +41,13 @@ impl Table {
         let (mut code, mut place) = (0u32, 0);
         for (length, count) in (1u32..).zip(counts) {
             table.offsets[length as usize] = place as i32 - code as i32;
+            // No code is ones alone.
+            if code + u32::from(*count) >= 1 << length {
+                return None;
+            }
             for _ in 0..*count {
                 table.fill_short(code, length, *symbols.get(place)?);
                 (code, place) = (code + 1, place + 1);
-            }
-            // No code is ones alone.
-            if code >= 1 << length {
-                return None;
             }
             table.limits[length as usize] = code << (16 - length);
             code <<= 1;
@@ -152,5 +152,26 @@ impl<'a> Bits<'a> {
     /// The end of the bytes of which a bit was read.
     pub fn end(&self) -> usize {
         (8 * self.at - self.count as usize).div_ceil(8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_codes_than_a_length_has_are_no_code() {
+        for (length, most) in [(1, 1), (3, 7), (11, 255)] {
+            let table = |count: u8| {
+                let mut counts = [0; 16];
+                counts[length - 1] = count;
+                Table::new(&counts, &[1; 256], false)
+            };
+            assert!(table(most).is_some(), "{most} of {length} bits");
+            assert!(length > 8 || table(most + 1).is_none(), "{most} + 1 of {length} bits");
+        }
+        let mut counts = [0; 16];
+        counts[..2].copy_from_slice(&[1, 3]);
+        assert!(Table::new(&counts, &[1; 16], false).is_none());
     }
 }

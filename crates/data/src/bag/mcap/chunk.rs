@@ -82,6 +82,13 @@ fn records_of_chunk(part: &Bytes, body: &[u8], memory: &Memory) -> Option<Bytes>
 
 /// Decompresses a chunk of this size; `None` if it is damaged, or compressed in another way.
 fn decompressed(header: &ChunkHeader, data: &[u8], size: usize, memory: &Memory) -> Option<Bytes> {
+    if header.compression == "zstd" {
+        // Of a size that is not true, nothing is reserved.
+        let told = zstd::zstd_safe::get_frame_content_size(data).ok()?;
+        if told.is_some_and(|told| told != size as u64) {
+            return None;
+        }
+    }
     let mut buffer = memory.buffer(size);
     let found = match header.compression.as_str() {
         "zstd" => zstd::bulk::decompress_to_buffer(data, buffer.bytes_mut()).ok()?,

@@ -33,26 +33,26 @@ fn config(rows: usize) -> Config {
         .unwrap()
 }
 
-fn made(gpu: GpuUse) -> Result<Arc<dyn Backend>, BackendError> {
-    Ok(Arc::new(Mock(gpu)))
+fn made(gpu: GpuUse) -> Arc<dyn Backend> {
+    Arc::new(Mock(gpu))
 }
 
 #[test]
 fn a_backend_serves_the_next_episode_unless_its_memory_or_its_gpu_is_another() {
     let mut kept = KeptBackend::default();
-    let first = kept.take(&config(64), || made(GpuUse::InUse)).unwrap();
+    let first = kept.take(&config(64), || Ok(made(GpuUse::InUse))).unwrap();
     kept.keep(config(64), Arc::clone(&first));
     let again = kept.take(&config(64), || panic!("there is one")).unwrap();
     assert!(Arc::ptr_eq(&first, &again));
     // The caller still has it: an episode that failed gives nothing back.
-    let other = kept.take(&config(64), || made(GpuUse::InUse)).unwrap();
+    let other = kept.take(&config(64), || Ok(made(GpuUse::InUse))).unwrap();
     assert!(!Arc::ptr_eq(&first, &other));
     kept.keep(config(64), other);
-    let larger = kept.take(&config(65), || made(GpuUse::InUse)).unwrap();
+    let larger = kept.take(&config(65), || Ok(made(GpuUse::InUse))).unwrap();
     kept.keep(config(65), larger);
     kept.take(&config(65), || panic!("there is one")).unwrap();
-    let left = made(GpuUse::Left { reason: "it hangs".into() }).unwrap();
+    let left = made(GpuUse::Left { reason: "it hangs".into() });
     kept.keep(config(65), Arc::clone(&left));
-    let retried = kept.take(&config(65), || made(GpuUse::InUse)).unwrap();
+    let retried = kept.take(&config(65), || Ok(made(GpuUse::InUse))).unwrap();
     assert_eq!(retried.gpu(), GpuUse::InUse);
 }

@@ -82,8 +82,8 @@ fn a_file_has_every_message_its_index_finds_them_and_threads_do_not_change_a_byt
     assert!(file == written("four.mcap", 4));
     let expected = messages();
     let kinds = checked(&file);
-    let count = |kind| kinds.iter().filter(|found| **found == kind).count();
-    assert_eq!(count(op::MESSAGE), expected.len());
+    let messages = kinds.into_iter().filter(|kind| *kind == op::MESSAGE);
+    assert_eq!(messages.count(), expected.len());
     let read: Vec<_> = mcap::MessageStream::new(&file).unwrap().map(Result::unwrap).collect();
     for ((sequence, (topic, times, message)), read) in (1..).zip(&expected).zip(&read) {
         assert_eq!((read.sequence, [read.log_time, read.publish_time]), (sequence, *times));
@@ -98,15 +98,15 @@ fn a_file_has_every_message_its_index_finds_them_and_threads_do_not_change_a_byt
     assert_eq!(summary.channels[&2].schema.as_ref().unwrap().data[..], b"uint8[] data\n"[..]);
     let mut found = 0;
     for chunk in &summary.chunk_indexes {
-        for (channel, places) in summary.read_message_indexes(&file, chunk).unwrap() {
-            for place in places {
-                let message = summary.seek_message(&file, chunk, &place).unwrap();
-                let same = |(_, times, data): &&(u16, [u64; 2], Vec<u8>)| {
-                    times[0] == place.log_time && **data == *message.data
-                };
-                assert!(message.channel.id == channel.id && expected.iter().any(|of| same(&of)));
-                found += 1;
-            }
+        let indexes = summary.read_message_indexes(&file, chunk).unwrap();
+        let places = indexes.iter().flat_map(|(of, places)| places.iter().map(move |at| (of, at)));
+        for (channel, place) in places {
+            let message = summary.seek_message(&file, chunk, place).unwrap();
+            let same = |(_, times, data): &&(u16, [u64; 2], Vec<u8>)| {
+                times[0] == place.log_time && **data == *message.data
+            };
+            assert!(message.channel.id == channel.id && expected.iter().any(|of| same(&of)));
+            found += 1;
         }
     }
     assert_eq!(found, 31);
