@@ -3,10 +3,6 @@
 import sys
 from typing import Any
 
-# Set by `robocache.torch` when it is imported: what takes the arguments of `resample` for tensors in the usual case. None
-# if this torch does not let it.
-take: Any = None
-
 
 def torch_operations() -> Any:
     """The module `robocache.torch`; torch is imported."""

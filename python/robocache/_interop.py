@@ -11,6 +11,10 @@ import numpy as np
 
 from . import _layout, _native
 
+# Set by `robocache.torch` when it is imported: what takes the arguments of `resample` for tensors in the usual case. None
+# if this torch does not let it.
+take: Any = None
+
 
 def is_torch(array: Any) -> bool:
     """Whether it is a tensor of torch, which is not imported for that."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import _dispatch, _interop, _layout, _native
+from . import _interop, _layout, _native
 from ._dispatch import torch_operations
 from ._interop import Array, Results, is_torch
 from ._streams import Resampled, Stream
@@ -62,8 +62,8 @@ def resample(
     # The usual case of tensors: everything else takes longer than the computation. Code that is being compiled must not
     # read `take`, which changes when `robocache.torch` is imported.
     torch = sys.modules.get("torch")
-    if torch is not None and not torch.compiler.is_compiling() and _dispatch.take is not None:
-        found = _dispatch.take(
+    if torch is not None and not torch.compiler.is_compiling() and _interop.take is not None:
+        found = _interop.take(
             rows,
             stamps,
             targets,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from . import _dispatch, _layout, _torch_kernels
+from . import _interop, _layout, _torch_kernels
 from . import _torch_operators as _torch_operators  # registers them
 from ._interop import place_of
 from ._streams import Resampled, Stream
@@ -171,6 +171,6 @@ def _written(out: Tensor, results: Sequence[Tensor]) -> Resampled:
 
 
 if _torch_kernels.DIRECT is not None:
-    _dispatch.take = _torch_kernels.DIRECT.take
+    _interop.take = _torch_kernels.DIRECT.take
 # Says that this module is imported, to the last line.
 complete = True

@@ -13,7 +13,7 @@ from batches import bits, case, on_a_gpu, on_devices, same_bits, tensor  # noqa:
 
 import robocache  # noqa: E402 (torch may not be there)
 import robocache.torch  # noqa: E402
-from robocache import _dispatch, _torch_kernels  # noqa: E402
+from robocache import _interop, _torch_kernels  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -74,7 +74,7 @@ def shifted(tensor, by):
 def generally(monkeypatch):
     """Every call goes the general way."""
     monkeypatch.setattr(_torch_kernels, "DIRECT", None)
-    monkeypatch.setattr(_dispatch, "take", None)
+    monkeypatch.setattr(_interop, "take", None)
 
 
 @on_devices
@@ -372,7 +372,7 @@ def test_the_direct_way_has_the_results_of_the_general_one(device, dtype, single
 
     watched = Watched()
     monkeypatch.setattr(_torch_kernels, "DIRECT", watched)
-    monkeypatch.setattr(_dispatch, "take", watched.take)
+    monkeypatch.setattr(_interop, "take", watched.take)
     found = results()
     assert len(taken) == 2 and not any(each is None for each in taken)
     generally(monkeypatch)
