@@ -33,7 +33,7 @@ streams:
 
 /// The period of a tick, and of the images \[ns\].
 const PERIOD_NS: i64 = 10_000_000;
-/// Images before the processor time is measured: so many `auto` needs to choose.
+/// Images before the processor time is measured. From these `auto` chooses a processor.
 const WARM_UP: u32 = 50;
 
 /// Time a JPEG file on its way to a row of 224x224.

@@ -49,7 +49,7 @@ impl<T: WrappedServiceTypeSupport> Service<T> {
     /// Ends a wait of `wake` from now on when a request comes, and as long as one may wait.
     ///
     /// # Errors
-    /// The middleware does not tell of new requests.
+    /// The middleware has no callbacks for requests.
     pub fn tell(&mut self, wake: &Arc<Wake>) -> Result<()> {
         let news = News::new(wake);
         // SAFETY: the service is initialised. It keeps the news until it has ended, or until the middleware has the next one.
@@ -58,7 +58,7 @@ impl<T: WrappedServiceTypeSupport> Service<T> {
             rcl_service_set_on_new_request_callback(raw, Some(News::callback), address)
         };
         check(ret, || "be told of new requests".to_owned())?;
-        // Fast DDS does not tell of a request that comes while the callback is set.
+        // If a request comes while the callback is set, Fast DDS does not call it.
         news.tell();
         drop(self.news.replace(news));
         Ok(())

@@ -128,7 +128,7 @@ impl Subscription {
     /// Ends a wait of `wake` from now on when a message comes, and if one waits already.
     ///
     /// # Errors
-    /// The middleware does not tell of new messages.
+    /// The middleware has no callbacks for messages.
     pub fn tell(&mut self, wake: &Arc<Wake>) -> Result<()> {
         let news = News::new(wake);
         // SAFETY: the subscription is initialised. `Inner` keeps the news until the subscription has ended, or until the
@@ -138,7 +138,7 @@ impl Subscription {
             rcl_subscription_set_on_new_message_callback(raw, Some(News::callback), address)
         };
         check(ret, || format!("be told of new messages of {}", self.topic()))?;
-        // Fast DDS does not tell of a message that comes while the callback is set.
+        // If a message comes while the callback is set, Fast DDS does not call it.
         news.tell();
         drop(self.inner.news.replace(news));
         Ok(())

@@ -196,7 +196,7 @@ impl CpuEncoder for ImageOnCore {
     }
 }
 
-/// The code for a GPU, and memory for the pixels of images of which it does not take the coefficients.
+/// The code for a GPU. If a core decodes an image, `pixels` holds it.
 #[cfg(feature = "cuda")]
 struct ImageOnDevice {
     encoder: cuda::ImageEncoder,

@@ -37,9 +37,9 @@ pub(super) struct SampleAhead {
 }
 
 impl Pipeline {
-    /// Reads and encodes a message of an input, of which [`Config::encodes_ahead`](crate::spec::Config::encodes_ahead) is
-    /// true. The caller encodes the messages of a stream in their order, and at most
-    /// [`rows_ahead`](crate::spec::StreamSpec::rows_ahead) and one more before they are pushed.
+    /// Reads and encodes a message. [`Config::encodes_ahead`](crate::spec::Config::encodes_ahead) must be true for the
+    /// input. The caller encodes the messages of a stream in their order. At most one more than
+    /// [`rows_ahead`](crate::spec::StreamSpec::rows_ahead) of them may wait to be pushed.
     pub fn encode_ahead(&self, input: InputId, message: &[u8]) -> EncodedAhead {
         let spec = self.config.input(input);
         let mut sink = AheadSink { pipeline: self, spec, samples: Vec::new() };

@@ -112,7 +112,7 @@ impl Config {
         self.stands_alone(input) && !self.input(input).stream.is_some_and(merges)
     }
 
-    /// The configuration with memory for so many rows of each stream that are encoded before their turn.
+    /// The configuration with memory for `rows` more rows of each stream whose messages are encoded before their turn.
     #[must_use]
     pub fn with_rows_ahead(mut self, rows: usize) -> Self {
         for stream in self.stream_ids() {

@@ -26,7 +26,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The code with so many `symbols` of each length from 1 to 16; `None` if there is no such code.
+    /// The code of these `symbols`. `counts` says how many have each length from 1 to 16. `None` if it is no code.
     pub fn new(counts: &[u8; 16], symbols: &[u8], is_first: bool) -> Option<Self> {
         if is_first && symbols.iter().any(|symbol| u32::from(*symbol) > MOST_BITS + 1) {
             return None;
@@ -149,7 +149,7 @@ impl<'a> Bits<'a> {
         self.count -= bits;
     }
 
-    /// The end of the bytes of which a bit was read.
+    /// The place behind the last byte that a bit was read from.
     pub fn end(&self) -> usize {
         (8 * self.at - self.count as usize).div_ceil(8)
     }
