@@ -26,9 +26,6 @@ const FAILURES: u32 = 10;
 /// The clock's new subscription takes over when it has found as many publishers as the one before, but after
 /// this time at the latest.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two questions to each subscription. If the middleware should tell of a message too late or never, a message
-/// that comes once, such as a fixed transform, would be lost without a count.
-const ASK: Duration = Duration::from_secs(1);
 
 /// Some of the subscriptions, which one thread takes messages from.
 ///
@@ -42,8 +39,6 @@ pub struct Intake {
     ready: Vec<usize>,
     /// Ends the wait of the thread.
     wake: Arc<Wake>,
-    /// When all subscriptions are asked next, whatever the middleware has told.
-    ask: Instant,
     /// Ends what is replaced.
     connector: Connector,
 }
@@ -109,14 +104,7 @@ impl Intake {
         let inputs = inputs.map(|(id, subscribed)| Input::new(id, runtime, subscribed, &buffers));
         let clock =
             clock.map(|subscription| Clock { subscription, next: None, takes: Takes::default() });
-        Intake {
-            clock,
-            inputs: inputs.collect(),
-            ready: Vec::new(),
-            wake,
-            ask: Instant::now(),
-            connector,
-        }
+        Intake { clock, inputs: inputs.collect(), ready: Vec::new(), wake, connector }
     }
 
     /// Whether a message may wait.
@@ -157,14 +145,6 @@ impl Intake {
     /// Counts what the middleware has lost, ends overlaps, and subscribes again to an input whose publishers offer another
     /// quality of service than before. The caller calls this several times per second, after a drain.
     pub fn look(&mut self, runtime: &Runtime, now: Instant) {
-        if now >= self.ask {
-            self.ask = now + ASK;
-            let clock = self.clock.iter().map(|clock| &clock.subscription);
-            let inputs = self.inputs.iter();
-            let inputs =
-                inputs.flat_map(|of| of.handover.before().into_iter().chain([&of.subscription]));
-            clock.chain(inputs).for_each(Subscription::expect);
-        }
         for input in &mut self.inputs {
             if let Some(before) = input.end_overlap(now) {
                 self.connector.end(before);

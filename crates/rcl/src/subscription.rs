@@ -149,11 +149,6 @@ impl Subscription {
         self.inner.news.as_ref().is_none_or(|news| news.may_wait())
     }
 
-    /// Lets the next take ask the middleware, also if it has told of no message.
-    pub fn expect(&self) {
-        self.inner.news.as_ref().inspect(|news| news.set(true));
-    }
-
     /// Ends the events: from now on none is taken.
     pub fn end_events(&mut self) {
         self.events = Events { lost: None, incompatible: None };
