@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-rust wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check lint format clean distclean
+.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-rust wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -23,6 +23,7 @@ help:
 	@echo 'make wheel      build the wheel of the Python package into dist/; takes ten minutes. With'
 	@echo '                ROBOCACHE_CUDA=off it is quicker: a wheel for the CPU alone, in dist/without-cuda/'
 	@echo '                TARGET=aarch64: for 64-bit ARM, from x86-64; without a Rust for it, that of Debian is taken'
+	@echo 'make test-wheel install the wheel of dist/ into an environment of its own, and compare its bits with the golden ones'
 	@echo 'make test-arm64 run tests of the crates and of that wheel for 64-bit ARM under qemu; takes an hour'
 	@echo 'make sdist      pack the sources of the Python package into dist/, for machines that compile them'
 	@echo 'make release-check  check version, licences, sdist, SBOM and workflows; TAG: that of the release, such as'
@@ -71,6 +72,9 @@ test-rust:
 wheel:
 	@scripts/cuda.sh
 	@WHEEL_TARGET=$(if $(filter command%,$(origin TARGET)),$(TARGET)) scripts/wheel.sh
+
+test-wheel:
+	@scripts/test_wheel.sh
 
 test-arm64:
 	@scripts/arm64.sh test

@@ -55,7 +55,7 @@ PARAMETERS = {
     ),
     "contract": (
         str,
-        "Folder of a policy with a robocache.json: the node ends if it would serve something else",
+        "Folder of a policy with a robocache.json: if the node would serve something else, it ends",
     ),
 }
 

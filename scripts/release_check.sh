@@ -4,7 +4,8 @@
 # crates.io, which compiles for minutes, and scripts/requirements-release.txt from PyPI. A tool of the same name on PATH
 # is used as it is.
 #
-# Environment: TAG (such as v0.2.0: this commit is that release), PYTHON.
+# Environment: TAG (such as v0.2.0: this commit is that release), PYTHON, ADVISORIES (on: no crate has a known fault; the
+# list of them comes from GitHub).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/phases.sh
@@ -19,7 +20,8 @@ deny() {
   command -v cargo-deny >/dev/null ||
     CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
       cargo install --locked --root .release "cargo-deny@$cargo_deny" || return
-  cargo deny --locked check licenses sources
+  # shellcheck disable=SC2046 # a list
+  cargo deny --locked check licenses sources $([ "${ADVISORIES:-}" != on ] || echo advisories)
 }
 
 # Prints the folder of the programs of the pinned Python packages.

@@ -16,6 +16,7 @@ COPIES = [
     ("package.xml", r"<version>(.+)</version>"),
     ("python/robocache/__init__.py", r'^__version__ = "(.+)"'),
     ("CHANGELOG.md", r"^## (\d\S*)"),
+    ("Dockerfile", r"^ARG VERSION=(.+)"),
 ]
 
 

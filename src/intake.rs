@@ -256,7 +256,7 @@ impl Input {
         let before = self.handover.before().map(|before| before.take(&mut message));
         let from_before = matches!(before, Some(Ok(Some(_))));
         let taken = match before {
-            Some(taken) if from_before => taken,
+            Some(taken) if from_before || taken.is_err() => taken,
             _ => self.subscription.take(&mut message),
         };
         if taken.is_err() {

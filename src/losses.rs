@@ -36,14 +36,12 @@ pub struct Losses {
     takes_history: bool,
     /// Whether an old and a new subscription are listened to.
     overlaps: bool,
-    /// Missing messages that have not been explained yet.
-    gaps: u64,
-    /// The same, for at least [`SETTLE`].
-    settling: u64,
-    /// When `settling` count as overwritten, and `gaps` follow them; `None` if there are neither.
+    /// Missing messages that count as overwritten if no event explains them.
+    gaps: Gaps,
+    /// Missing messages between two subscriptions, which are lost on the way.
+    between: Gaps,
+    /// When the gaps that settle count, and the others follow them; `None` if there are none.
     settle_at: Option<Instant>,
-    /// Missing messages between two subscriptions.
-    between: u64,
     /// Messages that the event of this subscription has counted so far.
     counted: u64,
     /// Messages that an event has counted and whose gap has not been seen yet.
@@ -53,6 +51,43 @@ pub struct Losses {
     newcomer: bool,
     /// When the newest overlap of two subscriptions ended; `None` if none did.
     overlapped_until: Option<Instant>,
+}
+
+/// Missing messages that no event has explained yet.
+#[derive(Debug, Default)]
+struct Gaps {
+    /// Those of the last while.
+    fresh: u64,
+    /// Those of at least [`SETTLE`].
+    settling: u64,
+}
+
+impl Gaps {
+    fn total(&self) -> u64 {
+        self.fresh + self.settling
+    }
+
+    /// Takes one back that was not missing. Returns false if there is none.
+    fn fill(&mut self) -> bool {
+        let of = if self.fresh > 0 { &mut self.fresh } else { &mut self.settling };
+        let filled = *of > 0;
+        *of = of.saturating_sub(1);
+        filled
+    }
+
+    /// Takes those away that `unseen` explains, the oldest first.
+    fn explain(&mut self, unseen: &mut u64) {
+        for gaps in [&mut self.settling, &mut self.fresh] {
+            let explained = (*gaps).min(*unseen);
+            *gaps -= explained;
+            *unseen -= explained;
+        }
+    }
+
+    /// Returns those that have waited long enough. The others follow.
+    fn settle(&mut self) -> u64 {
+        std::mem::replace(&mut self.settling, std::mem::take(&mut self.fresh))
+    }
 }
 
 #[derive(Debug)]
@@ -175,12 +210,10 @@ impl Losses {
         let heard = !from_before && (self.overlaps || matches!(place, NumberPlace::Ahead(_)));
         publisher.away &= !heard;
         match place {
-            NumberPlace::Ahead(missing) if between => self.between += missing,
-            NumberPlace::Ahead(missing) => self.gaps += missing,
+            NumberPlace::Ahead(missing) if between => self.between.fresh += missing,
+            NumberPlace::Ahead(missing) => self.gaps.fresh += missing,
             // It was counted as missing.
-            NumberPlace::OutOfOrder if self.between > 0 => self.between -= 1,
-            NumberPlace::OutOfOrder if self.gaps > 0 => self.gaps -= 1,
-            NumberPlace::OutOfOrder => self.settling = self.settling.saturating_sub(1),
+            NumberPlace::OutOfOrder => _ = self.between.fill() || self.gaps.fill(),
             NumberPlace::History => return self.takes_history,
             NumberPlace::Repeated => return false,
         }
@@ -255,46 +288,40 @@ impl Losses {
     }
 
     fn has_gaps(&self) -> bool {
-        self.gaps + self.settling + self.between > 0
+        self.gaps.total() + self.between.total() > 0
     }
 
-    /// Explains the gaps with the event's total. A gap that no event explains counts as overwritten
-    /// in a later call. Without the event, all count as lost on the way. While subscriptions overlap,
-    /// the caller waits.
+    /// Explains the gaps with the event's total. A gap that no event explains counts in a later call. Without the
+    /// event, all count at once as lost on the way. While subscriptions overlap, the caller waits.
     pub fn explain(&mut self, counted: Option<u64>, now: Instant) -> Lost {
-        let between = std::mem::take(&mut self.between);
         let Some(total) = counted else {
-            let gaps = std::mem::take(&mut self.gaps) + std::mem::take(&mut self.settling);
-            return Lost { on_the_way: gaps + between, overwritten: 0 };
+            let gaps = [&mut self.gaps, &mut self.between].map(std::mem::take);
+            return Lost { on_the_way: gaps.iter().map(Gaps::total).sum(), overwritten: 0 };
         };
         let new = total.saturating_sub(self.counted);
         self.counted = total;
         self.unseen += new;
-        // The event of the new subscription counts the last messages of this gap as well.
-        let twice = between.min(self.unseen);
-        self.unseen -= twice;
-        for gaps in [&mut self.settling, &mut self.gaps] {
-            let explained = (*gaps).min(self.unseen);
-            *gaps -= explained;
-            self.unseen -= explained;
-        }
+        // The event of a new subscription counts the last messages of the gap between the two as well.
+        self.between.explain(&mut self.unseen);
+        self.gaps.explain(&mut self.unseen);
         if std::mem::take(&mut self.newcomer) {
             self.unseen = 0;
         }
-        Lost { on_the_way: new + between - twice, overwritten: self.settle(now) }
+        let settled = self.settle(now);
+        Lost { on_the_way: new + settled.on_the_way, ..settled }
     }
 
-    /// Returns how many gaps have waited long enough.
-    fn settle(&mut self, now: Instant) -> u64 {
-        if self.gaps + self.settling == 0 {
+    /// Returns the gaps that have waited long enough.
+    fn settle(&mut self, now: Instant) -> Lost {
+        if !self.has_gaps() {
             self.settle_at = None;
-            return 0;
+            return Lost::default();
         }
         if now < *self.settle_at.get_or_insert(now + SETTLE) {
-            return 0;
+            return Lost::default();
         }
         self.settle_at = Some(now + SETTLE);
-        std::mem::replace(&mut self.settling, std::mem::take(&mut self.gaps))
+        Lost { on_the_way: self.between.settle(), overwritten: self.gaps.settle() }
     }
 }
 

@@ -56,8 +56,13 @@ impl ParameterStore {
         }
         let state = self.lifecycle.as_ref().map(|lifecycle| lifecycle.state());
         if let Some(state) = state.filter(|state| *state != LifecycleState::Unconfigured) {
+            let remedy = match state {
+                LifecycleState::Inactive => ": clean it up before",
+                LifecycleState::Active => ": deactivate it and clean it up before",
+                _ => "",
+            };
             return Err(format!(
-                "expected an unconfigured node, found one that is {}: clean it up before",
+                "expected an unconfigured node, found one that is {}{remedy}",
                 state.label()
             ));
         }

@@ -90,7 +90,7 @@ pub fn declared() -> Vec<Declared> {
     let none = || ParameterValue::IntegerArray(Vec::new());
     let parameter = |name, value, description| Declared { name, description, value };
     vec![
-        parameter("config_file", text(""), "Path of the configuration (YAML). Required."),
+        parameter("config_file", text(""), "Path of the configuration (YAML). Required; with `managed` before the node is configured."),
         parameter(
             MANAGED,
             ParameterValue::Bool(false),
@@ -166,7 +166,7 @@ pub fn declared() -> Vec<Declared> {
         parameter(
             "contract",
             text(""),
-            "Folder of a policy with a robocache.json: the node ends if it would serve something else; empty: no check.",
+            "Folder of a policy with a robocache.json: if the node would serve something else, it ends (with `managed`: the configuration fails); empty: no check.",
         ),
     ]
 }

@@ -16,7 +16,7 @@ const IDLE: Duration = Duration::from_millis(50);
 /// The same while a transition is under way, whose end must be answered. A request to two connections comes to both within
 /// this time.
 const SHORT: Duration = Duration::from_millis(2);
-/// Time between two looks for requests of which nobody told. Behind a malformed one, Fast DDS may hide another.
+/// Time between two looks for requests that the middleware did not tell of: Fast DDS may hide one behind a malformed one.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the connection before also serves: clients and subscribers find the new one within this time.
 const OVERLAP: Duration = Duration::from_secs(2);
@@ -51,10 +51,10 @@ impl Server {
             if !self.ticking.load(Ordering::Relaxed) {
                 self.standstills.awake(Witness::Tick);
             }
-            let idle = if self.all().any(|it| it.is_changing()) { SHORT } else { IDLE };
-            let came = self.wake.wait(idle);
+            let waits = self.all().any(|it| it.waits());
+            let came = self.wake.wait(if waits { SHORT } else { IDLE });
             self.all().for_each(Services::answer_change);
-            if came || look.elapsed() >= LOOK {
+            if came || waits || look.elapsed() >= LOOK {
                 look = Instant::now();
                 self.serve(&mut taken);
             }
@@ -99,6 +99,11 @@ impl Server {
 }
 
 impl Services {
+    /// Whether requests wait for the end of a transition.
+    fn waits(&self) -> bool {
+        self.lifecycle.as_ref().is_some_and(LifecycleServices::waits)
+    }
+
     fn is_changing(&self) -> bool {
         self.lifecycle.as_ref().is_some_and(LifecycleServices::is_changing)
     }

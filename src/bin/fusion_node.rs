@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Version) => say(&format!("fusion_node {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Invocation::Run(args)) => {
             robocache::ensure_profile();
-            robocache_ops::heap::return_large_blocks();
+            robocache_ops::heap::bound_freed_memory();
             return run(&args);
         }
         Err(message) => {

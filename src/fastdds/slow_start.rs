@@ -21,9 +21,9 @@ pub struct Begun {
 pub fn watch() -> Begun {
     watch_for(PATIENCE, || {
         tracing::warn!(
-            "the middleware has not begun for {} s; if this goes on: a process that was killed may \
-             have left unfinished shared memory; end all ROS processes of this machine and remove \
-             /dev/shm/fastrtps_* and /dev/shm/sem.fastrtps_*, with Fast DDS 3 fastdds_* in their place (with Fast DDS's tools: fastdds shm clean)",
+            "the middleware has not begun for {} s; if this goes on, a process that was killed may have left unfinished \
+             shared memory. Then end all ROS processes of this machine, and remove /dev/shm/*fastrtps_* (Fast DDS 3: \
+             /dev/shm/*fastdds_*)",
             PATIENCE.as_secs()
         );
     })

@@ -27,6 +27,8 @@ pub struct LifecycleServices {
     graph: Service<GetAvailableTransitions::Service>,
     /// The request to change the state that waits for its answer.
     changing: Option<(RequestId, Receiver<bool>)>,
+    /// Whether a transition was under way when requests were looked for last.
+    postponed: bool,
 }
 
 impl LifecycleServices {
@@ -41,6 +43,7 @@ impl LifecycleServices {
             transitions: offerer.offer("get_available_transitions")?,
             graph: offerer.offer("get_transition_graph")?,
             changing: None,
+            postponed: false,
         })
     }
 
@@ -49,16 +52,26 @@ impl LifecycleServices {
         self.events.take().and_then(|events| self.lifecycle.publish_by(events))
     }
 
+    /// Whether requests wait: for the end of a transition, or one for its answer.
+    pub fn waits(&self) -> bool {
+        self.postponed || self.is_changing()
+    }
+
     /// Whether a request waits for the end of its work.
     pub fn is_changing(&self) -> bool {
         self.changing.is_some()
     }
 
-    /// Answers one request of each service.
+    /// Answers one request of each service. During a transition requests wait for its end, as in a node of rclcpp.
     pub fn serve(&mut self, taken: &mut Taken) {
-        self.change_state(taken);
-        // Read after the change: a client that asks for both in turn must see it.
+        if self.lifecycle.state().is_primary() {
+            self.change_state(taken);
+        }
         let state = self.lifecycle.state();
+        self.postponed = !state.is_primary();
+        if self.postponed {
+            return;
+        }
         answer(&self.state, taken, |_| GetState::Response { current_state: state_message(state) });
         answer(&self.states, taken, |_| GetAvailableStates::Response {
             available_states: LifecycleState::ALL.into_iter().map(state_message).collect(),

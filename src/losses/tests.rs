@@ -126,6 +126,19 @@ fn what_the_new_subscription_counts_of_that_gap_counts_once() {
 }
 
 #[test]
+fn a_gap_between_two_subscriptions_waits_for_the_event_that_counts_it_too() {
+    let (mut losses, start) = (Losses::default(), Instant::now());
+    note(&mut losses, 1, [1]);
+    explain(&mut losses, Some(0));
+    subscribe_again(&mut losses, start);
+    note(&mut losses, 1, [10]);
+    assert_eq!(losses.explain(Some(0), start), Lost::default());
+    assert_eq!(losses.explain(Some(8), start), Lost { on_the_way: 8, overwritten: 0 });
+    note(&mut losses, 1, [14]);
+    assert_eq!(explain(&mut losses, Some(8)), Lost { on_the_way: 0, overwritten: 3 });
+}
+
+#[test]
 fn a_gap_waits_for_its_event() {
     let (mut losses, start) = (Losses::default(), Instant::now());
     note(&mut losses, 1, [1, 12]);

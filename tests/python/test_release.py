@@ -19,6 +19,7 @@ FILES = [
     "pyproject.toml",
     "python/robocache/__init__.py",
     "CHANGELOG.md",
+    "Dockerfile",
 ]
 
 

@@ -237,7 +237,10 @@ def test_another_policy_without_a_new_process(ros, start, tmp_path, config_file)
     assert node.set(config_file=str(config_file)) == {}
     node.must(CONFIGURE, ACTIVATE)
     node.until(lambda: first, "a tensor")
-    reason = "expected an unconfigured node, found one that is active: clean it up before"
+    reason = (
+        "expected an unconfigured node, found one that is active: "
+        "deactivate it and clean it up before"
+    )
     assert node.set(config_file=str(other)) == {"config_file": reason}
     node.must(DEACTIVATE, CLEANUP)
     refused = node.set(config_file=str(other), rate_hz=40, backend="gpu", managed=False, x=1)
@@ -352,21 +355,35 @@ def slow(tmp_path):
     assert stat.S_ISFIFO(path.stat().st_mode)
 
 
-def test_requests_during_a_transition_are_answered(ros, start, config_file, slow):
+def test_requests_during_a_transition_wait_for_its_end(ros, start, config_file, slow):
+    """As in a node of rclcpp, whose services are served one after the other."""
     path, finish = slow
     node = start_managed(ros, start, config_file=config_file)
     node.set(config_file=str(path))
     changed = node.ask("change_state", node.change_request(CONFIGURE))
     node.until(lambda: node.events, "the transition begins")
-    assert node.state() == (10, "configuring")
-    for wrong in (CONFIGURE, 5, 10, SHUTDOWN, "transition_success"):
-        assert not node.change(wrong)
+    state, again = node.ask("get_state"), node.ask("change_state", node.change_request(CONFIGURE))
     assert node.set(rate_hz=5.0)["rate_hz"].startswith("expected an unconfigured node")
-    assert not changed.done()
+    ros.spin_for(0.5)
+    assert not (changed.done() or state.done() or again.done())
     finish(config_file.read_text())
-    node.until(changed.done, "the answer")
-    assert changed.result().success and node.state() == (2, "inactive")
+    node.until(lambda: changed.done() and state.done() and again.done(), "the answers")
+    assert changed.result().success and not again.result().success
+    assert (state.result().current_state.id, node.state()) == (2, (2, "inactive"))
     assert node.way(2) == CONFIGURED
+
+
+def test_a_shutdown_during_a_transition_is_carried_out_after_it(ros, start, config_file, slow):
+    path, finish = slow
+    node = start_managed(ros, start, config_file=config_file)
+    node.set(config_file=str(path))
+    changed = node.ask("change_state", node.change_request(CONFIGURE))
+    node.until(lambda: node.events, "the transition begins")
+    ended = node.ask("change_state", node.change_request(SHUTDOWN))
+    finish(config_file.read_text())
+    node.until(lambda: changed.done() and ended.done(), "both answers")
+    assert changed.result().success and ended.result().success
+    assert node.state() == (4, "finalized")
 
 
 @pytest.mark.parametrize("way", [[], [CONFIGURE], [CONFIGURE, ACTIVATE]])

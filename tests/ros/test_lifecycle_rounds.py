@@ -76,9 +76,7 @@ def process_files(process):
 def test_rounds_leave_memory_threads_files_and_shared_memory_as_they_were(
     ros, start, config_file, service
 ):
-    # With one arena, the C library's memory does not depend on which thread frees what.
-    env = {"MALLOC_ARENA_MAX": "1"}
-    node = start_managed(ros, start, config_file=config_file, shared_output=service, env=env)
+    node = start_managed(ros, start, config_file=config_file, shared_output=service)
     pid = node.process.pid
 
     def round_of():

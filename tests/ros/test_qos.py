@@ -105,7 +105,8 @@ def test_nothing_is_lost_or_doubled_when_publishers_come_and_go(ros, start, tmp_
     """A reliable publisher goes on while others come and go. The request changes with the others."""
     fusion = start_node(ros, start, tmp_path, timeline=timeline)
     sender, first = Sender(ros), publisher(ros, RELIABLE_LATCHED)
-    assert ros.spin_until(lambda: first.get_subscription_count() > 0)
+    # The publisher knows the subscription at once. Until the node knows the publisher, it gets nothing from it.
+    fusion.await_value("w", "publishers", 1)
     sender.send_until(
         fusion, [first], lambda: asks(fusion) == words(RELIABLE_LATCHED), "both policies"
     )
@@ -117,6 +118,7 @@ def test_nothing_is_lost_or_doubled_when_publishers_come_and_go(ros, start, tmp_
         second = publisher(ros, other)
         sender.send_until(fusion, [first], lambda: asks(fusion) == expected, f"{expected}")
         sender.send_until(fusion, [first, second], Every(300), "both publish")
+        ros.spin_for(0.5)  # What is on its way when a publisher ends is lost without a gap.
         ros.node.destroy_publisher(second)
         sender.send_until(
             fusion, [first], lambda: asks(fusion) == words(RELIABLE_LATCHED), "as before"

@@ -118,8 +118,7 @@ class Soak:
         robot = [executable("sensor_sim"), *ROBOT, "--seed", self.arguments.seed]
         made = [
             Subject("robot", robot, logs),
-            # With an arena per thread, the C library would keep memory for threads that have ended.
-            Subject("node", node, logs, os.environ | {"MALLOC_ARENA_MAX": "1"}),
+            Subject("node", node, logs),
             Subject("policy_topic", topic, logs),
             Subject("policy_shared", shared, logs, without_ros(folder)),
             # Nothing disturbs it.

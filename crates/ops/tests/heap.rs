@@ -2,7 +2,7 @@
 
 #![cfg(target_env = "gnu")]
 
-use robocache_ops::heap::return_large_blocks;
+use robocache_ops::heap::bound_freed_memory;
 
 /// Resident memory of this process \[kB\].
 fn resident_kb() -> usize {
@@ -15,7 +15,7 @@ fn resident_kb() -> usize {
 fn a_large_block_goes_back_though_a_later_one_stays() {
     const BLOCK: usize = 12 << 20;
     const BLOCK_KB: usize = BLOCK >> 10;
-    assert!(return_large_blocks());
+    assert!(bound_freed_memory());
     // By default, glibc would take such blocks from the heap from now on.
     drop(vec![1u8; BLOCK]);
     let before = resident_kb();

@@ -174,7 +174,7 @@ impl Subscription {
                 forget();
                 return Ok(false);
             }
-            // Another one may wait; after a failure, this one does.
+            // Another one may wait, also after a failure.
             self.inner.news.as_ref().inspect(|news| news.set(true));
             check(ret, || format!("take a message of {}", self.topic())).map(|()| true)
         })?;

@@ -21,6 +21,7 @@ pub struct Pair<T> {
     /// Both weights, in the order of the sum.
     pub weights: [T; 2],
     /// Both weights as `vpmaddwd` and `vpmaddubsw` take them; see [`Bytes`].
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AVX2 reads them"))]
     pub parts: [u32; 2],
 }
 
@@ -143,6 +144,7 @@ impl Arithmetic for Bytes {
         if let Some(avx2) = (&simd as &dyn Any).downcast_ref() {
             return bytes_by_avx2(*avx2, inputs);
         }
+        let _ = simd;
         lanes(inputs, Self::START, Self::add_byte, Self::between)
     }
 
