@@ -90,7 +90,11 @@ pub fn declared() -> Vec<Declared> {
     let none = || ParameterValue::IntegerArray(Vec::new());
     let parameter = |name, value, description| Declared { name, description, value };
     vec![
-        parameter("config_file", text(""), "Path of the configuration (YAML). Required; with `managed` before the node is configured."),
+        parameter(
+            "config_file",
+            text(""),
+            "Path of the configuration (YAML). Required; with `managed` before the node is configured.",
+        ),
         parameter(
             MANAGED,
             ParameterValue::Bool(false),

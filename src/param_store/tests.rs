@@ -26,8 +26,7 @@ fn a_managed_node_takes_values_while_it_is_unconfigured() {
     assert_eq!(value_of(&store, "rate_hz"), ParameterValue::Double(50.0));
     lifecycle.begin(1, "");
     let why = store.set(&one("rate_hz", ParameterValue::Double(10.0))).unwrap_err();
-    let expected =
-        "expected an unconfigured node, found one that is configuring";
+    let expected = "expected an unconfigured node, found one that is configuring";
     assert_eq!(why, expected);
     assert_eq!(value_of(&store, "rate_hz"), ParameterValue::Double(50.0));
 }
