@@ -134,7 +134,7 @@ def of(subject, metric, value):
         ("node", "threads", lambda at, age, life: age // 90, "inside of lives"),
         ("robot", "anonymous_kb", lambda at, age, life: 600 * life, "between lives"),
         ("policy_topic", "descriptors", lambda at, age, life: life // 2, "between lives"),
-        ("machine", "shm_files", lambda at, age, life: at // 600, "of the run"),
+        ("machine", "shm_files", lambda at, age, life: at // 300, "of the run"),
         ("machine", "shm_kb", lambda at, age, life: 2 * at, "of the run"),
         ("machine", "engine_files", lambda at, age, life: at // 600, "of the run"),
         ("policy_topic", "latency_p50_ms", lambda at, age, life: at / 3000, "of the run"),
