@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod bag;
+mod compressing;
 pub mod episodes;
 pub mod file;
 pub mod output;

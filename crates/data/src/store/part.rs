@@ -9,10 +9,7 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,6 +20,7 @@ use super::large::{LargeWriter, shard_path};
 use super::pool::{Row, RowPool};
 use super::stream::{Data, Stream, StreamReader, StreamWriter, damaged};
 use super::{Codec, Column, Order, Table};
+use crate::compressing::{CompressThreads, Compressing, Failure};
 use crate::file::{OutputError, PartialFolder};
 use robocache_ops::sync::lock;
 
@@ -66,13 +64,11 @@ pub struct WriterLimits {
 
 /// Writes the tables of one episode. Threads may write different tables at once.
 pub struct PartWriter {
-    folder: Option<PartialFolder>,
+    /// Those that compress. They are dropped first: they write into the folder.
+    threads: CompressThreads<Shared>,
+    folder: PartialFolder,
     tables: Arc<[Table]>,
     rows: Vec<Mutex<Rows>>,
-    shared: Arc<Shared>,
-    /// To the threads that compress; `None` at the end.
-    jobs: Option<SyncSender<Job>>,
-    threads: Vec<JoinHandle<()>>,
 }
 
 /// The rows of a table, on the writer's side.
@@ -108,10 +104,7 @@ struct Shared {
     large: Vec<Vec<Option<Mutex<LargeWriter>>>>,
     pool: Arc<RowPool>,
     losses: Mutex<Losses>,
-    /// The first error.
-    error: Mutex<Option<OutputError>>,
-    failed: AtomicBool,
-    path: PathBuf,
+    failure: Failure,
 }
 
 impl PartWriter {
@@ -139,30 +132,21 @@ impl PartWriter {
             large: tables.iter().enumerate().map(large).collect(),
             pool: Arc::new(RowPool::new(limits.memory)),
             losses: Mutex::default(),
-            error: Mutex::default(),
-            failed: AtomicBool::new(false),
-            path: path.to_owned(),
+            failure: Failure::none(path),
         });
-        let threads = limits.threads.max(1);
-        let (sender, receiver) = sync_channel(WAITING * threads);
-        let receiver = Arc::new(Mutex::new(receiver));
-        let mut writer = PartWriter {
-            folder: Some(folder),
+        // Small rows are not compressed.
+        let has_large = shared.large.iter().flatten().any(Option::is_some);
+        let threads = if has_large { limits.threads.max(1) } else { 0 };
+        Ok(PartWriter {
+            threads: CompressThreads::start(shared, threads, WAITING * threads)?,
+            folder,
             rows: tables.iter().map(|table| Mutex::new(Rows::new(table))).collect(),
             tables: tables.into(),
-            shared,
-            jobs: Some(sender),
-            threads: Vec::new(),
-        };
-        if writer.shared.large.iter().flatten().any(Option::is_some) {
-            for _ in 0..threads {
-                let (shared, receiver) = (Arc::clone(&writer.shared), Arc::clone(&receiver));
-                let thread = std::thread::Builder::new().name("compress".into());
-                let thread = thread.spawn(move || shared.compress(&receiver));
-                writer.threads.push(thread.map_err(OutputError::of(path))?);
-            }
-        }
-        Ok(writer)
+        })
+    }
+
+    fn shared(&self) -> &Shared {
+        self.threads.shared()
     }
 
     /// Begins a row of a table.
@@ -179,17 +163,15 @@ impl PartWriter {
     /// # Errors
     /// A row could not be written.
     pub fn complete(mut self, about: Value) -> Result<Losses, OutputError> {
-        self.join();
-        if self.shared.failed.load(Ordering::Relaxed) {
-            return Err(self.shared.take_error());
-        }
-        let content = self.content().map_err(self.shared.failure())?;
-        let losses = std::mem::take(&mut *lock(&self.shared.losses));
-        let Some(folder) = self.folder.take() else { return Ok(losses) };
-        let data = &self.shared.data;
-        data.file().sync_all().map_err(self.shared.failure())?;
+        self.threads.finish()?;
+        let shared = self.threads.shared();
+        let failed = |error| shared.failure.of(error);
+        let content = self.content().map_err(failed)?;
+        let losses = std::mem::take(&mut *lock(&shared.losses));
+        let data = &shared.data;
+        data.file().sync_all().map_err(failed)?;
         let (tables, bytes) = (self.tables.to_vec(), data.len());
-        let path = folder.partial().join(LIST);
+        let path = self.folder.partial().join(LIST);
         let list = serde_json::to_vec(&List { tables, content, about, bytes });
         let written = list.map_err(io::Error::other).and_then(|list| {
             let mut text = format!("{:016x}\n", XxHash3_64::oneshot(&list)).into_bytes();
@@ -199,13 +181,13 @@ impl PartWriter {
             file.sync_all()
         });
         written.map_err(OutputError::of(&path))?;
-        folder.complete()?;
+        self.folder.complete()?;
         Ok(losses)
     }
 
     /// Writes what is left of all tables, and says where their rows are.
     fn content(&self) -> io::Result<Vec<Content>> {
-        let tables = self.tables.iter().zip(&self.rows).zip(&self.shared.large);
+        let tables = self.tables.iter().zip(&self.rows).zip(&self.shared().large);
         tables
             .map(|((table, rows), large)| self.content_of(table, &mut lock(rows), large))
             .collect()
@@ -217,7 +199,7 @@ impl PartWriter {
         rows: &mut Rows,
         large: &[Option<Mutex<LargeWriter>>],
     ) -> io::Result<Content> {
-        let data = &self.shared.data;
+        let data = &self.shared().data;
         let mut streams = Vec::with_capacity(large.len());
         for (column, large) in rows.columns.iter_mut().zip(large) {
             let (found, stream) = match (column, large) {
@@ -248,22 +230,6 @@ impl PartWriter {
         }
         Ok(Content { rows: rows.count, streams, order })
     }
-
-    /// Waits for the threads.
-    fn join(&mut self) {
-        self.jobs = None;
-        for thread in self.threads.drain(..) {
-            // A panic has been noted.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for PartWriter {
-    fn drop(&mut self) {
-        // No thread may write into the folder when it is removed.
-        self.join();
-    }
 }
 
 impl Rows {
@@ -293,9 +259,11 @@ impl RowWriter<'_> {
     /// If there is no such column, or the value has another size.
     pub fn put(&mut self, column: usize, value: &[u8]) -> Result<(), OutputError> {
         self.check(column, value);
-        let shared = &self.writer.shared;
+        let shared = self.writer.threads.shared();
         match &mut self.rows.columns[column] {
-            ColumnRows::Small(stream) => stream.push(value, &shared.data).map_err(shared.failure()),
+            ColumnRows::Small(stream) => {
+                stream.push(value, &shared.data).map_err(|error| shared.failure.of(error))
+            }
             ColumnRows::Large(newest) if newest.as_ref().is_some_and(|row| ***row == *value) => {
                 shared.repeat(self.table, column, self.rows.count)
             }
@@ -318,7 +286,7 @@ impl RowWriter<'_> {
     pub fn repeat(&mut self, column: usize) -> Result<bool, OutputError> {
         match &self.rows.columns[column] {
             ColumnRows::Large(Some(_)) => {
-                self.writer.shared.repeat(self.table, column, self.rows.count).map(|()| true)
+                self.writer.shared().repeat(self.table, column, self.rows.count).map(|()| true)
             }
             _ => Ok(false),
         }
@@ -335,7 +303,7 @@ impl RowWriter<'_> {
         match &self.rows.columns[column] {
             ColumnRows::Large(newest) if newest.as_ref().is_none_or(|row| ***row != **value) => {
                 self.check(column, value);
-                let memory = self.writer.shared.pool.memory(value.len());
+                let memory = self.writer.shared().pool.memory(value.len());
                 let value = std::mem::replace(value, memory);
                 self.compress(column, value)
             }
@@ -350,21 +318,13 @@ impl RowWriter<'_> {
 
     /// Gives a large row to the threads.
     fn compress(&mut self, column: usize, value: Vec<u8>) -> Result<(), OutputError> {
-        let PartWriter { shared, jobs, .. } = self.writer;
+        let PartWriter { threads, tables, .. } = self.writer;
+        let shared = threads.shared();
         let row = Arc::new(Row::new(value, &shared.pool));
-        let failed = || shared.failed.load(Ordering::Relaxed);
-        shared.pool.begin(row.len(), failed);
+        shared.pool.begin(row.len(), || shared.failure.is_noted());
         self.rows.columns[column] = ColumnRows::Large(Some(Arc::clone(&row)));
-        if failed() {
-            return Err(shared.take_error());
-        }
-        let codec = self.writer.tables[self.table].columns[column].codec;
-        let job = Job { table: self.table, column, number: self.rows.count, row, codec };
-        // The threads take jobs until the sender is dropped, unless one has panicked.
-        match jobs.as_ref().map(|jobs| jobs.send(job)) {
-            Some(Ok(())) => Ok(()),
-            _ => Err(shared.take_error()),
-        }
+        let codec = tables[self.table].columns[column].codec;
+        threads.put(Job { table: self.table, column, number: self.rows.count, row, codec })
     }
 
     /// Ends the row.
@@ -383,50 +343,38 @@ impl RowWriter<'_> {
     }
 }
 
-/// Notes that a thread panicked, so that no thread waits for it.
-struct Panicked<'a>(&'a Shared);
+impl Compressing for Shared {
+    type Job = Job;
+    type Tools = Compress;
 
-impl Drop for Panicked<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let what = io::Error::other("a thread that compresses has panicked");
-            self.0.fail(self.0.failure()(what));
+    fn tools(&self) -> io::Result<Compress> {
+        Compress::new(ZSTD_LEVEL)
+    }
+
+    fn compress(&self, compress: &mut Compress, job: Job) -> io::Result<()> {
+        let Job { table, column, number, row, codec } = job;
+        let chunk = compress.chunk(codec, &row)?;
+        self.take(table, column, number, Some(chunk))?;
+        if let Some(loss) = compress.loss(codec, &row)? {
+            lock(&self.losses).entry((table, column)).or_default().add(loss);
         }
+        Ok(())
+    }
+
+    fn wake(&self) {
+        self.pool.wake();
+    }
+
+    fn failure(&self) -> &Failure {
+        &self.failure
     }
 }
 
 impl Shared {
-    /// Compresses rows until there are no more.
-    fn compress(&self, jobs: &Mutex<Receiver<Job>>) {
-        let _panicked = Panicked(self);
-        let mut compress = match Compress::new(ZSTD_LEVEL) {
-            Ok(compress) => compress,
-            Err(error) => return self.fail(self.failure()(error)),
-        };
-        loop {
-            let job = lock(jobs).recv();
-            let Ok(Job { table, column, number, row, codec }) = job else { return };
-            if self.failed.load(Ordering::Relaxed) {
-                continue;
-            }
-            let chunk = compress.chunk(codec, &row);
-            let written = chunk.and_then(|chunk| self.take(table, column, number, Some(chunk)));
-            let written = written.and_then(|()| {
-                if let Some(loss) = compress.loss(codec, &row)? {
-                    lock(&self.losses).entry((table, column)).or_default().add(loss);
-                }
-                Ok(())
-            });
-            written.unwrap_or_else(|error| self.fail(self.failure()(error)));
-        }
-    }
-
     /// Notes a row that is equal to the one before.
     fn repeat(&self, table: usize, column: usize, number: u64) -> Result<(), OutputError> {
-        match self.failed.load(Ordering::Relaxed) {
-            true => Err(self.take_error()),
-            false => self.take(table, column, number, None).map_err(self.failure()),
-        }
+        self.failure.check()?;
+        self.take(table, column, number, None).map_err(|error| self.failure.of(error))
     }
 
     /// Takes a row: its chunk, or `None` if it repeats the one before. Rows that wait for their turn are still in work, so
@@ -443,21 +391,6 @@ impl Shared {
             self.pool.end(written);
         }
         Ok(())
-    }
-
-    fn failure(&self) -> impl FnOnce(io::Error) -> OutputError + use<> {
-        OutputError::of(&self.path)
-    }
-
-    fn fail(&self, error: OutputError) {
-        lock(&self.error).get_or_insert(error);
-        self.failed.store(true, Ordering::Relaxed);
-        self.pool.wake();
-    }
-
-    fn take_error(&self) -> OutputError {
-        let before = || self.failure()(io::Error::other("an earlier row was not written"));
-        lock(&self.error).take().unwrap_or_else(before)
     }
 }
 

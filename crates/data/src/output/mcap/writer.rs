@@ -9,17 +9,15 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use mcap::MAGIC;
 use mcap::records::op;
 
 use super::chunk::{COMPRESSION, Chunk, Indexed, Packer, id_of};
 use super::records::{list, numbers, record, text, texts};
+use crate::compressing::{CompressThreads, Compressing, Failure};
 use crate::file::OutputError;
 use robocache_ops::pool::Pool;
 use robocache_ops::sync::lock;
@@ -54,19 +52,15 @@ pub(super) struct McapWriter {
     span: Option<[u64; 2]>,
     /// The chunk that is being filled.
     chunk: Chunk,
-    /// To the threads that compress; `None` at the end.
-    jobs: Option<SyncSender<Chunk>>,
-    threads: Vec<JoinHandle<()>>,
-    shared: Arc<Shared>,
+    threads: CompressThreads<Shared>,
 }
 
 /// What the threads share.
 struct Shared {
-    path: PathBuf,
     written: Mutex<Written>,
     /// A chunk was written, or a thread failed.
     changed: Condvar,
-    failed: AtomicBool,
+    failure: Failure,
     /// Memory of chunks that have been written.
     spare: Pool<Vec<u8>>,
 }
@@ -79,8 +73,6 @@ struct Written {
     /// How many chunks it has: the number of the next one.
     chunks: u64,
     chunk_indexes: Vec<u8>,
-    /// The first error.
-    error: Option<io::Error>,
 }
 
 impl McapWriter {
@@ -111,35 +103,23 @@ impl McapWriter {
         let definitions = definitions(&head.topics);
         definitions.iter().for_each(|records| start.extend_from_slice(records));
         let (len, crc) = (0, crc32fast::Hasher::new());
-        let mut written =
-            Written { file, len, crc, chunks: 0, chunk_indexes: Vec::new(), error: None };
+        let mut written = Written { file, len, crc, chunks: 0, chunk_indexes: Vec::new() };
         written.put(&start).map_err(OutputError::of(path))?;
         let threads = threads.max(1);
-        let (sender, receiver) = sync_channel(1);
-        let mut writer = McapWriter {
+        let shared = Arc::new(Shared {
+            written: Mutex::new(written),
+            changed: Condvar::new(),
+            failure: Failure::none(path),
+            spare: Pool::new((threads + 1) * 2 * CHUNK),
+        });
+        Ok(McapWriter {
             definitions,
             metadata_index,
             counts: vec![0; head.topics.len()],
             span: None,
             chunk: Chunk::default(),
-            jobs: Some(sender),
-            threads: Vec::new(),
-            shared: Arc::new(Shared {
-                path: path.to_owned(),
-                written: Mutex::new(written),
-                changed: Condvar::new(),
-                failed: AtomicBool::new(false),
-                spare: Pool::new((threads + 1) * 2 * CHUNK),
-            }),
-        };
-        let receiver = Arc::new(Mutex::new(receiver));
-        for _ in 0..threads {
-            let (shared, receiver) = (Arc::clone(&writer.shared), Arc::clone(&receiver));
-            let thread = std::thread::Builder::new().name("compress".into());
-            let thread = thread.spawn(move || shared.work(&receiver));
-            writer.threads.push(thread.map_err(OutputError::of(path))?);
-        }
-        Ok(writer)
+            threads: CompressThreads::start(shared, threads, 1)?,
+        })
     }
 
     /// Adds a message of a topic. `times`: of the log, and of its publication.
@@ -174,15 +154,9 @@ impl McapWriter {
     /// Gives the chunk to the threads, and begins the next one.
     fn end_chunk(&mut self) -> Result<(), OutputError> {
         let number = self.chunk.number + 1;
-        let records = self.shared.spare.take(|_| true).unwrap_or_default();
+        let records = self.threads.shared().spare.take(|_| true).unwrap_or_default();
         let next = Chunk { number, records, messages: Vec::new() };
-        let chunk = std::mem::replace(&mut self.chunk, next);
-        // The threads take jobs until the sender is dropped, unless all have panicked.
-        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(chunk).is_ok());
-        match sent && !self.shared.failed.load(Ordering::Relaxed) {
-            true => Ok(()),
-            false => Err(self.shared.take_error()),
-        }
+        self.threads.put(std::mem::replace(&mut self.chunk, next))
     }
 
     /// Writes the end of the file. The caller brings it to the disk.
@@ -193,18 +167,16 @@ impl McapWriter {
         if !self.chunk.messages.is_empty() {
             self.end_chunk()?;
         }
-        self.join();
-        if self.shared.failed.load(Ordering::Relaxed) {
-            return Err(self.shared.take_error());
-        }
-        let mut written = lock(&self.shared.written);
+        self.threads.finish()?;
+        let shared = self.threads.shared();
+        let mut written = lock(&shared.written);
         let crc = written.crc.clone().finalize();
         let mut end = Vec::new();
         record(&mut end, op::DATA_END, |out| out.extend_from_slice(&crc.to_le_bytes()));
         let summary_at = written.len + end.len() as u64;
         end.extend_from_slice(&self.summary(summary_at, &written));
         end.extend_from_slice(MAGIC);
-        written.put(&end).map_err(OutputError::of(&self.shared.path))
+        written.put(&end).map_err(|error| shared.failure.of(error))
     }
 
     /// The summary, which begins at this place of the file, and the footer.
@@ -258,22 +230,6 @@ impl McapWriter {
             });
         });
         out
-    }
-
-    /// Waits for the threads.
-    fn join(&mut self) {
-        self.jobs = None;
-        for thread in self.threads.drain(..) {
-            // A panic has been noted.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for McapWriter {
-    fn drop(&mut self) {
-        // No thread may write when the file is removed.
-        self.join();
     }
 }
 
@@ -332,42 +288,40 @@ impl Written {
     }
 }
 
-/// Notes that a thread panicked, so that no thread waits for it.
-struct Panicked<'a>(&'a Shared);
+impl Compressing for Shared {
+    type Job = Chunk;
+    type Tools = Packer;
 
-impl Drop for Panicked<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.fail(io::Error::other("a thread that compresses has panicked"));
-        }
+    fn tools(&self) -> io::Result<Packer> {
+        Packer::new()
+    }
+
+    fn compress(&self, packer: &mut Packer, chunk: Chunk) -> io::Result<()> {
+        packer.pack(&chunk)?;
+        self.write(chunk.number, packer)?;
+        let mut records = chunk.records;
+        records.clear();
+        let len = records.capacity();
+        self.spare.put(records, len);
+        Ok(())
+    }
+
+    fn wake(&self) {
+        // A thread that saw no failure is waiting by now.
+        drop(lock(&self.written));
+        self.changed.notify_all();
+    }
+
+    fn failure(&self) -> &Failure {
+        &self.failure
     }
 }
 
 impl Shared {
-    /// Compresses chunks until there are no more.
-    fn work(&self, jobs: &Mutex<Receiver<Chunk>>) {
-        let _panicked = Panicked(self);
-        let mut packer = Packer::new();
-        loop {
-            let Ok(chunk) = lock(jobs).recv() else { return };
-            if self.failed.load(Ordering::Relaxed) {
-                continue;
-            }
-            let packed = packer.as_mut().map_err(|error| io::Error::other(error.to_string()));
-            let packed = packed.and_then(|packer| packer.pack(&chunk).map(|()| &*packer));
-            let written = packed.and_then(|packer| self.write(chunk.number, packer));
-            written.unwrap_or_else(|error| self.fail(error));
-            let mut records = chunk.records;
-            records.clear();
-            let len = records.capacity();
-            self.spare.put(records, len);
-        }
-    }
-
     /// Writes a chunk behind all before it. Waits for these, unless a thread fails: a thread took each of them before.
     fn write(&self, number: u64, packer: &Packer) -> io::Result<()> {
         let mut written = lock(&self.written);
-        while written.chunks != number && !self.failed.load(Ordering::Relaxed) {
+        while written.chunks != number && !self.failure.is_noted() {
             written = self.changed.wait(written).unwrap_or_else(PoisonError::into_inner);
         }
         if written.chunks == number {
@@ -375,19 +329,6 @@ impl Shared {
         }
         self.changed.notify_all();
         Ok(())
-    }
-
-    fn fail(&self, error: io::Error) {
-        let mut written = lock(&self.written);
-        written.error.get_or_insert(error);
-        self.failed.store(true, Ordering::Relaxed);
-        drop(written);
-        self.changed.notify_all();
-    }
-
-    fn take_error(&self) -> OutputError {
-        let before = || io::Error::other("an earlier message was not written");
-        OutputError::of(&self.path)(lock(&self.written).error.take().unwrap_or_else(before))
     }
 }
 

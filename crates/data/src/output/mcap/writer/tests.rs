@@ -133,7 +133,7 @@ fn a_file_that_cannot_be_written_ends_the_caller_and_no_thread_waits() {
     File::create(&there).unwrap();
     let mut writer =
         McapWriter::create((File::create(&there).unwrap(), &there), &head(), 3).unwrap();
-    lock(&writer.shared.written).file = file();
+    lock(&writer.threads.shared().written).file = file();
     let mut outcome = Ok(());
     for (topic, times, message) in messages() {
         outcome = outcome.and_then(|()| writer.write(topic, 1, times, &message));
