@@ -14,7 +14,7 @@ rm -rf "$environment"
 "${PYTHON:-python3}" -m venv "$environment"
 # shellcheck disable=SC2046 # a list
 "$environment/bin/pip" install -q --disable-pip-version-check "$wheel" \
-  $(grep -E '^(pillow|pytest|pytest-timeout|xxhash|rosbags|mcap|mcap-ros2-support|zarr)==' scripts/requirements-test.txt) \
+  $(grep -E '^(pillow|pytest|pytest-timeout|xxhash|rosbags|mcap|mcap-ros2-support|zarr|xarray)==' scripts/requirements-test.txt) \
   $(grep -E '^(numpy|pyyaml)==' scripts/requirements-ros.txt)
 env -u PYTHONPATH ROBOCACHE="$PWD/$environment/bin/robocache" "$environment/bin/python" -m pytest -q \
   -p no:cacheprovider tests/python/test_same_bits.py
