@@ -111,11 +111,13 @@ async fn run_node(
     }
     loop {
         let incident = tokio::select! {
+            // A transition that clients have heard of comes first.
+            biased;
+            incident = manager.next() => incident,
             why = signals.next() => {
                 tracing::info!("{why}: shutting down");
                 return end(manager, signals).await;
             }
-            incident = manager.next() => incident,
         };
         let changing = match incident {
             Incident::Broken(error) => {

@@ -53,8 +53,8 @@ impl Server {
             }
             let waits = self.all().any(|it| it.waits());
             let came = self.wake.wait(if waits { SHORT } else { IDLE });
-            self.all().for_each(Services::answer_change);
-            if came || waits || look.elapsed() >= LOOK {
+            self.all().for_each(Services::proceed);
+            if came || look.elapsed() >= LOOK {
                 look = Instant::now();
                 self.serve(&mut taken);
             }
@@ -85,7 +85,7 @@ impl Server {
     fn follow(&mut self) {
         // A request is answered by the service that took it.
         let is_over = |(before, since): &mut (Services, Instant)| {
-            since.elapsed() >= OVERLAP && !before.is_changing()
+            since.elapsed() >= OVERLAP && !before.waits()
         };
         if let Some((before, _)) = self.before.take_if(is_over) {
             self.connector.end((before, self.services.publish_events()));
@@ -99,13 +99,9 @@ impl Server {
 }
 
 impl Services {
-    /// Whether requests wait for the end of a transition.
+    /// Whether a request waits for the end of a transition.
     fn waits(&self) -> bool {
         self.lifecycle.as_ref().is_some_and(LifecycleServices::waits)
-    }
-
-    fn is_changing(&self) -> bool {
-        self.lifecycle.as_ref().is_some_and(LifecycleServices::is_changing)
     }
 
     /// Publishes transitions through this connection from now on. Returns the publisher before.
@@ -113,8 +109,8 @@ impl Services {
         self.lifecycle.as_mut().and_then(LifecycleServices::publish_events)
     }
 
-    /// Answers the request whose work has ended.
-    fn answer_change(&mut self) {
-        self.lifecycle.iter_mut().for_each(LifecycleServices::answer_change);
+    /// Answers what no longer waits.
+    fn proceed(&mut self) {
+        self.lifecycle.iter_mut().for_each(LifecycleServices::proceed);
     }
 }

@@ -1,11 +1,18 @@
 //! The signals that end the node.
 
+use std::time::{Duration, Instant};
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The same signal, this soon after it came, is no second request: a terminal and a supervisor may both send it.
+const REPEAT: Duration = Duration::from_secs(1);
 
 /// Receives SIGINT and SIGTERM.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// The last one, and when it came.
+    last: Option<(&'static str, Instant)>,
 }
 
 impl Signals {
@@ -15,14 +22,21 @@ impl Signals {
     /// The system refuses.
     pub fn new() -> std::io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Signals { interrupt, terminate: signal(SignalKind::terminate())? })
+        Ok(Signals { interrupt, terminate: signal(SignalKind::terminate())?, last: None })
     }
 
     /// Waits for a signal, and returns its name. The caller may cancel the wait.
     pub(super) async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
+        loop {
+            let name = tokio::select! {
+                _ = self.interrupt.recv() => "SIGINT",
+                _ = self.terminate.recv() => "SIGTERM",
+            };
+            let now = Instant::now();
+            if self.last.is_none_or(|(last, at)| last != name || now - at >= REPEAT) {
+                self.last = Some((name, now));
+                return name;
+            }
         }
     }
 }

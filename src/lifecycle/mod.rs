@@ -7,7 +7,7 @@ mod services;
 mod states;
 
 use std::sync::Mutex;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use r2r::lifecycle_msgs::msg::TransitionEvent;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -65,13 +65,34 @@ impl Lifecycle {
         *lock(&self.state)
     }
 
-    /// Begins the transition that a request names, if that is allowed now. Returns the state of its work.
+    /// Begins a transition, if it is allowed now. Returns the state of its work, which the caller does.
     pub fn begin(&self, id: u8, label: &str) -> Option<LifecycleState> {
+        self.begin_with(id, label, |_| {})
+    }
+
+    /// Orders the transition that a request names, if it is allowed now. Returns where its success comes.
+    pub fn order(&self, id: u8, label: &str) -> Option<Receiver<bool>> {
+        let (answer, answered) = channel();
+        // Clients hear of it when it is ordered: a signal that comes then finds it under way.
+        self.begin_with(id, label, |work| {
+            // If the node is ending, the order is dropped with its answer.
+            let _ = self.orders.send(Order { work, answer });
+        })?;
+        Some(answered)
+    }
+
+    fn begin_with(
+        &self,
+        id: u8,
+        label: &str,
+        begun: impl FnOnce(LifecycleState),
+    ) -> Option<LifecycleState> {
         let events = lock(&self.events);
         let mut state = lock(&self.state);
         let transition = Transition::asked(*state, id, label)?;
         *state = transition.goal;
         drop(state);
+        begun(transition.goal);
         tell(events.as_ref(), transition);
         Some(transition.goal)
     }

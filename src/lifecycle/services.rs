@@ -1,8 +1,10 @@
 //! The services of a managed node, by which clients read its state and change it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 
+use r2r::WrappedServiceTypeSupport;
 use r2r::lifecycle_msgs::msg::{
     State as StateMessage, Transition as TransitionMessage, TransitionDescription,
 };
@@ -10,10 +12,13 @@ use r2r::lifecycle_msgs::srv::{
     ChangeState, GetAvailableStates, GetAvailableTransitions, GetState,
 };
 
-use super::{Lifecycle, LifecycleState, Order, Transition, TransitionEvents};
+use super::{Lifecycle, LifecycleState, Transition, TransitionEvents};
 use crate::error::NodeError;
-use crate::requests::{Offerer, Taken, answer, log_failure};
+use crate::requests::{Offerer, Taken, log_failure};
 use robocache_rcl::{RequestId, Service};
+
+/// Requests that are held at most. The middleware keeps ten more of each service.
+const HELD: usize = 16;
 
 /// The services, and the request whose work is under way.
 pub struct LifecycleServices {
@@ -27,8 +32,17 @@ pub struct LifecycleServices {
     graph: Service<GetAvailableTransitions::Service>,
     /// The request to change the state that waits for its answer.
     changing: Option<(RequestId, Receiver<bool>)>,
-    /// Whether a transition was under way when requests were looked for last.
-    postponed: bool,
+    /// Requests that were taken and wait for the end of a transition, the oldest first.
+    held: VecDeque<Held>,
+}
+
+/// A request that was taken.
+enum Held {
+    Change(RequestId, TransitionMessage),
+    State(RequestId),
+    States(RequestId),
+    Transitions(RequestId),
+    Graph(RequestId),
 }
 
 impl LifecycleServices {
@@ -43,7 +57,7 @@ impl LifecycleServices {
             transitions: offerer.offer("get_available_transitions")?,
             graph: offerer.offer("get_transition_graph")?,
             changing: None,
-            postponed: false,
+            held: VecDeque::new(),
         })
     }
 
@@ -52,65 +66,92 @@ impl LifecycleServices {
         self.events.take().and_then(|events| self.lifecycle.publish_by(events))
     }
 
-    /// Whether requests wait: for the end of a transition, or one for its answer.
+    /// Whether a request waits: for the end of its work, or of a transition.
     pub fn waits(&self) -> bool {
-        self.postponed || self.is_changing()
+        self.changing.is_some() || !self.held.is_empty()
     }
 
-    /// Whether a request waits for the end of its work.
-    pub fn is_changing(&self) -> bool {
-        self.changing.is_some()
-    }
-
-    /// Answers one request of each service. During a transition requests wait for its end, as in a node of rclcpp.
+    /// Takes one request of each service, and answers those that need not wait.
     pub fn serve(&mut self, taken: &mut Taken) {
-        if self.lifecycle.state().is_primary() {
-            self.change_state(taken);
+        if self.held.len() < HELD {
+            self.held
+                .extend(take(&self.change, taken, |id, asked| Held::Change(id, asked.transition)));
+            self.held.extend(take(&self.state, taken, |id, _| Held::State(id)));
+            self.held.extend(take(&self.states, taken, |id, _| Held::States(id)));
+            self.held.extend(take(&self.transitions, taken, |id, _| Held::Transitions(id)));
+            self.held.extend(take(&self.graph, taken, |id, _| Held::Graph(id)));
         }
+        self.proceed();
+    }
+
+    /// Answers what no longer waits. During a transition all requests wait for its end, as in a node of rclcpp.
+    pub fn proceed(&mut self) {
+        self.answer_change();
+        while self.lifecycle.state().is_primary()
+            && let Some(held) = self.held.pop_front()
+        {
+            self.answer(held).unwrap_or_else(|error| log_failure(&error));
+        }
+    }
+
+    fn answer(&mut self, held: Held) -> robocache_rcl::Result<()> {
         let state = self.lifecycle.state();
-        self.postponed = !state.is_primary();
-        if self.postponed {
-            return;
+        let described = |transitions: Vec<TransitionDescription>| {
+            GetAvailableTransitions::Response { available_transitions: transitions }
+        };
+        match held {
+            Held::Change(id, asked) => {
+                self.change_state(id, asked);
+                Ok(())
+            }
+            Held::State(id) => {
+                let response = GetState::Response { current_state: state_message(state) };
+                self.state.respond(id, &response)
+            }
+            Held::States(id) => {
+                let available_states = LifecycleState::ALL.into_iter().map(state_message).collect();
+                self.states.respond(id, &GetAvailableStates::Response { available_states })
+            }
+            Held::Transitions(id) => {
+                let response = described(state.transitions().map(description).collect());
+                self.transitions.respond(id, &response)
+            }
+            Held::Graph(id) => {
+                let response = described(Transition::ALL.iter().map(description).collect());
+                self.graph.respond(id, &response)
+            }
         }
-        answer(&self.state, taken, |_| GetState::Response { current_state: state_message(state) });
-        answer(&self.states, taken, |_| GetAvailableStates::Response {
-            available_states: LifecycleState::ALL.into_iter().map(state_message).collect(),
-        });
-        answer(&self.transitions, taken, |_| GetAvailableTransitions::Response {
-            available_transitions: state.transitions().map(description).collect(),
-        });
-        answer(&self.graph, taken, |_| GetAvailableTransitions::Response {
-            available_transitions: Transition::ALL.iter().map(description).collect(),
-        });
     }
 
     /// Begins the transition that a request asks for, or refuses it.
-    fn change_state(&mut self, taken: &mut Taken) {
-        let (id, request) = match taken.take(&self.change) {
-            Ok(Some(taken)) => taken,
-            Ok(None) => return,
-            Err(error) => return log_failure(&error),
-        };
-        let TransitionMessage { id: number, label } = request.transition;
-        let Some(work) = self.lifecycle.begin(number, &label) else {
+    fn change_state(
+        &mut self,
+        id: RequestId,
+        TransitionMessage { id: number, label }: TransitionMessage,
+    ) {
+        let Some(answered) = self.lifecycle.order(number, &label) else {
             let named = if label.is_empty() { number.to_string() } else { label };
-            let state = self.lifecycle.state().label();
-            tracing::warn!("the transition {named} is not allowed while the node is {state}");
+            let state = self.lifecycle.state();
+            let allowed: Vec<_> = state.transitions().map(|transition| transition.label).collect();
+            let remedy = match allowed.as_slice() {
+                [] => "start the process again".to_owned(),
+                allowed => format!("expected {}", allowed.join(" or ")),
+            };
+            let state = state.label();
+            tracing::warn!(
+                "the transition {named} is not allowed while the node is {state}: {remedy}"
+            );
             return self.respond(id, false);
         };
         // The work of the request before has ended, or this one would not be allowed: its answer comes at once.
-        if let Some((before, answered)) = self.changing.take() {
+        if let Some((before, answered)) = self.changing.replace((id, answered)) {
             let success = answered.recv().unwrap_or(false);
             self.respond(before, success);
         }
-        let (answer, answered) = channel();
-        self.changing = Some((id, answered));
-        // If the node is ending, the order is dropped with its answer.
-        let _ = self.lifecycle.orders.send(Order { work, answer });
     }
 
     /// Answers the request whose work has ended.
-    pub fn answer_change(&mut self) {
+    fn answer_change(&mut self) {
         let Some((id, answered)) = &self.changing else { return };
         let success = match answered.try_recv() {
             Ok(success) => success,
@@ -125,6 +166,21 @@ impl LifecycleServices {
     fn respond(&self, id: RequestId, success: bool) {
         let responded = self.change.respond(id, &ChangeState::Response { success });
         responded.unwrap_or_else(|error| log_failure(&error));
+    }
+}
+
+/// Takes a request of this service that is new.
+fn take<T: WrappedServiceTypeSupport>(
+    service: &Service<T>,
+    taken: &mut Taken,
+    held: impl FnOnce(RequestId, T::Request) -> Held,
+) -> Option<Held> {
+    match taken.take(service) {
+        Ok(request) => request.map(|(id, request)| held(id, request)),
+        Err(error) => {
+            log_failure(&error);
+            None
+        }
     }
 }
 

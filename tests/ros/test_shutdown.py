@@ -60,6 +60,17 @@ def test_a_node_that_hangs_while_it_starts_ends(start, tmp_path, unfinished, sig
     assert "the middleware hangs, or a driver: the process ends without it" in node.output
 
 
+def test_a_signal_that_comes_twice_at_once_counts_once(start, tmp_path):
+    """A terminal and a supervisor may both send it."""
+    config = write_config(tmp_path, CONFIG)
+    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config}")
+    node.wait_for("1 streams at 100 Hz")
+    os.kill(node.pid, signal.SIGINT)
+    time.sleep(0.01)
+    node.stop(signal.SIGINT)
+    assert "again" not in node.output
+
+
 def test_a_second_signal_ends_it_at_once(start, tmp_path, unfinished):
     unfinished()
     config = write_config(tmp_path, CONFIG)
