@@ -20,6 +20,8 @@ const MOST_TIMES: usize = 4;
 const LARGE: usize = 1 << 16;
 /// Bytes of a chunk's header, without the name of its compression.
 const CHUNK_HEADER: usize = 40;
+/// LZ4 makes at most this many bytes of one (a byte of a length stands for 255). zstd has no such bound.
+const LZ4_TIMES: u64 = 255;
 
 /// Reads a part. Returns the records in it, one after the other, if all of it is as it must be: its kind, its
 /// lengths, its compression, and its checksum if it has one. `None` says that something is not, or that this
@@ -122,7 +124,10 @@ pub(super) fn longest_record(file: &fs::File, offset: u64, length: u64) -> Resul
     if length < start.len() as u64 || !read(&mut start, offset)? || start[0] != op::CHUNK {
         return Ok(bounded(length));
     }
-    let longest = bounded(length.max(u64_at(&start, HEADER + 16)));
+    let told = u64_at(&start, HEADER + 16);
+    let is_lz4 = start[HEADER + 28..].starts_with(b"\x03\0\0\0lz4");
+    let possible = if is_lz4 { length.saturating_mul(LZ4_TIMES) } else { u64::MAX };
+    let longest = bounded(length.max(told.min(possible)));
     let is_compressed = start[HEADER + 28..HEADER + 32] != [0; 4];
     let mut at = start.len() as u64;
     let end = at.checked_add(u64_at(&start, HEADER + 32)).filter(|end| *end < length);

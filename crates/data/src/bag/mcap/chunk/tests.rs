@@ -111,6 +111,19 @@ fn a_record_that_claims_more_than_its_chunk_has_is_damage() {
 }
 
 #[test]
+fn a_chunk_that_claims_more_than_lz4_can_make_of_it_reserves_nothing_of_that() {
+    let mut body = [0; 16].to_vec();
+    body.extend((400_u64 << 20).to_le_bytes());
+    body.extend([&[0; 4][..], &3_u32.to_le_bytes(), b"lz4", &100_u64.to_le_bytes()].concat());
+    body.extend([0; 100]);
+    let part = [&[op::CHUNK][..], &(body.len() as u64).to_le_bytes(), &body].concat();
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&part).unwrap();
+    let length = part.len() as u64;
+    assert_eq!(longest_record(&file, 0, length).unwrap(), 255 * part.len());
+}
+
+#[test]
 fn a_large_message_is_a_part_of_its_chunk() {
     let (memory, records) = (Memory::default(), Bytes::from(vec![1; 1_000_000]));
     for (len, is_slice) in [(100, false), (LARGE - 1, false), (249_999, false), (250_000, true)] {
