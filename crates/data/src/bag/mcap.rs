@@ -298,12 +298,14 @@ fn records(
     length: u64,
     mut take: impl FnMut(Record<'_>),
 ) -> Result<(), Broken> {
-    let longest = chunk::longest_record(file, offset, length)?;
+    let chunk::Bounds { longest, chunk } = chunk::bounds(file, offset, length)?;
+    let length = chunk.map_or(length, |chunk| chunk.min(length));
     let options = LinearReaderOptions::default()
         .with_skip_start_magic(true)
         .with_skip_end_magic(true)
         .with_prevalidate_chunk_crcs(true)
-        .with_record_length_limit(longest);
+        .with_record_length_limit(longest)
+        .with_emit_chunks(chunk.is_none());
     let mut reader = LinearReader::new_with_options(options);
     let mut read = 0;
     while let Some(event) = reader.next_event() {

@@ -106,14 +106,22 @@ fn decompressed(header: &ChunkHeader, data: &[u8], size: usize, memory: &Memory)
     (found == size).then(|| buffer.share())
 }
 
-/// The most bytes that a record of a part can have, for the crate's reader: it reserves as many as a record claims.
+/// What the crate's reader may do with a part.
+pub(super) struct Bounds {
+    /// The most bytes that a record of it can have: the reader reserves as many as a record claims.
+    pub longest: usize,
+    /// Bytes of the chunk that it begins with. Only that chunk is read: behind it, and in an index, there is none.
+    pub chunk: Option<u64>,
+}
+
+/// Finds the bounds of a part.
 ///
 /// If bytes follow the contents of a chunk without compression, its records must end in it. The crate's reader would go
 /// on behind the contents, and count below zero.
 ///
 /// # Errors
 /// A record goes past the end of the contents, or the operating system cannot read it.
-pub(super) fn longest_record(file: &fs::File, offset: u64, length: u64) -> Result<usize, Broken> {
+pub(super) fn bounds(file: &fs::File, offset: u64, length: u64) -> Result<Bounds, Broken> {
     // If the file ends before, the crate's reader says so.
     let read = |bytes: &mut [u8], at: u64| match file.read_exact_at(bytes, at) {
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
@@ -122,26 +130,27 @@ pub(super) fn longest_record(file: &fs::File, offset: u64, length: u64) -> Resul
     let bounded = |bytes: u64| usize::try_from(bytes).map_or(MOST_BYTES, |b| b.min(MOST_BYTES));
     let mut start = [0; HEADER + CHUNK_HEADER];
     if length < start.len() as u64 || !read(&mut start, offset)? || start[0] != op::CHUNK {
-        return Ok(bounded(length));
+        return Ok(Bounds { longest: bounded(length), chunk: None });
     }
     let told = u64_at(&start, HEADER + 16);
     let is_lz4 = start[HEADER + 28..].starts_with(b"\x03\0\0\0lz4");
     let possible = if is_lz4 { length.saturating_mul(LZ4_TIMES) } else { u64::MAX };
     let longest = bounded(length.max(told.min(possible)));
+    let bounds = Bounds { longest, chunk: u64_at(&start, 1).checked_add(RECORD_HEADER) };
     let is_compressed = start[HEADER + 28..HEADER + 32] != [0; 4];
     let mut at = start.len() as u64;
     let end = at.checked_add(u64_at(&start, HEADER + 32)).filter(|end| *end < length);
-    let Some(end) = end.filter(|_| !is_compressed) else { return Ok(longest) };
+    let Some(end) = end.filter(|_| !is_compressed) else { return Ok(bounds) };
     while at < end {
         let mut header = [0; HEADER];
         if !read(&mut header, offset + at)? {
-            return Ok(longest);
+            return Ok(bounds);
         }
         let next = u64_at(&header, 1).checked_add(at + RECORD_HEADER).filter(|next| *next <= end);
         let past = "expected a whole record, found one that goes past the end of its chunk";
         at = next.ok_or_else(|| Broken::damaged(past))?;
     }
-    Ok(longest)
+    Ok(bounds)
 }
 
 /// Hands the messages among some records to `take`: header and body.
