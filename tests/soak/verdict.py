@@ -51,8 +51,8 @@ MOST_STEP_KB, MOST_USUAL_KB, MOST_MEAN_KB = 20480, 1024, 3072
 LEAST_STEPS = 4
 #: Greatest share of ticks whose tensor lacks a row that had come, because the machine was busy or the node stood still.
 MOST_LATE = 0.001
-#: What must not grow on the machine. If a participant of Fast DDS takes another number, the files of the two ports of its
-#: last number may stay: five files. The next participant with that number uses them again.
+#: What must not grow on the machine. If a process begins again, two more ports of Fast DDS may stay, with five files. The
+#: number of ports is bounded, because a participant's number names them.
 OF_MACHINE = {"shm_files": (3, 5.5), "shm_kb": (4096, 2048), "engine_files": (3, 2)}
 #: What latency may gain during the run: this share of its median, or this [ms].
 LATENCY_SHARE, LATENCY_MS = 0.25, 0.5

@@ -125,7 +125,7 @@ fn a_chunk_that_claims_more_than_lz4_can_make_of_it_reserves_nothing_of_that() {
 
 #[test]
 fn a_chunk_in_an_index_is_not_read() {
-    // Its contents go past its end, of which the crate's reader would count below zero.
+    // Its contents go past its end. If the crate's reader read it, it would count below zero.
     let mut body = [0; 16].to_vec();
     body.extend([&50_u64.to_le_bytes()[..], &[0; 8], &9_u64.to_le_bytes()].concat());
     body.extend([&[op::MESSAGE][..], &40_u64.to_le_bytes(), &[0; 40]].concat());
