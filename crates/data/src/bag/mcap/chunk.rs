@@ -20,7 +20,8 @@ const MOST_TIMES: usize = 4;
 const LARGE: usize = 1 << 16;
 /// Bytes of a chunk's header, without the name of its compression.
 const CHUNK_HEADER: usize = 40;
-/// LZ4 makes at most this many bytes of one (a byte of a length stands for 255). zstd has no such bound.
+/// LZ4 makes at most this many bytes of one (a byte of a length stands for 255). zstd has no such bound: if a chunk
+/// claims more, its contents are counted.
 const LZ4_TIMES: u64 = 255;
 
 /// Reads a part. Returns the records in it, one after the other, if all of it is as it must be: its kind, its
@@ -133,9 +134,17 @@ pub(super) fn bounds(file: &fs::File, offset: u64, length: u64) -> Result<Bounds
         return Ok(Bounds { longest: bounded(length), chunk: None });
     }
     let told = u64_at(&start, HEADER + 16);
-    let is_lz4 = start[HEADER + 28..].starts_with(b"\x03\0\0\0lz4");
-    let possible = if is_lz4 { length.saturating_mul(LZ4_TIMES) } else { u64::MAX };
-    let longest = bounded(length.max(told.min(possible)));
+    let usual = length.saturating_mul(LZ4_TIMES);
+    let claimed = match &start[HEADER + 28..] {
+        name if name.starts_with(b"\x03\0\0\0lz4") => told.min(usual),
+        name if name.starts_with(b"\x04\0\0\0zstd") && told > usual => {
+            // Behind the name and the length of the contents.
+            let contents = Span { file, at: offset + (HEADER + 44) as u64, end: offset + length };
+            counted(contents, told.min(MOST_BYTES as u64))
+        }
+        _ => told,
+    };
+    let longest = bounded(length.max(claimed));
     let bounds = Bounds { longest, chunk: u64_at(&start, 1).checked_add(RECORD_HEADER) };
     let is_compressed = start[HEADER + 28..HEADER + 32] != [0; 4];
     let mut at = start.len() as u64;
@@ -151,6 +160,32 @@ pub(super) fn bounds(file: &fs::File, offset: u64, length: u64) -> Result<Bounds
         at = next.ok_or_else(|| Broken::damaged(past))?;
     }
     Ok(bounds)
+}
+
+/// A part of a file to read, whatever the file's position.
+struct Span<'a> {
+    file: &'a fs::File,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Span<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let len = bytes.len().min(left);
+        let got = self.file.read_at(&mut bytes[..len], self.at)?;
+        self.at += got as u64;
+        Ok(got)
+    }
+}
+
+/// Counts the bytes that zstd makes of some contents, at most `most`, and keeps none. Of damaged ones, those before
+/// the damage count.
+fn counted(contents: impl Read, most: u64) -> u64 {
+    let Ok(decoder) = zstd::Decoder::new(contents) else { return 0 };
+    let (mut records, mut buffer) = (decoder.take(most), [0; 1 << 14]);
+    let lengths = std::iter::from_fn(|| records.read(&mut buffer).ok().filter(|got| *got > 0));
+    lengths.map(|got| got as u64).sum()
 }
 
 /// Hands the messages among some records to `take`: header and body.

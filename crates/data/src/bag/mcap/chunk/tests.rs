@@ -94,18 +94,10 @@ fn a_record_that_goes_past_the_end_of_its_chunk_is_damage() {
 #[test]
 fn a_record_that_claims_more_than_its_chunk_has_is_damage() {
     let contents = [&[op::MESSAGE][..], &(400_u64 << 20).to_le_bytes(), &[0; 40]].concat();
-    let data = zstd::encode_all(&contents[..], 1).unwrap();
-    let mut body = [0; 16].to_vec();
-    body.extend((contents.len() as u64).to_le_bytes());
-    body.extend([&[0; 4][..], &4_u32.to_le_bytes(), b"zstd"].concat());
-    body.extend((data.len() as u64).to_le_bytes());
-    body.extend(data);
-    let part = [&[op::CHUNK][..], &(body.len() as u64).to_le_bytes(), &body].concat();
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(&part).unwrap();
-    let length = part.len() as u64;
+    let file = chunk_of_zstd(&contents, contents.len() as u64);
+    let length = file.metadata().unwrap().len();
     // Nothing of 400 MB is reserved.
-    assert_eq!(bounds(&file, 0, length).unwrap().longest, part.len().max(contents.len()));
+    assert_eq!(bounds(&file, 0, length).unwrap().longest as u64, length.max(contents.len() as u64));
     let told = records(&file, 0, length, |_| ()).unwrap_err().to_string();
     assert!(told.contains("419430400"), "{told}");
 }
@@ -121,6 +113,42 @@ fn a_chunk_that_claims_more_than_lz4_can_make_of_it_reserves_nothing_of_that() {
     file.write_all(&part).unwrap();
     let length = part.len() as u64;
     assert_eq!(bounds(&file, 0, length).unwrap().longest, 255 * part.len());
+}
+
+/// A chunk of zstd whose header claims this size.
+fn chunk_of_zstd(contents: &[u8], claimed: u64) -> fs::File {
+    let data = zstd::encode_all(contents, 1).unwrap();
+    let mut body = [0; 16].to_vec();
+    body.extend(claimed.to_le_bytes());
+    body.extend([&[0; 4][..], &4_u32.to_le_bytes(), b"zstd"].concat());
+    body.extend((data.len() as u64).to_le_bytes());
+    body.extend(data);
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&[&[op::CHUNK][..], &(body.len() as u64).to_le_bytes(), &body].concat())
+        .unwrap();
+    file
+}
+
+#[test]
+fn a_chunk_that_claims_much_more_than_zstd_makes_of_it_reserves_nothing_of_that() {
+    let record =
+        |body: &[u8]| [&[op::MESSAGE][..], &(body.len() as u64).to_le_bytes(), body].concat();
+    // Zeros, of which zstd saves more than LZ4 can.
+    let contents = [record(&[0; 2_000_000]), record(&[0; 1_000_000])].concat();
+    let size = contents.len() as u64;
+    for (claimed, is_whole) in [(size, true), (400 << 20, false)] {
+        let file = chunk_of_zstd(&contents, claimed);
+        let length = file.metadata().unwrap().len();
+        assert!(length * LZ4_TIMES < size);
+        assert_eq!(bounds(&file, 0, length).unwrap().longest as u64, size, "{claimed}");
+        let mut given = 0;
+        let told = records(&file, 0, length, |_| given += 1);
+        assert_eq!((given, told.is_ok()), (2, is_whole), "{claimed}");
+    }
+    // If the contents are damaged, those before the damage count.
+    let file = chunk_of_zstd(&contents, 400 << 20);
+    let length = file.metadata().unwrap().len();
+    assert!((bounds(&file, 0, length - 20).unwrap().longest as u64) < size);
 }
 
 #[test]
