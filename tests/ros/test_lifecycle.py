@@ -342,45 +342,41 @@ def test_a_fault_while_it_works_leads_through_error_processing(
 
 
 @pytest.fixture
-def slow(tmp_path):
-    """A configuration that is read as soon as `finish(text)` writes it. Until then its reader waits."""
+def configuring(ros, start, tmp_path, config_file):
+    """A node that configures, the answer that is awaited, and `finish()`, which gives it its configuration."""
     path = tmp_path / "slow.yaml"
     os.mkfifo(path)
-
-    def finish(text):
-        with open(path, "w") as file:
-            file.write(text)
-
-    yield path, finish
-    assert stat.S_ISFIFO(path.stat().st_mode)
-
-
-def test_requests_during_a_transition_wait_for_its_end(ros, start, config_file, slow):
-    """As in a node of rclcpp, whose services are served one after the other."""
-    path, finish = slow
     node = start_managed(ros, start, config_file=config_file)
     node.set(config_file=str(path))
     changed = node.ask("change_state", node.change_request(CONFIGURE))
     node.until(lambda: node.events, "the transition begins")
+
+    def finish():
+        with open(path, "w") as file:
+            file.write(config_file.read_text())
+
+    yield node, changed, finish
+    assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+def test_requests_during_a_transition_wait_for_its_end(ros, configuring):
+    """As in a node of rclcpp, whose services are served one after the other."""
+    node, changed, finish = configuring
     state, again = node.ask("get_state"), node.ask("change_state", node.change_request(CONFIGURE))
     assert node.set(rate_hz=5.0)["rate_hz"].startswith("expected an unconfigured node")
     ros.spin_for(0.5)
     assert not (changed.done() or state.done() or again.done())
-    finish(config_file.read_text())
+    finish()
     node.until(lambda: changed.done() and state.done() and again.done(), "the answers")
     assert changed.result().success and not again.result().success
     assert (state.result().current_state.id, node.state()) == (2, (2, "inactive"))
     assert node.way(2) == CONFIGURED
 
 
-def test_a_shutdown_during_a_transition_is_carried_out_after_it(ros, start, config_file, slow):
-    path, finish = slow
-    node = start_managed(ros, start, config_file=config_file)
-    node.set(config_file=str(path))
-    changed = node.ask("change_state", node.change_request(CONFIGURE))
-    node.until(lambda: node.events, "the transition begins")
+def test_a_shutdown_during_a_transition_is_carried_out_after_it(configuring):
+    node, changed, finish = configuring
     ended = node.ask("change_state", node.change_request(SHUTDOWN))
-    finish(config_file.read_text())
+    finish()
     node.until(lambda: changed.done() and ended.done(), "both answers")
     assert changed.result().success and ended.result().success
     assert node.state() == (4, "finalized")
@@ -395,25 +391,17 @@ def test_a_signal_ends_it_in_each_state(ros, start, config_file, way, signum):
     assert f"{signum.name}: shutting down" in node.process.output
 
 
-def test_a_signal_during_a_transition_ends_it_in_order(ros, start, config_file, slow):
-    path, finish = slow
-    node = start_managed(ros, start, config_file=config_file)
-    node.set(config_file=str(path))
-    node.ask("change_state", node.change_request(CONFIGURE))
-    node.until(lambda: node.events, "the transition begins")
+def test_a_signal_during_a_transition_ends_it_in_order(configuring):
+    node, _, finish = configuring
     os.kill(node.process.pid, signal.SIGINT)
     node.process.wait_for("SIGINT: shutting down; a transition is under way")
-    finish(config_file.read_text())
+    finish()
     assert node.process.wait() == 0, "the transition ends, and then the node"
 
 
-def test_a_signal_during_a_transition_that_hangs_ends_it_too(ros, start, config_file, slow):
-    path, _ = slow
-    node = start_managed(ros, start, config_file=config_file)
+def test_a_signal_during_a_transition_that_hangs_ends_it_too(configuring):
+    node, *_ = configuring
     node.process.expected_code = 1
-    node.set(config_file=str(path))
-    node.ask("change_state", node.change_request(CONFIGURE))
-    node.until(lambda: node.events, "the transition begins")
     os.kill(node.process.pid, signal.SIGINT)
     node.process.wait_for("a transition is under way")
     node.process.stop(signal.SIGTERM)

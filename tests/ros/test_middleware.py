@@ -11,7 +11,7 @@ import yaml
 from conftest import REPOSITORY
 from fusion import start_fusion, write_config
 from rclpy.utilities import get_rmw_implementation_identifier
-from test_overload import JOINTS, ONLY_JOINTS, report_of, stop_for
+from test_overload import JOINTS, ONLY_JOINTS, report_of, start_robot, stop_for
 
 #: The vendor of each in the header of its packets: eProsima, and Eclipse (RTPS specification, 9.4.5.1).
 VENDORS = {"fastrtps": b"\x01\x0f", "cyclonedds": b"\x01\x10"}
@@ -76,7 +76,7 @@ def test_losses_that_nobody_counts_are_not_reported_as_none(ros, start, tmp_path
     """A queue that overflows: CycloneDDS tells the node of no message that it dropped."""
     joints = {**JOINTS, "qos": {"reliability": "best_effort", "depth": 16}}
     fusion = start_fusion(ros, start, tmp_path, {"streams": {"joints": joints}}, sim_time=False)
-    robot = start("sensor_sim", *ONLY_JOINTS)
+    robot = start_robot(ros, start, fusion, *ONLY_JOINTS)
     fusion.until(lambda: fusion.value("joints", "received") > 500, "joints at 1 kHz")
     stop_for(ros, fusion, 0.5)
     received = fusion.value("joints", "received")

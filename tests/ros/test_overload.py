@@ -10,8 +10,9 @@ import pytest
 from fusion import MS, T0, segments, stamped, start_fusion, write_config
 from middlewares import numbers_only
 from rclpy.parameter_client import AsyncParameterClient
+from rclpy.qos import qos_profile_sensor_data
 from robocache_ros.msg import FusedTensor
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import Image, JointState
 
 pytestmark = pytest.mark.alone
 JOINTS = {
@@ -21,7 +22,7 @@ JOINTS = {
     "qos": {"reliability": "reliable"},  # and the default depth
     "joints": [f"joint_{i}" for i in range(14)],
 }
-ONLY_JOINTS = ["--joints-hz", 1000, "--wait-subscribers", 1]
+ONLY_JOINTS = ["--joints-hz", 1000]
 for other in ("camera-front", "camera-wrist", "lidar", "wrench", "imu"):
     ONLY_JOINTS += [f"--{other}-hz", 0]
 
@@ -32,6 +33,27 @@ def start_node(ros, start, folder, **qos):
     return start_fusion(ros, start, folder, config, sim_time=False)
 
 
+def start_robot(ros, start, fusion, *options):
+    """Starts a robot of joints, all of whose messages the node can hear.
+
+    A publisher may know a subscription some time before the node knows the publisher. What it sends until then, the
+    node never hears. So the robot waits for a second subscription, which is made once the node knows it.
+    """
+    received, others = (
+        fusion.value("joints", "received"),
+        ros.node.count_publishers(JOINTS["topic"]),
+    )
+    fusion.await_value("joints", "publishers", others)
+    robot = start("sensor_sim", *options, "--wait-subscribers", 2)
+    fusion.await_value("joints", "publishers", others + 1)
+    second = ros.node.create_subscription(
+        JointState, JOINTS["topic"], lambda _: None, qos_profile_sensor_data
+    )
+    fusion.until(lambda: fusion.value("joints", "received") > received, "the first message")
+    ros.node.destroy_subscription(second)
+    return robot
+
+
 def report_of(robot, stream="joints"):
     """How much the robot sent, and how much it skipped because the machine was busy."""
     return json.loads(robot.output.splitlines()[-1])[stream]
@@ -39,7 +61,7 @@ def report_of(robot, stream="joints"):
 
 def test_nothing_is_lost_at_1_khz(ros, start, tmp_path):
     fusion = start_node(ros, start, tmp_path)
-    robot = start("sensor_sim", *ONLY_JOINTS)
+    robot = start_robot(ros, start, fusion, *ONLY_JOINTS)
     fusion.until(lambda: fusion.value("joints", "received") > 4000, "joints at 1 kHz")
     assert robot.stop() == 0
     report = report_of(robot)
@@ -92,7 +114,7 @@ def test_parameter_services_answer_while_images_come(ros, start, tmp_path):
 def test_a_stopped_node_counts_its_losses_and_recovers(ros, start, tmp_path, publisher_depth):
     """Messages that do not fit into the node's queue are lost, however long the history is."""
     fusion = start_node(ros, start, tmp_path, depth=16)
-    robot = start("sensor_sim", *ONLY_JOINTS, "--depth", publisher_depth)
+    robot = start_robot(ros, start, fusion, *ONLY_JOINTS, "--depth", publisher_depth)
     fusion.until(lambda: fusion.value("joints", "received") > 500, "joints at 1 kHz")
     before = unheard(fusion)
     # Many times the depth of its queue, but less than a second. After a second Fast DDS may cut off
@@ -123,7 +145,7 @@ def test_a_stopped_node_counts_its_losses_and_recovers(ros, start, tmp_path, pub
 def test_a_queue_that_overflowed_is_counted(ros, start, tmp_path):
     """All messages of a short stop fit into the transport, and come at once and in order."""
     fusion = start_node(ros, start, tmp_path, depth=16)
-    robot = start("sensor_sim", *ONLY_JOINTS, "--depth", 2000)
+    robot = start_robot(ros, start, fusion, *ONLY_JOINTS, "--depth", 2000)
     fusion.until(lambda: fusion.value("joints", "received") > 500, "joints at 1 kHz")
     before = fusion.value("joints", "queue_full")
     stop_for(ros, fusion, 0.3)

@@ -15,10 +15,10 @@ from rcl_interfaces.srv import ListParameters
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from robocache_ros.msg import FusedTensorInfo
 from test_frames import transform
-from test_overload import JOINTS, await_losses_counted, stop_for
+from test_overload import JOINTS, await_losses_counted, start_robot, stop_for
 from tf2_msgs.msg import TFMessage
 
-ROBOT = ["--joints-hz", 500, "--wait-subscribers", 1]
+ROBOT = ["--joints-hz", 500]
 for other in ("camera-front", "camera-wrist", "lidar", "wrench", "imu"):
     ROBOT += [f"--{other}-hz", 0]
 SHARED_MEMORY = Path("/dev/shm")
@@ -43,10 +43,10 @@ def start_node(ros, start, folder):
     return fusion
 
 
-def start_robot(fusion, start):
+def a_robot(ros, start, fusion):
     """A robot at 500 Hz, when the node has heard it."""
     before = fusion.value("joints", "received")
-    robot = start("sensor_sim", *ROBOT)
+    robot = start_robot(ros, start, fusion, *ROBOT)
     fusion.until(lambda: fusion.value("joints", "received") > before + 200, "joints")
     return robot
 
@@ -74,7 +74,7 @@ def segments_of(pid):
 
 def cut_off(ros, fusion, start):
     """Cuts the node off from a new robot, and returns that robot."""
-    start_robot(fusion, start).stop()
+    a_robot(ros, start, fusion).stop()
     fusion.await_value("joints", "publishers", 0)
     if not unlink_ports(fusion.process.pid):
         pytest.skip("the middleware receives through no port in shared memory")
@@ -137,7 +137,7 @@ def test_a_node_that_is_cut_off_connects_again_after_a_stop(ros, start, tmp_path
 def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path):
     """Real stops seldom cut the node off. Either way it receives again, and all is counted."""
     fusion = start_node(ros, start, tmp_path)
-    robot = start_robot(fusion, start)
+    robot = a_robot(ros, start, fusion)
     for _ in range(6):
         # Longer than two checks of Fast DDS.
         stop_for(ros, fusion, 3.0)
@@ -154,7 +154,7 @@ def test_an_auto_input_asks_for_the_same_after_a_stop(ros, start, tmp_path):
     """A new connection knows no publisher at first. The node must not ask for less then."""
     joints = {**JOINTS, "qos": {}}
     fusion = start_fusion(ros, start, tmp_path, {"streams": {"joints": joints}}, sim_time=False)
-    robot = start("sensor_sim", *ROBOT)
+    robot = start_robot(ros, start, fusion, *ROBOT)
     asked = "reliable, volatile"
     fusion.until(lambda: fusion.status["joints"][2]["qos"] == asked, "what the robot offers")
     ros.spin_for(2)
