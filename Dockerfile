@@ -11,6 +11,9 @@ ARG BASE=ros:jazzy
 ARG RUST=rust:1.95-slim
 # POLICY_BASE: a Debian or Ubuntu whose glibc is not older than that of BASE.
 ARG POLICY_BASE=ubuntu:24.04
+# What the labels of both images say.
+ARG VERSION=0.1.0
+ARG REVISION=unknown
 
 FROM ${RUST} AS rust
 
@@ -55,9 +58,13 @@ USER ${UID}:${UID}
 # Python ends on SIGINT with its last words. As the first process of a container it would ignore SIGTERM.
 STOPSIGNAL SIGINT
 CMD ["python3", "/opt/robocache/policy_without_ros.py", "robot/fused_tensor"]
+ARG VERSION
+ARG REVISION
 LABEL org.opencontainers.image.title="robocache-policy" \
       org.opencontainers.image.description="A policy in Python that reads robocache's tensors in shared memory" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 
 # The last stage is what is built if no --target is given.
 FROM ${BASE} AS node
@@ -73,8 +80,8 @@ ENTRYPOINT ["/opt/robocache/entrypoint.sh"]
 CMD ["fusion_node", "--help"]
 # The node reports once per second. Two failures in a row make the container unhealthy.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=2 CMD ["/opt/robocache/health.sh"]
-ARG VERSION=0.1.0
-ARG REVISION=unknown
+ARG VERSION
+ARG REVISION
 LABEL org.opencontainers.image.title="robocache" \
       org.opencontainers.image.description="Every sensor of a robot at the same instants, in one tensor per control tick" \
       org.opencontainers.image.licenses="Apache-2.0" \
