@@ -134,7 +134,7 @@ fn a_chunk_that_claims_much_more_than_zstd_makes_of_it_reserves_nothing_of_that(
     let record =
         |body: &[u8]| [&[op::MESSAGE][..], &(body.len() as u64).to_le_bytes(), body].concat();
     // Zeros, of which zstd saves more than LZ4 can.
-    let contents = [record(&[0; 2_000_000]), record(&[0; 1_000_000])].concat();
+    let contents = [record(&vec![0; 2_000_000]), record(&vec![0; 1_000_000])].concat();
     let size = contents.len() as u64;
     for (claimed, is_whole) in [(size, true), (400 << 20, false)] {
         let file = chunk_of_zstd(&contents, claimed);
