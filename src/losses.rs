@@ -36,6 +36,8 @@ pub struct Losses {
     takes_history: bool,
     /// Whether an old and a new subscription are listened to.
     overlaps: bool,
+    /// The newest subscription, counted from 0.
+    subscription: u32,
     /// Missing messages that count as overwritten if no event explains them.
     gaps: Gaps,
     /// Missing messages between two subscriptions, which are lost on the way.
@@ -105,8 +107,8 @@ struct Publisher {
     newest_ns: Option<i64>,
     /// Whether nothing new has come from it since the input was subscribed to again.
     away: bool,
-    /// Whether its newest message came from the subscription before. Only if its messages have no numbers.
-    by_before: bool,
+    /// The subscription that gave its newest message. Only if its messages have no numbers.
+    by: u32,
     /// Its last message, as a number of [`Losses::messages`].
     heard: u64,
 }
@@ -135,7 +137,7 @@ impl Publisher {
             history: 0,
             newest_ns,
             away,
-            by_before: false,
+            by: 0,
             heard,
         }
     }
@@ -235,7 +237,12 @@ impl Losses {
         // With numbers, a message of the new subscription shows that it hears the publisher.
         let away = self.overlaps && (from_before || !numbered);
         let publisher = Publisher::new(info, number, away, self.messages);
-        self.publishers.push(Publisher { by_before: from_before, ..publisher });
+        self.publishers.push(Publisher { by: self.by(from_before), ..publisher });
+    }
+
+    /// The subscription that gives a message.
+    fn by(&self, from_before: bool) -> u32 {
+        self.subscription - u32::from(from_before)
     }
 
     /// Without numbers, the time of publication tells which messages come once more: those that are no newer than
@@ -245,27 +252,28 @@ impl Losses {
         &mut self,
         known: usize,
         info: &MessageInfo,
-        before: bool,
+        from_before: bool,
         now: Instant,
     ) -> bool {
+        let by = self.by(from_before);
         let since = self.overlapped_until.map(|at| now.saturating_duration_since(at));
         let may_repeat = self.overlaps || since.is_some_and(|since| since < REPEATS);
         let publisher = &mut self.publishers[known];
         let newer = info.source_ns > publisher.newest_ns || info.source_ns.is_none();
-        if publisher.away && may_repeat && !newer && publisher.by_before != before {
+        if publisher.away && may_repeat && !newer && publisher.by != by {
             return false;
         }
         publisher.away &= may_repeat;
-        (publisher.newest_ns, publisher.by_before) = (info.source_ns, before);
+        (publisher.newest_ns, publisher.by) = (info.source_ns, by);
         true
     }
 
     /// Notes that from now on messages come from a new subscription, and also from the one before.
     /// What comes from neither is lost on the way.
     pub fn overlap(&mut self) {
-        for publisher in &mut self.publishers {
-            (publisher.away, publisher.by_before) = (true, true);
-        }
+        self.publishers.iter_mut().for_each(|publisher| publisher.away = true);
+        // One after the other: the one before may still give what was taken from the one before it.
+        self.subscription += 1;
         self.overlaps = true;
     }
 

@@ -304,6 +304,19 @@ fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
 }
 
 #[test]
+fn without_numbers_a_third_subscription_at_once_makes_nothing_of_the_first_new() {
+    let (mut losses, start) = (Losses::default(), Instant::now());
+    losses.overlap();
+    assert!(is_new(&mut losses, 1_000, true, start));
+    losses.overlap_ended(None, start);
+    losses.overlap();
+    // The second one, now the one before, gives it too.
+    assert!(!is_new(&mut losses, 1_000, true, start));
+    assert!(!is_new(&mut losses, 1_000, false, start));
+    assert!(is_new(&mut losses, 1_010, true, start));
+}
+
+#[test]
 fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
     let now = Instant::now();
     for number in [None, Some(70)] {

@@ -173,9 +173,11 @@ def test_what_is_wrong_is_an_exception(make):
 
 
 def running():
-    """The names of the threads of this process, those of the compiled part too."""
-    tasks = Path("/proc/self/task").glob("*/comm")
-    return sorted(task.read_text().strip() for task in tasks)
+    """How many threads this process has, those of the compiled part too.
+
+    Their names would not do: a thread of the middleware gets its name some time after it began.
+    """
+    return len(list(Path("/proc/self/task").iterdir()))
 
 
 def left_behind(node):
