@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks what a release needs beyond `make lint` and `make test`: `scripts/release_check.sh`. Goes on after a failure;
-# exit code 0 only if all checks pass. Of robocache, it compiles only the fuzz targets, which `make lint` leaves out. Its tools go into .release: cargo-deny from
-# crates.io, which compiles for minutes, and scripts/requirements-release.txt from PyPI. A tool of the same name on PATH
-# is used as it is.
+# exit code 0 only if all checks pass. Of robocache, it compiles only the fuzz targets, which `make lint` leaves out. Its
+# tools go into .release: cargo-deny from crates.io, which compiles for minutes, and scripts/requirements-release.txt from
+# PyPI. A tool of the same name on PATH is used as it is.
 #
 # Environment: TAG (such as v0.2.0: this commit is that release), PYTHON, ADVISORIES (on: no crate has a known fault; the
 # list of them comes from GitHub).

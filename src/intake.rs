@@ -243,7 +243,7 @@ impl Input {
         self.count_losses(runtime);
         let before = std::mem::replace(&mut self.subscription, subscription);
         self.handover.begin(before, now).into_iter().for_each(|unused| connector.end(unused));
-        self.losses.overlap();
+        self.losses.overlap(now);
         state.asks.set(asks);
         state.incompatible.store(0, Ordering::Relaxed);
     }

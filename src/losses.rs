@@ -270,9 +270,17 @@ impl Losses {
 
     /// Notes that from now on messages come from a new subscription, and also from the one before.
     /// What comes from neither is lost on the way.
-    pub fn overlap(&mut self) {
-        self.publishers.iter_mut().for_each(|publisher| publisher.away = true);
-        // One after the other: the one before may still give what was taken from the one before it.
+    pub fn overlap(&mut self, now: Instant) {
+        // If the overlap before is long over, the present subscription has given what the one before it gave. Else it may
+        // still give that.
+        let ended = self.overlapped_until.map(|at| now.saturating_duration_since(at));
+        let is_alone = !self.overlaps && ended.is_none_or(|ended| ended >= REPEATS);
+        for publisher in &mut self.publishers {
+            publisher.away = true;
+            if is_alone {
+                publisher.by = self.subscription;
+            }
+        }
         self.subscription += 1;
         self.overlaps = true;
     }

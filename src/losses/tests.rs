@@ -18,7 +18,7 @@ fn note(losses: &mut Losses, publisher: u16, numbers: impl IntoIterator<Item = u
 
 /// Replaces the subscription. Its overlap with the one before is over at once.
 fn subscribe_again(losses: &mut Losses, now: Instant) {
-    losses.overlap();
+    losses.overlap(now);
     losses.overlap_ended(Some(0), now);
 }
 
@@ -192,7 +192,7 @@ fn while_two_subscriptions_overlap_each_message_is_new_once() {
     let mut losses = Losses::default();
     note(&mut losses, 1, 1..=10);
     explain(&mut losses, Some(3));
-    losses.overlap();
+    losses.overlap(Instant::now());
     // The threads of the two subscriptions are apart, so either may be ahead.
     assert_eq!(new_of(&mut losses, 1, [12, 13], false), [12, 13]);
     assert_eq!(new_of(&mut losses, 1, [11, 12, 13], true), [11]);
@@ -212,7 +212,7 @@ fn what_a_new_subscription_misses_before_it_is_connected_is_lost_on_the_way() {
     note(&mut losses, 1, [1]);
     note(&mut losses, 2, [1]);
     explain(&mut losses, Some(0));
-    losses.overlap();
+    losses.overlap(Instant::now());
     // The old one still hears both, and the new one only the first publisher.
     assert_eq!(new_of(&mut losses, 1, [2], true), [2]);
     assert_eq!(new_of(&mut losses, 2, [2], true), [2]);
@@ -228,12 +228,12 @@ fn latched_messages_are_new_once() {
     for takes_history in [false, true] {
         let mut losses = Losses::new(takes_history);
         note(&mut losses, 1, [500, 501]);
-        losses.overlap();
+        losses.overlap(Instant::now());
         let history: Vec<u64> = if takes_history { (400..500).collect() } else { Vec::new() };
         assert_eq!(new_of(&mut losses, 1, 400..=501, false), history);
         losses.overlap_ended(Some(0), Instant::now());
         assert_eq!(new_of(&mut losses, 1, [502], false), [502]);
-        losses.overlap();
+        losses.overlap(Instant::now());
         assert_eq!(new_of(&mut losses, 1, 400..=502, false), [0; 0]);
         losses.overlap_ended(Some(0), Instant::now());
         assert_eq!(explain(&mut losses, Some(0)), Lost::default());
@@ -281,7 +281,7 @@ fn a_publisher_without_numbers_whose_clock_was_set_back_is_heard_again_after_a_s
 fn without_numbers_a_clock_that_is_set_back_in_an_overlap_refuses_nothing() {
     let (mut losses, start) = (Losses::default(), Instant::now());
     assert!(is_new(&mut losses, 1_000, false, start));
-    losses.overlap();
+    losses.overlap(Instant::now());
     assert!(is_new(&mut losses, 1_010, true, start));
     assert!(!is_new(&mut losses, 1_010, false, start));
     // Both subscriptions give each message.
@@ -296,7 +296,7 @@ fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
     let (mut losses, start) = (Losses::default(), Instant::now());
     let end = start + Duration::from_secs(3);
     assert!(is_new(&mut losses, 1_000, false, start));
-    losses.overlap();
+    losses.overlap(Instant::now());
     assert!(is_new(&mut losses, 1_010, true, end));
     losses.overlap_ended(None, end);
     assert!(!is_new(&mut losses, 1_010, false, end + Duration::from_millis(5)));
@@ -306,14 +306,25 @@ fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
 #[test]
 fn without_numbers_a_third_subscription_at_once_makes_nothing_of_the_first_new() {
     let (mut losses, start) = (Losses::default(), Instant::now());
-    losses.overlap();
+    losses.overlap(start);
     assert!(is_new(&mut losses, 1_000, true, start));
     losses.overlap_ended(None, start);
-    losses.overlap();
+    losses.overlap(start);
     // The second one, now the one before, gives it too.
     assert!(!is_new(&mut losses, 1_000, true, start));
     assert!(!is_new(&mut losses, 1_000, false, start));
     assert!(is_new(&mut losses, 1_010, true, start));
+}
+
+#[test]
+fn without_numbers_a_silent_publisher_whose_clock_was_set_back_is_heard_in_a_later_overlap() {
+    let (mut losses, start) = (Losses::default(), Instant::now());
+    assert!(is_new(&mut losses, 1_000, false, start));
+    subscribe_again(&mut losses, start);
+    let later = start + Duration::from_secs(10);
+    losses.overlap(later);
+    assert!(is_new(&mut losses, 500, true, later));
+    assert!(!is_new(&mut losses, 500, false, later));
 }
 
 #[test]
@@ -322,7 +333,7 @@ fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
     for number in [None, Some(70)] {
         for first_from_before in [false, true] {
             let mut losses = Losses::default();
-            losses.overlap();
+            losses.overlap(Instant::now());
             let first = message(1, number, Some(10));
             let mut new =
                 |message: &MessageInfo, from_before| losses.note(message, from_before, now);

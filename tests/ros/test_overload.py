@@ -44,6 +44,7 @@ def start_robot(ros, start, fusion, *options):
         ros.node.count_publishers(JOINTS["topic"]),
     )
     fusion.await_value("joints", "publishers", others)
+    fusion.until(lambda: ros.node.count_subscribers(JOINTS["topic"]) == 1, "one subscription")
     robot = start("sensor_sim", *options, "--wait-subscribers", 2)
     fusion.await_value("joints", "publishers", others + 1)
     second = ros.node.create_subscription(

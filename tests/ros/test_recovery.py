@@ -154,9 +154,10 @@ def test_an_auto_input_asks_for_the_same_after_a_stop(ros, start, tmp_path):
     """A new connection knows no publisher at first. The node must not ask for less then."""
     joints = {**JOINTS, "qos": {}}
     fusion = start_fusion(ros, start, tmp_path, {"streams": {"joints": joints}}, sim_time=False)
-    robot = start_robot(ros, start, fusion, *ROBOT)
+    # The client's publisher, which is silent, offers the same as the robot.
     asked = "reliable, volatile"
-    fusion.until(lambda: fusion.status["joints"][2]["qos"] == asked, "what the robot offers")
+    fusion.until(lambda: fusion.status["joints"][2]["qos"] == asked, "what publishers offer")
+    robot = start_robot(ros, start, fusion, *ROBOT)
     ros.spin_for(2)
     adapted = fusion.value("joints", "adapted")
     for stop in range(2):

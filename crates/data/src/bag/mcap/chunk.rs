@@ -140,7 +140,7 @@ pub(super) fn bounds(file: &fs::File, offset: u64, length: u64) -> Result<Bounds
         name if name.starts_with(b"\x04\0\0\0zstd") && told > usual => {
             // Behind the name and the length of the contents.
             let contents = Span { file, at: offset + (HEADER + 44) as u64, end: offset + length };
-            counted(contents, told.min(MOST_BYTES as u64))
+            counted(contents, told.min(MOST_BYTES as u64))?
         }
         _ => told,
     };
@@ -180,12 +180,21 @@ impl Read for Span<'_> {
 }
 
 /// Counts the bytes that zstd makes of some contents, at most `most`, and keeps none. Of damaged ones, those before
-/// the damage count.
-fn counted(contents: impl Read, most: u64) -> u64 {
-    let Ok(decoder) = zstd::Decoder::new(contents) else { return 0 };
-    let (mut records, mut buffer) = (decoder.take(most), [0; 1 << 14]);
-    let lengths = std::iter::from_fn(|| records.read(&mut buffer).ok().filter(|got| *got > 0));
-    lengths.map(|got| got as u64).sum()
+/// the damage count, and a buffer more: what the decoder made in the call that found the damage is not known.
+///
+/// # Errors
+/// The operating system cannot read them.
+fn counted(contents: impl Read, most: u64) -> Result<u64, Broken> {
+    let decoder = zstd::Decoder::new(contents).map_err(Broken::Unreadable)?;
+    let (mut records, mut buffer, mut count) = (decoder.take(most), [0; 1 << 14], 0);
+    loop {
+        match records.read(&mut buffer) {
+            Ok(0) => return Ok(count),
+            Ok(got) => count += got as u64,
+            Err(error) if error.raw_os_error().is_some() => return Err(Broken::Unreadable(error)),
+            Err(_) => return Ok(most.min(count + buffer.len() as u64)),
+        }
+    }
 }
 
 /// Hands the messages among some records to `take`: header and body.
