@@ -1,7 +1,10 @@
 //! Messages for the inputs of `streams.yaml`: topics, and what is published there.
 
 use robocache_core::cdr::Writer;
-use robocache_core::cdr::messages::{CompressedImage, Image, Imu, JointState, Odometry, PointCloud2, PointField, PoseStamped, TwistStamped, WrenchStamped};
+use robocache_core::cdr::messages::{
+    CompressedImage, Image, Imu, JointState, Odometry, PointCloud2, PointField, PoseStamped,
+    TwistStamped, WrenchStamped,
+};
 
 use crate::rvl;
 use crate::streams::{SMALL, STAMP, camera, preamble, transforms};

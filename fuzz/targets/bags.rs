@@ -4,8 +4,8 @@
 use std::fs;
 
 use libfuzzer_sys::fuzz_target;
-use robocache_data::replay::BagDefinitions;
 use robocache_data::bag::Bag;
+use robocache_data::replay::BagDefinitions;
 
 /// By the first byte.
 const NAMES: [&str; 3] = ["x.mcap", "x.db3", "x.mcap.zstd"];

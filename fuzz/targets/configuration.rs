@@ -7,8 +7,8 @@
 mod streams;
 
 use libfuzzer_sys::fuzz_target;
-use robocache_core::config::describe::Report;
 use robocache_core::config;
+use robocache_core::config::describe::Report;
 use robocache_core::schema::Prefixes;
 
 fuzz_target!(|text: &str| {

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use libfuzzer_sys::fuzz_target;
 use robocache_core::message::TensorMessage;
-use robocache_core::pipeline::{Arrival, Pipeline, NotTaken, TickOutcome};
+use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::spec::{InputId, SegmentId};
 use robocache_ops::time::Stamp;
 

@@ -13,7 +13,8 @@ fuzz_target!(|input: &[u8]| {
     let format = formats[usize::from(*choice) % formats.len()];
     let size = [usize::from(*width), usize::from(*height)];
     // Also steps whose product with a height has more than 64 bits.
-    let step = if *high == 255 { usize::MAX } else { usize::from(*step) + 256 * usize::from(*high) };
+    let step =
+        if *high == 255 { usize::MAX } else { usize::from(*step) + 256 * usize::from(*high) };
     let image = RawImage { size, big_endian: order % 2 == 1, step, data };
     let mut pixels = Vec::new();
     if let Ok(view) = format.picture(&image, LARGEST, &mut pixels) {
