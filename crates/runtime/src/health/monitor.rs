@@ -21,6 +21,8 @@ use robocache_ops::sync::lock;
 const LOSSY_WINDOWS: u32 = 3;
 /// Messages that waited while the process stood still come within this time.
 const BACKLOG: Duration = Duration::from_secs(2);
+/// How long after a standstill an input may miss messages because the process and the publishers find each other again.
+const REUNION: Duration = Duration::from_secs(6);
 /// The tick thread counts as stuck only if it serves nothing for longer than this.
 const HICCUP: Duration = Duration::from_millis(500);
 
@@ -62,8 +64,17 @@ pub struct Monitor {
     pub(super) streams: Vec<StreamSeen>,
     pub(super) notices: Notices,
     progress: Option<Progress>,
-    /// The end of a standstill of the process, and how long that was, until its backlog is reported.
-    pub(super) stood_still: Option<(Instant, Duration)>,
+    /// The newest standstill of the process, until what it left is reported.
+    pub(super) stood_still: Option<Standstill>,
+}
+
+/// A standstill of the process.
+#[derive(Clone, Copy)]
+pub(super) struct Standstill {
+    pub(super) ended: Instant,
+    pub(super) time: Duration,
+    /// Whether a window has ended [`BACKLOG`] after it.
+    pub(super) is_reported: bool,
 }
 
 /// What the monitor remembers of an input.
@@ -114,14 +125,20 @@ impl Monitor {
     /// Notes that the process stood still for this long, until now. The windows with the standstill and its
     /// backlog say nothing about the sensors: their rates, their delays and the lag that would do.
     pub fn stood_still(&mut self, time: Duration) {
-        self.stood_still = Some((Instant::now(), time));
+        self.stood_still = Some(Standstill { ended: Instant::now(), time, is_reported: false });
     }
 
-    /// If this window has a part of a standstill, says that in place of all that the window shows.
+    /// If this window has a part of a standstill, says that in place of all that the window shows. So it does while an
+    /// input is in trouble soon after: the publishers may have given the process up, and must find it again.
     fn excuse(&mut self, now: Instant, parts: &mut [Status]) {
-        let Some((ended, time)) = self.stood_still else { return };
-        if now.duration_since(ended) >= BACKLOG {
+        let Some(Standstill { ended, time, is_reported }) = self.stood_still else { return };
+        let passed = now.duration_since(ended);
+        if is_reported && (passed >= REUNION || !self.is_in_trouble()) {
             self.stood_still = None;
+            return;
+        }
+        if passed >= BACKLOG {
+            self.stood_still = Some(Standstill { ended, time, is_reported: true });
         }
         let seconds = time.as_secs_f64();
         for part in parts {
@@ -134,6 +151,12 @@ impl Monitor {
             input.ready.restart(at);
             input.lossy = 0;
         }
+    }
+
+    /// Whether an input was in trouble in its last window.
+    fn is_in_trouble(&self) -> bool {
+        let specs = self.runtime.pipeline.config().inputs.iter();
+        specs.zip(&self.inputs).any(|(spec, seen)| assess::trouble(spec, &seen.window).is_some())
     }
 
     /// Ends a window: logs what is new and returns the report.

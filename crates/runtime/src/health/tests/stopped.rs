@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::health::monitor::Standstill;
 use robocache_core::cdr::messages::{PointCloud2, PointField};
 
 const LIDAR_PERIOD: i64 = 100;
@@ -45,6 +46,12 @@ fn cloud(stamp: i64) -> Vec<u8> {
 }
 
 impl Robot {
+    /// Notes a standstill of some seconds that ended before.
+    fn stood_still(&mut self, ended: Instant, seconds: u64) {
+        let time = Duration::from_secs(seconds);
+        self.monitor.stood_still = Some(Standstill { ended, time, is_reported: false });
+    }
+
     /// Runs for a time while these lidars send.
     fn run_lidars(&mut self, lidars: &[InputId], time: i64) {
         for now in self.now + 1..=self.now + time {
@@ -185,7 +192,7 @@ fn a_stop_of_the_node_is_not_blamed_on_the_sensor() {
     }
     // Its backlog is over.
     let ended = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
-    robot.monitor.stood_still = Some((ended, Duration::from_secs(3)));
+    robot.stood_still(ended, 3);
     robot.run(SENSOR, 1000);
     assert!(robot.status(1).message.contains("stood still"));
     robot.run(SENSOR, 1000);
@@ -194,6 +201,31 @@ fn a_stop_of_the_node_is_not_blamed_on_the_sensor() {
     // It is rounded up, and the maximum is that of all time.
     let lag = |status| value(status, "suggested_lag_ms").parse::<i64>().unwrap();
     assert!((lag(&before)..=lag(&before) + 1).contains(&lag(&after)));
+}
+
+/// After a long stop, the publishers have given the node up. Until both find each other again, nothing comes.
+#[test]
+fn messages_that_come_late_after_a_stop_of_the_node_are_not_blamed_on_the_sensor() {
+    let mut robot = Robot::with("max_age_ms: 50, lag_ms: 20, expected_rate_hz: 100");
+    let silent = Sensor { period: 1 << 40, ..SENSOR };
+    robot.run(SENSOR, 1000);
+    robot.monitor.report();
+    let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+    robot.stood_still(ago(2), 12);
+    robot.run(silent, 1000);
+    assert!(robot.status(1).message.contains("stood still"));
+    robot.run(silent, 400);
+    robot.run(SENSOR, 600);
+    assert!(robot.status(1).message.contains("stood still"), "they have just met again");
+    robot.run(SENSOR, 1000);
+    assert_eq!(robot.status(1).message, "100.0 Hz");
+    // If they do not meet, the sensor is named.
+    robot.stood_still(ago(6), 12);
+    for said in ["stood still", "0.0 Hz instead of 100 Hz"] {
+        robot.run(silent, 1000);
+        let message = robot.status(1).message;
+        assert!(message.contains(said), "{message}");
+    }
 }
 
 /// A middleware without numbers loses what was sent during the stop. The gap is counted, and it is not the sensor's.
@@ -211,7 +243,7 @@ fn messages_that_a_stop_of_the_node_costs_do_not_make_the_sensor_lossy() {
     robot.runtime.excuse_silence();
     robot.run(slow, 2500);
     let ended = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
-    robot.monitor.stood_still = Some((ended, Duration::from_secs(4)));
+    robot.stood_still(ended, 4);
     assert!(robot.status(1).message.contains("stood still"));
     for _ in 0..6 {
         robot.run(slow, 1000);
