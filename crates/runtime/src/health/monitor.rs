@@ -128,17 +128,19 @@ impl Monitor {
         self.stood_still = Some(Standstill { ended: Instant::now(), time, is_reported: false });
     }
 
-    /// If this window has a part of a standstill, says that in place of all that the window shows. So it does while an
-    /// input is in trouble soon after: the publishers may have given the process up, and must find it again.
+    /// If this window has a part of a standstill, says that in place of all that the window shows. So it does if an input
+    /// is in trouble soon after: the publishers may have given the process up, and must find it again.
     fn excuse(&mut self, now: Instant, parts: &mut [Status]) {
-        let Some(Standstill { ended, time, is_reported }) = self.stood_still else { return };
-        let passed = now.duration_since(ended);
-        if is_reported && (passed >= REUNION || !self.is_in_trouble()) {
+        let Some(standstill) = &mut self.stood_still else { return };
+        let (passed, time) = (now.duration_since(standstill.ended), standstill.time);
+        let was_reported = standstill.is_reported;
+        standstill.is_reported |= passed >= BACKLOG;
+        if was_reported && passed >= REUNION {
             self.stood_still = None;
             return;
         }
-        if passed >= BACKLOG {
-            self.stood_still = Some(Standstill { ended, time, is_reported: true });
+        if was_reported && !self.is_in_trouble() {
+            return;
         }
         let seconds = time.as_secs_f64();
         for part in parts {
