@@ -16,7 +16,8 @@ const IDLE: Duration = Duration::from_millis(50);
 /// The same while a transition is under way, whose end must be answered. A request to two connections comes to both within
 /// this time.
 const SHORT: Duration = Duration::from_millis(2);
-/// Time between two looks for requests. If a request is malformed, Fast DDS may not tell of the next one.
+/// If the middleware tells of no request, the node looks for one after this time. After a malformed request, Fast DDS may
+/// not tell of the next one.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the connection before also serves: clients and subscribers find the new one within this time.
 const OVERLAP: Duration = Duration::from_secs(2);

@@ -39,10 +39,8 @@ def start_robot(ros, start, fusion, *options):
     A publisher may know a subscription some time before the node knows the publisher. What it sends until then, the
     node never hears. So the robot waits for a second subscription, which is made once the node knows it.
     """
-    received, others = (
-        fusion.value("joints", "received"),
-        ros.node.count_publishers(JOINTS["topic"]),
-    )
+    received = fusion.value("joints", "received")
+    others = ros.node.count_publishers(JOINTS["topic"])
     fusion.await_value("joints", "publishers", others)
     fusion.until(lambda: ros.node.count_subscribers(JOINTS["topic"]) == 1, "one subscription")
     robot = start("sensor_sim", *options, "--wait-subscribers", 2)

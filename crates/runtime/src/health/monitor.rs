@@ -69,7 +69,6 @@ pub struct Monitor {
 }
 
 /// A standstill of the process.
-#[derive(Clone, Copy)]
 pub(super) struct Standstill {
     pub(super) ended: Instant,
     pub(super) time: Duration,

@@ -138,8 +138,8 @@ pub(super) fn bounds(file: &fs::File, offset: u64, length: u64) -> Result<Bounds
     let claimed = match &start[HEADER + 28..] {
         name if name.starts_with(b"\x03\0\0\0lz4") => told.min(usual),
         name if name.starts_with(b"\x04\0\0\0zstd") && told > usual => {
-            // Behind the name and the length of the contents.
-            let contents = Span { file, at: offset + (HEADER + 44) as u64, end: offset + length };
+            let header = (start.len() + b"zstd".len()) as u64;
+            let contents = Span { file, at: offset + header, end: offset + length };
             counted(contents, told.min(MOST_BYTES as u64))?
         }
         _ => told,

@@ -27,6 +27,32 @@ fn both(file: &fs::File, part: &McapPart) -> [Found; 2] {
     [whole, told.is_ok().then_some(found)]
 }
 
+fn record(kind: u8, body: &[u8]) -> Vec<u8> {
+    [&[kind][..], &(body.len() as u64).to_le_bytes(), body].concat()
+}
+
+/// A chunk whose header claims this size of its contents.
+fn chunk(claimed: u64, compression: &str, data: &[u8]) -> Vec<u8> {
+    let mut body = [0; 16].to_vec();
+    body.extend(claimed.to_le_bytes());
+    body.extend([[0; 4], (compression.len() as u32).to_le_bytes()].as_flattened());
+    body.extend(compression.bytes());
+    body.extend((data.len() as u64).to_le_bytes());
+    body.extend(data);
+    record(op::CHUNK, &body)
+}
+
+fn chunk_of_zstd(claimed: u64, contents: &[u8]) -> Vec<u8> {
+    chunk(claimed, "zstd", &zstd::encode_all(contents, 1).unwrap())
+}
+
+/// A file with these bytes, and its length.
+fn file_of(bytes: &[u8]) -> (fs::File, u64) {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    (file, bytes.len() as u64)
+}
+
 #[test]
 fn a_chunk_is_read_at_once_whatever_its_compression() {
     let folder = TempDir::new().unwrap();
@@ -94,8 +120,7 @@ fn a_record_that_goes_past_the_end_of_its_chunk_is_damage() {
 #[test]
 fn a_record_that_claims_more_than_its_chunk_has_is_damage() {
     let contents = [&[op::MESSAGE][..], &(400_u64 << 20).to_le_bytes(), &[0; 40]].concat();
-    let file = chunk_of_zstd(&contents, contents.len() as u64);
-    let length = file.metadata().unwrap().len();
+    let (file, length) = file_of(&chunk_of_zstd(contents.len() as u64, &contents));
     // Nothing of 400 MB is reserved.
     assert_eq!(bounds(&file, 0, length).unwrap().longest as u64, length.max(contents.len() as u64));
     let told = records(&file, 0, length, |_| ()).unwrap_err().to_string();
@@ -104,41 +129,19 @@ fn a_record_that_claims_more_than_its_chunk_has_is_damage() {
 
 #[test]
 fn a_chunk_that_claims_more_than_lz4_can_make_of_it_reserves_nothing_of_that() {
-    let mut body = [0; 16].to_vec();
-    body.extend((400_u64 << 20).to_le_bytes());
-    body.extend([&[0; 4][..], &3_u32.to_le_bytes(), b"lz4", &100_u64.to_le_bytes()].concat());
-    body.extend([0; 100]);
-    let part = [&[op::CHUNK][..], &(body.len() as u64).to_le_bytes(), &body].concat();
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(&part).unwrap();
-    let length = part.len() as u64;
+    let part = chunk(400 << 20, "lz4", &[0; 100]);
+    let (file, length) = file_of(&part);
     assert_eq!(bounds(&file, 0, length).unwrap().longest, 255 * part.len());
-}
-
-/// A chunk of zstd whose header claims this size.
-fn chunk_of_zstd(contents: &[u8], claimed: u64) -> fs::File {
-    let data = zstd::encode_all(contents, 1).unwrap();
-    let mut body = [0; 16].to_vec();
-    body.extend(claimed.to_le_bytes());
-    body.extend([&[0; 4][..], &4_u32.to_le_bytes(), b"zstd"].concat());
-    body.extend((data.len() as u64).to_le_bytes());
-    body.extend(data);
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(&[&[op::CHUNK][..], &(body.len() as u64).to_le_bytes(), &body].concat())
-        .unwrap();
-    file
 }
 
 #[test]
 fn a_chunk_that_claims_much_more_than_zstd_makes_of_it_reserves_nothing_of_that() {
-    let record =
-        |body: &[u8]| [&[op::MESSAGE][..], &(body.len() as u64).to_le_bytes(), body].concat();
-    // Zeros, of which zstd saves more than LZ4 can.
-    let contents = [record(&vec![0; 2_000_000]), record(&vec![0; 1_000_000])].concat();
+    // zstd compresses these zeros more than LZ4 can.
+    let messages = [2_000_000, 1_000_000].map(|size| record(op::MESSAGE, &vec![0; size]));
+    let contents = messages.concat();
     let size = contents.len() as u64;
     for (claimed, is_whole) in [(size, true), (400 << 20, false)] {
-        let file = chunk_of_zstd(&contents, claimed);
-        let length = file.metadata().unwrap().len();
+        let (file, length) = file_of(&chunk_of_zstd(claimed, &contents));
         assert!(length * LZ4_TIMES < size);
         assert_eq!(bounds(&file, 0, length).unwrap().longest as u64, size, "{claimed}");
         let mut given = 0;
@@ -146,8 +149,7 @@ fn a_chunk_that_claims_much_more_than_zstd_makes_of_it_reserves_nothing_of_that(
         assert_eq!((given, told.is_ok()), (2, is_whole), "{claimed}");
     }
     // If the contents are damaged, those before the damage count.
-    let file = chunk_of_zstd(&contents, 400 << 20);
-    let length = file.metadata().unwrap().len();
+    let (file, length) = file_of(&chunk_of_zstd(400 << 20, &contents));
     let longest = bounds(&file, 0, length - 20).unwrap().longest as u64;
     assert!((size / 2..size).contains(&longest), "{longest}");
 }
@@ -158,13 +160,10 @@ fn a_chunk_in_an_index_is_not_read() {
     let mut body = [0; 16].to_vec();
     body.extend([&50_u64.to_le_bytes()[..], &[0; 8], &9_u64.to_le_bytes()].concat());
     body.extend([&[op::MESSAGE][..], &40_u64.to_le_bytes(), &[0; 40]].concat());
-    let record =
-        |kind: u8, body: &[u8]| [&[kind][..], &(body.len() as u64).to_le_bytes(), body].concat();
     let part = [record(op::METADATA, &[0; 60]), record(op::CHUNK, &body)].concat();
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(&part).unwrap();
+    let (file, length) = file_of(&part);
     let mut given = 0;
-    records(&file, 0, part.len() as u64, |_| given += 1).unwrap();
+    records(&file, 0, length, |_| given += 1).unwrap();
     assert_eq!(given, 0);
 }
 
