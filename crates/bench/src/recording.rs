@@ -12,7 +12,7 @@ use std::time::Instant;
 use clap::{Parser, Subcommand, ValueEnum};
 use mcap::records::MessageHeader;
 use mcap::{WriteOptions, Writer};
-use robocache_core::backend::{self, Choice};
+use robocache_core::backend::{self, Backend, Choice};
 use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
@@ -22,6 +22,7 @@ use robocache_data::bag::Bag;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
 use robocache_data::replay::{Episode, Playing, Progress, ReplayError, TimeSource, Wiring, run};
+use robocache_ops::device::RowMemory;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{ROWS_AHEAD, Tick};
 use robocache_sim::{Robot, SimOptions};
@@ -46,7 +47,7 @@ enum Command {
         #[arg(long, default_value_t = 60.0)]
         seconds: f64,
     },
-    /// Print the seconds that a part of the replay takes, as JSON. Backends are made before, as those of a long run are
+    /// Print the seconds that a part of the replay takes, as JSON. Backends are made before and freed after, as in a long run
     Time {
         /// The bags; all are replayed at once
         #[arg(required = true)]
@@ -154,7 +155,7 @@ impl Output for Memory {
 struct Counted(Arc<[AtomicU64; 2]>);
 
 impl RowSink for Counted {
-    fn row(&self, _: &LeftRow<'_>, bytes: &mut Vec<u8>) {
+    fn row(&self, _: &LeftRow<'_>, bytes: &mut RowMemory) {
         self.0[0].fetch_add(1, Ordering::Relaxed);
         self.0[1].fetch_add(bytes.len() as u64, Ordering::Relaxed);
     }
@@ -175,6 +176,8 @@ struct Replay {
     wiring: Wiring,
     /// `None` if messages are only read.
     pipeline: Option<Pipeline>,
+    /// Of the pipeline.
+    backend: Option<Arc<dyn Backend>>,
     output: Memory,
     counted: Counted,
     playing: Playing,
@@ -190,15 +193,15 @@ impl Replay {
     ) -> Result<Self, Error> {
         let bag = Bag::open(path)?;
         let counted = Counted::default();
-        let pipeline = match what {
-            What::Read => None,
+        let (pipeline, backend) = match what {
+            What::Read => (None, None),
             What::Rows | What::Ticks => {
                 let backend = backend::create(choice, 0, config, &Layout::new(config))?;
-                let mut pipeline = Pipeline::new(config.clone(), backend)?;
+                let mut pipeline = Pipeline::new(config.clone(), Arc::clone(&backend))?;
                 if what == What::Rows {
                     pipeline.keep_rows(Box::new(counted.clone()));
                 }
-                Some(pipeline)
+                (Some(pipeline), Some(backend))
             }
         };
         Ok(Replay {
@@ -206,6 +209,7 @@ impl Replay {
             bag,
             episode: Episode { bag: path.to_owned(), ..Episode::default() },
             pipeline,
+            backend,
             output: Memory { ticks: what == What::Ticks, ..Memory::default() },
             counted,
             playing: Playing { digest: false, threads },
@@ -244,6 +248,8 @@ fn time(
     let begun = Instant::now();
     let replays = paths.iter().map(|path| Replay::new(path, &config, what, choice, threads));
     let replays = replays.collect::<Result<Vec<_>, _>>()?;
+    // They are freed behind the clock: a long run keeps them from one episode to the next.
+    let kept: Vec<_> = replays.iter().filter_map(|replay| replay.backend.clone()).collect();
     let (started, cpu) = (Instant::now(), cpu_seconds()?);
     let done = std::thread::scope(|scope| {
         let running = replays.into_iter().map(|replay| scope.spawn(move || replay.run()));
@@ -251,6 +257,7 @@ fn time(
         running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
     let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
+    drop(kept);
     let (mut count, mut bytes) = (0, 0);
     for each in done {
         let (own, of_it) = each.map_err(|_| "a thread of the replay panicked")??;

@@ -76,7 +76,8 @@ pub struct Player {
     /// The threads that encode, or `None`.
     encoders: Option<EncodeThreads>,
     runtime: Arc<Runtime>,
-    message: TensorMessage,
+    /// Made for the first tick: its memory may be pinned, and whoever wants rows alone needs none.
+    message: Option<TensorMessage>,
     progress: Progress,
     /// The receive stamp of the first message, and its instant on the monotonic clock.
     start: Option<(Stamp, Instant)>,
@@ -109,12 +110,11 @@ impl Player {
                 (Clock::Recorded(Arc::clone(&clock)), Progress::Recorded(clock, None))
             }
         };
-        let message = pipeline.new_message();
         let runtime = Runtime { has_workers: false, ..Runtime::new(pipeline, clock) };
         Player {
             encoders: None,
             runtime: Arc::new(runtime),
-            message,
+            message: None,
             progress,
             start: None,
             ticks: true,
@@ -396,12 +396,13 @@ impl Player {
             return Ok(());
         }
         self.settle()?;
-        let outcome = ticker::fuse(&self.runtime, number, due, &mut self.message)?;
-        let tick = Tick { number, epoch: due.epoch, at, changes: self.message.changes() };
+        let message = self.message.get_or_insert_with(|| self.runtime.pipeline.new_message());
+        let outcome = ticker::fuse(&self.runtime, number, due, message)?;
+        let tick = Tick { number, epoch: due.epoch, at, changes: message.changes() };
         match outcome {
             TickOutcome::Ready => {
                 self.runtime.ticks.published.add(1);
-                serve(Served::Tensor(tick, &mut self.message))
+                serve(Served::Tensor(tick, message))
             }
             TickOutcome::HeldBack { .. } => serve(Served::HeldBack(tick)),
             TickOutcome::Past => Ok(()),

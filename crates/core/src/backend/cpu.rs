@@ -30,7 +30,7 @@ use crate::sample::Sample;
 use crate::spec::{Config, RingId, StreamSpec};
 use robocache_ops::align::Slot;
 use robocache_ops::align::Value;
-use robocache_ops::device::{HostBuffer, OutputMut};
+use robocache_ops::device::{HostBuffer, OutputMut, RowMemory};
 use robocache_ops::dtype::DType;
 use robocache_ops::packing::Run;
 use robocache_ops::sync::lock;
@@ -432,7 +432,8 @@ impl Backend for CpuBackend {
         }
     }
 
-    fn read_row(&self, ring: RingId, slot: Slot, row: &mut Vec<u8>) -> Result<(), BackendError> {
+    fn read_row(&self, ring: RingId, slot: Slot, row: &mut RowMemory) -> Result<(), BackendError> {
+        let row = row.emptied();
         match &self.rings[ring.index()].rows {
             Rows::Floats(rows) => rows.read(slot, row),
             Rows::Stored(slots) => row.extend_from_slice(&lock(&slots[slot.index()])),

@@ -19,7 +19,7 @@
 mod on_core;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use self::on_core::OnCore;
 use super::{
@@ -32,7 +32,8 @@ use crate::spec::{Config, RingId, StreamSpec};
 use robocache_ops::align::Slot;
 use robocache_ops::align::Value;
 use robocache_ops::device::{
-    Device, DeviceOutput, Event, HostBuffer, Output, OutputMut, PinnedBuffer, Stream,
+    Device, DeviceOutput, Event, HostBuffer, Output, OutputMut, PinnedBuffer, RowDownloads,
+    RowMemory, Stream,
 };
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::VectorSpec;
@@ -44,6 +45,9 @@ use robocache_ops::voxelize::PointDrops;
 
 /// The backend's name in logs and errors.
 const NAME: &str = "cuda";
+
+/// Rows of a ring that those who keep rows may have at once, without a wait for the copy of the next one.
+const ROWS_TAKEN: usize = 8;
 
 /// Rows and tensors on one GPU.
 pub struct CudaBackend {
@@ -78,6 +82,8 @@ enum Encoder {
         stream: Stream,
         slots: Vec<SlotState>,
         reads: Stream,
+        /// If every row is read on the host.
+        downloads: OnceLock<RowDownloads>,
     },
     /// Images or clouds that a core encodes.
     OnCore {
@@ -181,7 +187,8 @@ impl RingMemory {
             Some(encoder) => {
                 let slots = if encoder.waits() { Vec::new() } else { states()? };
                 let (encoder, (stream, reads)) = (Mutex::new(encoder), streams()?);
-                (Encoder::OnDevice { encoder, stream, slots, reads }, on_device()?)
+                let downloads = OnceLock::new();
+                (Encoder::OnDevice { encoder, stream, slots, reads, downloads }, on_device()?)
             }
             None => match spec.encoder.cpu(EncoderSetup { slots: 1, ..setup }) {
                 CpuCode::Floats(vector) => of_vector(device, spec, vector, &place)?,
@@ -206,10 +213,11 @@ impl RingMemory {
                 host.store(slot, lock(encoder).encode(values)?);
                 Ok(PointDrops::default())
             }
-            (Encoder::OnDevice { encoder, stream, slots, .. }, sample, Some(row)) => {
+            (Encoder::OnDevice { encoder, stream, slots, downloads, .. }, sample, Some(row)) => {
                 let encoded = lock(encoder).encode(&sample, slot, row, stream);
                 let drops = encoded.map_err(encode_error(NAME))?;
                 slots.get(slot.index()).map_or(Ok(()), |state| state.mark(stream))?;
+                downloads.get().map_or(Ok(()), |downloads| downloads.start(slot, row, stream))?;
                 Ok(drops)
             }
             (Encoder::OnCore { encoder, stream, slots, .. }, sample, Some(row)) => {
@@ -218,6 +226,18 @@ impl RingMemory {
                 Ok(drops)
             }
             _ => Err(wrong_kind(NAME)),
+        }
+    }
+
+    /// Reserves pinned memory for rows on their way to the host. Without it, who reads a row waits for its copy.
+    fn keep_rows(&self, device: &Arc<Device>) {
+        let Encoder::OnDevice { downloads, .. } = &self.encoder else { return };
+        if downloads.get().is_some() {
+            return;
+        }
+        match RowDownloads::new(device, self.rows.bytes(), self.rows.slots(), ROWS_TAKEN) {
+            Ok(made) => _ = downloads.set(made),
+            Err(error) => tracing::warn!("rows take longer from the GPU to the host: {error}"),
         }
     }
 
@@ -379,8 +399,20 @@ impl Backend for CudaBackend {
         }
     }
 
-    fn read_row(&self, ring: RingId, slot: Slot, row: &mut Vec<u8>) -> Result<(), BackendError> {
+    fn keep_rows(&self) {
+        self.rings.iter().for_each(|ring| ring.keep_rows(&self.device));
+    }
+
+    fn read_row(&self, ring: RingId, slot: Slot, row: &mut RowMemory) -> Result<(), BackendError> {
         let memory = &self.rings[ring.index()];
+        if let Encoder::OnDevice { downloads, .. } = &memory.encoder
+            && let Some(downloads) = downloads.get()
+            && let Some(slab) = downloads.take(slot)?
+        {
+            *row = RowMemory::Slab(slab);
+            return Ok(());
+        }
+        let row = row.emptied();
         match &memory.encoder {
             Encoder::Vector(_) => memory.rows.read(slot, row),
             Encoder::OnHost { host, .. } => host.read(slot, row),

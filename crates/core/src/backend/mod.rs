@@ -21,7 +21,7 @@ use crate::spec::RingId;
 #[cfg(any(feature = "cuda", test))]
 use crate::spec::StreamSpec;
 use robocache_ops::align::{Slot, Value};
-use robocache_ops::device::{DeviceError, DeviceOutput, HostBuffer, Output, OutputMut};
+use robocache_ops::device::{DeviceError, DeviceOutput, HostBuffer, Output, OutputMut, RowMemory};
 use robocache_ops::voxelize::PointDrops;
 
 /// The error for a sample of another kind than its ring takes. The pipeline rules this out when it
@@ -216,13 +216,22 @@ pub trait Backend: Send + Sync {
         Err(wrong_kind(self.name()))
     }
 
-    /// Appends a row to `row`, as the backend keeps it: `f32` if a vector's rows are interpolated or go through
+    /// Says that [`Backend::read_row`] will read every row. So a backend may begin to bring each row to the host when it is
+    /// encoded.
+    fn keep_rows(&self) {}
+
+    /// Puts a row into `row`, as the backend keeps it: `f32` if a vector's rows are interpolated or go through
     /// operators ([`VectorSpec::keeps_f32`](robocache_ops::operators::VectorSpec::keeps_f32)), otherwise elements of the stream's type. A sparse row is as
     /// [`SparseRow`](robocache_ops::voxelize::SparseRow) says. The caller must not encode into the slot meanwhile.
     ///
     /// # Errors
     /// [`BackendError::Failed`] if the memory cannot be read.
-    fn read_row(&self, _ring: RingId, _slot: Slot, _row: &mut Vec<u8>) -> Result<(), BackendError> {
+    fn read_row(
+        &self,
+        _ring: RingId,
+        _slot: Slot,
+        _row: &mut RowMemory,
+    ) -> Result<(), BackendError> {
         Err(wrong_kind(self.name()))
     }
 

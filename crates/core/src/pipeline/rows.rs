@@ -10,6 +10,7 @@ use super::{Pipeline, Rings};
 use crate::backend::{Backend, BackendError};
 use crate::ring::{Entry, Left, Ring};
 use crate::spec::RingId;
+use robocache_ops::device::RowMemory;
 use robocache_ops::sync::lock;
 use robocache_ops::time::{Epoch, Stamp};
 
@@ -35,7 +36,7 @@ pub struct LeftRow<'a> {
 pub trait RowSink: Send + Sync {
     /// Takes a row. `bytes` has its values, as [`Backend::read_row`] gives them. The sink may exchange it for
     /// other memory. If the sink fails, it must tell by itself.
-    fn row(&self, row: &LeftRow<'_>, bytes: &mut Vec<u8>);
+    fn row(&self, row: &LeftRow<'_>, bytes: &mut RowMemory);
 }
 
 /// Where rows go.
@@ -43,14 +44,13 @@ pub(super) struct Tap {
     sink: Box<dyn RowSink>,
     backend: Arc<dyn Backend>,
     /// Per ring: memory for the values of a row.
-    bytes: Vec<Mutex<Vec<u8>>>,
+    bytes: Vec<Mutex<RowMemory>>,
     failed: Mutex<Option<BackendError>>,
 }
 
 impl Tap {
     fn take(&self, row: &LeftRow<'_>) {
         let bytes = &mut *lock(&self.bytes[row.ring.index()]);
-        bytes.clear();
         match self.backend.read_row(row.ring, row.entry.slot, bytes) {
             Ok(()) => self.sink.row(row, bytes),
             Err(error) => {
@@ -114,6 +114,7 @@ impl Pipeline {
     /// Gives every row that leaves its ring to `sink`, from now on.
     pub fn keep_rows(&mut self, sink: Box<dyn RowSink>) {
         let backend = Arc::clone(&self.backend);
+        backend.keep_rows();
         let mut rings = self.lock_rings();
         rings.rings.iter_mut().for_each(Ring::keep_left);
         let bytes = rings.rings.iter().map(|_| Mutex::default()).collect();

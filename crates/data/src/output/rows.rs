@@ -15,6 +15,7 @@ use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{LeftRow, Pipeline, RowSink};
 use robocache_core::ring::UntilNext;
 use robocache_ops::align::{MergeSpec, ValidWhen};
+use robocache_ops::device::RowMemory;
 use robocache_ops::dtype::DType;
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
@@ -249,7 +250,7 @@ fn valid_when(merge: &MergeSpec) -> Value {
 struct Sink(Arc<SharedRows>);
 
 impl RowSink for Sink {
-    fn row(&self, row: &LeftRow<'_>, bytes: &mut Vec<u8>) {
+    fn row(&self, row: &LeftRow<'_>, bytes: &mut RowMemory) {
         let SharedRows { failed, error, .. } = &*self.0;
         if !failed.load(Ordering::Relaxed)
             && let Err(wrong) = self.0.write(row, bytes)
@@ -261,7 +262,7 @@ impl RowSink for Sink {
 }
 
 impl SharedRows {
-    fn write(&self, row: &LeftRow<'_>, bytes: &mut Vec<u8>) -> Result<(), OutputError> {
+    fn write(&self, row: &LeftRow<'_>, bytes: &mut RowMemory) -> Result<(), OutputError> {
         let writer = self.writer.read().unwrap_or_else(PoisonError::into_inner);
         let Some(writer) = &*writer else { return Ok(()) };
         let ring = &self.rings[row.ring.index()];

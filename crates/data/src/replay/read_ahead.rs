@@ -16,19 +16,26 @@ const BATCHES: usize = 2;
 /// before, up to `ahead` bytes of messages, and `take` gets what that returned. Returns what could not be read. Nothing
 /// after `end` is looked at, whichever thread is faster.
 ///
+/// If `on_thread`, another thread reads. Otherwise a message is read when it is due: then its chunk is still in the cache of
+/// the core that takes it, which matters if all cores have a bag.
+///
 /// # Errors
 /// That of `take`.
 pub(super) fn read_ahead<B, E>(
     mut messages: Messages<'_>,
-    end: Option<Stamp>,
+    (end, on_thread): (Option<Stamp>, bool),
     (ahead, begin): (usize, impl Fn(&Recorded) -> B),
-    mut take: impl FnMut(Recorded, B) -> Result<bool, E>,
+    take: impl FnMut(Recorded, B) -> Result<bool, E>,
 ) -> Result<Problems, E> {
+    let within = |recorded: &Recorded| end.is_none_or(|end| recorded.received <= end);
+    if !on_thread {
+        take_all(messages.by_ref().take_while(within), (ahead, begin), take)?;
+        return Ok(messages.problems);
+    }
     std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel::<Vec<Recorded>>(BATCHES);
         let reader = scope.spawn(move || {
             let (mut batch, mut bytes) = (Vec::with_capacity(MESSAGES), 0);
-            let within = |recorded: &Recorded| end.is_none_or(|end| recorded.received <= end);
             for recorded in messages.by_ref().take_while(within) {
                 bytes += recorded.bytes.len();
                 batch.push(recorded);
@@ -45,27 +52,33 @@ pub(super) fn read_ahead<B, E>(
             let _ = sender.send(batch);
             messages.problems
         });
-        let (mut taken, mut begun, mut bytes) = (Ok(true), VecDeque::new(), 0);
-        let mut read = receiver.iter().flatten();
-        loop {
-            if (begun.is_empty() || bytes < ahead)
-                && let Some(recorded) = read.next()
-            {
-                bytes += recorded.bytes.len();
-                let of = begin(&recorded);
-                begun.push_back((recorded, of));
-                continue;
-            }
-            let Some((recorded, of)) = begun.pop_front() else { break };
-            bytes -= recorded.bytes.len();
-            taken = take(recorded, of);
-            if !matches!(taken, Ok(true)) {
-                break;
-            }
-        }
-        drop(read);
-        drop(receiver);
+        // The receiver goes with the messages, so that the reader ends.
+        let taken = take_all(receiver.into_iter().flatten(), (ahead, begin), take);
         let problems = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        taken.map(|_| problems)
+        taken.map(|()| problems)
     })
+}
+
+/// Hands messages to `begin`, up to `ahead` bytes of them before they are handed to `take`.
+fn take_all<B, E>(
+    mut messages: impl Iterator<Item = Recorded>,
+    (ahead, begin): (usize, impl Fn(&Recorded) -> B),
+    mut take: impl FnMut(Recorded, B) -> Result<bool, E>,
+) -> Result<(), E> {
+    let (mut begun, mut bytes) = (VecDeque::new(), 0);
+    loop {
+        if (begun.is_empty() || bytes < ahead)
+            && let Some(recorded) = messages.next()
+        {
+            bytes += recorded.bytes.len();
+            let of = begin(&recorded);
+            begun.push_back((recorded, of));
+            continue;
+        }
+        let Some((recorded, of)) = begun.pop_front() else { return Ok(()) };
+        bytes -= recorded.bytes.len();
+        if !take(recorded, of)? {
+            return Ok(());
+        }
+    }
 }

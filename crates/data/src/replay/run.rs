@@ -34,7 +34,8 @@ const BEGUN: usize = 8 << 20;
 pub struct Playing {
     /// Whether tensors are sealed.
     pub digest: bool,
-    /// With more than one, images and clouds are encoded on as many threads. The result does not depend on that.
+    /// With more than one, images and clouds are encoded on as many threads, and one more reads. The result does not depend
+    /// on that.
     pub threads: usize,
 }
 
@@ -84,7 +85,7 @@ pub fn run(
         let begin = |recorded: &Recorded| begin(look_ahead.as_ref(), wiring, recorded);
         let (mut begun, mut last) = (false, span.1);
         let mut count = 0_u32;
-        let read = read_ahead(messages, end, (ahead, begin), |recorded, tickets| {
+        let read = read_ahead(messages, (end, threads > 1), (ahead, begin), |recorded, tickets| {
             let now = recorded.received;
             if !begun {
                 // A damaged index may say that the bag begins later than it does, or ends sooner.

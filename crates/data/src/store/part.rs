@@ -22,6 +22,7 @@ use super::stream::{Data, Stream, StreamReader, StreamWriter, damaged};
 use super::{Codec, Column, Order, Table};
 use crate::compressing::{CompressThreads, Compressing, Failure};
 use crate::file::{OutputError, PartialFolder};
+use robocache_ops::device::RowMemory;
 use robocache_ops::sync::lock;
 
 /// The file of the small rows.
@@ -270,7 +271,7 @@ impl RowWriter<'_> {
             ColumnRows::Large(_) => {
                 let mut memory = shared.pool.memory(value.len());
                 memory.extend_from_slice(value);
-                self.compress(column, memory)
+                self.compress(column, RowMemory::Own(memory))
             }
         }
     }
@@ -299,12 +300,11 @@ impl RowWriter<'_> {
     ///
     /// # Panics
     /// As for [`RowWriter::put`].
-    pub fn put_owned(&mut self, column: usize, value: &mut Vec<u8>) -> Result<(), OutputError> {
+    pub fn put_owned(&mut self, column: usize, value: &mut RowMemory) -> Result<(), OutputError> {
         match &self.rows.columns[column] {
             ColumnRows::Large(newest) if newest.as_ref().is_none_or(|row| ***row != **value) => {
                 self.check(column, value);
-                let memory = self.writer.shared().pool.memory(value.len());
-                let value = std::mem::replace(value, memory);
+                let value = value.take(|len| self.writer.shared().pool.memory(len));
                 self.compress(column, value)
             }
             _ => self.put(column, value),
@@ -317,7 +317,7 @@ impl RowWriter<'_> {
     }
 
     /// Gives a large row to the threads.
-    fn compress(&mut self, column: usize, value: Vec<u8>) -> Result<(), OutputError> {
+    fn compress(&mut self, column: usize, value: RowMemory) -> Result<(), OutputError> {
         let PartWriter { threads, tables, .. } = self.writer;
         let shared = threads.shared();
         let row = Arc::new(Row::new(value, &shared.pool));

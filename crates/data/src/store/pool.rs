@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use robocache_ops::device::RowMemory;
 use robocache_ops::pool::Pool;
 use robocache_ops::sync::lock;
 
@@ -18,12 +19,12 @@ pub(super) struct RowPool {
 
 /// A row, whose memory goes back to the pool.
 pub(super) struct Row {
-    bytes: Vec<u8>,
+    bytes: RowMemory,
     pool: Arc<RowPool>,
 }
 
 impl Row {
-    pub fn new(bytes: Vec<u8>, pool: &Arc<RowPool>) -> Self {
+    pub fn new(bytes: RowMemory, pool: &Arc<RowPool>) -> Self {
         Row { bytes, pool: Arc::clone(pool) }
     }
 }
@@ -38,10 +39,11 @@ impl Deref for Row {
 
 impl Drop for Row {
     fn drop(&mut self) {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        let len = bytes.capacity();
-        self.pool.free.put(bytes, len);
+        if let Some(mut bytes) = std::mem::take(&mut self.bytes).into_own() {
+            bytes.clear();
+            let len = bytes.capacity();
+            self.pool.free.put(bytes, len);
+        }
     }
 }
 

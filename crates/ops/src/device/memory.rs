@@ -143,6 +143,31 @@ impl DeviceBuffer {
         check(status, "copy a row to the host")
     }
 
+    /// Puts a copy of the `len` bytes from `at` on to pinned memory on `stream`.
+    ///
+    /// # Safety
+    /// Until the copy is done, `len` bytes from `to` on stay, and nothing reads or writes them.
+    ///
+    /// # Panics
+    /// When the bytes from `at` on are fewer.
+    pub(super) unsafe fn download_to(
+        &self,
+        at: usize,
+        to: NonNull<u8>,
+        len: usize,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let end = at.checked_add(len);
+        assert!(end.is_some_and(|end| end <= self.len), "download: length mismatch");
+        let _current = self.device.bind()?;
+        // SAFETY: the bytes are inside, and the buffer waits for the device before it goes; the caller keeps the rest.
+        let status = unsafe {
+            let to = to.as_ptr().cast::<c_void>();
+            sys::cuMemcpyDtoHAsync_v2(to, self.address + at as u64, len, stream.handle())
+        };
+        check(status, "copy a row to the host")
+    }
+
     /// Waits until nothing uses the buffer, whatever was put on streams.
     pub(super) fn settle(&self) -> Result<(), DeviceError> {
         self.device.synchronize()
@@ -281,6 +306,16 @@ impl PinnedBuffer {
     /// Its address, for the host and for the device.
     pub fn address(&self) -> u64 {
         self.pointer.as_ptr() as u64
+    }
+
+    /// Where its byte `at` is.
+    ///
+    /// # Panics
+    /// When it is not inside.
+    pub(super) fn at(&self, at: usize) -> NonNull<u8> {
+        assert!(at < self.len, "pinned memory: expected a byte inside");
+        // SAFETY: inside of the allocation.
+        unsafe { self.pointer.add(at) }
     }
 
     /// Puts a copy of its first `len` bytes to an address of the device on a stream.

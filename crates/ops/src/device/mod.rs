@@ -5,6 +5,7 @@
 //! - [`HostBuffer`]: ordinary memory, which may be registered with a GPU.
 //! - [`Output`]: memory of an output, from the backend that reserves it to the publisher.
 //! - [`DeviceOutput`]: the data of an output that stays on the device.
+//! - [`RowMemory`]: a row that has left its ring.
 //! - [`shared`]: every structure that a kernel reads or writes, compared with the kernels by
 //!   `crates/kernels/build.rs`.
 //!
@@ -25,6 +26,9 @@ mod host;
 #[cfg(feature = "cuda")]
 mod memory;
 mod output;
+#[cfg(feature = "cuda")]
+mod row_downloads;
+mod row_memory;
 pub mod shared;
 #[cfg(feature = "cuda")]
 mod staging;
@@ -40,6 +44,9 @@ pub use host::HostBuffer;
 #[cfg(feature = "cuda")]
 pub use memory::{DeviceBuffer, PinnedBuffer, PinnedMut, bytes_of};
 pub use output::{Output, OutputMut};
+#[cfg(feature = "cuda")]
+pub use row_downloads::{PinnedSlab, RowDownloads};
+pub use row_memory::RowMemory;
 pub use shared::Shared;
 #[cfg(feature = "cuda")]
 pub use staging::{Staging, Upload};

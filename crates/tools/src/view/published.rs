@@ -26,6 +26,7 @@ use robocache_data::replay::{
     self, BagDefinitions, Episode, Moment, Playing, Progress, Remap, ReplayError, TimeSource,
     Wiring,
 };
+use robocache_ops::device::RowMemory;
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::OutputStage;
 use robocache_ops::resample::Lane;
@@ -380,7 +381,7 @@ fn read(
 struct Sink(Arc<Mutex<Rings>>);
 
 impl RowSink for Sink {
-    fn row(&self, row: &LeftRow<'_>, bytes: &mut Vec<u8>) {
+    fn row(&self, row: &LeftRow<'_>, bytes: &mut RowMemory) {
         if let Some(Some(ring)) = lock(&self.0).0.get_mut(row.ring.index()) {
             ring.take(row, bytes);
         }

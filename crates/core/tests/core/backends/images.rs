@@ -38,6 +38,24 @@ pub fn check(kind: &Kind, cases: usize) {
     }
 }
 
+/// A reader keeps more rows than a backend has memory for at once. None of them changes, and the others are read all the
+/// same.
+pub fn check_kept(kind: &Kind, _: usize) {
+    let mut random = Random::new(30_000);
+    let encoder = EncoderSpec::Image(random_spec(&mut random));
+    let spec = stream("camera", encoder, Strategy::Hold, random.image_dtype(), 1, SLOTS - 1);
+    let pair = Pair::new(kind, vec![spec], true);
+    let mut kept = Vec::new();
+    for image in 0..40 {
+        let (slot, case) = (image % SLOTS, format!("kept image {image}"));
+        encode(&pair, &mut random, slot, (64, 48), &case);
+        kept.push((pair.take_slot(slot, &case), case));
+    }
+    for ([found, expected], case) in kept {
+        assert!(*found == *expected, "{case}: the row is another");
+    }
+}
+
 /// One encoder meets sizes in turn: some again and again, more of them than it may keep plans for,
 /// and others between. Images follow each other without a wait, so that the one before may still
 /// be under way, and the rows are compared when all are there.

@@ -79,6 +79,7 @@ on_every_backend! {
     depth_images => super::depth::check;
     maps => super::maps::check;
     image_sizes => super::images::check_sizes;
+    kept_images => super::images::check_kept;
     undistorted_images => super::images::check_undistorted;
     jpeg_images => super::images::check_jpeg;
     clouds => super::clouds::check;

@@ -13,7 +13,7 @@ use robocache_core::spec::{Config, RingId, Source, StreamSpec};
 use robocache_ops::align::{AlignRule, Fill, Slot, Strategy, Value};
 #[cfg(feature = "cuda")]
 use robocache_ops::device::OutputMut;
-use robocache_ops::device::{HostBuffer, Output};
+use robocache_ops::device::{HostBuffer, Output, RowMemory};
 use robocache_ops::dtype::DType;
 use robocache_ops::packing::ALIGNMENT;
 use robocache_ops::time::TickGrid;
@@ -194,6 +194,7 @@ impl Pair {
         let config = config(streams);
         let layout = Layout::new(&config);
         let subject = kind.subject(&config, &layout);
+        subject.backend().keep_rows();
         // Poisoned, so that what is never written shows; or memory that the backend must copy to.
         let mut output = match own_output {
             true => subject.backend().output_memory(layout.byte_len()).unwrap(),
@@ -281,21 +282,37 @@ impl Pair {
 
     /// Reads one slot of the first ring, by itself and through a tick, and compares it.
     pub fn compare_slot(&mut self, slot: usize, case: &str) {
-        let (ring, slot) = (RingId::new(0), Slot::new(slot));
-        let value = Value::Row(slot);
-        let read = |backend: &dyn Backend| {
-            let mut row = Vec::new();
-            backend.read_row(ring, slot, &mut row).unwrap_or_else(|e| panic!("{case}: {e}"));
-            row
-        };
-        let (found, expected) = (read(self.subject.backend()), read(&self.oracle));
-        let differ = || found.iter().zip(&expected).position(|(found, expected)| found != expected);
-        assert!(found == expected, "{case}: the row differs from byte {:?} on", differ());
+        let expected = read(&self.oracle, slot, case);
+        // The second time, no copy of the row is on its way to the host.
+        for time in ["first", "second"] {
+            let found = read(self.subject.backend(), slot, case);
+            let differ = || found.iter().zip(&*expected).position(|(found, right)| found != right);
+            let same = *found == *expected;
+            assert!(
+                same,
+                "{case}: read a {time} time, the row differs from byte {:?} on",
+                differ()
+            );
+        }
+        let (ring, value) = (RingId::new(0), Value::Row(Slot::new(slot)));
         self.fuse(&[StepJob { ring, step: 0, value, unchanged: false }], |_| true, case);
+    }
+
+    /// Takes one slot of the first ring, as the subject has it and as it must be.
+    pub fn take_slot(&self, slot: usize, case: &str) -> [RowMemory; 2] {
+        [self.subject.backend(), &self.oracle].map(|backend| read(backend, slot, case))
     }
 
     /// The subject's output.
     pub fn output(&self) -> &[u8] {
         &self.output
     }
+}
+
+/// A row of the first ring.
+fn read(backend: &dyn Backend, slot: usize, case: &str) -> RowMemory {
+    let mut row = RowMemory::default();
+    let read = backend.read_row(RingId::new(0), Slot::new(slot), &mut row);
+    read.unwrap_or_else(|error| panic!("{case}: {error}"));
+    row
 }

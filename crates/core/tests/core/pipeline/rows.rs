@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use common::trajectory;
 use robocache_core::pipeline::{LeftRow, RowSink};
 use robocache_core::ring::UntilNext;
+use robocache_ops::device::RowMemory;
 
 use super::clouds::cloud;
 use super::*;
@@ -19,7 +20,7 @@ type Seen = (i64, i64, bool);
 struct Sink(Arc<Mutex<Vec<(Kept, Seen)>>>);
 
 impl RowSink for Sink {
-    fn row(&self, row: &LeftRow<'_>, bytes: &mut Vec<u8>) {
+    fn row(&self, row: &LeftRow<'_>, bytes: &mut RowMemory) {
         let value = f32::from_le_bytes(*bytes.first_chunk().unwrap());
         let until = row.until.iter().map(|until| until.map(|until| until.nanos() / MS)).collect();
         let LeftRow { entry, epoch, left, replaced, .. } = row;

@@ -19,9 +19,9 @@ fn rows_wait_for_room_and_memory_serves_again() {
     let mut memory = pool.memory(60);
     memory.extend([1; 60]);
     let at = memory.as_ptr();
-    drop(Row::new(memory, &pool));
+    drop(Row::new(RowMemory::Own(memory), &pool));
     let again = pool.memory(60);
     assert_eq!((again.as_ptr(), again.len()), (at, 0));
-    drop(Row::new(Vec::with_capacity(101), &pool));
+    drop(Row::new(RowMemory::Own(Vec::with_capacity(101)), &pool));
     assert!(pool.free.take(|_| true).is_none());
 }

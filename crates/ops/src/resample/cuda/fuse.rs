@@ -100,6 +100,16 @@ impl Rows {
         }
     }
 
+    /// Bytes of a row.
+    pub fn bytes(&self) -> usize {
+        self.len * self.dtype.size()
+    }
+
+    /// Rows that there are.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
     /// Where the row of a slot starts in the memory \[bytes\].
     pub fn at(&self, slot: Slot) -> usize {
         slot.index() * self.pitch
