@@ -28,6 +28,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PROFILE = HERE.parent / "config" / "fastdds.xml"
+#: What names a profile for Fast DDS 2, and for Fast DDS 3.
+PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PERIOD_NS = 10_000_000
 CAMERAS = 6
@@ -151,7 +153,7 @@ def run(arguments, backend, cameras, folder):
         watch = start([load, "watch", "--seconds", arguments.seconds + 2], "watch")
         # Six cameras in one process need more shared memory than Fast DDS's default.
         rigs = [
-            start(command, f"rig_{number}", FASTRTPS_DEFAULT_PROFILES_FILE=str(PROFILE))
+            start(command, f"rig_{number}", **dict.fromkeys(PROFILE_VARIABLES, str(PROFILE)))
             for number, command in enumerate(rig_commands)
         ]
         time.sleep(2 * WARM_UP)

@@ -2,12 +2,19 @@
 //!
 //! A fresh buffer of megabytes costs the system a page fault per 4 kB, as long as the copy of an
 //! image itself takes. So a buffer comes back when its message has been encoded or dropped.
+//!
+//! If a GPU encodes the messages of an input, it reads them where they are. Such an input has buffers of its own, which
+//! the encoder makes one by one while messages need them ([`MessagePool`]).
 
 use std::sync::Arc;
 
+use robocache_ops::device::{MessageBuffer, MessagePool, TakenMessage};
 use robocache_ops::pool::Pool;
-use robocache_rcl::SerializedMessage;
+use robocache_rcl::{Memory, SerializedMessage};
 use robocache_runtime::QUEUED_MESSAGES;
+
+/// A message that is taken from the middleware.
+pub type Taken = SerializedMessage<MessageBuffer>;
 
 /// The free buffers of the inputs that one thread takes messages of. All of them share the
 /// buffers: the fewer megabytes go around, the more of them are still in the processor's cache.
@@ -16,13 +23,18 @@ pub struct Buffers {
     /// Larger buffers do not come back \[bytes\]: one huge message must not keep its memory.
     most: usize,
     free: Arc<Pool<Vec<u8>>>,
+    /// The buffers that a GPU reads, if it encodes the messages of the input.
+    read_by_gpu: Option<Arc<MessagePool>>,
 }
 
 /// The bytes of a message in a buffer, which comes back when this is dropped.
 #[derive(Debug)]
-pub struct Lent {
-    bytes: Vec<u8>,
-    home: Buffers,
+pub struct Lent(Place);
+
+#[derive(Debug)]
+enum Place {
+    Shared { bytes: Vec<u8>, home: Buffers },
+    ReadByGpu(Arc<TakenMessage>),
 }
 
 impl Buffers {
@@ -32,17 +44,29 @@ impl Buffers {
     /// No buffers so far, for this many inputs. Those of up to `most` bytes are used again.
     pub fn new(most: usize, inputs: usize) -> Self {
         // A recorder lends many while its disk is slow: not all of them come back.
-        Buffers { most, free: Arc::new(Pool::new(Self::PER_INPUT * inputs)) }
+        let free = Arc::new(Pool::new(Self::PER_INPUT * inputs));
+        Buffers { most, free, read_by_gpu: None }
+    }
+
+    /// The same for an input whose messages go to `pool` while it has a free buffer: at most [`Self::PER_INPUT`].
+    pub fn with(&self, pool: Option<Arc<MessagePool>>) -> Self {
+        pool.iter().for_each(|pool| pool.allow(Self::PER_INPUT, self.most));
+        Buffers { read_by_gpu: pool, ..self.clone() }
     }
 
     /// Takes a buffer for the next message. If none is free, it is new and grows with the message.
-    pub fn take(&self) -> SerializedMessage {
+    pub fn take(&self) -> Taken {
+        if let Some(place) = self.read_by_gpu.as_ref().and_then(MessagePool::take) {
+            return SerializedMessage::in_place(place);
+        }
         self.free.take(|_| true).unwrap_or_default().into()
     }
 
     /// Takes back a buffer whose message is no longer needed.
-    pub fn give_back(&self, message: SerializedMessage) {
-        self.keep(message.into_bytes());
+    pub fn give_back(&self, message: Taken) {
+        if let Memory::Vec(bytes) = message.into_memory() {
+            self.keep(bytes);
+        }
     }
 
     fn keep(&self, bytes: Vec<u8>) {
@@ -53,20 +77,31 @@ impl Buffers {
 
     /// Lends the buffer of a message. As many buffers are made as are lent at once: the queues
     /// of the inputs and of the recorder are bounded.
-    pub fn lend(&self, message: SerializedMessage) -> Lent {
-        Lent { bytes: message.into_bytes(), home: self.clone() }
+    pub fn lend(&self, message: Taken) -> Lent {
+        Lent(match message.into_memory() {
+            Memory::Place(buffer, len) => Place::ReadByGpu(buffer.into_message(len)),
+            Memory::Vec(bytes) => {
+                self.read_by_gpu.iter().for_each(|pool| pool.missed(bytes.len()));
+                Place::Shared { bytes, home: self.clone() }
+            }
+        })
     }
 }
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        match &self.0 {
+            Place::Shared { bytes, .. } => bytes,
+            Place::ReadByGpu(message) => message,
+        }
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.home.keep(std::mem::take(&mut self.bytes));
+        if let Place::Shared { bytes, home } = &mut self.0 {
+            home.keep(std::mem::take(bytes));
+        }
     }
 }
 

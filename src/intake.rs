@@ -189,7 +189,7 @@ impl Input {
             subscription,
             flow,
             handover: Handover::default(),
-            buffers: buffers.clone(),
+            buffers: buffers.with(runtime.pipeline.messages(id)),
             takes: Takes::default(),
             losses: Losses::new(spec.timeline == Timeline::Header),
         }

@@ -28,3 +28,39 @@ fn a_buffer_comes_back_and_is_used_again() {
     drop(lent);
     assert_eq!(free(&buffers), Buffers::PER_INPUT, "nor do too many");
 }
+
+/// A message of `len` bytes as it is taken: into the buffer, if that has room.
+fn taken(buffers: &Buffers, len: usize) -> Lent {
+    match buffers.take().into_memory() {
+        Memory::Place(buffer, _) if buffer.len() >= len => {
+            Lent(Place::ReadByGpu(buffer.into_message(len)))
+        }
+        _ => buffers.lend(vec![0; len].into()),
+    }
+}
+
+#[test]
+fn an_input_that_a_gpu_encodes_has_buffers_of_its_own() {
+    let buffers = Buffers::new(1000, 1);
+    let pool = MessagePool::new(|_| Ok(()));
+    let own = buffers.with(Some(Arc::clone(&pool)));
+    let first = taken(&own, 100);
+    assert!(pool.hold(first.as_ref()).is_none());
+    // The encoder makes a buffer.
+    pool.supply();
+    let second = taken(&own, 100);
+    let held = pool.hold(second.as_ref()).unwrap();
+    assert_eq!(held.as_ptr(), second.as_ref().as_ptr());
+    let place = held.as_ptr();
+    drop((first, second));
+    assert!(matches!(own.take().into_memory(), Memory::Vec(_)), "it is still read");
+    drop(held);
+    let again = taken(&own, 60);
+    assert_eq!((again.as_ref().as_ptr(), again.as_ref().len()), (place, 60));
+    // Other inputs do not get it, and a message that is too large goes elsewhere.
+    drop(again);
+    assert!(matches!(buffers.take().into_memory(), Memory::Vec(_)));
+    drop(taken(&own, 1001));
+    pool.supply();
+    assert_eq!(taken(&own, 100).as_ref().as_ptr(), place);
+}

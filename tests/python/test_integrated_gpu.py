@@ -4,12 +4,12 @@ What a GPU computes there is tested on a real one, whose driver is made to say t
 """
 
 import os
-import shlex
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
+import fake_driver
 import pytest
 
 import robocache
@@ -34,14 +34,7 @@ streams:
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
     """The folder of the driver."""
-    folder = tmp_path_factory.mktemp("driver")
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    source = Path(__file__).with_name("fake_cuda.c")
-    command = [*compiler, "-shared", "-fPIC", "-o", folder / "libcuda.so.1", source]
-    subprocess.run(command, check=True)
-    # A loader may ask for this name first, and would find the machine's own driver.
-    (folder / "libcuda.so").symlink_to("libcuda.so.1")
-    return folder
+    return fake_driver.build(tmp_path_factory.mktemp("driver"))
 
 
 @pytest.fixture

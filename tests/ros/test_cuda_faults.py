@@ -57,7 +57,7 @@ RUNNING = {
     ),
     "an upload": (
         ("cuMemcpyHtoDAsync_v2", 100, 700),
-        ["encode a message of stream '", "failed to upload a message: CUDA_ERROR_ILLEGAL_ADDRESS"],
+        ["encode a message of stream '", "failed to copy to the device: CUDA_ERROR_ILLEGAL_ADDRESS"],
     ),
     "the wait for an upload": (
         ("cuEventSynchronize", 50, 46),
@@ -102,7 +102,7 @@ HANG_S = 5
 
 LEFT = {
     "a launch": (("cuLaunchKernelEx", WHEN, 719), "CUDA_ERROR_LAUNCH_FAILED"),
-    "an upload": (("cuMemcpyHtoDAsync_v2", WHEN, 700), "failed to upload a message: CUDA_ERROR"),
+    "an upload": (("cuMemcpyHtoDAsync_v2", WHEN, 700), "failed to copy to the device: CUDA_ERROR"),
     "the wait for a row": (("cuStreamQuery", WHEN, 46), "CUDA_ERROR_DEVICE_UNAVAILABLE"),
     "a lost device": (("any", WHEN, 46), "CUDA_ERROR_DEVICE_UNAVAILABLE"),
     "a launch that hangs": (

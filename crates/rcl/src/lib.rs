@@ -44,7 +44,7 @@ pub use context::Context;
 pub use error::RclError;
 pub use event::{Event, EventStatus, IncompatibleQos, MessagesLost};
 pub use graph::GraphChanges;
-pub use message::{Gid, MessageInfo, SerializedMessage};
+pub use message::{Gid, Memory, MessageInfo, SerializedMessage};
 pub use middleware::Middleware;
 pub use node::{Node, PublisherInfo};
 pub use publisher::{MessagePublisher, Publisher};

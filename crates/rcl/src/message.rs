@@ -2,7 +2,7 @@
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::ffi::c_void;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use r2r_rcl::{
     RMW_GID_STORAGE_SIZE, rcl_serialized_message_t, rcutils_allocator_t, rmw_message_info_t,
@@ -11,16 +11,29 @@ use r2r_rcl::{
 use super::Result;
 
 /// The serialized bytes of a message. The buffer is a `Vec`: it grows if a message needs more, and
-/// serves for the next message again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SerializedMessage {
-    bytes: Vec<u8>,
+/// serves for the next message again. Or it is a place of a fixed size; if a message needs more, the place is dropped, and
+/// a `Vec` takes over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SerializedMessage<P = Box<[u8]>>(Memory<P>);
+
+/// The memory of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Memory<P> {
+    /// The message is all of it.
+    Vec(Vec<u8>),
+    /// A place, and how many bytes of it the message has.
+    Place(P, usize),
 }
 
-impl SerializedMessage {
-    /// Returns the bytes without a copy.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+impl<P: DerefMut<Target = [u8]>> SerializedMessage<P> {
+    /// No message so far. The next one goes to this place.
+    pub fn in_place(place: P) -> Self {
+        SerializedMessage(Memory::Place(place, 0))
+    }
+
+    /// Returns the memory without a copy.
+    pub fn into_memory(self) -> Memory<P> {
+        self.0
     }
 
     /// Lets rcl write a message into the buffer; rcl may enlarge it. After an error the message is
@@ -29,16 +42,18 @@ impl SerializedMessage {
         &mut self,
         write: impl FnOnce(*mut rcl_serialized_message_t) -> Result<bool>,
     ) -> Result<bool> {
-        let mut storage = Storage::from_vec(std::mem::take(&mut self.bytes));
+        let memory = std::mem::replace(&mut self.0, Memory::Vec(Vec::new()));
+        let mut storage = Storage::of(memory);
+        storage.locate();
         let mut message = rcl_serialized_message_t {
             buffer: storage.start,
             buffer_length: 0,
             buffer_capacity: storage.capacity,
             allocator: rcutils_allocator_t {
-                allocate: Some(allocate),
-                deallocate: Some(deallocate),
-                reallocate: Some(reallocate),
-                zero_allocate: Some(zero_allocate),
+                allocate: Some(allocate::<P>),
+                deallocate: Some(deallocate::<P>),
+                reallocate: Some(reallocate::<P>),
+                zero_allocate: Some(zero_allocate::<P>),
                 state: (&raw mut storage).cast(),
             },
         };
@@ -48,59 +63,84 @@ impl SerializedMessage {
             _ => 0,
         };
         // SAFETY: rcl has initialised `length` bytes, and no more than it asked for.
-        self.bytes = unsafe { storage.into_vec(length) };
+        self.0 = unsafe { storage.into_memory(length) };
         outcome
     }
 }
 
-impl From<Vec<u8>> for SerializedMessage {
-    /// Uses the memory for the next message, which overwrites the bytes.
-    fn from(bytes: Vec<u8>) -> Self {
-        SerializedMessage { bytes }
+impl Default for SerializedMessage {
+    fn default() -> Self {
+        Vec::new().into()
     }
 }
 
-impl Deref for SerializedMessage {
+impl<P> From<Vec<u8>> for SerializedMessage<P> {
+    /// Uses the memory for the next message, which overwrites the bytes.
+    fn from(bytes: Vec<u8>) -> Self {
+        SerializedMessage(Memory::Vec(bytes))
+    }
+}
+
+impl<P: Deref<Target = [u8]>> Deref for SerializedMessage<P> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        match &self.0 {
+            Memory::Vec(bytes) => bytes,
+            Memory::Place(place, len) => &place[..*len],
+        }
     }
 }
 
-/// The memory of a `Vec<u8>` while rcl uses it; otherwise null.
-struct Storage {
+/// The memory of a message while rcl uses it.
+struct Storage<P> {
+    /// Null if there is none.
     start: *mut u8,
     capacity: usize,
+    /// The owner of the memory, if it is a place and not that of a `Vec`.
+    place: Option<P>,
 }
 
-impl Storage {
-    fn from_vec(vec: Vec<u8>) -> Self {
-        let mut vec = std::mem::ManuallyDrop::new(vec);
-        match vec.capacity() {
-            0 => Storage { start: std::ptr::null_mut(), capacity: 0 },
-            capacity => Storage { start: vec.as_mut_ptr(), capacity },
+impl<P: DerefMut<Target = [u8]>> Storage<P> {
+    const NONE: Self = Storage { start: std::ptr::null_mut(), capacity: 0, place: None };
+
+    fn of(memory: Memory<P>) -> Self {
+        match memory {
+            Memory::Vec(vec) if vec.capacity() == 0 => Self::NONE,
+            Memory::Vec(vec) => {
+                let mut vec = std::mem::ManuallyDrop::new(vec);
+                Storage { start: vec.as_mut_ptr(), capacity: vec.capacity(), place: None }
+            }
+            Memory::Place(place, _) => Storage { place: Some(place), ..Self::NONE },
+        }
+    }
+
+    /// Looks up where the place is. From then on this must not move.
+    fn locate(&mut self) {
+        if let Some(place) = &mut self.place {
+            (self.start, self.capacity) = (place.as_mut_ptr(), place.len());
         }
     }
 
     /// # Safety
     /// The first `length` bytes are initialised.
-    unsafe fn into_vec(self, length: usize) -> Vec<u8> {
-        match self.start.is_null() {
-            true => Vec::new(),
+    unsafe fn into_memory(self, length: usize) -> Memory<P> {
+        let Storage { start, capacity, place } = self;
+        let length = length.min(capacity);
+        match place {
+            Some(place) => Memory::Place(place, length),
+            None if start.is_null() => Memory::Vec(Vec::new()),
             // SAFETY: the global allocator gave the memory, with this capacity and alignment 1.
-            false => unsafe {
-                Vec::from_raw_parts(self.start, length.min(self.capacity), self.capacity)
-            },
+            None => Memory::Vec(unsafe { Vec::from_raw_parts(start, length, capacity) }),
         }
     }
 
     fn free(&mut self) {
-        if !self.start.is_null() {
+        let Storage { start, capacity, place } = std::mem::replace(self, Self::NONE);
+        if place.is_none() && !start.is_null() {
             // SAFETY: it was allocated with this layout, by a `Vec` or below.
-            unsafe { dealloc(self.start, layout(self.capacity)) };
+            unsafe { dealloc(start, layout(capacity)) };
         }
-        *self = Storage { start: std::ptr::null_mut(), capacity: 0 };
     }
 
     /// Makes room for `size` bytes. If that fails, returns null and keeps the old memory.
@@ -109,17 +149,23 @@ impl Storage {
         if isize::try_from(size).is_err() {
             return std::ptr::null_mut();
         }
+        let is_own = self.place.is_none() && !self.start.is_null();
         // SAFETY: the size is not zero; the old memory was allocated with the old layout.
         let start = unsafe {
-            match self.start.is_null() {
-                true if zero => alloc_zeroed(layout(size)),
-                true => alloc(layout(size)),
-                false => realloc(self.start, layout(self.capacity), size),
+            match is_own {
+                true => realloc(self.start, layout(self.capacity), size),
+                false if zero => alloc_zeroed(layout(size)),
+                false => alloc(layout(size)),
             }
         };
-        if !start.is_null() {
-            *self = Storage { start, capacity: size };
+        if start.is_null() {
+            return start;
         }
+        if let Some(place) = &self.place {
+            // SAFETY: both have so many bytes, and the new memory is no part of the place.
+            unsafe { start.copy_from_nonoverlapping(place.as_ptr(), place.len().min(size)) };
+        }
+        *self = Storage { start, capacity: size, place: None };
         start
     }
 }
@@ -130,28 +176,39 @@ fn layout(size: usize) -> Layout {
 }
 
 /// `reallocate` of rcl's allocator, whose state is the [`Storage`] of its only array.
-unsafe extern "C" fn reallocate(_: *mut c_void, size: usize, state: *mut c_void) -> *mut c_void {
+unsafe extern "C" fn reallocate<P: DerefMut<Target = [u8]>>(
+    _: *mut c_void,
+    size: usize,
+    state: *mut c_void,
+) -> *mut c_void {
     // SAFETY: rcl calls this only during `fill`, with the state that `fill` gave it.
-    unsafe { (*state.cast::<Storage>()).grow(size, false).cast() }
+    unsafe { (*state.cast::<Storage<P>>()).grow(size, false).cast() }
 }
 
-unsafe extern "C" fn allocate(size: usize, state: *mut c_void) -> *mut c_void {
+unsafe extern "C" fn allocate<P: DerefMut<Target = [u8]>>(
+    size: usize,
+    state: *mut c_void,
+) -> *mut c_void {
     // SAFETY: as above.
-    let storage = unsafe { &mut *state.cast::<Storage>() };
+    let storage = unsafe { &mut *state.cast::<Storage<P>>() };
     storage.free();
     storage.grow(size, false).cast()
 }
 
-unsafe extern "C" fn zero_allocate(n: usize, size: usize, state: *mut c_void) -> *mut c_void {
+unsafe extern "C" fn zero_allocate<P: DerefMut<Target = [u8]>>(
+    n: usize,
+    size: usize,
+    state: *mut c_void,
+) -> *mut c_void {
     // SAFETY: as above.
-    let storage = unsafe { &mut *state.cast::<Storage>() };
+    let storage = unsafe { &mut *state.cast::<Storage<P>>() };
     storage.free();
     n.checked_mul(size).map_or(std::ptr::null_mut(), |size| storage.grow(size, true).cast())
 }
 
-unsafe extern "C" fn deallocate(_: *mut c_void, state: *mut c_void) {
+unsafe extern "C" fn deallocate<P: DerefMut<Target = [u8]>>(_: *mut c_void, state: *mut c_void) {
     // SAFETY: as above.
-    unsafe { (*state.cast::<Storage>()).free() };
+    unsafe { (*state.cast::<Storage<P>>()).free() };
 }
 
 /// Identifies a publisher, or another endpoint, in the whole network.

@@ -1,5 +1,6 @@
 //! A subscription to a topic of any type.
 
+use std::ops::DerefMut;
 use std::sync::Arc;
 
 use r2r_rcl::*;
@@ -156,7 +157,10 @@ impl Subscription {
 
     /// Takes the oldest waiting message into `message`. If none waits, returns `None` and empties
     /// `message`. The middleware copies the message into the buffer; there is no other copy.
-    pub fn take(&self, message: &mut SerializedMessage) -> Result<Option<MessageInfo>> {
+    pub fn take<P: DerefMut<Target = [u8]>>(
+        &self,
+        message: &mut SerializedMessage<P>,
+    ) -> Result<Option<MessageInfo>> {
         // SAFETY: the function returns a plain value.
         let mut info = unsafe { rmw_get_zero_initialized_message_info() };
         let taken = message.fill(|message| {

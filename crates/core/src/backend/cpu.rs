@@ -30,7 +30,7 @@ use crate::sample::Sample;
 use crate::spec::{Config, RingId, StreamSpec};
 use robocache_ops::align::Slot;
 use robocache_ops::align::Value;
-use robocache_ops::device::{HostBuffer, OutputMut, RowMemory};
+use robocache_ops::device::{HostBuffer, MessagePool, OutputMut, RowMemory};
 use robocache_ops::dtype::DType;
 use robocache_ops::packing::Run;
 use robocache_ops::sync::lock;
@@ -402,6 +402,10 @@ impl Backend for CpuBackend {
 
     fn encodes(&self, ring: RingId) -> Option<Encodes> {
         self.rings[ring.index()].hybrid.as_ref().map(HybridEncoder::encodes)
+    }
+
+    fn messages(&self, ring: RingId) -> Option<Arc<MessagePool>> {
+        self.rings[ring.index()].hybrid.as_ref()?.messages()
     }
 
     fn takes_coefficients(&self, ring: RingId) -> bool {

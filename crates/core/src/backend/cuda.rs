@@ -32,8 +32,8 @@ use crate::spec::{Config, RingId, StreamSpec};
 use robocache_ops::align::Slot;
 use robocache_ops::align::Value;
 use robocache_ops::device::{
-    Device, DeviceOutput, Event, HostBuffer, Output, OutputMut, PinnedBuffer, RowDownloads,
-    RowMemory, Stream,
+    Device, DeviceOutput, Event, HostBuffer, MessagePool, Output, OutputMut, PinnedBuffer,
+    RowDownloads, RowMemory, Stream,
 };
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::VectorSpec;
@@ -374,6 +374,13 @@ impl Backend for CudaBackend {
     fn data_on_device(&self, len: usize) -> Result<Option<DeviceOutput>, BackendError> {
         let reserve = || DeviceOutput::new(&self.device, len);
         Ok(self.leaves_on_device.then(reserve).transpose()?)
+    }
+
+    fn messages(&self, ring: RingId) -> Option<Arc<MessagePool>> {
+        match &self.rings[ring.index()].encoder {
+            Encoder::OnDevice { encoder, .. } => lock(encoder).messages().cloned(),
+            _ => None,
+        }
     }
 
     fn takes_coefficients(&self, ring: RingId) -> bool {

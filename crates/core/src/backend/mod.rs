@@ -14,6 +14,8 @@ mod select;
 use float_rows::FloatRows;
 pub use select::{Choice, create, create_for_device, devices};
 
+use std::sync::Arc;
+
 use crate::encoder::EncodeError;
 use crate::rejected::Rejected;
 use crate::sample::Sample;
@@ -21,7 +23,9 @@ use crate::spec::RingId;
 #[cfg(any(feature = "cuda", test))]
 use crate::spec::StreamSpec;
 use robocache_ops::align::{Slot, Value};
-use robocache_ops::device::{DeviceError, DeviceOutput, HostBuffer, Output, OutputMut, RowMemory};
+use robocache_ops::device::{
+    DeviceError, DeviceOutput, HostBuffer, MessagePool, Output, OutputMut, RowMemory,
+};
 use robocache_ops::voxelize::PointDrops;
 
 /// The error for a sample of another kind than its ring takes. The pipeline rules this out when it
@@ -187,6 +191,11 @@ pub trait Backend: Send + Sync {
     /// leaves them. Then [`Backend::output_memory`] is for the rest of the output.
     fn data_on_device(&self, _len: usize) -> Result<Option<DeviceOutput>, BackendError> {
         Ok(None)
+    }
+
+    /// Memory for messages whose samples the GPU reads where they are, for those that feed a ring. `None` if it reads none.
+    fn messages(&self, _ring: RingId) -> Option<Arc<MessagePool>> {
+        None
     }
 
     /// Whether a GPU is likely to encode the next image of a ring, so that its coefficients

@@ -1,5 +1,7 @@
 //! The code of an encoder on a processor.
 
+#[cfg(feature = "cuda")]
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::rejected::Rejected;
@@ -7,7 +9,7 @@ use crate::sample::{Bounds, Sample};
 use robocache_ops::align::Slot;
 use robocache_ops::device::DeviceError;
 #[cfg(feature = "cuda")]
-use robocache_ops::device::{DeviceBuffer, Stream};
+use robocache_ops::device::{DeviceBuffer, MessagePool, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::VectorSpec;
 use robocache_ops::voxelize::{PointDrops, VoxelizeError};
@@ -114,7 +116,12 @@ pub trait CudaEncoder: Send {
         false
     }
 
-    /// Copies what it needs of a sample into pinned memory. The caller has waited for the last row. Makes no call of
+    /// Memory for messages whose samples it does not copy; `None` if it copies all.
+    fn messages(&self) -> Option<&Arc<MessagePool>> {
+        None
+    }
+
+    /// Copies what it needs of a sample into pinned memory, or holds its message. The caller has waited for the last row. Makes no call of
     /// the driver.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use robocache_ops::voxelize::PointDrops;
 #[cfg(feature = "cuda")]
 use {
     super::RowPlace,
-    robocache_ops::device::{Device, DeviceError, Stream},
+    robocache_ops::device::{Device, DeviceError, MessagePool, Stream},
     robocache_ops::image::cuda,
     std::sync::Arc,
 };
@@ -216,6 +216,10 @@ impl CudaEncoder for ImageOnDevice {
         self.stage(sample)?;
         self.encoder.start(row, stream)?;
         Ok(PointDrops::default())
+    }
+
+    fn messages(&self) -> Option<&Arc<MessagePool>> {
+        Some(self.encoder.messages())
     }
 
     fn stage(&mut self, sample: &Sample<'_>) -> Result<(), EncodeError> {

@@ -45,7 +45,7 @@ use cameras::Cameras;
 use frames::Frames;
 use merge::Merge;
 use robocache_ops::align::Slot;
-use robocache_ops::device::{HostBuffer, Output};
+use robocache_ops::device::{HostBuffer, MessagePool, Output};
 use robocache_ops::operators::Group;
 use robocache_ops::sync::{PiGuard, PiMutex};
 use robocache_ops::time::{Epoch, Stamp};
@@ -224,6 +224,12 @@ impl Pipeline {
     /// How the samples of a stream were encoded; `None` unless either processor may encode them.
     pub fn encodes(&self, stream: StreamId) -> Option<Encodes> {
         self.layout.rings_of(stream).find_map(|ring| self.backend.encodes(ring))
+    }
+
+    /// Memory for messages of an input whose samples a GPU reads where they are. `None` if no GPU does.
+    pub fn messages(&self, input: InputId) -> Option<Arc<MessagePool>> {
+        let rings = &self.config.input(input).feeds;
+        rings.iter().find_map(|ring| self.backend.messages(*ring))
     }
 
     /// Counters of an input.

@@ -5,11 +5,17 @@ use std::any::Any;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-/// Size of a page \[bytes\]. Where pages are larger, registering fails for buffers that share one,
-/// and copies from the GPU take longer.
-const PAGE: usize = 4096;
+use nix::libc;
+
+/// Size of a page \[bytes\], as the system has it: 4 KiB with x86-64, and up to 64 KiB with 64-bit ARM. The driver
+/// registers whole pages, so buffers must not share one.
+static PAGE: LazyLock<usize> = LazyLock::new(|| {
+    // SAFETY: returns a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(page).ok().filter(|page| page.is_power_of_two()).unwrap_or(1 << 16)
+});
 
 /// Memory in pages of its own, zero at first.
 ///
@@ -51,7 +57,7 @@ impl HostBuffer {
         // SAFETY: the layout is not of size 0.
         let allocation = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         // SAFETY: the layout has room for a page in front.
-        let pointer = unsafe { allocation.add(allocation.align_offset(PAGE)) };
+        let pointer = unsafe { allocation.add(allocation.align_offset(*PAGE)) };
         Some(HostBuffer {
             allocation: Some(allocation),
             lender: None,
@@ -90,14 +96,14 @@ impl HostBuffer {
 
     /// Bytes in whole pages, so that no other memory is in one of them.
     fn page_bytes(len: usize) -> Option<usize> {
-        len.max(1).checked_next_multiple_of(PAGE)
+        len.max(1).checked_next_multiple_of(*PAGE)
     }
 
     /// The layout of the allocation. It has one page more, because a larger alignment is not requested. So the
     /// allocator takes large memory from the system as zeros, and an untouched page takes no memory. `None` if it does
     /// not fit the address space.
     fn layout(len: usize) -> Option<Layout> {
-        let bytes = Self::page_bytes(len)?.checked_add(PAGE)?;
+        let bytes = Self::page_bytes(len)?.checked_add(*PAGE)?;
         Layout::from_size_align(bytes, 1).ok()
     }
 

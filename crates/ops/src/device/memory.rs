@@ -231,31 +231,29 @@ impl DeviceBuffer {
         })
     }
 
-    /// Puts a copy of the start of `source` on `stream`, to where `at` is.
+    /// Puts a copy of `source` on `stream`, to where `at` is.
     ///
     /// # Safety
-    /// Until the copy is done, `source` is not written.
+    /// Until the copy is done, `source` stays, and is not written.
     ///
     /// # Panics
-    /// When `len` is more than either's size.
+    /// When the bytes from `at` on are fewer than `source`.
     pub(super) unsafe fn upload(
         &self,
         at: usize,
-        source: &PinnedBuffer,
-        len: usize,
+        source: &[u8],
         stream: &Stream,
     ) -> Result<(), DeviceError> {
-        let end = at.checked_add(len);
-        let fits = end.is_some_and(|end| end <= self.len) && len <= source.len();
-        assert!(fits, "upload: length mismatch");
-        if len == 0 {
+        let end = at.checked_add(source.len());
+        assert!(end.is_some_and(|end| end <= self.len), "upload: length mismatch");
+        if source.is_empty() {
             return Ok(());
         }
         let _current = self.device.bind()?;
-        // SAFETY: both ranges are valid, and wait for the device before they go.
+        // SAFETY: the buffer waits for the device before it goes; the caller answers for the source.
         let status = unsafe {
-            let source = source.pointer.as_ptr().cast::<c_void>();
-            sys::cuMemcpyHtoDAsync_v2(self.address + at as u64, source, len, stream.handle())
+            let (to, from) = (self.address + at as u64, source.as_ptr().cast::<c_void>());
+            sys::cuMemcpyHtoDAsync_v2(to, from, source.len(), stream.handle())
         };
         check(status, "copy to the device")
     }

@@ -3,6 +3,7 @@
 //! - `driver` (feature `cuda`): a device, streams, events, graphs and kernels, as safe types.
 //! - `memory` (feature `cuda`): memory of the device, and pinned memory of the host.
 //! - [`HostBuffer`]: ordinary memory, which may be registered with a GPU.
+//! - [`MessagePool`]: such memory for messages that a GPU reads where they are.
 //! - [`Output`]: memory of an output, from the backend that reserves it to the publisher.
 //! - [`DeviceOutput`]: the data of an output that stays on the device.
 //! - [`RowMemory`]: a row that has left its ring.
@@ -25,6 +26,7 @@ mod driver;
 mod host;
 #[cfg(feature = "cuda")]
 mod memory;
+mod messages;
 mod output;
 #[cfg(feature = "cuda")]
 mod row_downloads;
@@ -43,6 +45,7 @@ pub use driver::{Device, Event, Graph, HostAccess, Kernel, Launch, Limits, Strea
 pub use host::HostBuffer;
 #[cfg(feature = "cuda")]
 pub use memory::{DeviceBuffer, PinnedBuffer, PinnedMut, bytes_of};
+pub use messages::{HeldBytes, MessageBuffer, MessagePool, TakenMessage};
 pub use output::{Output, OutputMut};
 #[cfg(feature = "cuda")]
 pub use row_downloads::{PinnedSlab, RowDownloads};

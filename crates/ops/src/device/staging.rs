@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::driver::{Device, Event, Stream};
-use super::{DeviceBuffer, DeviceError, PinnedBuffer};
+use super::{DeviceBuffer, DeviceError, HeldBytes, PinnedBuffer};
 
 /// Memory for messages on their way to the device. The caller copies a message to pinned memory,
-/// from where the device takes it while the caller goes on.
+/// from where the device takes it while the caller goes on. What the device reads where it is, the caller only holds.
 ///
 /// All of it is reserved at the start. It does not grow: a message that could exhaust the memory is dropped before it
 /// comes here.
@@ -16,7 +16,9 @@ pub struct Staging {
     buffer: DeviceBuffer,
     taken: Event,
     len: usize,
-    /// Whether the device may still read the pinned memory.
+    /// More bytes of the message, and where they go.
+    held: Option<(usize, HeldBytes)>,
+    /// Whether the device may still read the pinned memory and the held bytes.
     sent: bool,
 }
 
@@ -28,6 +30,7 @@ impl Staging {
             buffer: DeviceBuffer::new(device, capacity)?,
             taken: Event::new(device, false)?,
             len: 0,
+            held: None,
             sent: false,
         })
     }
@@ -42,7 +45,7 @@ impl Staging {
         self.pinned.len()
     }
 
-    /// Bytes of the message.
+    /// Bytes of the message, without those that are held.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -55,13 +58,14 @@ impl Staging {
     /// Waits for the upload of the last message, which almost always is long done.
     pub fn wait(&mut self) -> Result<(), DeviceError> {
         self.taken.synchronize("finish the last upload")?;
-        self.sent = false;
+        self.settled();
         Ok(())
     }
 
     /// Notes that the caller has waited for all that is on the stream of the last upload.
     pub fn settled(&mut self) {
         self.sent = false;
+        self.held = None;
     }
 
     /// Takes the message: `parts`, one after the other. Makes no call of the driver.
@@ -93,17 +97,52 @@ impl Staging {
         if self.sent {
             return Err(failed("expected a wait for the last upload, found none".to_owned()));
         }
-        self.len = len;
+        (self.len, self.held) = (len, None);
         Ok(&mut self.pinned[..len])
+    }
+
+    /// Adds `held` to the message that was just taken. On the device it starts at byte `at`. Without room for it
+    /// there, returns false, and the message stays as it was.
+    pub fn add(&mut self, at: usize, held: HeldBytes) -> bool {
+        let fits = at.checked_add(held.len()).is_some_and(|end| end <= self.capacity());
+        let adds = fits && at >= self.len && !self.sent;
+        if adds {
+            self.held = Some((at, held));
+        }
+        adds
     }
 
     /// Puts the upload of the message on `stream`. What follows on that stream may read the
     /// message.
     pub fn send(&mut self, stream: &Stream) -> Result<(), DeviceError> {
         self.sent = true;
-        // SAFETY: `place` gives no caller the pinned memory until the upload was waited for.
-        unsafe { self.buffer.upload(0, &self.pinned, self.len, stream)? };
+        let sent = self.put_on(stream);
+        if sent.is_err() {
+            // No event says when the device has read them.
+            std::mem::forget(self.held.take());
+        }
+        sent
+    }
+
+    fn put_on(&self, stream: &Stream) -> Result<(), DeviceError> {
+        // SAFETY: `place` gives no caller the pinned memory until the upload was waited for, and the held bytes are
+        // held until then.
+        unsafe {
+            self.buffer.upload(0, &self.pinned[..self.len], stream)?;
+            if let Some((at, held)) = &self.held {
+                self.buffer.upload(*at, held, stream)?;
+            }
+        }
         self.taken.record(stream)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        let waits = self.sent && self.held.is_some();
+        if waits && self.taken.synchronize("finish the last upload").is_err() {
+            std::mem::forget(self.held.take());
+        }
     }
 }
 
@@ -135,7 +174,7 @@ impl Upload {
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         // SAFETY: `row` gives no caller the memory until the copy is done.
-        let sent = unsafe { target.upload(at, &self.pinned, self.pinned.len(), stream) };
+        let sent = unsafe { target.upload(at, &self.pinned, stream) };
         // Also after a failure: a copy may be under way.
         self.taken.record(stream)?;
         sent

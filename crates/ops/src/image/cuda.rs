@@ -18,7 +18,8 @@ use crate::device::shared::image::{
     BGR8, BGRA8, Lines, MONO8, RGB8, RGBA8, Row, THREADS, Tap, Weight,
 };
 use crate::device::{
-    Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Staging, Stream, bytes_of,
+    Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, MessagePool, Staging, Stream,
+    bytes_of,
 };
 use crate::dtype::DType;
 
@@ -53,6 +54,8 @@ pub struct ImageEncoder {
     between_table: DeviceBuffer,
     between: DeviceBuffer,
     staging: Staging,
+    /// Messages whose images the device reads where they are.
+    messages: Arc<MessagePool>,
     /// The image in `staging`, and what undistorts it.
     staged: Option<(Staged, Option<Arc<Remap>>)>,
     /// If images are undistorted.
@@ -138,6 +141,7 @@ impl ImageEncoder {
             kernels.push([device.kernel(lines)?, device.kernel(row)?]);
         }
         let Ok(kernels) = kernels.try_into() else { unreachable!("there are as many as names") };
+        let of_messages = Arc::clone(device);
         let between_table = bytes(spec.color.between()).as_flattened().as_flattened();
         Ok(ImageEncoder {
             spec: spec.clone(),
@@ -147,6 +151,7 @@ impl ImageEncoder {
             between_table: DeviceBuffer::from_bytes(device, between_table)?,
             between: DeviceBuffer::new(device, between_bytes(spec).max(1))?,
             staging: Staging::new(device, upload_bytes(spec, largest))?,
+            messages: MessagePool::new(move |buffer| buffer.register(&of_messages)),
             staged: None,
             undistorter: match spec.undistort {
                 true => Some(Undistorter::new(device, spec, largest)?),
@@ -161,6 +166,12 @@ impl ImageEncoder {
     /// Reserves memory for the pixels of JPEG images of at most `largest` (width, height) pixels.
     pub fn with_jpeg(self, device: &Arc<Device>, largest: [usize; 2]) -> Result<Self, DeviceError> {
         Ok(ImageEncoder { jpeg: Some(JpegPixelMaker::new(device, largest)?), ..self })
+    }
+
+    /// Memory for messages with images. The device reads an image in it where it is, and one that is elsewhere is copied
+    /// first.
+    pub fn messages(&self) -> &Arc<MessagePool> {
+        &self.messages
     }
 
     /// Bytes of a row.
@@ -186,8 +197,8 @@ impl ImageEncoder {
         self.start((rows, at), stream)
     }
 
-    /// The first part of [`ImageEncoder::encode`]: takes the bytes of the lines that are read, without
-    /// the padding between them.
+    /// The first part of [`ImageEncoder::encode`]: takes the bytes of the lines that are read. If they are in one of the
+    /// [messages](ImageEncoder::messages), it holds them. Otherwise it copies them, without the padding between lines.
     pub fn stage(&mut self, view: &ImageView<'_>) -> Result<(), DeviceError> {
         self.wait()?;
         self.restage(view)
@@ -216,17 +227,32 @@ impl ImageEncoder {
         let lines = if lines.start == lines.end { 0..1 } else { lines };
         let line = width * encoding.bytes_per_pixel();
         let image = &data[lines.start * step..(lines.end - 1) * step + line];
-        let padding = &[0; IMAGE_ALIGNMENT][..plan.image_at() - plan.tables.len()];
-        // One copy if there is nothing between the lines.
-        let (count, len) = if step == line { (1, image.len()) } else { (lines.len(), line) };
-        let pixels = (0..count).map(|at| &image[at * step..at * step + len]);
-        self.staging.fill([plan.tables.as_slice(), padding].into_iter().chain(pixels))?;
-        // As if its first lines, which are not read, were there too: no kernel uses this address.
         let first_line = self.staging.address() + plan.image_at() as u64;
-        let address = first_line.wrapping_sub((lines.start * line) as u64);
-        let image = DeviceImage { address, encoding, width, height, step: line };
+        let step = self.take_lines(image, step, line)?;
+        // As if its first lines, which are not read, were there too: no kernel uses this address.
+        let address = first_line.wrapping_sub((lines.start * step) as u64);
+        let image = DeviceImage { address, encoding, width, height, step };
         self.staged = Some((Staged::Pixels(image), remap.cloned()));
         Ok(())
+    }
+
+    /// Takes lines that are `step` bytes apart in `image`, behind the tables of the first plan. Of each line, `line` bytes
+    /// count. Returns how far apart they are on the device.
+    fn take_lines(&mut self, image: &[u8], step: usize, line: usize) -> Result<usize, DeviceError> {
+        let plan = &self.plans[0];
+        let (tables, image_at) = (plan.tables.as_slice(), plan.image_at());
+        if let Some(held) = self.messages.hold(image) {
+            self.staging.fill([tables].into_iter())?;
+            if self.staging.add(image_at, held) {
+                return Ok(step);
+            }
+        }
+        let padding = &[0; IMAGE_ALIGNMENT][..image_at - tables.len()];
+        // One copy if there is nothing between the lines.
+        let (part, len) = if step == line { (image.len(), image.len()) } else { (step, line) };
+        let pixels = image.chunks(part).map(|part| &part[..len]);
+        self.staging.fill([tables, padding].into_iter().chain(pixels))?;
+        Ok(line)
     }
 
     /// Whether there is memory for the coefficients of an image and for its pixels. If not, it takes the pixels alone.
@@ -297,8 +323,10 @@ impl ImageEncoder {
         // reads. It and the rows wait for the device before they go.
         unsafe {
             let row = rows.address() + at as u64;
-            self.launch_plan(&image, tables, row, Inputs::MayBeInFlight, stream)
+            self.launch_plan(&image, tables, row, Inputs::MayBeInFlight, stream)?;
         }
+        self.messages.supply();
+        Ok(())
     }
 
     /// Puts the encoding of an image that is on the device on `stream`, into the row at address

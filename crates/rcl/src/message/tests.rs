@@ -1,8 +1,10 @@
 use super::*;
+use std::sync::Arc;
+
 use r2r_rcl::{rcutils_uint8_array_fini, rcutils_uint8_array_resize};
 
 /// Writes a message as the middleware does when one is taken.
-fn write(message: &mut SerializedMessage, bytes: &[u8]) {
+fn write<P: DerefMut<Target = [u8]>>(message: &mut SerializedMessage<P>, bytes: &[u8]) {
     // SAFETY: `fill` gives a valid array, and the copy begins when it has room for all bytes.
     let written = message.fill(|array| unsafe {
         if (*array).buffer_capacity < bytes.len() {
@@ -24,14 +26,15 @@ fn the_buffer_grows_and_is_used_again() {
     let place = message.as_ptr();
     write(&mut message, b"three");
     assert_eq!(message.as_ptr(), place);
-    let mut again = SerializedMessage::from(message.into_bytes());
+    let Memory::Vec(bytes) = message.into_memory() else { panic!("expected a Vec") };
+    let mut again = SerializedMessage::<Box<[u8]>>::from(bytes);
     assert_eq!(again.fill(|_| Ok(false)), Ok(false));
     assert!(again.is_empty() && again.as_ptr() == place);
 }
 
 #[test]
 fn rcl_may_free_the_buffer_or_ask_for_too_much() {
-    let mut message = SerializedMessage::from(vec![1, 2, 3]);
+    let mut message = SerializedMessage::<Box<[u8]>>::from(vec![1, 2, 3]);
     // SAFETY: `fill` gives a valid array.
     let emptied = message.fill(|array| unsafe {
         assert_ne!(rcutils_uint8_array_resize(array, usize::MAX), 0);
@@ -41,4 +44,55 @@ fn rcl_may_free_the_buffer_or_ask_for_too_much() {
     assert_eq!(emptied, Ok(true));
     assert!(message.is_empty());
     write(&mut message, b"after");
+}
+
+/// A place that says when it was dropped.
+struct Place(Box<[u8]>, Arc<()>);
+
+impl Deref for Place {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Place {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+#[test]
+fn a_message_is_taken_into_a_place_while_it_has_room() {
+    let owners = Arc::new(());
+    let mut message = SerializedMessage::in_place(Place(vec![9; 100].into(), Arc::clone(&owners)));
+    assert!(message.is_empty());
+    write(&mut message, &[1; 100]);
+    write(&mut message, b"two");
+    // SAFETY: `fill` gives a valid array.
+    let grown = message.fill(|array| unsafe {
+        assert_eq!((*array).buffer_capacity, 100);
+        assert_ne!(rcutils_uint8_array_resize(array, usize::MAX), 0);
+        assert_eq!(Arc::strong_count(&owners), 2);
+        assert_eq!(rcutils_uint8_array_resize(array, 200), 0);
+        // What was in the place comes along, and the place is free.
+        assert_eq!(Arc::strong_count(&owners), 1);
+        (*array).buffer_length = 100;
+        Ok(true)
+    });
+    assert_eq!(grown, Ok(true));
+    assert_eq!(&message[..4], [b't', b'w', b'o', 1]);
+    assert!(matches!(message.into_memory(), Memory::Vec(bytes) if bytes.capacity() >= 200));
+
+    let mut message = SerializedMessage::in_place(Place(vec![9; 100].into(), Arc::clone(&owners)));
+    write(&mut message, b"three");
+    let Memory::Place(place, len) = message.into_memory() else { panic!("expected the place") };
+    assert_eq!(&place[..len], b"three");
+    // SAFETY: as above.
+    let emptied = SerializedMessage::in_place(place).fill(|array| unsafe {
+        assert_eq!(rcutils_uint8_array_fini(array), 0);
+        Ok(true)
+    });
+    assert_eq!((emptied, Arc::strong_count(&owners)), (Ok(true), 1));
 }

@@ -9,7 +9,7 @@ use crate::backend::{BackendError, encode_error};
 use crate::encoder::{self, EncodeError, EncoderSetup};
 use crate::sample::Sample;
 use crate::spec::StreamSpec;
-use robocache_ops::device::{Device, Download, HostBuffer, Stream};
+use robocache_ops::device::{Device, Download, HostBuffer, MessagePool, Stream};
 use robocache_ops::voxelize::PointDrops;
 
 /// The backend's name in errors.
@@ -52,6 +52,10 @@ impl GpuEncoder for CudaEncoder {
             tracing::warn!("{error}; a core encodes such messages");
         }
         staged.is_ok()
+    }
+
+    fn messages(&self) -> Option<Arc<MessagePool>> {
+        self.encoder.messages().cloned()
     }
 
     fn run(&mut self) -> Result<PointDrops, BackendError> {

@@ -2,9 +2,9 @@
 //!
 //! A call of the driver may take any time, and a GPU that hangs never returns. So the encode worker
 //! makes none. It takes the ring's [`GpuEncoder`] from the thread, copies the message into the
-//! encoder's own memory, and gives the encoder back. The thread encodes, and the worker waits for as
+//! encoder's own memory or lets the encoder hold it, and gives the encoder back. The thread encodes, and the worker waits for as
 //! long as it wants to. If the worker goes on without the row, nothing that the GPU may still read or
-//! write belongs to the worker: neither the message nor a slot.
+//! write belongs to the worker alone: neither the message nor a slot.
 //!
 //! After a failure the GPU is left ([`Gpu::leave`]). What the driver may still use then stays where
 //! it is until the process ends.
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::backend::BackendError;
 use crate::rejected::Rejected;
 use crate::sample::Sample;
-use robocache_ops::device::HostBuffer;
+use robocache_ops::device::{HostBuffer, MessagePool};
 use robocache_ops::sync::lock;
 use robocache_ops::voxelize::PointDrops;
 
@@ -29,7 +29,12 @@ const LAST_FREE: Duration = Duration::from_secs(10);
 
 /// Encodes samples of one ring on a GPU that may be slow, fail or hang.
 pub trait GpuEncoder: Send {
-    /// Copies a sample's bytes into memory of its own. Makes no call of the driver. Returns false
+    /// Memory for messages whose samples it holds and does not copy; `None` if it copies all.
+    fn messages(&self) -> Option<Arc<MessagePool>> {
+        None
+    }
+
+    /// Copies a sample's bytes into memory of its own, or holds its message. Makes no call of the driver. Returns false
     /// if it does not take the sample: it is too large for that memory, or cannot become a row. A
     /// core then encodes it, or says why not.
     fn stage(&mut self, sample: &Sample<'_>) -> bool;

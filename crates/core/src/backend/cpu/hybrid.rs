@@ -8,7 +8,7 @@ use super::choice::{self, CALL_LIMIT_NS, Chooser, Decision};
 use super::gpu_thread::{Doing, Done, Gpu, GpuEncoder, GpuThread};
 use crate::backend::{BackendError, Encodes, Processor};
 use crate::sample::Sample;
-use robocache_ops::device::HostBuffer;
+use robocache_ops::device::{HostBuffer, MessagePool};
 use robocache_ops::sync::lock;
 use robocache_ops::voxelize::PointDrops;
 
@@ -26,6 +26,7 @@ pub trait Target {
 pub struct HybridEncoder {
     gpu: Arc<Gpu>,
     pub(super) thread: GpuThread,
+    messages: Option<Arc<MessagePool>>,
     chooser: Mutex<Chooser>,
     start: Instant,
     by_cpu: AtomicU64,
@@ -41,6 +42,7 @@ impl HybridEncoder {
     pub fn new(gpu: &Arc<Gpu>, encoder: Box<dyn GpuEncoder>) -> Result<Self, BackendError> {
         Ok(HybridEncoder {
             gpu: Arc::clone(gpu),
+            messages: encoder.messages(),
             thread: GpuThread::start(gpu, encoder)?,
             chooser: Mutex::default(),
             start: Instant::now(),
@@ -48,6 +50,11 @@ impl HybridEncoder {
             by_gpu: AtomicU64::new(0),
             takeovers: AtomicU64::new(0),
         })
+    }
+
+    /// Memory for messages that the GPU reads where they are.
+    pub fn messages(&self) -> Option<Arc<MessagePool>> {
+        self.messages.clone()
     }
 
     /// Asks the thread to end, without waiting for it.
@@ -147,7 +154,7 @@ impl HybridEncoder {
     }
 
     /// Hands a sample to the GPU; a core takes it over if the row is not ready after `patience`. That time begins after
-    /// the copy to the GPU's staging memory, which this thread makes.
+    /// the copy to the GPU's staging memory, which this thread makes if there is one.
     fn on_gpu(
         &self,
         (sample, since): (&Sample<'_>, Instant),

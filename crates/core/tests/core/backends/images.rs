@@ -60,6 +60,7 @@ pub fn check_kept(kind: &Kind, _: usize) {
 /// and others between. Images follow each other without a wait, so that the one before may still
 /// be under way, and the rows are compared when all are there.
 pub fn check_sizes(kind: &Kind, cases: usize) {
+    let mut in_messages = 0;
     for number in 0..cases.div_ceil(10 * SLOTS) {
         let mut random = Random::new(number as u64 + 40_000);
         let spec = random_spec(&mut random);
@@ -80,7 +81,9 @@ pub fn check_sizes(kind: &Kind, cases: usize) {
             }
             (0..SLOTS).for_each(|slot| pair.compare_slot(slot, &case));
         }
+        in_messages += pair.in_messages();
     }
+    assert_eq!(in_messages > 0, kind.registers(), "whether a GPU reads images where they are");
     grows(kind);
     crops(kind);
     orders(kind);

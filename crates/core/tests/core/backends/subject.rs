@@ -1,7 +1,9 @@
 //! What is under test: a backend, beside the oracle.
 
+use std::cell::Cell;
 #[cfg(feature = "cuda")]
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::backend::{Backend, BackendError, StepJob};
@@ -13,8 +15,9 @@ use robocache_core::spec::{Config, RingId, Source, StreamSpec};
 use robocache_ops::align::{AlignRule, Fill, Slot, Strategy, Value};
 #[cfg(feature = "cuda")]
 use robocache_ops::device::OutputMut;
-use robocache_ops::device::{HostBuffer, Output, RowMemory};
+use robocache_ops::device::{HostBuffer, Output, RowMemory, TakenMessage};
 use robocache_ops::dtype::DType;
+use robocache_ops::image::ImageView;
 use robocache_ops::packing::ALIGNMENT;
 use robocache_ops::time::TickGrid;
 use robocache_ops::voxelize::PointDrops;
@@ -67,6 +70,14 @@ impl Kind {
             Kind::Cpu => None,
             Kind::Cuda(device) | Kind::Auto(device) => Some(device),
         }
+    }
+
+    /// Whether it has a GPU that reads memory of the host where it is.
+    pub fn registers(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        return self.device().is_some_and(|device| device.host_access().registers);
+        #[cfg(not(feature = "cuda"))]
+        false
     }
 
     fn subject(&self, config: &Config, layout: &Layout) -> Subject {
@@ -179,9 +190,14 @@ pub fn config(streams: Vec<StreamSpec>) -> Config {
     }
 }
 
+/// Bytes of a message in front of its image: pixels may begin at any byte.
+const IN_FRONT: usize = 77;
+
 /// The oracle and a backend under test, of the same streams.
 pub struct Pair {
     layout: Layout,
+    /// Images that the subject's GPU could read where they were.
+    in_messages: Cell<usize>,
     oracle: CpuBackend,
     subject: Subject,
     /// The subject's output, kept from tick to tick.
@@ -203,7 +219,32 @@ impl Pair {
         assert_eq!(output.as_ptr() as usize % ALIGNMENT, 0, "an output that is not aligned");
         output.fill(0xAB);
         let oracle = CpuBackend::new(&config, &layout).unwrap();
-        Pair { layout, oracle, subject, output, last: Vec::new() }
+        for ring in (0..layout.rings().len()).map(RingId::new) {
+            subject.backend().messages(ring).iter().for_each(|pool| pool.allow(2, 1 << 25));
+        }
+        let in_messages = Cell::new(0);
+        Pair { layout, in_messages, oracle, subject, output, last: Vec::new() }
+    }
+
+    /// How many images the subject's GPU could read where they were.
+    pub fn in_messages(&self) -> usize {
+        self.in_messages.get()
+    }
+
+    /// A message with the bytes of an image, in memory that the subject's GPU reads. `None` for other samples, for every
+    /// third image, and without a free buffer.
+    fn message_of(&self, ring: RingId, sample: &Sample<'_>) -> Option<Arc<TakenMessage>> {
+        let Sample::Image(view) = sample else { return None };
+        let pool = self.subject.backend().messages(ring)?;
+        let len = IN_FRONT + view.data.len();
+        let buffer = pool.take().filter(|buffer| buffer.len() >= len && len % 3 > 0);
+        let Some(mut buffer) = buffer else {
+            pool.missed(len);
+            return None;
+        };
+        buffer[IN_FRONT..len].copy_from_slice(view.data);
+        self.in_messages.set(self.in_messages.get() + 1);
+        Some(buffer.into_message(len))
     }
 
     /// Lets ticks write to memory that the backend adopts, as for a publisher that has its own.
@@ -225,7 +266,8 @@ impl Pair {
         &self.layout
     }
 
-    /// Encodes on both; the outcomes must be the same. Errors are compared by their reason.
+    /// Encodes on both; the outcomes must be the same. Errors are compared by their reason. A message of the subject is
+    /// dropped at once, so the next one may get its buffer.
     pub fn encode(
         &self,
         ring: usize,
@@ -239,6 +281,13 @@ impl Pair {
             fatal => panic!("{case}: {fatal}"),
         };
         let expected = self.oracle.encode(ring, slot, sample).map_err(reason);
+        let message = self.message_of(ring, &sample);
+        let sample = match (&message, sample) {
+            (Some(message), Sample::Image(view)) => {
+                Sample::Image(ImageView { data: &message[IN_FRONT..], ..view })
+            }
+            (_, sample) => sample,
+        };
         let found = self.subject.encode(ring, slot, sample).map_err(reason);
         assert_eq!(found, expected, "{case}");
         found.ok()
