@@ -46,27 +46,36 @@ fn rcl_may_free_the_buffer_or_ask_for_too_much() {
     write(&mut message, b"after");
 }
 
-/// A place that says when it was dropped.
-struct Place(Box<[u8]>, Arc<()>);
+/// A place, and what counts its owners.
+struct Place {
+    bytes: Box<[u8]>,
+    _owner: Arc<()>,
+}
+
+impl Place {
+    fn new(owners: &Arc<()>) -> Self {
+        Place { bytes: vec![9; 100].into(), _owner: Arc::clone(owners) }
+    }
+}
 
 impl Deref for Place {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 }
 
 impl DerefMut for Place {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        &mut self.bytes
     }
 }
 
 #[test]
 fn a_message_is_taken_into_a_place_while_it_has_room() {
     let owners = Arc::new(());
-    let mut message = SerializedMessage::in_place(Place(vec![9; 100].into(), Arc::clone(&owners)));
+    let mut message = SerializedMessage::in_place(Place::new(&owners));
     assert!(message.is_empty());
     write(&mut message, &[1; 100]);
     write(&mut message, b"two");
@@ -85,7 +94,7 @@ fn a_message_is_taken_into_a_place_while_it_has_room() {
     assert_eq!(&message[..4], [b't', b'w', b'o', 1]);
     assert!(matches!(message.into_memory(), Memory::Vec(bytes) if bytes.capacity() >= 200));
 
-    let mut message = SerializedMessage::in_place(Place(vec![9; 100].into(), Arc::clone(&owners)));
+    let mut message = SerializedMessage::in_place(Place::new(&owners));
     write(&mut message, b"three");
     let Memory::Place(place, len) = message.into_memory() else { panic!("expected the place") };
     assert_eq!(&place[..len], b"three");

@@ -74,10 +74,11 @@ impl Kind {
 
     /// Whether it has a GPU that reads memory of the host where it is.
     pub fn registers(&self) -> bool {
-        #[cfg(feature = "cuda")]
-        return self.device().is_some_and(|device| device.host_access().registers);
-        #[cfg(not(feature = "cuda"))]
-        false
+        match self {
+            Kind::Cpu => false,
+            #[cfg(feature = "cuda")]
+            Kind::Cuda(device) | Kind::Auto(device) => device.host_access().registers,
+        }
     }
 
     fn subject(&self, config: &Config, layout: &Layout) -> Subject {
