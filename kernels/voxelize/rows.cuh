@@ -61,6 +61,25 @@ __device__ __noinline__ void drop(u32* dropped, bool all_finite, bool inside) {
     atomicAdd(&dropped[reason], 1u);
 }
 
+// The drops of a thread's points in one word, DROP_BITS for each of the first three reasons. So a warp may have up
+// to 1,023 points.
+constexpr u32 DROP_BITS = 10;
+__device__ __forceinline__ u32 one_drop(bool all_finite, bool inside) {
+    const Drop reason = !all_finite ? DROP_NON_FINITE : !inside ? DROP_OUTSIDE : DROP_OUT_OF_RANGE;
+    return 1u << DROP_BITS * reason;
+}
+
+// Counts the drops of a warp at once. All its lanes call it.
+__device__ __forceinline__ void add_drops_of_warp(u32* dropped, u32 drops) {
+    if (!__any_sync(ALL_LANES, drops != 0)) return;
+#pragma unroll
+    for (u32 d = WARP / 2; d > 0; d /= 2) drops += __shfl_xor_sync(ALL_LANES, drops, d);
+    const u32 reason = threadIdx.x % WARP;
+    if (reason >= PLAIN_DROPS - 1) return;
+    const u32 points = drops >> DROP_BITS * reason & ((1u << DROP_BITS) - 1);
+    if (points != 0) atomicAdd(&dropped[reason], points);
+}
+
 // Adds a block's drops to those of the cloud.
 template <u32 COUNT>
 __device__ __forceinline__ void add_dropped(u32* all, const u32* dropped) {

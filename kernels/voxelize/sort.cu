@@ -84,12 +84,16 @@ __device__ __forceinline__ float of_one(bool is_mean, float value) {
     return is_mean ? mean_of_one(value) : value + 0.0f;
 }
 
-// The number of a point's voxel, or NONE, which is counted as a drop. Also turns fields into
+// The number of a point's voxel, or NONE, which is added to the drops (`one_drop`). Also turns fields into
 // values.
 template <class Layout>
 __device__ __forceinline__ u32
-locate(const Sort& job, u32 i, Point<typename Layout::Number>& point, u32* dropped) {
+locate(const Sort& job, u32 i, Point<typename Layout::Number>& point, u32& drops) {
     if (i >= job.cloud.count) return NONE;
+    // Before fields become values.
+    bool fields_finite = true;
+#pragma unroll
+    for (u32 c = 0; c < CHANNEL_PACK; ++c) fields_finite &= is_finite(point.values[c]);
     const auto in_base = to_base(job.cloud, point.place);
     if (job.sources.coordinates != 0) {
 #pragma unroll
@@ -127,7 +131,14 @@ locate(const Sort& job, u32 i, Point<typename Layout::Number>& point, u32* dropp
     if (voxel != NONE && in_range) {
         return hash_block(job.bins, voxel / VOXEL_BLOCK) * VOXEL_BLOCK + voxel % VOXEL_BLOCK;
     }
-    drop(dropped, all_finite<Layout>(job, i), voxel != NONE);
+    if (job.channels.count <= CHANNEL_PACK) {
+        // All fields are at hand: to read them again would take longer.
+#pragma unroll
+        for (u32 c = 0; c < 3; ++c) fields_finite &= is_finite(point.place.at[c]);
+    } else {
+        fields_finite = all_finite<Layout>(job, i);
+    }
+    drops += one_drop(fields_finite, voxel != NONE);
     return NONE;
 }
 
@@ -252,14 +263,15 @@ __device__ __forceinline__ void sort(const Job& all, const Sort& job) {
 #pragma unroll
     for (u32 p = 0; p < PER; ++p) points[p] = load<Layout>(job, first + p * THREADS);
     __syncthreads();
-    u32 number[PER], place[PER];
+    u32 number[PER], place[PER], drops = 0;
 #pragma unroll
     for (u32 p = 0; p < PER; ++p) {
         const u32 i = first + p * THREADS;
         if constexpr (SIFTS<Job>) number[p] = sift<Layout>(all, i, points[p], dropped);
-        else number[p] = locate<Layout>(job, i, points[p], dropped);
+        else number[p] = locate<Layout>(job, i, points[p], drops);
         place[p] = number[p] == NONE ? 0 : atomicAdd(&starts[number[p] >> job.bins.bin_shift], 1u);
     }
+    if (!SIFTS<Job>) add_drops_of_warp(dropped, drops);
     // From here on it writes memory that the kernel before this one may still read.
     wait_for_earlier_kernels();
     __syncthreads();
