@@ -20,7 +20,7 @@ mod device {
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
-const KERNELS: [&str; 16] = [
+const KERNELS: [&str; 18] = [
     "resample/fuse",
     "resample/resample",
     "resample/gradient",
@@ -31,6 +31,8 @@ const KERNELS: [&str; 16] = [
     "voxelize/deskew",
     "voxelize/count",
     "voxelize/write_counts",
+    "voxelize/fill_buckets",
+    "voxelize/write_buckets",
     "voxelize/scatter",
     "voxelize/sort",
     "voxelize/reduce",

@@ -57,3 +57,52 @@ __device__ __forceinline__ u32 touched_words(const Counted& all) {
 __device__ __forceinline__ u32* touched_at(const Counted& all, u32 phase, u32 word) {
     return all.touched + static_cast<u64>(phase * touched_words(all) + word) * SECTOR_WORDS;
 }
+
+// ---- Counts in a row ----------------------------------------------------------------------------
+
+// Voxels that a warp writes at once: 8 voxel blocks. And log2 of it.
+constexpr u32 SPAN_SHIFT = 8;
+constexpr u32 SPAN = 1u << SPAN_SHIFT;
+static_assert(SPAN == WARP * VOXELS_PER_LANE && VOXELS_PER_LANE == 8);
+
+// Adds the counts of a lane's voxels in memory to its own counts, and zeros them in memory.
+__device__ __forceinline__ void take_counts(u32* from, u32 (&own)[VOXELS_PER_LANE]) {
+    uint4* counts = reinterpret_cast<uint4*>(from);
+    const uint4 fours[2] = {counts[0], counts[1]};
+    const u32 all[VOXELS_PER_LANE] = {fours[0].x, fours[0].y, fours[0].z, fours[0].w,
+                                      fours[1].x, fours[1].y, fours[1].z, fours[1].w};
+    if ((all[0] | all[1] | all[2] | all[3]) != 0) counts[0] = make_uint4(0, 0, 0, 0);
+    if ((all[4] | all[5] | all[6] | all[7]) != 0) counts[1] = make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (u32 i = 0; i < VOXELS_PER_LANE; ++i) own[i] += all[i];
+}
+
+// Writes the counts of a span, of which each lane has its own. `first` is the span's first voxel, and `before` are
+// the voxel blocks that the row held before. Returns the occupied ones. All lanes of a warp call it.
+template <class Out, class Job>
+__device__ __forceinline__ u32
+write_span(const Job& job, const u32 (&own)[VOXELS_PER_LANE], u32 before, u32 first, u32 lane) {
+    u32 some = 0;
+#pragma unroll
+    for (u32 i = 0; i < VOXELS_PER_LANE; ++i) some |= own[i];
+    const u32 voxel_blocks = voxel_blocks_of(some != 0);
+    const u32 own_block = lane / (VOXEL_BLOCK / VOXELS_PER_LANE);
+    if (((voxel_blocks | before) >> own_block & 1) == 0) return voxel_blocks;
+#pragma unroll 1
+    for (u32 c = 0; c < job.channels.count; ++c) {
+        const u32 most = channel_at(job.channels, c).kind == CHANNEL_COUNT ? NONE : 1;
+        float values[VOXELS_PER_LANE];
+        float greatest = 0.0f;
+#pragma unroll
+        for (u32 i = 0; i < VOXELS_PER_LANE; ++i) {
+            values[i] = static_cast<float>(min(own[i], most));
+            greatest = fmaxf(greatest, values[i]);
+        }
+        // The other types hold every count.
+        if constexpr (SAME<Out, F16>) element<Out>(job.report, c, greatest);
+        Pack<Out, VOXELS_PER_LANE> elements;
+        from_floats(values, elements);
+        write_elements(job.row, job.volume, c, first + lane * VOXELS_PER_LANE, elements.at);
+    }
+    return voxel_blocks;
+}

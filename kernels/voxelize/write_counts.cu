@@ -8,8 +8,6 @@ constexpr u32 THREADS = 128;
 constexpr u32 WARPS = THREADS / WARP;
 // Thread blocks of a multiprocessor.
 constexpr u32 BLOCKS = 16;
-// log2 of the voxels of a span, which one warp writes: 8 voxel blocks.
-constexpr u32 SPAN_SHIFT = 8;
 
 struct WriteCounts {
     Channels channels;
@@ -21,44 +19,6 @@ struct WriteCounts {
     u32 volume;
     u32 reserved;
 };
-
-// Writes a span and zeros its counts. Returns its occupied voxel blocks. `touched`: whether it may
-// have points; `before`: the voxel blocks that the row held before.
-template <class Out>
-__device__ __forceinline__ u32
-write_span(const WriteCounts& job, bool touched, u32 before, u32 first, u32 lane) {
-    uint4* counts = reinterpret_cast<uint4*>(job.from.counts + first + lane * VOXELS_PER_LANE);
-    uint4 fours[2] = {make_uint4(0, 0, 0, 0), make_uint4(0, 0, 0, 0)};
-    static_assert(VOXELS_PER_LANE == 8);
-    if (touched) {
-        fours[0] = counts[0];
-        fours[1] = counts[1];
-    }
-    const u32 own[VOXELS_PER_LANE] = {fours[0].x, fours[0].y, fours[0].z, fours[0].w,
-                               fours[1].x, fours[1].y, fours[1].z, fours[1].w};
-    const bool some[2] = {
-        (own[0] | own[1] | own[2] | own[3]) != 0, (own[4] | own[5] | own[6] | own[7]) != 0};
-    if (some[0]) counts[0] = make_uint4(0, 0, 0, 0);
-    if (some[1]) counts[1] = make_uint4(0, 0, 0, 0);
-    const u32 voxel_blocks = voxel_blocks_of(some[0] || some[1]);
-    const u32 own_block = lane / (VOXEL_BLOCK / VOXELS_PER_LANE);
-    if (((voxel_blocks | before) >> own_block & 1) == 0) return voxel_blocks;
-#pragma unroll 1
-    for (u32 c = 0; c < job.channels.count; ++c) {
-        const bool count = channel_at(job.channels, c).kind == CHANNEL_COUNT;
-        alignas(16) Out elements[VOXELS_PER_LANE];
-        float greatest = 0.0f;
-#pragma unroll
-        for (u32 i = 0; i < VOXELS_PER_LANE; ++i) {
-            const float value = static_cast<float>(count ? own[i] : own[i] != 0);
-            greatest = fmaxf(greatest, value);
-            from_float(value, elements[i]);
-        }
-        element<Out>(job.report, c, greatest);
-        write_elements(job.row, job.volume, c, first + lane * VOXELS_PER_LANE, elements);
-    }
-    return voxel_blocks;
-}
 
 template <class Out>
 __device__ __forceinline__ void write_counts(const WriteCounts& job) {
@@ -75,7 +35,10 @@ __device__ __forceinline__ void write_counts(const WriteCounts& job) {
         const u32 bits = *touched_at(job.from, job.from.phase, copy);
         const bool touched = __any_sync(ALL_LANES, bits >> bin % WARP & 1);
         if (!touched && before == 0) continue;
-        const u32 voxel_blocks = write_span<Out>(job, touched, before, span << SPAN_SHIFT, lane);
+        const u32 first = span << SPAN_SHIFT;
+        u32 own[VOXELS_PER_LANE] = {};
+        if (touched) take_counts(job.from.counts + first + lane * VOXELS_PER_LANE, own);
+        const u32 voxel_blocks = write_span<Out>(job, own, before, first, lane);
         if (lane == 0 && voxel_blocks != before) job.occupied[span] = voxel_blocks;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) report_dropped(job.report, job.counters);

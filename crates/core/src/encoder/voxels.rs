@@ -94,13 +94,15 @@ impl Encoder for VoxelSpec {
         let sweep = if bounds.swept { memory::sweep_bytes(points) } else { 0 };
         let shapes = memory::shape_bytes(self.filter.shapes.len());
         let upload = memory::upload_bytes(columns, points) + sweep + shapes;
-        // Points are sorted only for channels that have values, or if more is asked for.
+        // Points are sorted for channels that have values, or if more is asked for. Others go into buckets.
         let valued = self.channels.iter().any(|channel| channel.feature().is_some());
         let (channels, volume) = (self.channels.len(), self.grid.volume());
         let mut sorted = 0;
         if valued || self.is_sifted() {
             sorted += memory::SortedBytes::most(points, channels, volume).total();
             sorted += memory::last_bytes(points, self.last_channels());
+        } else {
+            sorted += memory::most_bucket_bytes(points);
         }
         if let Some(row) = SparseRow::new(self, dtype) {
             sorted += memory::ListBytes::total(points, volume, row.feature_bytes);

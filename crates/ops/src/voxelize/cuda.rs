@@ -2,6 +2,7 @@
 //!
 //! `kernels/voxelize/README.md` explains how it works, and the words.
 
+mod buckets;
 mod count;
 mod deskew;
 mod job;
@@ -119,7 +120,9 @@ impl Voxelizer {
                 let sorting = Sorting::new(device, grid, spec, dtype, (slots, max_points))?;
                 Method::Sort(Box::new(sorting))
             }
-            false => Method::Count(Box::new(Counting::new(device, grid, dtype, slots)?)),
+            false => {
+                Method::Count(Box::new(Counting::new(device, grid, dtype, (slots, max_points))?))
+            }
         };
         let columns = 3 + extra_fields(spec).count();
         let dense = || channels.len() * spec.grid.volume() * dtype.size();
@@ -402,8 +405,7 @@ impl Voxelizer {
         match &mut self.method {
             // SAFETY: the caller answers for the points and the row.
             Method::Count(counting) => unsafe {
-                counting.launch_count(cloud, layout, counters, inputs, stream)?;
-                counting.launch_write(self.channels, &target, cloud.count != 0, stream)?;
+                counting.launch((cloud, layout), self.channels, (&target, inputs), stream)?;
             },
             Method::Sort(sorting) => {
                 let sources = job::sources(&self.channels, points, layout);

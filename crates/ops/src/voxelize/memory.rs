@@ -4,7 +4,10 @@
 use super::spec::{FieldAt, PointsView};
 use super::sweep::{Knot, MAX_KNOTS};
 use crate::device::shared::voxelize::sort::THREADS;
-use crate::device::shared::voxelize::{Bins, CHANNEL_PACK, Crowd, MOST_CROWDS, Shape, VOXEL_BLOCK};
+use crate::device::shared::voxelize::{
+    BUCKET, BUCKET_TILE_POINTS, Bins, CHANNEL_PACK, Crowd, MOST_BUCKET_TILES, MOST_CROWDS, Shape,
+    VOXEL_BLOCK,
+};
 
 /// Most bytes of a field of a point: those of a float64.
 const MOST_FIELD_BYTES: usize = 8;
@@ -96,6 +99,26 @@ impl SortedBytes {
     pub fn total(self) -> usize {
         self.voxels + self.values + self.segments + self.crowds + self.crowd_values
     }
+}
+
+/// log2 of the bins of a grid whose points go into buckets: about as many as a large GPU has multiprocessors.
+pub const BUCKET_BIN_BITS: u32 = 7;
+/// Points per multiprocessor from which buckets are faster than an atomic per point (`docs/gpu.md`).
+pub const LEAST_BUCKET_POINTS: u32 = 1200;
+
+/// Tiles of a cloud of `points` points that go into buckets: one for each multiprocessor if they fit.
+pub fn bucket_tiles(points: usize, multiprocessors: u32) -> usize {
+    points.div_ceil(BUCKET_TILE_POINTS as usize).max(multiprocessors as usize)
+}
+
+/// Bytes of the buckets of so many tiles.
+pub fn bucket_bytes(tiles: usize) -> usize {
+    (2 * BUCKET as usize * tiles) << BUCKET_BIN_BITS
+}
+
+/// Bytes of the buckets of a cloud of at most `max_points` points, at most, whatever the GPU.
+pub fn most_bucket_bytes(max_points: usize) -> usize {
+    bucket_bytes((max_points / LEAST_BUCKET_POINTS as usize).min(MOST_BUCKET_TILES as usize))
 }
 
 /// Bytes of the values of `channels` channels that take the last point.

@@ -20,6 +20,7 @@ mod depth;
 #[cfg(feature = "cuda")]
 mod device_rows;
 mod images;
+mod large_counts;
 #[cfg(feature = "cuda")]
 mod load;
 mod maps;
@@ -86,6 +87,7 @@ on_every_backend! {
     cloud_paths => super::cloud_paths::check;
     cloud_refusals => super::cloud_paths::check_refusals;
     dense_clouds => super::dense_clouds::check;
+    large_counts => super::large_counts::check;
     crowds => super::crowds::check;
     sifted_clouds => super::sifted_clouds::check;
     sifted_clouds_at_edges => super::sifted_clouds::check_edges;

@@ -44,6 +44,13 @@ numbers! { "":
     /// Copies of the bits of touched bins, and words from one of their words to the next.
     pub const TOUCHED_COPIES: u32 = 8;
     pub const SECTOR_WORDS: u32 = 8;
+    /// log2 of the voxels of a span.
+    pub const SPAN_SHIFT: u32 = 8;
+    /// Numbers of 16 bits in a bucket.
+    pub const BUCKET: u32 = 64;
+    /// Points of a tile whose points go into buckets, at most, and such tiles, at most.
+    pub const BUCKET_TILE_POINTS: u32 = 4096;
+    pub const MOST_BUCKET_TILES: u32 = 1024;
 }
 
 structs! { "":
@@ -157,6 +164,18 @@ structs! { "":
         reserved: u32,
     }
 
+    pub struct Buckets {
+        all: u64,
+        counts: u64,
+        spilled: u64,
+        tiles: u32,
+        warp_points: u32,
+        bin_shift: u32,
+        bin_count: u32,
+        span_mask: u32,
+        reserved: u32,
+    }
+
     #[derive(PartialEq, Eq)]
     pub struct Bins {
         bin_shift: u32,
@@ -235,8 +254,6 @@ pub mod write_counts {
 
     numbers! { "voxelize_write_counts::":
         pub const THREADS: u32 = 128;
-        /// log2 of the voxels of a span.
-        pub const SPAN_SHIFT: u32 = 8;
     }
 
     structs! { "voxelize_write_counts::":
@@ -244,6 +261,54 @@ pub mod write_counts {
         pub struct WriteCounts {
             channels: Channels,
             from: Counted,
+            occupied: u64,
+            row: u64,
+            counters: u64,
+            report: u64,
+            volume: u32,
+            reserved: u32,
+        }
+    }
+}
+
+/// `fill_buckets.cu`.
+pub mod fill_buckets {
+    use super::{Buckets, Cloud, Grid};
+
+    numbers! { "voxelize_fill_buckets::":
+        pub const THREADS: u32 = 1024;
+        /// Numbers of 16 bits from bucket to bucket in shared memory.
+        pub const PITCH: u32 = 72;
+    }
+
+    structs! { "voxelize_fill_buckets::":
+        /// The parameter of `voxelize_fill_buckets`.
+        pub struct FillBuckets {
+            cloud: Cloud,
+            grid: Grid,
+            to: Buckets,
+            counters: u64,
+            inputs_ready: u32,
+            reserved: u32,
+        }
+    }
+}
+
+/// `write_buckets.cu`.
+pub mod write_buckets {
+    use super::{Buckets, Channels};
+
+    numbers! { "voxelize_write_buckets::":
+        pub const THREADS: u32 = 1024;
+        /// log2 of the greatest number of voxels of a bin.
+        pub const MOST_BIN_SHIFT: u32 = 14;
+    }
+
+    structs! { "voxelize_write_buckets::":
+        /// The parameter of `voxelize_write_buckets_<dtype>`.
+        pub struct WriteBuckets {
+            channels: Channels,
+            from: Buckets,
             occupied: u64,
             row: u64,
             counters: u64,

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use super::Target;
+use super::buckets::Bucketing;
 use super::job::PointLayout;
 use crate::align::Slot;
 use crate::device::shared::common::WARP;
 use crate::device::shared::voxelize::count::{Count, THREADS as COUNT_THREADS};
-use crate::device::shared::voxelize::write_counts::{
-    SPAN_SHIFT, THREADS as WRITE_THREADS, WriteCounts,
-};
+use crate::device::shared::voxelize::write_counts::{THREADS as WRITE_THREADS, WriteCounts};
 use crate::device::shared::voxelize::{
-    Channels, Cloud, Counted, Grid, SECTOR_WORDS, TOUCHED_COPIES,
+    Channels, Cloud, Counted, Grid, SECTOR_WORDS, SPAN_SHIFT, TOUCHED_COPIES,
 };
 use crate::device::{Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Stream};
 use crate::dtype::DType;
@@ -39,6 +38,8 @@ pub struct Counting {
     occupied: Vec<DeviceBuffer>,
     grid: Grid,
     multiprocessors: u32,
+    /// For large clouds.
+    bucketing: Option<Bucketing>,
 }
 
 /// The error for an element type that no kernel writes. No configuration leads to it.
@@ -52,7 +53,7 @@ impl Counting {
         device: &Arc<Device>,
         grid: Grid,
         dtype: DType,
-        slots: usize,
+        (slots, max_points): (usize, usize),
     ) -> Result<Self, DeviceError> {
         let volume = grid.volume as usize;
         let bin_shift = (BIN_SHIFT..31).find(|shift| volume >> shift <= MOST_BINS).unwrap_or(31);
@@ -84,6 +85,7 @@ impl Counting {
                 device.kernel("voxelize_count_wide_points")?,
             ],
             write: device.kernel(write)?,
+            bucketing: Bucketing::new(device, grid, dtype, max_points, counts.address())?,
             counts,
             _touched: touched,
             counted,
@@ -91,6 +93,34 @@ impl Counting {
             grid,
             multiprocessors: device.multiprocessors(),
         })
+    }
+
+    /// Counts a cloud, and writes the counts into its row.
+    ///
+    /// # Safety
+    /// The cloud and the row of `target` are valid on the device until the launches are done, and the cloud is of
+    /// this layout.
+    pub unsafe fn launch(
+        &mut self,
+        (cloud, layout): (Cloud, PointLayout),
+        channels: Channels,
+        (target, inputs): (&Target, Inputs),
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        if let Some(bucketing) = &self.bucketing
+            && bucketing.takes(&cloud, layout)
+        {
+            let occupied = self.occupied[target.slot.index()].address();
+            // SAFETY: the caller promises the same.
+            return unsafe {
+                bucketing.launch(cloud, (channels, occupied), (target, inputs), stream)
+            };
+        }
+        // SAFETY: as above.
+        unsafe {
+            self.launch_count(cloud, layout, target.counters, inputs, stream)?;
+            self.launch_write(channels, target, cloud.count != 0, stream)
+        }
     }
 
     /// Adds the points of a cloud to the counts.
@@ -132,7 +162,7 @@ impl Counting {
     ///
     /// # Safety
     /// The row of `target` is valid on the device until the launch is done.
-    pub unsafe fn launch_write(
+    unsafe fn launch_write(
         &self,
         channels: Channels,
         target: &Target,

@@ -32,6 +32,21 @@ fn sorted_points_are_whole_tiles_of_both_sizes() {
     assert_eq!(bytes.total(), bytes.voxels + bytes.values + bytes.segments + crowds);
 }
 
+/// What a GPU reserves for buckets is within what is counted for them, and a cloud has room in it.
+#[test]
+fn buckets_of_any_gpu_are_within_what_is_counted() {
+    for multiprocessors in [1, 8, 132, 192] {
+        let least = (LEAST_BUCKET_POINTS * multiprocessors) as usize;
+        for points in [least, least + 1, 500_000.max(least), 1 << 22] {
+            let tiles = bucket_tiles(points, multiprocessors);
+            assert!(tiles * BUCKET_TILE_POINTS as usize >= points);
+            let reserved = bucket_bytes(tiles.min(MOST_BUCKET_TILES as usize));
+            assert!(reserved <= most_bucket_bytes(points), "{points}, {multiprocessors}");
+        }
+    }
+    assert_eq!(most_bucket_bytes(LEAST_BUCKET_POINTS as usize - 1), 0);
+}
+
 #[test]
 fn tiles_of_a_list_hold_all_voxel_blocks_of_a_grid() {
     for volume in [1, 31, 512, 513, 65_536, 2_097_153, 1 << 27, i32::MAX as usize] {
