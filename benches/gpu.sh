@@ -16,7 +16,7 @@
 #             $SOAK_RANDOM_S seconds with random sizes (default 600); 0 for none
 #   beside    ticks beside a process that trains on the GPU, $BESIDE_S seconds per run (default 60, six
 #             runs), and while the driver fails, $BESIDE_FAULT_S seconds per run (default 24, two runs)
-#   replay    the files of a replay on every backend, and a recording of $REPLAY_S seconds (default 60,
+#   replay    the files of replays on every backend, and a recording of $REPLAY_S seconds (default 60,
 #             4.6 GB) 16 times at once
 #   jpeg      a row of the file $CAMERA_JPEG (`benches/camera_jpeg.py` writes one) on every backend, beside nvJPEG. It
 #             needs torch and torchvision
@@ -74,24 +74,29 @@ run_digests() {
         ! grep -q 'was skipped' "$out/test_digests.txt"
 }
 
-# The files of every format must be the same bytes on every backend. Then the same recording many times at once.
+# The files of every format must be the same bytes on every backend: of one recording, and of more than there are cores
+# (then each has one thread). Then a recording many times at once, timed.
 run_replay() {
-    local work backend format failed=0
+    local work backend format count copy failed=0
     work=$(mktemp -d)
     export ROBOCACHE=$programs/robocache ROBOCACHE_RECORDING=$programs/robocache_recording
-    "$ROBOCACHE_RECORDING" write "$work/short.mcap" --seconds 5
+    "$ROBOCACHE_RECORDING" write "$work/short.mcap" --seconds 3
     : >"$out/replay.txt"
-    for format in mcap zarr rows; do
-        for backend in cpu cuda auto; do
-            "$ROBOCACHE" replay "$work/short.mcap" --config config/robocache.yaml --out "$work/$backend" \
-                --format "$format" --backend "$backend" --device all >/dev/null || failed=1
-            if diff -r --exclude=replay.json "$work/cpu" "$work/$backend"; then
-                echo "$format, $backend: the bytes of the CPU" | tee -a "$out/replay.txt"
-            else
-                failed=1
-            fi
+    for count in 1 "$(($(nproc) + 1))"; do
+        mkdir "$work/bags_$count"
+        for copy in $(seq "$count"); do ln "$work/short.mcap" "$work/bags_$count/$copy.mcap"; done
+        for format in mcap zarr rows; do
+            for backend in cpu cuda auto; do
+                "$ROBOCACHE" replay "$work/bags_$count"/*.mcap --config config/robocache.yaml \
+                    --out "$work/$backend" --format "$format" --backend "$backend" --device all >/dev/null || failed=1
+                if diff -r --exclude=replay.json "$work/cpu" "$work/$backend"; then
+                    echo "$format of $count recordings, $backend: the bytes of the CPU" | tee -a "$out/replay.txt"
+                else
+                    failed=1
+                fi
+            done
+            rm -rf "$work"/{cpu,cuda,auto}
         done
-        rm -rf "$work"/{cpu,cuda,auto}
     done
     for backend in cpu cuda auto; do
         python3 benches/replay.py --out "$work" --seconds "${REPLAY_S:-60}" --copies 16 --backend "$backend" \
