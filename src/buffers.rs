@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use robocache_core::encoder::MESSAGES_IN_PLACE;
 use robocache_ops::device::{MessageBuffer, MessagePool, TakenMessage};
 use robocache_ops::pool::Pool;
 use robocache_rcl::{Memory, SerializedMessage};
@@ -40,6 +41,7 @@ enum Place {
 impl Buffers {
     /// Free buffers of each input: those of the messages that wait for an encode worker, and those on their way.
     const PER_INPUT: usize = QUEUED_MESSAGES + 4;
+    const _AS_MANY_IN_PLACE: () = assert!(MESSAGES_IN_PLACE == Self::PER_INPUT);
 
     /// No buffers so far, for this many inputs. Those of up to `most` bytes are used again.
     pub fn new(most: usize, inputs: usize) -> Self {
@@ -48,9 +50,10 @@ impl Buffers {
         Buffers { most, free, read_by_gpu: None }
     }
 
-    /// The same for an input whose messages go to `pool` while it has a free buffer: at most [`Self::PER_INPUT`].
-    pub fn with(&self, pool: Option<Arc<MessagePool>>) -> Self {
-        pool.iter().for_each(|pool| pool.allow(Self::PER_INPUT, self.most));
+    /// The same for an input whose messages go to `pool` while it has a free buffer: at most [`MESSAGES_IN_PLACE`], for
+    /// messages of up to `most` bytes.
+    pub fn with(&self, pool: Option<Arc<MessagePool>>, most: usize) -> Self {
+        pool.iter().for_each(|pool| pool.allow(MESSAGES_IN_PLACE, most));
         Buffers { read_by_gpu: pool, ..self.clone() }
     }
 

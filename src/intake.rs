@@ -189,7 +189,7 @@ impl Input {
             subscription,
             flow,
             handover: Handover::default(),
-            buffers: buffers.with(runtime.pipeline.messages(id)),
+            buffers: buffers.with(runtime.pipeline.messages(id), largest_buffer(runtime, spec)),
             takes: Takes::default(),
             losses: Losses::new(spec.timeline == Timeline::Header),
         }

@@ -45,13 +45,6 @@ __device__ __forceinline__ u32 shared_address(const void* at) {
     return static_cast<u32>(__cvta_generic_to_shared(at));
 }
 
-// Whether the chip has bulk copies. Otherwise all lanes copy words.
-#if __CUDA_ARCH__ >= 900
-constexpr bool BULK = true;
-#else
-constexpr bool BULK = false;
-#endif
-
 // Starts to copy the points of this warp to shared memory. `bytes` is a multiple of 16.
 __device__ __forceinline__ void start_copy(u64* arrived, u8* to, const u8* from, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
@@ -107,7 +100,7 @@ __device__ __forceinline__ OwnPoints fetch(const FillBuckets& job, u8* of_tile, 
     const u32 count = first < job.cloud.count ? min(most, job.cloud.count - first) : 0;
     u8* to = of_tile + warp * most * step;
     const u8* from = job.cloud.points + static_cast<u64>(first) * step;
-    const u32 bytes = count * step, bulk = BULK ? bytes & ~15u : 0;
+    const u32 bytes = count * step, bulk = bytes & ~15u;
     wait_for_inputs(job.inputs_ready);
     if (lane == 0) start_copy(&arrived[warp], to, from, bulk);
     // The last words of the cloud may be less than a bulk copy takes.

@@ -246,6 +246,7 @@ template <class Layout, u32 PER, class Job>
 __device__ __forceinline__ void sort(const Job& all, const Sort& job) {
     constexpr u32 TILE = THREADS * PER;
     static_assert(TILE <= MOST_TILE_POINTS);
+    static_assert(PER * WARP < 1u << DROP_BITS);
     extern __shared__ float4 values[];                       // [TILE]
     u32* voxels = reinterpret_cast<u32*>(values + TILE);     // [TILE]
     u32* starts = voxels + TILE;                             // [bins]

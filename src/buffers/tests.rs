@@ -43,7 +43,7 @@ fn taken(buffers: &Buffers, len: usize) -> Lent {
 fn an_input_that_a_gpu_encodes_has_buffers_of_its_own() {
     let buffers = Buffers::new(1000, 1);
     let pool = MessagePool::new(|_| Ok(()));
-    let own = buffers.with(Some(Arc::clone(&pool)));
+    let own = buffers.with(Some(Arc::clone(&pool)), 1000);
     let first = taken(&own, 100);
     assert!(pool.hold(first.as_ref()).is_none());
     // The encoder makes a buffer.

@@ -48,6 +48,8 @@ const NAME: &str = "cuda";
 
 /// Rows of a ring that those who keep rows may have at once, without a wait for the copy of the next one.
 const ROWS_TAKEN: usize = 8;
+/// Pinned memory for the rows of a ring on their way to the host, at most \[bytes\].
+const MOST_PINNED: usize = 256 << 20;
 
 /// Rows and tensors on one GPU.
 pub struct CudaBackend {
@@ -214,10 +216,12 @@ impl RingMemory {
                 Ok(PointDrops::default())
             }
             (Encoder::OnDevice { encoder, stream, slots, downloads, .. }, sample, Some(row)) => {
-                let encoded = lock(encoder).encode(&sample, slot, row, stream);
+                let mut encoder = lock(encoder);
+                let encoded = encoder.encode(&sample, slot, row, stream);
                 let drops = encoded.map_err(encode_error(NAME))?;
                 slots.get(slot.index()).map_or(Ok(()), |state| state.mark(stream))?;
                 downloads.get().map_or(Ok(()), |downloads| downloads.start(slot, row, stream))?;
+                encoder.messages().inspect(|messages| messages.supply());
                 Ok(drops)
             }
             (Encoder::OnCore { encoder, stream, slots, .. }, sample, Some(row)) => {
@@ -235,7 +239,15 @@ impl RingMemory {
         if downloads.get().is_some() {
             return;
         }
-        match RowDownloads::new(device, self.rows.bytes(), self.rows.slots(), ROWS_TAKEN) {
+        let (len, slots) = (self.rows.bytes(), self.rows.slots());
+        let bytes = len.saturating_mul(slots + ROWS_TAKEN);
+        if bytes > MOST_PINNED {
+            tracing::info!(
+                "rows wait for their copy from the GPU, because {bytes} bytes of pinned memory would be too much"
+            );
+            return;
+        }
+        match RowDownloads::new(device, len, slots, ROWS_TAKEN) {
             Ok(made) => _ = downloads.set(made),
             Err(error) => tracing::warn!("rows take longer from the GPU to the host: {error}"),
         }

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 #[cfg(feature = "cuda")]
 use super::CudaEncoder;
 use super::{
-    CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, Meaning, check_image,
-    image_limits,
+    CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, MESSAGES_IN_PLACE, Meaning,
+    check_image, image_limits,
 };
 use crate::codec;
 use crate::rejected::{DropReason, Rejected};
@@ -126,7 +126,10 @@ impl Encoder for ImageSpec {
         let between = memory::between_bytes(self);
         let remap = memory::remap_bytes(self, largest);
         let jpeg = if bounds.jpeg { memory::jpeg_bytes(largest) } else { 0 };
-        [upload + memory::lines_bytes(self, largest) + between + remap + jpeg, upload]
+        let on_device = upload + memory::lines_bytes(self, largest) + between + remap + jpeg;
+        // A compressed image is decoded to other memory, so one buffer for messages shows that more are of no use.
+        let messages = if bounds.jpeg { 1 } else { MESSAGES_IN_PLACE };
+        [on_device, upload * (1 + messages)]
     }
 
     fn cpu(&self, setup: EncoderSetup) -> CpuCode<'_> {

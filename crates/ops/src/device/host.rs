@@ -17,6 +17,10 @@ static PAGE: LazyLock<usize> = LazyLock::new(|| {
     usize::try_from(page).ok().filter(|page| page.is_power_of_two()).unwrap_or(1 << 16)
 });
 
+/// Size of the pages that are lent \[bytes\]. Where the system has larger ones, lent memory cannot be registered: it may
+/// share a page with other memory.
+pub const LENT_PAGE: usize = 4096;
+
 /// Memory in pages of its own, zero at first.
 ///
 /// It can be registered with a GPU (`register`). Then the GPU copies into it directly. It is still ordinary memory, and
@@ -71,7 +75,7 @@ impl HostBuffer {
     /// A buffer in the memory of `owner`, which it keeps.
     ///
     /// # Safety
-    /// `pointer` is at the start of a page. From there on, `len` bytes, rounded up to whole pages, are initialised. They
+    /// `pointer` is a multiple of [`LENT_PAGE`]. From there on, `len` bytes, rounded up to such pages, are initialised. They
     /// stay as long as `owner`. Nothing else writes them while somebody uses the buffer, and nothing else reads them while
     /// somebody writes it.
     pub unsafe fn lent(
@@ -115,6 +119,15 @@ impl HostBuffer {
     #[cfg(feature = "cuda")]
     pub fn register(&mut self, device: &Arc<super::Device>) -> Result<(), super::DeviceError> {
         self.registration = None;
+        if self.is_lent() && *PAGE != LENT_PAGE {
+            return Err(super::DeviceError::Failed {
+                operation: "register memory",
+                detail: format!(
+                    "its pages have {LENT_PAGE} bytes, and those of this system {}",
+                    *PAGE
+                ),
+            });
+        }
         let bytes = Self::page_bytes(self.len).unwrap_or(self.len);
         // SAFETY: whole pages of this buffer, which drops the registration before it frees them.
         let registration =

@@ -35,8 +35,8 @@ struct PoolState {
     is_short: bool,
     /// Whether an encoder has ever held a message. Until then there is one buffer: the encoder may need none.
     is_useful: bool,
-    /// Whether a buffer could not be made. Then no other one is.
-    has_failed: bool,
+    /// Whether a buffer could not be made, or the encoder is gone. Then no other one is made.
+    has_ended: bool,
     /// Buffers that exist.
     count: usize,
     /// The last one is the newest: the processor's cache has it.
@@ -88,7 +88,7 @@ impl MessagePool {
         let most = if state.is_useful { state.most } else { state.most.min(1) };
         let outgrown = std::mem::take(&mut state.outgrown);
         state.count -= outgrown.len();
-        let makes = state.is_short && !state.has_failed && state.count < most;
+        let makes = state.is_short && !state.has_ended && state.count < most;
         state.is_short = false;
         state.count += usize::from(makes);
         let size = state.size;
@@ -102,13 +102,25 @@ impl MessagePool {
             Ok(buffer) => self.put(buffer),
             Err(error) => {
                 let mut state = self.lock();
-                (state.count, state.has_failed) = (state.count - 1, true);
+                (state.count, state.has_ended) = (state.count - 1, true);
                 drop(state);
                 tracing::warn!(
                     "images are copied once more on their way to the GPU, which does not read them where they are: {error}"
                 );
             }
         }
+    }
+
+    /// Frees the buffers that no message is in, and makes no more: the thread that encodes calls this when its encoder goes,
+    /// so that no other thread waits for the driver.
+    pub fn end(&self) {
+        let mut state = self.lock();
+        (state.has_ended, state.most) = (true, 0);
+        let free = std::mem::take(&mut state.free);
+        let outgrown = std::mem::take(&mut state.outgrown);
+        state.count -= free.len() + outgrown.len();
+        drop(state);
+        drop((free, outgrown));
     }
 
     fn make(&self, size: usize) -> Result<HostBuffer, DeviceError> {

@@ -42,7 +42,7 @@ pub use device_output::DeviceOutput;
 pub use download::Download;
 #[cfg(feature = "cuda")]
 pub use driver::{Device, Event, Graph, HostAccess, Kernel, Launch, Limits, Stream, own_thread};
-pub use host::HostBuffer;
+pub use host::{HostBuffer, LENT_PAGE};
 #[cfg(feature = "cuda")]
 pub use memory::{DeviceBuffer, PinnedBuffer, PinnedMut, bytes_of};
 pub use messages::{HeldBytes, MessageBuffer, MessagePool, TakenMessage};

@@ -88,9 +88,17 @@ impl RowDownloads {
         // SAFETY: nobody but this slot has the slab, and it is given to a reader only when the copy is done. A slab that
         // is dropped before is used again by a copy behind this one on the stream.
         let started = unsafe { rows.download_to(at, to.pointer(), self.slabs.len, stream) };
-        *slab = Some(to);
-        started?;
-        done.record(stream)
+        match started.and_then(|()| done.record(stream)) {
+            Ok(()) => {
+                *slab = Some(to);
+                Ok(())
+            }
+            Err(error) => {
+                // A copy may be under way, and no event says when it is done.
+                std::mem::forget(to);
+                Err(error)
+            }
+        }
     }
 
     /// Takes the copy of the row of `slot`. `None` if there is none. Waits for it, which is almost always long done.

@@ -101,15 +101,17 @@ impl Staging {
         Ok(&mut self.pinned[..len])
     }
 
-    /// Adds `held` to the message that was just taken. On the device it starts at byte `at`. Without room for it
-    /// there, returns false, and the message stays as it was.
-    pub fn add(&mut self, at: usize, held: HeldBytes) -> bool {
+    /// Adds `held` to the message that was just taken. On the device it starts at byte `at`.
+    ///
+    /// # Panics
+    /// Without room for it there, or if the message is under way.
+    pub fn add(&mut self, at: usize, held: HeldBytes) {
         let fits = at.checked_add(held.len()).is_some_and(|end| end <= self.capacity());
-        let adds = fits && at >= self.len && !self.sent;
-        if adds {
-            self.held = Some((at, held));
-        }
-        adds
+        assert!(
+            fits && at >= self.len && !self.sent,
+            "staging: expected room behind a new message"
+        );
+        self.held = Some((at, held));
     }
 
     /// Puts the upload of the message on `stream`. What follows on that stream may read the

@@ -164,12 +164,17 @@ impl ImageEncoder {
     }
 
     /// Reserves memory for the pixels of JPEG images of at most `largest` (width, height) pixels.
-    pub fn with_jpeg(self, device: &Arc<Device>, largest: [usize; 2]) -> Result<Self, DeviceError> {
-        Ok(ImageEncoder { jpeg: Some(JpegPixelMaker::new(device, largest)?), ..self })
+    pub fn with_jpeg(
+        mut self,
+        device: &Arc<Device>,
+        largest: [usize; 2],
+    ) -> Result<Self, DeviceError> {
+        self.jpeg = Some(JpegPixelMaker::new(device, largest)?);
+        Ok(self)
     }
 
     /// Memory for messages with images. The device reads an image in it where it is, and one that is elsewhere is copied
-    /// first.
+    /// first. When an image is under way, the caller [supplies](MessagePool::supply) it.
     pub fn messages(&self) -> &Arc<MessagePool> {
         &self.messages
     }
@@ -241,11 +246,12 @@ impl ImageEncoder {
     fn take_lines(&mut self, image: &[u8], step: usize, line: usize) -> Result<usize, DeviceError> {
         let plan = &self.plans[0];
         let (tables, image_at) = (plan.tables.as_slice(), plan.image_at());
-        if let Some(held) = self.messages.hold(image) {
+        // With the padding of its lines, it may need more room than its pixels.
+        let fits = image_at + image.len() <= self.staging.capacity();
+        if let Some(held) = fits.then(|| self.messages.hold(image)).flatten() {
             self.staging.fill([tables].into_iter())?;
-            if self.staging.add(image_at, held) {
-                return Ok(step);
-            }
+            self.staging.add(image_at, held);
+            return Ok(step);
         }
         let padding = &[0; IMAGE_ALIGNMENT][..image_at - tables.len()];
         // One copy if there is nothing between the lines.
@@ -323,10 +329,8 @@ impl ImageEncoder {
         // reads. It and the rows wait for the device before they go.
         unsafe {
             let row = rows.address() + at as u64;
-            self.launch_plan(&image, tables, row, Inputs::MayBeInFlight, stream)?;
+            self.launch_plan(&image, tables, row, Inputs::MayBeInFlight, stream)
         }
-        self.messages.supply();
-        Ok(())
     }
 
     /// Puts the encoding of an image that is on the device on `stream`, into the row at address
@@ -488,6 +492,12 @@ impl ImageEncoder {
                 _ => row_kernel.follow_job(stream, launch(plane), &job),
             }
         }
+    }
+}
+
+impl Drop for ImageEncoder {
+    fn drop(&mut self) {
+        self.messages.end();
     }
 }
 

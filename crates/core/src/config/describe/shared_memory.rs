@@ -32,7 +32,7 @@ pub const HISTORY: usize = 1;
 pub const LOANS: usize = 4;
 /// Alignment of a shared tensor \[bytes\]: a page, so that a GPU can be told of its memory. It is the same on every
 /// backend, because a node with another backend opens the same service again.
-pub const PAGE: usize = 4096;
+pub const PAGE: usize = robocache_ops::device::LENT_PAGE;
 
 /// Bytes of shared memory for tensors whose messages take `len` bytes of memory.
 pub const fn shared_output_bytes(len: usize) -> usize {

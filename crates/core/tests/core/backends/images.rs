@@ -8,6 +8,7 @@ use robocache_core::encoder::EncoderSpec;
 use robocache_core::sample::{JpegView, Sample};
 use robocache_core::spec::RingId;
 use robocache_ops::align::{Slot, Strategy, Value};
+use robocache_ops::device::RowMemory;
 use robocache_ops::image::camera::{Camera, Lens};
 use robocache_ops::image::{
     Color, Crop, Encoding, Filter, Fit, ImageLayout, ImageSpec, ImageView, Remap, Resize,
@@ -39,17 +40,26 @@ pub fn check(kind: &Kind, cases: usize) {
 }
 
 /// A reader keeps more rows than a backend has memory for at once. None of them changes, and the others are read all the
-/// same.
+/// same. A row of a GPU comes in its pinned memory while there is some, and once.
 pub fn check_kept(kind: &Kind, _: usize) {
     let mut random = Random::new(30_000);
     let encoder = EncoderSpec::Image(random_spec(&mut random));
     let spec = stream("camera", encoder, Strategy::Hold, random.image_dtype(), 1, SLOTS - 1);
     let pair = Pair::new(kind, vec![spec], true);
+    pair.keep_rows();
     let mut kept = Vec::new();
     for image in 0..40 {
         let (slot, case) = (image % SLOTS, format!("kept image {image}"));
         encode(&pair, &mut random, slot, (64, 48), &case);
-        kept.push((pair.take_slot(slot, &case), case));
+        let rows = pair.take_slot(slot, &case);
+        let is_pinned = |row: &RowMemory| !matches!(row, RowMemory::Own(_));
+        if [0, 1, 7, 39].contains(&image) {
+            let expected = kind.has_rows_on_device() && image < 8;
+            assert_eq!(is_pinned(&rows[0]), expected, "{case}: pinned memory");
+        }
+        let [again, _] = pair.take_slot(slot, &case);
+        assert!(!is_pinned(&again) && *again == *rows[0], "{case}: taken again");
+        kept.push((rows, case));
     }
     for ([found, expected], case) in kept {
         assert!(*found == *expected, "{case}: the row is another");

@@ -72,6 +72,20 @@ impl Kind {
         }
     }
 
+    /// Whether cores alone compute.
+    pub fn is_cpu(&self) -> bool {
+        matches!(self, Kind::Cpu)
+    }
+
+    /// Whether its rows are on a GPU.
+    pub fn has_rows_on_device(&self) -> bool {
+        match self {
+            #[cfg(feature = "cuda")]
+            Kind::Cuda(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether it has a GPU that reads memory of the host where it is.
     pub fn registers(&self) -> bool {
         match self {
@@ -211,7 +225,6 @@ impl Pair {
         let config = config(streams);
         let layout = Layout::new(&config);
         let subject = kind.subject(&config, &layout);
-        subject.backend().keep_rows();
         // Poisoned, so that what is never written shows; or memory that the backend must copy to.
         let mut output = match own_output {
             true => subject.backend().output_memory(layout.byte_len()).unwrap(),
@@ -225,6 +238,11 @@ impl Pair {
         }
         let in_messages = Cell::new(0);
         Pair { layout, in_messages, oracle, subject, output, last: Vec::new() }
+    }
+
+    /// Says that every row will be read on the host.
+    pub fn keep_rows(&self) {
+        self.subject.backend().keep_rows();
     }
 
     /// How many images the subject's GPU could read where they were.
