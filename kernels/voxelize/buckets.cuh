@@ -38,6 +38,10 @@ __device__ __forceinline__ u32 unhash_span(const Buckets& all, u32 number) {
     return number * UNHASH_FACTOR & all.span_mask;
 }
 
+__device__ __forceinline__ u32 number_of(const Buckets& all, u32 voxel) {
+    return hash_span(all, voxel >> SPAN_SHIFT) << SPAN_SHIFT | voxel % SPAN;
+}
+
 // Where number `i` of a bucket is: numbers that follow each other belong to different lanes, so that all lanes
 // have about as many.
 __device__ __forceinline__ u32 place_in_bucket(u32 i) {

@@ -153,7 +153,7 @@ put_points(const FillBuckets& job, const OwnPoints& points, u16* buckets, u32* u
         if (voxel != NONE && *static_cast<volatile u32*>(&shared.spilled.first) == voxel + 1) {
             ++owned;
         } else if (voxel != NONE) {
-            const u32 number = hash_span(job.to, voxel >> SPAN_SHIFT) << SPAN_SHIFT | voxel % SPAN;
+            const u32 number = number_of(job.to, voxel);
             const u32 bin = number >> job.to.bin_shift;
             const u32 before = atomicAdd(&used[bin], 1u);
             is_full = before >= BUCKET_POINTS;
@@ -167,6 +167,42 @@ put_points(const FillBuckets& job, const OwnPoints& points, u16* buckets, u32* u
         }
     }
     add_of_warp(job, shared, non_finite, outside, owned);
+}
+
+// Takes the points of crowded voxels out of their buckets, too: otherwise each tile's would queue at one count of
+// `voxelize_write_buckets`. One warp calls it, when no other one uses the buckets.
+__device__ __noinline__ void
+take_out_crowded(const Buckets& to, u16* buckets, u32* used, Spilled& spilled) {
+    const u32 lane = threadIdx.x % WARP, before = (1u << lane) - 1;
+    u32 crowded = __ballot_sync(ALL_LANES, lane < SPILLED && spilled.points[lane % SPILLED] >= BUCKET);
+    for (; crowded != 0; crowded &= crowded - 1) {
+        const u32 at = __ffs(crowded) - 1, voxel = spilled.voxels[at] - 1;
+        const u32 number = number_of(to, voxel), bin = number >> to.bin_shift;
+        const u32 in_bin = number & ((1u << to.bin_shift) - 1);
+        u16* bucket = buckets + bin * PITCH;
+        const u32 points = min(used[bin], BUCKET_POINTS);
+        // Two numbers per lane.
+        u32 own[BUCKET / WARP], kept = 0, masks[BUCKET / WARP];
+#pragma unroll
+        for (u32 k = 0; k < BUCKET / WARP; ++k) {
+            const u32 i = 1 + lane + k * WARP;
+            own[k] = i <= points ? bucket[place_in_bucket(i)] : in_bin;
+            masks[k] = __ballot_sync(ALL_LANES, own[k] != in_bin);
+        }
+#pragma unroll
+        for (u32 k = 0; k < BUCKET / WARP; ++k) {
+            const u32 i = 1 + kept + __popc(masks[k] & before);
+            if ((masks[k] >> lane & 1) != 0) bucket[place_in_bucket(i)] = static_cast<u16>(own[k]);
+            kept += __popc(masks[k]);
+        }
+        __syncwarp();
+        if (lane == 0) {
+            to.spilled[bin] = 1;
+            spilled.points[at] += points - kept;
+            used[bin] = kept;
+        }
+        __syncwarp();
+    }
 }
 
 // Stores the buckets of the tile. Their unused parts keep what they have.
@@ -207,6 +243,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     // From here on it writes memory that the kernel before this one may still read.
     wait_for_earlier_kernels();
     __syncthreads();
+    if (shared.spilled.first != 0) {
+        if (t < WARP) take_out_crowded(job.to, buckets, used, shared.spilled);
+        __syncthreads();
+    }
     store_buckets(job.to, buckets, used);
     if (t < SPILLED && shared.spilled.points[t] != 0) {
         atomicAdd(&job.to.counts[shared.spilled.voxels[t] - 1], shared.spilled.points[t]);
