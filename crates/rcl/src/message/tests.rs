@@ -82,7 +82,6 @@ fn a_message_is_taken_into_a_place_while_it_has_room() {
     // SAFETY: `fill` gives a valid array.
     let grown = message.fill(|array| unsafe {
         assert_eq!((*array).buffer_capacity, 100);
-        assert_ne!(rcutils_uint8_array_resize(array, usize::MAX), 0);
         assert_eq!(Arc::strong_count(&owners), 2);
         assert_eq!(rcutils_uint8_array_resize(array, 200), 0);
         // What was in the place comes along, and the place is free.
@@ -104,4 +103,14 @@ fn a_message_is_taken_into_a_place_while_it_has_room() {
         Ok(true)
     });
     assert_eq!((emptied, Arc::strong_count(&owners)), (Ok(true), 1));
+
+    let mut message = SerializedMessage::in_place(Place::new(&owners));
+    // SAFETY: as above.
+    let refused = message.fill(|array| unsafe {
+        // This frees what the array had.
+        assert_ne!(rcutils_uint8_array_resize(array, usize::MAX), 0);
+        Ok(false)
+    });
+    assert_eq!((refused, Arc::strong_count(&owners)), (Ok(false), 1));
+    write(&mut message, b"four");
 }
