@@ -22,6 +22,7 @@
 #             needs torch and torchvision
 #   python    the Python package's tests on tensors, windows and pipelines of the GPU, and their cost. It
 #             needs torch, and the compiled part linked by `scripts/develop.sh --release --features cuda`.
+#             $OLD_PACKAGE: a folder with an earlier package `robocache`, whose calls are timed in turns.
 #             If $TRAIN_STORE names the store of `benches/train_step.py --make`, also the cost of data in a
 #             training step, on one GPU and on all
 set -euo pipefail
@@ -235,6 +236,7 @@ run_python() {
         tests/python/torch/test_trajectories.py tests/python/torch/test_train_policy.py 2>&1 |
         tee "$out/test_python.txt" || failed=1
     python3 benches/windows.py --gpu >"$out/windows.json" || failed=1
+    python3 benches/host_time.py ${OLD_PACKAGE:+--old "$OLD_PACKAGE"} >"$out/host_time.json" || failed=1
     python3 benches/python_operations.py --compile --json "$out/operations.json" \
         >"$out/operations.txt" || failed=1
     python3 benches/pipeline_latency.py >"$out/pipeline_latency.jsonl" || failed=1
