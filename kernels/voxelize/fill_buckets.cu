@@ -189,6 +189,7 @@ take_out_crowded(const Buckets& to, u16* buckets, u32* used, Spilled& spilled) {
             own[k] = i <= points ? bucket[place_in_bucket(i)] : in_bin;
             masks[k] = __ballot_sync(ALL_LANES, own[k] != in_bin);
         }
+        __syncwarp();
 #pragma unroll
         for (u32 k = 0; k < BUCKET / WARP; ++k) {
             const u32 i = 1 + kept + __popc(masks[k] & before);
