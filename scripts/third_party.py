@@ -231,7 +231,11 @@ def graph(metadata, packages):
     uses = {name: set() for name in by_id.values()}
     for node in metadata["resolve"]["nodes"]:
         if user := by_id.get(node["id"]):
-            uses[user] |= {by_id[d["pkg"]] for d in node["deps"] if d["pkg"] in by_id} - {user}
+            # What is for builds alone is in no component.
+            shipped = [
+                d for d in node["deps"] if any(kind["kind"] is None for kind in d["dep_kinds"])
+            ]
+            uses[user] |= {by_id[d["pkg"]] for d in shipped if d["pkg"] in by_id} - {user}
     return uses
 
 

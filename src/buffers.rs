@@ -38,10 +38,11 @@ enum Place {
     ReadByGpu(Arc<TakenMessage>),
 }
 
+const _: () = assert!(MESSAGES_IN_PLACE == Buffers::PER_INPUT);
+
 impl Buffers {
     /// Free buffers of each input: those of the messages that wait for an encode worker, and those on their way.
     const PER_INPUT: usize = QUEUED_MESSAGES + 4;
-    const _AS_MANY_IN_PLACE: () = assert!(MESSAGES_IN_PLACE == Self::PER_INPUT);
 
     /// No buffers so far, for this many inputs. Those of up to `most` bytes are used again.
     pub fn new(most: usize, inputs: usize) -> Self {

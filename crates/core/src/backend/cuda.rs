@@ -48,7 +48,7 @@ const NAME: &str = "cuda";
 
 /// Rows of a ring that those who keep rows may have at once, without a wait for the copy of the next one.
 const ROWS_TAKEN: usize = 8;
-/// Pinned memory for the rows of a ring on their way to the host, at most \[bytes\].
+/// Pinned memory for the rows of one ring of one backend on their way to the host, at most \[bytes\].
 const MOST_PINNED: usize = 256 << 20;
 
 /// Rows and tensors on one GPU.
@@ -84,8 +84,8 @@ enum Encoder {
         stream: Stream,
         slots: Vec<SlotState>,
         reads: Stream,
-        /// If every row is read on the host.
-        downloads: OnceLock<RowDownloads>,
+        /// If every row is read on the host. `None` if there is no memory for that.
+        downloads: OnceLock<Option<RowDownloads>>,
     },
     /// Images or clouds that a core encodes.
     OnCore {
@@ -220,7 +220,9 @@ impl RingMemory {
                 let encoded = encoder.encode(&sample, slot, row, stream);
                 let drops = encoded.map_err(encode_error(NAME))?;
                 slots.get(slot.index()).map_or(Ok(()), |state| state.mark(stream))?;
-                downloads.get().map_or(Ok(()), |downloads| downloads.start(slot, row, stream))?;
+                if let Some(Some(downloads)) = downloads.get() {
+                    downloads.start(slot, row, stream)?;
+                }
                 encoder.messages().inspect(|messages| messages.supply());
                 Ok(drops)
             }
@@ -241,16 +243,16 @@ impl RingMemory {
         }
         let (len, slots) = (self.rows.bytes(), self.rows.slots());
         let bytes = len.saturating_mul(slots + ROWS_TAKEN);
-        if bytes > MOST_PINNED {
-            tracing::info!(
-                "rows wait for their copy from the GPU, because {bytes} bytes of pinned memory would be too much"
-            );
-            return;
+        let made = if bytes > MOST_PINNED {
+            Err(format!("{bytes} bytes of pinned memory are more than {MOST_PINNED}"))
+        } else {
+            RowDownloads::new(device, len, slots, ROWS_TAKEN).map_err(|error| error.to_string())
+        };
+        if let Err(why) = &made {
+            let name = &self.segment.name;
+            tracing::warn!("stream `{name}`: each row waits for its copy from the GPU: {why}");
         }
-        match RowDownloads::new(device, len, slots, ROWS_TAKEN) {
-            Ok(made) => _ = downloads.set(made),
-            Err(error) => tracing::warn!("rows take longer from the GPU to the host: {error}"),
-        }
+        _ = downloads.set(made.ok());
     }
 
     /// The value of a job among `rows`. If the host has the rows, it writes the step there first.
@@ -425,7 +427,7 @@ impl Backend for CudaBackend {
     fn read_row(&self, ring: RingId, slot: Slot, row: &mut RowMemory) -> Result<(), BackendError> {
         let memory = &self.rings[ring.index()];
         if let Encoder::OnDevice { downloads, .. } = &memory.encoder
-            && let Some(downloads) = downloads.get()
+            && let Some(Some(downloads)) = downloads.get()
             && let Some(slab) = downloads.take(slot)?
         {
             *row = RowMemory::Slab(slab);

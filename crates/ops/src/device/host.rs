@@ -17,8 +17,8 @@ static PAGE: LazyLock<usize> = LazyLock::new(|| {
     usize::try_from(page).ok().filter(|page| page.is_power_of_two()).unwrap_or(1 << 16)
 });
 
-/// Size of the pages that are lent \[bytes\]. Where the system has larger ones, lent memory cannot be registered: it may
-/// share a page with other memory.
+/// What the address of lent memory is a multiple of \[bytes\]. Where the system has larger pages, lent memory is not
+/// registered, because it may share a page with other memory.
 pub const LENT_PAGE: usize = 4096;
 
 /// Memory in pages of its own, zero at first.

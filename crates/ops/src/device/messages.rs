@@ -111,8 +111,8 @@ impl MessagePool {
         }
     }
 
-    /// Frees the buffers that no message is in, and makes no more: the thread that encodes calls this when its encoder goes,
-    /// so that no other thread waits for the driver.
+    /// Frees the buffers that no message is in, and makes no more, when the encoder goes. The last owner of a message that
+    /// is still under way frees its buffer.
     pub fn end(&self) {
         let mut state = self.lock();
         (state.has_ended, state.most) = (true, 0);
@@ -146,6 +146,12 @@ impl MessagePool {
 
     fn put(&self, buffer: HostBuffer) {
         let mut state = self.lock();
+        if state.most == 0 {
+            state.count -= 1;
+            // Not under the lock: this may call the driver.
+            drop(state);
+            return drop(buffer);
+        }
         let fits = buffer.len() >= state.size;
         if fits { &mut state.free } else { &mut state.outgrown }.push(buffer);
     }

@@ -497,6 +497,8 @@ impl ImageEncoder {
 
 impl Drop for ImageEncoder {
     fn drop(&mut self) {
+        // Then the staging holds no message. After an error it keeps its message, also when it is dropped.
+        _ = self.staging.wait();
         self.messages.end();
     }
 }

@@ -63,9 +63,7 @@ impl GpuEncoder for CudaEncoder {
         encoder.start((download.row(), 0), stream).map_err(encode_error(NAME))?;
         // Also a row that must not be used: one wait for both is less than two.
         download.copy(stream, LIMIT, encoder.operation())?;
-        let finished = encoder.finish().map_err(encode_error(NAME));
-        encoder.messages().inspect(|messages| messages.supply());
-        finished
+        encoder.finish().map_err(encode_error(NAME))
     }
 
     fn row(&mut self) -> Option<&mut HostBuffer> {

@@ -58,7 +58,7 @@ fn check_grid(
         ("a third in one voxel", POINTS, 20, &|i| {
             if i.is_multiple_of(3) { 4321 } else { i * anywhere }
         }),
-        ("40 crowded voxels of one bin", POINTS, 32, &|i| 512 + i % 40),
+        ("20 crowded voxels of one bin", POINTS, 32, &|i| 512 + i % 20),
         ("few of the same bin", FEW, 36, &|i| 500 + i % 40),
         ("large points", POINTS, 36, spread),
         ("whole tiles", WHOLE_TILES, 12, spread),

@@ -92,6 +92,22 @@ fn a_larger_message_makes_larger_buffers_and_the_others_are_freed() {
 }
 
 #[test]
+fn at_the_end_all_buffers_go_the_last_ones_with_their_messages() {
+    let (pool, registered) = pool(2);
+    let mut messages = at_once(&pool, 2, 100);
+    messages.pop();
+    let held = pool.hold(messages[0].as_ref().unwrap()).unwrap();
+    drop(messages);
+    pool.end();
+    assert_eq!(held[..], [0; 100]);
+    assert_eq!(pool.lock().count, 1);
+    drop(held);
+    assert_eq!(pool.lock().count, 0);
+    assert!(at_once(&pool, 2, 100).iter().flatten().count() == 0 && pool.take().is_none());
+    assert_eq!(registered.load(Ordering::Relaxed), 2);
+}
+
+#[test]
 fn if_a_buffer_cannot_be_registered_no_other_is_made() {
     let tries = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&tries);
