@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 #[cfg(feature = "cuda")]
 use super::CudaEncoder;
 use super::{
-    CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, MESSAGES_IN_PLACE, Meaning,
-    check_image, image_limits,
+    CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, Meaning, check_image,
+    image_limits,
 };
 use crate::codec;
 use crate::rejected::{DropReason, Rejected};
@@ -127,9 +127,8 @@ impl Encoder for ImageSpec {
         let remap = memory::remap_bytes(self, largest);
         let jpeg = if bounds.jpeg { memory::jpeg_bytes(largest) } else { 0 };
         let on_device = upload + memory::lines_bytes(self, largest) + between + remap + jpeg;
-        // A compressed image is decoded to other memory, so one buffer for messages shows that more are of no use.
-        let messages = if bounds.jpeg { 1 } else { MESSAGES_IN_PLACE };
-        [on_device, upload * (1 + messages)]
+        // What is reserved at the start. Registered messages (`MESSAGES_IN_PLACE`) have the size of those that come.
+        [on_device, upload]
     }
 
     fn cpu(&self, setup: EncoderSetup) -> CpuCode<'_> {
