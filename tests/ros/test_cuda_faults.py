@@ -57,7 +57,10 @@ RUNNING = {
     ),
     "an upload": (
         ("cuMemcpyHtoDAsync_v2", 100, 700),
-        ["encode a message of stream '", "failed to copy to the device: CUDA_ERROR_ILLEGAL_ADDRESS"],
+        [
+            "encode a message of stream '",
+            "failed to copy to the device: CUDA_ERROR_ILLEGAL_ADDRESS",
+        ],
     ),
     "the wait for an upload": (
         ("cuEventSynchronize", 50, 46),

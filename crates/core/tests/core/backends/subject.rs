@@ -33,10 +33,10 @@ pub enum Kind {
     Cpu,
     /// Rows on the device.
     #[cfg(feature = "cuda")]
-    Cuda(std::sync::Arc<robocache_ops::device::Device>),
+    Cuda(Arc<robocache_ops::device::Device>),
     /// Rows on the host, encoded by either processor.
     #[cfg(feature = "cuda")]
-    Auto(std::sync::Arc<robocache_ops::device::Device>),
+    Auto(Arc<robocache_ops::device::Device>),
 }
 
 impl Kind {
@@ -65,7 +65,7 @@ impl Kind {
 
     /// The GPU of this kind, if it has one.
     #[cfg(feature = "cuda")]
-    pub fn device(&self) -> Option<&std::sync::Arc<robocache_ops::device::Device>> {
+    pub fn device(&self) -> Option<&Arc<robocache_ops::device::Device>> {
         match self {
             Kind::Cpu => None,
             Kind::Cuda(device) | Kind::Auto(device) => Some(device),
@@ -256,7 +256,7 @@ impl Pair {
         let Sample::Image(view) = sample else { return None };
         let pool = self.subject.backend().messages(ring)?;
         let len = IN_FRONT + view.data.len();
-        let buffer = pool.take().filter(|buffer| buffer.len() >= len && len % 3 > 0);
+        let buffer = pool.take().filter(|buffer| buffer.len() >= len && !len.is_multiple_of(3));
         let Some(mut buffer) = buffer else {
             pool.missed(len);
             return None;
