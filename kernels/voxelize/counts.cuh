@@ -77,8 +77,8 @@ __device__ __forceinline__ void take_counts(u32* from, u32 (&own)[VOXELS_PER_LAN
     for (u32 i = 0; i < VOXELS_PER_LANE; ++i) own[i] += all[i];
 }
 
-// Writes the counts of a span, of which each lane has its own. `first` is the span's first voxel, and `before` are
-// the voxel blocks that the row held before. Returns the occupied ones. All lanes of a warp call it.
+// Writes the counts of a span. Each lane has those of its own voxels. The span begins at voxel `first`. `before` has a
+// bit for each voxel block that the row held before. Returns the occupied ones. All lanes of a warp call it.
 template <class Out, class Job>
 __device__ __forceinline__ u32
 write_span(const Job& job, const u32 (&own)[VOXELS_PER_LANE], u32 before, u32 first, u32 lane) {

@@ -162,7 +162,7 @@ impl<P: DerefMut<Target = [u8]>> Storage<P> {
             return start;
         }
         if let Some(place) = &self.place {
-            // SAFETY: both have so many bytes, and the new memory is no part of the place.
+            // SAFETY: the place and the new memory each have the copied bytes, and they do not overlap.
             unsafe { start.copy_from_nonoverlapping(place.as_ptr(), place.len().min(size)) };
         }
         *self = Storage { start, capacity: size, place: None };

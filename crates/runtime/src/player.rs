@@ -76,7 +76,7 @@ pub struct Player {
     /// The threads that encode, or `None`.
     encoders: Option<EncodeThreads>,
     runtime: Arc<Runtime>,
-    /// Made for the first tick: its memory may be pinned, and whoever wants rows alone needs none.
+    /// Made for the first tick, because its memory may be pinned. Without ticks none is made.
     message: Option<TensorMessage>,
     progress: Progress,
     /// The receive stamp of the first message, and its instant on the monotonic clock.

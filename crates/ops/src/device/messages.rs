@@ -26,7 +26,7 @@ pub struct MessagePool {
 
 #[derive(Debug, Default)]
 struct PoolState {
-    /// Buffers at most, and the largest message that gets one \[bytes\].
+    /// Buffers at most, 0 when the encoder is gone; and the largest message that gets one \[bytes\].
     most: usize,
     most_bytes: usize,
     /// The largest message so far that may get one \[bytes\].
@@ -35,8 +35,8 @@ struct PoolState {
     is_short: bool,
     /// Whether an encoder has ever held a message. Until then there is one buffer: the encoder may need none.
     is_useful: bool,
-    /// Whether a buffer could not be made, or the encoder is gone. Then no other one is made.
-    has_ended: bool,
+    /// Whether a buffer could not be made. Then no other one is.
+    has_failed: bool,
     /// Buffers that exist.
     count: usize,
     /// The last one is the newest: the processor's cache has it.
@@ -88,7 +88,7 @@ impl MessagePool {
         let most = if state.is_useful { state.most } else { state.most.min(1) };
         let outgrown = std::mem::take(&mut state.outgrown);
         state.count -= outgrown.len();
-        let makes = state.is_short && !state.has_ended && state.count < most;
+        let makes = state.is_short && !state.has_failed && state.count < most;
         state.is_short = false;
         state.count += usize::from(makes);
         let size = state.size;
@@ -102,7 +102,7 @@ impl MessagePool {
             Ok(buffer) => self.put(buffer),
             Err(error) => {
                 let mut state = self.lock();
-                (state.count, state.has_ended) = (state.count - 1, true);
+                (state.count, state.has_failed) = (state.count - 1, true);
                 drop(state);
                 tracing::warn!(
                     "images are copied once more on their way to the GPU, which does not read them where they are: {error}"
@@ -115,7 +115,7 @@ impl MessagePool {
     /// is still under way frees its buffer.
     pub fn end(&self) {
         let mut state = self.lock();
-        (state.has_ended, state.most) = (true, 0);
+        state.most = 0;
         let free = std::mem::take(&mut state.free);
         let outgrown = std::mem::take(&mut state.outgrown);
         state.count -= free.len() + outgrown.len();

@@ -111,7 +111,7 @@ pub fn bucket_tiles(points: usize, multiprocessors: u32) -> usize {
     points.div_ceil(BUCKET_TILE_POINTS as usize).max(multiprocessors as usize)
 }
 
-/// Bytes of the buckets of so many tiles.
+/// Bytes of the buckets of `tiles` tiles.
 pub fn bucket_bytes(tiles: usize) -> usize {
     (2 * BUCKET as usize * tiles) << BUCKET_BIN_BITS
 }

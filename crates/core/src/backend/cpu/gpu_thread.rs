@@ -2,8 +2,8 @@
 //!
 //! A call of the driver may take any time, and a GPU that hangs never returns. So the encode worker
 //! makes none. It takes the ring's [`GpuEncoder`] from the thread, copies the message into the
-//! encoder's own memory or lets the encoder hold it, and gives the encoder back. The thread encodes, and the worker waits for as
-//! long as it wants to. If the worker goes on without the row, nothing that the GPU may still read or
+//! encoder's own memory or lets the encoder hold it, and gives the encoder back. The thread encodes,
+//! and the worker waits for as long as it wants to. If the worker goes on without the row, nothing that the GPU may still read or
 //! write belongs to the worker alone: neither the message nor a slot.
 //!
 //! After a failure the GPU is left ([`Gpu::leave`]). What the driver may still use then stays where

@@ -1,5 +1,4 @@
-//! Clouds that are only counted, with so many points that a GPU puts these into buckets, and with as few that it
-//! does not. `kernels/voxelize/README.md` has the words.
+//! Clouds that are only counted. A GPU puts the points of large ones into buckets, and those of small ones not. `kernels/voxelize/README.md` has the words.
 
 use robocache_core::sample::Sample;
 use robocache_ops::dtype::DType;
