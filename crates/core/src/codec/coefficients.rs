@@ -5,15 +5,17 @@
 //! that is read here is one that libjpeg takes.
 //!
 //! Speed comes from three things. Stuffed bytes are removed first, so that a refill of the bits has no branch. One
-//! look-up gives a symbol together with its value, if both are short. What is zero is never written.
+//! look-up gives two symbols together with their values, if all are short. What is zero is never written.
 
 mod huffman;
 
-use self::huffman::{Bits, END, SHORT_PER_REFILL, Table};
+use self::huffman::{Bits, Coefficient, END, PER_REFILL, Place, Table};
 use robocache_ops::image::jpeg::{BLOCK, Coefficients, MOST_VALUE, Magnitudes, VALUE_BITS, ZIGZAG};
 
 /// Most entries of a block: a coefficient of 10 bits takes three.
 const MOST_ENTRIES: usize = 256;
+/// Most blocks of a unit: four of luma, two of chroma.
+const MOST_BLOCKS: usize = 6;
 /// Entries that are reserved at once.
 const RESERVED: usize = 1 << 14;
 /// Zeros behind the compressed data, which a refill may read.
@@ -27,7 +29,17 @@ pub struct CoefficientReader {
     bytes: Vec<u8>,
     /// Where the parts between restarts end there.
     ends: Vec<usize>,
-    tables: Box<[[Option<Table>; 4]; 2]>,
+    /// Of first coefficients, and of others.
+    tables: Box<[[KnownTable; 4]; 2]>,
+}
+
+/// A camera sends the same codes with each file.
+#[derive(Default)]
+struct KnownTable {
+    /// Of the last file that gave one.
+    table: Option<Table>,
+    /// This file gives it.
+    is_given: bool,
 }
 
 /// What the headers say of a component.
@@ -60,7 +72,7 @@ impl CoefficientReader {
     /// Reads a file; `None` if [`super::decode`] must take it. `largest` is the greatest width and height \[px\].
     pub fn read(&mut self, file: &[u8], largest: [usize; 2]) -> Option<&Coefficients> {
         let mut headers = Headers::default();
-        self.tables.iter_mut().flatten().for_each(|table| *table = None);
+        self.tables.iter_mut().flatten().for_each(|known| known.is_given = false);
         let data = self.headers(file, &mut headers)?;
         let [width, height] = headers.size?;
         if !(1..=largest[0]).contains(&width) || !(1..=largest[1]).contains(&height) {
@@ -107,8 +119,12 @@ impl CoefficientReader {
             let total = counts.iter().map(|count| usize::from(*count)).sum();
             let (symbols, rest) = rest.split_at_checked(total)?;
             let class = usize::from(place >> 4);
-            let table = Table::new(counts, symbols, class == 0)?;
-            *self.tables.get_mut(class)?.get_mut(usize::from(place & 15))? = Some(table);
+            let KnownTable { table, is_given } =
+                self.tables.get_mut(class)?.get_mut(usize::from(place & 15))?;
+            if !table.as_ref().is_some_and(|table| table.is_of(counts, symbols)) {
+                *table = Some(Table::new(counts, symbols, class == 0)?);
+            }
+            *is_given = true;
             body = rest;
         }
         Some(())
@@ -172,51 +188,53 @@ impl CoefficientReader {
             return None;
         }
         let components = &mut headers.components[..coefficients.components];
-        let [first, others] = &**tables;
+        let table = |class: usize, place: usize| {
+            let known = tables[class].get(place)?;
+            known.table.as_ref().filter(|_| known.is_given)
+        };
         let coder = |component: &Component| {
-            let [a, b] = component.tables;
-            Some((first.get(a)?.as_ref()?, others.get(b)?.as_ref()?))
+            Some((table(0, component.tables[0])?, table(1, component.tables[1])?))
         };
         let coders = components.iter().map(coder).collect::<Option<Vec<_>>>()?;
         let luma_blocks = coefficients.sampling.iter().product();
+        let unit_blocks = coefficients.unit_blocks();
         let Coefficients { blocks, entries, quantisers, .. } = coefficients;
-        blocks.clear();
-        entries.clear();
+        blocks.resize(units * unit_blocks + 1, 0);
+        let mut starts = blocks.iter_mut();
         let (mut used, mut start, mut left) = (0, 0, units);
         for end in ends.iter().copied() {
-            let mut bits = Bits::new(bytes, start);
+            let mut bits = Bits::new(&bytes[start..]);
+            let behind = bytes.len() - end;
             components.iter_mut().for_each(|component| component.last = 0);
             let part = per_part.min(left);
             for _ in 0..part {
+                if entries.len() < used + MOST_BLOCKS * MOST_ENTRIES {
+                    entries.resize(used + RESERVED, 0);
+                }
                 for (at, component) in components.iter_mut().enumerate() {
                     for _ in 0..if at == 0 { luma_blocks } else { 1 } {
-                        if entries.len() < used + MOST_ENTRIES {
-                            entries.resize(used + RESERVED, 0);
-                        }
-                        blocks.push(used as u32);
+                        *starts.next()? = used as u32;
                         let out = entries[used..].first_chunk_mut()?;
-                        used += block(
-                            &mut bits,
-                            coders[at],
-                            &quantisers[at],
-                            &mut component.last,
-                            out,
-                        )?;
+                        let (quantiser, last) = (&quantisers[at], &mut component.last);
+                        let (more, sums) = block(&mut bits, coders[at], quantiser, last, out)?;
+                        if !sums.are_safe(|| dequantised(&out[..more], quantiser)) {
+                            return None;
+                        }
+                        used += more;
                     }
                 }
-                if bits.end() > end {
+                if bits.left() < behind {
                     return None;
                 }
             }
             left -= part;
             // All but the padding of the last byte was read.
-            if bits.end() != end {
+            if bits.left() != behind {
                 return None;
             }
             start = end;
         }
-        entries.truncate(used);
-        blocks.push(used as u32);
+        *starts.next()? = used as u32;
         Some(())
     }
 }
@@ -273,7 +291,8 @@ impl Headers {
     }
 }
 
-/// Reads a block into `out`; returns how many entries it takes. `last` is the first coefficient of the block before.
+/// Reads a block into `out`; returns how many entries it takes, and its magnitudes. `last` is the first coefficient of
+/// the block before.
 #[inline(always)]
 fn block(
     from: &mut Bits<'_>,
@@ -281,53 +300,102 @@ fn block(
     quantiser: &[u8; BLOCK],
     last: &mut i32,
     out: &mut [u16; MOST_ENTRIES],
-) -> Option<usize> {
+) -> Option<(usize, Magnitudes)> {
     let mut bits = *from;
     bits.refill()?;
-    let difference = match first.short(&mut bits) {
-        Some((_, difference)) => difference,
-        None => {
-            let (after, (_, difference)) = first.long(bits)?;
-            bits = after;
-            difference
-        }
-    };
-    *last += difference;
+    let found = first.find(&bits);
+    if found.is_long() {
+        let (after, (_, difference)) = first.long(found, bits)?;
+        bits = after;
+        *last += difference;
+    } else {
+        bits.take(found);
+        *last += found.first();
+    }
     out[0] = i16::try_from(*last).ok()? as u16;
-    let mut sums = Magnitudes { first: last.unsigned_abs() * u32::from(quantiser[0]), others: 0 };
-    let (mut used, mut place) = (1, 1);
-    'block: while place < BLOCK {
-        bits.refill()?;
-        for _ in 0..SHORT_PER_REFILL {
-            let (run, value) = match others.short(&mut bits) {
-                Some(found) => found,
-                None => {
-                    let (after, (run, value)) = others.long(bits)?;
-                    bits = after;
-                    let step = u32::from(quantiser[(place + run) % BLOCK]);
-                    let (parts, rest) = split(place + run, value, &mut out[used..]);
-                    sums.others += value.abs_diff(rest) * step;
-                    used += parts;
-                    (run, rest)
-                }
-            };
-            place += run;
-            if place >= BLOCK {
-                match run {
-                    END => break 'block,
-                    _ => return None,
-                }
-            }
-            sums.others += value.unsigned_abs() * u32::from(quantiser[place]);
-            out[used % MOST_ENTRIES] = entry(place, value);
-            (used, place) = (used + 1, place + 1);
-            if place == BLOCK {
-                break 'block;
+    let sums = Magnitudes { first: last.unsigned_abs() * u32::from(quantiser[0]), others: 0 };
+    let mut block =
+        Block { bits, table: others, quantiser, last: Place::new(0), used: 1, sums, out };
+    const { assert!(PER_REFILL == 5) };
+    if !(block.step()? || block.step()? || block.step()? || block.step()?) {
+        // Written one by one, as the compiler repeats no step of a loop that is this long.
+        loop {
+            block.bits.refill()?;
+            if block.step()? || block.step()? || block.step()? || block.step()? || block.step()? {
+                break;
             }
         }
     }
-    *from = bits;
-    sums.are_safe(|| dequantised(&out[..used], quantiser)).then_some(used)
+    *from = block.bits;
+    Some((block.used, block.sums))
+}
+
+/// A block of which the first coefficient is read.
+struct Block<'a, 'bytes> {
+    bits: Bits<'bytes>,
+    table: &'a Table,
+    quantiser: &'a [u8; BLOCK],
+    /// Of the last coefficient.
+    last: Place,
+    /// Entries of `out`.
+    used: usize,
+    sums: Magnitudes,
+    out: &'a mut [u16; MOST_ENTRIES],
+}
+
+impl Block<'_, '_> {
+    /// Takes what a look-up finds. Says whether the block ends.
+    #[inline(always)]
+    fn step(&mut self) -> Option<bool> {
+        let found = self.table.find(&self.bits);
+        let values = found.behind(self.last);
+        if values.are_within() {
+            self.bits.take(found);
+            self.put(0, values.first());
+            self.put(1, values.second());
+            self.used += 1 + values.more();
+            self.last = values.last();
+            return Some(false);
+        }
+        if values.end() {
+            self.bits.take(found);
+            self.put(0, values.first());
+            self.used += values.more();
+            return Some(true);
+        }
+        let last = self.last.index();
+        if last == BLOCK - 1 {
+            // What was found is of the next block.
+            return Some(true);
+        }
+        if !found.is_long() {
+            self.bits.take_first(found);
+            self.put(0, values.first());
+            self.used += 1;
+            // The second value is of the next block; else a place is beyond the last.
+            return values.first_is_last().then_some(true);
+        }
+        let (bits, (run, value)) = self.table.long(found, self.bits)?;
+        self.bits = bits;
+        let place = last + 1 + run;
+        if place >= BLOCK {
+            return (run == END).then_some(true);
+        }
+        self.sums.others += value.unsigned_abs() * u32::from(self.quantiser[place]);
+        let (parts, rest) = split(place, value, &mut self.out[self.used..]);
+        self.used += parts;
+        self.out[self.used % MOST_ENTRIES] = entry(place, rest);
+        self.used += 1;
+        self.last = Place::new(place);
+        Some(false)
+    }
+
+    /// Writes an entry behind those that are used, without using it.
+    #[inline(always)]
+    fn put(&mut self, more: usize, Coefficient { place, magnitude, entry }: Coefficient) {
+        self.sums.others += magnitude * u32::from(self.quantiser[place]);
+        self.out[(self.used + more) % MOST_ENTRIES] = entry;
+    }
 }
 
 /// Writes what of a coefficient does not fit into one entry; returns how many entries that takes, and the rest.
@@ -355,4 +423,141 @@ fn dequantised(entries: &[u16], quantiser: &[u8; BLOCK]) -> [i32; BLOCK] {
         block[usize::from(ZIGZAG[place])] += value * i32::from(quantiser[place]);
     }
     block
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A code: how many symbols have each length, and the symbols.
+    type Code = ([u8; 16], Vec<u8>);
+
+    /// Counts of codes that leave hardly any bits without a symbol: the usual ones, few lengths, and all of them.
+    const COUNTS: [[u8; 16]; 3] = [
+        [0, 2, 1, 3, 3, 2, 4, 3, 5, 5, 4, 4, 0, 0, 1, 125],
+        [0, 0, 0, 0, 0, 40, 0, 47, 0, 0, 0, 0, 0, 0, 0, 15],
+        [0, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 7],
+    ];
+    const FIRST_COUNTS: [u8; 16] = [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0];
+
+    fn code() -> impl Strategy<Value = Code> {
+        (0..COUNTS.len(), symbols()).prop_map(|(which, mut symbols)| {
+            let counts = COUNTS[which];
+            symbols.truncate(counts.iter().map(|count| usize::from(*count)).sum());
+            (counts, symbols)
+        })
+    }
+
+    /// Those of other coefficients: few of the long values, so that most blocks are those of an image.
+    fn symbols() -> impl Strategy<Value = Vec<u8>> {
+        let of = |sizes: Range<u8>| {
+            let all = sizes.flat_map(|size| (0..16).map(move |run| run << 4 | size));
+            Just(all.collect::<Vec<u8>>()).prop_shuffle()
+        };
+        (of(0..3), of(3..7), of(7..12), 4usize..48).prop_map(|(short, middle, long, place)| {
+            let (before, after) = short.split_at(place);
+            [before, &middle[..8], after, &middle[8..], &long].concat()
+        })
+    }
+
+    /// Reads blocks bit by bit, as the standard says it.
+    struct Slow<'a> {
+        bytes: &'a [u8],
+        bit: usize,
+    }
+
+    impl Slow<'_> {
+        fn bits(&mut self, count: u32) -> u32 {
+            (0..count).fold(0, |bits, _| {
+                let byte = self.bytes.get(self.bit / 8).copied().unwrap_or(0);
+                let bit = byte >> (7 - self.bit % 8) & 1;
+                self.bit += 1;
+                bits << 1 | u32::from(bit)
+            })
+        }
+
+        fn symbol(&mut self, (counts, symbols): &Code) -> Option<u8> {
+            let (mut code, mut first, mut place) = (0, 0, 0);
+            for count in counts.iter().map(|count| u32::from(*count)) {
+                (code, first) = (code << 1 | self.bits(1), first << 1);
+                if code < first + count {
+                    return symbols.get((place + code - first) as usize).copied();
+                }
+                (first, place) = (first + count, place + count);
+            }
+            None
+        }
+
+        fn value(&mut self, size: u32) -> i32 {
+            let bits = self.bits(size) as i32;
+            if size > 0 && bits < 1 << (size - 1) { bits - (1 << size) + 1 } else { bits }
+        }
+
+        /// The coefficients of a block, in the order of the file.
+        fn block(&mut self, first: &Code, others: &Code, last: &mut i32) -> Option<[i32; BLOCK]> {
+            let mut block = [0; BLOCK];
+            let size = self.symbol(first)?;
+            *last += self.value(size.into());
+            block[0] = *last;
+            let mut place = 1;
+            while place < BLOCK {
+                let symbol = self.symbol(others)?;
+                let (run, size) = (usize::from(symbol >> 4), u32::from(symbol & 15));
+                if size == 0 && run < 15 {
+                    break;
+                }
+                place += run;
+                if place >= BLOCK || size > 10 {
+                    return None;
+                }
+                block[place] = self.value(size);
+                place += 1;
+            }
+            Some(block)
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn blocks_are_those_that_are_read_bit_by_bit(
+            others in code(),
+            bytes in prop::collection::vec(any::<u8>(), 2000),
+        ) {
+            let first = (FIRST_COUNTS, (0..12).collect());
+            let quantiser = std::array::from_fn(|at| 1 + (at % 20) as u8);
+            let tables = [(&first, true), (&others, false)]
+                .map(|((counts, symbols), is_first)| Table::new(counts, symbols, is_first).unwrap());
+            let padded = [&bytes[..], &[0; PADDING]].concat();
+            let (mut bits, mut last) = (Bits::new(&padded), 0);
+            let (mut slow, mut slow_last) = (Slow { bytes: &bytes, bit: 0 }, 0);
+            // Far from the end of the bytes.
+            while slow.bit < 8 * bytes.len() - 4000 {
+                let mut out = [0; MOST_ENTRIES];
+                let found = block(&mut bits, (&tables[0], &tables[1]), &quantiser, &mut last, &mut out);
+                let expected = slow.block(&first, &others, &mut slow_last).and_then(|block| {
+                    i16::try_from(block[0]).ok()?;
+                    let scaled: [i32; BLOCK] =
+                        std::array::from_fn(|at| block[at] * i32::from(quantiser[at]));
+                    let others: u32 = scaled[1..].iter().map(|value| value.unsigned_abs()).sum();
+                    let mut natural = [0; BLOCK];
+                    (0..BLOCK).for_each(|at| natural[usize::from(ZIGZAG[at])] = scaled[at]);
+                    Some((natural, scaled[0].unsigned_abs(), others))
+                });
+                let found = found.map(|(used, Magnitudes { first, others })| {
+                    (dequantised(&out[..used], &quantiser), first, others)
+                });
+                prop_assert_eq!(found, expected);
+                if expected.is_none() {
+                    break;
+                }
+                prop_assert_eq!(padded.len() - bits.left(), slow.bit.div_ceil(8));
+            }
+        }
+    }
 }

@@ -31,7 +31,7 @@ pub struct Coefficients {
     /// components, from left to right.
     pub blocks: Vec<u32>,
     /// Of each block: the first coefficient as an `i16`, then `place << VALUE_BITS | value` of the others that are
-    /// not zero. Places are in the order of the file, 1 to 63.
+    /// not zero. Places are in the order of the file, 1 to 63. Those behind the end of the last block mean nothing.
     pub entries: Vec<u16>,
 }
 

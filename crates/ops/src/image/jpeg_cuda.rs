@@ -40,7 +40,8 @@ pub(super) struct UploadedJpeg {
 
 /// The parts of an upload of coefficients, in their order.
 pub(super) fn parts(of: &Coefficients) -> [&[u8]; 3] {
-    [of.quantisers.as_flattened(), bytes_of(&of.blocks), bytes_of(&of.entries)]
+    let end = of.blocks.last().map_or(0, |end| *end as usize);
+    [of.quantisers.as_flattened(), bytes_of(&of.blocks), bytes_of(&of.entries[..end])]
 }
 
 impl UploadedJpeg {
