@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -146,12 +147,16 @@ def test_the_simulated_clock_runs_at_its_speed_and_jumps_back(node):
         assert time.monotonic() - started > 4.5
         spin_until(node, lambda: len(times) == 2000, 5)
         assert run.process.returncode == 0
-        assert json.loads(run.process.stdout.readline())["clock"]["sent"] == 2000
-    ns = np.array([t.sec * 10**9 + t.nanosec for t in times])
-    steps = np.diff(ns)
-    assert (steps < 0).sum() == 1 and steps.min() == -3 * 10**9 + 5_000_000
-    assert ns[steps.argmin()] == 16 * 10**9 - 5_000_000
-    assert ns[-1] == 17 * 10**9 - 5_000_000
+        sent = json.loads(run.process.stdout.readline())["clock"]
+    # What a pause of this machine makes over 100 ms late is not sent, but is counted.
+    assert sent["sent"] + sent["skipped"] == 2000 and sent["sent"] > 1000
+    ns = [t.sec * 10**9 + t.nanosec for t in times]
+    assert len(ns) > 1000
+    before, after = (range(s * 10**9, e * 10**9, 5_000_000) for s, e in ((10, 16), (13, 17)))
+    # `in` goes on where the last one ended, so this also tells of times out of order.
+    schedule = chain(before, after)
+    assert all(stamp in schedule for stamp in ns)
+    assert (np.diff(ns) < 0).sum() == 1 and ns[-1] > 16 * 10**9
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
