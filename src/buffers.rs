@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use robocache_core::encoder::MESSAGES_IN_PLACE;
 use robocache_ops::device::{MessageBuffer, MessagePool, TakenMessage};
 use robocache_ops::pool::Pool;
 use robocache_rcl::{Memory, SerializedMessage};
@@ -38,10 +37,8 @@ enum Place {
     ReadByGpu(Arc<TakenMessage>),
 }
 
-const _: () = assert!(MESSAGES_IN_PLACE == Buffers::PER_INPUT);
-
 impl Buffers {
-    /// Free buffers of each input: those of the messages that wait for an encode worker, and those on their way.
+    /// Buffers of each input: those of the messages that wait for an encode worker, and those on their way.
     const PER_INPUT: usize = QUEUED_MESSAGES + 4;
 
     /// No buffers so far, for this many inputs. Those of up to `most` bytes are used again.
@@ -51,10 +48,10 @@ impl Buffers {
         Buffers { most, free, read_by_gpu: None }
     }
 
-    /// The same for an input whose messages go to `pool` while it has a free buffer: at most [`MESSAGES_IN_PLACE`], for
+    /// The same for an input whose messages go to `pool` while it has a free buffer: at most [`Self::PER_INPUT`], for
     /// messages of up to `most` bytes.
     pub fn with(&self, pool: Option<Arc<MessagePool>>, most: usize) -> Self {
-        pool.iter().for_each(|pool| pool.allow(MESSAGES_IN_PLACE, most));
+        pool.iter().for_each(|pool| pool.allow(Self::PER_INPUT, most));
         Buffers { read_by_gpu: pool, ..self.clone() }
     }
 

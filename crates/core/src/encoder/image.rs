@@ -127,7 +127,7 @@ impl Encoder for ImageSpec {
         let remap = memory::remap_bytes(self, largest);
         let jpeg = if bounds.jpeg { memory::jpeg_bytes(largest) } else { 0 };
         let on_device = upload + memory::lines_bytes(self, largest) + between + remap + jpeg;
-        // What is reserved at the start. Registered messages (`MESSAGES_IN_PLACE`) have the size of those that come.
+        // What is reserved at the start. Messages that the GPU reads in place have the size of those that come.
         [on_device, upload]
     }
 

@@ -34,10 +34,6 @@ use robocache_ops::voxelize::{Filter, Grid, SparseRow, VoxelSpec};
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
 
-/// Messages of a stream, at most, that a GPU reads where they were taken: those that wait for a worker, and as many on
-/// their way.
-pub const MESSAGES_IN_PLACE: usize = 8;
-
 /// How a sample becomes a row.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(tag = "kind", content = "encoder", rename_all = "snake_case")]
