@@ -145,18 +145,22 @@ def test_the_simulated_clock_runs_at_its_speed_and_jumps_back(node):
         started = time.monotonic()
         assert spin_until(node, lambda: run.process.poll() is not None)
         assert time.monotonic() - started > 4.5
-        spin_until(node, lambda: len(times) == 2000, 5)
         assert run.process.returncode == 0
         sent = json.loads(run.process.stdout.readline())["clock"]
+        spin_until(node, lambda: len(times) == sent["sent"], 5)
     # What a pause of this machine makes over 100 ms late is not sent, but is counted.
-    assert sent["sent"] + sent["skipped"] == 2000 and sent["sent"] > 1000
+    assert sent["sent"] + sent["skipped"] == 2000 and sent["sent"] > 1500
     ns = [t.sec * 10**9 + t.nanosec for t in times]
-    assert len(ns) > 1000
+    # The first may come before this node is known.
+    assert len(ns) > sent["sent"] - 200
     before, after = (range(s * 10**9, e * 10**9, 5_000_000) for s, e in ((10, 16), (13, 17)))
     # `in` goes on where the last one ended, so this also tells of times out of order.
     schedule = chain(before, after)
     assert all(stamp in schedule for stamp in ns)
-    assert (np.diff(ns) < 0).sum() == 1 and ns[-1] > 16 * 10**9
+    steps = np.diff(ns)
+    assert (steps < 0).sum() == 1 and ns[-1] > 16 * 10**9
+    if not sent["skipped"]:
+        assert steps.min() == -3 * 10**9 + 5_000_000 and ns[-1] == 17 * 10**9 - 5_000_000
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -12,12 +12,13 @@ mod huffman;
 use self::huffman::{Bits, Coefficient, END, PER_REFILL, Place, Table};
 use robocache_ops::image::jpeg::{BLOCK, Coefficients, MOST_VALUE, Magnitudes, VALUE_BITS, ZIGZAG};
 
-/// Most entries of a block: a coefficient of 10 bits takes three.
+/// A power of two above the entries of a block: each of 63 coefficients takes at most three, if it has 10 bits.
 const MOST_ENTRIES: usize = 256;
 /// Most blocks of a unit: four of luma, two of chroma.
 const MOST_BLOCKS: usize = 6;
 /// Entries that are reserved at once.
 const RESERVED: usize = 1 << 14;
+const _: () = assert!(RESERVED >= MOST_BLOCKS * MOST_ENTRIES);
 /// Zeros behind the compressed data, which a refill may read.
 const PADDING: usize = 16;
 
@@ -116,7 +117,11 @@ impl CoefficientReader {
     fn huffman(&mut self, mut body: &[u8]) -> Option<()> {
         while let [place, rest @ ..] = body {
             let (counts, rest) = rest.split_first_chunk::<16>()?;
-            let total = counts.iter().map(|count| usize::from(*count)).sum();
+            let total: usize = counts.iter().map(|count| usize::from(*count)).sum();
+            // libjpeg refuses more.
+            if total > 256 {
+                return None;
+            }
             let (symbols, rest) = rest.split_at_checked(total)?;
             let class = usize::from(place >> 4);
             let KnownTable { table, is_given } =
@@ -353,14 +358,15 @@ impl Block<'_, '_> {
             self.bits.take(found);
             self.put(0, values.first());
             self.put(1, values.second());
-            self.used += 1 + values.more();
+            self.used += 1 + values.pairs();
             self.last = values.last();
             return Some(false);
         }
         if values.end() {
             self.bits.take(found);
             self.put(0, values.first());
-            self.used += values.more();
+            // The symbol that ends the block has no value.
+            self.used += values.pairs();
             return Some(true);
         }
         let last = self.last.index();
@@ -427,8 +433,6 @@ fn dequantised(entries: &[u16], quantiser: &[u8; BLOCK]) -> [i32; BLOCK] {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -436,32 +440,97 @@ mod tests {
     /// A code: how many symbols have each length, and the symbols.
     type Code = ([u8; 16], Vec<u8>);
 
-    /// Counts of codes that leave hardly any bits without a symbol: the usual ones, few lengths, and all of them.
-    const COUNTS: [[u8; 16]; 3] = [
+    const FIRST: [u8; 16] = [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0];
+    /// For 162 symbols: the usual lengths, two lengths, and all of them.
+    const OTHERS: [[u8; 16]; 3] = [
         [0, 2, 1, 3, 3, 2, 4, 3, 5, 5, 4, 4, 0, 0, 1, 125],
-        [0, 0, 0, 0, 0, 40, 0, 47, 0, 0, 0, 0, 0, 0, 0, 15],
-        [0, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 7],
+        [0, 0, 0, 0, 0, 16, 0, 146, 0, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 123],
     ];
-    const FIRST_COUNTS: [u8; 16] = [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0];
+    const ZEROS: u8 = 0xF0;
 
-    fn code() -> impl Strategy<Value = Code> {
-        (0..COUNTS.len(), symbols()).prop_map(|(which, mut symbols)| {
-            let counts = COUNTS[which];
-            symbols.truncate(counts.iter().map(|count| usize::from(*count)).sum());
-            (counts, symbols)
-        })
+    fn others() -> impl Strategy<Value = Code> {
+        let values = (0..16).flat_map(|run| (1..=10).map(move |size| run << 4 | size));
+        let symbols: Vec<u8> = [0, ZEROS].into_iter().chain(values).collect();
+        (prop::sample::select(&OTHERS[..]), Just(symbols).prop_shuffle())
     }
 
-    /// Those of other coefficients: few of the long values, so that most blocks are those of an image.
-    fn symbols() -> impl Strategy<Value = Vec<u8>> {
-        let of = |sizes: Range<u8>| {
-            let all = sizes.flat_map(|size| (0..16).map(move |run| run << 4 | size));
-            Just(all.collect::<Vec<u8>>()).prop_shuffle()
-        };
-        (of(0..3), of(3..7), of(7..12), 4usize..48).prop_map(|(short, middle, long, place)| {
-            let (before, after) = short.split_at(place);
-            [before, &middle[..8], after, &middle[8..], &long].concat()
-        })
+    /// Writes blocks, bit by bit.
+    struct Writer<'a> {
+        first: &'a Code,
+        others: &'a Code,
+        bits: Vec<u8>,
+        random: u64,
+    }
+
+    impl Writer<'_> {
+        /// Below `end`.
+        fn random(&mut self, end: u32) -> u32 {
+            // The generator of Knuth's MMIX.
+            self.random = self
+                .random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (self.random >> 33) as u32 % end
+        }
+
+        fn put(&mut self, bits: u32, count: u32) {
+            self.bits.extend((0..count).rev().map(|bit| (bits >> bit & 1) as u8));
+        }
+
+        fn symbol(&mut self, (counts, symbols): &Code, symbol: u8) {
+            let at = symbols.iter().position(|other| *other == symbol).unwrap();
+            let (mut code, mut place) = (0, 0);
+            for (length, count) in (1..).zip(counts.iter().map(|count| usize::from(*count))) {
+                if at < place + count {
+                    return self.put((code + at - place) as u32, length);
+                }
+                (code, place) = ((code + count) << 1, place + count);
+            }
+        }
+
+        /// The bits of a value that needs this many.
+        fn value(&mut self, value: i32, size: u32) {
+            self.put((if value < 0 { value - 1 } else { value }) as u32, size);
+        }
+
+        /// A block of any coefficients. One of three has a value at the last place, or zeros up to it.
+        fn block(&mut self, last: &mut i32) -> [i32; BLOCK] {
+            let mut block = [0; BLOCK];
+            block[0] = if self.random(4) == 0 { self.random(2047) as i32 - 1023 } else { *last };
+            let size = 32 - (block[0] - *last).unsigned_abs().leading_zeros();
+            self.symbol(self.first, size as u8);
+            self.value(block[0] - *last, size);
+            *last = block[0];
+            let end = if self.random(3) == 0 { BLOCK - 1 } else { self.random(63) as usize };
+            let mut place = 0;
+            while place < end {
+                if end - place > 15 && self.random(16) == 0 {
+                    self.symbol(self.others, ZEROS);
+                    place += 16;
+                    continue;
+                }
+                let most = if self.random(4) == 0 { 16 } else { 3 };
+                let run = (self.random(most) as usize).min(end - place - 1);
+                let most = if self.random(8) == 0 { 10 } else { 3 };
+                let size = 1 + self.random(most);
+                let magnitude = 1 << (size - 1) | self.random(1 << (size - 1)) as i32;
+                place += run + 1;
+                block[place] = if self.random(2) == 0 { magnitude } else { -magnitude };
+                self.symbol(self.others, (run as u8) << 4 | size as u8);
+                self.value(block[place], size);
+            }
+            if place < BLOCK - 1 {
+                self.symbol(self.others, 0);
+            }
+            block
+        }
+
+        fn bytes(&self) -> Vec<u8> {
+            let byte =
+                |bits: &[u8]| (0..8).fold(0, |byte, at| byte << 1 | bits.get(at).unwrap_or(&0));
+            self.bits.chunks(8).map(byte).collect()
+        }
     }
 
     /// Reads blocks bit by bit, as the standard says it.
@@ -526,21 +595,37 @@ mod tests {
 
         #[test]
         fn blocks_are_those_that_are_read_bit_by_bit(
-            others in code(),
-            bytes in prop::collection::vec(any::<u8>(), 2000),
+            others in others(), random in any::<u64>(), damages in 0usize..3,
         ) {
-            let first = (FIRST_COUNTS, (0..12).collect());
+            const BLOCKS: usize = 40;
+            let first = (FIRST, (0..12).collect());
+            let mut writer = Writer { first: &first, others: &others, bits: Vec::new(), random };
+            let mut last = 0;
+            let written = [(); BLOCKS].map(|()| writer.block(&mut last));
+            for _ in 0..damages {
+                let at = writer.random(writer.bits.len() as u32) as usize;
+                writer.bits[at] ^= 1;
+            }
+            let bytes = writer.bytes();
             let quantiser = std::array::from_fn(|at| 1 + (at % 20) as u8);
             let tables = [(&first, true), (&others, false)]
                 .map(|((counts, symbols), is_first)| Table::new(counts, symbols, is_first).unwrap());
             let padded = [&bytes[..], &[0; PADDING]].concat();
             let (mut bits, mut last) = (Bits::new(&padded), 0);
             let (mut slow, mut slow_last) = (Slow { bytes: &bytes, bit: 0 }, 0);
-            // Far from the end of the bytes.
-            while slow.bit < 8 * bytes.len() - 4000 {
+            for (number, written) in written.into_iter().enumerate() {
                 let mut out = [0; MOST_ENTRIES];
                 let found = block(&mut bits, (&tables[0], &tables[1]), &quantiser, &mut last, &mut out);
-                let expected = slow.block(&first, &others, &mut slow_last).and_then(|block| {
+                let read = slow.block(&first, &others, &mut slow_last);
+                if damages == 0 {
+                    prop_assert_eq!(read, Some(written));
+                }
+                if slow.bit > 8 * bytes.len() {
+                    // What is behind the end, the file's reader refuses.
+                    prop_assert!(damages > 0 && (found.is_none() || bits.left() < PADDING));
+                    break;
+                }
+                let expected = read.and_then(|block| {
                     i16::try_from(block[0]).ok()?;
                     let scaled: [i32; BLOCK] =
                         std::array::from_fn(|at| block[at] * i32::from(quantiser[at]));
@@ -552,7 +637,7 @@ mod tests {
                 let found = found.map(|(used, Magnitudes { first, others })| {
                     (dequantised(&out[..used], &quantiser), first, others)
                 });
-                prop_assert_eq!(found, expected);
+                prop_assert_eq!(found, expected, "block {}", number);
                 if expected.is_none() {
                     break;
                 }

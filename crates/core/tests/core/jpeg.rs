@@ -21,7 +21,7 @@ use robocache_ops::voxelize::PointDrops;
 
 use crate::backends::random::Random;
 use crate::common;
-use crate::common::jpeg::JpegFile;
+use crate::common::jpeg::{Content, JpegFile};
 
 const LARGEST: [usize; 2] = [400, 400];
 
@@ -215,6 +215,71 @@ fn no_damaged_file_is_read_that_libjpeg_refuses_or_reads_otherwise() {
     }
     // Most damages within compressed data give another image that nothing shows to be wrong.
     assert!(read > 500 && left > 500, "{read} read, {left} left");
+}
+
+/// Where the segments with codes are in a file.
+fn codes(file: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let (mut at, mut codes) = (2, Vec::new());
+    // Up to the scan.
+    while file[at + 1] != 0xDA {
+        let end = at + 2 + usize::from(u16::from_be_bytes([file[at + 2], file[at + 3]]));
+        if file[at + 1] == 0xC4 {
+            codes.push(at..end);
+        }
+        at = end;
+    }
+    codes
+}
+
+#[test]
+fn codes_are_those_of_the_file() {
+    let mut reader = CoefficientReader::default();
+    let mut random = Random::new(7);
+    let mut file = |optimized| {
+        let content = Content::Waves;
+        let like = JpegFile::random(&mut random, 60);
+        let file =
+            JpegFile { size: [60, 50], optimized, quality: 75, content, gray: false, ..like };
+        file.write(&mut random)
+    };
+    let [optimized, usual] = [file(true), file(false)];
+    let mut check = |file: &[u8], is_read: bool, what: &str| {
+        let found = reader.read(file, LARGEST);
+        assert_eq!(found.is_some(), is_read, "{what}");
+        let mut decoded = Vec::new();
+        if let Some(found) = found {
+            let expected = codec::decode(file, LARGEST, &mut decoded).unwrap();
+            assert!(pixels(found) == expected.data, "{what}: other pixels");
+        }
+    };
+    check(&optimized, true, "its own codes");
+    let mut without = optimized.clone();
+    codes(&optimized).into_iter().rev().for_each(|code| drop(without.drain(code)));
+    // libjpeg decodes it with the usual codes.
+    check(&without, false, "no codes");
+    check(&usual, true, "the usual codes");
+    let first = codes(&usual)[0].clone();
+    let of_other = optimized[codes(&optimized)[0].clone()].to_vec();
+    let mut twice = usual.clone();
+    twice.splice(first.start..first.start, of_other.iter().copied());
+    check(&twice, true, "the last code of a place counts");
+    check(&optimized, true, "its own codes again");
+    let mut wrong = usual.clone();
+    // As many codes of one bit as there cannot be.
+    wrong[first.start + 5] = 3;
+    check(&wrong, false, "no code");
+    check(&usual, true, "the usual codes after a wrong one");
+    // Two lengths with 255 symbols each, at a place that no component uses.
+    let mut many = vec![0xFF, 0xC4, 0, 0, 0x13];
+    many.extend([0; 14]);
+    many.extend([255, 255]);
+    many.extend([0; 510]);
+    let length = (many.len() - 2) as u16;
+    many[2..4].copy_from_slice(&length.to_be_bytes());
+    let mut beyond = usual.clone();
+    beyond.splice(first.start..first.start, many);
+    assert!(codec::decode(&beyond, LARGEST, &mut Vec::new()).is_err(), "libjpeg refuses it");
+    check(&beyond, false, "more symbols than bytes have values");
 }
 
 /// The CPU backend, but it asks for coefficients as one with a GPU does.

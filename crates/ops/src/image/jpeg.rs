@@ -30,8 +30,9 @@ pub struct Coefficients {
     /// Where each block begins in `entries`, and their end. Blocks are in the order of the file: units of all
     /// components, from left to right.
     pub blocks: Vec<u32>,
-    /// Of each block: the first coefficient as an `i16`, then `place << VALUE_BITS | value` of the others that are
-    /// not zero. Places are in the order of the file, 1 to 63. Those behind the end of the last block mean nothing.
+    /// Of each block: the first coefficient as an `i16`, then `place << VALUE_BITS | value` of the others that the file
+    /// has, which leaves out most zeros. Places are in the order of the file, 1 to 63. Entries behind the end of the last
+    /// block mean nothing ([`Self::used`]).
     pub entries: Vec<u16>,
 }
 
@@ -54,6 +55,12 @@ impl Coefficients {
     pub fn units(&self) -> [usize; 2] {
         let [across, down] = self.sampling;
         [self.width.div_ceil(8 * across), self.height.div_ceil(8 * down)]
+    }
+
+    /// The entries of all blocks.
+    pub fn used(&self) -> &[u16] {
+        let end = self.blocks.last().map_or(0, |end| *end as usize);
+        &self.entries[..end]
     }
 
     /// Blocks of a unit.

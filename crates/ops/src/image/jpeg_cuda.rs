@@ -40,8 +40,7 @@ pub(super) struct UploadedJpeg {
 
 /// The parts of an upload of coefficients, in their order.
 pub(super) fn parts(of: &Coefficients) -> [&[u8]; 3] {
-    let end = of.blocks.last().map_or(0, |end| *end as usize);
-    [of.quantisers.as_flattened(), bytes_of(&of.blocks), bytes_of(&of.entries[..end])]
+    [of.quantisers.as_flattened(), bytes_of(&of.blocks), bytes_of(of.used())]
 }
 
 impl UploadedJpeg {

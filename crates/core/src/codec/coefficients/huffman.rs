@@ -26,7 +26,9 @@ pub const END: usize = BLOCK;
 /// | 34 to 37 | how many bits the code and value of the first of two symbols have |
 /// | 38 to 63 | as 6 to 31: the second value, or no value at the place of the first |
 ///
-/// If the block ends, or if the first symbol is longer than a look-up, the place of the second value is [`BLOCK`].
+/// If the block ends, or if the first symbol is longer than a look-up, the place of the second value is [`BLOCK`]. Of a
+/// longer symbol, 15 to 24 are the bits of its value, 25 to 31 its run, and 34 to 37 the bits of its code, if that is not
+/// longer than a look-up; else 0. Of a first coefficient, the place is 0.
 #[derive(Clone, Copy)]
 pub struct Found(u64);
 
@@ -41,6 +43,9 @@ const ENDS: u32 = 33;
 const FIRST_TAKEN: u32 = 34;
 /// The place of a second value that is none.
 const BEYOND: u64 = (BLOCK as u64) << PLACE << SECOND;
+// Behind the last place of a block, a place has still 7 bits, so that nothing is carried into the next field. A run is at
+// most 15.
+const _: () = assert!(BLOCK - 1 + BLOCK < 128 && BLOCK >= 2 * 16);
 
 impl Found {
     /// A value and its place, as the first.
@@ -74,7 +79,7 @@ impl Found {
 }
 
 /// The place of a coefficient, as that of a second value.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Place(u64);
 
 impl Place {
@@ -109,11 +114,13 @@ impl Values {
         (self.0 as i64) >= 0
     }
 
-    /// A symbol that is short ends the block, and is the last of it: before it, the block is not full.
+    /// The last symbol that was found ends this block. False if the block was full before it: then it is of the next
+    /// block.
     #[inline(always)]
     pub fn end(self) -> bool {
-        let full = (self.0 as u32).wrapping_add(1 << PLACE) as i32 >= 0;
-        self.0 & 1 << ENDS != 0 && full
+        // If the first value, or the last coefficient before, has the last place, one place more sets the highest bit.
+        let has_room = (self.0 as u32).wrapping_add(1 << PLACE) as i32 >= 0;
+        self.0 & 1 << ENDS != 0 && has_room
     }
 
     /// The first value is the last coefficient of the block.
@@ -121,9 +128,9 @@ impl Values {
         self.0 >> PLACE & 0x7F == BLOCK as u64 - 1
     }
 
-    /// How many symbols with values there are, less one; if the block ends, how many.
+    /// 1 if there are two symbols, else 0.
     #[inline(always)]
-    pub fn more(self) -> usize {
+    pub fn pairs(self) -> usize {
         (self.0 >> IS_PAIR & 1) as usize
     }
 
