@@ -91,20 +91,19 @@ def voxelize_pointcloud(
         found = _scattered(points, 2, mode, _torch().int32, **grid)
         if found is not None:
             return found
-        values = voxelize(points.float(), channels=(mode,), **grid).values
-        return values[0].permute(2, 1, 0).int().contiguous()
+        return _voxels(points.float(), (mode,), **grid)[0].int()
     if mode not in ("mean", "max"):
         raise ValueError(f"mode: expected count, occupancy, mean or max, found {mode}")
     if features is None:
         raise ValueError(f"features: expected them for the mode {mode}, found none")
     names = [f"feature{at}" for at in range(features.shape[1])]
-    values = voxelize(
+    values = _voxels(
         _torch().cat([points.float(), features.float()], 1),
-        fields=("x", "y", "z", *names),
-        channels=tuple(f"{mode}({name})" for name in names),
+        tuple(f"{mode}({name})" for name in names),
+        names,
         **grid,
-    ).values
-    return values.permute(3, 2, 1, 0).contiguous()
+    )
+    return values.permute(1, 2, 3, 0).contiguous()
 
 
 def voxelize_occupancy(
@@ -127,8 +126,25 @@ def voxelize_occupancy(
     found = _scattered(points, 3, "occupancy", _torch().float32, **grid)
     if found is not None:
         return found
-    values = voxelize(points.float(), **grid).values
-    return values[:, 0].permute(0, 3, 2, 1).contiguous()
+    return _voxels(points.float(), ("occupancy",), **grid)[:, 0].contiguous()
+
+
+def _voxels(
+    points: Tensor,
+    channels: Sequence[str],
+    names: Sequence[str] = (),
+    *,
+    origin_m: Sequence[float],
+    size_m: float,
+    shape: Sequence[int],
+) -> Tensor:
+    """Clouds as `[..., channels, X, Y, Z]`. The points have x, y, z and the features `names`.
+
+    `voxelize` has x last in memory. So it is told that x is z and z is x, and nothing needs to be transposed."""
+    fields = ("z", "y", "x", *names)
+    origin_m, shape = tuple(origin_m)[::-1], tuple(shape)[::-1]
+    grid = {"origin_m": origin_m, "size_m": size_m, "shape": shape}
+    return voxelize(points, channels=channels, fields=fields, **grid).values
 
 
 def _scattered(
