@@ -16,8 +16,8 @@ const IDLE: Duration = Duration::from_millis(50);
 /// The same while a transition is under way, whose end must be answered. A request to two connections comes to both within
 /// this time.
 const SHORT: Duration = Duration::from_millis(2);
-/// After this time the node looks for a request, even if the middleware tells of none. Fast DDS may not tell of the request
-/// that follows a malformed one.
+/// The node looks for a request this often, although the middleware tells of each: after a malformed request, Fast DDS may
+/// not tell of the next one.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the connection before also serves: clients and subscribers find the new one within this time.
 const OVERLAP: Duration = Duration::from_secs(2);

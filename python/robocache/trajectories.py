@@ -140,7 +140,8 @@ def _voxels(
 ) -> Tensor:
     """Clouds as `[..., channels, X, Y, Z]`. The points have x, y, z and the features `names`.
 
-    `voxelize` has x last in memory. So it is told that x is z and z is x, and nothing needs to be transposed."""
+    The grid of `voxelize` has z first and x last. This call exchanges the names x and z, so that the grid has x first
+    and z last without a transposition."""
     fields = ("z", "y", "x", *names)
     origin_m, shape = tuple(origin_m)[::-1], tuple(shape)[::-1]
     grid = {"origin_m": origin_m, "size_m": size_m, "shape": shape}

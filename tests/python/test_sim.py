@@ -154,7 +154,7 @@ def test_the_simulated_clock_runs_at_its_speed_and_jumps_back(node):
     # The first may come before this node is known.
     assert len(ns) > sent["sent"] - 200
     before, after = (range(s * 10**9, e * 10**9, 5_000_000) for s, e in ((10, 16), (13, 17)))
-    # `in` goes on where the last one ended, so this also tells of times out of order.
+    # Each `in` searches on from the last stamp it found. So a stamp out of order is not found.
     schedule = chain(before, after)
     assert all(stamp in schedule for stamp in ns)
     steps = np.diff(ns)

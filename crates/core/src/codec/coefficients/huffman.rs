@@ -43,7 +43,7 @@ const ENDS: u32 = 33;
 const FIRST_TAKEN: u32 = 34;
 /// The place of a second value that is none.
 const BEYOND: u64 = (BLOCK as u64) << PLACE << SECOND;
-// Behind the last place of a block, a place has still 7 bits, so that nothing is carried into the next field. A run is at
+// A place behind the last one of a block still has 7 bits, so that nothing is carried into the next field. A run is at
 // most 15.
 const _: () = assert!(BLOCK - 1 + BLOCK < 128 && BLOCK >= 2 * 16);
 
