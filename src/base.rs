@@ -8,6 +8,7 @@ use super::connection::{self, Connections, NodeSpec, Reports, Services};
 use super::diagnostics::Diagnostics;
 use super::error::NodeError;
 use super::fastdds::{Connecting, Connector};
+use super::handover::{Overlap, Switch};
 use super::lifecycle::Lifecycle;
 use super::param_store::ParameterStore;
 use super::params::{self, Declared, Settings};
@@ -165,7 +166,7 @@ impl Base {
         let parts = &self.connections.parts;
         let server = Server {
             services,
-            before: None,
+            overlap: Overlap::default(),
             wake: Arc::clone(requests),
             parts: parts.services.clone(),
             connector: self.connector.clone(),
@@ -176,7 +177,7 @@ impl Base {
         let reporter = Reporter {
             watched: Arc::clone(&self.watched),
             records,
-            reports,
+            reports: Switch::new(reports),
             parts: parts.reports.clone(),
             connector: self.connector.clone(),
             standstills: Arc::clone(&self.standstills),

@@ -68,6 +68,13 @@ pub struct Reports {
     pub diagnostics: Diagnostics,
 }
 
+impl Reports {
+    /// How many subscribers to the logs, and to the diagnostics, have been found.
+    pub fn subscribers(&self) -> [usize; 2] {
+        [self.rosout.subscribers(), self.diagnostics.subscribers()]
+    }
+}
+
 /// What the publishing thread uses.
 pub struct Published {
     pub tensors: Publisher,

@@ -26,6 +26,11 @@ impl Diagnostics {
         Ok(Diagnostics { node: node.fully_qualified_name(), publisher, health })
     }
 
+    /// How many subscribers have been found.
+    pub fn subscribers(&self) -> usize {
+        self.publisher.publisher().subscription_count().unwrap_or(0)
+    }
+
     /// Publishes a report.
     pub fn publish(&mut self, report: Report) {
         let text = self.health.as_ref().map(|_| health_file::text(&report));

@@ -1,44 +1,173 @@
-//! Replaces the subscription of an input while messages come.
+//! Replaces a part of the connection while it is used.
 //!
 //! An input is subscribed to again when its publishers offer another quality of service than before, or
 //! through a new connection to the middleware. The new subscription is connected only after a while. So
 //! the one before is kept meanwhile, and messages are taken from both. The publishers' numbers tell which
-//! messages come twice ([`losses`](super::losses)).
+//! messages come twice ([`losses`](super::losses)). The same holds for services and their clients: a request that
+//! reaches both is answered once ([`requests`](super::requests)).
 
 use std::time::{Duration, Instant};
 
+use super::fastdds::{Connector, Handed};
 use robocache_rcl::Subscription;
 
 /// Publishers that start or end together do so within this time.
 const SETTLE: Duration = Duration::from_millis(100);
-/// How long both subscriptions are kept after the new one has found as many publishers as the one before: the
-/// publishers have then found the new one, too.
+/// How long both parts are kept after the new one has found as many publishers, subscribers or clients as the one before:
+/// those have then found the new one, too.
 const OVERLAP: Duration = Duration::from_secs(1);
-/// How long both are kept at most. The one before may count publishers that have ended.
+/// A new part usually finds all within this time ([`fastdds`](super::fastdds) says why it may take so long).
+const DISCOVERY: Duration = Duration::from_millis(3500);
+/// How long both are kept at most. The one before may count some that have ended.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Pause after a subscription could not be made.
 const PAUSE: Duration = Duration::from_secs(5);
+
+/// Whether a new part has found as many publishers, subscribers or clients as the one before: for each of its entities.
+pub fn found_as_many<N: IntoIterator<Item = usize>, B: IntoIterator<Item = usize>>(
+    new: N,
+    before: B,
+) -> bool {
+    new.into_iter().zip(before).all(|(new, before)| new >= before)
+}
+
+/// How long a new part has been there, and connected.
+struct Beginning {
+    taken: Instant,
+    /// Since when it has found all that the one before has.
+    connected: Option<Instant>,
+}
+
+impl Beginning {
+    fn new(taken: Instant) -> Self {
+        Beginning { taken, connected: None }
+    }
+
+    /// Whether only the new part is needed now. `overlap`: how long it must have been connected.
+    fn is_over(&mut self, now: Instant, overlap: Duration, is_connected: bool) -> bool {
+        // The one before may find somebody first. Then both are needed again.
+        self.connected = is_connected.then(|| self.connected.unwrap_or(now));
+        self.connected.is_some_and(|since| now >= since + overlap) || now >= self.taken + LONGEST
+    }
+}
+
+/// What was replaced, and is kept until what replaced it is connected.
+pub struct Overlap<T> {
+    /// It, and the beginning of what replaced it.
+    before: Option<(T, Beginning)>,
+}
+
+impl<T> Default for Overlap<T> {
+    fn default() -> Self {
+        Overlap { before: None }
+    }
+}
+
+impl<T> Overlap<T> {
+    /// Keeps what was replaced for a while. If one is kept already, returns the one of the two that is no longer needed:
+    /// the newer one, if it is not connected yet and had no time for that.
+    #[must_use = "ending a part takes time"]
+    pub fn begin(&mut self, replaced: T, now: Instant) -> Option<T> {
+        let (kept, ended) = match self.before.take() {
+            Some((before, newer)) if newer.connected.is_none() && now < newer.taken + DISCOVERY => {
+                (before, Some(replaced))
+            }
+            before => (replaced, before.map(|(before, _)| before)),
+        };
+        self.before = Some((kept, Beginning::new(now)));
+        ended
+    }
+
+    /// What was replaced, while it is kept.
+    pub fn before(&self) -> Option<&T> {
+        self.before.as_ref().map(|(before, _)| before)
+    }
+
+    /// The same, to change it.
+    pub fn before_mut(&mut self) -> Option<&mut T> {
+        self.before.as_mut().map(|(before, _)| before)
+    }
+
+    /// Returns what was replaced when its time is over. `is_connected` says whether the new one has found all that this
+    /// one has.
+    pub fn over(&mut self, now: Instant, is_connected: impl FnOnce(&T) -> bool) -> Option<T> {
+        let is_over = |(before, newer): &mut (T, Beginning)| {
+            newer.is_over(now, OVERLAP, is_connected(before))
+        };
+        self.before.take_if(is_over).map(|(before, _)| before)
+    }
+}
+
+/// A part of which only one may be in use, and the one of a new connection that will replace it.
+pub struct Switch<T> {
+    pub current: T,
+    next: Option<(T, Beginning)>,
+}
+
+impl<T> Switch<T> {
+    pub fn new(current: T) -> Self {
+        Switch { current, next: None }
+    }
+
+    /// Keeps a newer part until it is connected. Returns one that is no longer needed.
+    #[must_use = "ending a part takes time"]
+    pub fn begin(&mut self, newer: T, now: Instant) -> Option<T> {
+        self.next.replace((newer, Beginning::new(now))).map(|(unused, _)| unused)
+    }
+
+    /// Goes over to the newer part when it has been connected for `overlap`, and returns the one before. `is_connected`
+    /// says whether the first has found as many publishers, or subscribers, as the second.
+    #[must_use = "ending a part takes time"]
+    pub fn over(
+        &mut self,
+        now: Instant,
+        overlap: Duration,
+        is_connected: impl FnOnce(&T, &T) -> bool,
+    ) -> Option<T> {
+        let current = &self.current;
+        let is_over = |(next, beginning): &mut (T, Beginning)| {
+            beginning.is_over(now, overlap, is_connected(next, current))
+        };
+        let (next, _) = self.next.take_if(is_over)?;
+        Some(std::mem::replace(&mut self.current, next))
+    }
+
+    /// Takes the part of a new connection from `parts` if there is one, goes over to it when its subscribers have found it,
+    /// and ends what is no longer needed. `is_connected`: as for [`over`](Self::over).
+    pub fn follow(
+        &mut self,
+        (parts, connector): (&Handed<T>, &Connector),
+        is_connected: impl FnOnce(&T, &T) -> bool,
+    ) where
+        T: Send + 'static,
+    {
+        let now = Instant::now();
+        let unused = parts.take().and_then(|newer| self.begin(newer, now));
+        let before = self.over(now, OVERLAP, is_connected);
+        unused.into_iter().chain(before).for_each(|ended| connector.end(ended));
+    }
+
+    /// The newest part, and the other one.
+    pub fn into_newest(self) -> (T, Option<T>) {
+        match self.next {
+            Some((next, _)) => (next, Some(self.current)),
+            None => (self.current, None),
+        }
+    }
+}
 
 /// The state of an input between two subscriptions.
 pub struct Handover<S = Subscription> {
     /// When the subscription began to differ from what the publishers offer.
     differs_since: Option<Instant>,
-    before: Option<Before<S>>,
     paused_until: Option<Instant>,
-}
-
-/// The subscription before.
-struct Before<S> {
-    subscription: S,
-    /// When the new one was made.
-    replaced: Instant,
-    /// When the new one had found its publishers.
-    connected: Option<Instant>,
+    /// The subscription before.
+    overlap: Overlap<S>,
 }
 
 impl<S> Default for Handover<S> {
     fn default() -> Self {
-        Handover { differs_since: None, before: None, paused_until: None }
+        Handover { differs_since: None, paused_until: None, overlap: Overlap::default() }
     }
 }
 
@@ -52,23 +181,16 @@ impl<S> Handover<S> {
             return false;
         }
         let since = *self.differs_since.get_or_insert(now);
-        self.before.is_none()
+        self.before().is_none()
             && now.saturating_duration_since(since) >= SETTLE
             && self.paused_until.is_none_or(|until| now >= until)
     }
 
-    /// Keeps the subscription that was replaced for a while. If one is kept already, returns the one of the two that is
-    /// no longer needed: the newer one, if it has not found its publishers yet.
+    /// Keeps the subscription that was replaced for a while. Returns one that is no longer needed.
     #[must_use = "ending a subscription takes time"]
     pub fn begin(&mut self, replaced: S, now: Instant) -> Option<S> {
-        let (subscription, ended) = match self.before.take() {
-            Some(Before { subscription, connected: None, .. }) => (subscription, Some(replaced)),
-            Some(Before { subscription, .. }) => (replaced, Some(subscription)),
-            None => (replaced, None),
-        };
-        let before = Some(Before { subscription, replaced: now, connected: None });
-        *self = Handover { before, ..Handover::default() };
-        ended
+        (self.differs_since, self.paused_until) = (None, None);
+        self.overlap.begin(replaced, now)
     }
 
     /// Notes that no new subscription could be made. Returns whether this is the first failure.
@@ -78,19 +200,13 @@ impl<S> Handover<S> {
 
     /// The subscription before, while it is kept.
     pub fn before(&self) -> Option<&S> {
-        self.before.as_ref().map(|before| &before.subscription)
+        self.overlap.before()
     }
 
     /// Returns the subscription before when its time is over. `is_connected` says whether the new one has found
     /// as many publishers as this one.
     pub fn over(&mut self, now: Instant, is_connected: impl FnOnce(&S) -> bool) -> Option<S> {
-        let Before { subscription, replaced, connected } = self.before.as_mut()?;
-        if connected.is_none() && is_connected(subscription) {
-            *connected = Some(now);
-        }
-        let over =
-            connected.is_some_and(|since| now >= since + OVERLAP) || now >= *replaced + LONGEST;
-        self.before.take_if(|_| over).map(|before| before.subscription)
+        self.overlap.over(now, is_connected)
     }
 }
 

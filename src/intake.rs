@@ -4,7 +4,7 @@
 use super::buffers::Buffers;
 use super::error::NodeError;
 use super::fastdds::Connector;
-use super::handover::Handover;
+use super::handover::{Handover, Switch};
 use super::losses::Losses;
 use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
 use robocache_ops::time::Stamp;
@@ -23,9 +23,6 @@ const CLOCK_DEPTH: usize = 100;
 /// If the middleware fails this often in a row to give a message of one subscription, the node
 /// ends.
 const FAILURES: u32 = 10;
-/// The clock's new subscription takes over when it has found as many publishers as the one before, but after
-/// this time at the latest.
-const CLOCK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Some of the subscriptions, which one thread takes messages from.
 ///
@@ -45,9 +42,7 @@ pub struct Intake {
 
 /// The subscription to the clock of a simulator.
 struct Clock {
-    subscription: Subscription,
-    /// The one of a new connection, and when it was made.
-    next: Option<(Subscription, Instant)>,
+    subscription: Switch<Subscription>,
     takes: Takes,
 }
 
@@ -102,14 +97,16 @@ impl Intake {
         let buffers = Buffers::new(largest.unwrap_or(0), ids.len());
         let inputs = ids.into_iter().zip(inputs);
         let inputs = inputs.map(|(id, subscribed)| Input::new(id, runtime, subscribed, &buffers));
-        let clock =
-            clock.map(|subscription| Clock { subscription, next: None, takes: Takes::default() });
+        let clock = clock.map(|subscription| Clock {
+            subscription: Switch::new(subscription),
+            takes: Takes::default(),
+        });
         Intake { clock, inputs: inputs.collect(), ready: Vec::new(), wake, connector }
     }
 
     /// Whether a message may wait.
     pub fn may_have(&self) -> bool {
-        self.clock.as_ref().is_some_and(|clock| clock.subscription.may_have())
+        self.clock.as_ref().is_some_and(|clock| clock.subscription.current.may_have())
             || self.inputs.iter().any(Input::may_have)
     }
 
@@ -169,7 +166,7 @@ impl Intake {
             runtime.input(input.id).resubscribed.add(1);
         }
         if let (Some(clock), Some(next)) = (&mut self.clock, clock)
-            && let Some((unused, _)) = clock.next.replace((next, now))
+            && let Some(unused) = clock.subscription.begin(next, now)
         {
             self.connector.end(unused);
         }
@@ -386,14 +383,12 @@ impl Clock {
     /// emptied after the first.
     fn follow(&mut self, runtime: &Runtime, now: Instant) -> Option<Subscription> {
         let publishers = |subscription: &Subscription| subscription.publisher_count().unwrap_or(0);
-        let found = publishers(&self.subscription);
-        let is_ready = |(next, made): &mut (Subscription, Instant)| {
-            publishers(next) >= found || now >= *made + CLOCK_PATIENCE
-        };
-        let (next, _) = self.next.take_if(is_ready)?;
+        let is_connected = |next: &_, before: &_| publishers(next) >= publishers(before);
+        // At once: if the old connection is cut off, its clock stands.
+        let before = self.subscription.over(now, Duration::ZERO, is_connected)?;
         // Most of these instants came from the one before, too. The newest counts if it is ahead.
         let (mut message, mut newest) = (SerializedMessage::default(), None);
-        while let Ok(Some(info)) = next.take(&mut message) {
+        while let Ok(Some(info)) = self.subscription.current.take(&mut message) {
             newest = Some((decode_clock(&message), transit(&info)));
         }
         if let Some((Ok(Some(stamp)), transit)) = newest
@@ -402,14 +397,14 @@ impl Clock {
         {
             clock.set(stamp, transit);
         }
-        Some(std::mem::replace(&mut self.subscription, next))
+        Some(before)
     }
 
     /// Sets the clock from each waiting message.
     fn drain(&mut self, runtime: &Runtime) -> robocache_rcl::Result<()> {
         let mut message = SerializedMessage::default();
         for _ in 0..CLOCK_DEPTH {
-            let taken = self.subscription.take(&mut message);
+            let taken = self.subscription.current.take(&mut message);
             let Some(info) = self.takes.note(taken)? else { break };
             match (decode_clock(&message), runtime.sim_clock()) {
                 (Ok(Some(stamp)), Some(clock)) => clock.set(stamp, transit(&info)),

@@ -3,22 +3,18 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use super::connection::Published;
 use super::fastdds::{Connector, Handed};
+use super::handover::Switch;
 use robocache_core::message::{Envelope, TensorMessage};
 use robocache_core::visual::Tap;
 use robocache_runtime::{Publisher, Refused, Runtime};
 use robocache_shared::{SharedError, TensorPublisher};
 
-/// A new publisher takes over when it has found as many subscriptions as the one before, but after this time
-/// at the latest.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The publisher of the tensors, and the one of a new connection that will replace it.
+/// The publisher of the tensors.
 pub struct Output {
-    publishers: RefCell<Publishers>,
+    published: RefCell<Switch<Published>>,
     parts: Handed<Published>,
     connector: Connector,
     /// Where tensors are left for people to see; `None` if they are not shown.
@@ -78,11 +74,6 @@ impl Sharing {
     }
 }
 
-struct Publishers {
-    current: Published,
-    next: Option<(Published, Instant)>,
-}
-
 impl Output {
     /// Publishes with `current`, and with each publisher that `parts` has from then on. At the end, `parts` gets the one
     /// in use. With a `list` the messages have that form. With `sharing` the tensors are in shared memory, too.
@@ -93,45 +84,30 @@ impl Output {
         tap: Option<Arc<Tap>>,
         (list, sharing): (Option<Envelope>, Option<Sharing>),
     ) -> Self {
-        let publishers = RefCell::new(Publishers { current, next: None });
+        let published = RefCell::new(Switch::new(current));
         let list = list.map(|form| (form, RefCell::default()));
         let is_subscribed = Cell::new(true);
-        Output { publishers, parts, connector, tap, list, sharing, is_subscribed }
+        Output { published, parts, connector, tap, list, sharing, is_subscribed }
     }
 
     /// Publishes a tensor on the topic.
     fn publish_message(&self, message: &TensorMessage) -> robocache_rcl::Result<()> {
-        let (current, bytes) = (&self.publishers.borrow().current.tensors, message.message());
+        let (current, bytes) = (&self.published.borrow().current.tensors, message.message());
         let Some((form, memory)) = &self.list else { return current.publish(bytes) };
         let list = &mut *memory.borrow_mut();
         form.rewrite(message.envelope().places(), bytes, list);
         current.publish(list)
     }
-
-    /// Takes the publisher of a new connection, if there is one.
-    fn follow(&self, publishers: &mut Publishers) {
-        if let Some(next) = self.parts.take()
-            && let Some((unused, _)) = publishers.next.replace((next, Instant::now()))
-        {
-            self.connector.end(unused);
-        }
-        let count = |of: &Published| of.tensors.subscription_count().unwrap_or(0);
-        let current = &publishers.current;
-        let is_connected = |(next, made): &mut (Published, Instant)| {
-            count(next) >= count(current) || made.elapsed() >= PATIENCE
-        };
-        if let Some((next, _)) = publishers.next.take_if(is_connected) {
-            self.connector.end(std::mem::replace(&mut publishers.current, next));
-        }
-    }
 }
 
 impl Publisher for Output {
     fn is_read(&self) -> bool {
-        let publishers = &mut *self.publishers.borrow_mut();
-        self.follow(publishers);
+        let published = &mut *self.published.borrow_mut();
+        let count = |of: &Published| of.tensors.subscription_count().unwrap_or(0);
+        let parts = (&self.parts, &self.connector);
+        published.follow(parts, |next, before| count(next) >= count(before));
         let is_subscribed =
-            publishers.current.tensors.subscription_count().map_or(true, |count| count > 0);
+            published.current.tensors.subscription_count().map_or(true, |count| count > 0);
         self.is_subscribed.set(is_subscribed);
         is_subscribed || self.tap.is_some() || self.sharing.is_some()
     }
@@ -149,11 +125,7 @@ impl Publisher for Output {
     }
 
     fn end(self) {
-        let Publishers { current, next } = self.publishers.into_inner();
-        let (newest, before) = match next {
-            Some((next, _)) => (next, Some(current)),
-            None => (current, None),
-        };
+        let (newest, before) = self.published.into_inner().into_newest();
         let unused = self.parts.give_back(newest);
         before.into_iter().chain(unused).for_each(|unused| self.connector.end(unused));
         if let Some(Sharing { tensors, home, .. }) = self.sharing {

@@ -62,6 +62,21 @@ impl ParameterServices {
         })
     }
 
+    /// How many clients of each service, and subscribers to changes, this connection has found.
+    pub fn audience(&self) -> [usize; 7] {
+        let events = self.changes.events.as_ref();
+        [
+            self.get.client_count(),
+            self.types.client_count(),
+            self.list.client_count(),
+            self.describe.client_count(),
+            self.set.client_count(),
+            self.set_atomically.client_count(),
+            events.map_or(Ok(0), |events| events.publisher().subscription_count()),
+        ]
+        .map(Result::unwrap_or_default)
+    }
+
     /// Answers one request of each service. Other requests are left for the next call. Tells changes by `changes`.
     pub fn serve(&self, taken: &mut Taken, changes: &Changes) {
         let declared = &self.store.declared();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::Reports;
 use super::fastdds::{Connector, Due, Handed, Heard, Recovery};
+use super::handover::{Switch, found_as_many};
 use super::lifecycle::{Lifecycle, LifecycleState};
 use super::rosout::Records;
 use super::shared::SharedInfo;
@@ -44,7 +45,7 @@ pub struct Reporter {
     /// What it publishes on `/rosout` at once.
     pub records: Records,
     /// Where it reports.
-    pub reports: Reports,
+    pub reports: Switch<Reports>,
     /// Those of new connections.
     pub parts: Handed<Reports>,
     pub connector: Connector,
@@ -74,28 +75,29 @@ impl Reporter {
             };
             // The middleware may take long. Nobody waits for what is watched meanwhile.
             if let Some(report) = report {
-                self.reports.diagnostics.publish(report);
+                self.reports.current.diagnostics.publish(report);
             }
             let wait = look.min(next).saturating_duration_since(Instant::now());
             match self.records.recv_timeout(wait) {
-                Ok(record) => self.reports.rosout.publish(record),
+                Ok(record) => self.reports.current.rosout.publish(record),
                 Err(RecvTimeoutError::Timeout) => {}
                 // The log is part of the process, so this happens only in a test.
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
             }
         }
-        self.reports.rosout.flush(&self.records);
+        self.reports.current.rosout.flush(&self.records);
     }
 
-    /// Looks whether the process stood still, and takes the parts of a new connection.
+    /// Looks whether the process stood still, takes the parts of a new connection, and goes over to them when they are
+    /// connected.
     fn look(&mut self, now: Instant) {
         let slept = self.standstills.awake(Witness::Report);
         if lock(&self.watched).is_cut_off(now, slept, self.standstills.newest()) {
             self.connector.connect();
         }
-        if let Some(reports) = self.parts.take() {
-            self.connector.end(std::mem::replace(&mut self.reports, reports));
-        }
+        let parts = (&self.parts, &self.connector);
+        self.reports
+            .follow(parts, |next, before| found_as_many(next.subscribers(), before.subscribers()));
     }
 }
 

@@ -89,6 +89,11 @@ impl Rosout {
         Ok(Rosout { publisher, logger: node.logger_name() })
     }
 
+    /// How many subscribers have been found.
+    pub fn subscribers(&self) -> usize {
+        self.publisher.publisher().subscription_count().unwrap_or(0)
+    }
+
     /// Publishes one record.
     pub fn publish(&self, mut log: Log) {
         log.name.clone_from(&self.logger);

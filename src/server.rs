@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::Services;
 use super::fastdds::{Connector, Handed};
+use super::handover::{Overlap, found_as_many};
 use super::lifecycle::{LifecycleServices, TransitionEvents};
 use super::requests::Taken;
 use robocache_rcl::Wake;
@@ -19,15 +20,13 @@ const SHORT: Duration = Duration::from_millis(2);
 /// The node looks for a request this often, although the middleware tells of each: after a malformed request, Fast DDS may
 /// not tell of the next one.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the connection before also serves: clients and subscribers find the new one within this time.
-const OVERLAP: Duration = Duration::from_secs(2);
 
 /// The work of the thread.
 pub struct Server {
     /// What it answers by.
     pub services: Services,
-    /// The same of the connection before, for a while, and since when.
-    pub before: Option<(Services, Instant)>,
+    /// The same of the connection before, until clients and subscribers have found the new one.
+    pub overlap: Overlap<Services>,
     /// Ends the wait when a request comes to any of them.
     pub wake: Arc<Wake>,
     /// Those of new connections.
@@ -65,16 +64,16 @@ impl Server {
 
     /// The services of all connections. Clients and subscribers have found those of the one before, so these come first.
     fn all(&mut self) -> impl Iterator<Item = &mut Services> {
-        self.before.iter_mut().map(|(before, _)| before).chain([&mut self.services])
+        self.overlap.before_mut().into_iter().chain([&mut self.services])
     }
 
     /// Answers one request of each service.
     fn serve(&mut self, taken: &mut Taken) {
-        if self.before.is_some() {
+        if self.overlap.before().is_some() {
             // So that the one before answers, and the new one what does not reach it.
             std::thread::sleep(SHORT);
         }
-        let first = self.before.as_ref().map_or(&self.services, |(before, _)| before);
+        let first = self.overlap.before().unwrap_or(&self.services);
         let changes = Arc::clone(&first.parameters.changes);
         for Services { parameters, lifecycle } in self.all() {
             parameters.serve(taken, &changes);
@@ -85,16 +84,23 @@ impl Server {
     /// Goes over to a new connection. The one before also serves for a while, and tells what changes.
     fn follow(&mut self) {
         // A request is answered by the service that took it.
-        let is_over = |(before, since): &mut (Services, Instant)| {
-            since.elapsed() >= OVERLAP && !before.waits()
-        };
-        if let Some((before, _)) = self.before.take_if(is_over) {
+        if self.overlap.before().is_some() && self.all().any(|it| it.waits()) {
+            return;
+        }
+        let (now, services) = (Instant::now(), &self.services);
+        if let Some(before) =
+            self.overlap.over(now, |before| services.have_found_as_many_as(before))
+        {
             self.connector.end((before, self.services.publish_events()));
         }
-        if self.before.is_none()
-            && let Some(newer) = self.parts.take()
-        {
-            self.before = Some((std::mem::replace(&mut self.services, newer), Instant::now()));
+        if let Some(newer) = self.parts.take() {
+            let replaced = std::mem::replace(&mut self.services, newer);
+            let ended = self.overlap.begin(replaced, now);
+            // If that one published the transitions, the one that is kept does from now on.
+            let events = self.overlap.before_mut().and_then(Services::publish_events);
+            if ended.is_some() {
+                self.connector.end((ended, events));
+            }
         }
     }
 }
@@ -103,6 +109,17 @@ impl Services {
     /// Whether a request waits for the end of a transition.
     fn waits(&self) -> bool {
         self.lifecycle.as_ref().is_some_and(LifecycleServices::waits)
+    }
+
+    /// Whether these have found as many clients and subscribers as those of another connection.
+    fn have_found_as_many_as(&self, other: &Self) -> bool {
+        found_as_many(self.audience(), other.audience())
+    }
+
+    /// How many clients of each service, and subscribers of each topic, this connection has found.
+    fn audience(&self) -> impl Iterator<Item = usize> {
+        let lifecycle = self.lifecycle.iter().flat_map(LifecycleServices::audience);
+        self.parameters.audience().into_iter().chain(lifecycle)
     }
 
     /// Publishes transitions through this connection from now on. Returns the publisher before.

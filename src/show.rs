@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::fastdds::{Connector, Handed};
+use super::handover::Switch;
 use robocache_core::message::TensorRead;
 use robocache_core::spec::Config;
 use robocache_core::visual::{Tap, View};
@@ -33,7 +34,7 @@ pub fn advertise(node: &Node, config: &Config, output: &str) -> Shown {
 pub struct Show {
     tap: Arc<Tap>,
     period: Duration,
-    views: Shown,
+    views: Switch<Shown>,
     /// Those of new connections.
     parts: Handed<Shown>,
     connector: Connector,
@@ -55,6 +56,7 @@ impl Show {
         if views.is_empty() {
             tracing::warn!("visualize_hz: no stream of images or clouds can be shown");
         }
+        let views = Switch::new(views);
         Show { tap: Arc::default(), period, views, parts, connector, failed: false }
     }
 
@@ -69,18 +71,17 @@ impl Show {
         let (mut tensor, mut buffer) = (Vec::new(), Vec::new());
         while self.tap.wait_until(due) {
             due = (due + self.period).max(Instant::now());
-            if let Some(views) = self.parts.take() {
-                self.connector.end(std::mem::replace(&mut self.views, views));
-            }
-            if !self.views.iter().any(|(_, publisher)| is_seen(publisher)) {
+            self.views.follow((&self.parts, &self.connector), are_connected);
+            if !self.views.current.iter().any(|(_, publisher)| is_seen(publisher)) {
                 continue;
             }
             let Some(next) = self.tap.next(tensor) else { break };
             tensor = next;
             buffer = self.show(&tensor, buffer);
         }
-        let unused = self.parts.give_back(self.views);
-        unused.into_iter().for_each(|unused| self.connector.end(unused));
+        let (newest, before) = self.views.into_newest();
+        let unused = self.parts.give_back(newest);
+        before.into_iter().chain(unused).for_each(|unused| self.connector.end(unused));
     }
 
     /// Publishes the views that have a subscriber. Returns the buffer for the next ones.
@@ -93,7 +94,9 @@ impl Show {
             }
         };
         let mut failure = None;
-        for (view, publisher) in self.views.iter().filter(|(_, publisher)| is_seen(publisher)) {
+        for (view, publisher) in
+            self.views.current.iter().filter(|(_, publisher)| is_seen(publisher))
+        {
             let Some(shown) = view.message(&seen, std::mem::take(&mut buffer)) else {
                 failure = Some(format!("stream '{}': its segment has another size", view.name));
                 continue;
@@ -118,7 +121,20 @@ impl Show {
     }
 }
 
+/// Whether these views have found as many subscribers as the same views of another connection.
+fn are_connected(views: &Shown, before: &Shown) -> bool {
+    before.iter().all(|(view, before)| {
+        let new = views.iter().find(|(new, _)| new.name == view.name);
+        new.is_none_or(|(_, new)| subscribers(new) >= subscribers(before))
+    })
+}
+
 /// Whether it has a subscriber.
 fn is_seen(publisher: &Publisher) -> bool {
-    publisher.subscription_count().is_ok_and(|count| count > 0)
+    subscribers(publisher) > 0
+}
+
+/// How many subscribers it has found.
+fn subscribers(publisher: &Publisher) -> usize {
+    publisher.subscription_count().unwrap_or(0)
 }

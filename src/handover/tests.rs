@@ -19,32 +19,47 @@ fn a_difference_that_lasts_is_due_once_and_both_subscriptions_are_kept_for_a_whi
     assert_eq!(handover.over(due + 100 * MS, |_| false), None);
     assert_eq!(handover.over(connected, |before| *before == 7), None);
     assert_eq!(handover.over(connected + OVERLAP.saturating_sub(MS), |_| true), None);
-    assert_eq!(handover.over(connected + OVERLAP, |_| false), Some(7));
+    assert_eq!(handover.over(connected + OVERLAP, |_| true), Some(7));
     assert!(handover.before().is_none());
     assert_eq!(handover.over(connected + OVERLAP, |_| true), None);
     assert!(handover.is_due(true, connected + OVERLAP));
 }
 
 #[test]
-fn a_subscription_that_finds_nobody_replaces_the_one_before_in_the_end() {
+fn a_part_that_finds_nobody_replaces_the_one_before_in_the_end() {
     let start = Instant::now();
-    let mut handover = Handover::default();
-    assert_eq!(handover.begin(1, start), None);
-    assert_eq!(handover.over(start + LONGEST.saturating_sub(MS), |_| false), None);
-    assert_eq!(handover.over(start + LONGEST, |_| false), Some(1));
+    let mut overlap = Overlap::default();
+    assert_eq!(overlap.begin(1, start), None);
+    assert_eq!(overlap.over(start + LONGEST.saturating_sub(MS), |_| false), None);
+    assert_eq!(overlap.over(start + LONGEST, |_| false), Some(1));
 }
 
 #[test]
-fn of_three_subscriptions_the_newest_and_one_that_is_connected_are_kept() {
+fn of_three_parts_the_newest_and_one_that_is_connected_are_kept() {
     let start = Instant::now();
-    let mut handover = Handover::default();
-    assert_eq!(handover.begin(1, start), None);
-    // The second one has found no publisher yet.
-    assert_eq!(handover.begin(2, start + MS), Some(2));
-    assert_eq!(handover.over(start + 2 * MS, |before| *before == 1), None);
+    let mut overlap = Overlap::default();
+    assert_eq!(overlap.begin(1, start), None);
+    // The second one has found nobody yet.
+    assert_eq!(overlap.begin(2, start + MS), Some(2));
+    assert_eq!(overlap.over(start + 2 * MS, |before| *before == 1), None);
     // The third one has.
-    assert_eq!(handover.begin(3, start + 3 * MS), Some(1));
-    assert_eq!(handover.before(), Some(&3));
+    assert_eq!(overlap.begin(3, start + 3 * MS), Some(1));
+    assert_eq!(overlap.before_mut(), Some(&mut 3));
+    // Those that the third one has not found have ended, or it would have found them.
+    assert_eq!(overlap.begin(4, start + 3 * MS + DISCOVERY), Some(3));
+}
+
+#[test]
+fn if_the_one_before_finds_somebody_first_both_are_needed_again() {
+    let start = Instant::now();
+    let mut overlap = Overlap::default();
+    assert_eq!(overlap.begin(1, start), None);
+    assert_eq!(overlap.over(start + MS, |_| true), None);
+    assert_eq!(overlap.over(start + OVERLAP, |_| false), None);
+    let found = start + OVERLAP + MS;
+    assert_eq!(overlap.over(found, |_| true), None);
+    assert_eq!(overlap.over(found + OVERLAP.saturating_sub(MS), |_| true), None);
+    assert_eq!(overlap.over(found + OVERLAP, |_| true), Some(1));
 }
 
 #[test]
@@ -60,4 +75,28 @@ fn after_a_failure_there_is_a_pause_and_one_warning() {
     let later = now + PAUSE + MS;
     assert!(!handover.is_due(false, later) && !handover.is_due(true, later));
     assert!(handover.is_due(true, later + SETTLE) && handover.failed(later + SETTLE));
+}
+
+#[test]
+fn a_newer_part_is_in_use_when_it_has_been_connected_for_a_while_or_in_the_end() {
+    let (start, at_once) = (Instant::now(), Duration::ZERO);
+    let mut switch = Switch::new(1);
+    assert_eq!(switch.over(start, at_once, |_, _| true), None, "there is no other");
+    assert_eq!(switch.begin(2, start), None);
+    assert_eq!(switch.over(start + MS, at_once, |next, before| next < before), None);
+    assert_eq!(switch.current, 1);
+    // The second one was never in use.
+    assert_eq!(switch.begin(3, start + 2 * MS), Some(2));
+    let found = |next: &_, before: &_| (*next, *before) == (3, 1);
+    assert_eq!(switch.over(start + 3 * MS, 2 * MS, found), None);
+    assert_eq!(switch.over(start + 5 * MS, 2 * MS, found), Some(1));
+    assert_eq!(switch.current, 3);
+    let start = start + 6 * MS;
+    assert_eq!(switch.begin(4, start), None);
+    assert_eq!(switch.over(start + LONGEST.saturating_sub(MS), at_once, |_, _| false), None);
+    assert_eq!(switch.over(start + LONGEST, at_once, |_, _| false), Some(3));
+    assert_eq!(switch.into_newest(), (4, None));
+    let mut switch = Switch::new(1);
+    assert_eq!(switch.begin(2, start), None);
+    assert_eq!(switch.into_newest(), (2, Some(1)));
 }

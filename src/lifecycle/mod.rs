@@ -60,6 +60,12 @@ impl Lifecycle {
         lock(&self.events).replace(events)
     }
 
+    /// How many subscribers to the transitions have been found.
+    fn subscribers(&self) -> robocache_rcl::Result<usize> {
+        let events = lock(&self.events);
+        events.as_ref().map_or(Ok(0), |events| events.publisher().subscription_count())
+    }
+
     /// The state now.
     pub fn state(&self) -> LifecycleState {
         *lock(&self.state)

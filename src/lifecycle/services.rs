@@ -66,6 +66,23 @@ impl LifecycleServices {
         self.events.take().and_then(|events| self.lifecycle.publish_by(events))
     }
 
+    /// How many clients of each service, and subscribers to the transitions, this connection has found.
+    pub fn audience(&self) -> [usize; 6] {
+        let subscribers = match &self.events {
+            Some(events) => events.publisher().subscription_count(),
+            None => self.lifecycle.subscribers(),
+        };
+        [
+            self.change.client_count(),
+            self.state.client_count(),
+            self.states.client_count(),
+            self.transitions.client_count(),
+            self.graph.client_count(),
+            subscribers,
+        ]
+        .map(Result::unwrap_or_default)
+    }
+
     /// Whether a request waits: for the end of its work, or of a transition.
     pub fn waits(&self) -> bool {
         self.changing.is_some() || !self.held.is_empty()

@@ -13,14 +13,14 @@ use crate::lock;
 /// What the handles of a node and of its entities share. The node ends with the last of them.
 pub(super) struct NodeInner {
     pub(super) raw: Raw<rcl_node_t>,
-    /// Held while an entity begins or ends and while names or the graph are read. It guards no Rust
+    /// Held while an entity begins or ends and while names or the publishers of a topic are read. It guards no Rust
     /// data.
     pub(super) changing: Mutex<()>,
     pub(super) context: Arc<ContextInner>,
 }
 
 // SAFETY: every call that changes the node holds `changing`; the others only read data that does
-// not change after the start.
+// not change after the start, or that the middleware guards.
 unsafe impl Send for NodeInner {}
 // SAFETY: as above.
 unsafe impl Sync for NodeInner {}

@@ -64,6 +64,18 @@ impl<T: WrappedServiceTypeSupport> Service<T> {
         Ok(())
     }
 
+    /// Counts the clients that discovery has found.
+    pub fn client_count(&self) -> Result<usize> {
+        let mut count = 0;
+        // No lock, because ending an entity of the node may take long. SAFETY: node and service are initialised. The service
+        // has a name, and rcl writes the count. The middleware guards what it has found.
+        let ret = unsafe {
+            let name = rcl_service_get_service_name(self.raw.get());
+            rcl_count_clients(self.node.get(), name, &mut count)
+        };
+        check(ret, || "count the clients of a service".to_owned()).map(|()| count)
+    }
+
     /// Takes the oldest waiting request; `None` if none waits. Fast DDS also says so of a malformed one, behind which another
     /// may wait. So the caller also takes now and then.
     pub fn take_request(&self) -> Result<Option<(RequestId, T::Request)>> {

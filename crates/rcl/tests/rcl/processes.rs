@@ -57,6 +57,7 @@ fn rclpy_calls_a_service_and_gets_a_message() {
     let node = Node::new(&context, "under_test", "").unwrap();
     let mut service = node.serve::<GetParameters::Service>("~/get_parameters").unwrap();
     assert!(service.take_request().unwrap().is_none());
+    assert_eq!(service.client_count().unwrap(), 0);
     let log = node.advertise_message::<Log>("log", Qos::reliable(5)).unwrap();
     let wake = Arc::new(Wake::default());
     service.tell(&wake).unwrap();
@@ -78,6 +79,7 @@ print([value.string_value for value in future.result().values], logs[0].msg)
 print(*[name for name, _ in node.get_publisher_names_and_types_by_node('under_test', '/')])";
     let child = python(script, domain);
     assert!(wake.wait(PATIENCE));
+    until("the client is found", || service.client_count().unwrap() == 1);
     let (id, request) = service.take_request().unwrap().unwrap();
     let value =
         |name: &String| ParameterValue { string_value: format!("<{name}>"), ..Default::default() };
@@ -90,6 +92,7 @@ print(*[name for name, _ in node.get_publisher_names_and_types_by_node('under_te
     let nul = Log { msg: "a\0b".into(), ..Default::default() };
     assert!(log.publish(&nul).unwrap_err().to_string().contains("without NUL"));
     assert_eq!(output(child), "['<a>', '<b>'] seen\n/log");
+    until("the client has left", || service.client_count().unwrap() == 0);
 }
 
 #[test]

@@ -22,7 +22,8 @@ const LOSSY_WINDOWS: u32 = 3;
 /// Messages that waited while the process stood still come within this time.
 const BACKLOG: Duration = Duration::from_secs(2);
 /// How long after a standstill an input may miss messages because the process and the publishers find each other again.
-const REUNION: Duration = Duration::from_secs(6);
+/// The middleware may take several seconds for that.
+const REUNION: Duration = Duration::from_secs(10);
 /// The tick thread counts as stuck only if it serves nothing for longer than this.
 const HICCUP: Duration = Duration::from_millis(500);
 
