@@ -19,7 +19,9 @@ const OVERLAP: Duration = Duration::from_secs(1);
 /// A new part usually finds all within this time ([`fastdds`](super::fastdds) says why it may take so long).
 const DISCOVERY: Duration = Duration::from_millis(3500);
 /// How long both are kept at most. The one before may count some that have ended.
-const LONGEST: Duration = Duration::from_secs(10);
+pub const LONGEST: Duration = Duration::from_secs(10);
+/// The same if only one of both publishes: meanwhile a subscriber that only the new one has found hears nothing.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a subscription could not be made.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -43,11 +45,21 @@ impl Beginning {
         Beginning { taken, connected: None }
     }
 
-    /// Whether only the new part is needed now. `overlap`: how long it must have been connected.
-    fn is_over(&mut self, now: Instant, overlap: Duration, is_connected: bool) -> bool {
+    /// Whether only the new part is needed now: it has been connected for `overlap`, or was taken `longest` ago.
+    fn is_over(
+        &mut self,
+        now: Instant,
+        (overlap, longest): (Duration, Duration),
+        is_connected: bool,
+    ) -> bool {
         // The one before may find somebody first. Then both are needed again.
         self.connected = is_connected.then(|| self.connected.unwrap_or(now));
-        self.connected.is_some_and(|since| now >= since + overlap) || now >= self.taken + LONGEST
+        self.connected.is_some_and(|since| now >= since + overlap) || now >= self.taken + longest
+    }
+
+    /// Whether the new part is connected, or had time for that.
+    fn is_found(&self, now: Instant) -> bool {
+        self.connected.is_some() || now >= self.taken + DISCOVERY
     }
 }
 
@@ -69,9 +81,7 @@ impl<T> Overlap<T> {
     #[must_use = "ending a part takes time"]
     pub fn begin(&mut self, replaced: T, now: Instant) -> Option<T> {
         let (kept, ended) = match self.before.take() {
-            Some((before, newer)) if newer.connected.is_none() && now < newer.taken + DISCOVERY => {
-                (before, Some(replaced))
-            }
+            Some((before, newer)) if !newer.is_found(now) => (before, Some(replaced)),
             before => (replaced, before.map(|(before, _)| before)),
         };
         self.before = Some((kept, Beginning::new(now)));
@@ -92,7 +102,7 @@ impl<T> Overlap<T> {
     /// one has.
     pub fn over(&mut self, now: Instant, is_connected: impl FnOnce(&T) -> bool) -> Option<T> {
         let is_over = |(before, newer): &mut (T, Beginning)| {
-            newer.is_over(now, OVERLAP, is_connected(before))
+            newer.is_over(now, (OVERLAP, LONGEST), is_connected(before))
         };
         self.before.take_if(is_over).map(|(before, _)| before)
     }
@@ -109,24 +119,30 @@ impl<T> Switch<T> {
         Switch { current, next: None }
     }
 
-    /// Keeps a newer part until it is connected. Returns one that is no longer needed.
+    /// Keeps a newer part until it is connected. If one is kept already, goes over to that one if it is connected or had
+    /// time for that. Returns the one that is no longer needed.
     #[must_use = "ending a part takes time"]
     pub fn begin(&mut self, newer: T, now: Instant) -> Option<T> {
-        self.next.replace((newer, Beginning::new(now))).map(|(unused, _)| unused)
+        let (next, beginning) = self.next.replace((newer, Beginning::new(now)))?;
+        match beginning.is_found(now) {
+            true => Some(std::mem::replace(&mut self.current, next)),
+            false => Some(next),
+        }
     }
 
-    /// Goes over to the newer part when it has been connected for `overlap`, and returns the one before. `is_connected`
-    /// says whether the first has found as many publishers, or subscribers, as the second.
+    /// Goes over to the newer part when it has been connected for `overlap`, but `longest` after it was taken at the latest.
+    /// Returns the one before. `is_connected` says whether the first has found as many publishers, or subscribers, as the
+    /// second.
     #[must_use = "ending a part takes time"]
     pub fn over(
         &mut self,
         now: Instant,
-        overlap: Duration,
+        (overlap, longest): (Duration, Duration),
         is_connected: impl FnOnce(&T, &T) -> bool,
     ) -> Option<T> {
         let current = &self.current;
         let is_over = |(next, beginning): &mut (T, Beginning)| {
-            beginning.is_over(now, overlap, is_connected(next, current))
+            beginning.is_over(now, (overlap, longest), is_connected(next, current))
         };
         let (next, _) = self.next.take_if(is_over)?;
         Some(std::mem::replace(&mut self.current, next))
@@ -143,7 +159,7 @@ impl<T> Switch<T> {
     {
         let now = Instant::now();
         let unused = parts.take().and_then(|newer| self.begin(newer, now));
-        let before = self.over(now, OVERLAP, is_connected);
+        let before = self.over(now, (OVERLAP, PATIENCE), is_connected);
         unused.into_iter().chain(before).for_each(|ended| connector.end(ended));
     }
 

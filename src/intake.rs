@@ -4,7 +4,7 @@
 use super::buffers::Buffers;
 use super::error::NodeError;
 use super::fastdds::Connector;
-use super::handover::{Handover, Switch};
+use super::handover::{Handover, LONGEST, Switch};
 use super::losses::Losses;
 use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
 use robocache_ops::time::Stamp;
@@ -385,7 +385,7 @@ impl Clock {
         let publishers = |subscription: &Subscription| subscription.publisher_count().unwrap_or(0);
         let is_connected = |next: &_, before: &_| publishers(next) >= publishers(before);
         // At once: if the old connection is cut off, its clock stands.
-        let before = self.subscription.over(now, Duration::ZERO, is_connected)?;
+        let before = self.subscription.over(now, (Duration::ZERO, LONGEST), is_connected)?;
         // Most of these instants came from the one before, too. The newest counts if it is ahead.
         let (mut message, mut newest) = (SerializedMessage::default(), None);
         while let Ok(Some(info)) = self.subscription.current.take(&mut message) {

@@ -84,16 +84,18 @@ impl Server {
     /// Goes over to a new connection. The one before also serves for a while, and tells what changes.
     fn follow(&mut self) {
         // A request is answered by the service that took it.
-        if self.overlap.before().is_some() && self.all().any(|it| it.waits()) {
-            return;
-        }
         let (now, services) = (Instant::now(), &self.services);
-        if let Some(before) =
-            self.overlap.over(now, |before| services.have_found_as_many_as(before))
+        if !self.overlap.before().is_some_and(Services::waits)
+            && let Some(before) =
+                self.overlap.over(now, |before| services.have_found_as_many_as(before))
         {
             self.connector.end((before, self.services.publish_events()));
         }
-        if let Some(newer) = self.parts.take() {
+        // Of three, one ends.
+        let may_end = !self.all().any(|it| it.waits());
+        if (may_end || self.overlap.before().is_none())
+            && let Some(newer) = self.parts.take()
+        {
             let replaced = std::mem::replace(&mut self.services, newer);
             let ended = self.overlap.begin(replaced, now);
             // If that one published the transitions, the one that is kept does from now on.

@@ -9,8 +9,8 @@
 //! - A process that stood still may be cut off from its publishers for good. [`recovery`] decides when
 //!   a new connection must be made, and [`connector`] gives it to the threads.
 //! - What comes between the first announcement of a participant and the registration of its receivers is dropped
-//!   (`RTPSParticipantImpl::enable`). An answer that is lost so comes again with the next announcement of its sender,
-//!   three seconds later. Until then, only the sender knows the new participant.
+//!   (`RTPSParticipantImpl::enable`). An answer that is lost in this way comes again with the next announcement of its
+//!   sender, up to three seconds later. Until then, only the sender knows the new participant.
 //!
 //! Of the node, this folder uses only [`middleware`](super::middleware). It does nothing if another middleware
 //! answers ([`Middleware`]).

@@ -79,7 +79,7 @@ fn after_a_failure_there_is_a_pause_and_one_warning() {
 
 #[test]
 fn a_newer_part_is_in_use_when_it_has_been_connected_for_a_while_or_in_the_end() {
-    let (start, at_once) = (Instant::now(), Duration::ZERO);
+    let (start, at_once) = (Instant::now(), (Duration::ZERO, LONGEST));
     let mut switch = Switch::new(1);
     assert_eq!(switch.over(start, at_once, |_, _| true), None, "there is no other");
     assert_eq!(switch.begin(2, start), None);
@@ -88,14 +88,18 @@ fn a_newer_part_is_in_use_when_it_has_been_connected_for_a_while_or_in_the_end()
     // The second one was never in use.
     assert_eq!(switch.begin(3, start + 2 * MS), Some(2));
     let found = |next: &_, before: &_| (*next, *before) == (3, 1);
-    assert_eq!(switch.over(start + 3 * MS, 2 * MS, found), None);
-    assert_eq!(switch.over(start + 5 * MS, 2 * MS, found), Some(1));
+    assert_eq!(switch.over(start + 3 * MS, (2 * MS, LONGEST), found), None);
+    assert_eq!(switch.over(start + 5 * MS, (2 * MS, LONGEST), found), Some(1));
     assert_eq!(switch.current, 3);
     let start = start + 6 * MS;
     assert_eq!(switch.begin(4, start), None);
     assert_eq!(switch.over(start + LONGEST.saturating_sub(MS), at_once, |_, _| false), None);
     assert_eq!(switch.over(start + LONGEST, at_once, |_, _| false), Some(3));
-    assert_eq!(switch.into_newest(), (4, None));
+    // The fifth one had time to be found when the sixth one comes.
+    assert_eq!(switch.begin(5, start), None);
+    assert_eq!(switch.begin(6, start + DISCOVERY), Some(4));
+    assert_eq!(switch.current, 5);
+    assert_eq!(switch.into_newest(), (6, Some(5)));
     let mut switch = Switch::new(1);
     assert_eq!(switch.begin(2, start), None);
     assert_eq!(switch.into_newest(), (2, Some(1)));

@@ -13,8 +13,8 @@ use crate::lock;
 /// What the handles of a node and of its entities share. The node ends with the last of them.
 pub(super) struct NodeInner {
     pub(super) raw: Raw<rcl_node_t>,
-    /// Held while an entity begins or ends and while names or the publishers of a topic are read. It guards no Rust
-    /// data.
+    /// Held while an entity begins or ends and while names or the graph are read, except for counts of clients. It
+    /// guards no Rust data.
     pub(super) changing: Mutex<()>,
     pub(super) context: Arc<ContextInner>,
 }
