@@ -4,7 +4,8 @@
 //! through a new connection to the middleware. The new subscription is connected only after a while. So
 //! the one before is kept meanwhile, and messages are taken from both. The publishers' numbers tell which
 //! messages come twice ([`losses`](super::losses)). The same holds for services and their clients: a request that
-//! reaches both is answered once ([`requests`](super::requests)).
+//! reaches both is answered once ([`requests`](super::requests)). That is an [`Overlap`]. Where two at once would do harm,
+//! the one before is used alone until then. That is a [`Switch`].
 
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,9 @@ const SETTLE: Duration = Duration::from_millis(100);
 const OVERLAP: Duration = Duration::from_secs(1);
 /// A new part usually finds all within this time ([`fastdds`](super::fastdds) says why it may take so long).
 const DISCOVERY: Duration = Duration::from_millis(3500);
-/// How long both are kept at most. The one before may count some that have ended.
+/// How long both are kept at most, because the one before may count some that have ended.
 pub const LONGEST: Duration = Duration::from_secs(10);
-/// The same if only one of both publishes: meanwhile a subscriber that only the new one has found hears nothing.
+/// The same for publishers: until then, a subscriber that only the new one has found hears nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a subscription could not be made.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -108,7 +109,8 @@ impl<T> Overlap<T> {
     }
 }
 
-/// A part of which only one may be in use, and the one of a new connection that will replace it.
+/// A part that is used alone: a publisher, or the subscription to a clock. If a new connection brings another one, that one
+/// replaces it when it is connected.
 pub struct Switch<T> {
     pub current: T,
     next: Option<(T, Beginning)>,
@@ -148,8 +150,8 @@ impl<T> Switch<T> {
         Some(std::mem::replace(&mut self.current, next))
     }
 
-    /// Takes the part of a new connection from `parts` if there is one, goes over to it when its subscribers have found it,
-    /// and ends what is no longer needed. `is_connected`: as for [`over`](Self::over).
+    /// Takes the part of a new connection from `parts` if there is one. Goes over to it when it is connected, and ends what is
+    /// no longer needed. `is_connected`: as for [`over`](Self::over).
     pub fn follow(
         &mut self,
         (parts, connector): (&Handed<T>, &Connector),
