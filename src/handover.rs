@@ -165,8 +165,18 @@ impl<T> Switch<T> {
         unused.into_iter().chain(before).for_each(|ended| connector.end(ended));
     }
 
+    /// Leaves the newest part to the thread that follows this one, and ends all others.
+    pub fn end(self, (parts, connector): (&Handed<T>, &Connector))
+    where
+        T: Send + 'static,
+    {
+        let (newest, before) = self.into_newest();
+        let unused = parts.give_back(newest);
+        before.into_iter().chain(unused).for_each(|ended| connector.end(ended));
+    }
+
     /// The newest part, and the other one.
-    pub fn into_newest(self) -> (T, Option<T>) {
+    fn into_newest(self) -> (T, Option<T>) {
         match self.next {
             Some((next, _)) => (next, Some(self.current)),
             None => (self.current, None),
@@ -180,7 +190,7 @@ pub struct Handover<S = Subscription> {
     differs_since: Option<Instant>,
     paused_until: Option<Instant>,
     /// The subscription before.
-    overlap: Overlap<S>,
+    pub overlap: Overlap<S>,
 }
 
 impl<S> Default for Handover<S> {
@@ -199,7 +209,7 @@ impl<S> Handover<S> {
             return false;
         }
         let since = *self.differs_since.get_or_insert(now);
-        self.before().is_none()
+        self.overlap.before().is_none()
             && now.saturating_duration_since(since) >= SETTLE
             && self.paused_until.is_none_or(|until| now >= until)
     }
@@ -214,17 +224,6 @@ impl<S> Handover<S> {
     /// Notes that no new subscription could be made. Returns whether this is the first failure.
     pub fn failed(&mut self, now: Instant) -> bool {
         self.paused_until.replace(now + PAUSE).is_none()
-    }
-
-    /// The subscription before, while it is kept.
-    pub fn before(&self) -> Option<&S> {
-        self.overlap.before()
-    }
-
-    /// Returns the subscription before when its time is over. `is_connected` says whether the new one has found
-    /// as many publishers as this one.
-    pub fn over(&mut self, now: Instant, is_connected: impl FnOnce(&S) -> bool) -> Option<S> {
-        self.overlap.over(now, is_connected)
     }
 }
 

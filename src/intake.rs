@@ -193,7 +193,8 @@ impl Input {
     }
 
     fn may_have(&self) -> bool {
-        self.subscription.may_have() || self.handover.before().is_some_and(Subscription::may_have)
+        self.subscription.may_have()
+            || self.handover.overlap.before().is_some_and(Subscription::may_have)
     }
 
     /// Subscribes again if the publishers offer another quality of service than the subscription
@@ -250,7 +251,7 @@ impl Input {
     fn take(&mut self, runtime: &Runtime) -> Result<bool, NodeError> {
         let mut message = self.buffers.take();
         let state = runtime.input(self.id);
-        let before = self.handover.before().map(|before| before.take(&mut message));
+        let before = self.handover.overlap.before().map(|before| before.take(&mut message));
         let from_before = matches!(before, Some(Ok(Some(_))));
         let taken = match before {
             Some(taken) if from_before || taken.is_err() => taken,
@@ -281,7 +282,8 @@ impl Input {
     fn end_overlap(&mut self, now: Instant) -> Option<Subscription> {
         let publishers = |subscription: &Subscription| subscription.publisher_count().unwrap_or(0);
         let new = &self.subscription;
-        let before = self.handover.over(now, |before| publishers(new) >= publishers(before))?;
+        let before =
+            self.handover.overlap.over(now, |before| publishers(new) >= publishers(before))?;
         let told = new.events().take().unwrap_or_default();
         self.losses.overlap_ended(told.lost.map(|lost| lost.total), now);
         Some(before)

@@ -125,9 +125,7 @@ impl Publisher for Output {
     }
 
     fn end(self) {
-        let (newest, before) = self.published.into_inner().into_newest();
-        let unused = self.parts.give_back(newest);
-        before.into_iter().chain(unused).for_each(|unused| self.connector.end(unused));
+        self.published.into_inner().end((&self.parts, &self.connector));
         if let Some(Sharing { tensors, home, .. }) = self.sharing {
             drop(home.give_back(tensors.into_inner()));
         }

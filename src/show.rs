@@ -79,9 +79,7 @@ impl Show {
             tensor = next;
             buffer = self.show(&tensor, buffer);
         }
-        let (newest, before) = self.views.into_newest();
-        let unused = self.parts.give_back(newest);
-        before.into_iter().chain(unused).for_each(|unused| self.connector.end(unused));
+        self.views.end((&self.parts, &self.connector));
     }
 
     /// Publishes the views that have a subscriber. Returns the buffer for the next ones.

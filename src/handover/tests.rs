@@ -13,15 +13,15 @@ fn a_difference_that_lasts_is_due_once_and_both_subscriptions_are_kept_for_a_whi
     let due = start + 300 * MS;
     assert!(handover.is_due(true, due));
     assert_eq!(handover.begin(7, due), None);
-    assert_eq!(handover.before(), Some(&7));
+    assert_eq!(handover.overlap.before(), Some(&7));
     assert!(!handover.is_due(true, due + 500 * MS), "one change after the other");
     let connected = due + 200 * MS;
-    assert_eq!(handover.over(due + 100 * MS, |_| false), None);
-    assert_eq!(handover.over(connected, |before| *before == 7), None);
-    assert_eq!(handover.over(connected + OVERLAP.saturating_sub(MS), |_| true), None);
-    assert_eq!(handover.over(connected + OVERLAP, |_| true), Some(7));
-    assert!(handover.before().is_none());
-    assert_eq!(handover.over(connected + OVERLAP, |_| true), None);
+    assert_eq!(handover.overlap.over(due + 100 * MS, |_| false), None);
+    assert_eq!(handover.overlap.over(connected, |before| *before == 7), None);
+    assert_eq!(handover.overlap.over(connected + OVERLAP.saturating_sub(MS), |_| true), None);
+    assert_eq!(handover.overlap.over(connected + OVERLAP, |_| true), Some(7));
+    assert!(handover.overlap.before().is_none());
+    assert_eq!(handover.overlap.over(connected + OVERLAP, |_| true), None);
     assert!(handover.is_due(true, connected + OVERLAP));
 }
 

@@ -217,9 +217,16 @@ UP = CONFIGURED + ACTIVATED
 
 @pytest.mark.alone
 @fast_dds_only
-def test_each_request_is_answered_once_after_a_standstill(ros, start, config_file):
-    """The node makes a new connection then. Clients find its services only after a while."""
-    node = start_managed(ros, start, config_file=config_file)
+def test_each_request_is_answered_once_after_a_standstill(
+    ros, start, config_file, tmp_path, node_faults
+):
+    """The node makes a new connection then. Clients find its services only after a while.
+
+    The connection finds the clients up to three seconds late, because it loses their answers.
+    """
+    fault = tmp_path / "fault"
+    node = start_managed(ros, start, config_file=config_file, env=node_faults(hear=fault))
+    fault.touch()
     tensors = subscribe_tensors(ros, "fused_tensor")
     node.must(CONFIGURE, ACTIVATE)
     node.way(4)

@@ -145,6 +145,8 @@ def test_at_1_khz_each_tensor_is_that_of_the_topic(ros, start, service, policy):
     ros.node.create_subscription(
         FusedTensor, "fused_tensor", lambda message: plain.update({message.tick: message}), RELIABLE
     )
+    # The topic may be found seconds later than the shared memory.
+    assert ros.spin_until(lambda: plain), node.output
     reader = policy(service, "--ticks", "1500")
     reading = threading.Thread(target=lambda: said.extend(reader.next() for _ in range(1500)))
     reading.start()
