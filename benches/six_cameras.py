@@ -1,7 +1,7 @@
 """Six cameras, a lidar and an arm: does the node keep up, and what does it cost?
 
     python3 benches/six_cameras.py --programs DIR [--seconds 60] [--backends cpu,auto,cuda]
-                                   [--compressed FILE]
+                                   [--compressed FILE] [--encode-threads N]
 
 Runs, for each backend, the node between `robocache_load rig` and `robocache_load watch`: once with
 all sensors and once with the joints alone. One rig publishes rgb8 images of 1920x1080 at 30 Hz and
@@ -73,6 +73,7 @@ def parse_arguments(argv=None):
     parser.add_argument("--backends", default="cpu,auto", help="of the node (cpu,auto)")
     parser.add_argument("--cameras", type=int, default=CAMERAS, help=f"({CAMERAS})")
     parser.add_argument("--compressed", type=Path, help="a JPEG or PNG that each camera sends")
+    parser.add_argument("--encode-threads", type=int, default=0, help="of the node (0: it chooses)")
     parser.add_argument("--output", type=Path, default=Path("bench"), help="folder (bench)")
     parser.add_argument("--domain-id", type=int, default=77, help="ROS_DOMAIN_ID (77)")
     return parser.parse_args(argv)
@@ -129,7 +130,8 @@ def run(arguments, backend, cameras, folder):
     config = folder / "six_cameras.yaml"
     config.write_text(configuration(cameras, arguments.compressed))
     node_command = [arguments.programs / "fusion_node", "--ros-args"]
-    for name, value in (("config_file", config), ("backend", backend)):
+    parameters = {"config_file": config, "backend": backend, "encode_threads": arguments.encode_threads}
+    for name, value in parameters.items():
         node_command += ["-p", f"{name}:={value}"]
     load = arguments.programs / "robocache_load"
     rig_command = [load, "rig", "--seconds", arguments.seconds + WARM_UP]

@@ -26,24 +26,40 @@ static int is_on(const char *fault) {
     return file && access(file, F_OK) == 0;
 }
 
+// The function that this library stands in front of. RTLD_NEXT does not find those of a library that came by dlopen: the
+// middleware, and rcl in Python. Its caller does.
+static void *next(const char *name, void *caller) {
+    void *found = dlsym(RTLD_NEXT, name), *library = NULL;
+    Dl_info of_caller;
+    if (!found && dladdr(caller, &of_caller)) library = dlopen(of_caller.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (library) found = dlsym(library, name);
+    if (!found) {
+        fprintf(stderr, "node_faults: no %s\n", name);
+        abort();
+    }
+    return found;
+}
+
+#define NEXT(name) next(name, __builtin_return_address(0))
+
 int rcl_take_serialized_message(const void *subscription, void *message, void *info, void *allocation) {
     static int (*take)(const void *, void *, void *, void *);
     if (is_on("ROBOCACHE_TEST_TAKE")) return FAILED;
-    if (!take) *(void **)&take = dlsym(RTLD_NEXT, "rcl_take_serialized_message");
+    if (!take) *(void **)&take = NEXT("rcl_take_serialized_message");
     return take(subscription, message, info, allocation);
 }
 
 int rcl_service_init(void *service, const void *node, const void *type, const char *name, const void *options) {
     static int (*init)(void *, const void *, const void *, const char *, const void *);
     if (is_on("ROBOCACHE_TEST_SERVE")) return FAILED;
-    if (!init) *(void **)&init = dlsym(RTLD_NEXT, "rcl_service_init");
+    if (!init) *(void **)&init = NEXT("rcl_service_init");
     return init(service, node, type, name, options);
 }
 
 int rcl_subscription_set_on_new_message_callback(const void *subscription, const void *callback, const void *data) {
     static int (*set)(const void *, const void *, const void *);
     if (is_on("ROBOCACHE_TEST_TELL")) return UNSUPPORTED;
-    if (!set) *(void **)&set = dlsym(RTLD_NEXT, "rcl_subscription_set_on_new_message_callback");
+    if (!set) *(void **)&set = NEXT("rcl_subscription_set_on_new_message_callback");
     return set(subscription, callback, data);
 }
 
@@ -57,7 +73,7 @@ static int is_recording(int fd) {
 ssize_t write(int fd, const void *bytes, size_t count) {
     static ssize_t (*really)(int, const void *, size_t);
     while (is_on("ROBOCACHE_TEST_DISK") && is_recording(fd)) usleep(5000);
-    if (!really) *(void **)&really = dlsym(RTLD_NEXT, "write");
+    if (!really) *(void **)&really = NEXT("write");
     return really(fd, bytes, count);
 }
 
@@ -67,17 +83,8 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 
 // `ReceiverResource::RegisterReceiver(MessageReceiver *)` of Fast DDS 2. A participant has about four resources.
 void REGISTER(void *resource, void *receiver) {
-    static void (*real)(void *, void *);
+    static void (*really)(void *, void *);
     if (is_on("ROBOCACHE_TEST_HEAR")) usleep(100000);
-    if (!real) {
-        // RTLD_NEXT does not find it: rcl loads the middleware by dlopen.
-        Dl_info caller;
-        void *library = NULL;
-        if (dladdr(__builtin_return_address(0), &caller)) {
-            library = dlopen(caller.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-        }
-        if (library) *(void **)&real = dlsym(library, STRING(REGISTER));
-        if (!real) abort();
-    }
-    real(resource, receiver);
+    if (!really) *(void **)&really = NEXT(STRING(REGISTER));
+    really(resource, receiver);
 }

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use robocache_core::backend::{self, Choice};
@@ -33,6 +33,7 @@ streams:
 
 /// The period of a tick, and of the images \[ns\].
 const PERIOD_NS: i64 = 10_000_000;
+const CACHE_LINE: usize = 64;
 /// Images before the processor time is measured. From these `auto` chooses a processor.
 const WARM_UP: u32 = 50;
 
@@ -55,6 +56,16 @@ struct Options {
     /// Times taken
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
+    /// Time from one image to the next [ms]; 0: as soon as possible. A camera lets the core rest in between, and then an
+    /// image takes longer
+    #[arg(long, default_value_t = 0)]
+    period_ms: u64,
+    /// Spin until an image is due, so that the core does not rest
+    #[arg(long)]
+    spin: bool,
+    /// Write to this much memory before each image, so that the caches are cold [MB]
+    #[arg(long, default_value_t = 0)]
+    walk_mb: usize,
 }
 
 fn main() -> ExitCode {
@@ -74,6 +85,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let backend = backend::create(options.backend, 0, &config, &Layout::new(&config))?;
     let pipeline = Pipeline::new(config, backend)?;
     let mut fused = pipeline.new_message();
+    let mut pace = Pace::new(options);
     let (mut row, mut ready, mut processor) = (Vec::new(), Vec::new(), 0.0);
     for number in 0..WARM_UP + options.repeats {
         if number == WARM_UP {
@@ -82,6 +94,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         }
         let tick = i64::from(number) + 1;
         let message = message(tick * PERIOD_NS, &file);
+        pace.wait();
         let start = Instant::now();
         pipeline.push(InputId::new(0), &message, Arrival::default())?;
         row.push(start.elapsed().as_secs_f64() * 1e6);
@@ -92,9 +105,13 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let (mut pixels, mut reader) = (Vec::new(), CoefficientReader::default());
     let (mut decode, mut coefficients) = (Vec::new(), Vec::new());
     for _ in 0..options.repeats {
+        pace.wait();
         let start = Instant::now();
         codec::decode(&file, largest, &mut pixels)?;
         decode.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    for _ in 0..options.repeats {
+        pace.wait();
         let start = Instant::now();
         if reader.read(&file, largest).is_some() {
             coefficients.push(start.elapsed().as_secs_f64() * 1e6);
@@ -109,6 +126,34 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     });
     writeln!(std::io::stdout(), "{found}")?;
     Ok(())
+}
+
+/// The rhythm of the images.
+struct Pace {
+    due: Instant,
+    period: Duration,
+    spins: bool,
+    /// What is written to before each image.
+    walk: Vec<u8>,
+}
+
+impl Pace {
+    fn new(options: &Options) -> Self {
+        let period = Duration::from_millis(options.period_ms);
+        let walk = vec![0; options.walk_mb << 20];
+        Pace { due: Instant::now(), period, spins: options.spin, walk }
+    }
+
+    /// Waits until the next image is due.
+    fn wait(&mut self) {
+        self.walk.iter_mut().step_by(CACHE_LINE).for_each(|byte| *byte = byte.wrapping_add(1));
+        std::hint::black_box(&self.walk);
+        while self.spins && Instant::now() < self.due {
+            std::hint::spin_loop();
+        }
+        std::thread::sleep(self.due.saturating_duration_since(Instant::now()));
+        self.due = Instant::now() + self.period;
+    }
 }
 
 /// The processor time of this process so far \[us\], in steps of 10 ms.
