@@ -20,7 +20,8 @@ const QUEUE: usize = 256;
 /// How long the node waits at its end until the subscribers have the last records.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// The longest wait for a subscriber that finds a node which has just begun. On a busy machine some find it later
-/// ([`fastdds`](super::fastdds)). They miss why it ends, which stderr has. A longer wait would delay each start that fails.
+/// ([`fastdds`](super::fastdds)). They do not hear why the node ends; stderr tells it. A longer wait would delay each start
+/// that fails.
 const DISCOVERY: Duration = Duration::from_secs(1);
 
 /// Queues every event that passes the filter.

@@ -39,7 +39,8 @@ struct Cli {
 
 /// Time between two counts of the subscribers.
 const NAP: Duration = Duration::from_millis(20);
-/// Time from when the publishers know all subscribers until these know the publishers, and ask them for what they offer.
+/// Time after the publishers know all subscribers. In it, the subscribers find the publishers, and subscribe again with
+/// what those offer.
 const OTHER_SIDE: Duration = Duration::from_secs(1);
 /// Time from the last message to the end of the publishers. Messages that have not arrived by then
 /// are lost. Best-effort messages are never acknowledged, so the time is fixed.

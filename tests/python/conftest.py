@@ -23,7 +23,7 @@ domain_id = private_domain.domain_id
 
 
 def run_example(name, *arguments):
-    """Runs an example of the core, which `cargo test` has built. Returns its standard output."""
+    """Runs an example of the simulated robot, which `cargo test` has built. Returns its standard output."""
     # With `-p`, crates would have other features, and cargo would compile the core once more.
     command = "cargo run --quiet --locked --example".split()
     command += [name, "--", *map(str, arguments)]

@@ -6,9 +6,9 @@
 // - ROBOCACHE_TEST_SERVE: rcl fails to offer a service.
 // - ROBOCACHE_TEST_TELL: the middleware does not tell of new messages.
 // - ROBOCACHE_TEST_DISK: a write to a file of a recording waits.
-// - ROBOCACHE_TEST_HEAR: a new participant of Fast DDS hears nothing for 0.4 s after its first announcement, as on a busy
-//   machine (`RTPSParticipantImpl::enable`). So it loses the answers, which come again up to three seconds later. With
-//   `/` for the file and LD_PRELOAD set, that holds for all processes of a run of the tests.
+// - ROBOCACHE_TEST_HEAR: the receivers of a new participant of Fast DDS begin late, one 0.1 s after the other, as on a
+//   busy machine (`RTPSParticipantImpl::enable`). So it loses the answers to its first announcement. They come again up
+//   to three seconds later. With `/` for the file and LD_PRELOAD set, that holds for all processes of a run of the tests.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -84,7 +84,10 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 // `ReceiverResource::RegisterReceiver(MessageReceiver *)` of Fast DDS 2. A participant has about four resources.
 void REGISTER(void *resource, void *receiver) {
     static void (*really)(void *, void *);
-    if (is_on("ROBOCACHE_TEST_HEAR")) usleep(100000);
+    if (is_on("ROBOCACHE_TEST_HEAR")) {
+        fputs("node_faults: a receiver begins late\n", stderr);
+        usleep(100000);
+    }
     if (!really) *(void **)&really = NEXT(STRING(REGISTER));
     really(resource, receiver);
 }

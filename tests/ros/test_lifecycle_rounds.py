@@ -239,6 +239,9 @@ def test_each_request_is_answered_once_after_a_standstill(
             return node.process.output.count("through a new connection to the") == stop
 
         node.until(renewed, f"connection {stop}")
+        began = "node_faults: a receiver begins late"
+        late = lambda stop=stop: node.process.output.count(began) >= 2 * stop  # noqa: E731
+        node.until(late, "the connection loses the answers")
         # Two connections are at least four seconds apart. Meanwhile the one before usually ends.
         rounds, until = 0, time.monotonic() + 5
         while time.monotonic() < until:

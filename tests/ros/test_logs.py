@@ -69,6 +69,7 @@ def test_an_error_at_the_start_reaches_rosout(ros, start, logs, config_file, nod
     what = "offer the service "
 
     def told():
+        logs.clear()
         node = start("fusion_node", *given, expected_code=1, env=env)
         assert ros.spin_until(lambda: not node.running)
         assert node.wait() == 1 and node.output.count(what) == 1

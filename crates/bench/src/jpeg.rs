@@ -60,10 +60,10 @@ struct Options {
     /// image takes longer
     #[arg(long, default_value_t = 0)]
     period_ms: u64,
-    /// Spin until an image is due, so that the core does not rest
+    /// Spin until an image is due, so that the core does not rest. The processor time counts that
     #[arg(long)]
     spin: bool,
-    /// Write to this much memory before each image, so that the caches are cold [MB]
+    /// Write to this much memory before each image, so that the caches are cold [MiB]. The processor time counts that
     #[arg(long, default_value_t = 0)]
     walk_mb: usize,
 }
@@ -109,8 +109,6 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         let start = Instant::now();
         codec::decode(&file, largest, &mut pixels)?;
         decode.push(start.elapsed().as_secs_f64() * 1e6);
-    }
-    for _ in 0..options.repeats {
         pace.wait();
         let start = Instant::now();
         if reader.read(&file, largest).is_some() {
