@@ -43,7 +43,8 @@ STREAMS = {
 
 @pytest.fixture
 def config_file(tmp_path):
-    return write_config(tmp_path, {"rate_hz": 200, "streams": STREAMS})
+    # With a lag, messages have come when their tick is computed. So the tensors of a recording come out again.
+    return write_config(tmp_path, {"rate_hz": 200, "lag_ms": 30, "streams": STREAMS})
 
 
 @pytest.fixture
