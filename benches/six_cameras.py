@@ -130,8 +130,11 @@ def run(arguments, backend, cameras, folder):
     config = folder / "six_cameras.yaml"
     config.write_text(configuration(cameras, arguments.compressed))
     node_command = [arguments.programs / "fusion_node", "--ros-args"]
-    parameters = {"config_file": config, "backend": backend}
-    parameters["encode_threads"] = arguments.encode_threads
+    parameters = {
+        "config_file": config,
+        "backend": backend,
+        "encode_threads": arguments.encode_threads,
+    }
     for name, value in parameters.items():
         node_command += ["-p", f"{name}:={value}"]
     load = arguments.programs / "robocache_load"

@@ -17,7 +17,8 @@ const IDLE: Duration = Duration::from_millis(50);
 /// The same while a transition is under way, whose end must be answered. A request to two connections comes to both within
 /// this time.
 const SHORT: Duration = Duration::from_millis(2);
-/// The node also looks for requests this often. After a malformed request, Fast DDS may not tell of the next one.
+/// How often the node looks for requests of which it was not told. Fast DDS may not tell of a request that follows a
+/// malformed one.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The work of the thread.

@@ -158,7 +158,7 @@ def test_an_auto_input_asks_for_the_same_after_a_stop(ros, start, tmp_path):
     asked = "reliable, volatile"
     fusion.until(lambda: fusion.status["joints"][2]["qos"] == asked, "what publishers offer")
     robot = start_robot(ros, start, fusion, *ROBOT)
-    # The robot may be found later than the node tells of a silence (src/fastdds/mod.rs).
+    # If the robot is found late (src/fastdds/mod.rs), the node warns of a silence, rightly.
     fusion.until(lambda: fusion.value("joints", "received") > 0, "the robot's messages")
     ros.spin_for(2)
     fusion.said.clear()

@@ -33,6 +33,7 @@ streams:
 
 /// The period of a tick, and of the images \[ns\].
 const PERIOD_NS: i64 = 10_000_000;
+/// Distance of the bytes that a walk through memory writes to \[bytes\].
 const CACHE_LINE: usize = 64;
 /// Images before the processor time is measured. From these `auto` chooses a processor.
 const WARM_UP: u32 = 50;
@@ -63,7 +64,7 @@ struct Options {
     /// Spin until an image is due, so that the core does not rest. The processor time counts that
     #[arg(long)]
     spin: bool,
-    /// Write to this much memory before each image, so that the caches are cold [MiB]. The processor time counts that
+    /// Write to this much memory before each image, so that the caches are cold [MB]. The processor time counts that
     #[arg(long, default_value_t = 0)]
     walk_mb: usize,
 }
@@ -138,7 +139,7 @@ struct Pace {
 impl Pace {
     fn new(options: &Options) -> Self {
         let period = Duration::from_millis(options.period_ms);
-        let walk = vec![0; options.walk_mb << 20];
+        let walk = vec![0; options.walk_mb * 1_000_000];
         Pace { due: Instant::now(), period, spins: options.spin, walk }
     }
 
