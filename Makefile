@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-rust wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check lint format clean distclean
+.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-rust wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check rehearse lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -17,7 +17,8 @@ help:
 	@echo 'make demo-lerobot  record a robot, train ACT by LeRobot on it, serve it, and compare; PYTHON as above,'
 	@echo '                with LeRobot; takes five minutes'
 	@echo 'make test       run all tests, also those with real ROS processes'
-	@echo 'make test-ros   run those with real ROS processes; RMW=cyclonedds: with CycloneDDS in place of Fast DDS;'
+	@echo 'make test-ros   run those with real ROS processes; RMW=cyclonedds: with CycloneDDS in place of Fast DDS, for a'
+	@echo '                sourced ROS that has it (last run at ed5f1504, not tested since);'
 	@echo '                ROS=kilted: with ROS 2 Kilted, which has folders of its own beside Jazzy'
 	@echo 'make test-rust  run those of them that need only cargo and a C and C++ compiler'
 	@echo 'make wheel      build the wheel of the Python package into dist/; takes ten minutes. With'
@@ -48,7 +49,9 @@ help:
 	@echo 'make soak       run robot, node and policies for SOAK_S (300) while they are killed, suspended and restarted;'
 	@echo '                SOAK_OPTIONS: of tests/soak/soak.py, such as --managed --seed 7; writes soak/verdict.txt'
 	@echo 'make check      before a commit: formats, Clippy and the tests of the changed crates; needs no ROS and no nvcc'
-	@echo 'make lint       check formats and lints: Rust, Python, shell'
+	@echo 'make lint       check formats, lints, spelling and types: Rust, Python, shell'
+	@echo 'make rehearse   do what CI will do with the last commit, in a clone under ~/.cache/robocache/rehearse'
+	@echo '                (ROBOCACHE_REHEARSE: another folder), which stays warm; remove it for a cold run'
 	@echo 'make format     format Rust and Python in place'
 	@echo 'make setup      only set up ROS; afterwards: . .ros/env.sh'
 	@echo 'make clean      remove the build; distclean: also remove ROS and nvcc'
@@ -139,6 +142,9 @@ soak: build
 
 check:
 	@scripts/check.sh
+
+rehearse:
+	@scripts/rehearse.sh
 
 lint:
 	@scripts/lint.sh

@@ -31,7 +31,7 @@ const COMPRESSES: u32 = 13_000;
 const FINDER: &str = "scripts/cuda.sh";
 
 /// Compiles `text` into `<name>.fatbin` in the folder of the build's output.
-pub fn compile(nvcc: &Path, text: &str, name: &str) -> Result<(), String> {
+pub(crate) fn compile(nvcc: &Path, text: &str, name: &str) -> Result<(), String> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
     let archs = archs(nvcc)?;
     let newest = archs.last().ok_or("cuda: nvcc knows none of the chips")?;
@@ -90,7 +90,7 @@ fn run(mut command: Command) -> Result<String, String> {
 }
 
 /// Finds nvcc, or says what to do without one.
-pub fn find(root: &Path) -> Result<PathBuf, String> {
+pub(crate) fn find(root: &Path) -> Result<PathBuf, String> {
     for variable in INPUTS {
         println!("cargo::rerun-if-env-changed={variable}");
     }
@@ -135,7 +135,7 @@ fn archs(nvcc: &Path) -> Result<Vec<u32>, String> {
 }
 
 /// The version of the toolkit, as 1000 * major + 10 * minor: what the driver must know at least.
-pub fn version(nvcc: &Path) -> Result<u32, String> {
+pub(crate) fn version(nvcc: &Path) -> Result<u32, String> {
     let mut command = compiler(nvcc);
     command.arg("--version");
     let text = run(command)?;

@@ -4,7 +4,7 @@
 # twins: `make lint` and `make test` check those. A crate is changed if it differs from BASE, committed or not. By
 # default BASE is origin/main, otherwise main, or on main itself the commit before.
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 . scripts/phases.sh
 
 base=${BASE:-$(git rev-parse -q --verify origin/main || git rev-parse -q --verify main || git rev-parse HEAD)}
@@ -15,9 +15,9 @@ phase 'cargo fmt' cargo fmt --all --check
 phase 'what crates import' python3 scripts/layers.py
 phase 'clippy' cargo clippy --locked --all-targets -- -D warnings
 packages=()
-for crate in bench core data ops runtime sim tools; do
-  ! grep -q "^crates/$crate/" <<<"$changed" || packages+=(-p "robocache_$crate")
-done
+while read -r crate; do
+  ! grep -q "^$crate/" <<<"$changed" || packages+=(-p "robocache_${crate#crates/}")
+done < <(sed -n 's/^default-members = //p' Cargo.toml | grep -o 'crates/[a-z_]*')
 # Tests of these crates read golden files, configurations and messages.
 ! grep -qE '^(tests/(golden|configs|definitions)|config|msg)/' <<<"$changed" || packages+=(-p robocache_core -p robocache_tools)
 if [ ${#packages[@]} -gt 0 ]; then
@@ -27,5 +27,5 @@ if [ -e .ros/env.sh ]; then
   phase 'ruff' scripts/with_ros.sh sh -c 'ruff check -q . && ruff format -q --check .'
 fi
 ! grep -qE '^(src|crates/(rcl|python|kernels)|kernels|python)/' <<<"$changed" ||
-  echo 'changed beyond these crates: `make lint` and `make test` check the node, the kernels and the Python package'
+  echo 'changed beyond these crates: make lint and make test check the node, the kernels and the Python package'
 summary

@@ -97,7 +97,7 @@ find_nvcc() {
   local candidate found
   nvcc=
   if [ -n "${NVCC:-}" ]; then
-    nvcc=$(command -v "$NVCC") && works "$nvcc" ||
+    { nvcc=$(command -v "$NVCC") && works "$nvcc"; } ||
       fail "NVCC=$NVCC: expected an nvcc that compiles; correct it, or unset NVCC"
     cuda=$(cuda_of "$nvcc")
     return
@@ -138,12 +138,24 @@ install() {
   fi
   say 'installing nvcc from PyPI into .cuda (about 300 MB)'
   rm -rf .cuda
-  if ! "${PYTHON:-python3}" -m venv .cuda ||
-    ! .cuda/bin/python3 -m pip install --quiet --disable-pip-version-check --no-input -r "$pins"; then
+  if ! "${PYTHON:-python3}" -m venv .cuda || ! download; then
     fail 'could not install nvcc (above); ROBOCACHE_CUDA=off make build builds without CUDA'
   fi
   cp "$pins" .cuda/installed.txt
   find_nvcc || fail 'the nvcc from PyPI does not work here (above); it needs a C++ compiler'
+}
+
+# Downloads the pinned nvcc, up to three times while the package index does not answer. pip itself gives up after seconds.
+download() {
+  local try said
+  for try in 1 2 3; do
+    said=$(.cuda/bin/python3 -m pip install --quiet --disable-pip-version-check --no-input -r "$pins" 2>&1) && return
+    printf '%s\n' "$said" >&2
+    grep -qE 'connection broken by|Max retries exceeded|timed out|IncompleteRead|HTTP error (429|5)' <<<"$said" || return
+    [ "$try" -eq 3 ] || { say 'the package index was not reachable: again in 20 s'; sleep 20; }
+  done
+  say 'ENVIRONMENT: the package index was not reachable, three times'
+  return 1
 }
 
 # True if an nvcc can build for the GPU; otherwise says why not.

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if ! command -v valgrind >/dev/null; then
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+  { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; } ||
     { echo 'expected valgrind, found none: apt install valgrind' >&2; exit 1; }
   install=(timeout 120 apt-get -qq -y --no-install-recommends install valgrind)
   export DEBIAN_FRONTEND=noninteractive

@@ -16,6 +16,8 @@ import profiles
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+#: A process may take so long for its end after SIGINT [s].
+END_S = 5.0
 
 
 class ProcessFailure(Exception):
@@ -106,8 +108,9 @@ class Process:
         text = self.log.read_text(errors="replace").splitlines()[-lines:]
         return "\n".join([f"  the end of {self.log}:", *(f"    {line}" for line in text)])
 
-    def stop(self, timeout_s=5.0):
-        """Sends SIGINT, then SIGKILL. Returns the problem, or None for exit code 0 in time."""
+    def stop(self, timeout_s=None):
+        """Sends SIGINT, and after the timeout (END_S) SIGKILL. Returns the problem, or None for exit code 0 in time."""
+        timeout_s = END_S if timeout_s is None else timeout_s
         if self._popen.poll() is None:
             self._popen.send_signal(signal.SIGINT)
         try:

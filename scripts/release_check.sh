@@ -7,7 +7,7 @@
 # Environment: TAG (such as v0.2.0: this commit is that release), PYTHON, ADVISORIES (on: no crate has a known fault; the
 # list of them comes from GitHub).
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 . scripts/phases.sh
 
 cargo_deny=0.20.2

@@ -1,3 +1,5 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # the caller has set `repo`, and uses the others
 # Names the folders of a ROS. Scripts source it, after they have set `repo`.
 #
 # ROBOCACHE_ROS says which ROS comes from wheels: jazzy (the default) or kilted. Each has folders of its own, so that

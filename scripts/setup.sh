@@ -150,6 +150,28 @@ pinned() {
   esac
 }
 
+# What pip says if the package index does not answer.
+unreachable='connection broken by|Max retries exceeded|timed out|IncompleteRead|HTTP error (429|5)'
+
+# Runs a function that downloads, up to three times while the package index does not answer. pip itself gives up after
+# seconds. This is not part of the stamp's key, because the result is the same.
+download() {
+  local try status begin
+  for try in 1 2 3; do
+    begin=$(wc -c <"$log")
+    # In a condition, `set -e` would not work in the function.
+    set +e
+    (set -e; "$@")
+    status=$?
+    set -e
+    [ "$status" -ne 0 ] || return 0
+    tail -c +$((begin + 1)) "$log" | grep -qE "$unreachable" || exit "$status"
+    [ "$try" -lt 3 ] || fail 'ENVIRONMENT: the package index was not reachable, three times'
+    say 'the package index was not reachable: again in 20 s'
+    sleep 20
+  done
+}
+
 install_ros() {
   say "installing ROS 2 $ROBOCACHE_ROS from PyPI into $venv (about half a minute)"
   rm -rf "$venv"
@@ -355,13 +377,13 @@ stamp=$ros_dir/$mode.installed
 if [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
   : >"$log"
   rm -f "$stamp" "$stamp.tests"
-  if [ "$mode" = wheels ]; then install_ros; else install_tools; fi
+  if [ "$mode" = wheels ]; then download install_ros; else download install_tools; fi
   echo "$key" >"$stamp"
 fi
 key_tests="$key $(cat "$test_requirements" <(declare -f install_tests) | cksum)"
 if [ "$tests" = yes ] && [ "$(cat "$stamp.tests" 2>/dev/null)" != "$key_tests" ]; then
-  [ -d "$venv" ] || install_tools
-  install_tests
+  [ -d "$venv" ] || download install_tools
+  download install_tests
   echo "$key_tests" >"$stamp.tests"
 fi
 mapfile -t missing < <(missing_interfaces)

@@ -4,15 +4,17 @@
 # ROBOCACHE_RMW is the middleware: fastrtps (the default) or cyclonedds. ROBOCACHE_ROS is the ROS: jazzy (the
 # default) or kilted. With arguments, pytest runs once with them.
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 repo=$PWD
 . scripts/ros_folders.sh
 . scripts/phases.sh
+. scripts/ros_phases.sh
 export ROBOCACHE_RMW=${ROBOCACHE_RMW:-fastrtps}
 export ROBOCACHE_BUILD=$repo/$build_dir ROBOCACHE_INSTALL=$repo/$install_dir
 
+scripts/isolated.sh --check
 needed_phase 'set-up' scripts/setup.sh --tests
-needed_phase 'build' scripts/build.sh
+limit_s=3600 needed_phase 'build' scripts/build.sh
 case $ROBOCACHE_RMW in
   fastrtps) ;;
   cyclonedds) needed_phase 'set-up of CycloneDDS' scripts/cyclonedds.sh ;;
@@ -22,10 +24,7 @@ case $ROBOCACHE_RMW in
     ;;
 esac
 if [ $# -gt 0 ]; then
-  exec scripts/with_ros.sh pytest "$@"
+  exec scripts/isolated.sh scripts/with_ros.sh pytest "$@"
 fi
-# Most of these tests wait, each in a ROS domain of its own, so two processes share them.
-phase 'pytest: ROS processes' scripts/with_ros.sh \
-  pytest -q --numprocesses=2 --dist=loadgroup --durations=10 -m 'not alone' tests/ros
-phase 'pytest: ROS processes that need both cores' scripts/with_ros.sh pytest -q --durations=10 -m alone tests/ros
+ros_phases
 summary

@@ -199,7 +199,11 @@ def zig_components(folder):
 
 def components(product, zig=None):
     """(version of robocache, its crates' ids by package id, the components that others wrote)."""
-    metadata = json.loads(output("cargo", "metadata", "--locked", "--format-version", "1"))
+    # Cargo downloads the crates of these platforms alone.
+    platforms = [f"--filter-platform={target}" for target in TARGETS]
+    metadata = json.loads(
+        output("cargo", "metadata", "--locked", "--format-version", "1", *platforms)
+    )
     wanted = linked(product)
     packages = [p for p in metadata["packages"] if (p["name"], p["version"]) in wanted]
     native = json.loads(NATIVE.read_text())

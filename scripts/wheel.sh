@@ -7,6 +7,7 @@
 #                              With WHEEL_TARGET=aarch64 it is for 64-bit ARM (scripts/arm64.sh), from x86-64
 #   scripts/wheel.sh --local   a wheel for this machine, with the compiler of this machine and what
 #                              `make build` compiled: what the tests install
+#   scripts/wheel.sh --fetch   downloads what --local and its tests need, into .wheel. They run without network then
 #   scripts/wheel.sh --sdist   the sources of the package, for a machine that compiles them itself
 #
 # All have THIRD_PARTY.txt and an SBOM (scripts/third_party.py).
@@ -28,12 +29,13 @@ tools=$PWD/.wheel
 say() { printf 'wheel: %s\n' "$*" >&2; }
 fail() { say "error: $*"; exit 1; }
 
-local='' sdist=''
+local='' sdist='' fetch=''
 case "${1:-}" in
   '') ;;
   --local) local=on ;;
+  --fetch) local=on fetch=on ;;
   --sdist) local=on sdist=on ;;
-  *) fail "expected nothing, --local or --sdist, found '$1'" ;;
+  *) fail "expected nothing, --local, --fetch or --sdist, found '$1'" ;;
 esac
 
 machine=$HOSTTYPE target=${WHEEL_TARGET:-$HOSTTYPE}
@@ -56,6 +58,16 @@ if [ "$wanted" != "$(cat "$tools/installed.txt" 2>/dev/null)" ]; then
   # shellcheck disable=SC2086 # a list
   "$tools/bin/pip" install -q --disable-pip-version-check $wanted
   echo "$wanted" >"$tools/installed.txt"
+fi
+
+if [ -n "$fetch" ]; then
+  # The licences are those of all crates of both machines. NumPy is what the wheel needs.
+  cargo fetch --quiet --locked --target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu
+  numpy=$(grep '^numpy==' scripts/requirements-ros.txt)
+  compgen -G ".wheel/packages/numpy-${numpy#*==}-*" >/dev/null ||
+    "${PYTHON:-python3}" -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: \
+      --dest .wheel/packages "$numpy"
+  exit
 fi
 
 if [ -n "$sdist" ]; then

@@ -17,6 +17,8 @@ package=$repo/$install_dir/robocache_ros/share/robocache_ros/package.bash
 if [ -e "$package" ]; then
   . "$package"
 fi
+# The Python package of the sources comes first. An install may be older, and tests would import what no longer exists.
+export PYTHONPATH=$repo/python${PYTHONPATH:+:$PYTHONPATH}
 if [ "${ROBOCACHE_RMW:-}" = cyclonedds ]; then
   . "$ros_dir/cyclonedds.env"
 fi

@@ -23,7 +23,7 @@ use robocache_runtime::health::Monitor;
 use robocache_runtime::{LockedMemory, Placement, Runtime, Threads};
 
 /// A stretch of work. A drop stops it and joins its threads. The recording goes on.
-pub struct Active {
+pub(crate) struct Active {
     /// Dropped before `threads`, so that the threads end at once.
     stop: Stop,
     threads: Threads<NodeError>,
@@ -53,7 +53,7 @@ impl Active {
     /// # Errors
     /// The middleware refuses a subscription, the recording does not begin, or a thread does not start. [`Active::end`]
     /// gives back what was taken before.
-    pub fn start(base: &Base, configured: &Configured) -> Result<Self, NodeError> {
+    pub(crate) fn start(base: &Base, configured: &Configured) -> Result<Self, NodeError> {
         let mut runtime = configured.runtime()?;
         runtime.standstills = Arc::clone(&base.standstills);
         // It leaves a folder, so it begins when little else may fail.
@@ -76,7 +76,7 @@ impl Active {
     }
 
     /// Waits for a thread to fail. The caller may cancel the wait.
-    pub async fn failure(&mut self) -> NodeError {
+    pub(crate) async fn failure(&mut self) -> NodeError {
         self.threads.failure().await
     }
 
@@ -84,7 +84,7 @@ impl Active {
     ///
     /// # Errors
     /// A thread had failed.
-    pub fn end(active: Option<Self>, base: &Base) -> Result<(), NodeError> {
+    pub(crate) fn end(active: Option<Self>, base: &Base) -> Result<(), NodeError> {
         let mut outcome = Ok(());
         if let Some(Active { stop, threads, _memory }) = active {
             drop(stop);
@@ -201,7 +201,8 @@ fn record(
         ..Manifest::of(config, simulated, runtime.digest, backend)
     };
     let events = format!("{}/recording", base.connections.node_name());
-    let options = RecordOptions { events, ..RecordOptions::new(folder, manifest) };
+    let end = base.recording.end;
+    let options = RecordOptions { events, end, ..RecordOptions::new(folder, manifest) };
     let now = runtime.clock.now().map(|now| now.stamp);
     let definitions = Prefixes::of_environment();
     Ok(McapRecorder::start(options, config, &definitions, now)?)

@@ -66,7 +66,8 @@ Options:
   -V, --version         the version
 
 If ROBOCACHE_HEALTH_FILE names a file, the node writes each report of its diagnostics there, for the
-health check of a container.
+health check of a container. ROBOCACHE_END_S is the time in seconds [4] that the middleware, and the
+disk of a recording, have after SIGINT or SIGTERM.
 
 Exits with code 0 after SIGINT or SIGTERM, 1 after an error, 2 if the command line is wrong.
 ";

@@ -23,7 +23,7 @@ use robocache_runtime::{Standstills, Threads};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 /// The node without a configuration.
-pub struct Base {
+pub(crate) struct Base {
     pub connections: Arc<Connections>,
     pub connector: Connector,
     pub store: Arc<ParameterStore>,
@@ -45,10 +45,10 @@ struct Beginnings {
 
 /// The threads of the node in every state. A drop ends and joins them. The thread *connect* ends only when no
 /// [`Connector`] is left: the owner drops the [`Base`] before.
-pub type BaseThreads = Threads<NodeError>;
+pub(crate) type BaseThreads = Threads<NodeError>;
 
 /// What the command line and parameter files say.
-pub struct Parameters {
+pub(crate) struct Parameters {
     pub settings: Settings,
     /// The configuration that they name.
     pub config: Result<Config, NodeError>,
@@ -64,7 +64,7 @@ impl Parameters {
     ///
     /// # Errors
     /// A parameter cannot be used.
-    pub fn read(context: &Context) -> Result<Self, NodeError> {
+    pub(crate) fn read(context: &Context) -> Result<Self, NodeError> {
         let mut declared = params::declared();
         let given = context.parameter_overrides(NODE_NAME)?;
         let given = given.iter().map(|(name, value)| (name, value));
@@ -91,7 +91,7 @@ impl Base {
     ///
     /// # Errors
     /// The parameters cannot be used, or the middleware does not begin.
-    pub fn start(
+    pub(crate) fn start(
         context: &Context,
         parameters: Result<Parameters, NodeError>,
         lifecycle: Option<Arc<Lifecycle>>,
@@ -205,7 +205,7 @@ impl Base {
 }
 
 /// Logs the error that ends the start.
-pub fn logged(error: NodeError) -> NodeError {
+pub(crate) fn logged(error: NodeError) -> NodeError {
     tracing::error!("{error}");
     error
 }

@@ -14,12 +14,12 @@ use robocache_rcl::{Memory, SerializedMessage};
 use robocache_runtime::QUEUED_MESSAGES;
 
 /// A message that is taken from the middleware.
-pub type Taken = SerializedMessage<MessageBuffer>;
+pub(crate) type Taken = SerializedMessage<MessageBuffer>;
 
 /// The free buffers of the inputs that one thread takes messages of. All of them share the
 /// buffers: the fewer megabytes go around, the more of them are still in the processor's cache.
 #[derive(Clone, Debug)]
-pub struct Buffers {
+pub(crate) struct Buffers {
     /// Larger buffers do not come back \[bytes\]: one huge message must not keep its memory.
     most: usize,
     free: Arc<Pool<Vec<u8>>>,
@@ -29,7 +29,7 @@ pub struct Buffers {
 
 /// The bytes of a message in a buffer, which comes back when this is dropped.
 #[derive(Debug)]
-pub struct Lent(Place);
+pub(crate) struct Lent(Place);
 
 #[derive(Debug)]
 enum Place {
@@ -42,7 +42,7 @@ impl Buffers {
     const PER_INPUT: usize = QUEUED_MESSAGES + 4;
 
     /// No buffers so far, for this many inputs. Those of up to `most` bytes are used again.
-    pub fn new(most: usize, inputs: usize) -> Self {
+    pub(crate) fn new(most: usize, inputs: usize) -> Self {
         // A recorder lends many while its disk is slow: not all of them come back.
         let free = Arc::new(Pool::new(Self::PER_INPUT * inputs));
         Buffers { most, free, read_by_gpu: None }
@@ -50,13 +50,13 @@ impl Buffers {
 
     /// The same for an input whose messages go to `pool` while it has a free buffer: at most [`Self::PER_INPUT`], for
     /// messages of up to `most` bytes.
-    pub fn with(&self, pool: Option<Arc<MessagePool>>, most: usize) -> Self {
+    pub(crate) fn with(&self, pool: Option<Arc<MessagePool>>, most: usize) -> Self {
         pool.iter().for_each(|pool| pool.allow(Self::PER_INPUT, most));
         Buffers { read_by_gpu: pool, ..self.clone() }
     }
 
     /// Takes a buffer for the next message. If none is free, it is new and grows with the message.
-    pub fn take(&self) -> Taken {
+    pub(crate) fn take(&self) -> Taken {
         if let Some(place) = self.read_by_gpu.as_ref().and_then(MessagePool::take) {
             return SerializedMessage::in_place(place);
         }
@@ -64,7 +64,7 @@ impl Buffers {
     }
 
     /// Takes back a buffer whose message is no longer needed.
-    pub fn give_back(&self, message: Taken) {
+    pub(crate) fn give_back(&self, message: Taken) {
         if let Memory::Vec(bytes) = message.into_memory() {
             self.keep(bytes);
         }
@@ -78,7 +78,7 @@ impl Buffers {
 
     /// Lends the buffer of a message. As many buffers are made as are lent at once: the queues
     /// of the inputs and of the recorder are bounded.
-    pub fn lend(&self, message: Taken) -> Lent {
+    pub(crate) fn lend(&self, message: Taken) -> Lent {
         Lent(match message.into_memory() {
             Memory::Place(buffer, len) => Place::ReadByGpu(buffer.into_message(len)),
             Memory::Vec(bytes) => {

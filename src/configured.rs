@@ -22,7 +22,7 @@ use robocache_runtime::{Clock, Runtime};
 use robocache_shared::TensorPublisher;
 
 /// A configuration that is ready to work.
-pub struct Configured {
+pub(crate) struct Configured {
     pub settings: Settings,
     /// The names and values of the parameters, for people.
     pub parameters: Vec<(String, String)>,
@@ -40,7 +40,7 @@ impl Configured {
     ///
     /// # Errors
     /// Says what cannot be used or had. [`Configured::end`] gives back what was taken before.
-    pub fn new(base: &Base, settings: Settings, config: Config) -> Result<Self, NodeError> {
+    pub(crate) fn new(base: &Base, settings: Settings, config: Config) -> Result<Self, NodeError> {
         check_contract(&settings, &config)?;
         let backend = choose_backend(&settings, &config)?;
         tracing::info!(
@@ -80,12 +80,12 @@ impl Configured {
     ///
     /// # Errors
     /// The program cannot do what the configuration asks for.
-    pub fn runtime(&self) -> Result<Runtime, NodeError> {
+    pub(crate) fn runtime(&self) -> Result<Runtime, NodeError> {
         new_runtime(&self.settings, &self.spec.config, &self.backend)
     }
 
     /// Gives back what a configuration took, also one that did not become ready.
-    pub fn end(configured: Option<Self>, base: &Base) {
+    pub(crate) fn end(configured: Option<Self>, base: &Base) {
         base.connections.end_publishers();
         lock(&base.watched).shared = None;
         drop(configured);

@@ -30,7 +30,7 @@ use robocache_runtime::Runtime;
 const OUTPUT_DEPTH: usize = 1;
 
 /// What each connection has in every state of the node.
-pub struct NodeSpec {
+pub(crate) struct NodeSpec {
     /// The parameters.
     pub store: Arc<ParameterStore>,
     /// The state of a managed node; `None` if the node is not managed.
@@ -40,7 +40,7 @@ pub struct NodeSpec {
 }
 
 /// What each connection publishes while the node has a configuration.
-pub struct PublisherSpec {
+pub(crate) struct PublisherSpec {
     /// The configuration.
     pub config: Config,
     /// The full names of the inputs' topics, by `InputId`.
@@ -56,34 +56,34 @@ pub struct PublisherSpec {
 }
 
 /// What the thread that answers requests uses.
-pub struct Services {
+pub(crate) struct Services {
     pub parameters: ParameterServices,
     /// `None` if the node is not managed.
     pub lifecycle: Option<LifecycleServices>,
 }
 
 /// What the thread that reports uses.
-pub struct Reports {
+pub(crate) struct Reports {
     pub rosout: Rosout,
     pub diagnostics: Diagnostics,
 }
 
 impl Reports {
     /// How many subscribers to the logs, and to the diagnostics, have been found.
-    pub fn subscribers(&self) -> [usize; 2] {
+    pub(crate) fn subscribers(&self) -> [usize; 2] {
         [self.rosout.subscribers(), self.diagnostics.subscribers()]
     }
 }
 
 /// What the publishing thread uses.
-pub struct Published {
+pub(crate) struct Published {
     pub tensors: Publisher,
     /// Keeps its message for later subscribers.
     pub _info: Info,
 }
 
 /// What the threads use that take messages and read the graph.
-pub struct Received {
+pub(crate) struct Received {
     pub small: Subscriptions,
     pub large: Subscriptions,
     /// Shows the graph.
@@ -93,7 +93,7 @@ pub struct Received {
 /// The parts of the newest connection that no thread uses. A thread takes those of each newer connection. Publishers are
 /// here while nothing is published.
 #[derive(Clone, Default)]
-pub struct Parts {
+pub(crate) struct Parts {
     pub services: Handed<Services>,
     pub reports: Handed<Reports>,
     pub published: Handed<Published>,
@@ -104,7 +104,7 @@ pub struct Parts {
 }
 
 /// The connection of the node, and those that replace it.
-pub struct Connections {
+pub(crate) struct Connections {
     spec: NodeSpec,
     pub parts: Parts,
     /// Ends the wait of the thread that answers requests.
@@ -124,7 +124,7 @@ struct Current {
 
 /// Ends the waits of the threads that take messages and read the graph. Its clones share it.
 #[derive(Clone, Default)]
-pub struct Wakes {
+pub(crate) struct Wakes {
     pub small: Arc<Wake>,
     pub large: Arc<Wake>,
     pub graph: Arc<Wake>,
@@ -132,7 +132,7 @@ pub struct Wakes {
 
 impl Wakes {
     /// Ends the waits.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         [&self.small, &self.large, &self.graph].into_iter().for_each(|wake| wake.wake());
     }
 }
@@ -142,7 +142,10 @@ impl Connections {
     ///
     /// # Errors
     /// The middleware refused one of them.
-    pub fn new(node: Node, spec: NodeSpec) -> Result<(Self, Services, Diagnostics), NodeError> {
+    pub(crate) fn new(
+        node: Node,
+        spec: NodeSpec,
+    ) -> Result<(Self, Services, Diagnostics), NodeError> {
         let requests = Arc::new(Wake::default());
         let services = Services::new(Offerer { node: &node, wake: &requests }, &spec)?;
         let diagnostics = Diagnostics::new(&node)?;
@@ -155,7 +158,7 @@ impl Connections {
     ///
     /// # Errors
     /// The middleware does not resolve one.
-    pub fn resolve<'a>(
+    pub(crate) fn resolve<'a>(
         &self,
         topics: impl Iterator<Item = &'a String>,
     ) -> Result<Vec<String>, NodeError> {
@@ -166,7 +169,7 @@ impl Connections {
     }
 
     /// The full name of the node.
-    pub fn node_name(&self) -> String {
+    pub(crate) fn node_name(&self) -> String {
         lock(&self.current).node.fully_qualified_name()
     }
 
@@ -174,7 +177,7 @@ impl Connections {
     ///
     /// # Errors
     /// The middleware refused one of them.
-    pub fn publish(&self, spec: &Arc<PublisherSpec>) -> Result<(), NodeError> {
+    pub(crate) fn publish(&self, spec: &Arc<PublisherSpec>) -> Result<(), NodeError> {
         let mut current = lock(&self.current);
         let (published, shown) = spec.publishers(&current.node)?;
         drop(self.parts.published.leave(published));
@@ -184,7 +187,7 @@ impl Connections {
     }
 
     /// Ends the publishers. The threads that used them must have ended.
-    pub fn end_publishers(&self) {
+    pub(crate) fn end_publishers(&self) {
         let mut current = lock(&self.current);
         current.publishes = None;
         drop((self.parts.published.remove(), self.parts.shown.remove()));
@@ -194,7 +197,7 @@ impl Connections {
     ///
     /// # Errors
     /// The middleware refused one of them.
-    pub fn subscribe(&self, runtime: &Arc<Runtime>) -> Result<(Received, Wakes), NodeError> {
+    pub(crate) fn subscribe(&self, runtime: &Arc<Runtime>) -> Result<(Received, Wakes), NodeError> {
         let mut current = lock(&self.current);
         let wakes = Wakes::default();
         let received = Received::new(&current.node, runtime, self.spec.flow(), &wakes)?;
@@ -203,7 +206,7 @@ impl Connections {
     }
 
     /// Ends the subscriptions. The threads that used them must have ended.
-    pub fn end_subscriptions(&self) {
+    pub(crate) fn end_subscriptions(&self) {
         let mut current = lock(&self.current);
         current.subscribes = None;
         let parts = &self.parts;
@@ -211,7 +214,7 @@ impl Connections {
     }
 
     /// Makes another connection, with a context and a node of its own, and leaves its parts for the threads.
-    pub fn renew(&self) {
+    pub(crate) fn renew(&self) {
         let mut current = lock(&self.current);
         if let Err(error) = self.make_another(&mut current) {
             tracing::warn!("failed to make a new connection to the middleware: {error}");
@@ -310,7 +313,7 @@ impl Received {
 ///
 /// # Errors
 /// The middleware does not begin.
-pub fn create_node(context: &Context, message_bytes: usize) -> Result<Node, NodeError> {
+pub(crate) fn create_node(context: &Context, message_bytes: usize) -> Result<Node, NodeError> {
     let (node, warning) = fastdds::begin_node(context, NODE_NAME, message_bytes)?;
     console::name_logger(node.logger_name());
     if let Some(warning) = warning {

@@ -27,7 +27,7 @@ const COLOR_VARIABLE: &str = "RCUTILS_COLORIZED_OUTPUT";
 static LOGGER: OnceLock<String> = OnceLock::new();
 
 /// Names the logger of all later lines. Only the first call counts.
-pub fn name_logger(name: String) {
+pub(crate) fn name_logger(name: String) {
     // A second node in the process logs under the name of the first.
     let _ = LOGGER.set(name);
 }
@@ -198,7 +198,7 @@ where
 
 /// An event's message, with its other fields after it.
 #[derive(Default)]
-pub struct Text {
+pub(crate) struct Text {
     /// The text.
     pub message: String,
 }

@@ -10,7 +10,7 @@ use robocache_rcl::{self, MessagePublisher, Node, Qos};
 use robocache_runtime::health::{Report, Status};
 
 /// Publishes reports.
-pub struct Diagnostics {
+pub(crate) struct Diagnostics {
     /// The node's fully qualified name.
     node: String,
     publisher: MessagePublisher<DiagnosticArray>,
@@ -20,19 +20,19 @@ pub struct Diagnostics {
 
 impl Diagnostics {
     /// Advertises `/diagnostics`.
-    pub fn new(node: &Node) -> Result<Self, NodeError> {
+    pub(crate) fn new(node: &Node) -> Result<Self, NodeError> {
         let publisher = node.advertise_message("/diagnostics", Qos::reliable(10))?;
         let health = HealthFile::of_environment();
         Ok(Diagnostics { node: node.fully_qualified_name(), publisher, health })
     }
 
     /// How many subscribers have been found.
-    pub fn subscribers(&self) -> usize {
+    pub(crate) fn subscribers(&self) -> usize {
         self.publisher.publisher().subscription_count().unwrap_or(0)
     }
 
     /// Publishes a report.
-    pub fn publish(&mut self, report: Report) {
+    pub(crate) fn publish(&mut self, report: Report) {
         let text = self.health.as_ref().map(|_| health_file::text(&report));
         let header = Header {
             stamp: time_message(report.stamp.unwrap_or(Stamp::ZERO)),

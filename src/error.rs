@@ -39,6 +39,16 @@ pub enum NodeError {
         /// Which value it has.
         found: String,
     },
+    /// An environment variable with an unusable value.
+    #[error("{name}: expected {expected}, found {found}")]
+    Variable {
+        /// The name of the variable.
+        name: &'static str,
+        /// Which values it may have.
+        expected: &'static str,
+        /// Which value it has.
+        found: String,
+    },
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -20,7 +20,7 @@ const DISCOVERY: Duration = Duration::from_secs(10);
 /// Reads the publishers of the inputs, and those of `/clock` if that is the node's clock. One reading takes the middleware a
 /// fraction of a millisecond, so no thread with a deadline does it. The middleware tells when the graph has changed;
 /// otherwise the readings are rare.
-pub struct GraphWatch {
+pub(crate) struct GraphWatch {
     node: Node,
     changes: GraphChanges,
     topics: Vec<Topic>,
@@ -50,7 +50,11 @@ impl GraphWatch {
     ///
     /// # Errors
     /// The middleware does not resolve the name of the clock's topic.
-    pub fn new(node: Node, topics: Vec<String>, runtime: &Runtime) -> Result<Self, NodeError> {
+    pub(crate) fn new(
+        node: Node,
+        topics: Vec<String>,
+        runtime: &Runtime,
+    ) -> Result<Self, NodeError> {
         let topic = |(name, watched)| Topic { name, watched, publishers: Vec::new() };
         let inputs = runtime.inputs().map(Watched::Input);
         let mut topics: Vec<_> = topics.into_iter().zip(inputs).map(topic).collect();
@@ -65,7 +69,7 @@ impl GraphWatch {
     ///
     /// # Errors
     /// The middleware does not tell of changes.
-    pub fn run(
+    pub(crate) fn run(
         mut self,
         (wake, runtime): (&Wake, &Runtime),
         (parts, connector): (&Handed<Node>, &Connector),

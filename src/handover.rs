@@ -20,14 +20,14 @@ const OVERLAP: Duration = Duration::from_secs(1);
 /// A new part usually finds all within this time ([`fastdds`](super::fastdds) says why it may take so long).
 const DISCOVERY: Duration = Duration::from_millis(3500);
 /// How long both are kept at most, because the one before may count some that have ended.
-pub const LONGEST: Duration = Duration::from_secs(10);
+pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 /// The same for publishers: until then, a subscriber that only the new one has found hears nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a subscription could not be made.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Whether a new part has found as many publishers, subscribers or clients as the one before: for each of its entities.
-pub fn found_as_many<N: IntoIterator<Item = usize>, B: IntoIterator<Item = usize>>(
+pub(crate) fn found_as_many<N: IntoIterator<Item = usize>, B: IntoIterator<Item = usize>>(
     new: N,
     before: B,
 ) -> bool {
@@ -65,7 +65,7 @@ impl Beginning {
 }
 
 /// What was replaced, and is kept until what replaced it is connected.
-pub struct Overlap<T> {
+pub(crate) struct Overlap<T> {
     /// It, and the beginning of what replaced it.
     before: Option<(T, Beginning)>,
 }
@@ -80,7 +80,7 @@ impl<T> Overlap<T> {
     /// Keeps what was replaced for a while. If one is kept already, returns the one of the two that is no longer needed:
     /// the newer one, if it is not connected yet and had no time for that.
     #[must_use = "ending a part takes time"]
-    pub fn begin(&mut self, replaced: T, now: Instant) -> Option<T> {
+    pub(crate) fn begin(&mut self, replaced: T, now: Instant) -> Option<T> {
         let (kept, ended) = match self.before.take() {
             Some((before, newer)) if !newer.is_found(now) => (before, Some(replaced)),
             before => (replaced, before.map(|(before, _)| before)),
@@ -90,18 +90,22 @@ impl<T> Overlap<T> {
     }
 
     /// What was replaced, while it is kept.
-    pub fn before(&self) -> Option<&T> {
+    pub(crate) fn before(&self) -> Option<&T> {
         self.before.as_ref().map(|(before, _)| before)
     }
 
     /// The same, to change it.
-    pub fn before_mut(&mut self) -> Option<&mut T> {
+    pub(crate) fn before_mut(&mut self) -> Option<&mut T> {
         self.before.as_mut().map(|(before, _)| before)
     }
 
     /// Returns what was replaced when its time is over. `is_connected` says whether the new one has found all that this
     /// one has.
-    pub fn over(&mut self, now: Instant, is_connected: impl FnOnce(&T) -> bool) -> Option<T> {
+    pub(crate) fn over(
+        &mut self,
+        now: Instant,
+        is_connected: impl FnOnce(&T) -> bool,
+    ) -> Option<T> {
         let is_over = |(before, newer): &mut (T, Beginning)| {
             newer.is_over(now, (OVERLAP, LONGEST), is_connected(before))
         };
@@ -111,20 +115,20 @@ impl<T> Overlap<T> {
 
 /// A part that is used alone: a publisher, or the subscription to a clock. If a new connection brings another one, that one
 /// replaces it when it is connected.
-pub struct Switch<T> {
+pub(crate) struct Switch<T> {
     pub current: T,
     next: Option<(T, Beginning)>,
 }
 
 impl<T> Switch<T> {
-    pub fn new(current: T) -> Self {
+    pub(crate) fn new(current: T) -> Self {
         Switch { current, next: None }
     }
 
     /// Keeps a newer part until it is connected. If one is kept already, goes over to that one if it is connected or had
     /// time for that. Returns the one that is no longer needed.
     #[must_use = "ending a part takes time"]
-    pub fn begin(&mut self, newer: T, now: Instant) -> Option<T> {
+    pub(crate) fn begin(&mut self, newer: T, now: Instant) -> Option<T> {
         let (next, beginning) = self.next.replace((newer, Beginning::new(now)))?;
         match beginning.is_found(now) {
             true => Some(std::mem::replace(&mut self.current, next)),
@@ -136,7 +140,7 @@ impl<T> Switch<T> {
     /// Returns the one before. `is_connected` says whether the first has found as many publishers, or subscribers, as the
     /// second.
     #[must_use = "ending a part takes time"]
-    pub fn over(
+    pub(crate) fn over(
         &mut self,
         now: Instant,
         (overlap, longest): (Duration, Duration),
@@ -152,7 +156,7 @@ impl<T> Switch<T> {
 
     /// Takes the part of a new connection from `parts` if there is one. Goes over to it when it is connected, and ends what is
     /// no longer needed. `is_connected`: as for [`over`](Self::over).
-    pub fn follow(
+    pub(crate) fn follow(
         &mut self,
         (parts, connector): (&Handed<T>, &Connector),
         is_connected: impl FnOnce(&T, &T) -> bool,
@@ -166,7 +170,7 @@ impl<T> Switch<T> {
     }
 
     /// Leaves the newest part to the thread that follows this one, and ends all others.
-    pub fn end(self, (parts, connector): (&Handed<T>, &Connector))
+    pub(crate) fn end(self, (parts, connector): (&Handed<T>, &Connector))
     where
         T: Send + 'static,
     {
@@ -185,7 +189,7 @@ impl<T> Switch<T> {
 }
 
 /// The state of an input between two subscriptions.
-pub struct Handover<S = Subscription> {
+pub(crate) struct Handover<S = Subscription> {
     /// When the subscription began to differ from what the publishers offer.
     differs_since: Option<Instant>,
     paused_until: Option<Instant>,
@@ -202,7 +206,7 @@ impl<S> Default for Handover<S> {
 impl<S> Handover<S> {
     /// Whether the input must be subscribed to again. `differs`: whether its subscription asks for
     /// something else than the publishers offer. The caller calls this often.
-    pub fn is_due(&mut self, differs: bool, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, differs: bool, now: Instant) -> bool {
         if !differs {
             self.differs_since = None;
             self.paused_until = None;
@@ -216,13 +220,13 @@ impl<S> Handover<S> {
 
     /// Keeps the subscription that was replaced for a while. Returns one that is no longer needed.
     #[must_use = "ending a subscription takes time"]
-    pub fn begin(&mut self, replaced: S, now: Instant) -> Option<S> {
+    pub(crate) fn begin(&mut self, replaced: S, now: Instant) -> Option<S> {
         (self.differs_since, self.paused_until) = (None, None);
         self.overlap.begin(replaced, now)
     }
 
     /// Notes that no new subscription could be made. Returns whether this is the first failure.
-    pub fn failed(&mut self, now: Instant) -> bool {
+    pub(crate) fn failed(&mut self, now: Instant) -> bool {
         self.paused_until.replace(now + PAUSE).is_none()
     }
 }

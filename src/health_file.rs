@@ -15,7 +15,7 @@ use robocache_runtime::health::{Level, Report};
 const VARIABLE: &str = "ROBOCACHE_HEALTH_FILE";
 
 /// The file. Its age says whether the node still reports.
-pub struct HealthFile {
+pub(crate) struct HealthFile {
     path: PathBuf,
     /// Whether the newest attempt failed: a full disk is logged once, not each second.
     is_broken: bool,
@@ -23,13 +23,13 @@ pub struct HealthFile {
 
 impl HealthFile {
     /// Returns the file that the environment names; `None` if it names none.
-    pub fn of_environment() -> Option<Self> {
+    pub(crate) fn of_environment() -> Option<Self> {
         let path = env::var_os(VARIABLE).filter(|path| !path.is_empty())?;
         Some(HealthFile { path: path.into(), is_broken: false })
     }
 
     /// Replaces the file.
-    pub fn write(&mut self, text: &str) {
+    pub(crate) fn write(&mut self, text: &str) {
         let outcome = replace(&self.path, text);
         if let (Err(error), false) = (&outcome, self.is_broken) {
             tracing::warn!("{VARIABLE}={}: {error}", self.path.display());
@@ -50,7 +50,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 ///
 /// A part at STALE counts as WARN: nothing comes from its sensor, and the node is well. If a tensor needs that sensor,
 /// the part is at ERROR.
-pub fn text(report: &Report) -> String {
+pub(crate) fn text(report: &Report) -> String {
     let worst = report.parts.iter().map(|part| judged(part.level)).max();
     let mut text = format!("{}\n", name(worst.unwrap_or(Level::Ok)));
     for part in report.parts.iter().filter(|part| part.level != Level::Ok) {

@@ -10,13 +10,13 @@ const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
 
 /// The publisher of `<output>/info`. It keeps the message for later subscribers. A later subscriber asks
 /// for the message, and a node that is cut off does not hear that.
-pub struct Info {
+pub(crate) struct Info {
     _publisher: Publisher,
 }
 
 impl Info {
     /// Publishes the serialized message. `output` is the full name of the tensors' topic.
-    pub fn new(node: &Node, output: &str, message: &[u8]) -> robocache_rcl::Result<Self> {
+    pub(crate) fn new(node: &Node, output: &str, message: &[u8]) -> robocache_rcl::Result<Self> {
         let qos = Qos { transient_local: true, ..Qos::reliable(1) };
         let publisher = node.advertise(&format!("{output}/info"), FUSED_TENSOR_INFO, qos)?;
         publisher.publish(message)?;
@@ -25,7 +25,7 @@ impl Info {
 }
 
 /// The serialized message. `topics` are the full names of the inputs' topics.
-pub fn message(runtime: &Runtime, topics: &[String]) -> Vec<u8> {
+pub(crate) fn message(runtime: &Runtime, topics: &[String]) -> Vec<u8> {
     runtime.pipeline.info(&Publication {
         stamp: runtime.clock.now().map_or(Stamp::ZERO, |now| now.stamp),
         topics,

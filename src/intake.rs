@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The topic of a simulator's clock, before remapping.
-pub const CLOCK_TOPIC: &str = "/clock";
+pub(crate) const CLOCK_TOPIC: &str = "/clock";
 /// Queue depth of `/clock`: a tenth of a second at 1 kHz.
 const CLOCK_DEPTH: usize = 100;
 /// If the middleware fails this often in a row to give a message of one subscription, the node
@@ -29,7 +29,7 @@ const FAILURES: u32 = 10;
 /// The runtime handles a small message at once, and a large one goes to the encode workers. Still,
 /// an image takes a millisecond to copy. So one thread takes the small messages and the clock, and
 /// another one the images and clouds.
-pub struct Intake {
+pub(crate) struct Intake {
     clock: Option<Clock>,
     inputs: Vec<Input>,
     /// Inputs that may have a message, during a drain.
@@ -59,7 +59,7 @@ struct Input {
 }
 
 /// Subscriptions that one thread waits for.
-pub struct Subscriptions {
+pub(crate) struct Subscriptions {
     /// The clock of a simulator, if that is the node's clock and this the thread of the small messages.
     pub clock: Option<Subscription>,
     /// In the order of the inputs.
@@ -67,7 +67,7 @@ pub struct Subscriptions {
 }
 
 /// A subscription of an input, and what it asks for.
-pub struct Subscribed {
+pub(crate) struct Subscribed {
     pub subscription: Subscription,
     pub asks: OfferedQos,
     pub flow: Flow,
@@ -75,7 +75,7 @@ pub struct Subscribed {
 
 /// Who receives large messages inside the middleware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub(crate) enum Flow {
     /// A thread of their own.
     Own,
     /// The thread that receives all messages.
@@ -85,7 +85,7 @@ pub enum Flow {
 impl Intake {
     /// Takes the messages of these subscriptions: those of the large inputs or those of the others, and the
     /// clock's. Subscriptions that replace them end the waits of `wake`, as these do.
-    pub fn new(
+    pub(crate) fn new(
         runtime: &Runtime,
         large: bool,
         Subscriptions { clock, inputs }: Subscriptions,
@@ -105,7 +105,7 @@ impl Intake {
     }
 
     /// Whether a message may wait.
-    pub fn may_have(&self) -> bool {
+    pub(crate) fn may_have(&self) -> bool {
         self.clock.as_ref().is_some_and(|clock| clock.subscription.current.may_have())
             || self.inputs.iter().any(Input::may_have)
     }
@@ -113,7 +113,7 @@ impl Intake {
     /// Takes the waiting messages: in turns one of each subscription, so that none waits for all of
     /// another, but from each at most as many as its queue holds. Messages that come meanwhile are
     /// left for the next call.
-    pub fn drain(&mut self, runtime: &Runtime) -> Result<(), NodeError> {
+    pub(crate) fn drain(&mut self, runtime: &Runtime) -> Result<(), NodeError> {
         self.ready.clear();
         self.ready.extend((0..self.inputs.len()).filter(|k| self.inputs[*k].may_have()));
         for round in 0.. {
@@ -141,7 +141,7 @@ impl Intake {
 
     /// Counts what the middleware has lost, ends overlaps, and subscribes again to an input whose publishers offer another
     /// quality of service than before. The caller calls this several times per second, after a drain.
-    pub fn look(&mut self, runtime: &Runtime, now: Instant) {
+    pub(crate) fn look(&mut self, runtime: &Runtime, now: Instant) {
         for input in &mut self.inputs {
             if let Some(before) = input.end_overlap(now) {
                 self.connector.end(before);
@@ -159,7 +159,11 @@ impl Intake {
     }
 
     /// Takes the subscriptions of a new connection.
-    pub fn move_to(&mut self, runtime: &Runtime, Subscriptions { clock, inputs }: Subscriptions) {
+    pub(crate) fn move_to(
+        &mut self,
+        runtime: &Runtime,
+        Subscriptions { clock, inputs }: Subscriptions,
+    ) {
         let now = Instant::now();
         for (input, subscribed) in self.inputs.iter_mut().zip(inputs) {
             input.replace(runtime, subscribed, now, &self.connector);
@@ -344,7 +348,7 @@ fn transit(info: &MessageInfo) -> Transit {
 ///
 /// # Errors
 /// The middleware refuses.
-pub fn subscribe(
+pub(crate) fn subscribe(
     (node, wake): (&Node, &Arc<Wake>),
     spec: &InputSpec,
     asks: OfferedQos,
@@ -371,7 +375,10 @@ fn name_of(spec: &InputSpec) -> String {
 ///
 /// # Errors
 /// The middleware refuses.
-pub fn subscribe_to_clock(node: &Node, wake: &Arc<Wake>) -> robocache_rcl::Result<Subscription> {
+pub(crate) fn subscribe_to_clock(
+    node: &Node,
+    wake: &Arc<Wake>,
+) -> robocache_rcl::Result<Subscription> {
     let qos = Qos::best_effort(CLOCK_DEPTH);
     let mut subscription = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
     subscription.tell(wake)?;

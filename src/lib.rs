@@ -38,6 +38,7 @@ mod configured;
 mod connection;
 mod console;
 mod diagnostics;
+mod end;
 mod error;
 mod fastdds;
 mod graph;
@@ -76,10 +77,6 @@ use manager::{Incident, Manager};
 use recording::Recording;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// How long the node may take to start, to change its state or to end after the request to end. After this time, the
-/// middleware hangs.
-const END: Duration = Duration::from_secs(4);
-
 /// Runs the node until a signal comes or something fails. A failure is logged before this returns, on stderr
 /// and, if the node exists, on `/rosout`.
 ///
@@ -90,39 +87,46 @@ const END: Duration = Duration::from_secs(4);
 /// Says why the node did not start, or why it stopped. After [`NodeError::Hangs`] the caller must end the
 /// process, because a thread does not end.
 pub async fn run(records: Records, signals: &mut Signals) -> Result<(), NodeError> {
-    let recording = Recording::default();
+    let limit = end::limit().inspect_err(|error| tracing::error!("{error}"))?;
+    let recording = Recording::new(limit);
     let of_node = recording.clone();
     let starting = spawn_blocking(|| Manager::start(records, of_node));
-    let outcome = run_node(starting, signals).await;
+    let outcome = run_node(starting, &mut Ending { signals, limit }).await;
     // Also if a thread of the node does not end. The process ends either way.
     let _ = spawn_blocking(move || recording.finish()).await;
     outcome
 }
 
-/// The same, without the end of the recording.
+/// The signals, and how long the node may take after one.
+struct Ending<'a> {
+    signals: &'a mut Signals,
+    limit: Duration,
+}
+
+/// Runs the node as [`run`] does, without the end of the recording.
 async fn run_node(
     starting: JoinHandle<Result<Manager, NodeError>>,
-    signals: &mut Signals,
+    ending: &mut Ending<'_>,
 ) -> Result<(), NodeError> {
-    let (started, must_end) = until_signal(starting, signals, "the node has not begun yet").await?;
+    let (started, must_end) = ending.until_signal(starting, "the node has not begun yet").await?;
     let mut manager = started?;
     if must_end {
-        return end(manager, signals).await;
+        return ending.end(manager).await;
     }
     loop {
         let incident = tokio::select! {
             // A transition that clients have heard of comes first.
             biased;
             incident = manager.next() => incident,
-            why = signals.next() => {
+            why = ending.signals.next() => {
                 tracing::info!("{why}: shutting down");
-                return end(manager, signals).await;
+                return ending.end(manager).await;
             }
         };
         let changing = match incident {
             Incident::Broken(error) => {
                 tracing::error!("{error}");
-                end(manager, signals).await?;
+                ending.end(manager).await?;
                 return Err(error);
             }
             Incident::Ordered(order) => spawn_blocking(move || {
@@ -134,50 +138,52 @@ async fn run_node(
                 manager
             }),
         };
-        let changed = until_signal(changing, signals, "a transition is under way").await?;
+        let changed = ending.until_signal(changing, "a transition is under way").await?;
         let must_end;
         (manager, must_end) = changed;
         if must_end {
-            return end(manager, signals).await;
+            return ending.end(manager).await;
         }
     }
 }
 
-/// Waits for work on another thread. If a signal comes, says what it interrupts, and waits as [`in_time`] does: the work
-/// must end in order, because shared memory that is left unfinished would stop the next process. Also returns whether a
-/// signal came.
-async fn until_signal<T>(
-    mut work: JoinHandle<T>,
-    signals: &mut Signals,
-    what: &str,
-) -> Result<(T, bool), NodeError> {
-    tokio::select! {
-        done = &mut work => match done {
-            Ok(done) => Ok((done, false)),
-            Err(_) => {
-                tracing::error!("{}", NodeError::Panicked);
-                Err(NodeError::Panicked)
+impl Ending<'_> {
+    /// Waits for work on another thread. If a signal comes, says what it interrupts, and waits as [`Self::in_time`] does:
+    /// the work must end in order, because shared memory that is left unfinished would stop the next process. Also returns
+    /// whether a signal came.
+    async fn until_signal<T>(
+        &mut self,
+        mut work: JoinHandle<T>,
+        what: &str,
+    ) -> Result<(T, bool), NodeError> {
+        tokio::select! {
+            done = &mut work => match done {
+                Ok(done) => Ok((done, false)),
+                Err(_) => {
+                    tracing::error!("{}", NodeError::Panicked);
+                    Err(NodeError::Panicked)
+                }
+            },
+            why = self.signals.next() => {
+                tracing::info!("{why}: shutting down; {what}");
+                Ok((self.in_time(work).await?, true))
             }
-        },
-        why = signals.next() => {
-            tracing::info!("{why}: shutting down; {what}");
-            Ok((in_time(work, signals).await?, true))
         }
     }
-}
 
-/// Ends the node on another thread.
-async fn end(manager: Manager, signals: &mut Signals) -> Result<(), NodeError> {
-    in_time(spawn_blocking(move || drop(manager)), signals).await
-}
-
-/// Waits for work on another thread, until the next signal and at most for [`END`].
-async fn in_time<T>(work: JoinHandle<T>, signals: &mut Signals) -> Result<T, NodeError> {
-    tokio::select! {
-        done = work => return done.map_err(|_| NodeError::Panicked),
-        why = signals.next() => tracing::info!("{why} again"),
-        () = tokio::time::sleep(END) => {}
+    /// Ends the node on another thread.
+    async fn end(&mut self, manager: Manager) -> Result<(), NodeError> {
+        self.in_time(spawn_blocking(move || drop(manager))).await
     }
-    tracing::error!("{}", NodeError::Hangs);
-    Err(NodeError::Hangs)
+
+    /// Waits for work on another thread, until the next signal and at most for the limit.
+    async fn in_time<T>(&mut self, work: JoinHandle<T>) -> Result<T, NodeError> {
+        tokio::select! {
+            done = work => return done.map_err(|_| NodeError::Panicked),
+            why = self.signals.next() => tracing::info!("{why} again"),
+            () = tokio::time::sleep(self.limit) => {}
+        }
+        tracing::error!("{}", NodeError::Hangs);
+        Err(NodeError::Hangs)
+    }
 }

@@ -28,7 +28,7 @@ const REPEATS: Duration = Duration::from_secs(1);
 /// once more, because the publisher keeps them for it, or because the old one still listens
 /// ([`Losses::overlap`]). The numbers tell: each message is new once.
 #[derive(Debug, Default)]
-pub struct Losses {
+pub(crate) struct Losses {
     publishers: Vec<Publisher>,
     /// Messages so far.
     messages: u64,
@@ -176,7 +176,7 @@ impl Publisher {
 
 /// Messages lost since the last explanation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
+pub(crate) struct Lost {
     /// Between the publisher and the subscription's queue.
     pub on_the_way: u64,
     /// In the subscription's queue, which drops the oldest message when it is full.
@@ -187,13 +187,13 @@ impl Losses {
     /// Begins without a publisher. `takes_history`: whether messages are new that a publisher sent
     /// before the first one that came. If their time is the arrival, they are not: they would be
     /// old values with a new time.
-    pub fn new(takes_history: bool) -> Self {
+    pub(crate) fn new(takes_history: bool) -> Self {
         Losses { takes_history, ..Losses::default() }
     }
 
     /// Notes a message that was taken from the input's subscription, or from the one before while
     /// they overlap. Returns whether it is new; else it has been taken before.
-    pub fn note(&mut self, info: &MessageInfo, from_before: bool, now: Instant) -> bool {
+    pub(crate) fn note(&mut self, info: &MessageInfo, from_before: bool, now: Instant) -> bool {
         self.messages += 1;
         let known = self.publishers.iter().position(|known| known.gid == info.publisher);
         let Some(known) = known else {
@@ -270,7 +270,7 @@ impl Losses {
 
     /// Notes that from now on messages come from a new subscription, and also from the one before.
     /// What comes from neither is lost on the way.
-    pub fn overlap(&mut self, now: Instant) {
+    pub(crate) fn overlap(&mut self, now: Instant) {
         // If the overlap before is long over, the present subscription has given what the one before it gave. Else it may
         // still give that.
         let ended = self.overlapped_until.map(|at| now.saturating_duration_since(at));
@@ -286,20 +286,20 @@ impl Losses {
     }
 
     /// Notes that the subscription before has ended. The new one has counted `counted` lost messages.
-    pub fn overlap_ended(&mut self, counted: Option<u64>, now: Instant) {
+    pub(crate) fn overlap_ended(&mut self, counted: Option<u64>, now: Instant) {
         self.overlaps = false;
         self.overlapped_until = Some(now);
         self.counted = counted.unwrap_or(0);
     }
 
     /// Whether an old and a new subscription are listened to.
-    pub fn overlaps(&self) -> bool {
+    pub(crate) fn overlaps(&self) -> bool {
         self.overlaps
     }
 
     /// Whether [`explain`](Losses::explain) must be called: there are gaps, or a new publisher,
     /// whose losses until now must not explain its later gaps.
-    pub fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         !self.overlaps && (self.newcomer || self.has_gaps())
     }
 
@@ -309,7 +309,7 @@ impl Losses {
 
     /// Explains the gaps with the event's total. A gap that no event explains counts in a later call. Without the
     /// event, all count at once as lost on the way. While subscriptions overlap, the caller waits.
-    pub fn explain(&mut self, counted: Option<u64>, now: Instant) -> Lost {
+    pub(crate) fn explain(&mut self, counted: Option<u64>, now: Instant) -> Lost {
         let Some(total) = counted else {
             let gaps = [&mut self.gaps, &mut self.between].map(std::mem::take);
             return Lost { on_the_way: gaps.iter().map(Gaps::total).sum(), overwritten: 0 };

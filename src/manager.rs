@@ -20,7 +20,7 @@ use robocache_ops::sync::lock;
 use robocache_rcl::Context;
 
 /// The node, in whatever state it is. The fields are dropped in their order.
-pub struct Manager {
+pub(crate) struct Manager {
     /// While the node works.
     active: Option<Active>,
     /// With a configuration.
@@ -34,7 +34,7 @@ pub struct Manager {
 }
 
 /// What the manager must deal with.
-pub enum Incident {
+pub(crate) enum Incident {
     /// A request has begun a transition.
     Ordered(Order),
     /// A managed node no longer works.
@@ -48,7 +48,7 @@ impl Manager {
     ///
     /// # Errors
     /// Says why the node does not begin.
-    pub fn start(records: Records, recording: Recording) -> Result<Self, NodeError> {
+    pub(crate) fn start(records: Records, recording: Recording) -> Result<Self, NodeError> {
         let context =
             Context::new().map_err(|error| logged(NodeError::RosArguments(error.detail)))?;
         // Read before the node begins, because the middleware then takes its shared memory. Errors wait
@@ -72,7 +72,7 @@ impl Manager {
     }
 
     /// Waits for the next incident. The caller may cancel the wait.
-    pub async fn next(&mut self) -> Incident {
+    pub(crate) async fn next(&mut self) -> Incident {
         let Manager { active, threads, orders, base, .. } = self;
         let failure = async {
             match active {
@@ -91,14 +91,14 @@ impl Manager {
     }
 
     /// Does the work of a transition that was ordered.
-    pub fn obey(&mut self, Order { work, answer }: Order) {
+    pub(crate) fn obey(&mut self, Order { work, answer }: Order) {
         let success = self.carry_out(work);
         // Nobody waits for it if the node is ending.
         let _ = answer.send(success);
     }
 
     /// Deals with a failure while the node works: its deactivation ends with this error.
-    pub fn fail(&mut self, fault: NodeError) {
+    pub(crate) fn fail(&mut self, fault: NodeError) {
         if let Some(before) = self.fault.replace(fault) {
             logged(before);
         }

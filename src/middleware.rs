@@ -9,14 +9,14 @@ use robocache_runtime::health::{self, Names};
 const INSTALLED: &str = "share/robocache_ros/config";
 
 /// What the monitor must know. `topics` are the full names of the inputs' topics.
-pub fn names(topics: Vec<String>) -> Names {
+pub(crate) fn names(topics: Vec<String>) -> Names {
     let middleware = Middleware::in_use().name().to_owned();
     let remedy = health::remedy(&middleware, &files());
     Names { topics, middleware, remedy }
 }
 
 /// Says that nobody counts lost messages, if the middleware in use does not number them.
-pub fn say_what_it_lacks() {
+pub(crate) fn say_what_it_lacks() {
     let middleware = Middleware::in_use();
     if !middleware.numbers_messages() {
         tracing::info!(
@@ -27,7 +27,7 @@ pub fn say_what_it_lacks() {
 }
 
 /// Returns the folder of robocache's files for a middleware, for messages to the user.
-pub fn files() -> String {
+pub(crate) fn files() -> String {
     installed()
         .map_or_else(|| "<robocache_ros>/config".to_owned(), |folder| folder.display().to_string())
 }

@@ -13,7 +13,7 @@ use robocache_runtime::{Publisher, Refused, Runtime};
 use robocache_shared::{SharedError, TensorPublisher};
 
 /// The publisher of the tensors.
-pub struct Output {
+pub(crate) struct Output {
     published: RefCell<Switch<Published>>,
     parts: Handed<Published>,
     connector: Connector,
@@ -28,7 +28,7 @@ pub struct Output {
 }
 
 /// Sends the tensors through shared memory.
-pub struct Sharing {
+pub(crate) struct Sharing {
     tensors: RefCell<TensorPublisher>,
     /// Where the publisher is while no thread publishes.
     home: Handed<TensorPublisher>,
@@ -38,7 +38,7 @@ pub struct Sharing {
 
 impl Sharing {
     /// Sends the tensors of a runtime. At the end, the publisher goes back to its `home`.
-    pub fn new(
+    pub(crate) fn new(
         mut tensors: TensorPublisher,
         home: Handed<TensorPublisher>,
         runtime: Arc<Runtime>,
@@ -77,7 +77,7 @@ impl Sharing {
 impl Output {
     /// Publishes with `current`, and with each publisher that `parts` has from then on. At the end, `parts` gets the one
     /// in use. With a `list` the messages have that form. With `sharing` the tensors are in shared memory, too.
-    pub fn new(
+    pub(crate) fn new(
         current: Published,
         parts: Handed<Published>,
         connector: Connector,

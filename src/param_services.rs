@@ -24,7 +24,7 @@ use robocache_rcl::{MessagePublisher, Qos, Service};
 const EVENTS: usize = 1000;
 
 /// The services and the parameters they show.
-pub struct ParameterServices {
+pub(crate) struct ParameterServices {
     store: Arc<ParameterStore>,
     /// Where this connection tells changes.
     pub changes: Arc<Changes>,
@@ -37,7 +37,7 @@ pub struct ParameterServices {
 }
 
 /// Publishes the changes of parameters.
-pub struct Changes {
+pub(crate) struct Changes {
     /// The node's fully qualified name.
     node: String,
     /// `None` if no parameter changes.
@@ -46,7 +46,7 @@ pub struct Changes {
 
 impl ParameterServices {
     /// Advertises the services under the node's name. If a parameter may change, also advertises `/parameter_events`.
-    pub fn new(offerer: Offerer<'_>, store: Arc<ParameterStore>) -> Result<Self, NodeError> {
+    pub(crate) fn new(offerer: Offerer<'_>, store: Arc<ParameterStore>) -> Result<Self, NodeError> {
         let node = offerer.node;
         let advertise = || node.advertise_message("/parameter_events", Qos::reliable(EVENTS));
         let events = store.may_change().then(advertise).transpose()?;
@@ -63,7 +63,7 @@ impl ParameterServices {
     }
 
     /// How many clients of each service, and subscribers to changes, this connection has found.
-    pub fn audience(&self) -> [usize; 7] {
+    pub(crate) fn audience(&self) -> [usize; 7] {
         let events = self.changes.events.as_ref();
         [
             self.get.client_count(),
@@ -78,7 +78,7 @@ impl ParameterServices {
     }
 
     /// Answers one request of each service. Other requests are left for the next call. Tells changes by `changes`.
-    pub fn serve(&self, taken: &mut Taken, changes: &Changes) {
+    pub(crate) fn serve(&self, taken: &mut Taken, changes: &Changes) {
         let declared = &self.store.declared();
         let find = |name: &String| declared.iter().find(|d| d.name == name);
         let describe = |name: &String| describe(name, find(name), self.store.is_fixed(name));
@@ -172,7 +172,7 @@ fn type_of(value: Option<&ParameterValue>) -> u8 {
 }
 
 /// A value as people write it.
-pub fn in_words(value: &ParameterValue) -> String {
+pub(crate) fn in_words(value: &ParameterValue) -> String {
     match value {
         ParameterValue::Bool(v) => v.to_string(),
         ParameterValue::Integer(v) => v.to_string(),

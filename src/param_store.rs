@@ -11,7 +11,7 @@ use robocache_ops::sync::lock;
 const READ_ONLY: &str = "read-only: set it at start (--ros-args -p NAME:=VALUE) and restart";
 
 /// The parameters with their values. Several threads share it.
-pub struct ParameterStore {
+pub(crate) struct ParameterStore {
     /// Every change is one store, so a panic leaves no half change.
     declared: Mutex<Vec<Declared>>,
     /// `None` if no parameter changes.
@@ -20,22 +20,22 @@ pub struct ParameterStore {
 
 impl ParameterStore {
     /// Holds these parameters. With a `lifecycle` they may change.
-    pub fn new(declared: Vec<Declared>, lifecycle: Option<Arc<Lifecycle>>) -> Self {
+    pub(crate) fn new(declared: Vec<Declared>, lifecycle: Option<Arc<Lifecycle>>) -> Self {
         ParameterStore { declared: Mutex::new(declared), lifecycle }
     }
 
     /// The parameters now.
-    pub fn declared(&self) -> Vec<Declared> {
+    pub(crate) fn declared(&self) -> Vec<Declared> {
         lock(&self.declared).clone()
     }
 
     /// Whether requests may change any parameter.
-    pub fn may_change(&self) -> bool {
+    pub(crate) fn may_change(&self) -> bool {
         self.lifecycle.is_some()
     }
 
     /// Whether no request may change this parameter, in any state.
-    pub fn is_fixed(&self, name: &str) -> bool {
+    pub(crate) fn is_fixed(&self, name: &str) -> bool {
         self.lifecycle.is_none() || name == MANAGED
     }
 
@@ -44,7 +44,7 @@ impl ParameterStore {
     ///
     /// # Errors
     /// Says why a parameter cannot have its value, or why none can be set now.
-    pub fn set(&self, given: &[(String, ParameterValue)]) -> Result<Vec<Declared>, String> {
+    pub(crate) fn set(&self, given: &[(String, ParameterValue)]) -> Result<Vec<Declared>, String> {
         let mut declared = lock(&self.declared);
         for (name, _) in given {
             if !declared.iter().any(|declared| declared.name == name) {

@@ -13,7 +13,7 @@ use robocache_ops::time::TickGrid;
 use robocache_runtime::{Placement, ThreadOptions};
 
 /// The parameter that makes the node a lifecycle node. It does not change.
-pub const MANAGED: &str = "managed";
+pub(crate) const MANAGED: &str = "managed";
 /// Most threads that encode images and clouds.
 const MAX_ENCODE_THREADS: usize = 64;
 /// The system's set of processors has room for this many.
@@ -21,7 +21,7 @@ const MAX_CPUS: usize = 1024;
 
 /// The parameters, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The configuration file; empty: none is given yet.
     pub config_file: PathBuf,
     /// Where tensors are computed.
@@ -56,7 +56,7 @@ pub struct Settings {
 
 /// The message type of the tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutputType {
+pub(crate) enum OutputType {
     /// `robocache_ros/msg/FusedTensor`
     FusedTensor,
     /// `isaac_ros_tensor_list_interfaces/msg/TensorList`, of Isaac ROS 4.
@@ -65,7 +65,7 @@ pub enum OutputType {
 
 impl OutputType {
     /// The name of the type.
-    pub const fn ros_type(self) -> &'static str {
+    pub(crate) const fn ros_type(self) -> &'static str {
         match self {
             OutputType::FusedTensor => "robocache_ros/msg/FusedTensor",
             OutputType::IsaacTensorList => "isaac_ros_tensor_list_interfaces/msg/TensorList",
@@ -75,7 +75,7 @@ impl OutputType {
 
 /// A parameter, as the parameter services show it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Declared {
+pub(crate) struct Declared {
     /// The name.
     pub name: &'static str,
     /// What it means, with its unit.
@@ -85,7 +85,7 @@ pub struct Declared {
 }
 
 /// Returns the parameters with their defaults. A parameter has the type of its default.
-pub fn declared() -> Vec<Declared> {
+pub(crate) fn declared() -> Vec<Declared> {
     let text = |value: &str| ParameterValue::String(value.to_owned());
     let none = || ParameterValue::IntegerArray(Vec::new());
     let parameter = |name, value, description| Declared { name, description, value };
@@ -176,7 +176,7 @@ pub fn declared() -> Vec<Declared> {
 }
 
 /// Whether requests configure and activate the node.
-pub fn is_managed(declared: &[Declared]) -> bool {
+pub(crate) fn is_managed(declared: &[Declared]) -> bool {
     declared.iter().any(|it| it.name == MANAGED && it.value == ParameterValue::Bool(true))
 }
 
@@ -187,7 +187,7 @@ pub fn is_managed(declared: &[Declared]) -> bool {
 /// # Errors
 /// An unknown name that is almost a known one, or a value of another type. An integer is accepted
 /// for a double.
-pub fn override_declared<'a>(
+pub(crate) fn override_declared<'a>(
     declared: &mut [Declared],
     given: impl IntoIterator<Item = (&'a String, &'a ParameterValue)>,
 ) -> Result<Vec<String>, NodeError> {
@@ -237,7 +237,7 @@ fn with_article(type_name: &str) -> String {
 }
 
 /// Reads the settings from the declared parameters.
-pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
+pub(crate) fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
     let mut settings = Settings {
         config_file: PathBuf::new(),
         backend: Choice::Auto,
@@ -270,7 +270,7 @@ impl Settings {
     ///
     /// # Errors
     /// No file is given, or it cannot be used.
-    pub fn load(&self) -> Result<Config, NodeError> {
+    pub(crate) fn load(&self) -> Result<Config, NodeError> {
         if self.config_file.as_os_str().is_empty() {
             return Err(NodeError::Parameter {
                 name: "config_file",

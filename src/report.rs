@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(125);
 const FOLLOW: Duration = Duration::from_secs(1);
 
 /// What the reports are about. It changes with what the node does.
-pub struct Watched {
+pub(crate) struct Watched {
     /// Time between two reports.
     period: Duration,
     /// The state of a managed node; `None` if the node is not managed.
@@ -40,7 +40,7 @@ pub struct Watched {
 }
 
 /// The work of the thread *report*.
-pub struct Reporter {
+pub(crate) struct Reporter {
     pub watched: Arc<Mutex<Watched>>,
     /// What it publishes on `/rosout` at once.
     pub records: Records,
@@ -56,7 +56,7 @@ pub struct Reporter {
 
 impl Reporter {
     /// Reports until the node ends.
-    pub fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let started = Instant::now();
         let (mut look, mut follow) = (started, started);
         while !self.stop.load(Ordering::Relaxed) {
@@ -103,7 +103,7 @@ impl Reporter {
 
 impl Watched {
     /// Watches a node without a configuration.
-    pub fn new(period: Duration, lifecycle: Option<Arc<Lifecycle>>) -> Self {
+    pub(crate) fn new(period: Duration, lifecycle: Option<Arc<Lifecycle>>) -> Self {
         Watched {
             period,
             lifecycle,
@@ -116,12 +116,12 @@ impl Watched {
     }
 
     /// Reports in this period from now on.
-    pub fn set_period(&mut self, period: Duration) {
+    pub(crate) fn set_period(&mut self, period: Duration) {
         (self.period, self.due) = (period, Instant::now() + period);
     }
 
     /// Watches these inputs and ticks from now on. The first report is one period from now.
-    pub fn begin(&mut self, runtime: Arc<Runtime>, monitor: Monitor) {
+    pub(crate) fn begin(&mut self, runtime: Arc<Runtime>, monitor: Monitor) {
         self.working = Some((runtime, monitor));
         let now = Instant::now();
         self.due = now + self.period;
@@ -129,7 +129,7 @@ impl Watched {
     }
 
     /// Watches no inputs from now on.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.working = None;
         self.recovery.watch_others(Instant::now());
     }

@@ -11,11 +11,11 @@ const REMEMBERED: usize = 256;
 
 /// The requests that were taken lately. While two connections offer a service, a client sends each request to both.
 #[derive(Default)]
-pub struct Taken(VecDeque<RequestId>);
+pub(crate) struct Taken(VecDeque<RequestId>);
 
 impl Taken {
     /// Takes a request of this service that is new; `None` if none waits.
-    pub fn take<T: WrappedServiceTypeSupport>(
+    pub(crate) fn take<T: WrappedServiceTypeSupport>(
         &mut self,
         service: &Service<T>,
     ) -> Result<Option<(RequestId, T::Request)>> {
@@ -37,7 +37,7 @@ impl Taken {
 
 /// Offers services of a node.
 #[derive(Clone, Copy)]
-pub struct Offerer<'a> {
+pub(crate) struct Offerer<'a> {
     pub node: &'a Node,
     /// Ends the wait of the thread that answers them.
     pub wake: &'a Arc<Wake>,
@@ -48,7 +48,7 @@ impl Offerer<'_> {
     ///
     /// # Errors
     /// The middleware refuses.
-    pub fn offer<T: WrappedServiceTypeSupport>(self, name: &str) -> Result<Service<T>> {
+    pub(crate) fn offer<T: WrappedServiceTypeSupport>(self, name: &str) -> Result<Service<T>> {
         let mut service = self.node.serve(&format!("~/{name}"))?;
         service.tell(self.wake)?;
         Ok(service)
@@ -56,7 +56,7 @@ impl Offerer<'_> {
 }
 
 /// Answers one request of the service, if one waits.
-pub fn answer<T: WrappedServiceTypeSupport>(
+pub(crate) fn answer<T: WrappedServiceTypeSupport>(
     service: &Service<T>,
     taken: &mut Taken,
     reply: impl FnOnce(T::Request) -> T::Response,
@@ -69,6 +69,6 @@ pub fn answer<T: WrappedServiceTypeSupport>(
 }
 
 /// Logs that a request was not answered. The client may have ended by now, so this is no fault of the node.
-pub fn log_failure(error: &RclError) {
+pub(crate) fn log_failure(error: &RclError) {
     tracing::debug!("failed to answer a request: {error}");
 }

@@ -77,14 +77,14 @@ fn severity(level: Level) -> u8 {
 }
 
 /// Publishes the records that the layer has queued.
-pub struct Rosout {
+pub(crate) struct Rosout {
     publisher: MessagePublisher<Log>,
     logger: String,
 }
 
 impl Rosout {
     /// Advertises `/rosout` with rcl's quality of service, but with a shorter queue.
-    pub fn new(node: &Node) -> Result<Self, NodeError> {
+    pub(crate) fn new(node: &Node) -> Result<Self, NodeError> {
         let lifespan = Some(Duration::from_secs(10));
         let qos = Qos { transient_local: true, lifespan, ..Qos::reliable(100) };
         let publisher = node.advertise_message("/rosout", qos)?;
@@ -92,12 +92,12 @@ impl Rosout {
     }
 
     /// How many subscribers have been found.
-    pub fn subscribers(&self) -> usize {
+    pub(crate) fn subscribers(&self) -> usize {
         self.publisher.publisher().subscription_count().unwrap_or(0)
     }
 
     /// Publishes one record.
-    pub fn publish(&self, mut log: Log) {
+    pub(crate) fn publish(&self, mut log: Log) {
         log.name.clone_from(&self.logger);
         // The record is on stderr. A log about this failure would come back here.
         let _ = self.publisher.publish(&log);
@@ -105,7 +105,7 @@ impl Rosout {
 
     /// Publishes the queued records and waits until the subscribers have them, at most for
     /// `LAST_WORDS`. Records that are undelivered when the publisher ends are lost.
-    pub fn flush(&self, records: &Records) {
+    pub(crate) fn flush(&self, records: &Records) {
         while let Ok(log) = records.try_recv() {
             self.publish(log);
         }
@@ -114,7 +114,7 @@ impl Rosout {
     }
 
     /// The same for a node that has just begun: its subscribers need a moment to find it.
-    pub fn flush_at_start(&self, records: &Records) {
+    pub(crate) fn flush_at_start(&self, records: &Records) {
         let until = Instant::now() + DISCOVERY;
         while Instant::now() < until
             && matches!(self.publisher.publisher().subscription_count(), Ok(0))

@@ -22,7 +22,7 @@ const SHORT: Duration = Duration::from_millis(2);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The work of the thread.
-pub struct Server {
+pub(crate) struct Server {
     /// What it answers by.
     pub services: Services,
     /// The same of the connection before, until clients and subscribers have found the new one.
@@ -43,7 +43,7 @@ pub struct Server {
 
 impl Server {
     /// Answers requests until the node ends.
-    pub fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let mut taken = Taken::default();
         let mut look = Instant::now();
         drop(self.services.publish_events());

@@ -6,7 +6,7 @@ use robocache_runtime::system_now;
 use robocache_shared::{InfoPublisher, SharedError, TensorPublisher};
 
 /// What shares the tensors: one part for each of two threads.
-pub struct Shared {
+pub(crate) struct Shared {
     /// For the publishing thread.
     pub tensors: TensorPublisher,
     /// For the thread that reports.
@@ -19,7 +19,7 @@ impl Shared {
     ///
     /// # Errors
     /// [`SharedError`]
-    pub fn new(service: &str, pipeline: &Pipeline, info: &[u8]) -> Result<Self, NodeError> {
+    pub(crate) fn new(service: &str, pipeline: &Pipeline, info: &[u8]) -> Result<Self, NodeError> {
         // Two starts of nodes differ in it, and so do two configurations of one.
         let run = system_now().nanos() as u64;
         let tensors = TensorPublisher::new(service, run, pipeline)?;
@@ -31,14 +31,14 @@ impl Shared {
 }
 
 /// What the tensors mean, in shared memory.
-pub struct SharedInfo {
+pub(crate) struct SharedInfo {
     publisher: InfoPublisher,
     has_failed: bool,
 }
 
 impl SharedInfo {
     /// Serves new readers, and removes what killed processes left. Only the first failure is logged.
-    pub fn follow(&mut self) {
+    pub(crate) fn follow(&mut self) {
         let failed: Result<(), SharedError> = self.publisher.follow();
         if let Err(error) = failed
             && !std::mem::replace(&mut self.has_failed, true)

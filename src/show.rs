@@ -11,11 +11,11 @@ use robocache_core::visual::{Tap, View};
 use robocache_rcl::{Node, Publisher, Qos};
 
 /// Views, with their publishers.
-pub type Shown = Vec<(View, Publisher)>;
+pub(crate) type Shown = Vec<(View, Publisher)>;
 
 /// Advertises `<output>/view/<stream>` for each stream that can be shown. `output` is the full
 /// name of the tensor's topic.
-pub fn advertise(node: &Node, config: &Config, output: &str) -> Shown {
+pub(crate) fn advertise(node: &Node, config: &Config, output: &str) -> Shown {
     let advertise = |view: View| {
         let topic = format!("{output}/view/{}", view.name);
         // RViz and Foxglove ask for reliable delivery at first.
@@ -31,7 +31,7 @@ pub fn advertise(node: &Node, config: &Config, output: &str) -> Shown {
 }
 
 /// Publishes images and grids at a low rate, on a thread of its own. Without a subscriber, it asks for no tensor.
-pub struct Show {
+pub(crate) struct Show {
     tap: Arc<Tap>,
     period: Duration,
     views: Switch<Shown>,
@@ -44,7 +44,7 @@ pub struct Show {
 impl Show {
     /// Shows these views of a configuration, and those that `parts` has from then on. At the end, `parts` gets those in
     /// use.
-    pub fn new(
+    pub(crate) fn new(
         config: &Config,
         views: Shown,
         parts: Handed<Shown>,
@@ -61,12 +61,12 @@ impl Show {
     }
 
     /// Where the publishing thread leaves tensors.
-    pub fn tap(&self) -> Arc<Tap> {
+    pub(crate) fn tap(&self) -> Arc<Tap> {
         Arc::clone(&self.tap)
     }
 
     /// Shows tensors until the tap is closed.
-    pub fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let mut due = Instant::now();
         let (mut tensor, mut buffer) = (Vec::new(), Vec::new());
         while self.tap.wait_until(due) {

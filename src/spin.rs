@@ -14,7 +14,7 @@ use robocache_runtime::Runtime;
 const IDLE: Duration = Duration::from_millis(50);
 
 /// The work of a spin thread.
-pub struct Spinner {
+pub(crate) struct Spinner {
     /// Ends a wait.
     wake: Arc<Wake>,
     runtime: Arc<Runtime>,
@@ -25,7 +25,7 @@ pub struct Spinner {
 impl Spinner {
     /// Takes the messages of the large inputs or of the others: those of `first`, and those of each connection that `parts`
     /// has from then on.
-    pub fn new(
+    pub(crate) fn new(
         large: bool,
         (first, parts): (Subscriptions, Handed<Subscriptions>),
         runtime: Arc<Runtime>,
@@ -37,7 +37,7 @@ impl Spinner {
     }
 
     /// Spins until the runtime stops.
-    pub fn run(mut self) -> Result<(), NodeError> {
+    pub(crate) fn run(mut self) -> Result<(), NodeError> {
         let mut look = Instant::now();
         while !self.runtime.stopping() {
             // A queue that was longer than a drain takes is not empty.

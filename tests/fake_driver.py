@@ -2,8 +2,9 @@
 
 import os
 import shlex
-import subprocess
 from pathlib import Path
+
+import waiting
 
 
 def build(folder):
@@ -11,7 +12,7 @@ def build(folder):
     compiler = shlex.split(os.environ.get("CC", "cc"))
     source = Path(__file__).parent / "python" / "fake_cuda.c"
     command = [*compiler, "-shared", "-fPIC", "-pthread", "-o", folder / "libcuda.so.1", source]
-    subprocess.run(command, check=True)
+    waiting.run(command, check=True)
     # A loader may ask for this name first, and would find the machine's own driver.
     (folder / "libcuda.so").symlink_to("libcuda.so.1")
     return folder

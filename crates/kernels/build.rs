@@ -15,8 +15,9 @@ mod nvcc;
 /// The structures that the kernels share with the host, as the crate declares them.
 #[path = "../ops/src/device"]
 mod device {
-    #[allow(dead_code)]
-    pub mod shared;
+    // It is public in robocache_ops, which uses all of it.
+    #[allow(dead_code, unreachable_pub)]
+    pub(crate) mod shared;
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.

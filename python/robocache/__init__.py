@@ -11,9 +11,38 @@
 The other names are of the package's compiled part. A workspace that was built for messages alone has none.
 """
 
+from __future__ import annotations
+
 import importlib
+from typing import TYPE_CHECKING, Any
 
 from .tensor import NO_AGE, FusedTensor, Segment, decode, digest_of, from_msg
+
+if TYPE_CHECKING:  # the names of _LAZY, for type checkers
+    from . import contract as contract
+    from .cache import EpisodeCache as EpisodeCache
+    from .contract import Contract as Contract
+    from .contract import ContractError as ContractError
+    from .encoders import Voxels as Voxels
+    from .encoders import encode_image as encode_image
+    from .encoders import voxelize as voxelize
+    from .installation import check_installation as check_installation
+    from .installation import is_cuda_available as is_cuda_available
+    from .installation import print_installation_info as print_installation_info
+    from .installation import self_test as self_test
+    from .operations import Resampled as Resampled
+    from .operations import Stream as Stream
+    from .operations import fuse as fuse
+    from .operations import resample as resample
+    from .pipeline import Pipeline as Pipeline
+    from .pipeline import PushResult as PushResult
+    from .replaying import replay as replay
+    from .replaying import replay_to as replay_to
+    from .sampler import WindowSampler as WindowSampler
+    from .trajectories import fuse_multimodal as fuse_multimodal
+    from .trajectories import resample_trajectories as resample_trajectories
+    from .trajectories import voxelize_occupancy as voxelize_occupancy
+    from .trajectories import voxelize_pointcloud as voxelize_pointcloud
 
 __version__ = "0.1.0"
 
@@ -47,7 +76,7 @@ _LAZY = {
 __all__ = ["NO_AGE", "FusedTensor", "Segment", "decode", "digest_of", "from_msg", *_LAZY]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "contract":  # a module: `robocache.contract.load`
         return importlib.import_module(f".{name}", __name__)
     if name not in _LAZY:
@@ -57,5 +86,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, "contract"})

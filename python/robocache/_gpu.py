@@ -27,7 +27,7 @@ def number_of(device: Any) -> int:
 
 def _torch() -> Any:
     """PyTorch, if the program has imported it, and one that has CUDA."""
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     # Every call asks, so this must be a look at attributes: `is_available` asks the driver.
     return torch if hasattr(torch, "empty") and torch.version.cuda else None
 
@@ -89,7 +89,7 @@ class Gpu:
         if type(instants) is bytes:
             plan.launch(place, (pointer, size), episodes, instants, epochs, latency_ns, threads)
         else:
-            arrays = [
+            arrays: list[Any] = [
                 None if each is None else self._items(each, name)
                 for each, name in (
                     (episodes, "episodes"),

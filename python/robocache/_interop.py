@@ -102,7 +102,7 @@ class Array:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where an operation on it runs: see `_native.Place`."""
+        """Where an operation on it runs: see `_Place` in _native.pyi."""
         if self.library == "torch":
             return place_of(self.array.device)
         return self.device, 0

@@ -38,7 +38,7 @@ def layout(
 ) -> Layout:
     """Checks the shapes of a batch. Every argument is a shape, or None where there are no offsets."""
     ragged = target_offsets is not None
-    if ragged:
+    if target_offsets is not None:
         episodes = episodes_of(target_offsets, "target_offsets")
         expect_dims(targets, 1, "targets, which have offsets", "[sum of T]")
     elif len(targets) == 2:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, final
 
 #: Segments and windows start at multiples of this many bytes.
 ALIGNMENT: int
@@ -43,7 +43,7 @@ def contract_load(path: str) -> str:
 
 def contract_save(text: str, folder: str) -> None:
     """Writes a contract into a folder."""
-
+@final
 class DeviceArray:
     """An array of the extension, which other libraries read by DLPack without a copy."""
 
@@ -62,12 +62,18 @@ class DeviceArray:
         copy: bool | None = None,
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+    @property
+    def pointer(self) -> int:
+        """The address of the first element."""
+    def part(self, offset: int, shape: Sequence[int], dtype: str) -> DeviceArray:
+        """An array of a part of the same memory, which begins `offset` bytes into this one."""
 
 # An address, a number of elements, and the address of the offsets of episodes or 0.
 _Instants = tuple[int, int, int]
 # The number of a GPU and the handle of its stream; or -1 for the host, and a number of threads (0: all cores).
-Place = tuple[int, int]
+_Place = tuple[int, int]
 
+@final
 class View:
     """An array of any library, as the operations see it."""
 
@@ -92,6 +98,7 @@ class View:
     def read_only(self) -> bool:
         """Whether it must not be written."""
 
+@final
 class Rule:
     """How values follow from the rows of a stream of `dim` elements."""
 
@@ -105,6 +112,7 @@ class Rule:
         lanes: str,
     ) -> Rule: ...
 
+@final
 class Direct:
     """Resamples and fuses tensors of torch in the usual case; for everything else its methods return None.
 
@@ -153,6 +161,7 @@ class Direct:
         self, streams: Sequence[tuple[Any, ...]], targets: Any, dtype: Any
     ) -> tuple[Any, Any, Any] | None: ...
 
+@final
 class VoxelRule:
     """How clouds become voxel grids."""
 
@@ -169,6 +178,7 @@ class VoxelRule:
         t_base_sensor: Sequence[Sequence[float]],
     ) -> VoxelRule: ...
 
+@final
 class ImageRule:
     """How images become rows."""
 
@@ -196,7 +206,7 @@ def synchronize(device: int) -> None:
     """Waits for everything on a GPU."""
 
 def fuse(
-    place: Place,
+    place: _Place,
     of_values: int,
     episodes: int,
     targets: _Instants,
@@ -207,7 +217,7 @@ def fuse(
     the element type of its rows, and its stamps. The caller answers for addresses and shapes."""
 
 def gradient(
-    place: Place,
+    place: _Place,
     value_type: int,
     episodes: int,
     targets: _Instants,
@@ -217,7 +227,7 @@ def gradient(
     """Writes the gradients of rows, given that of the values. The addresses of rows are those of the gradients."""
 
 def voxelize(
-    place: Place,
+    place: _Place,
     rule: VoxelRule,
     cloud_points: tuple[int, int],
     offsets: Sequence[int],
@@ -226,17 +236,17 @@ def voxelize(
     """Writes the grids of clouds, and returns what happened to the points of each."""
 
 def scatter(
-    place: Place, rule: VoxelRule, clouds: tuple[int, int, int], out: int, mark: int
+    place: _Place, rule: VoxelRule, clouds: tuple[int, int, int], out: int, mark: int
 ) -> bool:
     """Puts counts, or a mark per occupied voxel, on a stream: `[clouds, X, Y, Z]` in words of 32 bits. `clouds` are the
     address, the number of clouds and the points of each. False: it does not take these points. Only builds with CUDA
     have it."""
 
 def encode_images(
-    place: Place, rule: ImageRule, encoding: str, images: tuple[int, int, int, int], out: int
+    place: _Place, rule: ImageRule, encoding: str, images: tuple[int, int, int, int], out: int
 ) -> None:
     """Writes the rows of images: address, number, height and width."""
-
+@final
 class Episodes:
     """Rows of many episodes; `robocache.EpisodeCache` is what users call."""
 
@@ -247,6 +257,7 @@ class Episodes:
         threads: int | None = None,
         episodes: Sequence[int] | None = None,
         of: int | None = None,
+        packed: bool = False,
     ) -> Episodes:
         """Reads a store of `robocache replay --format rows`."""
     @staticmethod
@@ -277,6 +288,8 @@ class Episodes:
         """Writes the episodes into a new folder."""
     def described(self) -> str:
         """What is said of the episodes: JSON."""
+    def packed(self) -> list[str]:
+        """The names of the streams whose rows stay compressed."""
     def size(self, stream: str) -> tuple[int, int]:
         """Rows and bytes of a stream."""
     def statistics(
@@ -296,6 +309,7 @@ class Episodes:
         """Takes the rows to where a GPU reaches them. `memory` has for each stream `auto`, `device`, `pinned` or `mapped`.
         Only in builds with CUDA."""
 
+@final
 class DeviceEpisodes:
     """Rows of many episodes, for a GPU."""
 
@@ -306,6 +320,7 @@ class DeviceEpisodes:
     def plan(self, plan: WindowPlan) -> DeviceWindowPlan:
         """Prepares a plan of these episodes on the GPU."""
 
+@final
 class DeviceWindowPlan:
     """A plan on a GPU, and its episodes."""
 
@@ -332,6 +347,7 @@ class DeviceWindowPlan:
         """The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
         latest)."""
 
+@final
 class DeviceOrder:
     """The order of a sampler on a GPU. Only in builds with CUDA."""
 
@@ -354,6 +370,7 @@ class DeviceOrder:
     def launch(self, place: tuple[int, int], taken: int, items: int) -> None:
         """Puts the items of the next batch on a stream of the GPU: addresses of the counter and of `[3, batch_size]`."""
 
+@final
 class WindowPlan:
     """A plan of windows, and its episodes."""
 
@@ -385,7 +402,7 @@ _Places = tuple[str, bool, tuple[int, int], list[_SegmentPlaces]]
 
 def read_message(message: Any) -> tuple[_Head, _Places]:
     """Finds and checks the parts of a `robocache_ros/msg/FusedTensor`: `bytes`, or an array of uint8. Raises ValueError."""
-
+@final
 class SharedReader:
     """Reads the tensors that a node shares under a name. One thread at a time waits."""
 
@@ -404,6 +421,7 @@ class SharedReader:
         """Tensors that were copied, because the caller keeps as many as a reader may."""
     def close(self) -> None: ...
 
+@final
 class SharedTensor:
     """The bytes of a `robocache_ros/msg/FusedTensor` in shared memory, which is kept until the last view is gone.
 
@@ -421,6 +439,7 @@ class SharedTensor:
     def device_len(self) -> None:
         """None: the data is on the host."""
 
+@final
 class TensorBytes:
     """The bytes of a `robocache_ros/msg/FusedTensor`, in memory that is used again after its last view.
 
@@ -443,6 +462,7 @@ class TensorBytes:
 
 _Pushed = tuple[bool, int, str | None, str | None]
 
+@final
 class Pipeline:
     """What `robocache.Pipeline` is made of."""
 
@@ -458,7 +478,7 @@ class Pipeline:
         stamps_ns: tuple[int, int],
         frame_id: str | None,
         encoding: str | None,
-        fields: list[str] | None,
+        fields: Sequence[str] | None,
     ) -> _Pushed:
         """`stamps_ns`: of the measurement and of the arrival."""
     def tick(self, number: int) -> tuple[TensorBytes | None, str | None]:
@@ -481,6 +501,7 @@ class Pipeline:
     def stats(self) -> str:
         """JSON."""
 
+@final
 class ReplayEpisode:
     """An episode in a bag."""
 
@@ -491,6 +512,7 @@ class ReplayEpisode:
     @property
     def task(self) -> str | None: ...
 
+@final
 class ReplaySettings:
     """How episodes are replayed."""
 
@@ -507,7 +529,7 @@ def replay_to(
     """What became of each episode that the words behind `robocache replay` ask for, as JSON, and why there is no store
     of all. With `has_bar`, stderr has the bar and the warnings. Complete results in `kept_in` count as kept.
     `recordings`, of which `_dataset` tells, stand for the bags among the words."""
-
+@final
 class ReplayRun:
     """The replay of one episode, in a thread of its own."""
 
@@ -527,6 +549,7 @@ class ReplayRun:
         """JSON; None before the end."""
     def close(self) -> None: ...
 
+@final
 class LivePipeline:
     """What `robocache.ros.PipelineNode` is made of: the node's runtime and its threads."""
 
@@ -567,7 +590,7 @@ class LivePipeline:
     ) -> tuple[bool, bool]:
         """Notes the publishers of an input's topic: node, type, whether each offers reliable, and transient
         local. Returns what to ask for."""
-    def watch(self, topics: Sequence[str], middleware: str, profile: str) -> None:
+    def watch(self, topics: Sequence[str], middleware: str, files: str) -> None:
         """Begins the first window of the health report."""
     def report(self) -> tuple[int, list[tuple[str, int, str, list[tuple[str, str]]]]]:
         """The report of `/diagnostics`: stamp [ns] and statuses: part, level, message, values."""

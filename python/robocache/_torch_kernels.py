@@ -130,8 +130,8 @@ def resample(
         if target_offsets is not None:
             target_offsets = _instants(target_offsets, device, "target_offsets")
         of_rows, of_targets = [shape_of(row_offsets)], shape_of(target_offsets)
-        found = _layout.layout([shape], [stamps.shape], lead, of_rows, of_targets)
-        episodes, steps, (count,), (dim,) = found.episodes, found.targets, found.rows, found.dims
+        sizes = _layout.layout([shape], [stamps.shape], lead, of_rows, of_targets)
+        episodes, steps, (count,), (dim,) = sizes.episodes, sizes.targets, sizes.rows, sizes.dims
         at_rows, at_targets = _pointer(row_offsets), _pointer(target_offsets)
     if out is None:
         values = torch.empty((*lead, dim), dtype=dtype, device=device)
@@ -180,27 +180,27 @@ def fuse(
                 return found
     device = rows[0].device
     rows = [_rows(_on(own, device, "rows"), dtype) for own in rows]
-    found, arrays = _checked(
+    sizes, arrays = _checked(
         [own.shape for own in rows], stamps, targets, row_offsets, target_offsets, device
     )
-    shape = (*found.lead, sum(found.dims))
+    shape = (*sizes.lead, sum(sizes.dims))
     if out is None:
         values = torch.empty(shape, dtype=dtype, device=device)
     else:
         values = _checked_out(out, shape, dtype, device)
-    steps = (len(rows), *found.lead)
+    steps = (len(rows), *sizes.lead)
     valid = torch.empty(steps, dtype=torch.bool, device=device)
     age_ns = torch.empty(steps, dtype=torch.int64, device=device)
     _native.fuse(
         place_of(device),
         CODES[dtype],
-        found.episodes,
+        sizes.episodes,
         arrays.targets,
         (values.data_ptr(), valid.data_ptr(), age_ns.data_ptr()),
         [
             (_layout.rule(*own_rule), own.data_ptr(), CODES[own.dtype], instants)
             for own_rule, own, instants in zip(
-                zip(strategy, max_age_ns, max_gap_ns, fill, found.dims, lanes, strict=True),
+                zip(strategy, max_age_ns, max_gap_ns, fill, sizes.dims, lanes, strict=True),
                 rows,
                 arrays.stamps,
                 strict=True,

@@ -82,8 +82,22 @@ def _voxelize(
     return found.values[0] if single else found.values, torch.from_numpy(found.dropped)
 
 
-def _encode_image(images: Tensor, size: Sequence[int], encoding: str, *rest: Any) -> Tensor:
-    return _encoders.encode_image(images, size, encoding or None, *rest, None)
+def _encode_image(
+    images: Tensor,
+    size: Sequence[int],
+    encoding: str,
+    filter: str,
+    fit: str,
+    crop: Sequence[int] | None,
+    layout: str,
+    color: str,
+    mean: Sequence[float],
+    std: Sequence[float],
+    pad_value: int,
+    dtype: torch.dtype,
+) -> Tensor:
+    how = (filter, fit, crop, layout, color, mean, std, pad_value, dtype)
+    return _encoders.encode_image(images, size, encoding or None, *how, None)
 
 
 for _device in ("CPU", "CUDA"):

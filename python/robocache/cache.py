@@ -8,10 +8,14 @@
 docs/training.md has the rules.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import pickle
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +23,14 @@ from . import _native
 from ._choices import choices, integers, latencies
 from ._gpu import Gpu, is_on_gpu, number_of
 from .cache_input import of_arrays, of_lerobot, of_lerobot_files
+from .contract import Contract
 from .tensor import NO_AGE
 from .windows import WindowPlan, Windows, WindowSegment, aligned, host_out
 
 __all__ = ["NO_AGE", "EpisodeCache", "WindowPlan", "WindowSegment", "Windows"]
+
+# The arguments of `_load_again`.
+_Source = tuple[str, Sequence[str] | None, Any, bool]
 
 
 class EpisodeCache:
@@ -39,13 +47,19 @@ class EpisodeCache:
         share: the pair (rank, world) that it was loaded with; None for others.
     """
 
-    def __init__(self, native, source=None, gpu=None, share=None):
-        self._native = native if gpu is None else gpu.native.episodes()
+    def __init__(
+        self,
+        native: _native.Episodes,
+        source: _Source | None = None,
+        gpu: Gpu | None = None,
+        share: tuple[int, int] | None = None,
+    ) -> None:
+        self._native = native
         self._source = source
         self._gpu = gpu
         self.share = share
         self.device = None if gpu is None else gpu.number
-        self._plans = {}
+        self._plans: dict[bytes | None, WindowPlan] = {}
         described = json.loads(self._native.described())
         self.configuration = described["configuration"]
         self.streams = {means["name"]: means for means in described["streams"]}
@@ -62,16 +76,16 @@ class EpisodeCache:
     @classmethod
     def load(
         cls,
-        path,
-        streams=None,
+        path: str | os.PathLike[str],
+        streams: Sequence[str] | None = None,
         *,
-        episodes=None,
-        compressed=False,
-        verify=False,
-        threads=None,
-        device=None,
-        **room,
-    ):
+        episodes: Any = None,
+        compressed: bool = False,
+        verify: bool = False,
+        threads: int | None = None,
+        device: Any = None,
+        **room: Any,
+    ) -> EpisodeCache:
         """Loads a store of `robocache replay --format rows` into memory, or opens a folder that `save` wrote.
 
         Args:
@@ -116,7 +130,15 @@ class EpisodeCache:
         return cache if device is None else cache.to(device, **room)
 
     @classmethod
-    def convert(cls, store, path, streams=None, *, episodes=None, threads=None):
+    def convert(
+        cls,
+        store: str | os.PathLike[str],
+        path: str | os.PathLike[str],
+        streams: Sequence[str] | None = None,
+        *,
+        episodes: Any = None,
+        threads: int | None = None,
+    ) -> EpisodeCache:
         """Writes a store of `robocache replay --format rows` into a new folder, as `save` does, and opens it. Its rows and
         coordinates go there block by block, so that a store may be larger than memory; the other columns, about 41 bytes
         per row, are in memory once.
@@ -135,7 +157,14 @@ class EpisodeCache:
         source = (os.fspath(Path(path).resolve()), None, None, False)
         return cls(native, source, share=share)
 
-    def to(self, device, *, memory="auto", device_bytes=None, pinned_bytes=None):
+    def to(
+        self,
+        device: Any,
+        *,
+        memory: str | dict[str, str] = "auto",
+        device_bytes: int | None = None,
+        pinned_bytes: int | None = None,
+    ) -> EpisodeCache:
         """The same cache with windows that a GPU makes, in its memory, on the current stream of torch (on the default stream,
         and waited for, if the program has not imported torch).
 
@@ -158,10 +187,17 @@ class EpisodeCache:
         """
         names = list(self.streams)
         gpu = Gpu(self._native, number_of(device), names, memory, device_bytes, pinned_bytes)
-        return EpisodeCache(None, self._source, gpu, self.share)
+        return EpisodeCache(gpu.native.episodes(), self._source, gpu, self.share)
 
     @classmethod
-    def from_arrays(cls, streams, lengths, *, episodes=None, configuration=""):
+    def from_arrays(
+        cls,
+        streams: Mapping[str, Mapping[str, Any]],
+        lengths: Any,
+        *,
+        episodes: Sequence[Any] | None = None,
+        configuration: str = "",
+    ) -> EpisodeCache:
         """Makes a cache of arrays, which it keeps without a copy; do not write to them later.
 
         Args:
@@ -194,7 +230,15 @@ class EpisodeCache:
         return cls(_native.Episodes.of_columns(json.dumps(text), columns))
 
     @classmethod
-    def from_lerobot(cls, dataset, *, max_gap_ms=None, images=None, out=None, **options):
+    def from_lerobot(
+        cls,
+        dataset: Any,
+        *,
+        max_gap_ms: float | None = None,
+        images: str | os.PathLike[str] | bool | None = None,
+        out: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> EpisodeCache:
         """Makes a cache of a LeRobot dataset. A path is read without LeRobot, and needs pyarrow.
 
         Without `images`, it has the numbers in memory: every float column of `features` is a stream with one row per
@@ -233,7 +277,13 @@ class EpisodeCache:
         return cls.load(import_rows(dataset if is_path else dataset.root, out, config, **options))
 
     @classmethod
-    def from_dataset(cls, dataset, out, config=None, **options):
+    def from_dataset(
+        cls,
+        dataset: Any,
+        out: str | os.PathLike[str],
+        config: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> EpisodeCache:
         """Makes a cache of a dataset of any kind that `robocache import` reads: docs/datasets.md has them.
 
         Its episodes are first written to `OUT/rows.zarr`, images too, or found there.
@@ -252,7 +302,7 @@ class EpisodeCache:
 
         return cls.load(import_rows(dataset, out, config, **options))
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the cache into a new folder, from which `load` maps it into memory. The folder appears when it is complete.
 
         Raises:
@@ -260,11 +310,13 @@ class EpisodeCache:
         """
         self._native.save(path)
 
-    def size(self, stream):
+    def size(self, stream: str) -> tuple[int, int]:
         """The rows and the bytes of a stream."""
         return self._native.size(stream)
 
-    def statistics(self, streams=None, *, episodes=None):
+    def statistics(
+        self, streams: Sequence[str] | None = None, *, episodes: Any = None
+    ) -> dict[str, dict[str, np.ndarray]]:
         """Normalisation statistics of vectors: by stream a dict of float64 arrays `[channels]`: `count`, `mean`, `std` (divisor: the
         number of rows), `min`, `max`, `q01` and `q99`. They are over all rows that no later message replaced.
 
@@ -292,18 +344,18 @@ class EpisodeCache:
 
     def windows(
         self,
-        episodes,
-        target_ns,
-        config=None,
+        episodes: Any,
+        target_ns: Any,
+        config: WindowPlan | Mapping[str, Any] | None = None,
         *,
-        rows=None,
-        epochs=None,
-        jitter_ns=0,
-        latency_ns=None,
-        seed=None,
-        out=None,
-        threads=None,
-    ):
+        rows: str | None = None,
+        epochs: Any = None,
+        jitter_ns: int = 0,
+        latency_ns: Mapping[str, Any] | None = None,
+        seed: Any = None,
+        out: Any = None,
+        threads: int | None = None,
+    ) -> Windows:
         """Every stream around an instant of an episode, for a batch of them.
 
         Args:
@@ -351,12 +403,12 @@ class EpisodeCache:
             if epochs is not None:
                 epochs = integers(epochs, "epochs")
         random = np.random.default_rng(seed) if jitter_ns or latency_ns else None
-        if jitter_ns:
+        if jitter_ns and random is not None:
             instants += random.integers(-jitter_ns, jitter_ns, instants.shape, endpoint=True)
         late = latencies(latency_ns, plan.streams, len(instants), random) if latency_ns else None
         size, parts = plan.layout(len(instants))
         of_late = None if late is None else late.tobytes()
-        items = episodes, instants, epochs
+        items: Sequence[Any] = episodes, instants, epochs
         if not on_gpu:
             items = [None if each is None else each.tobytes() for each in items]
         if self._gpu is not None:
@@ -367,7 +419,9 @@ class EpisodeCache:
         plan._native.run(episodes, when, buffer, epochs, of_late, threads)
         return Windows(buffer, plan, parts, instants, late)
 
-    def plan(self, config=None, *, rows=None):
+    def plan(
+        self, config: WindowPlan | Mapping[str, Any] | None = None, *, rows: str | None = None
+    ) -> WindowPlan:
         """Prepares windows. A program that makes many batches may give the result to `windows` as `config`; otherwise
         `windows` keeps what it has prepared, and looks for it by the content of `config`.
 
@@ -377,7 +431,7 @@ class EpisodeCache:
         Returns:
             WindowPlan.
         """
-        if type(config) is WindowPlan:
+        if isinstance(config, WindowPlan):
             if config._episodes is not self._native:
                 raise ValueError("config: expected a plan of this cache, found one of another")
             return config
@@ -395,7 +449,9 @@ class EpisodeCache:
                 self._plans[key] = plan
         return plan
 
-    def contract(self, config=None, *, rows=None):
+    def contract(
+        self, config: WindowPlan | Mapping[str, Any] | None = None, *, rows: str | None = None
+    ) -> Contract:
         """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams.
 
         Args:
@@ -406,12 +462,12 @@ class EpisodeCache:
         """
         return self.plan(config, rows=rows).contract()
 
-    def _planned(self, config, rows):
+    def _planned(self, config: Mapping[str, Any] | None, rows: str | None) -> WindowPlan:
         native = self._native.plan(choices(config, rows, self.streams))
         on_gpu = None if self._gpu is None else self._gpu.native.plan(native)
         return WindowPlan(self._native, self.streams, native, on_gpu)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         if self._gpu is not None:
             raise TypeError(
                 "expected a cache of the host to send it to another process: a GPU's is of one process"
@@ -422,16 +478,18 @@ class EpisodeCache:
             )
         return _load_again, self._source
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         where = "" if self._gpu is None else f" on {self._gpu}"
         return f"EpisodeCache({len(self.episodes)} episodes of {', '.join(self.streams)}{where})"
 
 
-def _load_again(path, streams, episodes, compressed):
+def _load_again(
+    path: str, streams: Sequence[str] | None, episodes: Any, compressed: bool
+) -> EpisodeCache:
     return EpisodeCache.load(path, streams, episodes=episodes, compressed=compressed)
 
 
-def _is_saved(path):
+def _is_saved(path: Path) -> bool:
     """Whether there is a saved cache at a path, rather than a store."""
     if not path.exists():
         raise FileNotFoundError(
@@ -445,7 +503,9 @@ def _is_saved(path):
     return is_saved
 
 
-def _numbers(episodes, count):
+def _numbers(
+    episodes: Any, count: Callable[[], int]
+) -> tuple[list[int] | None, tuple[int, int] | None, int | None]:
     """The numbers of the episodes that are asked for, None for all; the share that they are, if they are one; and how many
     episodes they were chosen of, if `count` was asked."""
     if episodes is None:

@@ -4,7 +4,10 @@ OMG DDS-XTypes 1.3, section 7.4.1 (PLAIN_CDR, version 1): an encapsulation heade
 then primitives. Each is aligned to its own size, counted from the end of the header.
 """
 
+from __future__ import annotations
+
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +17,7 @@ ENCAPSULATION_LEN = 4
 class Reader:
     """A cursor over one serialized message. Raises ValueError if it cannot read a value."""
 
-    def __init__(self, message):
+    def __init__(self, message: Any) -> None:
         self._message = memoryview(message).cast("B")
         if len(self._message) < ENCAPSULATION_LEN:
             found = len(self._message)
@@ -32,19 +35,19 @@ class Reader:
         }
 
     @property
-    def position(self):
+    def position(self) -> int:
         """Where the next value begins, without its alignment [bytes]."""
         return self._position
 
     @property
-    def big_endian(self):
+    def big_endian(self) -> bool:
         """Whether the numbers of this message have their most significant byte first."""
         return self._order == ">"
 
-    def _align(self, size):
+    def _align(self, size: int) -> None:
         self._position += -(self._position - ENCAPSULATION_LEN) % size
 
-    def _take(self, length):
+    def _take(self, length: int) -> Any:
         """The next `length` bytes as a view."""
         end = self._position + length
         if end > len(self._message):
@@ -54,27 +57,27 @@ class Reader:
         self._position = end
         return view
 
-    def _primitive(self, code):
+    def _primitive(self, code: str) -> Any:
         layout = self._formats[code]
         self._align(layout.size)
         return layout.unpack(self._take(layout.size))[0]
 
-    def u8(self):
+    def u8(self) -> int:
         return self._primitive("B")
 
-    def u16(self):
+    def u16(self) -> int:
         return self._primitive("H")
 
-    def i32(self):
+    def i32(self) -> int:
         return self._primitive("i")
 
-    def u32(self):
+    def u32(self) -> int:
         return self._primitive("I")
 
-    def u64(self):
+    def u64(self) -> int:
         return self._primitive("Q")
 
-    def string(self):
+    def string(self) -> str:
         """A string without its terminating zero."""
         at = self._position
         raw = bytes(self._take(self.u32())).removesuffix(b"\0")
@@ -85,23 +88,23 @@ class Reader:
                 f"expected UTF-8 in the string at byte {at}, found {raw.hex()}"
             ) from None
 
-    def bytes(self):
+    def bytes(self) -> Any:
         """A sequence of uint8 as a view."""
         return self._take(self.u32())
 
-    def bools(self):
+    def bools(self) -> np.ndarray:
         """A sequence of bool as an array. Any byte but 0 is true, as in C."""
         return np.frombuffer(self.bytes(), dtype=np.uint8) != 0
 
-    def i64s(self):
+    def i64s(self) -> np.ndarray:
         """A sequence of int64 as an array in this machine's byte order."""
         return self._numbers("i8")
 
-    def u32s(self):
+    def u32s(self) -> np.ndarray:
         """A sequence of uint32 as an array in this machine's byte order."""
         return self._numbers("u4")
 
-    def _numbers(self, kind):
+    def _numbers(self, kind: str) -> np.ndarray:
         wire = np.dtype(self._order + kind)
         count = self.u32()
         if count:  # no padding follows the length of an empty sequence

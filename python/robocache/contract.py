@@ -8,8 +8,12 @@ A contract has every setting that bears on the numbers of the tensors, and none 
 both.
 """
 
+from __future__ import annotations
+
 import json
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from . import _native
 from ._config_text import config_text
@@ -24,14 +28,14 @@ class ContractError(ValueError):
         differences: a sentence for each difference.
     """
 
-    def __init__(self, where, differences):
+    def __init__(self, where: str, differences: Sequence[str]) -> None:
         lines = "\n  ".join(differences)
         super().__init__(
             f"{where}: the policy would not be served what it was trained with:\n  {lines}"
         )
         self.where, self.differences = where, list(differences)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return ContractError, (self.where, self.differences)
 
 
@@ -46,38 +50,38 @@ class Contract:
         digest: the XXH3 of the text, 16 hexadecimal digits.
     """
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         self.json, self.digest = _native.contract_read(text)
 
     @property
-    def value(self):
+    def value(self) -> dict[str, Any]:
         """The contract as a dict."""
         return json.loads(self.json)
 
     @property
-    def streams(self):
+    def streams(self) -> list[str]:
         """The names of its streams, sorted."""
         return sorted(self.value["streams"])
 
-    def only(self, *streams):
+    def only(self, *streams: str) -> Contract:
         """The contract of these streams alone: of those that the policy takes.
 
         Raises ValueError if it lacks one, or if no name is given.
         """
         return Contract(_native.contract_only(self.json, list(streams)))
 
-    def differences(self, served):
+    def differences(self, served: Contract) -> list[str]:
         """A sentence for each thing in which `served`, another contract, differs for a policy that was trained by this
         one. Streams that only `served` has are no difference."""
         return _native.contract_differences(self.json, served.json)
 
-    def expect(self, served, where="contract"):
+    def expect(self, served: Contract, where: str = "contract") -> None:
         """Raises ContractError if `served` differs; `where` says what was compared."""
         differences = self.differences(served)
         if differences:
             raise ContractError(where, differences)
 
-    def save(self, folder):
+    def save(self, folder: str | os.PathLike[str]) -> None:
         """Writes `robocache.json` into a folder that exists, beside a checkpoint. A file of this name is replaced.
 
         Raises OSError if it cannot be written.
@@ -86,20 +90,20 @@ class Contract:
             raise FileNotFoundError(f"{os.fspath(folder)}: expected a folder, found none")
         _native.contract_save(self.json, os.fspath(folder))
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Contract) and self.json == other.json
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.json)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Contract, (self.json,)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Contract({self.digest} of {', '.join(self.streams)})"
 
 
-def of(config):
+def of(config: str | os.PathLike[str] | Mapping[str, Any]) -> Contract:
     """The contract of a configuration: a path, the YAML text, or a dict, as for `Pipeline`.
 
     Raises ValueError if the configuration is wrong.
@@ -107,7 +111,7 @@ def of(config):
     return Contract(_native.contract_of(*config_text(config)))
 
 
-def load(path):
+def load(path: str | os.PathLike[str]) -> Contract:
     """The contract in a folder: `robocache.json` of a checkpoint, a store of `robocache replay`, a dataset of `robocache
     to-lerobot`, or a saved cache. A path of a file is read as `robocache.json`.
 
@@ -116,7 +120,7 @@ def load(path):
     return Contract(_native.contract_load(os.fspath(path)))
 
 
-def save(folder, of_what):
+def save(folder: str | os.PathLike[str], of_what: Any) -> Contract:
     """Writes the contract of something beside a checkpoint: of a `Contract`, of what has `contract()` (`Pipeline`,
     `EpisodeCache`, `WindowPlan`), of a folder as for `load`, or of a configuration as for `of`. Returns the contract."""
     made = _made(of_what)
@@ -124,7 +128,7 @@ def save(folder, of_what):
     return made
 
 
-def _made(of_what):
+def _made(of_what: Any) -> Contract:
     if isinstance(of_what, Contract):
         return of_what
     own = getattr(of_what, "contract", None)
@@ -134,12 +138,12 @@ def _made(of_what):
     return load(of_what) if is_folder else of(of_what)
 
 
-def trained(contract):
+def trained(contract: str | os.PathLike[str] | Contract | None) -> Contract | None:
     """The contract of a policy as callers give it: a folder, a Contract, or None."""
     return contract if contract is None or isinstance(contract, Contract) else load(contract)
 
 
-def expect_served(contract, text, where):
+def expect_served(contract: Contract, text: str, where: str) -> None:
     """Checks what a node says that it serves, by the text of its contract.
 
     Raises ContractError if it differs, or if the node says nothing.

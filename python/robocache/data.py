@@ -9,11 +9,21 @@ for epoch in range(dataset.epoch, 10):
         state = dataset.state_after(batch)  # save it; after load_state_dict(state) this loop goes on behind this batch
 """
 
+from __future__ import annotations
+
 import json
 import zlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+
+if TYPE_CHECKING:
+    from .cache import EpisodeCache
+    from .contract import Contract
+    from .sampler import WindowSampler
+    from .windows import WindowPlan
 
 __all__ = ["WindowDataset"]
 
@@ -38,7 +48,15 @@ class WindowDataset(torch.utils.data.IterableDataset):
             a batch.
     """
 
-    def __init__(self, cache, sampler, config=None, *, device=None, **options):
+    def __init__(
+        self,
+        cache: EpisodeCache,
+        sampler: WindowSampler,
+        config: WindowPlan | Mapping[str, Any] | None = None,
+        *,
+        device: Any = None,
+        **options: Any,
+    ) -> None:
         super().__init__()
         if device is not None and cache.device is None:
             cache = cache.to(device)
@@ -53,15 +71,15 @@ class WindowDataset(torch.utils.data.IterableDataset):
         self._resumes = False
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         """The epoch of the next iteration."""
         return int(self._place[0])
 
     @property
-    def _start(self):
+    def _start(self) -> int:
         return int(self._place[1])
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """The epoch of the next iteration, from its first batch on. Call it before each one: otherwise the same batches come
         again. The first call after `load_state_dict` leaves the batch where it goes on, if the epoch is that of the state.
 
@@ -78,13 +96,13 @@ class WindowDataset(torch.utils.data.IterableDataset):
         self._go_to(epoch, start)
         self._resumes = False
 
-    def _go_to(self, epoch, number):
+    def _go_to(self, epoch: int, number: int) -> None:
         self._place.copy_(torch.tensor([epoch, number]))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.sampler) - self._start
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         worker = torch.utils.data.get_worker_info()
         if worker and self.cache.device is not None:
             raise RuntimeError("num_workers: expected 0 for a cache on a GPU, found workers")
@@ -92,7 +110,7 @@ class WindowDataset(torch.utils.data.IterableDataset):
         for number in range(self._start + own, len(self.sampler), workers):
             yield self.batch(number, threads=1 if worker else None)
 
-    def contract(self, *streams):
+    def contract(self, *streams: str) -> Contract:
         """What a policy relies on that is trained on these batches: a `robocache.Contract` of the streams that it sees; of
         all by default. A constant `latency_ns` is a lag, and is in it. A drawn one is not.
 
@@ -102,7 +120,7 @@ class WindowDataset(torch.utils.data.IterableDataset):
         made = _later(made, self._options.get("latency_ns") or {})
         return made.only(*streams) if streams else made
 
-    def batch(self, number, threads=None):
+    def batch(self, number: int, threads: int | None = None) -> dict[str, Any]:
         """A batch of the epoch."""
         episodes, instants, epochs = self.sampler.batch(self.epoch, number)
         seed = [self._seed, self.epoch, number, self._rank]
@@ -125,11 +143,11 @@ class WindowDataset(torch.utils.data.IterableDataset):
             "number": number,
         }
 
-    def state_after(self, batch):
+    def state_after(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """The state behind a batch, whatever workers have made ahead."""
         return {**self.state_dict(), "epoch": batch["epoch"], "number": batch["number"] + 1}
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """The state at the begin of the next iteration."""
         sampler = self.sampler
         same = {name: getattr(sampler, name) for name in ("seed", "items", "batch_size", "world")}
@@ -142,7 +160,7 @@ class WindowDataset(torch.utils.data.IterableDataset):
             "number": self._start,
         }
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state: the next iteration begins there. If the epoch was done, it begins the next one.
 
         Raises:
@@ -157,7 +175,7 @@ class WindowDataset(torch.utils.data.IterableDataset):
         self._resumes = True
 
 
-def _later(contract, latency_ns):
+def _later(contract: Contract, latency_ns: Mapping[str, Any]) -> Contract:
     """The contract of windows that are taken by this much earlier. Latencies that are drawn do not count."""
     value = contract.value
     for name, latency in latency_ns.items():

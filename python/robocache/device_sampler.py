@@ -7,6 +7,10 @@ with torch.cuda.graph(graph):                       # or without a graph
     windows = cache.windows(episodes, instants_ns, epochs=epochs)
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -16,7 +20,7 @@ from ._gpu import number_of
 __all__ = ["DeviceSampler"]
 
 #: Samplers that a CUDA graph has: it may be replayed at any time, so their tables are never freed.
-_IN_GRAPHS = set()
+_IN_GRAPHS: set[DeviceSampler] = set()
 
 
 class DeviceSampler:
@@ -28,7 +32,7 @@ class DeviceSampler:
     Use it on one stream of torch at a time.
     """
 
-    def __init__(self, sampler, device):
+    def __init__(self, sampler: Any, device: Any) -> None:
         if not hasattr(_native, "DeviceOrder"):
             raise RuntimeError("device: expected a build with CUDA, found one without")
         self.device = torch.device("cuda", number_of(device))
@@ -50,11 +54,11 @@ class DeviceSampler:
             shuffle=sampler.shuffle,
         )
 
-    def __len__(self):
+    def __len__(self) -> int:
         """The batches of this rank in an epoch of the training."""
         return self.batches
 
-    def next(self):
+    def next(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """The items of the next batch: `(episodes, instants_ns, epochs)`, each `[batch_size]`, as `EpisodeCache.windows` takes
         them. `epochs` are those of the clock; None if the sampler has none. The current stream writes them; nothing waits.
 
@@ -71,7 +75,7 @@ class DeviceSampler:
         episodes, instants, epochs = items.unbind()
         return episodes, instants, epochs if self._has_epochs else None
 
-    def seek(self, epoch, number):
+    def seek(self, epoch: int, number: int) -> None:
         """Makes batch `number` of an epoch of the training the next one.
 
         Raises:
@@ -83,19 +87,19 @@ class DeviceSampler:
             )
         self._taken.fill_(int(epoch) * self.batches + int(number))
 
-    def position(self):
+    def position(self) -> tuple[int, int]:
         """The epoch of the training and the number of the next batch: what `seek` takes. Waits for the GPU."""
         return divmod(int(self._taken), self.batches)
 
 
-def table_of(sampler):
+def table_of(sampler: Any) -> tuple[np.ndarray, int]:
     """The numbers of a sampler as the kernel reads them, and how many episodes they are of."""
     ranges = len(sampler._ends)
     epochs = np.zeros(ranges, np.int64) if sampler._epochs is None else sampler._epochs
     columns = [sampler._ends, sampler.first_ns, sampler._episodes, epochs]
     chances = sampler._chances
     episodes = 0 if chances is None else len(chances)
-    if episodes:
+    if chances is not None and episodes:
         after = np.searchsorted(sampler._episodes, np.arange(episodes), side="right")
         columns += [np.concatenate([[0], sampler._ends])[after], chances.view(np.int64)]
     return np.concatenate(columns, dtype=np.int64), episodes

@@ -8,13 +8,17 @@ An episode goes through the pipeline as a recording does: the results are those 
 messages. docs/import.md and docs/datasets.md explain it.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from . import _command, _dataset_kinds, _native, _whole
 from ._dataset import Topics
@@ -38,22 +42,22 @@ OPTIONS = (
 
 
 def import_dataset(
-    dataset,
-    out,
-    config=None,
+    dataset: Any,
+    out: str | os.PathLike[str],
+    config: str | os.PathLike[str] | None = None,
     *,
-    format="rows",
-    mapping=None,
-    split=None,
-    episodes=None,
-    preset=None,
-    resize=None,
-    tolerance_s=TOLERANCE_S,
-    jobs=None,
-    progress=None,
-    has_bar=False,
-    **options,
-):
+    format: str = "rows",
+    mapping: str | os.PathLike[str] | None = None,
+    split: str | None = None,
+    episodes: Any = None,
+    preset: str | None = None,
+    resize: Any = None,
+    tolerance_s: float = TOLERANCE_S,
+    jobs: int | None = None,
+    progress: Callable[[str, float], object] | None = None,
+    has_bar: bool = False,
+    **options: Any,
+) -> list[dict[str, Any]]:
     """Reads a dataset into files, as `robocache replay` does with bags.
 
     A run that was interrupted goes on with the episodes that are missing. `OUT/splits.json` has the names of the
@@ -96,7 +100,12 @@ def import_dataset(
     return outcomes
 
 
-def import_rows(dataset, out, config=None, **options):
+def import_rows(
+    dataset: Any,
+    out: str | os.PathLike[str],
+    config: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Path:
     """The path of the store of rows that `import_dataset` makes with these arguments.
 
     Warns of what the configuration names and the dataset lacks, and of dropped messages.
@@ -117,7 +126,7 @@ def import_rows(dataset, out, config=None, **options):
     return store
 
 
-def opened(dataset, mapping=None):
+def opened(dataset: Any, mapping: str | os.PathLike[str] | None = None) -> Any:
     """A dataset, as the functions of this module take it.
 
     Args:

@@ -128,10 +128,12 @@ _TARGETS = [[-0.1, 0.0, 0.03, 0.125, 0.4, 0.77, 3.0]] * 2
 def _resampling(torch: Any, device: str, backend: str) -> Iterator[tuple[Any, Any, float]]:
     data, times = _stream(13, 5, 1)
     expected = _interpolated(data, times, _TARGETS)
-    seconds = [torch.tensor(each, dtype=torch.double, device=device) for each in (times, _TARGETS)]
+    stamps, targets = (
+        torch.tensor(each, dtype=torch.double, device=device) for each in (times, _TARGETS)
+    )
     for dtype, tolerance in _ROUNDING.items():
         rows = torch.tensor(data, dtype=getattr(torch, dtype), device=device)
-        yield resample_trajectories(rows, *seconds, backend=backend), expected, tolerance
+        yield resample_trajectories(rows, stamps, targets, backend=backend), expected, tolerance
 
 
 def _fusing(torch: Any, device: str, backend: str) -> Iterator[tuple[Any, Any, float]]:
@@ -142,9 +144,11 @@ def _fusing(torch: Any, device: str, backend: str) -> Iterator[tuple[Any, Any, f
         for episodes in zip(*parts, strict=True)
     ]
     tensors = [torch.tensor(part, device=device) for stream in streams for part in stream]
+    a, a_times, b, b_times, c, c_times = tensors
     targets = torch.tensor(_TARGETS, device=device)
     # Times of float32 are rounded to nanoseconds.
-    yield fuse_multimodal(*tensors, targets, backend=backend), expected, 1e-5
+    fused = fuse_multimodal(a, a_times, b, b_times, c, c_times, targets, backend=backend)
+    yield fused, expected, 1e-5
 
 
 def _voxelizing(torch: Any, device: str, backend: str) -> Iterator[tuple[Any, Any, float]]:
@@ -167,7 +171,7 @@ def _voxelizing(torch: Any, device: str, backend: str) -> Iterator[tuple[Any, An
     def grid(own: list, value: Any) -> list:
         """`value` of the numbers of the points in each voxel."""
         x, y, z = map(range, shape)
-        members = {}
+        members: dict[Any, list[int]] = {}
         for number, cell in enumerate(own):
             members.setdefault(cell, []).append(number)
         return [[[value(members.get((i, j, k), [])) for k in z] for j in y] for i in x]

@@ -7,6 +7,8 @@ It needs pyarrow, PyAV and zarr, but no LeRobot: `pip install 'dist/WHEEL.whl[le
 docs/lerobot.md explains the columns.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import fcntl
@@ -14,8 +16,10 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,21 +40,21 @@ ABOUT = Path("meta/robocache.json")
 
 
 def to_lerobot(
-    bags,
-    config,
-    out,
+    bags: Any,
+    config: str | os.PathLike[str],
+    out: str | os.PathLike[str],
     *,
-    state=None,
-    action=None,
-    task=None,
-    images=False,
-    codec="libsvtav1",
-    crf=30,
-    drop_invalid=False,
-    robot_type=None,
-    layout="lerobot",
-    replay_options=(),
-):
+    state: Sequence[str] | None = None,
+    action: Sequence[str] | None = None,
+    task: str | None = None,
+    images: bool = False,
+    codec: str = "libsvtav1",
+    crf: int = 30,
+    drop_invalid: bool = False,
+    robot_type: str | None = None,
+    layout: str = "lerobot",
+    replay_options: Iterable[str] = (),
+) -> tuple[int, int]:
     """Replays bags and writes a LeRobot dataset of their ticks, a frame for each tick.
 
     A run that was interrupted goes on with the episodes that it had replayed. The dataset has its
@@ -92,7 +96,7 @@ def to_lerobot(
     with _held(replayed):
         code, outcomes = _command.replay(bags, config, replayed, *_REPLAY, *replay_options)
         failures = _command.failures(outcomes)
-        about = {"episodes": []}
+        about: dict[str, Any] = {"episodes": []}
         tensors = _tensors(replayed, code, outcomes)
         if tensors is not None:
             order = _streams(tensors.about["configuration"])
@@ -110,7 +114,14 @@ def to_lerobot(
     return counted(_counts(about), failures)
 
 
-def made_of(bags, config, out, *, replay_options=(), **given):
+def made_of(
+    bags: Any,
+    config: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    replay_options: Iterable[str] = (),
+    **given: Any,
+) -> str:
     """A text that differs if the dataset that `to_lerobot` makes with these arguments may differ. Nothing is replayed.
 
     Raises ValueError if an argument does not fit.
@@ -127,7 +138,7 @@ class EpisodesFailed(RuntimeError):
         episodes, frames: the numbers of episodes and of frames of the dataset.
     """
 
-    def __init__(self, failures, episodes, frames):
+    def __init__(self, failures: list[str], episodes: int, frames: int) -> None:
         left_out = "so the dataset has the others" if episodes else "so there is no dataset"
         lines = "\n".join(failures)
         super().__init__(f"expected every episode, {left_out}:\n{lines}")

@@ -140,10 +140,11 @@ def _fuse(
     if target_offsets is not None:
         of_targets = _interop.instants(target_offsets, "target_offsets")
     targets = _interop.instants(targets, "targets")
-    named = [(each, "rows") for each in rows] + [(each, "stamps") for each in stamps]
-    named += [(targets, "targets"), (of_targets, "target_offsets")]
-    named += [(each, "row_offsets") for each in of_rows]
-    named = [each for each in named if each[0]]
+    given: list[tuple[Array | None, str]] = [(each, "rows") for each in rows]
+    given += [(each, "stamps") for each in stamps]
+    given += [(targets, "targets"), (of_targets, "target_offsets")]
+    given += [(each, "row_offsets") for each in of_rows]
+    named = [(array, name) for array, name in given if array is not None]
     _interop.check_same_place(*map(list, zip(*named, strict=True)))
     layout = _layout.layout(
         [array.shape for array in rows],
@@ -177,7 +178,7 @@ def _fuse(
         _layout.CODES[value_type],
         layout.episodes,
         (targets.pointer, layout.targets, 0 if of_targets is None else of_targets.pointer),
-        tuple(Array(array, "out").pointer for array in (values, valid, age_ns)),
+        (Array(values, "out").pointer, Array(valid, "out").pointer, Array(age_ns, "out").pointer),
         of_streams,
     )
     values = results.give(values) if out is None else out

@@ -7,9 +7,13 @@ if tensor is not None and tensor["joints"].valid.all():
     act(tensor["joints"].float32())
 """
 
+from __future__ import annotations
+
 import json
 import operator
-from collections import namedtuple
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -19,11 +23,12 @@ from ._interop import unmasked
 from ._samples import as_sample
 from ._views import Views
 from .contract import Contract
+from .tensor import FusedTensor
 
 _I64 = np.iinfo(np.int64)
 
 
-class PushResult(namedtuple("PushResult", ["accepted", "rows", "reason", "detail"])):
+class PushResult(NamedTuple):
     """The outcome of a message. It is true if the message was accepted.
 
     Attributes:
@@ -34,13 +39,16 @@ class PushResult(namedtuple("PushResult", ["accepted", "rows", "reason", "detail
         detail: the same in a sentence, with what was expected and found; None likewise.
     """
 
-    __slots__ = ()
+    accepted: bool
+    rows: int
+    reason: str | None
+    detail: str | None
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.accepted
 
 
-def device_number(device):
+def device_number(device: Any) -> int:
     """The number of a GPU, from an int, "cuda:N" or a torch.device."""
     text = str(device)
     number = text.removeprefix("cuda:") if text != "cuda" else "0"
@@ -49,14 +57,14 @@ def device_number(device):
     return int(number)
 
 
-def checked_output(output, digest):
+def checked_output(output: str, digest: bool) -> str:
     """Where tensors are: "host" or "cuda". The digest is made on the host."""
     if output == "cuda" and digest:
         raise ValueError("digest: expected none of tensors on a GPU, found it with output='cuda'")
     return str(output)
 
 
-def nanoseconds(value, name):
+def nanoseconds(value: SupportsIndex, name: str) -> int:
     """An instant or a number as a Python int that fits 64 bits; floats are refused."""
     try:
         number = operator.index(value)
@@ -68,7 +76,7 @@ def nanoseconds(value, name):
     return number
 
 
-def message_bytes(message):
+def message_bytes(message: Any) -> bytes:
     """The bytes of a message, without a copy if they are `bytes`."""
     if isinstance(message, bytes):
         return message
@@ -103,14 +111,22 @@ class Pipeline:
     forked process each method raises RuntimeError: make the pipeline after the fork.
     """
 
-    def __init__(self, config, backend="auto", device=0, *, output="host", digest=False):
+    def __init__(
+        self,
+        config: str | os.PathLike[str] | Mapping[str, Any],
+        backend: str = "auto",
+        device: Any = 0,
+        *,
+        output: str = "host",
+        digest: bool = False,
+    ) -> None:
         text, file = config_text(config)
         place = (str(backend), device_number(device), checked_output(output, digest))
         self._native = _native.Pipeline(text, file, *place, bool(digest))
         self._inputs = self.inputs
         self._views = Views()
 
-    def push(self, input, message, receive_ns):
+    def push(self, input: str, message: Any, receive_ns: SupportsIndex) -> PushResult:
         """Takes a serialized message (CDR) of an input. Returns a `PushResult`.
 
         Args:
@@ -135,15 +151,15 @@ class Pipeline:
 
     def push_array(
         self,
-        input,
-        array,
-        stamp_ns,
-        receive_ns=None,
+        input: str,
+        array: Any,
+        stamp_ns: SupportsIndex,
+        receive_ns: SupportsIndex | None = None,
         *,
-        encoding=None,
-        fields=None,
-        frame_id=None,
-    ):
+        encoding: str | None = None,
+        fields: Sequence[str] | None = None,
+        frame_id: str | None = None,
+    ) -> PushResult:
         """Takes an array in place of a message. Returns a `PushResult`.
 
         The same checks and the same encoder as for a message follow, so it gives the same bits as the
@@ -176,7 +192,7 @@ class Pipeline:
         )
         return PushResult(*result)
 
-    def _known(self, input):
+    def _known(self, input: str) -> dict[str, Any]:
         """The input of this name, or the only one of this topic."""
         named = [known for known in self._inputs if known["name"] == input]
         found = named or [known for known in self._inputs if known["topic"] == input]
@@ -185,7 +201,7 @@ class Pipeline:
             raise KeyError(f"input: expected one of {names}, found {input!r}")
         return found[0]
 
-    def tick(self, number):
+    def tick(self, number: SupportsIndex) -> FusedTensor | None:
         """Returns the `FusedTensor` of a tick; None if a required stream holds it back.
 
         Tick `number` is at `number * period_ns`. It sees every message that was pushed before. The arrays
@@ -198,19 +214,19 @@ class Pipeline:
         native, _held_back_by = self._native.tick(nanoseconds(number, "number"))
         return None if native is None else self._views.of(native)
 
-    def tick_at(self, ns):
+    def tick_at(self, ns: SupportsIndex) -> FusedTensor | None:
         """Returns the tensor of the newest tick at or before this instant [ns], as `tick`."""
         return self.tick(self.number_at(ns))
 
-    def number_at(self, ns):
+    def number_at(self, ns: SupportsIndex) -> int:
         """The number of the newest tick at or before this instant [ns]."""
         return self._native.number_at(nanoseconds(ns, "ns"))
 
-    def stamp_of(self, number):
+    def stamp_of(self, number: SupportsIndex) -> int:
         """The instant of a tick [ns]."""
         return self._native.stamp_of(nanoseconds(number, "number"))
 
-    def begin_epoch(self):
+    def begin_epoch(self) -> int:
         """Forgets all rows, as when the clock jumps back. Call it between two episodes.
 
         Returns the number of the new epoch.
@@ -218,21 +234,21 @@ class Pipeline:
         return self._native.begin_epoch()
 
     @property
-    def period_ns(self):
+    def period_ns(self) -> int:
         """Time between two ticks [ns]."""
         return self._native.period_ns
 
     @property
-    def backend(self):
+    def backend(self) -> str:
         """The name of the backend that is used."""
         return self._native.backend
 
-    def contract(self):
+    def contract(self) -> Contract:
         """What a policy relies on that is trained on these tensors: a `robocache.Contract`."""
         return Contract(self._native.contract())
 
     @property
-    def layout(self):
+    def layout(self) -> list[dict[str, Any]]:
         """What each segment means: a list of dicts with the fields of `robocache_ros/msg/SegmentInfo`.
 
         Among them `name`, `shape` (steps first), `dtype`, `channels`, `units`, `lag_ns`,
@@ -241,11 +257,11 @@ class Pipeline:
         return json.loads(self._native.layout())
 
     @property
-    def inputs(self):
+    def inputs(self) -> list[dict[str, Any]]:
         """The inputs: a list of dicts with name, stream, topic, ros_type, quality of service, timeline."""
         return json.loads(self._native.inputs())
 
-    def stats(self):
+    def stats(self) -> dict[str, Any]:
         """The counters until now, as a dict.
 
         `inputs` has per input "NAME TOPIC" received, accepted, and dropped by reason; `streams` per
@@ -254,6 +270,6 @@ class Pipeline:
         """
         return json.loads(self._native.stats())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         names = [segment["name"] for segment in self.layout]
         return f"Pipeline({names}, period_ns={self.period_ns}, backend={self.backend!r})"

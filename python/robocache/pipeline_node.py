@@ -1,9 +1,14 @@
 """`PipelineNode`: the pipeline of fusion_node inside the policy's own process, on the topics of rclpy."""
 
+from __future__ import annotations
+
 import importlib
 import json
+import os
 import threading
 import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.utilities import get_rmw_implementation_identifier
@@ -13,6 +18,10 @@ from ._config_text import config_text
 from ._views import Views
 from .contract import Contract, trained
 from .pipeline import checked_output, device_number
+from .tensor import FusedTensor
+
+if TYPE_CHECKING:
+    from rclpy.node import Node
 
 #: The queue of `/clock`: a tenth of a second at 1 kHz.
 _CLOCK_QOS = QoSProfile(
@@ -73,40 +82,46 @@ class PipelineNode:
 
     def __init__(
         self,
-        node,
-        config,
-        on_tensor,
+        node: Node,
+        config: str | os.PathLike[str] | Mapping[str, Any],
+        on_tensor: Callable[[FusedTensor], object],
         *,
-        backend="auto",
-        device=0,
-        output="host",
-        digest=False,
-        priority=0,
-        cpus=(),
-        contract=None,
-    ):
-        self.error = None
+        backend: str = "auto",
+        device: Any = 0,
+        output: str = "host",
+        digest: bool = False,
+        priority: int = 0,
+        cpus: Iterable[int] = (),
+        contract: str | os.PathLike[str] | Contract | None = None,
+    ) -> None:
+        self.error: RuntimeError | None = None
         self._node = node
         self._on_tensor = on_tensor
         self._counts = {"callbacks": 0, "callback_failed": 0, "clock_malformed": 0}
         self._ended = threading.Event()
         text, file = config_text(config)
-        if contract is not None:
-            trained(contract).expect(Contract(_native.contract_of(text, file)), file)
+        policy = trained(contract)
+        if policy is not None:
+            policy.expect(Contract(_native.contract_of(text, file)), file)
         simulated = bool(
             node.has_parameter("use_sim_time") and node.get_parameter("use_sim_time").value
         )
         place = (backend, device_number(device), checked_output(output, digest))
-        how = (simulated, bool(digest), priority, list(cpus))
         # Before the threads start: what is missing then leaves nothing behind.
         self._diagnostics_types = tuple(
             _type_of(f"diagnostic_msgs/msg/{kind}")
             for kind in ("DiagnosticArray", "DiagnosticStatus", "KeyValue")
         )
         self._lock = threading.Lock()
-        self._subscriptions, self._timers = {}, []
-        self._clock = self._diagnostics = self._thread = None
-        self._native = _native.LivePipeline(text, file, *place, *how)
+        # By input: what was asked for, and the subscription.
+        self._subscriptions: dict[int, tuple[tuple[bool, bool], Any]] = {}
+        self._timers: list[Any] = []
+        self._clock: Any = None
+        self._diagnostics: Any = None
+        self._thread: threading.Thread | None = None
+        self._native = _native.LivePipeline(
+            text, file, *place, simulated, bool(digest), priority, list(cpus)
+        )
         try:
             self._subscribe_all(simulated)
             self._report_and_renew()
@@ -122,20 +137,20 @@ class PipelineNode:
             raise
 
     @property
-    def period_ns(self):
+    def period_ns(self) -> int:
         """Time between two ticks [ns]."""
         return self._native.period_ns
 
-    def contract(self):
+    def contract(self) -> Contract:
         """What a policy relies on that is trained on these tensors: a `robocache.Contract`."""
         return Contract(self._native.contract())
 
     @property
-    def layout(self):
+    def layout(self) -> list[dict[str, Any]]:
         """What each segment means, as `Pipeline.layout`."""
         return json.loads(self._native.layout())
 
-    def stats(self):
+    def stats(self) -> dict[str, Any]:
         """The counters until now: those of `Pipeline.stats`, and of this node.
 
         `missed` tensors were replaced by a newer one before the callback took them. `refused` tensors were not
@@ -144,7 +159,7 @@ class PipelineNode:
         missed = self._native.missed
         return {**json.loads(self._native.stats()), **self._counts, "missed": missed}
 
-    def destroy(self):
+    def destroy(self) -> None:
         """Ends the threads and the subscriptions. It does not end the node.
 
         Raises RuntimeError if a thread had failed, with what is in `error`; only the first call does.
@@ -159,13 +174,13 @@ class PipelineNode:
             try:
                 self._native.close()
             finally:
-                if threading.current_thread() is not self._thread:
+                if self._thread is not None and threading.current_thread() is not self._thread:
                     self._thread.join()
         # `wait` has taken the failure, so that `close` does not know of it.
         if self.error is not None:
             raise self.error
 
-    def _destroy_all(self):
+    def _destroy_all(self) -> None:
         """Ends what was made of the node of rclpy. What is gone with the node already is no error."""
         made = [subscription for _, subscription in self._subscriptions.values()]
         ends = [(self._node.destroy_timer, timer) for timer in self._timers]
@@ -175,7 +190,7 @@ class PipelineNode:
             if entity is not None:
                 end(entity)
 
-    def _subscribe_all(self, simulated):
+    def _subscribe_all(self, simulated: bool) -> None:
         self._inputs = json.loads(self._native.inputs())
         self._types = [_type_of(known["ros_type"]) for known in self._inputs]
         for number in range(len(self._inputs)):
@@ -186,7 +201,7 @@ class PipelineNode:
                 kind, "/clock", self._on_clock, _CLOCK_QOS, raw=True
             )
 
-    def _report_and_renew(self):
+    def _report_and_renew(self) -> None:
         """Begins the report on `/diagnostics` and the looks at the publishers."""
         topics = [self._node.resolve_topic_name(known["topic"]) for known in self._inputs]
         self._native.watch(topics, get_rmw_implementation_identifier(), _FILES)
@@ -196,17 +211,17 @@ class PipelineNode:
             # Appended one by one: if the second fails, the first is destroyed.
             self._timers.append(self._node.create_timer(period_s, self._unless_ended(act)))
 
-    def _unless_ended(self, act):
+    def _unless_ended(self, act: Callable[[], object]) -> Callable[[], None]:
         """The callback of a timer: an executor may still run it while another thread ends this."""
 
-        def callback():
+        def callback() -> None:
             with self._lock:
                 if not self._ended.is_set():
                     act()
 
         return callback
 
-    def _request(self, number):
+    def _request(self, number: int) -> tuple[bool, bool]:
         """Whether to ask for reliable, and for transient local; tells the monitor of the publishers."""
         known = self._inputs[number]
         topic = self._node.resolve_topic_name(known["topic"])
@@ -222,7 +237,7 @@ class PipelineNode:
         ]
         return self._native.see(number, seen)
 
-    def _subscribe(self, number, request):
+    def _subscribe(self, number: int, request: tuple[bool, bool]) -> None:
         reliable, local = request
         qos = QoSProfile(
             depth=self._inputs[number]["depth"],
@@ -231,7 +246,7 @@ class PipelineNode:
             durability=DurabilityPolicy.TRANSIENT_LOCAL if local else DurabilityPolicy.VOLATILE,
         )
 
-        def on_message(message, info):
+        def on_message(message: bytes, info: Any) -> None:
             if not self._ended.is_set():
                 self._native.push(number, message, *_transit(info))
 
@@ -239,7 +254,7 @@ class PipelineNode:
         made = self._node.create_subscription(self._types[number], topic, on_message, qos, raw=True)
         self._subscriptions[number] = (request, made)
 
-    def _renew(self):
+    def _renew(self) -> None:
         """Subscribes again where the publishers now offer something else."""
         for number, (before, subscription) in list(self._subscriptions.items()):
             request = self._request(number)
@@ -248,7 +263,7 @@ class PipelineNode:
                 self._subscribe(number, request)
                 self._node.destroy_subscription(subscription)
 
-    def _report(self):
+    def _report(self) -> None:
         """Publishes on `/diagnostics` what fusion_node publishes there."""
         stamp_ns, parts = self._native.report()
         array, status, pair = self._diagnostics_types
@@ -267,11 +282,11 @@ class PipelineNode:
         ]
         self._diagnostics.publish(message)
 
-    def _on_clock(self, message, info):
+    def _on_clock(self, message: bytes, info: Any) -> None:
         if not self._ended.is_set() and not self._native.set_clock(message, *_transit(info)):
             self._counts["clock_malformed"] += 1
 
-    def _serve(self):
+    def _serve(self) -> None:
         """Hands tensors to the callback until the end."""
         views = Views()
         while not self._ended.is_set():
@@ -293,19 +308,19 @@ class PipelineNode:
                 )
 
 
-def _node_of(offer):
+def _node_of(offer: Any) -> str | None:
     """The full name of a publisher's node; None while the graph does not know it."""
     if not offer.node_name or offer.node_name.startswith("_"):
         return None
     return f"{offer.node_namespace.rstrip('/')}/{offer.node_name}"
 
 
-def _transit(info):
+def _transit(info: Any) -> tuple[int | None, int | None]:
     """When a message was published and when it arrived [ns]; None where the middleware does not tell."""
     return info["source_timestamp"] or None, info["received_timestamp"] or None
 
 
-def _type_of(name):
+def _type_of(name: str) -> Any:
     """The class of the messages of this type. Raises ModuleNotFoundError that names the package."""
     package, _, own = name.split("/")
     try:

@@ -10,10 +10,15 @@ machines must have the bags, the configuration and the results under the same pa
 `pip install 'dist/WHEEL.whl[ray]'`. docs/cluster.md has more.
 """
 
+from __future__ import annotations
+
 import argparse
+import os
 import shutil
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from . import _command, _dataset_mapping, _shares, importing
 
@@ -23,7 +28,15 @@ _OPTIONS = ("--format", "--bf16", "--images", "--replace")
 SHARES_PER_SLOT = 4
 
 
-def replay(bags, config, out, *, format="mcap", options=(), **cluster):
+def replay(
+    bags: Any,
+    config: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    format: str = "mcap",
+    options: Iterable[str] = (),
+    **cluster: Any,
+) -> tuple[int, list[dict[str, Any]]]:
     """Replays bags on a Ray cluster. The results are those of one process, byte for byte. Results that
     are in `out` are not made again.
 
@@ -61,7 +74,16 @@ def _replay(bags, config, out, options, cluster):
     return result
 
 
-def to_lerobot(bags, config, out, *, layout="lerobot", replay_options=(), cluster=None, **given):
+def to_lerobot(
+    bags: Any,
+    config: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    layout: str = "lerobot",
+    replay_options: Iterable[str] = (),
+    cluster: Mapping[str, Any] | None = None,
+    **given: Any,
+) -> tuple[int, int]:
     """Writes a LeRobot dataset on a Ray cluster: each share is a dataset, and this process joins them.
 
     Takes what `robocache.lerobot.to_lerobot` takes, and as `cluster` a dict of what `run_shares`
@@ -102,20 +124,20 @@ def to_lerobot(bags, config, out, *, layout="lerobot", replay_options=(), cluste
 
 
 def import_dataset(
-    dataset,
-    out,
-    config=None,
+    dataset: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    config: str | os.PathLike[str] | None = None,
     *,
-    format="rows",
-    mapping=None,
-    split=None,
-    episodes=None,
-    preset=None,
-    resize=None,
-    tolerance_s=importing.TOLERANCE_S,
-    cluster=None,
-    **options,
-):
+    format: str = "rows",
+    mapping: str | os.PathLike[str] | None = None,
+    split: str | None = None,
+    episodes: Any = None,
+    preset: str | None = None,
+    resize: Any = None,
+    tolerance_s: float = importing.TOLERANCE_S,
+    cluster: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> tuple[list[dict[str, Any]], str | None]:
     """Imports a dataset on a Ray cluster. The results are those of one process. Results that are in `out` are not made
     again.
 

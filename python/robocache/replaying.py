@@ -1,14 +1,21 @@
 """`replay`: recorded bags through the pipeline, tick by tick, without files. `replay_to`: into files."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from . import _command, _native
 from ._config_text import config_text
 from ._views import Views
 from .pipeline import device_number
+from .tensor import FusedTensor
+
+#: A path of bags, or several.
+Bags = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +31,7 @@ class Options:
     time: str | None = None
     backend: str | None = None
 
-    def words(self):
+    def words(self) -> list[str]:
         """The options as words of the command `robocache replay`, which has their defaults."""
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         given |= {name: _seconds(given[name]) for name in ("start", "end")}
@@ -37,7 +44,15 @@ class Options:
         return _command.words(**given)
 
 
-def replay(bags, config, *, device=0, digest=False, threads=None, **options):
+def replay(
+    bags: Bags,
+    config: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    device: Any = 0,
+    digest: bool = False,
+    threads: int | None = None,
+    **options: Any,
+) -> list[Episode]:
     """Returns the episodes of bags: a list of `Episode`, each of which iterates over its tensors.
 
         for episode in robocache.replay("bags/", "robot.yaml"):
@@ -87,58 +102,62 @@ class Episode:
             held_back, missing (topics that the bag lacks), problems, streams, inputs. None before.
     """
 
-    def __init__(self, native, settings):
+    def __init__(
+        self,
+        native: _native.ReplayEpisode,
+        settings: tuple[_native.ReplaySettings, str, str, int, bool, int],
+    ) -> None:
         self._native = native
         self._settings = settings
         self.name = native.name
         self.bag = native.bag
         self.task = native.task
-        self.summary = None
+        self.summary: dict[str, Any] | None = None
 
     @property
-    def missing(self):
+    def missing(self) -> list[str]:
         """Topics of the configuration that the bag does not have; known after an iteration."""
         return self._of_summary("missing")
 
     @property
-    def problems(self):
+    def problems(self) -> list[str]:
         """What could not be read of the bag; known after an iteration."""
         return self._of_summary("problems")
 
-    def _of_summary(self, key):
+    def _of_summary(self, key: str) -> Any:
         if self.summary is None:
             raise RuntimeError(f"{self.name}: expected an iteration to the end, found none")
         return self.summary[key]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[FusedTensor]:
         views = Views()
         run = _native.ReplayRun(self._native, *self._settings)
         try:
             while (native := run.next()) is not None:
                 yield views.of(native)
-            self.summary = json.loads(run.summary())
+            self.summary = json.loads(run.summary() or "null")
         finally:
             run.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Episode({self.name!r}, bag={os.fspath(self.bag)!r})"
 
 
 def replay_to(
-    bags,
-    config,
-    out,
+    bags: Bags,
+    config: str | os.PathLike[str],
+    out: str | os.PathLike[str],
     *,
-    format="mcap",
-    devices=(0,),
-    digest=True,
-    bf16="uint16",
-    images="zstd",
-    jobs=None,
-    replace=False,
-    progress=None,
-    **options,
-):
+    format: str = "mcap",
+    devices: Iterable[Any] = (0,),
+    digest: bool = True,
+    bf16: str = "uint16",
+    images: str = "zstd",
+    jobs: int | None = None,
+    replace: bool = False,
+    progress: Callable[[str, float], object] | None = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
     """Replays bags into files, as the command `robocache replay`. The results are the same bytes.
 
     Args:
@@ -179,12 +198,13 @@ def replay_to(
     return json.loads(outcomes)
 
 
-def _paths(bags):
+def _paths(bags: Bags) -> list[str]:
     """The paths of one bag or of several."""
-    return list(map(os.fspath, [bags] if isinstance(bags, (str, os.PathLike)) else bags))
+    several = [bags] if isinstance(bags, (str, os.PathLike)) else bags
+    return [os.fspath(each) for each in several]
 
 
-def _at_least_one(name, number):
+def _at_least_one(name: str, number: int | None) -> int:
     """A number of threads or episodes; None is that of the cores."""
     number = (os.cpu_count() or 1) if number is None else int(number)
     if number < 1:
@@ -192,7 +212,7 @@ def _at_least_one(name, number):
     return number
 
 
-def _seconds(moment):
+def _seconds(moment: float | str | None) -> str | None:
     """Seconds as text, in which no digit is lost."""
     if moment is None or isinstance(moment, str):
         return moment

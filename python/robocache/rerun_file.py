@@ -71,8 +71,8 @@ def write(folder, output):
 def main():
     try:
         import rerun
-    except ImportError as missing:
-        sys.exit(f"--rerun needs rerun-sdk: install it with `pip install rerun-sdk` ({missing})")
+    except ImportError as error:
+        sys.exit(f"--rerun needs rerun-sdk: install it with `pip install rerun-sdk` ({error})")
     needed = ("RecordingStream", "TimeColumn", "Scalars", "Boxes3D", "DepthImage", "Image")
     if missing := [name for name in needed if not hasattr(rerun, name)]:
         version = getattr(rerun, "__version__", "unknown")

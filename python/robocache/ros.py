@@ -4,11 +4,21 @@
 ROS package `robocache_ros`, which has the messages.
 """
 
+from __future__ import annotations
+
 import ctypes
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from .tensor import decode
+from .tensor import FusedTensor, decode
+
+if TYPE_CHECKING:
+    from rclpy.node import Node
+
+    from .contract import Contract
 
 #: For a policy: it gets every tick while it keeps up, and else the newest one.
 TENSOR_QOS = QoSProfile(
@@ -29,7 +39,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 32 << 20
 
 
-def keep_large_buffers():
+def keep_large_buffers() -> bool:
     """Lets this process reuse the memory of large messages. Call it once, at the start of `main`.
 
     Else glibc maps the memory of a large tensor again for every message and returns it after. With
@@ -69,8 +79,14 @@ class TensorSubscriber:
     """
 
     def __init__(
-        self, node, callback, topic="fused_tensor", qos=TENSOR_QOS, on_info=None, contract=None
-    ):
+        self,
+        node: Node,
+        callback: Callable[[FusedTensor], object],
+        topic: str = "fused_tensor",
+        qos: QoSProfile | int = TENSOR_QOS,
+        on_info: Callable[[Any], object] | None = None,
+        contract: str | os.PathLike[str] | Contract | None = None,
+    ) -> None:
         messages = _messages()
         self._contract = None
         if contract is not None:
@@ -80,9 +96,9 @@ class TensorSubscriber:
         self._is_checked = self._contract is None
         # How many infos came more than starts of the node showed in the tensors: -1, 0 or 1.
         self._ahead = 0
-        self._last = None
+        self._last: int | None = None
         self.unchecked = 0
-        self.differences = []
+        self.differences: list[str] = []
         self._on_info = on_info
         self.received = 0
         self.malformed = 0
@@ -100,37 +116,37 @@ class TensorSubscriber:
         )
 
     @property
-    def topic(self):
+    def topic(self) -> str:
         """The topic's full name, after remapping."""
         return self._subscription.topic_name
 
-    def destroy(self):
+    def destroy(self) -> None:
         """Ends the subscriptions."""
         self._node.destroy_subscription(self._subscription)
         if self._info is not None:
             self._node.destroy_subscription(self._info)
 
-    def _on_info_message(self, info):
+    def _on_info_message(self, info: Any) -> None:
         if self._contract is not None:
-            self._check(info)
+            self._check(self._contract, info)
         if self._on_info is not None:
             self._on_info(info)
 
-    def _check(self, info):
+    def _check(self, contract: Contract, info: Any) -> None:
         """Raises ContractError if the node serves something else than the policy was trained with."""
         from .contract import ContractError, expect_served
 
         self._is_checked, self.differences = False, []
         self._ahead = min(self._ahead + 1, 1)
         try:
-            expect_served(self._contract, info.contract, self.topic)
+            expect_served(contract, info.contract, self.topic)
         except ContractError as error:
             self.differences = error.differences
             self._node.get_logger().fatal(str(error))
             raise
         self._is_checked = True
 
-    def _note_start(self, sequence):
+    def _note_start(self, sequence: int | None) -> None:
         """Forgets the verdict if the node has started again and its new info has not come.
 
         The first tensor of a publisher has a lower number than the last one of the publisher before it.
@@ -143,7 +159,7 @@ class TensorSubscriber:
             self._ahead = max(self._ahead - 1, -1)
             self._is_checked = self._is_checked and self._ahead >= 0
 
-    def _on_message(self, message, info):
+    def _on_message(self, message: bytes, info: Any) -> None:
         self.received += 1
         if self._contract is not None:
             self._note_start(info.get("publication_sequence_number"))
@@ -162,7 +178,7 @@ class TensorSubscriber:
         self._callback(tensor)
 
 
-def _messages():
+def _messages() -> Any:
     """The messages of `robocache_ros`."""
     try:
         from robocache_ros import msg
@@ -177,7 +193,7 @@ def _messages():
     return msg
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name != "PipelineNode":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .pipeline_node import PipelineNode

@@ -7,11 +7,22 @@
 The order is a keyed permutation of all items, so that the state of a run is an epoch and a number.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ._choices import integers
 
+if TYPE_CHECKING:
+    from .cache import EpisodeCache
+    from .device_sampler import DeviceSampler
+
 __all__ = ["WindowSampler"]
+
+#: Episodes, instants [ns], and epochs of the clock or None.
+Items = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 _ROUNDS = 6
 #: Items whose order is computed at once: alone, a batch of 64 takes as long as 1,000 items.
@@ -51,20 +62,20 @@ class WindowSampler:
 
     def __init__(
         self,
-        ranges,
+        ranges: Any,
         *,
-        period_ns,
-        batch_size,
-        episodes=None,
-        epochs=None,
-        seed=0,
-        weights=None,
-        rank=0,
-        world=1,
-        drop_last=True,
-        shuffle=True,
-        batches=None,
-    ):
+        period_ns: int,
+        batch_size: int,
+        episodes: Any = None,
+        epochs: Any = None,
+        seed: int = 0,
+        weights: Any = None,
+        rank: int = 0,
+        world: int = 1,
+        drop_last: bool = True,
+        shuffle: bool = True,
+        batches: int | None = None,
+    ) -> None:
         ranges = integers(ranges, "ranges").reshape(-1, 2)
         if period_ns < 1 or batch_size < 1:
             raise ValueError(
@@ -90,7 +101,7 @@ class WindowSampler:
         self.rank, self.world = int(rank), int(world)
         self.drop_last, self.shuffle = bool(drop_last), bool(shuffle)
         # The newest block of batches: what it is, its episodes, its instants and its epochs.
-        self._held = None
+        self._held: tuple[Any, np.ndarray, np.ndarray, np.ndarray | None] | None = None
         self._batches = None
         if not len(self):
             raise ValueError(self._why_empty())
@@ -100,14 +111,14 @@ class WindowSampler:
             self._batches = int(batches)
         self._chances = None if weights is None else self._chances_of(weights)
 
-    def _of_ranges(self, values, name):
+    def _of_ranges(self, values: Any, name: str) -> np.ndarray:
         """A number for each range."""
         values = integers(values, name).reshape(-1)
         if len(values) != len(self._counts):
             raise ValueError(f"{name}: expected {len(self._counts)} numbers, found {len(values)}")
         return values.copy()
 
-    def _why_empty(self):
+    def _why_empty(self) -> str:
         """What an error says of a rank without a batch."""
         if self.drop_last:
             expected = f"{self.batch_size * self.world} items or more for a batch of each rank"
@@ -115,7 +126,7 @@ class WindowSampler:
         expected = f"more than {self.batch_size * self.rank} items for a batch of rank {self.rank}"
         return f"batch_size: expected {expected}, found {self.items}: give a smaller one, or fewer ranks"
 
-    def _chances_of(self, weights):
+    def _chances_of(self, weights: Any) -> np.ndarray:
         """The chance of each episode, and of all before it."""
         of_ranges, count = self._episodes, self._episodes[-1] + 1
         weights = np.asarray(weights, np.float64)
@@ -130,7 +141,15 @@ class WindowSampler:
         return chances
 
     @classmethod
-    def of(cls, cache, *, period_ns, margin_ns=(0, 0), grid=True, **options):
+    def of(
+        cls,
+        cache: EpisodeCache,
+        *,
+        period_ns: int,
+        margin_ns: tuple[int, int] = (0, 0),
+        grid: bool = True,
+        **options: Any,
+    ) -> WindowSampler:
         """A sampler over the instants of a cache, of all epochs of the clock in each episode. If the cache was loaded with
         `episodes=(rank, world)`, all its items are this rank's, in an order of its own; `rank` and `world` are not given.
 
@@ -165,20 +184,20 @@ class WindowSampler:
         ranges[empty | (ranges[:, 1] < ranges[:, 0])] = [period_ns, 0]
         return cls(ranges, period_ns=period_ns, episodes=episodes, epochs=epochs, **options)
 
-    def to(self, device):
+    def to(self, device: Any) -> DeviceSampler:
         """The same batches in the same order as tensors on a GPU, for example in a CUDA graph: a
         `robocache.device_sampler.DeviceSampler`. It needs PyTorch. A later change of this sampler does not change it."""
         from .device_sampler import DeviceSampler
 
         return DeviceSampler(self, device)
 
-    def described(self):
+    def described(self) -> str:
         """All that the order of batches follows from, but for the rank: two samplers with the same text have the same order."""
         numbers = [self.first_ns, self._counts, self._episodes, self._epochs, self._chances]
         texts = ["" if each is None else each.tobytes().hex() for each in numbers]
         return f"{self.period_ns} {self.batch_size} {self.seed} {self.world} {self.drop_last} {self.shuffle} {self._batches} {texts}"
 
-    def __len__(self):
+    def __len__(self) -> int:
         """The batches of this rank in an epoch."""
         if self._batches is not None:
             return self._batches
@@ -188,7 +207,7 @@ class WindowSampler:
         rest = self.items - whole * self.batch_size * self.world
         return whole + (rest > self.rank * self.batch_size)
 
-    def batch(self, epoch, number):
+    def batch(self, epoch: int, number: int) -> Items:
         """The items of a batch of this rank: `(episodes, instants_ns, epochs)`, int64: what `EpisodeCache.windows` takes.
 
         Args:
@@ -206,10 +225,15 @@ class WindowSampler:
         if held is None or held[0] != asked:
             held = asked, *self._block(epoch, block * per_block, per_block)
             self._held = held  # at once: another thread may read it
-        begin, end = within * self.batch_size, (within + 1) * self.batch_size
-        return tuple(None if each is None else each[begin:end].copy() for each in held[1:])
+        own = slice(within * self.batch_size, (within + 1) * self.batch_size)
+        _, episodes, instants, epochs = held
+        return (
+            episodes[own].copy(),
+            instants[own].copy(),
+            None if epochs is None else epochs[own].copy(),
+        )
 
-    def _block(self, epoch, first, count):
+    def _block(self, epoch: int, first: int, count: int) -> Items:
         """The items of `count` batches of this rank from `first` on, of those that there are."""
         batches = np.arange(first, min(first + count, len(self)), dtype=np.uint64)
         begins = (batches * np.uint64(self.world) + np.uint64(self.rank)) * np.uint64(
@@ -219,7 +243,7 @@ class WindowSampler:
         # Only the last batch may have fewer.
         return self.at(epoch, positions[positions < self.items])
 
-    def at(self, epoch, positions):
+    def at(self, epoch: int, positions: Any) -> Items:
         """The items at positions of an epoch's order, whatever the rank: `(episodes, instants_ns, epochs)`."""
         positions = np.asarray(positions, np.uint64)
         keys = _keys(self.seed, epoch)
@@ -248,7 +272,7 @@ class WindowSampler:
         )
 
 
-def _mix(x):
+def _mix(x: Any) -> Any:
     """A hash of 64 bits (the finaliser of splitmix64, Steele, Lea and Flood 2014)."""
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -256,7 +280,7 @@ def _mix(x):
         return x ^ (x >> np.uint64(31))
 
 
-def _keys(seed, epoch):
+def _keys(seed: int, epoch: int) -> np.ndarray:
     """Keys of the rounds, of a seed and an epoch."""
     words = np.array([seed & int(_MASK), epoch & int(_MASK)], np.uint64)
     with np.errstate(over="ignore"):
@@ -266,7 +290,7 @@ def _keys(seed, epoch):
         )
 
 
-def _permuted(positions, count, keys):
+def _permuted(positions: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:
     """Where a permutation of `0..count` takes positions: a Feistel network over the next power of four, walked along its
     cycle until it is back in the range."""
     half = np.uint64(max(1, ((count - 1).bit_length() + 1) // 2))

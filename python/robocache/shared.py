@@ -11,13 +11,19 @@ The node writes each tensor into shared memory, and the arrays are views of it: 
 wheel and NumPy. The process must run as the same user as the node; in containers, docs/policy.md says what they share.
 """
 
+from __future__ import annotations
+
 import json
+import os
 import time
 import warnings
+from collections.abc import Iterator
+from typing import Any
 
-from ._native import SharedReader
+from ._native import SharedReader, SharedTensor
 from ._views import Views
-from .contract import expect_served, trained
+from .contract import Contract, expect_served, trained
+from .tensor import FusedTensor
 
 __all__ = ["TensorReader"]
 
@@ -40,14 +46,18 @@ class TensorReader:
     Raises ValueError if the name is wrong, and RuntimeError if there are four readers already.
     """
 
-    def __init__(self, service, *, contract=None):
-        self._contract, self._checked_run = trained(contract), None
+    def __init__(
+        self, service: str, *, contract: str | os.PathLike[str] | Contract | None = None
+    ) -> None:
+        self._contract = trained(contract)
+        self._checked_run: int | None = None
         self._service = service
         self._native = SharedReader(service)
         self._has_warned = False
-        self._run = self._views = None
+        self._run: int | None = None
+        self._views = Views(is_shared=True)
 
-    def wait(self, timeout_s=None):
+    def wait(self, timeout_s: float | None = None) -> FusedTensor | None:
         """Waits for a tensor that was not taken yet: a `robocache.FusedTensor`, or None if none came in time."""
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
@@ -57,23 +67,25 @@ class TensorReader:
             if until is not None:
                 timeout_s = max(0.0, until - time.monotonic())
 
-    def latest(self):
+    def latest(self) -> FusedTensor | None:
         """The newest tensor if it was not taken yet, otherwise None. Does not wait."""
         native = self._native.latest()
         return self._tensor(native) if native is None or self._is_checked(native) else None
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[FusedTensor]:
         """Yields each newest tensor, for ever."""
         while True:
-            yield self.wait()
+            tensor = self.wait()
+            if tensor is not None:  # as always without a timeout
+                yield tensor
 
     @property
-    def missed(self):
+    def missed(self) -> int:
         """Tensors that a newer one replaced before they were taken."""
         return self._native.missed
 
     @property
-    def info(self):
+    def info(self) -> dict[str, Any] | None:
         """What the tensors mean: a dict with the fields of `robocache_ros/msg/FusedTensorInfo`; None before it came, up
         to a second after the first tensor.
 
@@ -82,17 +94,17 @@ class TensorReader:
         text = self._native.info()
         return None if text is None else json.loads(text)
 
-    def close(self):
+    def close(self) -> None:
         """Ends the reader. Tensors that it gave stay valid."""
         self._native.close()
 
-    def __enter__(self):
+    def __enter__(self) -> TensorReader:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _is_checked(self, native):
+    def _is_checked(self, native: SharedTensor) -> bool:
         """Whether the node of a tensor is known to serve what the policy was trained with.
 
         Raises ContractError if it serves something else.
@@ -106,7 +118,7 @@ class TensorReader:
         self._checked_run = native.run
         return True
 
-    def _tensor(self, native):
+    def _tensor(self, native: SharedTensor | None) -> FusedTensor | None:
         if native is None:
             return None
         if not self._has_warned and self._native.copied:

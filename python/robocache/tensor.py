@@ -1,6 +1,10 @@
 """`FusedTensor` and its segments, from a message's bytes or from a deserialized message."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +25,7 @@ NO_AGE = np.iinfo(np.int64).max
 
 # The configuration's names of element types to the NumPy types of views. The data is little-endian, also in a
 # big-endian message. NumPy has no bfloat16.
-_DTYPES = {
+_DTYPES: dict[str, np.dtype] = {
     "f32": np.dtype("<f4"),
     "f16": np.dtype("<f2"),
     "bf16": np.dtype("<u2"),
@@ -32,6 +36,8 @@ _BOOL, _BYTE = np.dtype(bool), np.dtype("u1")
 # What is said of steps, in both byte orders of messages.
 _LITTLE = np.dtype("<i8"), np.dtype("<u4")
 _BIG = np.dtype(">i8"), np.dtype(">u4")
+# Of each step: valid, target_ns, age_ns, count and inputs_valid.
+_Steps = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class Segment:
@@ -69,8 +75,17 @@ class Segment:
     )
 
     def __init__(
-        self, name, dtype, array, valid, target_ns, age_ns, count, inputs_valid, is_shared=False
-    ):
+        self,
+        name: str,
+        dtype: str,
+        array: Any,
+        valid: np.ndarray,
+        target_ns: np.ndarray,
+        age_ns: np.ndarray,
+        count: np.ndarray,
+        inputs_valid: np.ndarray,
+        is_shared: bool = False,
+    ) -> None:
         self.name = name
         self._is_shared = is_shared
         self.dtype = dtype
@@ -82,7 +97,7 @@ class Segment:
         self.count = count
         self.inputs_valid = inputs_valid
 
-    def in_use(self, step=-1):
+    def in_use(self, step: int = -1) -> Any:
         """The entries of a step that are in use: a view of `count[step]` entries.
 
         Of a sparse voxel grid, `tensor["lidar"].in_use()` has the features of the occupied voxels and
@@ -91,7 +106,7 @@ class Segment:
         """
         return self.array[step, : self.count[step]]
 
-    def float32(self):
+    def float32(self) -> Any:
         """The values as float32: for f32 the view itself, else a converted copy.
 
         The copy is exact, but for integers of i32 beyond 2**24.
@@ -102,7 +117,7 @@ class Segment:
         bits <<= 16  # bfloat16 is the upper half of a binary32
         return bits.view(np.float32)
 
-    def torch(self, copy=None):
+    def torch(self, copy: bool | None = None) -> Any:
         """The values as a torch.Tensor (bf16 as torch.bfloat16).
 
         Args:
@@ -113,7 +128,7 @@ class Segment:
         tensor = self._torch()
         return tensor.clone() if (self._is_shared if copy is None else copy) else tensor
 
-    def _torch(self):
+    def _torch(self) -> Any:
         """As `torch`, in the message's memory."""
         import warnings
 
@@ -132,7 +147,7 @@ class Segment:
             warnings.simplefilter("ignore", UserWarning)
             return torch.frombuffer(self.array, dtype=dtypes[self.dtype]).reshape(self.shape)
 
-    def __dlpack__(self, **options):
+    def __dlpack__(self, **options: Any) -> Any:
         """DLPack export without a copy: by NumPy or, for bfloat16, by torch.
 
         NumPy before 2.1 and consumers of DLPack before 1.0 do not support read-only memory. They
@@ -142,10 +157,10 @@ class Segment:
             return self.array.__dlpack__(**options)
         return self.torch().__dlpack__(**options)
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         bits = self.dtype == "bf16" and isinstance(self.array, np.ndarray)
         note = ", array: bits as uint16" if bits else ""
         valid = self.valid.tolist()
@@ -167,7 +182,16 @@ class FusedTensor:
 
     __slots__ = ("tick", "stamp_ns", "frame_id", "segments", "data", "digest", "message")
 
-    def __init__(self, tick, stamp_ns, frame_id, segments, data, digest=0, message=None):
+    def __init__(
+        self,
+        tick: int,
+        stamp_ns: int,
+        frame_id: str,
+        segments: dict[str, Segment],
+        data: Any,
+        digest: int = 0,
+        message: Any = None,
+    ) -> None:
         self.tick = tick
         self.stamp_ns = stamp_ns
         self.frame_id = frame_id
@@ -176,10 +200,10 @@ class FusedTensor:
         self.digest = digest
         self.message = message
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Segment:
         return self.segments[name]
 
-    def age_at_tick_ns(self, name):
+    def age_at_tick_ns(self, name: str) -> np.ndarray:
         """How old the newest row that each step of a segment uses was at the tick [ns].
 
         This is `stamp_ns` minus the row's stamp. It is greater than `age_ns` by the lag and by the
@@ -190,11 +214,11 @@ class FusedTensor:
         known = segment.age_ns != NO_AGE
         return np.where(known, np.where(known, segment.age_ns, 0) + before_tick_ns, NO_AGE)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"FusedTensor(tick={self.tick}, {list(self.segments.values())})"
 
 
-def decode(message):
+def decode(message: Any) -> FusedTensor:
     """Decodes the CDR bytes of a `robocache_ros/msg/FusedTensor`. The arrays are views of them.
 
     Raises ValueError if the bytes are no such message. It says what was expected and found.
@@ -205,17 +229,23 @@ def decode(message):
     segments = {}
     for name, dtype, shape, at, steps_at in found:
         array = array_at(whole, dtype, shape, at)
-        valid, *numbers = steps_of(whole, shape[0], steps_at, _BIG if big_endian else _LITTLE)
+        valid, target_ns, age_ns, count, inputs_valid = steps_of(
+            whole, shape[0], steps_at, _BIG if big_endian else _LITTLE
+        )
         if big_endian:
-            numbers = [values.astype(values.dtype.newbyteorder("=")) for values in numbers]
+            target_ns, age_ns, count, inputs_valid = (
+                values.astype(values.dtype.newbyteorder("="))
+                for values in (target_ns, age_ns, count, inputs_valid)
+            )
         # Any byte but 0 is true, as in C.
-        segments[name] = Segment(name, dtype, array, valid.view(_BYTE) != 0, *numbers)
-    data = np.ndarray(data_len, _BYTE, whole, data_at)
+        valid = valid.view(_BYTE) != 0
+        segments[name] = Segment(name, dtype, array, valid, target_ns, age_ns, count, inputs_valid)
+    data: np.ndarray = np.ndarray(data_len, _BYTE, whole, data_at)
     return FusedTensor(tick, stamp, frame_id, segments, data, digest, message)
 
 
 @functools.cache
-def _read_message():
+def _read_message() -> Callable[[Any], Any]:
     """What finds the parts of a message. It is loaded with the first message: to import this module is quick."""
     try:
         from ._native import read_message
@@ -224,12 +254,14 @@ def _read_message():
     return read_message
 
 
-def array_at(message, dtype, shape, at):
+def array_at(message: Any, dtype: str, shape: Sequence[int], at: int) -> np.ndarray:
     """The elements of a segment, as a view of a message."""
     return np.ndarray(shape, _DTYPES[dtype], message, at)
 
 
-def steps_of(message, count, places, numbers=_LITTLE):
+def steps_of(
+    message: Any, count: int, places: Sequence[int], numbers: tuple[np.dtype, np.dtype] = _LITTLE
+) -> _Steps:
     """What a message says of each step: valid, target_ns, age_ns, count and inputs_valid, as views."""
     valid_at, target_at, age_at, count_at, inputs_at = places
     nanos, entries = numbers
@@ -242,15 +274,15 @@ def steps_of(message, count, places, numbers=_LITTLE):
     )
 
 
-def from_msg(msg):
+def from_msg(msg: Any) -> FusedTensor:
     """Converts a deserialized `robocache_ros.msg.FusedTensor`. The arrays share its memory."""
     data = np.frombuffer(msg.data, dtype=np.uint8)
     stamp = stamp_ns(msg.header.stamp.sec, msg.header.stamp.nanosec)
-    segments = {}
+    segments: dict[str, Segment] = {}
     for segment in msg.segments:
         name, offset = segment.name, segment.byte_offset
         kind = segment.dtype_code, segment.dtype_bits, segment.dtype_lanes
-        steps = {
+        steps: dict[str, Any] = {
             "valid": np.asarray(segment.valid, dtype=bool),
             "target_ns": np.asarray(segment.target_ns, dtype=np.int64),
             "age_ns": np.asarray(segment.age_ns, dtype=np.int64),
@@ -264,7 +296,7 @@ def from_msg(msg):
     return FusedTensor(msg.tick, stamp, msg.header.frame_id, segments, data, msg.digest)
 
 
-def digest_of(tensor):
+def digest_of(tensor: FusedTensor) -> int:
     """Computes the digest of a tensor as the node does. It needs the package xxhash.
 
     It is equal to `tensor.digest` unless a bit of the tensor changed on the way, or the node made

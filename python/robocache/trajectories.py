@@ -86,7 +86,11 @@ def voxelize_pointcloud(
     """Sorts `points` `[N, 3]` into a grid `[X, Y, Z]` of int32 counts ("count") or zeros and ones ("occupancy"),
     or, with `features` `[N, F]`, `[X, Y, Z, F]` of float32, their "mean" or "max" per voxel."""
     _expect_backend(backend, points)
-    grid = {"origin_m": tuple(grid_min), "size_m": voxel_size, "shape": tuple(grid_size)}
+    grid: dict[str, Any] = {
+        "origin_m": tuple(grid_min),
+        "size_m": voxel_size,
+        "shape": tuple(grid_size),
+    }
     if mode in ("count", "occupancy"):
         found = _scattered(points, 2, mode, _torch().int32, **grid)
         if found is not None:
@@ -118,7 +122,7 @@ def voxelize_occupancy(
     _expect_backend(backend, points)
     if points.ndim != 3 or points.shape[-1] != 3:
         raise ValueError(f"points: expected the shape [B, N, 3], found {list(points.shape)}")
-    grid = {
+    grid: dict[str, Any] = {
         "origin_m": tuple(map(float, origin)),
         "size_m": float(voxel_size),
         "shape": tuple(map(int, grid_size)),
@@ -144,7 +148,7 @@ def _voxels(
     and z last without a transposition."""
     fields = ("z", "y", "x", *names)
     origin_m, shape = tuple(origin_m)[::-1], tuple(shape)[::-1]
-    grid = {"origin_m": origin_m, "size_m": size_m, "shape": shape}
+    grid: dict[str, Any] = {"origin_m": origin_m, "size_m": size_m, "shape": shape}
     return voxelize(points, channels=channels, fields=fields, **grid).values
 
 

@@ -1,10 +1,15 @@
 """A batch of windows: what `EpisodeCache.windows` gives."""
 
+from __future__ import annotations
+
 import math
 import sys
+from collections.abc import Iterator, KeysView, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from . import _native
 from ._gpu import part
 from ._interop import is_torch
 from ._native import ALIGNMENT
@@ -22,7 +27,9 @@ _DTYPES = {
 class WindowStream:
     """What a plan says of a stream."""
 
-    def __init__(self, means, name, dtype, offsets_ns):
+    def __init__(
+        self, means: Mapping[str, Any], name: str, dtype: str, offsets_ns: Sequence[int]
+    ) -> None:
         self.name, self.dtype = name, dtype
         self.row_shape = tuple(means["row_shape"])
         self.coordinates_shape = means["coordinates_shape"]
@@ -36,17 +43,23 @@ class WindowPlan:
         streams: a list of what it has, with `name`, `dtype`, `row_shape`, `coordinates_shape` and `offsets_ns`.
     """
 
-    def __init__(self, episodes, meanings, native, on_gpu):
+    def __init__(
+        self,
+        episodes: _native.Episodes,
+        meanings: Mapping[str, Any],
+        native: _native.WindowPlan,
+        on_gpu: _native.DeviceWindowPlan | None,
+    ) -> None:
         self._episodes, self._native, self._on_gpu = episodes, native, on_gpu
         self.streams = [WindowStream(meanings[about[0]], *about) for about in native.streams()]
         self._numbers = {stream.name: at for at, stream in enumerate(self.streams)}
-        self._layouts = {}
+        self._layouts: dict[int, tuple[int, dict[tuple[int, str], int]]] = {}
 
-    def contract(self):
+    def contract(self) -> Contract:
         """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams."""
         return Contract(self._native.contract())
 
-    def layout(self, windows):
+    def layout(self, windows: int) -> tuple[int, dict[tuple[int, str], int]]:
         """Bytes of the buffer of `windows` windows. Also, by (stream number, part), each part's offset."""
         found = self._layouts.get(windows)
         if found is None:
@@ -57,7 +70,7 @@ class WindowPlan:
             self._layouts[windows] = found
         return found
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"WindowPlan({', '.join(self._numbers)})"
 
 
@@ -70,28 +83,35 @@ class Windows:
         instants_ns: `[windows]` the instants, with their jitter. Those of a GPU are the caller's own array.
     """
 
-    def __init__(self, buffer, plan, parts, instants_ns, latency_ns):
+    def __init__(
+        self,
+        buffer: Any,
+        plan: WindowPlan,
+        parts: dict[tuple[int, str], int],
+        instants_ns: Any,
+        latency_ns: np.ndarray | None,
+    ) -> None:
         self.buffer, self.instants_ns = buffer, instants_ns
         self._streams, self._about = plan._numbers, plan.streams
         self._parts, self._latency_ns = parts, latency_ns
         self._version = _version_of(instants_ns)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.instants_ns)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._streams)
 
-    def keys(self):
+    def keys(self) -> KeysView[str]:
         """The names of the streams."""
         return self._streams.keys()
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> WindowSegment:
         if name not in self._streams:
             raise KeyError(f"expected one of {', '.join(self._streams)}, found {name!r}")
         return WindowSegment(self, self._streams[name])
 
-    def torch(self):
+    def torch(self) -> dict[str, Any]:
         """By stream the values as torch tensors, and `STREAM.valid` (bool); they share the buffer's memory."""
         tensors = {}
         for name in self:
@@ -103,7 +123,7 @@ class Windows:
             )
         return tensors
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Windows({len(self)} of {', '.join(self)})"
 
 
@@ -114,12 +134,12 @@ class WindowSegment:
         name, dtype: of the stream; the type is "f32", "f16", "bf16", "u8" or "i32".
     """
 
-    def __init__(self, windows, number):
+    def __init__(self, windows: Windows, number: int) -> None:
         self._windows, self._number = windows, number
         self._stream = windows._about[number]
         self.name, self.dtype = self._stream.name, self._stream.dtype
 
-    def _view(self, kind, dtype, shape):
+    def _view(self, kind: str, dtype: Any, shape: Sequence[int]) -> Any:
         offset = self._windows._parts.get((self._number, kind))
         if offset is None:
             return None
@@ -132,27 +152,27 @@ class WindowSegment:
         return buffer[offset : offset + size].view(dtype).reshape(shape)
 
     @property
-    def array(self):
+    def array(self) -> Any:
         """`[windows, steps, row...]`: the values as they are in the buffer. For bf16 these are no numbers but their bits as
         uint16, because NumPy has no bfloat16: `float32` and `torch` give numbers for every type. If the cache has a device:
         a tensor of torch (bf16 as torch.bfloat16), or, if torch was not imported, an array for DLPack; so are the others."""
         return self._view("values", _DTYPES[self.dtype], self._stream.row_shape)
 
     @property
-    def valid(self):
+    def valid(self) -> Any:
         """`[windows, steps]` bool: whether a step may be used."""
         return self._view("valid", np.bool_, ())
 
     @property
-    def age_ns(self):
+    def age_ns(self) -> Any:
         """`[windows, steps]` int64: the target minus the stamp of the newest row used, or NO_AGE."""
         return self._view("age_ns", np.int64, ())
 
     @property
-    def target_ns(self):
+    def target_ns(self) -> Any:
         """`[windows, steps]` int64: the instants of the steps. Raises RuntimeError if the caller has written its tensor of
         instants since. If a CUDA graph has the windows, they are those of its last replay."""
-        late = self._windows._latency_ns
+        late: Any = self._windows._latency_ns
         instants = self._windows.instants_ns
         version = self._windows._version
         if version is not None and version != instants._version:
@@ -172,16 +192,16 @@ class WindowSegment:
         return (instants - late)[:, None] + offsets
 
     @property
-    def count(self):
+    def count(self) -> Any:
         """`[windows, steps]` uint32: voxels in use of a sparse grid; None for others."""
         return self._view("count", np.uint32, ())
 
     @property
-    def coordinates(self):
+    def coordinates(self) -> Any:
         """`[windows, steps, voxels, 3]` int32: where the voxels of a sparse grid are; None for others."""
         return self._view("coordinates", np.int32, self._stream.coordinates_shape or ())
 
-    def float32(self):
+    def float32(self) -> Any:
         """A copy of the values as float32. `array` of f32 is a view of them."""
         if not isinstance(self._windows.buffer, np.ndarray):
             return self.torch().float()
@@ -189,7 +209,7 @@ class WindowSegment:
             return self.array.astype(np.float32)
         return (self.array.astype(np.uint32) << 16).view(np.float32)
 
-    def torch(self):
+    def torch(self) -> Any:
         """The values as a torch.Tensor (bf16 as torch.bfloat16) that shares the buffer's memory."""
         array = self.array
         if isinstance(array, np.ndarray):
@@ -198,14 +218,14 @@ class WindowSegment:
 
         return array if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         shape = (len(self._windows), len(self._stream.offsets_ns), *self._stream.row_shape)
         bits = self.dtype == "bf16" and isinstance(self._windows.buffer, np.ndarray)
         note = ", array: bits as uint16" if bits else ""
         return f"WindowSegment({self.name}: {self.dtype} {list(shape)}{note})"
 
 
-def _version_of(instants):
+def _version_of(instants: Any) -> Any:
     """What tells whether a tensor is written; None for what is no tensor, and for what a CUDA graph reads again."""
     if isinstance(instants, np.ndarray) or not is_torch(instants) or instants.is_inference():
         return None
@@ -215,7 +235,7 @@ def _version_of(instants):
     return instants._version
 
 
-def _torch_of(array, dtype):
+def _torch_of(array: np.ndarray, dtype: str) -> Any:
     import torch
 
     if dtype == "bf16":
@@ -223,7 +243,7 @@ def _torch_of(array, dtype):
     return torch.from_numpy(array)
 
 
-def host_out(out, size):
+def host_out(out: Any, size: int) -> np.ndarray:
     """The first `size` bytes of an output of the caller. Raises TypeError or ValueError if it is no such output."""
     expected = (
         f"out: expected a contiguous uint8 array of {size} bytes or more on the host, to be written"
@@ -250,7 +270,7 @@ def host_out(out, size):
     return array[:size]
 
 
-def aligned(size):
+def aligned(size: int) -> np.ndarray:
     """`size` bytes, aligned as segments are."""
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT

@@ -9,6 +9,7 @@ use robocache_sim::{
 };
 use std::error::Error;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,10 +22,11 @@ use tokio::sync::mpsc;
 /// the truth. The same seed and options give the same messages. ROS arguments are accepted too:
 /// `sensor_sim --lidar-hz 0 --ros-args -r __ns:=/robot`.
 ///
-/// Prints its topics, and runs until SIGINT, SIGTERM or the end of `--duration`. Then waits half a
-/// second for the last messages to arrive, and prints the counts of each stream as one line of
-/// JSON: `sent`; `dropped` and `reordered`, as the options ask; `late` (more than 2 ms after their
-/// instant); `skipped` (over 100 ms late, so not sent).
+/// Prints its topics, and runs until SIGINT, SIGTERM or the end of `--duration`. Then waits until all
+/// reliable subscribers have the last messages: half a second at least, and 10 s at most. Another
+/// signal ends the wait. At last prints the counts of each stream as one line of JSON: `sent`;
+/// `dropped` and `reordered`, as the options ask; `late` (more than 2 ms after their instant);
+/// `skipped` (over 100 ms late, so not sent; none with `--no-skip`).
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -37,14 +39,13 @@ struct Cli {
     truth_at: Vec<i64>,
 }
 
-/// Time between two counts of the subscribers.
+/// Time between two looks: at the subscribers, at the file that begins the run, at what has arrived.
 const NAP: Duration = Duration::from_millis(20);
-/// Time after the publishers know all subscribers. In it, the subscribers find the publishers, and subscribe again with
-/// what those offer.
-const OTHER_SIDE: Duration = Duration::from_secs(1);
-/// Time from the last message to the end of the publishers. Messages that have not arrived by then
-/// are lost. Best-effort messages are never acknowledged, so the time is fixed.
+/// Time from the last message to the end of the publishers, at least. Best-effort messages are never acknowledged. Those
+/// that have not arrived by then are lost.
 const LINGER: Duration = Duration::from_millis(500);
+/// The longest such time. A reliable subscriber that was killed acknowledges nothing.
+const LONGEST_LINGER: Duration = Duration::from_secs(10);
 
 /// The message types are loaded by their names, so the program is not linked with their packages.
 type Publishers = Vec<(Stream, Publisher)>;
@@ -100,11 +101,13 @@ fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
     // outlives the process. Nothing here needs to spin.
     let node = create_node(robot.options())?;
     let publishers = create_publishers(&node, robot.options())?;
-    if !signals.wait_for_subscribers(&publishers, robot.options().wait_subscribers)? {
+    if !signals.wait_for_subscribers(&publishers, robot.options().wait_subscribers)?
+        || !signals.wait_for_file(robot.options().begin_when.as_deref())
+    {
         return Ok(());
     }
     let report = publish_until_stopped(&robot, &publishers, &mut signals)?;
-    signals.linger();
+    signals.linger(&publishers)?;
     say(&serde_json::to_string(&report)?);
     Ok(())
 }
@@ -236,20 +239,12 @@ impl Signals {
         publishers: &[(Stream, Publisher)],
         wanted: usize,
     ) -> robocache_rcl::Result<bool> {
-        if wanted == 0 {
-            return Ok(true);
-        }
-        self.runtime.block_on(async {
-            while fewest_subscribers(publishers)? < wanted {
-                tokio::select! {
-                    _ = self.interrupt.recv() => return Ok(false),
-                    _ = self.terminate.recv() => return Ok(false),
-                    () = tokio::time::sleep(NAP) => {}
-                }
+        while fewest_subscribers(publishers)? < wanted {
+            if !self.sleep(NAP) {
+                return Ok(false);
             }
-            tokio::time::sleep(OTHER_SIDE).await;
-            Ok(true)
-        })
+        }
+        Ok(true)
     }
 
     /// Returns when a signal comes, or when all senders of `all_ended` are dropped. A signal before
@@ -264,15 +259,42 @@ impl Signals {
         });
     }
 
+    /// Returns true when the file exists or there is none, false if a signal comes first.
+    fn wait_for_file(&mut self, file: Option<&Path>) -> bool {
+        let Some(file) = file else { return true };
+        while !file.exists() {
+            if !self.sleep(NAP) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Waits for the last messages to arrive. A signal ends the wait.
-    fn linger(&mut self) {
+    fn linger(&mut self, publishers: &[(Stream, Publisher)]) -> robocache_rcl::Result<()> {
+        let ended = Instant::now();
+        for (_, publisher) in publishers {
+            while ended.elapsed() < LONGEST_LINGER
+                && !publisher.wait_for_acknowledgements(Duration::ZERO)?
+            {
+                if !self.sleep(NAP) {
+                    return Ok(());
+                }
+            }
+        }
+        self.sleep(LINGER.saturating_sub(ended.elapsed()));
+        Ok(())
+    }
+
+    /// Sleeps. Returns false if a signal comes first.
+    fn sleep(&mut self, time: Duration) -> bool {
         self.runtime.block_on(async {
             tokio::select! {
-                _ = self.interrupt.recv() => {}
-                _ = self.terminate.recv() => {}
-                () = tokio::time::sleep(LINGER) => {}
+                _ = self.interrupt.recv() => false,
+                _ = self.terminate.recv() => false,
+                () = tokio::time::sleep(time) => true,
             }
-        });
+        })
     }
 }
 

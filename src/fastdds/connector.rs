@@ -16,7 +16,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Asks the thread *connect* for what takes the middleware a while. Its clones share the thread, which ends
 /// with the last of them.
 #[derive(Clone)]
-pub struct Connector {
+pub(crate) struct Connector {
     orders: Sender<Order>,
     /// Whether a connection is asked for and has not been made.
     pending: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ enum Order {
 
 impl Connector {
     /// Makes the connector and its thread's work.
-    pub fn new() -> (Self, Connecting) {
+    pub(crate) fn new() -> (Self, Connecting) {
         let (orders, taken) = channel();
         let pending = Arc::new(AtomicBool::new(false));
         let connecting = Connecting { orders: taken, pending: Arc::clone(&pending) };
@@ -38,7 +38,7 @@ impl Connector {
     }
 
     /// Asks for a new connection, unless one is being made.
-    pub fn connect(&self) {
+    pub(crate) fn connect(&self) {
         if !self.pending.swap(true, Ordering::Relaxed) {
             // The thread ends only with the node.
             let _ = self.orders.send(Order::Connect);
@@ -46,13 +46,13 @@ impl Connector {
     }
 
     /// Ends what was replaced, a second later and on the thread *connect*.
-    pub fn end(&self, replaced: impl Send + 'static) {
+    pub(crate) fn end(&self, replaced: impl Send + 'static) {
         let _ = self.orders.send(Order::End(Box::new(replaced), Instant::now()));
     }
 }
 
 /// The newest part of one thread, while the thread has not taken it or does not run. Its clones share it.
-pub struct Handed<T>(Arc<Mutex<Option<T>>>);
+pub(crate) struct Handed<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Clone for Handed<T> {
     fn clone(&self) -> Self {
@@ -68,18 +68,18 @@ impl<T> Default for Handed<T> {
 
 impl<T> Handed<T> {
     /// Takes the part, if there is one. It does not wait for the thread that leaves one.
-    pub fn take(&self) -> Option<T> {
+    pub(crate) fn take(&self) -> Option<T> {
         // A panic leaves no half change: there is one move.
         self.0.try_lock().ok()?.take()
     }
 
     /// Takes the part, if there is one. It waits while another thread leaves one.
-    pub fn remove(&self) -> Option<T> {
+    pub(crate) fn remove(&self) -> Option<T> {
         lock(&self.0).take()
     }
 
     /// Gives a part back whose thread ends. Returns it if a newer one is here.
-    pub fn give_back(&self, part: T) -> Option<T> {
+    pub(crate) fn give_back(&self, part: T) -> Option<T> {
         let mut newest = lock(&self.0);
         if newest.is_some() {
             return Some(part);
@@ -88,13 +88,13 @@ impl<T> Handed<T> {
     }
 
     /// Leaves a part. Returns the previous one, if it was not taken.
-    pub fn leave(&self, part: T) -> Option<T> {
+    pub(crate) fn leave(&self, part: T) -> Option<T> {
         lock(&self.0).replace(part)
     }
 }
 
 /// The work of the thread *connect*.
-pub struct Connecting {
+pub(crate) struct Connecting {
     orders: Receiver<Order>,
     pending: Arc<AtomicBool>,
 }
@@ -102,7 +102,7 @@ pub struct Connecting {
 impl Connecting {
     /// Serves the orders until all who can give one are gone. `connect` makes a new connection and leaves its parts.
     /// While the node is `stopping`, none is made, and nothing lingers.
-    pub fn run(self, stopping: impl Fn() -> bool, connect: impl Fn()) {
+    pub(crate) fn run(self, stopping: impl Fn() -> bool, connect: impl Fn()) {
         for order in &self.orders {
             match order {
                 Order::Connect if stopping() => {}

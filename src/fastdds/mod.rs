@@ -20,9 +20,9 @@ mod profile;
 mod recovery;
 mod slow_start;
 
-pub use connector::{Connecting, Connector, Handed};
+pub(crate) use connector::{Connecting, Connector, Handed};
 pub use profile::{ensure as ensure_profile, warning as segment_warning};
-pub use recovery::{Due, Heard, Recovery};
+pub(crate) use recovery::{Due, Heard, Recovery};
 
 use robocache_rcl::{Context, Middleware, Node};
 

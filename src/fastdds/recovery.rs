@@ -24,7 +24,7 @@ const REGULAR: u32 = 3;
 
 /// What is known of an input at a look.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Heard {
+pub(crate) struct Heard {
     /// Its messages so far.
     pub messages: u64,
     pub has_publisher: bool,
@@ -32,7 +32,7 @@ pub struct Heard {
 
 /// Watches which inputs are heard.
 #[derive(Debug, Default)]
-pub struct Recovery {
+pub(crate) struct Recovery {
     /// By input: its messages at the last look, and whether new ones had come at each of the last looks.
     heard: Vec<(u64, u32)>,
     standstill: Option<Standstill>,
@@ -57,7 +57,7 @@ struct Standstill {
 
 /// Why a new connection must be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Due {
+pub(crate) enum Due {
     /// The process stood still.
     StoodStill,
     /// These inputs have been silent since the process stood still.
@@ -67,7 +67,12 @@ pub enum Due {
 impl Recovery {
     /// Says whether a connection must be made now. The caller looks eight times per second. `inputs` is empty while the
     /// node does not work. `stood_still` says whether the process did so before this look.
-    pub fn look(&mut self, now: Instant, inputs: &[Heard], stood_still: bool) -> Option<Due> {
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        inputs: &[Heard],
+        stood_still: bool,
+    ) -> Option<Due> {
         if stood_still {
             self.begin(now, inputs.len());
         }
@@ -97,7 +102,7 @@ impl Recovery {
     }
 
     /// Watches other inputs from now on, or none. The attempts of a standstill go on for them.
-    pub fn watch_others(&mut self, now: Instant) {
+    pub(crate) fn watch_others(&mut self, now: Instant) {
         self.heard.clear();
         let [.., last] = FURTHER;
         self.standstill.take_if(|it| now.saturating_duration_since(it.ended) >= last);

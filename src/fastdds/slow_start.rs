@@ -13,12 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The caller drops this when the middleware has begun.
 #[must_use]
-pub struct Begun {
+pub(super) struct Begun {
     _ends: Option<Sender<()>>,
 }
 
 /// Warns once if the result is not dropped within [`PATIENCE`].
-pub fn watch() -> Begun {
+pub(super) fn watch() -> Begun {
     watch_for(PATIENCE, || {
         tracing::warn!(
             "the middleware has not begun for {} s; if this goes on, a process that was killed may have left unfinished \

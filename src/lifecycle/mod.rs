@@ -16,14 +16,14 @@ use super::error::NodeError;
 use robocache_ops::sync::lock;
 use robocache_rcl::{MessagePublisher, Node, Qos};
 
-pub use services::LifecycleServices;
-pub use states::{LifecycleState, Transition, Verdict};
+pub(crate) use services::LifecycleServices;
+pub(crate) use states::{LifecycleState, Transition, Verdict};
 
 /// Events that the middleware keeps for a subscriber that is slow: as `rcl_lifecycle` does.
 const EVENTS: usize = 10;
 
 /// The state of a managed node. Several threads share it.
-pub struct Lifecycle {
+pub(crate) struct Lifecycle {
     /// Every change is one store, so a panic leaves no half change.
     state: Mutex<LifecycleState>,
     /// `None` before the node exists.
@@ -32,10 +32,10 @@ pub struct Lifecycle {
 }
 
 /// Publishes the transitions.
-pub type TransitionEvents = MessagePublisher<TransitionEvent>;
+pub(crate) type TransitionEvents = MessagePublisher<TransitionEvent>;
 
 /// A transition that a request has begun: its work must be done.
-pub struct Order {
+pub(crate) struct Order {
     /// The state of the work.
     pub work: LifecycleState,
     /// Takes whether the work succeeded. Without an answer it did not.
@@ -44,7 +44,7 @@ pub struct Order {
 
 impl Lifecycle {
     /// The state of a node that was just created, and where its orders come.
-    pub fn new() -> (Self, UnboundedReceiver<Order>) {
+    pub(crate) fn new() -> (Self, UnboundedReceiver<Order>) {
         let (orders, ordered) = unbounded_channel();
         let state = Mutex::new(LifecycleState::Unconfigured);
         (Lifecycle { state, events: Mutex::default(), orders }, ordered)
@@ -67,17 +67,17 @@ impl Lifecycle {
     }
 
     /// The state now.
-    pub fn state(&self) -> LifecycleState {
+    pub(crate) fn state(&self) -> LifecycleState {
         *lock(&self.state)
     }
 
     /// Begins a transition, if it is allowed now. Returns the state of its work, which the caller does.
-    pub fn begin(&self, id: u8, label: &str) -> Option<LifecycleState> {
+    pub(crate) fn begin(&self, id: u8, label: &str) -> Option<LifecycleState> {
         self.begin_with(id, label, |_| {})
     }
 
     /// Orders the transition that a request names, if it is allowed now. Returns where its success comes.
-    pub fn order(&self, id: u8, label: &str) -> Option<Receiver<bool>> {
+    pub(crate) fn order(&self, id: u8, label: &str) -> Option<Receiver<bool>> {
         let (answer, answered) = channel();
         // Clients hear of it when it is ordered: a signal that comes then finds it under way.
         self.begin_with(id, label, |work| {
@@ -104,7 +104,7 @@ impl Lifecycle {
     }
 
     /// Ends the work of a transition. Returns the state after it. If no work was under way, nothing changes.
-    pub fn end(&self, verdict: Verdict) -> LifecycleState {
+    pub(crate) fn end(&self, verdict: Verdict) -> LifecycleState {
         let events = lock(&self.events);
         let mut state = lock(&self.state);
         let Some(transition) = Transition::ended(*state, verdict) else { return *state };

@@ -21,7 +21,7 @@ use robocache_rcl::{RequestId, Service};
 const HELD: usize = 16;
 
 /// The services, and the request whose work is under way.
-pub struct LifecycleServices {
+pub(crate) struct LifecycleServices {
     lifecycle: Arc<Lifecycle>,
     /// Publishes the transitions. `None` when the lifecycle has it.
     events: Option<TransitionEvents>,
@@ -47,7 +47,7 @@ enum Held {
 
 impl LifecycleServices {
     /// Advertises the services and the transitions under the node's name.
-    pub fn new(offerer: Offerer<'_>, lifecycle: Arc<Lifecycle>) -> Result<Self, NodeError> {
+    pub(crate) fn new(offerer: Offerer<'_>, lifecycle: Arc<Lifecycle>) -> Result<Self, NodeError> {
         Ok(LifecycleServices {
             lifecycle,
             events: Some(Lifecycle::advertise(offerer.node)?),
@@ -62,12 +62,12 @@ impl LifecycleServices {
     }
 
     /// Publishes the transitions through this connection from now on. Returns the publisher before.
-    pub fn publish_events(&mut self) -> Option<TransitionEvents> {
+    pub(crate) fn publish_events(&mut self) -> Option<TransitionEvents> {
         self.events.take().and_then(|events| self.lifecycle.publish_by(events))
     }
 
     /// How many clients of each service, and subscribers to the transitions, this connection has found.
-    pub fn audience(&self) -> [usize; 6] {
+    pub(crate) fn audience(&self) -> [usize; 6] {
         let subscribers = match &self.events {
             Some(events) => events.publisher().subscription_count(),
             None => self.lifecycle.subscribers(),
@@ -84,12 +84,12 @@ impl LifecycleServices {
     }
 
     /// Whether a request waits: for the end of its work, or of a transition.
-    pub fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.changing.is_some() || !self.held.is_empty()
     }
 
     /// Takes one request of each service, and answers those that need not wait.
-    pub fn serve(&mut self, taken: &mut Taken) {
+    pub(crate) fn serve(&mut self, taken: &mut Taken) {
         if self.held.len() < HELD {
             self.held
                 .extend(take(&self.change, taken, |id, asked| Held::Change(id, asked.transition)));
@@ -102,7 +102,7 @@ impl LifecycleServices {
     }
 
     /// Answers what no longer waits. During a transition all requests wait for its end, as in a node of rclcpp.
-    pub fn proceed(&mut self) {
+    pub(crate) fn proceed(&mut self) {
         self.answer_change();
         while self.lifecycle.state().is_primary()
             && let Some(held) = self.held.pop_front()
@@ -202,7 +202,7 @@ fn take<T: WrappedServiceTypeSupport>(
 }
 
 /// A state as a message.
-pub fn state_message(state: LifecycleState) -> StateMessage {
+pub(super) fn state_message(state: LifecycleState) -> StateMessage {
     StateMessage { id: state as u8, label: state.label().to_owned() }
 }
 

@@ -11,7 +11,7 @@ use LifecycleState::{
 /// A state of a managed node. Its number is that of `lifecycle_msgs/msg/State`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum LifecycleState {
+pub(crate) enum LifecycleState {
     /// No node is in it.
     Unknown = 0,
     /// The node has no configuration.
@@ -38,7 +38,7 @@ pub enum LifecycleState {
 
 impl LifecycleState {
     /// All states, in the order in which a client gets them.
-    pub const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 11] = [
         Unknown,
         Unconfigured,
         Inactive,
@@ -53,7 +53,7 @@ impl LifecycleState {
     ];
 
     /// The name that clients and people read.
-    pub const fn label(self) -> &'static str {
+    pub(crate) const fn label(self) -> &'static str {
         match self {
             Unknown => "unknown",
             Unconfigured => "unconfigured",
@@ -70,19 +70,19 @@ impl LifecycleState {
     }
 
     /// Whether a request can begin a transition in this state. The others end by themselves.
-    pub const fn is_primary(self) -> bool {
+    pub(crate) const fn is_primary(self) -> bool {
         (self as u8) < Configuring as u8
     }
 
     /// The transitions from this state.
-    pub fn transitions(self) -> impl Iterator<Item = &'static Transition> {
+    pub(crate) fn transitions(self) -> impl Iterator<Item = &'static Transition> {
         Transition::ALL.iter().filter(move |transition| transition.start == self)
     }
 }
 
 /// How the work of a transition ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// It is done.
     Success,
     /// It was not done, and nothing is left of it.
@@ -103,7 +103,7 @@ impl Verdict {
 
 /// A transition between two states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transition {
+pub(crate) struct Transition {
     /// The number of `lifecycle_msgs/msg/Transition`.
     pub id: u8,
     /// Its name. Those of several transitions are equal, but not of two from one state.
@@ -136,7 +136,7 @@ const fn ended(
 
 impl Transition {
     /// All transitions, in the order in which a client gets them.
-    pub const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 25] = [
         asked(1, "configure", Unconfigured, Configuring),
         ended(10, Verdict::Success, Configuring, Inactive),
         ended(11, Verdict::Failure, Configuring, Unconfigured),
@@ -166,13 +166,13 @@ impl Transition {
 
     /// The transition from `state` that a request names: by its label, or by its number if the label is empty. `None`
     /// if a request cannot begin it in this state.
-    pub fn asked(state: LifecycleState, id: u8, label: &str) -> Option<&'static Self> {
+    pub(crate) fn asked(state: LifecycleState, id: u8, label: &str) -> Option<&'static Self> {
         let is_named = |it: &&Self| if label.is_empty() { it.id == id } else { it.label == label };
         state.transitions().find(is_named).filter(|_| state.is_primary())
     }
 
     /// The transition that ends the work in `state`. `None` if that is no state of work.
-    pub fn ended(state: LifecycleState, verdict: Verdict) -> Option<&'static Self> {
+    pub(crate) fn ended(state: LifecycleState, verdict: Verdict) -> Option<&'static Self> {
         let is_so = |it: &&Self| it.label == verdict.label();
         state.transitions().find(is_so)
     }

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +17,7 @@ if _torch is not None and _torch.origin is None:
     sys.modules["torch"] = None
 
 import private_domain  # noqa: E402 (the path comes first)
+import waiting  # noqa: E402
 
 domain_id = private_domain.domain_id
 
@@ -27,7 +27,7 @@ def run_example(name, *arguments):
     # With `-p`, crates would have other features, and cargo would compile the core once more.
     command = "cargo run --quiet --locked --example".split()
     command += [name, "--", *map(str, arguments)]
-    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600)
+    run = waiting.run(command, timeout=600, cwd=REPOSITORY)
     assert run.returncode == 0, run.stderr
     return run.stdout
 

@@ -1,20 +1,29 @@
 """Runs of the command `robocache replay`, and what it wrote, read by independent readers."""
 
 import json
-import subprocess
+import signal
+import tempfile
 import warnings
 
 import configuration
+import waiting
 import xarray
+from held import Held, listens, started
 from mcap.reader import make_reader
 from mcap_ros2.reader import read_ros2_messages
+
+#: What the command says at the first interrupt.
+STOPPING = "stopping; once more to stop at once\n"
+
+
+def command_of(config, out, *bags, options=()):
+    return [configuration.program(), "replay", *bags, "--config", config, "--out", out, *options]
 
 
 def replay(config, out, *bags, expect=0, options=(), **kwargs):
     """Runs the command; returns what it says of each episode, as (outcome, summary)."""
-    command = [configuration.program(), "replay", *bags, "--config", config, "--out", out, "--json"]
-    command = [str(word) for word in [*command, *options]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **kwargs)
+    command = command_of(config, out, *bags, options=["--json", *options])
+    done = waiting.run(command, **kwargs)
     assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
     if not done.stdout:
         return done.stderr
@@ -40,11 +49,31 @@ def stamp_of(message):
 
 def run(config, out, *bags, options=(), **kwargs):
     """A run that ends with 1: what it says of each episode, and on stderr."""
-    command = [configuration.program(), "replay", *bags, "--config", config, "--out", out, "--json"]
-    command = [str(word) for word in [*command, *options]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **kwargs)
+    done = waiting.run(command_of(config, out, *bags, options=["--json", *options]), **kwargs)
     assert done.returncode == 1, (done.stdout, done.stderr)
     return [next(iter(outcome.items())) for outcome in json.loads(done.stdout)], done.stderr
+
+
+def interrupted(config, out, *bags, options=()):
+    """A run that gets SIGINT when it opens the second bag: its exit code, and what it says on stderr.
+
+    The run has noted the signal before it reads that bag. So it begins the episode and gives it up.
+    """
+    second = Held(bags[1] / "metadata.yaml")
+    command = command_of(config, out, *bags, options=["--jobs", 1, *options])
+    with tempfile.TemporaryFile("w+") as stderr, started(command, stderr=stderr) as process:
+
+        def said():
+            stderr.seek(0)
+            return stderr.read()
+
+        second.wait(process)
+        waiting.until(lambda: listens(process, signal.SIGINT), "the run listens for interrupts")
+        process.send_signal(signal.SIGINT)
+        waiting.until(lambda: said() == STOPPING, "the run says that it stops", detail=said)
+        second.give()
+        code = waiting.exit_code(process, "the interrupted run", detail=said)
+        return code, said().removeprefix(STOPPING)
 
 
 def files(folder):

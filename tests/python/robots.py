@@ -1,11 +1,10 @@
 """Bags of a small robot, their tensors as `robocache replay` writes them, and their LeRobot datasets."""
 
-import hashlib
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import waiting
 from bags import MS, T0, cloud, image, joints, write_bag
 from configs import camera, configuration, counts
 
@@ -93,20 +92,9 @@ def present(tensor, name):
     return segment.float32()[-1], (segment.valid[-1], segment.age_ns[-1], segment.target_ns[-1])
 
 
-def digests(folder):
-    """The bytes of all results; `replay.json` is no result."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-        if path.name != "replay.json"
-    }
-
-
 def replay(bags, config, out, *options):
     command = [sys.executable, "-m", "robocache", "replay", *bags, "--config", config]
-    command = [*map(str, command), "--out", str(out), *options]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    run = waiting.run([*command, "--out", out, *options])
     assert run.returncode == 0, run.stderr
     return Path(out)
 

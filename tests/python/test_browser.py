@@ -5,13 +5,13 @@ Pictures of the pages are left in the folder that SCREENSHOTS names, if it does.
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import browser
 import configuration
 import numpy as np
 import pytest
+import waiting
 from bags import MS, T0, cloud, header, image, made, write_bag
 
 CONFIG = """
@@ -46,7 +46,7 @@ SECONDS = 3
 
 def robocache(*words):
     words = [configuration.program(), *map(str, words)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    done = waiting.run(words)
     assert done.returncode == 0, done.stderr
 
 

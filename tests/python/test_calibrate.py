@@ -1,11 +1,11 @@
 """`robocache calibrate`: offsets of bags with a known motion, against scipy's correlation."""
 
 import json
-import subprocess
 
 import configuration
 import numpy as np
 import pytest
+import waiting
 from bags import MS, T0, compressed, empty, header, image, made, vector, write_bag
 from PIL import Image as Picture
 from scipy.signal import correlate
@@ -15,7 +15,7 @@ SECONDS = 40
 
 def calibrate(*arguments, expect=0):
     command = [configuration.program(), "calibrate", *arguments]
-    done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=120)
+    done = waiting.run(command)
     assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
     return done.stdout + done.stderr
 

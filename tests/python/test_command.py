@@ -7,15 +7,25 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
-import time
-from functools import partial
 
 import pytest
-from arm_robot import CONFIG, bags_fixture, config_fixture, episodes_fixture  # noqa: F401
+import waiting
+from arm_robot import (  # noqa: F401
+    CONFIG,
+    bags_fixture,
+    config_fixture,
+    episodes_fixture,
+    robot,
+)
+from bags import write_bag
+from held import Held, sleeps, started
 from replays import files, replay
+from same_files import expect_same
+from waiting import communicate, exit_code, until
 
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
@@ -23,9 +33,15 @@ pytest.importorskip(
 from robocache import _command
 
 PROGRAM = """
-import sys
+import signal, sys
 from robocache import _command
 bag, config, out, *options = sys.argv[1:]
+
+def heard(*signal_and_frame):
+    print("heard", flush=True)
+    signal.default_int_handler(*signal_and_frame)
+
+signal.signal(signal.SIGINT, heard)
 sys.exit(_command.exit_code(lambda: _command.replay([bag], config, out, *options)[0]))
 """
 FORMS = ("mcap", "zarr", "rows")
@@ -33,19 +49,8 @@ FORMS = ("mcap", "zarr", "rows")
 
 def program(*words, **options):
     """Starts the program."""
-    # If the tests run in the background of a shell, they ignore the signal, and so would their children.
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    command = [sys.executable, "-c", PROGRAM, *map(str, words)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(command, env=environment, preexec_fn=heard, **options)
-
-
-def wait_for(condition, process):
-    """Waits while a process runs."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
+    return started([sys.executable, "-c", PROGRAM, *words], env=environment, **options)
 
 
 def kinds(outcomes):
@@ -97,7 +102,7 @@ def test_results_and_outcomes_are_those_of_the_command(bags, config, tmp_path, c
     assert outcomes == [{kind: summary} for kind, summary in expected]
     (failure,) = _command.failures(outcomes)
     assert failure.startswith("wrong: failed: ")
-    assert files(tmp_path / "out") == files(tmp_path / "alone")
+    expect_same(tmp_path / "out", tmp_path / "alone")
     code, outcomes = _command.replay(bags, config, tmp_path / "out", *options)
     assert code == 0 and kinds(outcomes) == ["kept"] * 3
 
@@ -113,7 +118,7 @@ def test_shares_are_taken_by_another_run(bags, config, tmp_path):
     assert code == 0 and kinds(outcomes) == ["kept"] * 3
     replay(config, tmp_path / "alone", *bags, options=["--format=rows"])
     name = "rows.zarr"
-    assert files(tmp_path / "out" / name) == files(tmp_path / "alone" / name)
+    expect_same(tmp_path / "out" / name, tmp_path / "alone" / name)
 
 
 def broken_off(out):
@@ -141,7 +146,7 @@ def test_a_result_in_another_folder_is_not_made_again(bags, config, tmp_path, fo
     before = files(out)
     code, outcomes = _command.replay(bags, config, share, *given, kept_in=out)
     assert code == 0 and kinds(outcomes) == ["kept", "done", "kept"]
-    assert files(out) == before
+    expect_same(out, before)
     made = {path.relative_to(share).parts for path in share.rglob("*") if path.is_file()}
     of_episode = {parts for parts in made if parts[0] != "replay.json"}
     assert of_episode and all("robot1" in "/".join(parts) for parts in of_episode)
@@ -176,65 +181,87 @@ def test_stderr_has_the_bar_and_the_warnings_above_it(bags, config, tmp_path):
         # The first is missing, so they are not the parts of one bag.
         os.link(file, folder / f"robot_{number + 1}.mcap")
     terminal, stderr = pty.openpty()
-    process = program(folder, config, tmp_path / "out", stderr=stderr, stdout=subprocess.PIPE)
-    os.close(stderr)
     said = b""
-    try:
-        while more := os.read(terminal, 4096):
-            said += more
-    except OSError:  # the terminal has no other end any more
-        pass
-    assert process.communicate()[0] == b"" and process.returncode == 0
+    with program(
+        folder, config, tmp_path / "out", stderr=stderr, stdout=subprocess.PIPE
+    ) as process:
+        os.close(stderr)
+        try:
+            while more := os.read(terminal, 4096):
+                said += more
+        except OSError:  # the terminal has no other end any more
+            pass
+        assert communicate(process, "the replay")[0] == b"" and process.returncode == 0
     assert b"each file is a bag of its own: expected number 0" in said
     assert b"/3 episodes, " in said and b"times real time" in said
 
 
 def test_an_interrupt_does_not_wait_for_the_search_of_episodes(bags, config, tmp_path):
-    # Who reads it waits for a writer that never comes.
-    os.mkfifo(tmp_path / "list.csv")
-    out = tmp_path / "out"
-    process = program(bags[0], config, out, f"--episodes={tmp_path / 'list.csv'}")
-
-    def is_reading():
-        threads = f"/proc/{process.pid}/task"
-        return any(
-            open(f"{threads}/{thread}/comm").read() == "asked\n" for thread in os.listdir(threads)
-        )
-
-    wait_for(is_reading, process)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130 and not out.exists()
+    out, listed = tmp_path / "out", Held(tmp_path / "list.csv")
+    with program(bags[0], config, out, f"--episodes={listed.path}") as process:
+        listed.wait(process)
+        process.send_signal(signal.SIGINT)
+        assert exit_code(process, "the interrupted run") == 130 and not out.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_a_signal_ends_leaves_what_is_complete(bags, config, tmp_path, number):
-    folder = tmp_path / "bags"
-    folder.mkdir()
-    (file,) = bags[0].glob("*.mcap")
-    # Many, so that a fast machine has not done all when the signal comes.
-    for copy in range(60):
-        os.link(file, folder / f"{copy:02}x.mcap")
-    out = tmp_path / "out"
-    process = program(folder, config, out, "--jobs=1", stderr=subprocess.PIPE, text=True)
-    wait_for((out / "00x.mcap").exists, process)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    # An interrupt ends the command by its exit code, as in a shell; the other one ends it at once.
-    expected = 130 if number == signal.SIGINT else -signal.SIGTERM
-    assert process.returncode == expected and said == ""
-    complete = len(list(out.glob("*.mcap")))
-    assert 0 < complete < 60
-    if number == signal.SIGINT:
-        assert not list(out.glob("*.partial"))
+@pytest.fixture
+def folder(bags, tmp_path):
+    """A folder of three bags."""
+    for number in range(3):
+        shutil.copytree(bags[number], tmp_path / f"bags/{number}")
+    return tmp_path / "bags"
+
+
+def test_an_interrupted_run_leaves_what_is_complete(folder, config, tmp_path):
+    out, said = tmp_path / "out", tmp_path / "said"
+    second = Held(folder / "1/metadata.yaml")
+    with (
+        said.open("w") as file,
+        program(folder, config, out, "--jobs=1", stdout=file, stderr=file) as process,
+    ):
+        second.wait(process)
+        process.send_signal(signal.SIGINT)
+        until(lambda: said.read_text() == "heard\n", "the program hears the signal")
+        # After its handler, it sleeps only to wait for the run. The run has been told to stop then.
+        until(lambda: sleeps(process), "the program waits for the run")
+        second.give()
+        assert exit_code(process, "the interrupted run") == 130
+    assert said.read_text() == "heard\n"
+    # The second episode was begun, and given up.
+    assert {path.name for path in out.iterdir()} == {"0.mcap", "replay.json"}
     code, outcomes = _command.replay([folder], config, out)
-    assert code == 0 and len(outcomes) == 60
+    assert code == 0 and kinds(outcomes) == ["kept", "done", "done"]
+
+
+def test_a_run_that_is_ended_at_once_leaves_what_is_complete(folder, config, tmp_path):
+    out, said = tmp_path / "out", tmp_path / "said"
+    shutil.rmtree(folder / "1")
+    write_bag(folder / "1", robot(1000))
+    # It cannot be done before the signal comes, however fast it is.
+    third = Held(folder / "2/metadata.yaml")
+    begun = out / "1.mcap.partial"
+    with (
+        said.open("w") as file,
+        program(folder, config, out, "--jobs=1", stdout=file, stderr=file) as process,
+    ):
+        until(lambda: begun.exists() or third.is_awaited(), "the second episode", nap=0.001)
+        process.send_signal(signal.SIGTERM)
+        assert exit_code(process, "the ended run") == -signal.SIGTERM
+    assert said.read_text() == ""
+    third.give()
+    complete = len(list(out.glob("*.mcap")))
+    assert complete in (1, 2)
+    code, outcomes = _command.replay([folder], config, out)
+    assert code == 0 and not begun.exists()
     # The entry of a result comes after it, so a signal between them costs one result.
-    assert kinds(outcomes).count("kept") >= complete - (number == signal.SIGTERM)
+    kept = kinds(outcomes).count("kept")
+    assert kept in (complete, complete - 1) and kinds(outcomes)[0] == "kept"
+    assert kinds(outcomes)[kept:] == ["done"] * (3 - kept)
 
 
 def run(*words):
     command = [sys.executable, "-m", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return waiting.run(command)
 
 
 @pytest.mark.parametrize("command", [["robocache", "to-lerobot"], ["robocache.ray", "replay"]])

@@ -2,10 +2,10 @@
 
 import json
 import pickle
-import subprocess
 
 import numpy as np
 import pytest
+import waiting
 from bags import MS, T0, image, joints, write_bag
 from replays import replay
 
@@ -62,9 +62,7 @@ def store(tmp_path_factory):
 def check(config, *options, code=0):
     """What `robocache check` prints on stdout and stderr."""
     command = [configuration.program(), "check", config, *options]
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, timeout=60
-    )
+    done = waiting.run(command)
     assert done.returncode == code, (done.stdout, done.stderr)
     return done.stdout, done.stderr
 

@@ -6,10 +6,10 @@ that the test puts there. Compilers and package installers are simulated by shel
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+import waiting
 from conftest import REPOSITORY
 
 #: What the script prints for a build with CUDA, and for one without.
@@ -29,7 +29,7 @@ REFUSES = 'echo "trial.cu: error: unsupported GNU version" >&2; exit 1'
 
 
 def has_gpu():
-    libraries = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    libraries = waiting.run(["/sbin/ldconfig", "-p"]).stdout
     return any(Path("/dev").glob("nvidia[0-9]*")) or "libcuda.so.1" in libraries
 
 
@@ -61,13 +61,7 @@ class Machine:
         return path
 
     def run(self, *command, **environment):
-        return subprocess.run(
-            [str(word) for word in command],
-            env=self.env | environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        return waiting.run(command, env=self.env | environment)
 
     def cuda(self, word, **environment):
         return self.run("bash", self.script, word, **environment)
@@ -306,7 +300,7 @@ def build_script(tmp_path_factory):
     command = ["rustc", "--edition=2024", "-o", program, REPOSITORY / "crates/kernels/build.rs"]
     home = os.environ.get("CARGO_HOME", os.path.expanduser("~/.cargo"))
     env = os.environ | {"PATH": f"{os.environ['PATH']}:{home}/bin"}
-    subprocess.run(command, env=env, check=True, timeout=120)
+    waiting.run(command, env=env, check=True)
     return program
 
 

@@ -5,6 +5,7 @@ import gc
 
 import numpy as np
 import pytest
+import waiting
 from device_case import CONFIG, START_NS, has_gpu, push, same
 
 import robocache
@@ -34,9 +35,14 @@ def live(output):
     return _native.LivePipeline(*config_text(CONFIG), "cpu", 0, output, False, False, 0, [])
 
 
+def newest(pipeline):
+    """A tensor that was not taken yet."""
+    return waiting.until(lambda: pipeline.wait(1.0), "a tensor of the running pipeline", nap=0)
+
+
 def test_a_wait_may_be_of_any_length():
     pipeline = live("host")
-    for patience in (1e300, float("inf"), 1e18, 1.0):
+    for patience in (1e300, float("inf"), 1e18, waiting.PATIENCE):
         assert len(pipeline.wait(patience)) > 0
     for patience in (-1.0, float("nan")):
         with pytest.raises(ValueError, match="patience_s: expected no negative number"):
@@ -48,9 +54,9 @@ def test_a_wait_may_be_of_any_length():
 
 def test_tensors_of_a_running_pipeline_are_not_written_while_they_are_held():
     pipeline = live("host")
-    held = [np.asarray(pipeline.wait(1.0)) for _ in range(25)]
+    held = [np.asarray(newest(pipeline)) for _ in range(25)]
     copies = [array.tobytes() for array in held]
-    held_too = [np.asarray(pipeline.wait(1.0)) for _ in range(10)]
+    held_too = [np.asarray(newest(pipeline)) for _ in range(10)]
     assert [array.tobytes() for array in held] == copies
     assert len(set(copies)) == len(copies) and len(held_too) == 10
     pipeline.close()
@@ -59,7 +65,7 @@ def test_tensors_of_a_running_pipeline_are_not_written_while_they_are_held():
 @needs_gpu
 def test_a_running_pipeline_leaves_tensors_on_the_gpu():
     pipeline = live("cuda")
-    tensors = [pipeline.wait(1.0) for _ in range(8)]
+    tensors = [newest(pipeline) for _ in range(8)]
     assert all(tensor.device_len for tensor in tensors)
     del tensors
     pipeline.close()

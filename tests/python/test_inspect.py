@@ -1,18 +1,18 @@
 """`robocache inspect`: what it says of bags of independent writers, against NumPy."""
 
 import json
-import subprocess
 
 import configuration
 import numpy as np
 import pytest
+import waiting
 from bags import MS, T0, clock, transforms, wrench, write_bag
 from whole_robot import everything
 
 
 def inspect(*bags, expect=0, options=("--json",)):
     command = [configuration.program(), "inspect", *bags, *options]
-    done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=120)
+    done = waiting.run(command)
     assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
     return json.loads(done.stdout) if "--json" in options else done.stdout + done.stderr
 
@@ -172,11 +172,11 @@ def starter(bag, folder, options=()):
     inspect(bag, options=("--write-config", config))
     program = configuration.program()
     command = [program, "check", config, "--bag", bag]
-    done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=60)
+    done = waiting.run(command)
     assert done.returncode == 0, done.stderr
     command = [program, "replay", bag, "--config", config, "--out", folder / "out", "--json"]
     command += options
-    done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=120)
+    done = waiting.run(command)
     assert done.returncode == 0, done.stderr
     ((outcome, summary),) = json.loads(done.stdout)[0].items()
     assert outcome == "done"

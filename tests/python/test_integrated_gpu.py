@@ -4,13 +4,13 @@ What a GPU computes there is tested on a real one, whose driver is made to say t
 """
 
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import fake_driver
 import pytest
+import waiting
 
 import robocache
 from robocache import _native
@@ -48,13 +48,7 @@ def made(driver, tmp_path):
         more = {"FAKE_CUDA_ATTRIBUTES": fakes, "FAKE_CUDA_CALLS": str(calls)}
         path = os.pathsep.join(map(str, [Path(robocache.__file__).parents[1], *sys.path]))
         environment = os.environ | more | {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": path}
-        run = subprocess.run(
-            [sys.executable, "-c", PROGRAM, CONFIG, backend],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        run = waiting.run([sys.executable, "-c", PROGRAM, CONFIG, backend], env=environment)
         return run, Counter(calls.read_text().split())
 
     return make

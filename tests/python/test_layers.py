@@ -1,10 +1,10 @@
 """`scripts/layers.py`: the crates use what docs/architecture.md draws, and no folders use each other."""
 
-import subprocess
 import sys
 
 import layers
 import pytest
+import waiting
 from layers import REPOSITORY
 
 PAGE = """# Architecture
@@ -51,9 +51,7 @@ def workspace_fixture(tmp_path):
 
 
 def test_the_crates_use_what_is_drawn_and_no_folders_use_each_other():
-    run = subprocess.run(
-        [sys.executable, REPOSITORY / "scripts" / "layers.py"], capture_output=True, text=True
-    )
+    run = waiting.run([sys.executable, REPOSITORY / "scripts" / "layers.py"])
     assert run.returncode == 0, run.stdout
     # It has read the sources.
     _, found = layers.uses(REPOSITORY / "crates" / "core")

@@ -1,13 +1,14 @@
-"""The installed executables: which libraries they need, and where their debug information is."""
+"""What is installed: which libraries the executables need, where their debug information is, and the Python package."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+import waiting
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-INSTALLED = REPOSITORY / "install" / "robocache_ros" / "lib" / "robocache_ros"
+PREFIX = REPOSITORY / "install" / "robocache_ros"
+INSTALLED = PREFIX / "lib" / "robocache_ros"
 #: The packages in .cargo/config.toml, and those that r2r always adds.
 LINKED = {
     "action_msgs",
@@ -27,7 +28,7 @@ def readelf(option, name):
     if not program.exists():
         pytest.skip("no build with ROS: `make build` makes it")
     try:
-        run = subprocess.run(["readelf", "-W", option, program], capture_output=True, text=True)
+        run = waiting.run(["readelf", "-W", option, program])
     except FileNotFoundError:
         pytest.skip("no readelf: it is in Debian's binutils")
     assert run.returncode == 0, run.stderr
@@ -63,3 +64,16 @@ def test_debug_information_is_in_a_file_of_its_own_and_names_of_functions_stay(n
         pytest.skip("this machine has no objcopy, so nothing was split")
     assert ".debug_info" not in sections and ".debug_line" not in sections
     assert (INSTALLED / ".debug" / f"{name}.debug").stat().st_size > 100_000
+
+
+def test_the_installed_package_has_the_files_of_the_sources():
+    """Tests import the sources (scripts/with_ros.sh), so only this one notices a file that is missing or left over."""
+    installed = list(PREFIX.glob("lib/python3*/site-packages/robocache"))
+    if not installed:
+        pytest.skip("no build with ROS: `make build` makes it")
+
+    def files(folder):
+        found = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+        return sorted(path for path in found if "__pycache__" not in path.parts)
+
+    assert files(installed[0]) == files(REPOSITORY / "python" / "robocache")

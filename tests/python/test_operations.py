@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import waiting
 from operations_reference import NO_AGE, resample
 
 import robocache
@@ -327,8 +328,9 @@ def test_processes_that_are_forked_or_spawned_compute_the_same(method):
     # Threads have been used before the fork.
     expected = digest(0)
     with multiprocessing.get_context(method).Pool(2) as pool:
-        digests = pool.map_async(digest, range(4)).get(timeout=120)
-    assert digests == [expected] * 4
+        digests = pool.map_async(digest, range(4))
+        waiting.until(digests.ready, "the digests of other processes")
+        assert digests.get() == [expected] * 4
 
 
 def test_the_output_has_memory_of_its_own():

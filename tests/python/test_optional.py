@@ -1,9 +1,9 @@
 """Commands of the package that need more than NumPy: they are listed, and say what they miss."""
 
-import subprocess
 import sys
 
 import pytest
+import waiting
 
 #: Runs a command as if a package were not installed.
 WITHOUT = """
@@ -15,8 +15,7 @@ sys.exit(main({arguments}))
 
 
 def python(*arguments):
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return waiting.run([sys.executable, *arguments])
 
 
 def test_the_help_lists_what_python_adds():

@@ -5,12 +5,12 @@ What the command writes for the same messages is the reference, byte for byte.
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+import waiting
 import yaml
 from bags import MS, T0, cloud, image, serialized, wrench, write_bag
 from mcap.reader import make_reader
@@ -44,9 +44,7 @@ def written_fixture(bag, tmp_path):
     config.write_text(CONFIG)
     command = [sys.executable, "-m", "robocache", "replay", bag[0], "--config", config]
     command += ["--out", tmp_path / "out", "--backend", "cpu"]
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, timeout=60
-    )
+    done = waiting.run(command)
     assert done.returncode == 0, done.stderr
     with (tmp_path / "out" / "bag.mcap").open("rb") as file:
         messages = make_reader(file).iter_messages(topics=["/fused_tensor"])

@@ -6,16 +6,15 @@ What a tick must be is worked out here with integers, NumPy and Pillow.
 import resource
 import shutil
 import signal
-import subprocess
 
-import configuration
 import numpy as np
 import pytest
 from bags import MS, T0, clock, made, wrench, write_bag
 from mcap.reader import make_reader
 from mcap_ros2.reader import read_ros2_messages
 from PIL import Image as Picture
-from replays import files, raw, replay, stamp_of, tensors
+from replays import files, interrupted, raw, replay, stamp_of, tensors
+from same_files import expect_same
 from wrench_robot import (  # noqa: F401
     CONFIG,
     LAG,
@@ -139,7 +138,7 @@ def test_episodes_do_not_depend_on_each_other_or_on_their_number_at_once(config,
     assert [summary["name"] for _, summary in outcomes] == [f"{k:02}" for k in range(20)]
     replay(config, many, *reversed(bags), options=["--jobs", 4])
     for k in range(20):
-        assert (one / f"{k:02}.mcap").read_bytes() == (many / f"{k:02}.mcap").read_bytes()
+        expect_same(many / f"{k:02}.mcap", one / f"{k:02}.mcap")
 
 
 def test_a_result_does_not_depend_on_the_folder_of_the_configuration(config, bag, tmp_path):
@@ -150,8 +149,7 @@ def test_a_result_does_not_depend_on_the_folder_of_the_configuration(config, bag
     ((outcome, _),) = replay(other, tmp_path / "out", bag)
     assert outcome == "kept", "it is the same configuration"
     replay(other, tmp_path / "again", bag)
-    again = (tmp_path / "again/robot.mcap").read_bytes()
-    assert again == (tmp_path / "out/robot.mcap").read_bytes()
+    expect_same(tmp_path / "again/robot.mcap", tmp_path / "out/robot.mcap")
     (info,) = read_ros2_messages(str(tmp_path / "out/robot.mcap"), topics=["/fused_tensor/info"])
     assert info.ros_msg.config_file == config.name
     for kind in ("rows", "zarr"):
@@ -159,8 +157,8 @@ def test_a_result_does_not_depend_on_the_folder_of_the_configuration(config, bag
         for number, path in enumerate((config, other)):
             out = tmp_path / f"{kind} {number}"
             replay(path, out, bag, options=["--format", kind])
-            results.append(files(out))
-        assert results[0] == results[1] and results[0]
+            results.append(out)
+        expect_same(results[1], results[0])
     # An error names the whole path.
     other.write_text("rate_hz: never\n")
     ((_, failure),) = replay(other, tmp_path / "wrong", bag, expect=1)
@@ -214,34 +212,25 @@ def test_a_result_never_replaces_a_recording_or_the_result_of_another_bag(config
     recording.write_bytes(file.read_bytes())
     ((outcome, failure),) = replay(config, recording.parent, recording, expect=1)
     assert outcome == "failed" and "it exists and is no result" in failure["error"]
-    assert recording.read_bytes() == file.read_bytes()
+    expect_same(recording, file)
 
     replay(config, tmp_path / "out", bag)
-    before = (tmp_path / "out/robot.mcap").read_bytes()
+    before = files(tmp_path / "out")
     ((outcome, failure),) = replay(config, tmp_path / "out", recording, expect=1)
     assert outcome == "failed" and f"the result of {bag}" in failure["error"]
-    assert (tmp_path / "out/robot.mcap").read_bytes() == before
+    expect_same(tmp_path / "out", before, apart_from=["replay.json"])
     # Results among the bags are no bags.
     outcomes = replay(config, tmp_path / "out", tmp_path, expect=1)
     assert [summary["name"] for _, summary in outcomes] == ["robot"]
 
 
 def test_an_interrupted_run_leaves_nothing_incomplete(config, tmp_path):
-    bags = [write_bag(tmp_path / f"all/{k}", robot(3000, seed=k)) for k in range(6)]
-    command = [configuration.program(), "replay", *bags, "--config", config, "--jobs", "1"]
-    command = [str(word) for word in [*command, "--out", tmp_path / "out"]]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        while not (tmp_path / "out/0.mcap").exists():
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 1 and "stopped, and left out" in said
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert "0.mcap" in names and "5.mcap" not in names
-    assert not any(name.endswith(".partial") for name in names)
+    bags = [write_bag(tmp_path / f"all/{k}", robot(seed=k)) for k in range(3)]
+    code, said = interrupted(config, tmp_path / "out", *bags)
+    assert code == 1 and said.splitlines() == [f"{k}: stopped, and left out" for k in (1, 2)]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"0.mcap", "replay.json"}
     outcomes = replay(config, tmp_path / "out", *bags)
-    assert [outcome for outcome, _ in outcomes][0] == "kept"
-    assert {outcome for outcome, _ in outcomes} == {"kept", "done"}
+    assert [outcome for outcome, _ in outcomes] == ["kept", "done", "done"]
 
 
 def test_episodes_outside_the_bag_are_errors(config, bag, tmp_path):

@@ -3,18 +3,18 @@
 They need a sourced ROS 2 and a built robocache_ros; `make test` provides both.
 """
 
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import rclpy
+import waiting
 from cdr_writer import fused_tensor, segment
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.serialization import deserialize_message, serialize_message
 from robocache_ros.msg import FusedTensor, FusedTensorInfo, SegmentInfo, TensorSegment
+from waiting import until
 
 import robocache
 from robocache.ros import INFO_QOS, TENSOR_QOS, TensorSubscriber
@@ -107,14 +107,16 @@ def test_a_subscriber_gets_tensors_and_counts_malformed_messages(node):
     good = fused_tensor_msg()
     bad = fused_tensor_msg()
     bad.segments[0].valid = []
-    deadline = time.monotonic() + 60
-    while (len(tensors) < 3 or not subscriber.malformed) and time.monotonic() < deadline:
+
+    def received():
         for msg in (good, bad):
             publisher.publish(msg)
             for _ in range(5):
                 executor.spin_once(timeout_sec=0.02)
+        return len(tensors) >= 3 and subscriber.malformed
+
+    until(received, "three tensors and a malformed message", nap=0)
     executor.shutdown()
-    assert len(tensors) >= 3 and subscriber.malformed
     assert subscriber.received == len(tensors) + subscriber.malformed
     assert_same(tensors[0], robocache.from_msg(good))
 
@@ -128,9 +130,7 @@ def test_who_joins_late_is_told_what_the_channels_are(node):
     told = []
     subscriber = TensorSubscriber(node, print, topic="fused_under_test", on_info=told.append)
     assert subscriber.topic == "/fused_under_test"
-    deadline = time.monotonic() + 60
-    while not told and time.monotonic() < deadline:
-        executor.spin_once(timeout_sec=0.02)
+    until(lambda: told or executor.spin_once(timeout_sec=0.02), "the channels", nap=0)
     subscriber.destroy()
     executor.shutdown()
     assert [list(part.channels) for part in told[0].segments] == [["hip.position"]]
@@ -154,8 +154,6 @@ def test_large_buffers_are_kept():
 
     def faults(keep):
         code = BUFFERS.format(package=package, keep=keep)
-        return int(
-            subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
-        )
+        return int(waiting.run([sys.executable, "-c", code], check=True).stdout)
 
     assert faults(keep=True) < 100 < faults(keep=False)

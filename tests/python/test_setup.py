@@ -5,11 +5,11 @@ cmake is a script here that notes what it should build.
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import waiting
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = ("setup.sh", "ros_folders.sh", "requirements-ros.txt", "requirements-test.txt")
@@ -66,7 +66,7 @@ def checkout(root):
 def set_up(root, environment):
     """Runs the set-up of a checkout."""
     command = ["bash", str(root / "scripts" / "setup.sh")]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    run = waiting.run(command, env=environment)
     assert run.returncode == 0, run.stderr
     assert "using the sourced ROS" not in run.stderr, "nothing is installed"
     return run.stderr
@@ -87,7 +87,7 @@ def prefixes(root, environment):
     """AMENT_PREFIX_PATH after the environment of a checkout was sourced twice."""
     env_sh = root / ".ros" / "env.sh"
     command = f". '{env_sh}' && . '{env_sh}' && printf %s \"$AMENT_PREFIX_PATH\""
-    run = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True)
+    run = waiting.run(["bash", "-c", command], env=environment)
     assert run.returncode == 0, run.stderr
     return run.stdout.split(":")
 
@@ -161,7 +161,7 @@ def test_a_failed_build_ends_the_set_up_of_the_tests(machine, tmp_path):
     command = ["bash", str(root / "scripts" / "setup.sh"), "--tests"]
     for fails, code in (("tf2_msgs", 1), ("tf2_msgs", 1), ("", 0)):
         environment = machine | {"FAILS": fails}
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        run = waiting.run(command, env=environment)
         assert run.returncode == code, run.stderr
         assert ("error: could not build tf2_msgs" in run.stderr) == bool(fails)
 

@@ -10,8 +10,10 @@ import time
 
 import numpy as np
 import pytest
+import waiting
 from bags import MS
 from random_episodes import parts
+from same_files import expect_same
 from test_cache import cache, stores  # noqa: F401 (fixtures)
 
 import robocache
@@ -47,7 +49,7 @@ def test_two_processes_load_their_shares(stores, cache):  # noqa: F811 (fixtures
         )
         for rank in range(2)
     ]
-    found = [json.loads(rank.communicate()[0]) for rank in ranks]
+    found = [json.loads(waiting.communicate(rank, "a rank")[0]) for rank in ranks]
     names = [about["name"] for about in cache.episodes]
     assert [own["names"] for own in found] == [names[0::2], names[1::2]]
     for name in cache.streams:
@@ -70,8 +72,7 @@ def test_a_store_goes_to_files_without_its_rows_in_memory(stores, cache, tmp_pat
     store = stores / "rows.zarr"
     made = robocache.EpisodeCache.convert(store, tmp_path / "all")
     cache.save(tmp_path / "saved")
-    saved = {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
-    assert {path.name: path.read_bytes() for path in (tmp_path / "all").iterdir()} == saved
+    expect_same(tmp_path / "all", tmp_path / "saved")
     assert not list(tmp_path.glob(".episodes-*"))
     with pytest.raises(OSError, match="exists"):
         robocache.EpisodeCache.convert(store, tmp_path / "all")
@@ -146,13 +147,12 @@ def test_one_load_never_has_rows_of_two_stores(stores, tmp_path):  # noqa: F811
             new.rename(store)
             file.write(text)
 
-    replay = threading.Thread(target=replace)
+    # If the load does not come, nobody waits for this thread.
+    replay = threading.Thread(target=replace, daemon=True)
     replay.start()
-    try:
-        with pytest.raises(ValueError, match=r"rows.zarr: expected one store, found that a replay"):
-            robocache.EpisodeCache.load(store)
-    finally:
-        replay.join()
+    with pytest.raises(ValueError, match=r"rows.zarr: expected one store, found that a replay"):
+        robocache.EpisodeCache.load(store)
+    replay.join()
     assert robocache.EpisodeCache.load(store).episodes
 
 

@@ -68,5 +68,7 @@ def test_an_encoder_does_not_depend_on_memory_that_nobody_wrote(written, codec):
 
 def test_hevc_refuses_images_at_which_its_encoder_aborts():
     assert encoding("hevc", 30, 20, (48, 64, 3))["video.width"] == 64
-    with pytest.raises(ValueError, match="hevc needs images of 64 or more pixels of width, found 48"):
+    with pytest.raises(
+        ValueError, match="hevc needs images of 64 or more pixels of width, found 48"
+    ):
         encoding("hevc", 30, 20, (64, 48, 3))

@@ -4,12 +4,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 import configuration
 import numpy as np
 import pytest
+import waiting
 from bags import MS, T0, cloud, image, wrench, write_bag
 
 CONFIG = """
@@ -50,7 +50,7 @@ SECONDS = 2
 def robocache(*words, expect=0, **env):
     words = [configuration.program(), *map(str, words)]
     env = {**os.environ, **env}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=env)
+    done = waiting.run(words, env=env)
     assert done.returncode == expect, done.stderr
     return done.stderr
 
@@ -229,9 +229,7 @@ def test_the_report_of_a_store_is_beside_it(results, tmp_path, kind):
     files = sorted((folder / store).rglob("*"))
     page = folder / "report.html"
     for output, inside in [(folder / store, None), (store, folder), (".", folder / store)]:
-        done = subprocess.run(
-            [configuration.program(), "view", output], cwd=inside, capture_output=True, timeout=120
-        )
+        done = waiting.run([configuration.program(), "view", output], cwd=inside)
         assert done.returncode == 0, done.stderr
         page.unlink()
     assert sorted((folder / store).rglob("*")) == files
@@ -385,10 +383,8 @@ def test_rerun_opens_a_recording(results):
     )
     assert f"Rerun recording: {recording}" in said
     rerun = [sys.executable, "-m", "rerun", "rrd"]
-    subprocess.run([*rerun, "verify", recording], check=True, capture_output=True, timeout=120)
-    done = subprocess.run(
-        [*rerun, "print", recording], check=True, capture_output=True, text=True, timeout=120
-    )
+    waiting.run([*rerun, "verify", recording], check=True)
+    done = waiting.run([*rerun, "print", recording], check=True)
     rows = {}
     pattern = r"with (\d+) rows \([^)]*\) - (\S+) "
     for count, entity in re.findall(pattern, done.stdout):

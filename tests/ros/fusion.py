@@ -5,17 +5,20 @@ an error in the client does not hide an error in the node.
 """
 
 import importlib
+import itertools
+import time
 from dataclasses import dataclass
 
 import numpy as np
 import yaml
 from builtin_interfaces.msg import Time
-from conftest import PATIENCE
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 from robocache_ros.msg import FusedTensor
 from rosgraph_msgs.msg import Clock
+from waiting import PATIENCE, Wait
 
 MS = 1_000_000
 #: An instant like that of a real clock, and a multiple of every period in the tests [ns].
@@ -158,22 +161,31 @@ def segments(message, sparse=()):
 class Fusion:
     """A running fusion_node with a publisher for each of its topics and a clock to set.
 
-    Without `publish` it has no publishers.
+    Without `publish` it has no publishers. With `raw` it keeps the bytes of the tensors too. It tells the reports of
+    several nodes apart by their names.
     """
 
-    def __init__(self, ros, process, config, period_ms=10, sim_time=True, publish=True):
+    #: The node's name in its reports.
+    NAME = "/fusion_node"
+
+    def __init__(self, ros, process, config, period_ms=10, sim_time=True, publish=True, raw=False):
         self.ros, self.process, self.config = ros, process, config
         self.period_ns = period_ms * MS
         #: Received tensors by tick, and the ticks in order of arrival.
         self.tensors, self.ticks = {}, []
-        #: The last level, words and values of each part; and all words so far.
-        self.status, self.said = {}, []
+        #: The bytes of the tensors by tick.
+        self.raw = {}
+        #: The last level, words and values of each part of each node, and of this one; and all its words so far.
+        self.statuses, self.said = {self.NAME: {}}, []
+        self.status = self.statuses[self.NAME]
         self.node_time_ns = None
         self.sent = {}
         node = ros.node
-        node.create_subscription(FusedTensor, "fused_tensor", self._on_tensor, RELIABLE)
+        on_tensor = self._on_bytes if raw else self._on_tensor
+        node.create_subscription(FusedTensor, "fused_tensor", on_tensor, RELIABLE, raw=raw)
         node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, RELIABLE)
         self._clock = node.create_publisher(Clock, "/clock", RELIABLE) if sim_time else None
+        self._set_ns = None
         self.publishers = {}
         for spec in config["streams"].values() if publish else ():
             for topic, kind in topics_of(spec).items():
@@ -186,45 +198,66 @@ class Fusion:
         self.ticks.append(message.tick)
         self.tensors[message.tick] = message
 
+    def _on_bytes(self, data):
+        message = deserialize_message(data, FusedTensor)
+        self.raw[message.tick] = bytes(data)
+        self._on_tensor(message)
+
     def _on_diagnostics(self, message):
-        self.node_time_ns = nanoseconds(message.header.stamp)
         for status in message.status:
             values = {pair.key: pair.value for pair in status.values}
-            part = status.name.split(": ")[1]
-            self.status[part] = (status.level, status.message, values)
-            self.said.append((part, status.message))
+            node, part = status.name.split(": ")
+            of_node = self.statuses.setdefault(node, {})
+            of_node[part] = (status.level, status.message, values)
+            if of_node is self.status:
+                self.node_time_ns = nanoseconds(message.header.stamp)
+                self.said.append((part, status.message))
 
     def until(self, predicate, what, timeout=PATIENCE):
         """Handles messages until the predicate holds. The failure says what was awaited."""
-        done = self.ros.spin_until(predicate, timeout)
-        assert done, f"not in {timeout} s: {what}\n{self.status}\n{self.process.output}"
+        self.ros.spin_until(
+            predicate, what, timeout, lambda: f"{self.status}\n{self.process.output}"
+        )
 
     def _connect(self):
         publishers = [*self.publishers.values(), *([self._clock] if self._clock else [])]
         self.until(
-            lambda: all(p.get_subscription_count() > 0 for p in publishers) and self.status,
-            "the node subscribes and publishes diagnostics",
+            lambda: (
+                all(p.get_subscription_count() > 0 for p in publishers)
+                and self.status
+                and self.is_found()
+            ),
+            "the node subscribes, publishes diagnostics, and knows the publishers",
         )
+
+    def is_found(self, node=NAME):
+        """Whether the node knows each publisher. What one sends before may never reach the node."""
+        topics = {self.ros.node.resolve_topic_name(topic) for topic in self.publishers}
+        parts = [values for _, _, values in self.statuses.get(node, {}).values()]
+        found = {of["topic"] for of in parts if int(of.get("publishers", 0)) > 0}
+        return topics <= found
 
     def warm_up(self):
         """Ticks before T0 until a tensor comes, which shows that the node knows this client."""
-        # Within the second that a stamp may be ahead of the clock.
-        ns = T0 - 95 * self.period_ns
-        while not self.tensors:
-            assert ns < T0, f"no tensor:\n{self.process.output}"
+        if self.tensors:
+            return self
+        wait = Wait("a first tensor", detail=lambda: self.process.output)
+        # Within the second that a stamp may be ahead of the clock. The last tick is repeated.
+        first, last = T0 - 95 * self.period_ns, T0 - self.period_ns
+        for ns in itertools.chain(range(first, last, self.period_ns), itertools.repeat(last)):
             self.set_clock(ns)
-            self.ros.spin_until(lambda: self.tensors, 0.2)
-            ns += self.period_ns
-        return self
+            if self.ros.spin_for(0.2, until=lambda: self.tensors):
+                return self
+            wait.check()
 
     def tick_of(self, ns):
         """The number of the tick at this instant."""
         assert ns % self.period_ns == 0
         return ns // self.period_ns
 
-    def value(self, part, key):
+    def value(self, part, key, node=NAME):
         """A number of the newest diagnostics: of a stream, or of `tick`. What is not counted is 0."""
-        value = self.status[part][2][key]
+        value = self.statuses[node][part][2][key]
         return 0.0 if value == "not counted" else float(value)
 
     def await_value(self, part, key, expected):
@@ -239,20 +272,29 @@ class Fusion:
         self.publishers[topic].publish(message)
         self.sent[topic] += 1
 
-    def settle(self):
+    def settle(self, node=NAME):
         """Waits until the node has accepted or dropped every message that was sent."""
 
         def dealt_with(name, spec):
-            dealt = self.value(name, "accepted") + self.value(name, "dropped")
+            dealt = self.value(name, "accepted", node) + self.value(name, "dropped", node)
             return dealt == sum(self.sent[topic] for topic in topics_of(spec))
 
         self.until(
             lambda: all(dealt_with(*stream) for stream in self.config["streams"].items()),
-            f"accepted and dropped as many as sent: {self.sent}",
+            f"{node} accepted and dropped as many as sent: {self.sent}",
         )
+
+    def fence(self):
+        """Waits for a report that the node makes from now on. It tells of all that the node has taken by now."""
+        if self._clock:
+            self.advance(self._set_ns + 1)
+        else:
+            now_ns = time.time_ns()
+            self.until(lambda: self.node_time_ns > now_ns, "a report of the node")
 
     def set_clock(self, ns):
         """Publishes an instant on /clock. The node's subscription is best effort."""
+        self._set_ns = ns
         self._clock.publish(Clock(clock=time_message(ns)))
 
     def advance(self, ns):
@@ -260,7 +302,7 @@ class Fusion:
 
         def there():
             self.set_clock(ns)
-            return self.ros.spin_until(lambda: self.node_time_ns == ns, 1.0)
+            return self.ros.spin_for(1.0, until=lambda: self.node_time_ns == ns)
 
         self.until(there, f"the node's clock at {ns}")
 
@@ -271,7 +313,7 @@ class Fusion:
 
         def served():
             self.set_clock(ns)
-            return self.ros.spin_until(lambda: tick in self.tensors, 1.0)
+            return self.ros.spin_for(1.0, until=lambda: tick in self.tensors)
 
         self.until(served, f"the tensor of tick {tick}")
         message = self.tensors[tick]
@@ -282,7 +324,16 @@ class Fusion:
 
 
 def start_fusion(
-    ros, start, folder, config, *arguments, period_ms=10, sim_time=True, publish=True, **kwargs
+    ros,
+    start,
+    folder,
+    config,
+    *arguments,
+    period_ms=10,
+    sim_time=True,
+    publish=True,
+    raw=False,
+    **kwargs,
 ):
     """Writes the configuration, starts a node on it and waits until it is connected."""
     config.setdefault("rate_hz", 1000 / period_ms)
@@ -293,4 +344,4 @@ def start_fusion(
     }
     given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
     process = start("fusion_node", "--ros-args", *given, *arguments, **kwargs)
-    return Fusion(ros, process, config, period_ms, sim_time, publish)
+    return Fusion(ros, process, config, period_ms, sim_time, publish, raw)

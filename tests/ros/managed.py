@@ -1,6 +1,5 @@
 """Asks a lifecycle node as a client does: by its services, with its transitions noted."""
 
-from conftest import PATIENCE
 from lifecycle_msgs.msg import Transition, TransitionEvent
 from lifecycle_msgs.srv import (
     ChangeState,
@@ -11,6 +10,7 @@ from lifecycle_msgs.srv import (
 from rcl_interfaces.msg import ParameterEvent
 from rclpy.parameter import Parameter
 from rclpy.parameter_client import AsyncParameterClient
+from waiting import PATIENCE
 
 #: The services of a lifecycle node, with their types.
 SERVICES = {
@@ -64,7 +64,7 @@ class Managed:
         )
         # The middleware drops an answer if it does not find its client in time, so the first request is repeated.
         self.until(
-            lambda: ros.spin_until(self.ask("get_state").done, 1.0), "the node finds its client"
+            lambda: ros.spin_for(1.0, until=self.ask("get_state").done), "the node finds its client"
         )
 
     def _note(self, event):
@@ -76,8 +76,8 @@ class Managed:
 
     def until(self, predicate, what, timeout=PATIENCE):
         """Handles messages until the predicate holds. The failure says what was awaited."""
-        output = self.process.output if self.process else ""
-        assert self.ros.spin_until(predicate, timeout), f"not in {timeout} s: {what}\n{output}"
+        output = self.process and (lambda: self.process.output)
+        self.ros.spin_until(predicate, what, timeout, output)
 
     def ask(self, service, request=None):
         """The future of an answer."""
@@ -119,9 +119,13 @@ class Managed:
         ]
 
     def way(self, count):
-        """The labels of the next transitions, start and goal. They count no more afterwards."""
+        """The labels of the next transitions, start and goal. They count no more afterwards.
+
+        If there is one too many, it is found here or with the next transitions.
+        """
         self.until(lambda: len(self.events) >= count, f"{count} transitions: {self.events}")
-        self.ros.spin_for(0.05)
+        self.state()
+        assert len(self.events) == count, self.events
         events, self.events = self.events, []
         return [(start[1], goal[1]) for _, _, start, goal in events]
 

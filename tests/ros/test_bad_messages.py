@@ -138,6 +138,7 @@ def test_bad_messages_are_dropped_and_counted_and_the_node_goes_on(ros, start, t
         expected[key] = expected.get(key, 0) + 1
         counted = fusion.value(*key)
         assert counted == expected[key], f"{topic} {reason}: {message}\n{fusion.process.output}"
+    fusion.fence()
     for topic in fusion.publishers:
         of_topic = sum(n for (name, _), n in expected.items() if name == topic[1:])
         assert fusion.value(topic[1:], "dropped") == of_topic

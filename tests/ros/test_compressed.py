@@ -69,5 +69,5 @@ def test_the_tensor_is_that_of_the_pixels_that_pillow_decodes(ros, start, tmp_pa
         fusion.await_value(name, f"dropped.{reason}", count)
         assert again[name].age_ns == [20 * MS]
         np.testing.assert_array_equal(again[name].array, got[name].array)
-    assert "expected a whole file without damage" in fusion.process.output
-    assert "expected at most 200 px wide (image.max_width_px), found 201" in fusion.process.output
+    fusion.process.wait_for("expected a whole file without damage")
+    fusion.process.wait_for("expected at most 200 px wide (image.max_width_px), found 201")

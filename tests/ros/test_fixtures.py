@@ -1,51 +1,10 @@
-"""The fixtures and the middleware's profile, which all other tests need."""
+"""The fixtures, which all other tests need."""
 
 import sys
 
 import pytest
 from domains import DOMAINS, FIRST_DOMAIN, claimed, domain_is_free, free_domain
-from rclpy.qos import qos_profile_sensor_data
-from sensor_msgs.msg import Image
-
-IMAGES = 60
-
-# Publishes images like a camera: 0.92 MB at 30 Hz, best effort. It ends by itself.
-CAMERA = f"""
-import time, rclpy
-from rclpy.qos import qos_profile_sensor_data
-from sensor_msgs.msg import Image
-rclpy.init()
-node = rclpy.create_node("camera")
-publisher = node.create_publisher(Image, "image", qos_profile_sensor_data)
-while publisher.get_subscription_count() == 0:
-    time.sleep(0.01)
-time.sleep(0.5)  # until the subscriber knows the publisher too
-image = Image(height=480, width=640, step=1920, encoding="rgb8", data=bytes(480 * 1920))
-start = time.monotonic()
-for index in range({IMAGES}):
-    time.sleep(max(0.0, start + index / 30 - time.monotonic()))
-    image.header.stamp.nanosec = index
-    publisher.publish(image)
-time.sleep(0.5)
-node.destroy_node()
-rclpy.shutdown()
-"""
-
-
-@pytest.mark.alone
-def test_every_large_image_arrives_with_our_profile(ros, start):
-    seen = []
-    ros.node.create_subscription(
-        Image,
-        "image",
-        lambda image: seen.append(image.header.stamp.nanosec),
-        qos_profile_sensor_data,
-    )
-    camera = start(sys.executable, "-c", CAMERA)
-    ros.spin_until(lambda: not camera.running)
-    ros.spin_for(0.2)
-    assert camera.wait() == 0
-    assert seen == list(range(IMAGES))
+from waiting import NotInTime
 
 
 def test_a_domain_in_use_is_not_taken(ros, domain_id):
@@ -70,10 +29,10 @@ def test_a_wrong_exit_code_fails(start):
 
 def test_a_process_that_ignores_the_signal_is_ended(start):
     ignore = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-    script = f"{ignore}; print('on', flush=True); time.sleep(60)"
+    script = f"{ignore}; print('on', flush=True); time.sleep(600)"
     process = start(sys.executable, "-c", script)
     process.wait_for("on")
-    with pytest.raises(pytest.fail.Exception, match="did not end within 0.3 s"):
+    with pytest.raises(NotInTime, match="not in 0.3 s"):
         process.stop(timeout=0.3)
     assert not process.running
     process.is_stopped = True

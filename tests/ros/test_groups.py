@@ -50,6 +50,7 @@ def test_groups_of_two_topics_are_served_as_one_list(ros, start, tmp_path):
     fusion.until(lambda: "joints /gripper" in fusion.status, "a status of each input")
     fusion.await_value("joints /gripper", "accepted", 2)
     fusion.await_value("joints /arm", "accepted", 2)
+    fusion.fence()
     assert fusion.value("joints", "rows") == 4
 
 
@@ -84,6 +85,7 @@ def test_a_dropped_group_is_told_with_its_reason(ros, start, tmp_path):
     names = ["hip", "knee", "finger"]
     fusion.send("/joints", joint_state(T0, names, [float("nan"), 1, 2], [0, 0, 0]))
     fusion.await_value("joints", "parts_dropped", 1)
+    fusion.fence()
     assert fusion.value("joints", "parts_dropped.non_finite") == 1
     assert fusion.value("joints", "accepted") == 1
     said = "1 groups dropped: non_finite"
@@ -111,6 +113,7 @@ def test_complete_publishers_on_one_topic_lose_nothing(ros, start, tmp_path):
         fusion.publishers["/joints"].publish(arm(ns, [1, 2], [3, 4]))
         second.publish(gripper(ns + MS // 10, 5, 6))
     fusion.await_value("joints", "received", 200)
+    fusion.fence()
     for key in ("lost", "missing", "queue_full", "dropped"):
         assert fusion.value("joints", key) == 0, key
     said = [words for part, words in fusion.said if part == "joints"]
@@ -126,6 +129,7 @@ def test_a_publisher_that_is_refused_beside_another_is_named(ros, start, tmp_pat
     said = "nothing comes from /test_client (best_effort, volatile), because this stream asks for"
     fusion.until(lambda: any(said in words for _, words in fusion.said), "the status says it")
     fusion.process.wait_for(said)
-    assert fusion.process.output.count(said) == 1
     # The middleware's event says the same.
     fusion.await_value("joints", "publishers_incompatible", 1)
+    fusion.fence()
+    assert fusion.process.output.count(said) == 1

@@ -2,11 +2,10 @@
 
 import os
 import signal
-import subprocess
-import time
 
-from conftest import PATIENCE, REPOSITORY
-from fusion import write_config
+import waiting
+from conftest import REPOSITORY
+from fusion import start_fusion, write_config
 
 JOINTS = {
     "type": "sensor_msgs/msg/JointState",
@@ -21,20 +20,21 @@ ROBOT = [word for option in ROBOT for word in (option, "0")]
 
 def check(environment):
     """(whether the node is well, what the check prints)."""
-    run = subprocess.run(
-        ["sh", REPOSITORY / "docker" / "health.sh", "3"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
+    run = waiting.run(
+        ["sh", REPOSITORY / "docker" / "health.sh", "3"], env={**os.environ, **environment}
     )
     return run.returncode == 0, run.stdout
 
 
 def await_health(environment, is_well, words):
-    deadline = time.monotonic() + PATIENCE
-    while (found := check(environment))[0] != is_well or words not in found[1]:
-        assert time.monotonic() < deadline, f"expected {(is_well, words)}, found {found}"
-        time.sleep(0.1)
+    found = None
+
+    def so():
+        nonlocal found
+        found = check(environment)
+        return found[0] == is_well and words in found[1]
+
+    waiting.until(so, f"{(is_well, words)}", detail=lambda: f"found {found}", nap=0.1)
 
 
 def test_the_check_follows_the_node(start, tmp_path):
@@ -57,13 +57,15 @@ def test_the_check_follows_the_node(start, tmp_path):
     node.stop()
 
 
-def test_a_file_that_cannot_be_written_is_logged_once(start, tmp_path):
+def test_a_file_that_cannot_be_written_is_logged_once(ros, start, tmp_path):
     path = tmp_path / "missing" / "health"
-    config = write_config(tmp_path, {"rate_hz": 100, "streams": {"joints": JOINTS}})
-    given = ["-p", f"config_file:={config}", "-p", "diagnostics_period_s:=0.1"]
     environment = {"ROBOCACHE_HEALTH_FILE": str(path)}
-    node = start("fusion_node", "--ros-args", *given, env=environment)
+    config = {"streams": {"joints": JOINTS}}
+    fusion = start_fusion(ros, start, tmp_path, config, sim_time=False, env=environment)
+    node = fusion.process
     node.wait_for("No such file or directory")
-    time.sleep(1.0)
+    # The node tries again with each report.
+    for _ in range(5):
+        fusion.fence()
     assert node.output.count(f"ROBOCACHE_HEALTH_FILE={path}") == 1
     node.stop()

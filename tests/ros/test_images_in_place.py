@@ -10,7 +10,7 @@ from collections import Counter
 
 import fake_driver
 import pytest
-from conftest import PATIENCE
+from diagnostic_msgs.msg import DiagnosticArray
 from fusion import write_config
 from managed import ACTIVATE, CLEANUP, CONFIGURE, DEACTIVATE, start_managed
 from sensor_msgs.msg import Image
@@ -61,51 +61,83 @@ def node(ros, driver, start, tmp_path):
     config = write_config(tmp_path, CONFIG)
     arguments = ["--ros-args", "-p", f"config_file:={config}", "-p", "backend:=cuda"]
     probe = start("fusion_node", *arguments, "-p", "device:=99", expected_code=1)
-    assert probe.wait(PATIENCE) == 1
+    assert probe.wait() == 1
     if "device: expected 0" not in probe.output:
         pytest.skip(probe.output.strip().split("ERROR ")[-1])
     return start_managed(ros, start, config_file=config, backend="cuda")
 
 
-@pytest.fixture
-def publish(ros, node):
-    """`publish(count, width, height)`: images of changing bytes, faster than ticks."""
-    publisher = ros.node.create_publisher(Image, "/camera", 10)
+class Camera:
+    """Publishes images, each when the node has encoded the one before: that is far more often than ticks."""
 
-    def publish_images(count, width, height):
-        node.until(lambda: publisher.get_subscription_count() == 1, "a subscription")
+    def __init__(self, ros, node):
+        self.ros, self.node = ros, node
+        #: The node's number of rows, from its diagnostics.
+        self.rows = {}
+        self._publisher = ros.node.create_publisher(Image, "/camera", 10)
+        ros.node.create_subscription(DiagnosticArray, "/diagnostics", self._note, 10)
+
+    def _note(self, message):
+        for status in message.status:
+            if status.name.endswith(": camera"):
+                self.rows = {pair.key: pair.value for pair in status.values}
+
+    def begin(self):
+        """Waits until the node, which has just become active, knows the publisher."""
+        self.rows = {}
+        self.node.until(
+            lambda: (
+                self._publisher.get_subscription_count() == 1
+                and self.rows.get("publishers") == "1"
+                and self.rows["qos"] == "reliable, volatile"
+            ),
+            "the node finds the camera",
+        )
+
+    def publish(self, count, width, height, noted):
+        """Publishes images of changing bytes. `noted` says how many the node has dealt with."""
         image = Image(width=width, height=height, encoding="rgb8", step=3 * width)
+        before = noted()
         for number in range(count):
             image.data = array("B", bytes([number % 251]) * (height * image.step))
-            publisher.publish(image)
-            ros.spin_for(0.01)
-
-    return publish_images
+            self._publisher.publish(image)
+            self.node.until(lambda number=number: noted() == before + number + 1, "the next image")
 
 
-def test_no_message_comes_into_memory_that_an_upload_reads(node, publish, driver):
+@pytest.fixture
+def camera(ros, node):
+    return Camera(ros, node)
+
+
+def test_no_message_comes_into_memory_that_an_upload_reads(node, camera, driver):
+    def uploads():
+        return driver()["upload"]
+
     node.must(CONFIGURE, ACTIVATE)
-    publish(60, 320, 240)
+    camera.begin()
+    camera.publish(60, 320, 240, uploads)
     small = driver()
-    assert small["upload"] >= 30 and 2 <= small["cuMemHostRegister"] <= MOST
+    assert small["upload"] == 60 and 2 <= small["cuMemHostRegister"] <= MOST
     # Larger images get larger buffers. The others are given back.
-    publish(60, 640, 480)
+    camera.publish(60, 640, 480, uploads)
     large = driver() - small
-    assert large["upload"] >= 30 and 2 <= large["cuMemHostRegister"] <= MOST
+    assert large["upload"] == 60 and 2 <= large["cuMemHostRegister"] <= MOST
     assert large["cuMemHostUnregister"] == small["cuMemHostRegister"]
     node.must(DEACTIVATE, CLEANUP)
     ended = driver()
     assert ended["cuMemHostUnregister"] == ended["cuMemHostRegister"]
     node.must(CONFIGURE, ACTIVATE)
-    publish(30, 640, 480)
-    assert driver()["upload"] >= ended["upload"] + 10
+    camera.begin()
+    camera.publish(30, 640, 480, uploads)
+    assert driver()["upload"] == ended["upload"] + 30
     assert not {"changed", "lost"} & driver().keys()
 
 
 @pytest.mark.parametrize("attributes", ["99=0"], indirect=True)
-def test_if_the_driver_registers_no_memory_images_are_copied(node, publish, driver):
+def test_if_the_driver_registers_no_memory_images_are_copied(node, camera, driver):
     node.must(CONFIGURE, ACTIVATE)
-    publish(30, 320, 240)
+    camera.begin()
+    camera.publish(30, 320, 240, lambda: int(camera.rows["rows"]))
     node.must(DEACTIVATE)
     assert node.process.output.count("images are copied once more") == 1
     assert not {"upload", "cuMemHostRegister"} & driver().keys()

@@ -72,7 +72,7 @@ def test_a_launch_file_configures_and_activates_the_managed_node(ros, launch):
 def test_a_node_that_is_not_managed_ticks_at_once(ros, launch):
     launched = launch(rate_hz=20)
     tensors = subscribe_tensors(ros, "/fused_tensor")
-    assert ros.spin_until(lambda: len(tensors) > 2), launched.output
+    ros.spin_until(lambda: len(tensors) > 2, "tensors", detail=lambda: launched.output)
     stamp = tensors[-1].header.stamp
     assert stamp.sec * 10**9 + stamp.nanosec == tensors[-1].tick * 50_000_000
     assert launched.stop() == 0

@@ -3,16 +3,18 @@
 import array
 import fcntl
 import itertools
+import os
 import signal
 import subprocess
 import termios
 
 import processes
 import pytest
+import waiting
+from conftest import END_S
 from fusion import (
     BEST_EFFORT,
     MS,
-    PATIENCE,
     RELIABLE,
     T0,
     WRENCH,
@@ -20,6 +22,7 @@ from fusion import (
     start_fusion,
     subscribe_tensors,
     time_message,
+    wrench,
     write_config,
 )
 from geometry_msgs.msg import TwistStamped, WrenchStamped
@@ -55,10 +58,12 @@ def test_logs_reach_rosout(ros, start, logs, config_file):
     def seen():
         return [log for log in logs if "1 streams at 50 Hz on the " in log[2]]
 
-    assert ros.spin_until(seen, PATIENCE), (logs, node.output)
+    ros.spin_until(seen, "the line of the start", detail=lambda: f"{logs}\n{node.output}")
     assert seen()[0][:2] == (20, "fusion_node")
     node.stop()
-    assert ros.spin_until(lambda: any("SIGINT" in text for _, _, text in logs)), logs
+    ros.spin_until(
+        lambda: any("SIGINT" in text for _, _, text in logs), "its last words", detail=lambda: logs
+    )
 
 
 def test_an_error_at_the_start_reaches_rosout(ros, start, logs, config_file, node_faults, tmp_path):
@@ -66,40 +71,51 @@ def test_an_error_at_the_start_reaches_rosout(ros, start, logs, config_file, nod
     (tmp_path / "fault").touch()
     env = node_faults(serve=tmp_path / "fault")
     given = ["--ros-args", "-p", f"config_file:={config_file}"]
-    what = "offer the service "
+    what, started, levels = "offer the service ", [], []
 
     def told():
-        logs.clear()
         node = start("fusion_node", *given, expected_code=1, env=env)
-        assert ros.spin_until(lambda: not node.running)
+        started.append(node)
+        ros.spin_until(lambda: not node.running, "the end of the node", detail=lambda: node.output)
         assert node.wait() == 1 and node.output.count(what) == 1
+        # What it said before it ended. If it was not heard, the next one says it again.
         ros.spin_for(0.5)
-        return [level for level, _, text in logs if what in text]
+        levels[:] = [level for level, _, text in logs if what in text]
+        return levels
 
-    found = next(filter(None, (told() for _ in range(5))), [])
-    assert found == [40]
+    ros.spin_until(told, "the error on /rosout")
+    assert set(levels) == {40} and len(levels) <= len(started)
 
 
 def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_path):
+    """Silence is measured on the node's clock, which begins when the node knows the publishers."""
     topics = ("/nobody", "/lossy", "/other_type", "/idle", "/fine")
-    streams = {topic[1:]: {**WRENCH, "topic": topic} for topic in topics}
-    node = ros.node
-    node.create_publisher(WrenchStamped, "/lossy", BEST_EFFORT)
-    node.create_publisher(TwistStamped, "/other_type", RELIABLE)
-    node.create_publisher(WrenchStamped, "/idle", RELIABLE)
+    config = {"streams": {topic[1:]: {**WRENCH, "topic": topic} for topic in topics}}
+    node, publishers = ros.node, []
+    publishers.append(node.create_publisher(WrenchStamped, "/lossy", BEST_EFFORT))
+    publishers.append(node.create_publisher(TwistStamped, "/other_type", RELIABLE))
+    publishers.append(node.create_publisher(WrenchStamped, "/idle", RELIABLE))
     fine = node.create_publisher(WrenchStamped, "/fine", RELIABLE)
-    path = write_config(tmp_path, {"rate_hz": 50, "streams": streams})
-    given = ["-p", f"config_file:={path}", "-p", "diagnostics_period_s:=0.2"]
-    process = start("fusion_node", "--ros-args", *given)
+    fusion = start_fusion(ros, start, tmp_path, config, publish=False)
+    for topic in topics[1:]:
+        fusion.await_value(topic[1:], "publishers", 1)
+    # A profile that cannot match is reported at once. So the later silence is not reported again.
+    me = "/test_client"
+    refused = f"nothing comes from {me} (best_effort, volatile)"
+    fusion.until(lambda: any(refused in text for _, _, text in logs), "the publisher is refused")
     silent = ("/nobody", "/other_type", "/idle")
+    seconds = itertools.count(T0, 1000 * MS)
+
+    def a_second_later():
+        ns = next(seconds)
+        fine.publish(wrench(ns, 1, 2, 3))
+        fusion.advance(ns)
 
     def all_said():
-        publish_now(ros, fine)
-        ros.spin_until(lambda: False, 0.05)
+        a_second_later()
         return all(silence(logs, topic) for topic in silent)
 
-    assert ros.spin_until(all_said, PATIENCE), (logs, process.output)
-    me = "/test_client"
+    fusion.until(all_said, "each silence is explained")
     expected = {
         "/nobody": "no publisher on /nobody: is the name right, and its node running?",
         "/other_type": f"publishers seen: {me} (geometry_msgs/msg/TwistStamped, reliable, "
@@ -109,15 +125,16 @@ def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_
     }
     for topic, words in expected.items():
         assert words in silence(logs, topic)[0], topic
-    # After several diagnostics there is no second line, and none about the healthy stream.
+    # After several reports there is no second line, and none about the healthy stream.
     said = len(logs)
-    ros.spin_until(lambda: publish_now(ros, fine), 1.5)
+    for _ in range(5):
+        a_second_later()
+    # A later line of the log has come.
+    fusion.process.stop()
+    fusion.until(lambda: any("SIGINT" in text for _, _, text in logs), "its last words")
     assert [text for _, _, text in logs[said:] if "no message in" in text] == []
-    assert not silence(logs, "/fine")
-    # A profile that cannot match is reported at once. So the later silence is not reported again.
-    refused = [text for _, _, text in logs if "stream 'lossy'" in text]
-    assert len(refused) == 1 and not silence(logs, "/lossy")
-    assert f"nothing comes from {me} (best_effort, volatile)" in refused[0]
+    assert not silence(logs, "/fine") and not silence(logs, "/lossy")
+    assert len([text for _, _, text in logs if refused in text]) == 1
     warnings = [text for level, _, text in logs if level == 30 and "no message in" in text]
     assert len(warnings) == len(silent)
 
@@ -137,7 +154,7 @@ def test_the_end_of_silence_is_logged(ros, start, logs, tmp_path):
 
     def arrives():
         publish_now(ros, fusion.publishers["/wrench"])
-        ros.spin_until(lambda: False, 0.02)
+        ros.spin_for(0.02)
         return any("stream 'wrench' (/wrench) arrives again" in text for _, _, text in logs)
 
     fusion.until(arrives, "the log line about its end")
@@ -151,33 +168,36 @@ def test_the_end_of_silence_is_logged(ros, start, logs, tmp_path):
 def test_a_stopped_reader_of_the_logs_delays_nothing(ros, install, config_file):
     executable = install / "lib" / "robocache_ros" / "fusion_node"
     given = ["-p", f"config_file:={config_file}", "-p", "use_sim_time:=true"]
-    node = processes.popen([executable, "--ros-args", *given], stderr=subprocess.PIPE)
+    env = {**os.environ, "ROBOCACHE_END_S": str(END_S)}
+    node = processes.popen([executable, "--ros-args", *given], stderr=subprocess.PIPE, env=env)
     try:
         tensors = subscribe_tensors(ros, "/fused_tensor")
         clock = ros.node.create_publisher(Clock, "/clock", RELIABLE)
-        assert ros.spin_until(lambda: clock.get_subscription_count() > 0, PATIENCE)
+        ros.spin_until(lambda: clock.get_subscription_count() > 0, "the node reads /clock")
 
         def full():
             # Each causes a line in the log.
             for _ in range(20):
                 clock.publish(b"\x00\x01\x00\x00\x01\x00")
-            waiting = array.array("i", [0])
-            fcntl.ioctl(node.stderr, termios.FIONREAD, waiting)
-            return waiting[0] > 60_000
+            unread = array.array("i", [0])
+            fcntl.ioctl(node.stderr, termios.FIONREAD, unread)
+            return unread[0] > 60_000
 
-        assert ros.spin_until(full, PATIENCE), "the pipe is full"
-        ros.spin_until(lambda: full() and False, 0.5)
+        ros.spin_until(full, "the pipe is full")
+        for _ in range(50):
+            assert full()
+            ros.spin_for(0.01)
         tick = itertools.count(T0 // (20 * MS))
 
         def ticking():
             ns = next(tick) * 20 * MS
             clock.publish(Clock(clock=time_message(ns)))
-            ros.spin_until(lambda: False, 0.01)
+            ros.spin_for(0.01)
             return len(tensors) > 5
 
-        assert ros.spin_until(ticking, PATIENCE), "the node goes on ticking"
+        ros.spin_until(ticking, "the node goes on ticking")
         node.send_signal(signal.SIGINT)
-        assert node.wait(PATIENCE) == 0
+        assert waiting.exit_code(node, "the node") == 0
     finally:
         node.kill()
         node.communicate()

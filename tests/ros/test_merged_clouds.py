@@ -133,6 +133,7 @@ def test_clouds_of_several_topics_are_one_grid(fusion):
     for name in ("whole", "either", "ahead"):
         check(got[name], True, FRONT | REAR | SCAN, *everything)
         assert got[name].age_ns == [6 * MS], "that of the newest row"
+    fusion.fence()
     assert fusion.value("whole", "rows_remade") == 1
 
     # The scan may be 20 ms old: the row at 30 ms is without it.
@@ -177,7 +178,8 @@ def test_an_input_that_stops_is_named_and_its_part_left_out(fusion):
         )
     for name in ("whole", "either"):
         assert ": stopped after 4 messages; " in fusion.status[f"{name} /rear"][1]
-    assert "rows lack the clouds of /rear (stopped " in " ".join(words for _, words in fusion.said)
+    lacks = "rows lack the clouds of /rear (stopped "
+    fusion.until(lambda: any(lacks in words for _, words in fusion.said), "what the rows lack")
 
 
 def test_malformed_clouds_are_counted_and_change_nothing(fusion):

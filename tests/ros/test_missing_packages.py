@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from fusion import PATIENCE, WRENCH, write_config
+from fusion import WRENCH, write_config
 
 ODOMETRY = WRENCH | {"type": "nav_msgs/msg/Odometry", "topic": "odom", "fields": ["position"]}
 
@@ -32,7 +32,7 @@ def test_the_node_runs_without_packages_that_it_does_not_use(start, tmp_path, wi
     config = write_config(tmp_path, {"rate_hz": 100, "streams": {"wrench": WRENCH}})
     given = ["-p", f"config_file:={config}", "-p", "backend:=cpu"]
     node = start("fusion_node", "--ros-args", *given, env=without("sensor_msgs"))
-    node.wait_for("on the cpu backend", PATIENCE)
+    node.wait_for("on the cpu backend")
     assert node.stop() == 0
 
 

@@ -79,5 +79,6 @@ def test_operators_act_on_the_value_at_the_target_and_bad_values_are_dropped(ros
     fusion.await_value("pose", "dropped.out_of_range", 1)
     fusion.send("/pose", pose(now, places[0], (0, 0, 0, 0)))
     fusion.await_value("pose", "dropped.out_of_range", 2)
+    fusion.fence()
     assert fusion.value("joints", "rows") == len(stamps) and fusion.value("pose", "rows") == 2
     assert fusion.tick(now)["pose"].valid == [True]

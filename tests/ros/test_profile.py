@@ -1,5 +1,6 @@
 """The shared memory that the node gives itself, and its warnings about it."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -8,7 +9,8 @@ from pathlib import Path
 import profiles
 import pytest
 import yaml
-from fusion import PATIENCE, WRENCH, write_config
+from diagnostic_msgs.msg import DiagnosticArray
+from fusion import WRENCH, write_config
 from middlewares import PROFILE, fast_dds_only
 from robocache_ros.msg import FusedTensor
 
@@ -33,7 +35,10 @@ UNSET = {"FASTRTPS_DEFAULT_PROFILES_FILE": "", "FASTDDS_DEFAULT_PROFILES_FILE": 
 
 def segment_of(pid):
     """The largest segment that Fast DDS has made in the process [bytes], or 0."""
-    files = [os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()]
+    files = []
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # the process has closed it
+            files.append(os.readlink(fd))
     marked = [re.fullmatch(r"(/dev/shm/fast(?!.*_port).*)_el", name) for name in files]
     return max((os.stat(match[1]).st_size for match in marked if match), default=0)
 
@@ -42,14 +47,15 @@ def started(start, *arguments, **environment):
     """A node that has started; it makes its tensors on the CPU."""
     given = [word for pair in arguments for word in ("-p", pair)]
     node = start("fusion_node", "--ros-args", "-p", "backend:=cpu", *given, env=environment)
-    node.wait_for("on the cpu backend", PATIENCE)
+    node.wait_for("on the cpu backend")
     return node
 
 
 def settled(ros, node):
-    """Waits until the node has written all lines of its start."""
-    assert ros.spin_until(lambda: "fusion_node" in ros.node.get_node_names(), PATIENCE)
-    ros.spin_for(0.5)
+    """Waits until the node has written all lines of its start: its first report comes after them."""
+    reports = []
+    ros.node.create_subscription(DiagnosticArray, "/diagnostics", reports.append, 10)
+    ros.spin_until(lambda: reports, "a report of the node", detail=lambda: node.output)
     return node.output
 
 
@@ -64,8 +70,8 @@ def test_the_segment_holds_two_tensors_and_no_file_is_left(ros, start, tmp_path)
 def test_every_large_tensor_arrives_best_effort(ros, start, tmp_path):
     ticks = []
     ros.node.create_subscription(FusedTensor, "fused_tensor", lambda m: ticks.append(m.tick), 10)
-    started(start, f"config_file:={write_config(tmp_path, LARGE)}", **UNSET)
-    assert ros.spin_until(lambda: len(ticks) >= 5, PATIENCE)
+    node = started(start, f"config_file:={write_config(tmp_path, LARGE)}", **UNSET)
+    ros.spin_until(lambda: len(ticks) >= 5, "large tensors", detail=lambda: node.output)
 
 
 def test_the_size_counts_when_the_file_comes_from_a_parameter_file(ros, start, tmp_path):
@@ -76,7 +82,7 @@ def test_the_size_counts_when_the_file_comes_from_a_parameter_file(ros, start, t
     file.write_text(yaml.safe_dump(nodes))
     remaps = ["-r", "__ns:=/left", "-r", "__node:=fusion"]
     node = start("fusion_node", "--ros-args", *remaps, "--params-file", file, env=UNSET)
-    node.wait_for("on the cpu backend", PATIENCE)
+    node.wait_for("on the cpu backend")
     assert segment_of(node.pid) > 2 * 24 * MIB
 
 
@@ -129,7 +135,7 @@ def test_too_little_shared_memory_is_said_and_what_there_is_is_used(ros, start, 
     config = write_config(tmp_path, LARGE)
     arguments = f"-p backend:=cpu -p config_file:={config}"
     node = start("/usr/bin/unshare", "-m", "sh", "-c", f"{small} {arguments}", env=UNSET)
-    output = node.wait_for("shared-memory segment", PATIENCE)
+    output = node.wait_for("shared-memory segment")
     (line,) = [line for line in output.splitlines() if "shared-memory segment" in line]
     found = int(re.search(r"found (\d+) bytes", line)[1])
     assert 24 * MIB < found < 32 * MIB, "what is free is used"
@@ -143,11 +149,9 @@ def test_the_robot_sizes_its_segment_by_its_images(start):
         "2048",
         "--image-height",
         "2048",
-        "--duration",
-        "4",
         env=UNSET,
     )
     robot.wait_for("sensor_sim: seed")
     assert 2 * (2 * 12 * MIB) < segment_of(robot.pid) < 72 * MIB
-    assert robot.wait() == 0
+    assert robot.stop() == 0
     assert "shared-memory segment" not in robot.output

@@ -9,22 +9,26 @@ import itertools
 import json
 import os
 import pwd
+import select
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
+import waiting
+import yaml
 from conftest import REPOSITORY
-from fusion import MS, PATIENCE, RELIABLE, T0, WRENCH, segments, start_fusion, wrench, write_config
+from fusion import MS, T0, WRENCH, segments, stamped, start_fusion, wrench, write_config
 from robocache_ros.msg import FusedTensor
+from sensor_msgs.msg import JointState
+from waiting import Wait
 
 POLICY = REPOSITORY / "tests" / "ros" / "policy_process.py"
-#: How often a process is killed or suspended. Fewer by hand: ROBOCACHE_ROUNDS=3.
-ROUNDS = int(os.environ.get("ROBOCACHE_ROUNDS", "30"))
+#: How often a process is killed or suspended. More by hand: ROBOCACHE_ROUNDS=30.
+ROUNDS = int(os.environ.get("ROBOCACHE_ROUNDS", "6"))
 CONFIG = {"streams": {"wrench": {**WRENCH, "strategy": "hold"}}}
 _numbers = itertools.count()
 
@@ -60,13 +64,20 @@ class Policy:
     def __init__(self, environment, service, *arguments):
         command = [sys._base_executable, str(POLICY), service, *arguments]
         self.process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
+        self._said = b""
         assert json.loads(self._line())["ready"]
 
     def _line(self):
-        line = self.process.stdout.readline()
-        assert line, f"the policy has ended:\n{self.process.stderr.read()}"
+        wait, output = Wait("a line of the policy"), self.process.stdout
+        while b"\n" not in self._said:
+            if select.select([output], [], [], 0.1)[0]:
+                said = os.read(output.fileno(), 1 << 16)
+                assert said, f"the policy has ended:\n{self.process.stderr.read().decode()}"
+                self._said += said
+            wait.check()
+        line, _, self._said = self._said.partition(b"\n")
         return line
 
     def next(self):
@@ -109,62 +120,73 @@ def test_a_policy_reads_the_bits_of_the_plain_topic(ros, start, tmp_path, servic
     # The policy comes first, and waits for the node.
     reader = policy(service)
     fusion = shared_node(ros, start, tmp_path, service).warm_up()
-    latecomer = None
-    for k in range(40):
+    ticks = itertools.count()
+
+    def tick_and_compare(*readers):
+        k = next(ticks)
         ns = T0 + k * 10 * MS
         if k % 3 == 0:
             fusion.send("wrench", wrench(ns, k, 2 * k, -k))
         plain = fusion.tick(ns)
         message = fusion.tensors[fusion.tick_of(ns)]
-        for process in filter(None, (reader, latecomer)):
+        expected = {name: [part.valid, part.array.ravel().tolist()] for name, part in plain.items()}
+        for process in readers:
             said = process.next()
             while said["tick"] < message.tick:
                 said = process.next()
             assert said["tick"] == message.tick
             assert said["digest"] == said["digest_of"] == message.digest
-            expected = {
-                name: [part.valid, part.array.ravel().tolist()] for name, part in plain.items()
-            }
             assert said["segments"] == expected
-        if k == 10:
-            latecomer = policy(service)
-            ros.spin_for(0.2)
+        return said
+
+    for _ in range(10):
+        tick_and_compare(reader)
+    latecomer = policy(service)
+    while fusion.value("tick", "shared_readers") < 2:
+        tick_and_compare(reader)
+    for _ in range(20):
+        said = tick_and_compare(reader, latecomer)
+    while not said["info"]:
+        said = tick_and_compare(reader, latecomer)
     assert said["info"] == ["wrench"]
-    fusion.until(lambda: fusion.value("tick", "shared_readers") == 2, "two readers are reported")
     assert fusion.value("tick", "publish_failed") == 0
 
 
-@pytest.mark.alone
-def test_at_1_khz_each_tensor_is_that_of_the_topic(ros, start, service, policy):
-    silent = ("camera-front", "camera-wrist", "lidar", "imu")
-    start("sensor_sim", *(word for name in silent for word in (f"--{name}-hz", "0")))
-    config = REPOSITORY / "config" / "joints_1khz.yaml"
-    given = ["-p", f"config_file:={config}", "-p", f"shared_output:={service}"]
-    node = start("fusion_node", "--ros-args", *given)
-    plain, said = {}, []
-    ros.node.create_subscription(
-        FusedTensor, "fused_tensor", lambda message: plain.update({message.tick: message}), RELIABLE
-    )
-    # The topic may be found seconds later than the shared memory.
-    assert ros.spin_until(lambda: plain), node.output
-    reader = policy(service, "--ticks", "1500")
-    reading = threading.Thread(target=lambda: said.extend(reader.next() for _ in range(1500)))
-    reading.start()
-    assert ros.spin_until(lambda: len(said) == 1500), node.output
-    reading.join()
-    ros.spin_for(0.5)  # for the last messages of the topic
-    assert all(tensor["digest"] == tensor["digest_of"] != 0 for tensor in said)
-    common = [tensor for tensor in said if tensor["tick"] in plain]
-    assert len(common) > 500, (len(common), len(plain))
-    for tensor in common:
-        message = plain[tensor["tick"]]
-        assert tensor["digest"] == message.digest
+def test_each_of_many_tensors_at_1_khz_is_that_of_the_topic(ros, start, tmp_path, service, policy):
+    """The clock is simulated, and steps when both have the tensor. So none is missed, however busy the machine is."""
+    config = yaml.safe_load((REPOSITORY / "config" / "joints_1khz.yaml").read_text())
+    for spec in config["streams"].values():
+        spec["qos"] = {"reliability": "reliable", "depth": 1000}
+    reader = policy(service)
+    fusion = shared_node(ros, start, tmp_path, service, config, period_ms=1).warm_up()
+    for name in config["streams"]:
+        fusion.await_value(name, "publishers", 1)
+    fusion.advance(T0)
+    names = config["streams"]["joints"]["joints"]
+    for ns in range(T0 - 300 * MS, T0 + 300 * MS, 2 * MS):
+        joints = stamped(JointState, ns, name=names)
+        joints.position = joints.velocity = [ns % 1e9] * len(names)
+        fusion.send("/joint_states", joints)
+        fusion.send("/wrench", wrench(ns, 1, 2, 3))
+    fusion.settle()
+    for k in range(1, 301):
+        tick = fusion.tick_of(T0 + k * MS)
+
+        def served(k=k, tick=tick):
+            fusion.set_clock(T0 + k * MS)
+            return ros.spin_for(1.0, until=lambda: tick in fusion.tensors)
+
+        fusion.until(served, f"the tensor of tick {tick}")
+        said, message = reader.next(), fusion.tensors[tick]
+        while said["tick"] < tick:
+            said = reader.next()
+        assert said["tick"] == tick and said["missed"] == 0
+        assert said["digest"] == said["digest_of"] == message.digest != 0
         valid = {part.name: list(part.valid) for part in message.segments}
-        assert {name: found for name, (found, _) in tensor["segments"].items()} == valid
-    assert any(all(all(found) for found, _ in tensor["segments"].values()) for tensor in common)
+        assert {name: found for name, (found, _) in said["segments"].items()} == valid
+        assert all(map(all, valid.values()))
 
 
-@pytest.mark.alone
 def test_a_policy_that_dies_or_stops_delays_nothing_and_leaves_nothing(
     ros, start, tmp_path, service, policy
 ):
@@ -174,35 +196,38 @@ def test_a_policy_that_dies_or_stops_delays_nothing_and_leaves_nothing(
         pass
     fusion.until(lambda: fusion.value("tick", "shared_readers") == 1, "one reader")
     others = files_of_the_engine()
+
+    def both_go_on():
+        """The plain topic and the other policy go on."""
+        before = len(fusion.ticks)
+        fusion.until(lambda: len(fusion.ticks) > before + 30, "the plain topic goes on")
+        newest = fusion.ticks[-1]
+        wait = Wait("the other policy goes on")
+        while other.next()["tick"] < newest:
+            wait.check()
+
     for k in range(ROUNDS):
         victim = policy(service, "--hold", "3")
         for _ in range(10):
             assert victim.next()["held"]
-        before = len(fusion.ticks)
         if k % 2:
             os.kill(victim.process.pid, signal.SIGSTOP)
-            ros.spin_for(0.5)
+            both_go_on()
             os.kill(victim.process.pid, signal.SIGCONT)
             assert victim.next()["held"]
         victim.kill()
-        # The other policy and the plain topic go on.
-        fusion.until(lambda: len(fusion.ticks) > before + 30, "the plain topic goes on", 3)
-        newest = fusion.ticks[-1]
-        deadline = time.monotonic() + 3
-        while other.next()["tick"] < newest:
-            assert time.monotonic() < deadline, "the other policy goes on"
+        both_go_on()
     # The node removes what the victims have left.
-    fusion.until(lambda: files_of_the_engine() <= others, "nothing of them is left", 10)
+    fusion.until(lambda: files_of_the_engine() <= others, "nothing of them is left")
     assert fusion.value("tick", "share_failed") == 0
     assert fusion.value("tick", "publish_failed") == 0
 
 
-@pytest.mark.alone
 def test_a_node_that_dies_or_starts_again_with_another_layout_is_followed(
     ros, start, tmp_path, service, policy
 ):
     reader = policy(service)
-    counts = []
+    most = None
     for k in range(ROUNDS):
         steps = 1 + k % 3
         spec = {**WRENCH, "strategy": "hold"}
@@ -211,9 +236,9 @@ def test_a_node_that_dies_or_starts_again_with_another_layout_is_followed(
         folder = tmp_path / f"node-{k}"
         folder.mkdir()
         config = write_config(folder, {"rate_hz": 100, "streams": {"wrench": spec}})
-        started = time.monotonic()
         given = ["-p", f"config_file:={config}", "-p", f"shared_output:={service}"]
         node = start("fusion_node", "--ros-args", *given, expected_code=None)
+        wait = Wait("the policy follows", detail=lambda node=node: node.output)
         while True:
             said = reader.next()
             assert said["digest"] == said["digest_of"]
@@ -222,7 +247,7 @@ def test_a_node_that_dies_or_starts_again_with_another_layout_is_followed(
             assert len(values) == 6 * len(valid)
             if len(valid) == steps:
                 break
-            assert time.monotonic() < started + PATIENCE
+            wait.check()
         if k % 2:
             os.kill(node.pid, signal.SIGSTOP)
             time.sleep(0.3)
@@ -232,27 +257,28 @@ def test_a_node_that_dies_or_starts_again_with_another_layout_is_followed(
         os.kill(node.pid, signal.SIGKILL)
         node.wait()
         node.is_stopped = True
-        counts.append(len(files_of_the_engine()))
-    assert max(counts[1:], default=0) <= counts[0] + 1, counts
+        if most is None:
+            most = len(files_of_the_engine()) + 1
+        waiting.until(
+            lambda: len(files_of_the_engine()) <= most,
+            f"at most {most} files of the engine",
+            detail=lambda: "\n".join(sorted(files_of_the_engine())),
+        )
 
 
 def test_a_forked_child_takes_nothing_from_its_parent(ros, start, tmp_path, service, without_ros):
     shared_node(ros, start, tmp_path, service, sim_time=False)
     code = (
-        "import os, sys, time, robocache\nfrom robocache.shared import TensorReader\n"
-        "reader = TensorReader(sys.argv[1])\ntensor = reader.wait(20)\n"
+        "import os, sys, robocache\nfrom robocache.shared import TensorReader\n"
+        "reader = TensorReader(sys.argv[1])\ntensor = reader.wait(90)\n"
         "child = os.fork()\n"
         "if child == 0:\n    del tensor, reader\n    sys.exit(0)\n"
         "assert os.waitpid(child, 0)[1] == 0\n"
-        "time.sleep(0.5)\n"  # some fifty ticks
-        "assert robocache.digest_of(tensor) == tensor.digest\n"
-        "assert reader.wait(5).tick > tensor.tick\n"
+        "while reader.wait(90).tick < tensor.tick + 50:\n    pass\n"
         "assert robocache.digest_of(tensor) == tensor.digest\n"
     )
     command = [sys._base_executable, "-c", code, service]
-    tried = subprocess.run(
-        command, env=without_ros, capture_output=True, text=True, timeout=60, check=False
-    )
+    tried = waiting.run(command, env=without_ros)
     assert tried.returncode == 0, tried.stderr
 
 
@@ -306,14 +332,9 @@ def test_another_user_gets_an_error_and_no_tensor(ros, start, tmp_path, service,
         "    sys.exit('nothing' if reader.wait(2) is None else 'read it')\n"
         "except RuntimeError as error:\n    sys.exit(f'refused: {error}')\n"
     )
-    tried = subprocess.run(
-        [sys._base_executable, "-c", code, service, str(pwd.getpwnam("nobody").pw_uid)],
-        env=without_ros,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    nobody = str(pwd.getpwnam("nobody").pw_uid)
+    command = [sys._base_executable, "-c", code, service, nobody]
+    tried = waiting.run(command, env=without_ros)
     assert tried.stderr.startswith("refused: ") and "as one user" in tried.stderr, tried.stderr
     before = len(fusion.ticks)
     fusion.until(lambda: len(fusion.ticks) > before + 20, "the node goes on")
@@ -334,12 +355,14 @@ def test_nobody_reads_and_ticks_cost_no_message(ros, start, tmp_path):
 
     ros.node.create_subscription(DiagnosticArray, "/diagnostics", on_diagnostics, 10)
     count = lambda key: int(seen.get(key, 0))  # noqa: E731
-    assert ros.spin_until(lambda: count("unread") > 100), seen
+    ros.spin_until(lambda: count("unread") > 100, "unread tensors", detail=lambda: str(seen))
     assert count("published") == 0 and "nobody takes the tensors" in seen["words"]
     tensors = []
     subscription = ros.node.create_subscription(FusedTensor, "fused_tensor", tensors.append, 10)
-    assert ros.spin_until(lambda: len(tensors) > 20 and count("published") > 20), seen
+    ros.spin_until(
+        lambda: len(tensors) > 20 and count("published") > 20, "tensors", detail=lambda: str(seen)
+    )
     assert all(segments(tensor) and tensor.digest for tensor in tensors)
     ros.node.destroy_subscription(subscription)
     before = count("unread")
-    assert ros.spin_until(lambda: count("unread") > before + 50), seen
+    ros.spin_until(lambda: count("unread") > before + 50, "unread tensors again")

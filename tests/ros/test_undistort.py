@@ -95,10 +95,7 @@ def test_images_are_undistorted_by_the_camera_info_of_their_camera(ros, start, t
     # Before the first CameraInfo: a counted drop that names the topic.
     fusion.send("/camera", raw(pixels(1), T0))
     fusion.await_value("camera", "dropped.no_camera_info", 1)
-    fusion.until(
-        lambda: "expected a CameraInfo on /camera_info before the image" in fusion.process.output,
-        "the log names the topic",
-    )
+    fusion.process.wait_for("expected a CameraInfo on /camera_info before the image")
     # Both streams have one input.
     assert CAMERA_INFO in fusion.status and not any(
         "files.camera" in part for part in fusion.status
@@ -131,8 +128,8 @@ def test_images_are_undistorted_by_the_camera_info_of_their_camera(ros, start, t
     got = fusion.tick(T0 + 20 * MS)
     np.testing.assert_array_equal(got["camera"].array[0], undistorted(pixels(4), first))
     fusion.await_value("files", "dropped.wrong_size", 1)
-    assert f"expected an image of {WIDTH}x{HEIGHT} px" in fusion.process.output
-    assert f"found {WIDTH}x{HEIGHT // 2} px" in fusion.process.output
+    output = fusion.process.wait_for(f"found {WIDTH}x{HEIGHT // 2} px")
+    assert f"expected an image of {WIDTH}x{HEIGHT} px" in output
 
     # New numbers count at once, and a jump of the clock clears none.
     second = camera([0.021, -0.007, 0.003, -0.001], model="equidistant")
@@ -163,7 +160,7 @@ def test_a_camera_info_with_every_image_is_taken_from_a_volatile_publisher(ros, 
 
     def heard():
         publisher.publish(info)
-        return ros.spin_until(lambda: fusion.value(CAMERA_INFO, "accepted") > 0, 0.5)
+        return ros.spin_for(0.5, until=lambda: fusion.value(CAMERA_INFO, "accepted") > 0)
 
     # The node subscribes again when it finds this publisher. Messages that come before are not kept.
     fusion.until(heard, "the node hears the camera")

@@ -10,24 +10,24 @@ use robocache_ops::time::{NANOS_PER_MS, Stamp};
 use crate::BenchError;
 
 /// The configuration of the reference robot.
-pub const ROBOT: &str = include_str!("../../../config/robocache.yaml");
+pub(crate) const ROBOT: &str = include_str!("../../../config/robocache.yaml");
 
 /// Its large inputs: two cameras and the lidar, as they are numbered in [`ROBOT`].
-pub const CAMERAS: [usize; 2] = [0, 1];
-pub const LIDAR: usize = 2;
+pub(crate) const CAMERAS: [usize; 2] = [0, 1];
+pub(crate) const LIDAR: usize = 2;
 
 /// Its vectors: joints, wrench, IMU.
-pub const VECTORS: [usize; 3] = [3, 4, 5];
+pub(crate) const VECTORS: [usize; 3] = [3, 4, 5];
 
 /// Milliseconds between two images of a camera, and between two clouds.
-pub const CAMERA_MS: i64 = 33;
-pub const LIDAR_MS: i64 = 100;
+pub(crate) const CAMERA_MS: i64 = 33;
+pub(crate) const LIDAR_MS: i64 = 100;
 
 /// Bytes of a point: x, y, z, intensity and time.
-pub const POINT_STEP: usize = 20;
+pub(crate) const POINT_STEP: usize = 20;
 
 /// Hands every vector that is stamped in the millisecond `ms` to `sink`, with its input.
-pub fn vectors(
+pub(crate) fn vectors(
     ms: i64,
     mut sink: impl FnMut(usize, Vec<u8>) -> Result<(), BenchError>,
 ) -> Result<(), BenchError> {
@@ -65,7 +65,7 @@ pub fn vectors(
 }
 
 /// An image of `[width, height]` of the first bytes of `pixels`, in the memory of `buffer`.
-pub fn image(
+pub(crate) fn image(
     stamp: Stamp,
     encoding: Encoding,
     [width, height]: [u32; 2],
@@ -79,7 +79,7 @@ pub fn image(
 }
 
 /// A cloud of points of [`POINT_STEP`] bytes, in the memory of `buffer`.
-pub fn cloud(stamp: Stamp, points: &[u8], buffer: Vec<u8>) -> Vec<u8> {
+pub(crate) fn cloud(stamp: Stamp, points: &[u8], buffer: Vec<u8>) -> Vec<u8> {
     let names = ["x", "y", "z", "intensity", "time"];
     let field =
         |i: usize| PointField { name: names[i], offset: 4 * i as u32, datatype: 7, count: 1 };
@@ -99,13 +99,13 @@ pub fn cloud(stamp: Stamp, points: &[u8], buffer: Vec<u8>) -> Vec<u8> {
 }
 
 /// Pixels for images of `len` bytes that start at any of the first 1000.
-pub fn noise(len: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     (0..len + 1000).map(|_| random.bits() as u8).collect()
 }
 
 /// Points of `columns` floats within `reach` metres, the fourth one up to 255.
-pub fn points(count: usize, columns: usize, reach: f32) -> Vec<u8> {
+pub(crate) fn points(count: usize, columns: usize, reach: f32) -> Vec<u8> {
     let mut random = Random::new(5);
     let mut data = Vec::with_capacity(4 * count * columns);
     for _ in 0..count {

@@ -13,7 +13,7 @@ use robocache_core::spec::{Config, InputId};
 use crate::{BenchError, Options, Report};
 
 /// Two pipelines of one configuration.
-pub struct Pair {
+pub(crate) struct Pair {
     /// On the backend under test.
     pub subject: Pipeline,
     /// On the CPU.
@@ -22,7 +22,11 @@ pub struct Pair {
 
 impl Pair {
     /// Pipelines of the configuration `text`; notes the name of the backend in `report`.
-    pub fn new(text: &str, options: &Options, report: &mut Report) -> Result<Self, BenchError> {
+    pub(crate) fn new(
+        text: &str,
+        options: &Options,
+        report: &mut Report,
+    ) -> Result<Self, BenchError> {
         let config = parse(text)?;
         let layout = Layout::new(&config);
         let backend: Arc<dyn Backend> = create(options.backend, options.device, &config, &layout)?;
@@ -36,7 +40,7 @@ impl Pair {
 
     /// Gives a message to the subject, and if `both` to the oracle too. Returns how long the
     /// subject took \[us\].
-    pub fn push(&self, input: usize, message: &[u8], both: bool) -> Result<f64, BenchError> {
+    pub(crate) fn push(&self, input: usize, message: &[u8], both: bool) -> Result<f64, BenchError> {
         let start = Instant::now();
         push(&self.subject, input, message)?;
         let us = start.elapsed().as_secs_f64() * 1e6;
@@ -48,7 +52,7 @@ impl Pair {
 }
 
 /// A configuration of the benchmark.
-pub fn parse(text: &str) -> Result<Config, BenchError> {
+pub(crate) fn parse(text: &str) -> Result<Config, BenchError> {
     config::parse(text, "bench.yaml").map_err(|error| BenchError::Dropped {
         case: "configuration".into(),
         found: error.to_string(),
@@ -56,7 +60,7 @@ pub fn parse(text: &str) -> Result<Config, BenchError> {
 }
 
 /// Gives a message to a pipeline, which must take it.
-pub fn push(pipeline: &Pipeline, input: usize, message: &[u8]) -> Result<(), BenchError> {
+pub(crate) fn push(pipeline: &Pipeline, input: usize, message: &[u8]) -> Result<(), BenchError> {
     let input = InputId::new(input);
     let taken = pipeline.push(input, message, Arrival::default());
     taken.map(|_| ()).map_err(|error| BenchError::Dropped {
@@ -66,7 +70,7 @@ pub fn push(pipeline: &Pipeline, input: usize, message: &[u8]) -> Result<(), Ben
 }
 
 /// Whether two outputs are the same.
-pub fn compare(case: &str, found: &[u8], expected: &[u8]) -> Result<(), BenchError> {
+pub(crate) fn compare(case: &str, found: &[u8], expected: &[u8]) -> Result<(), BenchError> {
     if found == expected {
         return Ok(());
     }

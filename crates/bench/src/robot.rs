@@ -32,7 +32,7 @@ streams:
 ";
 
 /// Runs the cases that are asked for on the backend of `options`.
-pub fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+pub(crate) fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
     camera_ticks(options, report)?;
     robot_ticks(options, report)?;
     #[cfg(feature = "cuda")]

@@ -30,7 +30,7 @@ use self::check::Checker;
 use self::feed::{Fed, Feed, Large};
 use self::memory::Gpu;
 use self::note::{Note, Settled, tell};
-pub use self::report::SoakReport;
+pub(crate) use self::report::SoakReport;
 use self::report::{Parts, Processors};
 use self::tick::{Recorder, Tensors};
 use self::timeline::{START_MS, Timeline};
@@ -57,7 +57,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// [`BenchError::Backend`], [`BenchError::Runtime`] and [`BenchError::Dropped`] end the run. What a
 /// run found that lasted to its end is in [`SoakReport::problems`].
-pub fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+pub(crate) fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
     let text = ROBOT.replace("rate_hz: 100\n", "rate_hz: 1000\n");
     let pair = Pair::new(&text, options, report)?;
     let robot = feed::robot(options.soak_s)?;

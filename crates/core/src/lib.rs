@@ -47,8 +47,3 @@ pub mod spec;
 pub mod table;
 pub mod tf;
 pub mod visual;
-
-#[cfg(test)]
-#[path = "../../ops/src/sync/preempted.rs"]
-#[allow(dead_code)] // the workspace shares it: another crate uses the rest
-mod preempted;

@@ -48,22 +48,22 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// None yet. `path` is the name of what is written.
-    pub fn none(path: &Path) -> Self {
+    pub(crate) fn none(path: &Path) -> Self {
         Failure { path: path.to_owned(), noted: AtomicBool::new(false), error: Mutex::default() }
     }
 
     /// Whether there is one.
-    pub fn is_noted(&self) -> bool {
+    pub(crate) fn is_noted(&self) -> bool {
         self.noted.load(Ordering::Relaxed)
     }
 
     /// An error that names what is written.
-    pub fn of(&self, error: io::Error) -> OutputError {
+    pub(crate) fn of(&self, error: io::Error) -> OutputError {
         OutputError::of(&self.path)(error)
     }
 
     /// The first error. If a caller has taken it before, this says that there was one.
-    pub fn take(&self) -> OutputError {
+    pub(crate) fn take(&self) -> OutputError {
         let before = || io::Error::other("what came before was not written");
         self.of(lock(&self.error).take().unwrap_or_else(before))
     }
@@ -72,7 +72,7 @@ impl Failure {
     ///
     /// # Errors
     /// [`Failure::take`].
-    pub fn check(&self) -> Result<(), OutputError> {
+    pub(crate) fn check(&self) -> Result<(), OutputError> {
         if self.is_noted() { Err(self.take()) } else { Ok(()) }
     }
 
@@ -95,7 +95,11 @@ impl<C: Compressing> CompressThreads<C> {
     ///
     /// # Errors
     /// The system starts no thread.
-    pub fn start(shared: Arc<C>, threads: usize, waiting: usize) -> Result<Self, OutputError> {
+    pub(crate) fn start(
+        shared: Arc<C>,
+        threads: usize,
+        waiting: usize,
+    ) -> Result<Self, OutputError> {
         let (sender, receiver) = sync_channel(waiting);
         let receiver = Arc::new(Mutex::new(receiver));
         let mut started = CompressThreads { shared, jobs: Some(sender), threads: Vec::new() };
@@ -109,7 +113,7 @@ impl<C: Compressing> CompressThreads<C> {
     }
 
     /// What the threads share.
-    pub fn shared(&self) -> &Arc<C> {
+    pub(crate) fn shared(&self) -> &Arc<C> {
         &self.shared
     }
 
@@ -117,7 +121,7 @@ impl<C: Compressing> CompressThreads<C> {
     ///
     /// # Errors
     /// A thread has failed.
-    pub fn put(&self, job: C::Job) -> Result<(), OutputError> {
+    pub(crate) fn put(&self, job: C::Job) -> Result<(), OutputError> {
         // The threads take jobs until the sender is dropped, unless all have panicked.
         let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         match sent {
@@ -130,7 +134,7 @@ impl<C: Compressing> CompressThreads<C> {
     ///
     /// # Errors
     /// A thread has failed.
-    pub fn finish(&mut self) -> Result<(), OutputError> {
+    pub(crate) fn finish(&mut self) -> Result<(), OutputError> {
         self.join();
         self.shared.failure().check()
     }

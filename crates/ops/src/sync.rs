@@ -2,9 +2,6 @@
 
 #[allow(unsafe_code)] // calls of pthread; every block says why it is sound
 mod pi;
-#[cfg(test)]
-#[allow(dead_code)] // other crates of the workspace include this file, and use the rest
-pub(crate) mod preempted;
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -13,23 +13,23 @@ use crate::errors::{failed, wrong};
 use crate::recordings;
 
 /// Time between two looks for an interrupt.
-pub const PATIENCE: Duration = Duration::from_millis(50);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The options of `robocache replay` as JSON, for a command line that passes them on.
 #[pyfunction]
-pub fn replay_options() -> PyResult<String> {
+pub(crate) fn replay_options() -> PyResult<String> {
     serde_json::to_string(&offered_options()).map_err(failed)
 }
 
 /// Checks the words behind `robocache replay`. No file is read.
 #[pyfunction]
-pub fn check_replay(words: Vec<OsString>) -> PyResult<()> {
+pub(crate) fn check_replay(words: Vec<OsString>) -> PyResult<()> {
     ReplayArgs::parse(words).and_then(|args| args.check()).map_err(raised)
 }
 
 /// What the results of `robocache replay` with these words would be made of: per episode its name, and a text.
 #[pyfunction]
-pub fn made_of(py: Python<'_>, words: Vec<OsString>) -> PyResult<Vec<(String, String)>> {
+pub(crate) fn made_of(py: Python<'_>, words: Vec<OsString>) -> PyResult<Vec<(String, String)>> {
     let work = move || {
         let (episodes, options) = ReplayArgs::parse(words)?.asked()?;
         Ok(batch::made_of_all(&episodes, &options)?)
@@ -38,12 +38,12 @@ pub fn made_of(py: Python<'_>, words: Vec<OsString>) -> PyResult<Vec<(String, St
 }
 
 /// The episodes that the words behind `robocache replay` ask for, and how they are replayed.
-pub fn asked(py: Python<'_>, words: Vec<OsString>) -> PyResult<(Vec<Episode>, Options)> {
+pub(crate) fn asked(py: Python<'_>, words: Vec<OsString>) -> PyResult<(Vec<Episode>, Options)> {
     interruptible(py, || ReplayArgs::parse(words)?.asked())?.map_err(raised)
 }
 
 /// The same of recordings, which stand for the bags.
-pub fn asked_of(
+pub(crate) fn asked_of(
     py: Python<'_>,
     words: Vec<OsString>,
     recordings: &[Bound<'_, PyAny>],
@@ -59,7 +59,7 @@ pub fn asked_of(
 }
 
 /// The exception of an error.
-pub fn raised(error: AskedError) -> PyErr {
+pub(crate) fn raised(error: AskedError) -> PyErr {
     match error {
         AskedError::Wrong(why) => wrong(why),
         AskedError::Failed(error) => failed(error),
@@ -67,7 +67,7 @@ pub fn raised(error: AskedError) -> PyErr {
 }
 
 /// Works on a thread. An interrupt does not wait for it: what it reads may be many bags.
-pub fn interruptible<T: Send + 'static>(
+pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
@@ -92,6 +92,6 @@ pub fn interruptible<T: Send + 'static>(
 }
 
 /// The exception of a thread that ended by a panic.
-pub fn panicked() -> PyErr {
+pub(crate) fn panicked() -> PyErr {
     failed("a failure of the program (a panic)")
 }

@@ -28,38 +28,38 @@ fn read(text: &str) -> PyResult<Contract> {
 
 /// The JSON of the contract of a configuration.
 #[pyfunction]
-pub fn contract_of(text: &str, file: &str) -> PyResult<String> {
+pub(crate) fn contract_of(text: &str, file: &str) -> PyResult<String> {
     Ok(Contract::of(&parse(text, file)?).to_string())
 }
 
 /// The JSON of a contract in its only form, and its digest.
 #[pyfunction]
-pub fn contract_read(text: &str) -> PyResult<(String, String)> {
+pub(crate) fn contract_read(text: &str) -> PyResult<(String, String)> {
     let contract = read(text)?;
     Ok((contract.to_string(), contract.digest()))
 }
 
 /// The JSON of the contract of some streams.
 #[pyfunction]
-pub fn contract_only(text: &str, streams: Vec<String>) -> PyResult<String> {
+pub(crate) fn contract_only(text: &str, streams: Vec<String>) -> PyResult<String> {
     let contract = read(text)?.only(streams.iter().map(String::as_str));
     Ok(contract.map_err(raised)?.to_string())
 }
 
 /// A sentence for each thing that `served` serves otherwise than `trained` says.
 #[pyfunction]
-pub fn contract_differences(trained: &str, served: &str) -> PyResult<Vec<String>> {
+pub(crate) fn contract_differences(trained: &str, served: &str) -> PyResult<Vec<String>> {
     Ok(read(trained)?.differences(&read(served)?))
 }
 
 /// The JSON of the contract in a folder or a file.
 #[pyfunction]
-pub fn contract_load(path: PathBuf) -> PyResult<String> {
+pub(crate) fn contract_load(path: PathBuf) -> PyResult<String> {
     Ok(Contract::load(&path).map_err(raised)?.to_string())
 }
 
 /// Writes a contract into a folder.
 #[pyfunction]
-pub fn contract_save(text: &str, folder: PathBuf) -> PyResult<()> {
+pub(crate) fn contract_save(text: &str, folder: PathBuf) -> PyResult<()> {
     read(text)?.save(&folder).map_err(raised)
 }

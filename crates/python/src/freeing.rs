@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use pyo3::prelude::*;
 
 /// Does something without the interpreter's lock, from where Python drops an object.
-pub fn without_lock<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn without_lock<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     let mut act = Some(act);
     let done = Python::try_attach(|py| act.take().map(|act| py.detach(act)));
     match (done.flatten(), act) {
@@ -20,11 +20,11 @@ pub fn without_lock<T: Send>(act: impl FnOnce() -> T + Send) -> T {
 }
 
 /// A value whose drop releases the interpreter's lock. Only for values in objects of Python.
-pub struct Unlocked<T: Send>(Option<T>);
+pub(crate) struct Unlocked<T: Send>(Option<T>);
 
 impl<T: Send> Unlocked<T> {
     /// Keeps a value.
-    pub fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Unlocked(Some(value))
     }
 }
@@ -49,12 +49,12 @@ impl<T: Send> Drop for Unlocked<T> {
 /// A value that another thread drops. The owner then waits for nothing: a consumer of DLPack, which may
 /// do so on any thread, with the interpreter's lock or without.
 #[cfg_attr(not(feature = "cuda"), allow(dead_code))] // only a GPU has memory that takes long to free
-pub struct Elsewhere<T: Send + 'static>(Option<T>);
+pub(crate) struct Elsewhere<T: Send + 'static>(Option<T>);
 
 #[cfg_attr(not(feature = "cuda"), allow(dead_code))] // as above
 impl<T: Send + 'static> Elsewhere<T> {
     /// Keeps a value.
-    pub fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Elsewhere(Some(value))
     }
 }

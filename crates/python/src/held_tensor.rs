@@ -78,7 +78,7 @@ impl Messages {
 }
 
 /// A message in Python's hands. A drop gives it back.
-pub struct HeldTensor {
+pub(crate) struct HeldTensor {
     /// `None` only while it is dropped.
     message: Option<TensorMessage>,
     messages: Arc<Messages>,
@@ -88,13 +88,13 @@ pub struct HeldTensor {
 
 impl HeldTensor {
     /// A message that came from there, or is new.
-    pub fn new(message: TensorMessage, messages: &Arc<Messages>) -> Self {
+    pub(crate) fn new(message: TensorMessage, messages: &Arc<Messages>) -> Self {
         let messages = Arc::clone(messages);
         HeldTensor { message: Some(message), messages, handed_over: AtomicBool::new(false) }
     }
 
     /// The message.
-    pub fn message(&self) -> &TensorMessage {
+    pub(crate) fn message(&self) -> &TensorMessage {
         match &self.message {
             Some(message) => message,
             None => unreachable!("it is there until it is dropped"),

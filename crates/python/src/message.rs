@@ -8,15 +8,15 @@ use crate::dlpack::Array;
 use crate::errors::wrong;
 
 /// Stamp \[ns\], tick and digest.
-pub type Head = (i64, u64, u64);
+pub(crate) type Head = (i64, u64, u64);
 /// The base frame, whether numbers are big-endian, begin and length of the data, the segments.
-pub type PlacesFound = (String, bool, (usize, usize), Vec<SegmentFound>);
+pub(crate) type PlacesFound = (String, bool, (usize, usize), Vec<SegmentFound>);
 /// Name, type, shape, and where its elements and its steps are.
 type SegmentFound = (String, &'static str, Vec<usize>, usize, (usize, usize, usize, usize, usize));
 
 /// Finds and checks the parts of a message: `bytes`, or an array of uint8.
 #[pyfunction]
-pub fn read_message(message: &Bound<'_, PyAny>) -> PyResult<(Head, PlacesFound)> {
+pub(crate) fn read_message(message: &Bound<'_, PyAny>) -> PyResult<(Head, PlacesFound)> {
     let read = |bytes: &[u8]| {
         let places = Places::read(bytes).map_err(wrong)?;
         Ok((head(&places, bytes), found(&places)))
@@ -28,12 +28,12 @@ pub fn read_message(message: &Bound<'_, PyAny>) -> PyResult<(Head, PlacesFound)>
 }
 
 /// The head of a message.
-pub fn head(places: &Places, message: &[u8]) -> Head {
+pub(crate) fn head(places: &Places, message: &[u8]) -> Head {
     (places.stamp(message).nanos(), places.tick(message), places.digest(message))
 }
 
 /// Places, for Python.
-pub fn found(places: &Places) -> PlacesFound {
+pub(crate) fn found(places: &Places) -> PlacesFound {
     let segment = |segment: &SegmentPlaces| {
         let SegmentPlaces { name, dtype, shape, data, steps_at } = segment;
         (name.clone(), dtype.name(), shape.clone(), data.start, (*steps_at).into())

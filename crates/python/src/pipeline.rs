@@ -30,7 +30,7 @@ use crate::process::Process;
 use crate::tensor::TensorBytes;
 
 /// The configuration of a text. Definitions of messages come from the ROS that is sourced.
-pub fn parse(text: &str, file: &str) -> PyResult<Config> {
+pub(crate) fn parse(text: &str, file: &str) -> PyResult<Config> {
     config::parse_with(text, file, &Prefixes::of_environment()).map_err(wrong)
 }
 
@@ -41,7 +41,7 @@ fn choice(backend: &str) -> PyResult<Choice> {
 
 /// Where a pipeline computes and where its tensors are.
 #[derive(Clone, Copy)]
-pub struct Target {
+pub(crate) struct Target {
     backend: Choice,
     device: usize,
     on_device: bool,
@@ -49,7 +49,7 @@ pub struct Target {
 
 impl Target {
     /// Reads the names of both.
-    pub fn of(backend: &str, device: usize, output: &str) -> PyResult<Self> {
+    pub(crate) fn of(backend: &str, device: usize, output: &str) -> PyResult<Self> {
         let on_device = match output {
             "host" => false,
             "cuda" => true,
@@ -59,20 +59,20 @@ impl Target {
     }
 
     /// A pipeline with its memory.
-    pub fn make(self, config: Config) -> PyResult<Core> {
+    pub(crate) fn make(self, config: Config) -> PyResult<Core> {
         let create = if self.on_device { backend::create_for_device } else { backend::create };
         let backend = create(self.backend, self.device, &config, &Layout::new(&config));
         Core::new(config, backend.map_err(failed)?).map_err(failed)
     }
 
     /// A message for a tensor, in memory of the device if tensors are there.
-    pub fn message(self, core: &Core, messages: &Messages) -> PyResult<TensorMessage> {
+    pub(crate) fn message(self, core: &Core, messages: &Messages) -> PyResult<TensorMessage> {
         let message = messages.take().unwrap_or_else(|| core.new_message());
         self.check(&message).map(|()| message)
     }
 
     /// Checks that a message is where tensors were asked for: never silently in other memory.
-    pub fn check(self, message: &TensorMessage) -> PyResult<()> {
+    pub(crate) fn check(self, message: &TensorMessage) -> PyResult<()> {
         match self.on_device && message.on_device().is_none() {
             true => Err(failed("the GPU has no memory for a tensor")),
             false => Ok(()),
@@ -80,7 +80,7 @@ impl Target {
     }
 
     /// Makes `count` messages for later tensors.
-    pub fn prepare(self, core: &Core, messages: &Messages, count: usize) -> PyResult<()> {
+    pub(crate) fn prepare(self, core: &Core, messages: &Messages, count: usize) -> PyResult<()> {
         // All of them at once: `message` would take again what was put back.
         let made = std::iter::repeat_with(|| self.message(core, messages)).take(count);
         let made = made.collect::<PyResult<Vec<_>>>()?;
@@ -90,11 +90,11 @@ impl Target {
 }
 
 /// The names of a configuration's inputs.
-pub struct Names(HashMap<String, Vec<InputId>>);
+pub(crate) struct Names(HashMap<String, Vec<InputId>>);
 
 impl Names {
     /// Inputs by their names, their topics, and their topics as a node in the root namespace resolves them.
-    pub fn of(config: &Config) -> Self {
+    pub(crate) fn of(config: &Config) -> Self {
         let mut names: HashMap<String, Vec<InputId>> = HashMap::new();
         let mut topics: BTreeMap<String, Vec<InputId>> = BTreeMap::new();
         for id in config.input_ids() {
@@ -114,7 +114,7 @@ impl Names {
     }
 
     /// The inputs of a name.
-    pub fn find(&self, name: &str) -> PyResult<&[InputId]> {
+    pub(crate) fn find(&self, name: &str) -> PyResult<&[InputId]> {
         self.0.get(name).map(Vec::as_slice).ok_or_else(|| {
             let mut known: Vec<&str> = self.0.keys().map(String::as_str).collect();
             known.sort_unstable();
@@ -127,7 +127,7 @@ impl Names {
 }
 
 /// What is known of the inputs, as JSON.
-pub fn inputs_json(core: &Core) -> String {
+pub(crate) fn inputs_json(core: &Core) -> String {
     let config = core.config();
     let input = |id: InputId| {
         let spec = config.input(id);
@@ -162,7 +162,7 @@ fn takes(selection: &Selection) -> &'static str {
 }
 
 /// The counters of a runtime, as JSON.
-pub fn stats_json(runtime: &Runtime) -> String {
+pub(crate) fn stats_json(runtime: &Runtime) -> String {
     let held_back: serde_json::Map<_, _> = runtime
         .streams()
         .map(|id| (runtime.stream_spec(id).name.clone(), json!(runtime.pipeline.held_back(id))))

@@ -6,21 +6,21 @@ use crate::errors::failed;
 
 /// The process that made an object. A forked process has its memory and none of its threads and locks.
 #[derive(Clone, Copy)]
-pub struct Process(u32);
+pub(crate) struct Process(u32);
 
 impl Process {
     /// This one.
-    pub fn this() -> Self {
+    pub(crate) fn this() -> Self {
         Process(std::process::id())
     }
 
     /// Whether this is still the process.
-    pub fn is_this(self) -> bool {
+    pub(crate) fn is_this(self) -> bool {
         self.0 == std::process::id()
     }
 
     /// Checks that this is still the process.
-    pub fn check(self, what: &str) -> PyResult<()> {
+    pub(crate) fn check(self, what: &str) -> PyResult<()> {
         match self.is_this() {
             true => Ok(()),
             false => Err(failed(format!(

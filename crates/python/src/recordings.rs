@@ -27,7 +27,7 @@ use robocache_ops::time::Stamp;
 ///
 /// # Errors
 /// An attribute is missing or of another type.
-pub fn episodes(recordings: &[Bound<'_, PyAny>]) -> PyResult<Vec<Episode>> {
+pub(crate) fn episodes(recordings: &[Bound<'_, PyAny>]) -> PyResult<Vec<Episode>> {
     let episode = |object: &Bound<'_, PyAny>| {
         let bag: PathBuf = object.getattr("path")?.extract()?;
         let made_of = object.getattr("made_of")?.extract()?;

@@ -57,11 +57,11 @@ impl ReplayEpisode {
 
 /// How episodes are replayed.
 #[pyclass(frozen, module = "robocache._native")]
-pub struct ReplaySettings(Arc<EpisodeArgs>);
+pub(crate) struct ReplaySettings(Arc<EpisodeArgs>);
 
 /// The episodes that the words of a replay into memory ask for, and how they are replayed.
 #[pyfunction]
-pub fn find_episodes(
+pub(crate) fn find_episodes(
     py: Python<'_>,
     words: Vec<OsString>,
 ) -> PyResult<(Vec<ReplayEpisode>, ReplaySettings)> {

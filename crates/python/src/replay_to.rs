@@ -69,7 +69,7 @@ impl BatchProgress for Shares {
 /// among the words; [`crate::recordings`] says what they are.
 #[pyfunction]
 #[pyo3(signature = (words, progress=None, has_bar=false, kept_in=None, recordings=None))]
-pub fn replay_to(
+pub(crate) fn replay_to(
     py: Python<'_>,
     words: Vec<OsString>,
     progress: Option<Py<PyAny>>,

@@ -15,7 +15,7 @@ use crate::held_tensor::{HeldTensor, Messages};
 use crate::message::{self, Head, PlacesFound};
 
 /// Tensors whose memory is kept for the next ones. Python's views keep a tensor's memory in use.
-pub const SPARE: usize = 8;
+pub(crate) const SPARE: usize = 8;
 
 /// A copy of a message's bytes, with the same alignment.
 pub struct Copied {
@@ -96,7 +96,7 @@ impl TensorBytes {
 }
 
 /// What NumPy reads of bytes: where they are, and that they are read-only.
-pub fn array_interface<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn array_interface<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyDict>> {
     let interface = PyDict::new(py);
     interface.set_item("version", 3)?;
     interface.set_item("typestr", "|u1")?;

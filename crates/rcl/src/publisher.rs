@@ -130,13 +130,13 @@ pub(super) struct Native<T: WrappedTypesupport>(NonNull<T::CStruct>);
 
 impl<T: WrappedTypesupport> Native<T> {
     /// A default message.
-    pub fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let message = NonNull::new(T::create_msg());
         message.map(Native).ok_or_else(|| RclError::new("create a message", "out of memory"))
     }
 
     /// Copies `message`. A text with a NUL inside is an error, because C cannot hold it.
-    pub fn from_message(message: &T) -> Result<Self> {
+    pub(crate) fn from_message(message: &T) -> Result<Self> {
         let mut native = Native::<T>::new()?;
         // On a NUL r2r panics. SAFETY: the message was created above and no other code has it.
         let copy = || message.copy_to_native(unsafe { native.0.as_mut() });
@@ -145,12 +145,12 @@ impl<T: WrappedTypesupport> Native<T> {
         Ok(native)
     }
 
-    pub fn to_message(&self) -> T {
+    pub(crate) fn to_message(&self) -> T {
         // SAFETY: the message is initialised.
         T::from_native(unsafe { self.0.as_ref() })
     }
 
-    pub fn get(&self) -> *mut T::CStruct {
+    pub(crate) fn get(&self) -> *mut T::CStruct {
         self.0.as_ptr()
     }
 }

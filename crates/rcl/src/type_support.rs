@@ -26,12 +26,12 @@ type Getter = unsafe extern "C" fn() -> *const rosidl_message_type_support_t;
 
 impl TypeSupport {
     /// The description of a type that this program is linked with.
-    pub fn linked(handle: &'static rosidl_message_type_support_t) -> Self {
+    pub(crate) fn linked(handle: &'static rosidl_message_type_support_t) -> Self {
         TypeSupport { handle: NonNull::from(handle), _library: None }
     }
 
     /// Loads the description of a type such as `sensor_msgs/msg/Image`.
-    pub fn load(ros_type: &str) -> Result<Self> {
+    pub(crate) fn load(ros_type: &str) -> Result<Self> {
         let error = |detail| RclError::new(format!("load the type {ros_type:?}"), detail);
         let (package, name) = split(ros_type).ok_or_else(|| {
             error("expected package/msg/Type, such as sensor_msgs/msg/Image".to_owned())
@@ -53,7 +53,7 @@ impl TypeSupport {
         Ok(TypeSupport { handle, _library: Some(library) })
     }
 
-    pub fn get(&self) -> *const rosidl_message_type_support_t {
+    pub(crate) fn get(&self) -> *const rosidl_message_type_support_t {
         self.handle.as_ptr()
     }
 }

@@ -25,6 +25,8 @@ use robocache_ops::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
 /// The longest sleep without a reading of the clock. A step of the system's clock is noticed within
 /// this time.
 const SLICE: Duration = Duration::from_millis(50);
+/// Time between two looks at the clock of a recording.
+const LOOK: Duration = Duration::from_millis(1);
 /// A step back that is shorter than a tick and than this \[ns\] is no jump.
 const TOLERANCE_NS: i64 = 100 * NANOS_PER_MS;
 /// No message is on its way for longer than this. So long after a jump back, a message may be from
@@ -171,8 +173,8 @@ impl Clock {
     pub fn wait(&self, next: Option<(Reading, Stamp)>, sleeper: &mut Sleeper) {
         match self {
             Clock::System(_) | Clock::Steady(_) => sleeper.wait(left(next), SLICE),
-            // It moves only when its owner sets it, and who sets it does not wait.
-            Clock::Recorded(_) => {}
+            // It moves only when its owner sets it. Mostly that is a thread that ticks itself, and does not wait.
+            Clock::Recorded(_) => std::thread::sleep(LOOK),
             Clock::Sim(clock) => clock.wait(next.map(|(_, until)| until)),
         }
     }

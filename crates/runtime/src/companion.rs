@@ -23,7 +23,7 @@ const FOLLOWS: u8 = 2;
 
 /// The publishing thread, as the tick thread sees it.
 #[derive(Debug)]
-pub struct Companion {
+pub(crate) struct Companion {
     /// The publishing thread, and the processors that may run it; empty if it stays where it is.
     thread: OnceLock<(Pid, CpuSet)>,
     /// What the publishing thread does.
@@ -41,7 +41,7 @@ impl Default for Companion {
 
 impl Companion {
     /// The calling thread, which publishes, follows the tick thread from now on.
-    pub fn follow(&self) {
+    pub(crate) fn follow(&self) {
         // Where the system does not tell the processors, the thread stays free.
         if let Ok(processors) = sched_getaffinity(Pid::from_raw(0)) {
             let _ = self.thread.set((gettid(), processors));
@@ -50,18 +50,18 @@ impl Companion {
 
     /// Notes that the publishing thread waits for a tensor, and whether it follows: if it has real-time
     /// priority, and publishes quickly.
-    pub fn waits(&self, follows: bool) {
+    pub(crate) fn waits(&self, follows: bool) {
         self.state.store(if follows { FOLLOWS } else { WAITS }, Ordering::Relaxed);
     }
 
     /// Notes that the publishing thread works. Until it is done it is not moved, because a move takes a while.
-    pub fn works(&self) {
+    pub(crate) fn works(&self) {
         self.state.store(WORKS, Ordering::Relaxed);
     }
 
     /// Calls the publishing thread to the processor of the calling thread, the tick thread. `is_urgent` says
     /// whether that has real-time priority; if not, the publishing thread may run anywhere.
-    pub fn call(&self, is_urgent: bool) {
+    pub(crate) fn call(&self, is_urgent: bool) {
         let Some((thread, processors)) = self.thread.get() else { return };
         let here = match self.state.load(Ordering::Relaxed) {
             WORKS => return,

@@ -155,7 +155,10 @@ impl EncodeThreads {
     ///
     /// # Errors
     /// The system starts no thread.
-    pub fn start(runtime: &Arc<Runtime>, threads: usize) -> Result<Option<Self>, RuntimeError> {
+    pub(crate) fn start(
+        runtime: &Arc<Runtime>,
+        threads: usize,
+    ) -> Result<Option<Self>, RuntimeError> {
         let config = runtime.pipeline.config();
         let ways = ways(config);
         let lanes = queue::lanes(config);
@@ -190,12 +193,12 @@ impl EncodeThreads {
     }
 
     /// What takes messages before their turn.
-    pub fn look_ahead(&self) -> LookAhead {
+    pub(crate) fn look_ahead(&self) -> LookAhead {
         LookAhead(Arc::clone(&self.shared))
     }
 
     /// Whether threads push the messages of an input.
-    pub fn pushes(&self, input: InputId) -> bool {
+    pub(crate) fn pushes(&self, input: InputId) -> bool {
         self.shared.ways[input.index()] == Way::Thread
     }
 
@@ -203,7 +206,7 @@ impl EncodeThreads {
     ///
     /// # Errors
     /// That of an earlier message.
-    pub fn put(&self, message: Message) -> Result<(), RuntimeError> {
+    pub(crate) fn put(&self, message: Message) -> Result<(), RuntimeError> {
         let mut state = self.wait_for(|state| state.pending < self.most)?;
         state.pending += 1;
         state.jobs.push_back(Job::Push(message));
@@ -216,7 +219,7 @@ impl EncodeThreads {
     ///
     /// # Errors
     /// That of one of them.
-    pub fn wait(&self) -> Result<(), RuntimeError> {
+    pub(crate) fn wait(&self) -> Result<(), RuntimeError> {
         self.wait_for(|state| state.pending == 0).map(drop)
     }
 
@@ -224,14 +227,14 @@ impl EncodeThreads {
     ///
     /// # Errors
     /// A thread panicked.
-    pub fn encoded(&self, ticket: Ticket) -> Result<EncodedAhead, RuntimeError> {
+    pub(crate) fn encoded(&self, ticket: Ticket) -> Result<EncodedAhead, RuntimeError> {
         let mut state = self.wait_for(|state| state.encoded.contains_key(&ticket.number))?;
         let lost = RuntimeError::Panicked("encode");
         state.encoded.remove(&ticket.number).ok_or(lost)
     }
 
     /// Notes that an encoded message was pushed: a row has become spare.
-    pub fn pushed(&self, ticket: Ticket) {
+    pub(crate) fn pushed(&self, ticket: Ticket) {
         let lane = self.shared.lanes[ticket.input.index()];
         lock(&self.shared.state).lanes[lane].ahead -= 1;
         self.shared.changed.notify_all();

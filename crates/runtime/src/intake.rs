@@ -31,7 +31,7 @@ pub(super) struct MessageOrigin {
 
 impl MessageOrigin {
     /// A message that was kept.
-    pub fn of(message: &Message) -> Self {
+    pub(crate) fn of(message: &Message) -> Self {
         let Message { input, publisher, number, .. } = *message;
         MessageOrigin { input, publisher, number }
     }

@@ -245,8 +245,3 @@ impl Runtime {
         })
     }
 }
-
-#[cfg(test)]
-#[path = "../../ops/src/sync/preempted.rs"]
-#[allow(dead_code)] // the workspace shares it: another crate uses the rest
-mod preempted;

@@ -11,7 +11,7 @@ const MESSAGES: usize = 3;
 
 /// The tensor of a tick, on its way to the publisher.
 #[derive(Debug)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// The tensor.
     pub message: TensorMessage,
     /// The number of its tick.
@@ -24,7 +24,7 @@ pub struct Finished {
 /// is overwritten: a policy wants the newest. So the tick thread never waits for the middleware,
 /// and nothing is allocated.
 #[derive(Debug)]
-pub struct Outbox {
+pub(crate) struct Outbox {
     /// Every change is one move, so a panic of another thread leaves no half change.
     state: PiMutex<OutboxState>,
 }
@@ -42,7 +42,7 @@ struct OutboxState {
 
 impl Outbox {
     /// Makes an empty slot. `message` makes memory for a tensor.
-    pub fn new(message: impl FnMut() -> TensorMessage) -> Self {
+    pub(crate) fn new(message: impl FnMut() -> TensorMessage) -> Self {
         let free = std::iter::repeat_with(message).take(MESSAGES).collect();
         let state = OutboxState { waiting: None, reader: None, free, closed: false };
         Outbox { state: PiMutex::new(state) }
@@ -50,18 +50,18 @@ impl Outbox {
 
     /// Takes a message to fuse the next tick into; `None` if all are in use, which needs a second
     /// tick thread.
-    pub fn free(&self) -> Option<TensorMessage> {
+    pub(crate) fn free(&self) -> Option<TensorMessage> {
         self.state.lock().free.pop()
     }
 
     /// Takes back a message that is no longer used.
-    pub fn give_back(&self, message: TensorMessage) {
+    pub(crate) fn give_back(&self, message: TensorMessage) {
         self.state.lock().free.push(message);
     }
 
     /// Puts a tensor into the slot. Returns the one that it overwrote, whose message the caller gives back.
     #[must_use = "the message of an overwritten tensor must come back"]
-    pub fn put(&self, finished: Finished) -> Option<Finished> {
+    pub(crate) fn put(&self, finished: Finished) -> Option<Finished> {
         let mut state = self.state.lock();
         let overwritten = state.waiting.replace(finished);
         let reader = state.reader.take();
@@ -71,12 +71,12 @@ impl Outbox {
     }
 
     /// Whether no tensor waits.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.state.lock().waiting.is_none()
     }
 
     /// Waits for a tensor; `None` if the outbox is closed. One thread at a time may wait.
-    pub fn take(&self) -> Option<Finished> {
+    pub(crate) fn take(&self) -> Option<Finished> {
         loop {
             let mut state = self.state.lock();
             if state.closed {
@@ -93,7 +93,7 @@ impl Outbox {
     }
 
     /// Closes the outbox: [`Outbox::take`] returns at once, now and later.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
         let reader = state.reader.take();

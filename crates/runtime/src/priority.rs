@@ -200,7 +200,7 @@ impl Overload {
 /// The real-time priority of a thread that must not keep a processor from the whole machine: it
 /// gives the priority up while its work does not fit into the period, and takes it again after.
 #[derive(Debug)]
-pub struct Urgency {
+pub(crate) struct Urgency {
     /// The priority that the thread has when its work fits; 0 for ordinary.
     priority: u8,
     /// The priority in effect.
@@ -210,17 +210,17 @@ pub struct Urgency {
 
 impl Urgency {
     /// The calling thread, which has this priority now.
-    pub fn new(priority: u8) -> Self {
+    pub(crate) fn new(priority: u8) -> Self {
         Urgency { priority, current: priority, overload: Overload::default() }
     }
 
     /// The real-time priority in effect, 0 for ordinary.
-    pub fn current(&self) -> u8 {
+    pub(crate) fn current(&self) -> u8 {
         self.current
     }
 
     /// Notes work that began at an instant and is done now. `work` is what the log calls it.
-    pub fn served(&mut self, began: Instant, work: &str) {
+    pub(crate) fn served(&mut self, began: Instant, work: &str) {
         if self.overload.served(began, Instant::now()).is_none() || self.current == 0 || !lower() {
             return;
         }
@@ -232,7 +232,7 @@ impl Urgency {
     }
 
     /// Notes that the thread is about to wait.
-    pub fn rests(&mut self, work: &str) {
+    pub(crate) fn rests(&mut self, work: &str) {
         let now = Instant::now();
         if self.overload.rests(now).is_none() || self.priority == 0 || self.current > 0 {
             return;

@@ -14,7 +14,7 @@ const QUICK: u32 = 4;
 
 /// Publishes tensors until the runtime stops. `priority` is the real-time priority of this thread, 0
 /// for ordinary. It gives it up while publishing takes all its time, as the tick thread does.
-pub fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
+pub(crate) fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
     let mut urgency = Urgency::new(priority);
     let period = Duration::from_nanos(runtime.pipeline.config().grid.period_ns().unsigned_abs());
     let mut is_quick = true;

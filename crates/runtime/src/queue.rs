@@ -40,7 +40,7 @@ impl fmt::Debug for Message {
 /// If an input's queue is full, its oldest message is dropped: a policy wants the newest, and one
 /// slow input must not delay the others or take more memory.
 #[derive(Debug)]
-pub struct Queue {
+pub(crate) struct Queue {
     state: Mutex<QueueState>,
     /// A message came, or a lane became free.
     changed: Condvar,
@@ -62,7 +62,7 @@ struct QueueState {
 }
 
 /// Returns the lane of each input of a configuration: that of its stream, or one of its own.
-pub fn lanes(config: &Config) -> Vec<usize> {
+pub(crate) fn lanes(config: &Config) -> Vec<usize> {
     let lane = |id: InputId| match config.input(id).stream {
         Some(stream) => stream.index(),
         None => config.streams.len() + id.index(),
@@ -71,7 +71,7 @@ pub fn lanes(config: &Config) -> Vec<usize> {
 }
 
 /// What [`Queue::take_until`] has found.
-pub enum Next<'a> {
+pub(crate) enum Next<'a> {
     /// A message.
     Message(Taken<'a>),
     /// No message came in time.
@@ -81,7 +81,7 @@ pub enum Next<'a> {
 }
 
 /// A message that a worker has. A drop frees its lane.
-pub struct Taken<'a> {
+pub(crate) struct Taken<'a> {
     /// The message.
     pub message: Message,
     queue: &'a Queue,
@@ -89,7 +89,7 @@ pub struct Taken<'a> {
 
 impl Taken<'_> {
     /// Gives the message up, and frees its lane.
-    pub fn into_message(mut self) -> Message {
+    pub(crate) fn into_message(mut self) -> Message {
         let bytes = std::mem::replace(&mut self.message.bytes, Box::new([]));
         let Message { input, publisher, number, arrival, .. } = self.message;
         Message { input, publisher, number, bytes, arrival }
@@ -107,7 +107,7 @@ impl Drop for Taken<'_> {
 impl Queue {
     /// Makes a queue of at most `per_input` messages for each input. `lanes` has the lane of each
     /// input.
-    pub fn new(per_input: usize, lanes: Vec<usize>) -> Self {
+    pub(crate) fn new(per_input: usize, lanes: Vec<usize>) -> Self {
         let busy = vec![false; lanes.iter().max().map_or(0, |last| last + 1)];
         let (messages, put_back) = (VecDeque::new(), VecDeque::new());
         let state = QueueState { messages, put_back, busy, closed: false };
@@ -120,7 +120,7 @@ impl Queue {
     }
 
     /// Adds a message. If the input's queue was full, returns its oldest message.
-    pub fn put(&self, message: Message) -> Option<Message> {
+    pub(crate) fn put(&self, message: Message) -> Option<Message> {
         let mut state = self.lock();
         let input = message.input;
         let held = state.messages.iter().filter(|m| m.input == input).count();
@@ -137,7 +137,7 @@ impl Queue {
 
     /// Adds messages that were taken before, in front of all others. They do not count as waiting for a worker: neither
     /// they nor others are dropped because the queue is full.
-    pub fn put_back(&self, messages: Vec<Message>) {
+    pub(crate) fn put_back(&self, messages: Vec<Message>) {
         let mut state = self.lock();
         messages.into_iter().rev().for_each(|message| state.put_back.push_front(message));
         drop(state);
@@ -146,7 +146,7 @@ impl Queue {
 
     /// Waits for a message of a free lane and takes the oldest; `None` if the queue is closed.
     #[cfg(test)]
-    pub fn take(&self) -> Option<Taken<'_>> {
+    pub(crate) fn take(&self) -> Option<Taken<'_>> {
         match self.take_until(None) {
             Next::Message(taken) => Some(taken),
             Next::Nothing | Next::Closed => None,
@@ -155,7 +155,7 @@ impl Queue {
 
     /// Waits for a message of a free lane and takes the oldest. If no message comes, it waits until `end`, or without
     /// end.
-    pub fn take_until(&self, end: Option<Instant>) -> Next<'_> {
+    pub(crate) fn take_until(&self, end: Option<Instant>) -> Next<'_> {
         let mut state = self.lock();
         while !state.closed {
             let QueueState { messages, put_back, busy, .. } = &mut *state;
@@ -183,7 +183,7 @@ impl Queue {
     }
 
     /// Removes the messages of epochs before `epoch` and returns them.
-    pub fn remove_before(&self, epoch: Epoch) -> Vec<Message> {
+    pub(crate) fn remove_before(&self, epoch: Epoch) -> Vec<Message> {
         let mut state = self.lock();
         let QueueState { messages, put_back, .. } = &mut *state;
         let is_past = |message: &Message| message.arrival.epoch.is_before(epoch);
@@ -198,7 +198,7 @@ impl Queue {
     }
 
     /// Closes the queue: [`Queue::take_until`] returns at once, now and later.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
     }

@@ -12,7 +12,7 @@ const STEP_NS: i64 = NANOS_PER_S;
 
 /// What the tick thread must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Wait until this instant.
     Wait(Stamp),
     /// Serve this tick.
@@ -28,7 +28,7 @@ pub enum Step {
 
 /// The schedule of ticks on a clock that may jump. It starts again with each epoch.
 #[derive(Clone, Copy, Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     grid: TickGrid,
     /// Whether to compare the clock with the monotonic one. A simulator's clock has its own speed,
     /// so it is not compared.
@@ -39,12 +39,12 @@ pub struct Schedule {
 
 impl Schedule {
     /// Makes a schedule that starts at the first tick at or after the first reading of the clock.
-    pub fn new(grid: TickGrid, real_time: bool) -> Self {
+    pub(crate) fn new(grid: TickGrid, real_time: bool) -> Self {
         Schedule { grid, real_time, progress: None }
     }
 
     /// Decides from a reading of the clock.
-    pub fn advance(&mut self, now: Reading) -> Step {
+    pub(crate) fn advance(&mut self, now: Reading) -> Step {
         let Some((last, before)) = self.progress else {
             return self.start_at(now);
         };
@@ -65,7 +65,7 @@ impl Schedule {
     }
 
     /// The clock's epoch, and the first tick of it that can still be served; `None` before the first reading.
-    pub fn next(&self) -> Option<(Epoch, i64)> {
+    pub(crate) fn next(&self) -> Option<(Epoch, i64)> {
         self.progress.map(|(last, reading)| (reading.epoch, last.saturating_add(1)))
     }
 
@@ -83,7 +83,7 @@ impl Schedule {
 }
 
 /// Returns the nanoseconds from one instant to a later one.
-pub fn elapsed_ns(from: Instant, to: Instant) -> i64 {
+pub(crate) fn elapsed_ns(from: Instant, to: Instant) -> i64 {
     i64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(i64::MAX)
 }
 

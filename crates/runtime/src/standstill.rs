@@ -12,7 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 
 /// If a thread that wakes several times in this span did not run for so long, it stood still. Fast DDS
 /// needs a second or more to cut a process off.
-pub const STILL: Duration = Duration::from_millis(900);
+pub(crate) const STILL: Duration = Duration::from_millis(900);
 /// Threads that stood still together were last awake within this time. They may go on at different times.
 const TOGETHER: Duration = Duration::from_millis(500);
 

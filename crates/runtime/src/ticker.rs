@@ -16,7 +16,7 @@ const WORK: &str = "of a tick";
 
 /// Serves ticks until the runtime stops. `priority` is the real-time priority of this thread, 0 for
 /// ordinary.
-pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
+pub(crate) fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
     let grid = runtime.pipeline.config().grid;
     let mut schedule = Schedule::new(grid, matches!(runtime.clock, Clock::System(_)));
     let mut message = None;

@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// The outcome of a message depends on arrivals alone, and not on when a thread looks. So before a transform is used,
 /// the caller calls [`Waiting::expired`] with the transform's arrival.
 #[derive(Debug)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     messages: VecDeque<Held>,
     wait_ns: i64,
 }
@@ -37,20 +37,24 @@ impl Held {
 
 impl Waiting {
     /// An empty list for a configuration.
-    pub fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         let wait_ns = config.tf.map_or(0, |tf| tf.wait_ns);
         Waiting { messages: VecDeque::new(), wait_ns }
     }
 
     /// Number of an input's messages that wait.
-    pub fn of(&self, input: InputId) -> usize {
+    pub(crate) fn of(&self, input: InputId) -> usize {
         self.messages.iter().filter(|held| held.message.input == input).count()
     }
 
     /// Adds a message to the end of its input's. If there are too many, returns the input's oldest
     /// messages, which must be dropped.
     #[must_use = "what made room must be counted as dropped"]
-    pub fn put(&mut self, message: Message, need: AwaitedTransforms) -> Vec<(Message, Rejected)> {
+    pub(crate) fn put(
+        &mut self,
+        message: Message,
+        need: AwaitedTransforms,
+    ) -> Vec<(Message, Rejected)> {
         let (input, arrival) = (message.input, message.arrival.stamp);
         // A worker may finish with an older message later than with a newer one.
         let newer = |held: &Held| held.message.arrival.stamp > arrival;
@@ -73,7 +77,7 @@ impl Waiting {
     }
 
     /// Takes out the messages whose wait is over at `now`, each with the reason for its drop.
-    pub fn expired(&mut self, epoch: Epoch, now: Stamp) -> Vec<(Message, Rejected)> {
+    pub(crate) fn expired(&mut self, epoch: Epoch, now: Stamp) -> Vec<(Message, Rejected)> {
         let wait_ns = self.wait_ns;
         let over = |held: &Held| {
             let Held { message, .. } = held;
@@ -87,13 +91,13 @@ impl Waiting {
 
     /// Takes out the messages that can be pushed again: a transform that has come helps, or none
     /// ever will.
-    pub fn settled(&mut self, pipeline: &Pipeline) -> Vec<Message> {
+    pub(crate) fn settled(&mut self, pipeline: &Pipeline) -> Vec<Message> {
         let settled = self.take(|held| pipeline.is_settled(&held.need));
         settled.into_iter().map(|held| held.message).collect()
     }
 
     /// Takes out the messages of epochs before `epoch`.
-    pub fn before(&mut self, epoch: Epoch) -> Vec<Message> {
+    pub(crate) fn before(&mut self, epoch: Epoch) -> Vec<Message> {
         let past = self.take(|held| held.message.arrival.epoch.is_before(epoch));
         past.into_iter().map(|held| held.message).collect()
     }

@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Pushes the messages in the queue until the runtime stops. Several workers share the queue. One of
 /// them, which `looks`, also drops the messages that have waited for too long.
-pub fn run(runtime: &Runtime, looks: bool) -> Result<(), RuntimeError> {
+pub(crate) fn run(runtime: &Runtime, looks: bool) -> Result<(), RuntimeError> {
     let mut look = (looks && runtime.may_wait()).then(Instant::now);
     loop {
         if let Some(at) = look
@@ -52,7 +52,7 @@ fn give_up(runtime: &Runtime) {
 
 /// Returns how many workers a configuration can use on a machine with this many processors: one
 /// for each stream of large messages. One processor is left for ticks and small messages.
-pub fn usual_count(config: &Config, cores: usize) -> usize {
+pub(crate) fn usual_count(config: &Config, cores: usize) -> usize {
     let lanes = queue::lanes(config);
     let large = config.input_ids().filter(|id| config.input(*id).is_large());
     let busy: HashSet<usize> = large.map(|id| lanes[id.index()]).collect();

@@ -1,8 +1,8 @@
 //! A publisher and readers, in one process.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 use robocache_core::backend::Backend;
@@ -15,6 +15,7 @@ use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, Pipeline, TickOutcome};
 use robocache_core::spec::InputId;
 use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
+use robocache_testing::Wait;
 
 const WRENCH: &str = "rate_hz: 100
 streams:
@@ -24,12 +25,25 @@ const LARGER: &str = "rate_hz: 100
 streams:
   wrench: {type: geometry_msgs/WrenchStamped, topic: /w, strategy: hold, max_age_ms: 100000, history: {steps: 300, step_ms: 10}}
 ";
-const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A name that no other test has.
+/// A name that no other test has, nor one before whose process was killed: its files are still there.
 fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("robocache_test/{}/{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    static BEGAN: LazyLock<u128> = LazyLock::new(|| UNIX_EPOCH.elapsed().unwrap().as_nanos());
+    let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    format!("robocache_test/{process}/{}/{next}", *BEGAN)
+}
+
+/// Waits for the next tensor.
+#[track_caller]
+fn awaited(reader: &mut TensorReader) -> TensorSample {
+    let mut wait = Wait::new("a tensor");
+    loop {
+        if let Some(tensor) = reader.wait(wait.slice()).unwrap() {
+            return tensor;
+        }
+        wait.check();
+    }
 }
 
 fn pipeline(text: &str) -> Pipeline {
@@ -126,7 +140,7 @@ fn in_place(pipeline_of_node: Pipeline) {
         if k > 2 {
             assert!(node.messages.iter().all(|message| message.is_lent() || k < 3));
         }
-        let tensor = reader.wait(PATIENCE).unwrap().unwrap();
+        let tensor = awaited(&mut reader);
         assert_eq!(tensor.message(), sent);
         // The same ticks into a message that no reader has.
         if let Some(value) = value {
@@ -173,7 +187,7 @@ fn a_tensor_that_is_kept_does_not_change_and_more_of_them_are_copies() {
     let mut kept = Vec::new();
     for k in 0..2 * HELD {
         let (sent, _) = node.tick(Some(k as f64));
-        kept.push((reader.wait(PATIENCE).unwrap().unwrap(), sent));
+        kept.push((awaited(&mut reader), sent));
     }
     assert_eq!(reader.copied(), HELD as u64);
     for k in 0..100 {
@@ -186,7 +200,7 @@ fn a_tensor_that_is_kept_does_not_change_and_more_of_them_are_copies() {
     assert_eq!(reader.copied(), HELD as u64, "the memory of those before came back");
     // A tensor outlives its reader, while the node goes on, and the node.
     let (sent, _) = node.tick(Some(5.0));
-    let last = reader.wait(PATIENCE).unwrap().unwrap();
+    let last = awaited(&mut reader);
     drop(reader);
     for k in 0..100 {
         node.tick(Some(f64::from(2000 + k)));
@@ -207,7 +221,7 @@ fn a_reader_may_come_first_and_a_node_may_start_again_with_another_layout() {
         // In a program the reader waits, and the node's notifier has woken it.
         assert!(reader.latest().unwrap().is_none());
         let (sent, _) = node.tick(Some(run as f64));
-        let tensor = reader.wait(PATIENCE).unwrap().unwrap();
+        let tensor = awaited(&mut reader);
         assert_eq!(tensor.message(), sent);
         // The first look subscribes, and the node then serves the new subscriber.
         let of = (0..10).find_map(|_| {
@@ -227,7 +241,7 @@ fn another_pipeline_goes_on_in_the_same_memory_and_keeps_nothing_of_the_one_befo
     let mut kept = Vec::new();
     for value in 0..3 {
         node.tick(Some(f64::from(value)));
-        kept.push(reader.wait(PATIENCE).unwrap().unwrap());
+        kept.push(awaited(&mut reader));
     }
     let before: Vec<_> = kept.iter().map(|tensor| tensor.message().to_vec()).collect();
     for _ in 0..3 {
@@ -237,7 +251,7 @@ fn another_pipeline_goes_on_in_the_same_memory_and_keeps_nothing_of_the_one_befo
         node.messages = (0..3).map(|_| node.pipeline.new_message()).collect();
         for k in 0..20 {
             let (sent, readers) = node.tick(None);
-            let tensor = reader.wait(PATIENCE).unwrap().unwrap();
+            let tensor = awaited(&mut reader);
             assert_eq!((tensor.message(), readers), (&sent[..], 1));
             assert!(k < 3 || node.messages.iter().all(TensorMessage::is_lent), "in place again");
         }
@@ -255,7 +269,7 @@ fn a_later_reader_gets_the_newest_tensor_with_the_next_one_and_the_info_at_once(
     node.tick(Some(1.0));
     let mut reader = TensorReader::new(&service).unwrap();
     let (sent, _) = node.tick(Some(2.0));
-    assert_eq!(reader.wait(PATIENCE).unwrap().unwrap().message(), sent);
+    assert_eq!(awaited(&mut reader).message(), sent);
     info.follow().unwrap();
     assert_eq!(reader.info().unwrap(), Some(&b"what they mean"[..]));
 }

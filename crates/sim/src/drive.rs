@@ -10,8 +10,8 @@ use std::time::Duration;
 
 /// A message sent this long after its instant is counted as late \[ns\].
 const LATE_NS: i64 = 2 * NANOS_PER_MS;
-/// A message that is later than this is not sent at all \[ns\]: to catch up on more would be a
-/// burst that no robot sends.
+/// A message that is later than this is not sent at all \[ns\], unless the options ask for it: to catch up on more would
+/// be a burst that no robot sends.
 const TOO_LATE_NS: i64 = 100 * NANOS_PER_MS;
 /// Longest sleep \[ns\], so that a stop takes effect in time.
 const NAP_NS: i64 = 100 * NANOS_PER_MS;
@@ -27,7 +27,7 @@ pub struct Counts {
     pub reordered: u64,
     /// Sent more than 2 ms after their instant, because the machine was busy.
     pub late: u64,
-    /// Not sent, because they were more than 100 ms late.
+    /// Not sent, because they were more than 100 ms late; none with `no_skip`.
     pub skipped: u64,
 }
 
@@ -64,10 +64,10 @@ pub fn drive_messages<E>(
     mut publish: impl FnMut(&Event, &[u8]) -> Result<(), E>,
 ) -> Result<Report, E> {
     let mut counts = [Counts::default(); Stream::ALL.len()];
-    let mut buffer = Vec::new();
+    let (mut buffer, skips) = (Vec::new(), schedule.skips());
     for event in schedule.by_ref() {
         let count = &mut counts[event.stream as usize];
-        if late_ns(pace, &event) > TOO_LATE_NS {
+        if skips && late_ns(pace, &event) > TOO_LATE_NS {
             count.skipped += 1;
             if stop.load(Ordering::Relaxed) {
                 break;

@@ -3,6 +3,7 @@
 use super::stream::Stream;
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S, TickGrid};
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// Everything that can be chosen; each field is also an option of `sensor_sim`.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
@@ -147,9 +148,17 @@ pub struct SimOptions {
     /// Messages that the middleware keeps per topic.
     #[arg(long, value_name = "N", default_value_t = DEFAULT.depth)]
     pub depth: usize,
-    /// Begin when every topic has this many subscribers, so that each gets the first messages.
+    /// Begin when every topic has this many subscribers. A subscriber may know the publisher only some
+    /// seconds later: see --begin-when.
     #[arg(long, value_name = "N", default_value_t = DEFAULT.wait_subscribers)]
     pub wait_subscribers: usize,
+    /// Begin when this file exists. So a program that sees when the subscribers know the publishers can
+    /// let each get the first messages.
+    #[arg(long, value_name = "FILE")]
+    pub begin_when: Option<PathBuf>,
+    /// Send each message, however late. Otherwise a message that is over 100 ms late is not sent.
+    #[arg(long)]
+    pub no_skip: bool,
 }
 
 const DEFAULT: SimOptions = SimOptions {
@@ -191,6 +200,8 @@ const DEFAULT: SimOptions = SimOptions {
     reliability: Reliability::Reliable,
     depth: 10,
     wait_subscribers: 0,
+    begin_when: None,
+    no_skip: false,
 };
 
 impl Default for SimOptions {

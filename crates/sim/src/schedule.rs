@@ -92,6 +92,11 @@ impl Schedule {
         schedule
     }
 
+    /// True if a message that is far too late is not sent.
+    pub(super) fn skips(&self) -> bool {
+        !self.options.no_skip
+    }
+
     /// The faults of a stream so far.
     pub fn faults(&self, stream: Stream) -> Faults {
         self.faults[stream as usize]

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Name the file of a profile. Fast DDS 2 reads the first, Fast DDS 3 the second.
-pub const VARIABLES: [&str; 2] =
+pub(super) const VARIABLES: [&str; 2] =
     ["FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE"];
 /// Files that Fast DDS reads by itself, if they are in the working folder.
 const LOCAL_FILES: [&str; 2] = ["DEFAULT_FASTRTPS_PROFILES.xml", "DEFAULT_FASTDDS_PROFILES.xml"];
@@ -13,7 +13,7 @@ const MIDDLEWARE: &str = "RMW_IMPLEMENTATION";
 
 /// What the user has chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub(super) enum Choice {
     /// Another middleware than Fast DDS.
     Middleware,
     /// The profile that this variable names.
@@ -23,7 +23,7 @@ pub enum Choice {
 }
 
 /// The surroundings of a process that count.
-pub struct Surroundings<'a> {
+pub(super) struct Surroundings<'a> {
     /// Returns the value of an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// Whether a file exists in the working folder.
@@ -35,7 +35,7 @@ pub struct Surroundings<'a> {
 impl Surroundings<'_> {
     /// Returns the user's choice; `None`: robocache decides. An empty variable counts as not set.
     /// robocache's own profile is no choice: launch files and `.ros/env.sh` set it for everybody.
-    pub fn choice(&self) -> Option<Choice> {
+    pub(super) fn choice(&self) -> Option<Choice> {
         let set = |name: &str| (self.variable)(name).filter(|value| !value.is_empty());
         let other = |name: OsString| !name.to_string_lossy().starts_with("rmw_fastrtps");
         if set(MIDDLEWARE).is_some_and(other) {

@@ -56,7 +56,7 @@ pub fn ensure() {
 
 /// The file of this process's own profile. A drop removes it.
 #[must_use]
-pub struct Written(Option<PathBuf>);
+pub(super) struct Written(Option<PathBuf>);
 
 impl Drop for Written {
     fn drop(&mut self) {
@@ -73,7 +73,7 @@ impl Drop for Written {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write(message_bytes: usize) -> io::Result<Written> {
+pub(super) fn write(message_bytes: usize) -> io::Result<Written> {
     let Some(path) = own_path() else { return Ok(Written(None)) };
     let segment = bounded(segment_bytes(message_bytes) as u64, free_bytes());
     // No other process can put a file or a link in its place: it must be new.

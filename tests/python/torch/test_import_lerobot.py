@@ -1,10 +1,10 @@
 """`robocache import` of datasets that LeRobot wrote: rows and pixels are those that LeRobot's loader returns."""
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+import waiting
 
 pytest.importorskip("lerobot")
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
@@ -133,7 +133,7 @@ from robocache.lerobot_dataset import Dataset
 found = recordings(Dataset({str(dataset.root)!r}))
 print(sum(len(batch) for each in found for batch in each.messages([True] * 5)))
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    run = waiting.run([sys.executable, "-c", program])
     assert run.stdout == f"{5 * sum(LENGTHS)}\n", run.stderr
 
 

@@ -2,10 +2,10 @@
 
 import inspect
 import io
-import subprocess
 import sys
 
 import pytest
+import waiting
 
 torch = pytest.importorskip("torch")
 
@@ -150,6 +150,6 @@ def test_what_is_installed_without_torch():
     code += "import robocache; info = robocache.check_installation()\n"
     code += "print(info['pytorch_available'], info['cuda_device_available'], info['gpu_name'])\n"
     code += "robocache.print_installation_info()"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    run = waiting.run([sys.executable, "-c", code])
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines()[0] == "False False None" and "PyTorch:" in run.stdout

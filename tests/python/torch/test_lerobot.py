@@ -4,11 +4,11 @@ What is expected is read from the MCAP files of `robocache replay`. LeRobot is 0
 """
 
 import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+import waiting
 
 pytest.importorskip("lerobot")
 import datasets  # noqa: E402 (what is missing is said first)
@@ -248,7 +248,7 @@ def test_lerobot_trains_on_it(written, tmp_path, policy):
     command += [f"--policy.{option}" for option in POLICIES[policy].split()]
     command += ["--batch_size=2", "--steps=10", "--num_workers=0", "--log_freq=1"]
     command += ["--save_checkpoint=false", f"--output_dir={tmp_path / 'run'}"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    run = waiting.run(command, timeout=500)
     said = run.stdout + run.stderr
     assert run.returncode == 0, said[-4000:]
     assert "step:10 " in said and "loss:nan" not in said

@@ -1,10 +1,10 @@
 """The operations in what torch captures: its checks of operators, compiled and traced functions, CUDA graphs."""
 
 import os
-import subprocess
 import sys
 
 import pytest
+import waiting
 
 torch = pytest.importorskip("torch")
 
@@ -98,13 +98,7 @@ print(tuple(act(torch.rand(1, 4, 3), torch.arange(4)[None], torch.tensor([[1, 2]
 
 def test_the_first_use_of_the_package_may_be_inside_of_a_compiled_function():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    run = subprocess.run(
-        [sys.executable, "-c", FRESH],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    run = waiting.run([sys.executable, "-c", FRESH], timeout=200, env=environment)
     assert run.stdout.strip() == "(1, 2, 3)", run.stderr
 
 

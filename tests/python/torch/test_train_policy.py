@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 # A folder of tests has the name `torch`, so look for a part of the real one.
 pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
 import torch  # noqa: E402
+import waiting  # noqa: E402
 
 import robocache  # noqa: E402 (torch may not be there)
 
@@ -61,17 +61,15 @@ def train(saved, out, *options, processes=1, device="cpu"):
         command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     command += [EXAMPLE, saved, "--out", out / "policy.pt", "--curve", out / "curve.json"]
     path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
-    run = subprocess.run(
-        [*map(str, command), f"--device={device}", *options],
+    run = waiting.run(
+        [*command, f"--device={device}", *options],
+        timeout=300,
         env={
             **os.environ,
             "PYTHONPATH": path,
             "OMP_NUM_THREADS": "1",
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # the same bits on every stream
         },
-        capture_output=True,
-        text=True,
-        timeout=300,
     )
     return run, (json.loads((out / "curve.json").read_text()) if run.returncode == 0 else None)
 

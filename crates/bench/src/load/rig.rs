@@ -28,7 +28,7 @@ const POINT_STEP: u32 = 16;
 
 /// The sensors.
 #[derive(Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Number of cameras, on /camera_0 and so on; rgb8 unless --compressed is given
     #[arg(long, default_value_t = 6)]
     cameras: usize,
@@ -78,7 +78,7 @@ struct Sensor {
 }
 
 /// Publishes for the given time.
-pub fn run(options: &Options) -> Result<(), LoadError> {
+pub(crate) fn run(options: &Options) -> Result<(), LoadError> {
     let node = node("robocache_rig")?;
     let sensors = sensors(&node, options)?;
     for Sensor { publisher, .. } in &sensors {

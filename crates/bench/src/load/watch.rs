@@ -14,7 +14,7 @@ use super::{LoadError, node};
 
 /// What to watch.
 #[derive(Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Topic of the tensors
     #[arg(long, default_value = "/fused_tensor")]
     topic: String,
@@ -52,7 +52,7 @@ struct Seen {
 }
 
 /// Watches for the given time, and prints what was seen.
-pub fn run(options: &Options) -> Result<(), LoadError> {
+pub(crate) fn run(options: &Options) -> Result<(), LoadError> {
     let node = node("robocache_watch")?;
     let mut tensors =
         node.subscribe(&options.topic, "robocache_ros/msg/FusedTensor", Qos::reliable(5))?;

@@ -27,14 +27,14 @@ use robocache_core::spec::InputSpec;
 use robocache_ops::time::{Epoch, NANOS_PER_MS};
 
 /// Ticks between two comparisons: a prime, so that they meet every phase of the streams.
-pub const EVERY: i64 = 499;
+pub(super) const EVERY: i64 = 499;
 
 /// A tick may reach this thread so much later than the messages after it \[ns\].
 const SLACK_NS: i64 = 100 * NANOS_PER_MS;
 
 /// What was compared.
 #[derive(Debug, Default)]
-pub struct Checked {
+pub(super) struct Checked {
     /// Ticks that were equal.
     pub equal: u64,
     /// Ticks that could not be compared, because messages were late.
@@ -54,7 +54,7 @@ struct Held {
 }
 
 /// Gives the oracle what it needs.
-pub struct Checker<'a> {
+pub(super) struct Checker<'a> {
     soak: &'a Timeline,
     oracle: &'a Pipeline,
     /// The lag of each input's stream.
@@ -68,7 +68,7 @@ pub struct Checker<'a> {
 
 impl<'a> Checker<'a> {
     /// A checker with an oracle in the state of the subject.
-    pub fn new(soak: &'a Timeline, oracle: &'a Pipeline) -> Self {
+    pub(super) fn new(soak: &'a Timeline, oracle: &'a Pipeline) -> Self {
         let lag_ns = |input: &InputSpec| {
             input.stream.map_or(0, |stream| oracle.config().stream(stream).lag_ns)
         };
@@ -83,7 +83,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Compares until there is nothing more to come, or something is not equal.
-    pub fn run(mut self, notes: Receiver<Note>) -> Result<Checked, BenchError> {
+    pub(super) fn run(mut self, notes: Receiver<Note>) -> Result<Checked, BenchError> {
         for note in notes {
             match note {
                 Note::Vector { input, stamp_ns, bytes } => {

@@ -28,31 +28,31 @@ const FIRSTS: usize = 1000;
 const BUFFERS: usize = 28;
 
 /// A robot in no step with the ticks, as sensors are: a message is up to a tick on its way.
-pub fn robot(seconds: u64) -> Result<Robot, BenchError> {
+pub(super) fn robot(seconds: u64) -> Result<Robot, BenchError> {
     let duration = seconds as f64;
     let options = SimOptions { send_jitter_ms: 1.0, duration, ..SimOptions::default() };
     Robot::new(options).map_err(|error| BenchError::Soak(error.to_string()))
 }
 
 /// The input that takes a stream of the robot.
-pub fn input_of(config: &Config, stream: Stream) -> Option<InputId> {
+pub(super) fn input_of(config: &Config, stream: Stream) -> Option<InputId> {
     config.inputs.iter().position(|input| input.topic == stream.topic()).map(InputId::new)
 }
 
 /// The inputs of images.
-pub fn cameras(config: &Config) -> Vec<InputId> {
+pub(super) fn cameras(config: &Config) -> Vec<InputId> {
     let all = streams(config, true).into_iter().filter(|stream| *stream != Stream::Lidar);
     all.filter_map(|stream| input_of(config, stream)).collect()
 }
 
 /// The streams of the robot that a configuration takes: those of small messages, or of large ones.
-pub fn streams(config: &Config, large: bool) -> Vec<Stream> {
+pub(super) fn streams(config: &Config, large: bool) -> Vec<Stream> {
     let taken = |stream: &Stream| input_of(config, *stream).is_some();
     Stream::ALL.into_iter().filter(|s| s.is_large() == large).filter(taken).collect()
 }
 
 /// Images and clouds of any size, full of noise.
-pub struct Noise {
+pub(super) struct Noise {
     random: Random,
     pixels: Vec<u8>,
     points: Vec<u8>,
@@ -107,7 +107,7 @@ impl Noise {
 }
 
 /// Makes the large messages: those of the robot, or noise.
-pub struct Large<'a> {
+pub(super) struct Large<'a> {
     robot: &'a Robot,
     noise: Option<Noise>,
     /// Memory for them.
@@ -116,7 +116,7 @@ pub struct Large<'a> {
 
 impl<'a> Large<'a> {
     /// Of random sizes, or all of the usual one.
-    pub fn new(robot: &'a Robot, random_sizes: bool) -> Self {
+    pub(super) fn new(robot: &'a Robot, random_sizes: bool) -> Self {
         let [width, height] = if random_sizes { LARGEST } else { USUAL };
         let image_len = (3 * width * height) as usize;
         let cloud_len = 32 * MOST_POINTS;
@@ -126,7 +126,7 @@ impl<'a> Large<'a> {
     }
 
     /// A message of the largest size.
-    pub fn largest(&self, stream: Stream, stamp: Stamp) -> Vec<u8> {
+    pub(super) fn largest(&self, stream: Stream, stamp: Stamp) -> Vec<u8> {
         let event = Event { stream, seq: 0, sampled: stamp, stamp, send_at: stamp, due_ns: 0 };
         match &self.noise {
             Some(noise) => noise.largest(&event),
@@ -137,7 +137,7 @@ impl<'a> Large<'a> {
 
 /// What did not go as planned.
 #[derive(Debug, Default)]
-pub struct Fed {
+pub(super) struct Fed {
     /// Images and clouds that were not received: there was no memory, because the workers lagged
     /// that far behind.
     pub refused: u64,
@@ -152,7 +152,7 @@ pub struct Fed {
 /// Feeds a runtime.
 ///
 /// The checker hears of a message before the runtime does, and so before any tick that serves it.
-pub struct Feed<'a> {
+pub(super) struct Feed<'a> {
     pub timeline: &'a Timeline,
     pub runtime: &'a Runtime,
     pub robot: &'a Robot,
@@ -162,7 +162,7 @@ pub struct Feed<'a> {
 
 impl Feed<'_> {
     /// Sends the vectors until the end.
-    pub fn small(&self) -> Result<Fed, BenchError> {
+    pub(super) fn small(&self) -> Result<Fed, BenchError> {
         let mut fed = Fed::default();
         let (config, stop) = (self.runtime.pipeline.config(), self.timeline.stop_flag());
         drive(self.robot, self.schedule(false), self.timeline, stop, |event, bytes| {
@@ -182,7 +182,7 @@ impl Feed<'_> {
     }
 
     /// Sends images and clouds until the end.
-    pub fn large(&self, messages: &mut Large<'_>) -> Result<Fed, BenchError> {
+    pub(super) fn large(&self, messages: &mut Large<'_>) -> Result<Fed, BenchError> {
         let mut fed = Fed::default();
         let (config, stop) = (self.runtime.pipeline.config(), self.timeline.stop_flag());
         let Large { robot, noise, pool } = messages;

@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_secs(10);
 
 /// Memory at the start, in between and at the end \[bytes\].
 #[derive(Clone, Copy, Debug)]
-pub struct Memory {
+pub(super) struct Memory {
     /// Free on the whole GPU; the least is that of any look.
     pub device: Option<[usize; 3]>,
     /// Resident in this process; the middle one is the most of any look.
@@ -22,7 +22,7 @@ pub struct Memory {
 
 /// Looks at the memory now and then until the soak is over. `failed` says why it ends before its
 /// time.
-pub fn watch(
+pub(super) fn watch(
     soak: &Timeline,
     gpu: &Gpu,
     mut failed: impl FnMut() -> Option<BenchError>,
@@ -73,7 +73,7 @@ fn resident_bytes() -> Option<usize> {
 }
 
 /// The GPU of the subject, if it is on one.
-pub struct Gpu {
+pub(super) struct Gpu {
     #[cfg(feature = "cuda")]
     device: Option<std::sync::Arc<robocache_ops::device::Device>>,
 }
@@ -100,7 +100,7 @@ impl Gpu {
 
     /// A build without CUDA uses no memory of a GPU.
     #[cfg(not(feature = "cuda"))]
-    pub fn open(_: &Options, _: &mut Report) -> Result<Self, BackendError> {
+    pub(super) fn open(_: &Options, _: &mut Report) -> Result<Self, BackendError> {
         Ok(Gpu {})
     }
 

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
 use robocache_core::spec::InputId;
 
 /// Something that happened. Notes come in the order in which it did.
-pub enum Note {
+pub(super) enum Note {
     /// A vector is about to be received.
     Vector { input: InputId, stamp_ns: i64, bytes: Vec<u8> },
     /// An image or a cloud is about to be received.
@@ -22,7 +22,7 @@ pub enum Note {
 }
 
 /// Sends a note; says whether it had to wait for the checker.
-pub fn tell(notes: &SyncSender<Note>, note: Note) -> bool {
+pub(super) fn tell(notes: &SyncSender<Note>, note: Note) -> bool {
     // A checker that is gone has failed, and says so itself.
     match notes.try_send(note) {
         Err(TrySendError::Full(note)) => {
@@ -35,33 +35,33 @@ pub fn tell(notes: &SyncSender<Note>, note: Note) -> bool {
 
 /// By input: the stamp up to which its messages are in their ring \[ns\].
 #[derive(Debug)]
-pub struct Settled(Vec<AtomicI64>);
+pub(super) struct Settled(Vec<AtomicI64>);
 
 impl Settled {
     /// Nothing is there.
-    pub fn new(inputs: usize) -> Self {
+    pub(super) fn new(inputs: usize) -> Self {
         Settled((0..inputs).map(|_| AtomicI64::new(i64::MIN)).collect())
     }
 
     /// Notes that a message is in its ring.
-    pub fn note(&self, input: InputId, stamp_ns: i64) {
+    pub(super) fn note(&self, input: InputId, stamp_ns: i64) {
         self.0[input.index()].store(stamp_ns, Ordering::Release);
     }
 
     /// The stamp of an input's newest row; `None` before the first.
-    pub fn newest(&self, input: InputId) -> Option<i64> {
+    pub(super) fn newest(&self, input: InputId) -> Option<i64> {
         let stamp_ns = self.0[input.index()].load(Ordering::Acquire);
         (stamp_ns != i64::MIN).then_some(stamp_ns)
     }
 
     /// All as they are now.
-    pub fn read(&self) -> Vec<i64> {
+    pub(super) fn read(&self) -> Vec<i64> {
         self.0.iter().map(|stamp_ns| stamp_ns.load(Ordering::Acquire)).collect()
     }
 }
 
 /// Memory of a message, which returns to where it came from.
-pub struct Buffer {
+pub(super) struct Buffer {
     /// The message.
     pub bytes: Vec<u8>,
     home: Sender<Vec<u8>>,
@@ -75,7 +75,7 @@ impl Drop for Buffer {
 }
 
 /// A message in the hands of the runtime, shared with the checker.
-pub struct Shared(pub Arc<Buffer>);
+pub(super) struct Shared(pub Arc<Buffer>);
 
 impl AsRef<[u8]> for Shared {
     fn as_ref(&self) -> &[u8] {
@@ -84,14 +84,14 @@ impl AsRef<[u8]> for Shared {
 }
 
 /// Memory for a number of messages, all of it touched.
-pub struct Pool {
+pub(super) struct Pool {
     spare: Receiver<Vec<u8>>,
     home: Sender<Vec<u8>>,
 }
 
 impl Pool {
     /// Memory for `count` messages of `len` bytes.
-    pub fn new(count: usize, len: usize) -> Self {
+    pub(super) fn new(count: usize, len: usize) -> Self {
         let (home, spare) = mpsc::channel();
         // The receiver is here, so that this cannot fail.
         (0..count).for_each(|_| drop(home.send(vec![1; len])));
@@ -99,7 +99,7 @@ impl Pool {
     }
 
     /// A copy of a message, unless all memory is out.
-    pub fn copy(&self, message: &[u8]) -> Option<Buffer> {
+    pub(super) fn copy(&self, message: &[u8]) -> Option<Buffer> {
         let mut bytes = self.spare.try_recv().ok()?;
         bytes.clear();
         bytes.extend_from_slice(message);

@@ -8,7 +8,7 @@ use robocache_runtime::Placement;
 
 /// How punctual a bare thread was.
 #[derive(Debug)]
-pub struct Probe {
+pub(super) struct Probe {
     /// Its real-time priority, above that of the ticks; 0 where none is permitted. What it misses
     /// then may be due to any other process.
     pub priority: u8,
@@ -27,7 +27,7 @@ const STALL_NS: u64 = PERIOD_NS / 5;
 
 /// Sleeps from one tick's instant to the next until the end, at this real-time priority where it is
 /// permitted.
-pub fn run(soak: &Timeline, priority: u8) -> Probe {
+pub(super) fn run(soak: &Timeline, priority: u8) -> Probe {
     let priority = Placement { priority, cpus: vec![] }.apply("the probe runs");
     let late = touched(soak.ticks as usize);
     let mut probe = Probe { priority, late, missed: 0, stalls: Vec::with_capacity(MOST_STALLS) };

@@ -26,7 +26,7 @@ const RESIDENT_SLACK: usize = 16 << 20;
 
 /// What the threads noted.
 #[derive(Debug)]
-pub struct Parts {
+pub(super) struct Parts {
     pub tick: Ticks,
     pub processors: Processors,
     /// Real-time priority of the tick thread at the start, and at the end: 0 for ordinary.
@@ -45,7 +45,7 @@ pub struct Parts {
 
 /// Median, 99th percentile and maximum \[us\]; 0 where there is nothing.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Quantiles {
+pub(crate) struct Quantiles {
     /// Median.
     pub p50: f64,
     /// 99th percentile.
@@ -67,7 +67,7 @@ impl Quantiles {
 
 /// What encoded images and clouds, warm-up included.
 #[derive(Debug, Default, Serialize)]
-pub struct Processors {
+pub(crate) struct Processors {
     /// `none`, `in use`, or why the GPU was left.
     pub gpu: String,
     /// The streams that either processor may encode.
@@ -76,7 +76,7 @@ pub struct Processors {
 
 /// What encoded the messages of a stream.
 #[derive(Debug, Serialize)]
-pub struct Encoded {
+pub(crate) struct Encoded {
     /// The stream.
     pub stream: String,
     /// What was in use at the end: `cpu` or `gpu`.
@@ -95,7 +95,7 @@ pub struct Encoded {
 
 impl Processors {
     /// As the backend has it now.
-    pub fn read(pipeline: &Pipeline) -> Self {
+    pub(crate) fn read(pipeline: &Pipeline) -> Self {
         let config = pipeline.config();
         let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
         let encoded = |stream| {
@@ -134,7 +134,7 @@ impl fmt::Display for Encoded {
 
 /// Memory over the soak \[bytes\].
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Course {
+pub(crate) struct Course {
     /// At the start.
     pub start: usize,
     /// At the worst of the looks in between: the least that was free, the most that was resident.
@@ -145,7 +145,7 @@ pub struct Course {
 
 /// A tick that was late or that others were missed before.
 #[derive(Debug, Serialize)]
-pub struct Late {
+pub(crate) struct Late {
     /// Seconds since the start.
     pub at_s: f64,
     /// Its number since the start.
@@ -168,7 +168,7 @@ pub struct Late {
 
 /// Ticks at 1 kHz with all streams live.
 #[derive(Debug, Serialize)]
-pub struct SoakReport {
+pub(crate) struct SoakReport {
     /// Seconds.
     pub seconds: u64,
     /// Whether images and clouds had random sizes.

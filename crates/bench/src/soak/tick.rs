@@ -15,7 +15,7 @@ use robocache_runtime::{DueTick, Message, Observer, Publisher, Refused};
 
 /// A tick that was done after the next one was due, or that others were missed before.
 #[derive(Clone, Copy, Debug)]
-pub struct Overrun {
+pub(super) struct Overrun {
     pub tick: i64,
     /// When the first instant that it serves was due, and when it began and ended \[ns since the
     /// start\].
@@ -30,7 +30,7 @@ pub struct Overrun {
 
 /// What the thread did before a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
+pub(super) enum After {
     /// It slept.
     Sleep,
     /// The tick before.
@@ -42,7 +42,7 @@ pub enum After {
 
 /// How the ticks went.
 #[derive(Debug, Default)]
-pub struct Ticks {
+pub(super) struct Ticks {
     /// Durations of the ticks \[ns\].
     pub took: Vec<u32>,
     /// How late the thread woke for them \[ns\], where it slept.
@@ -66,10 +66,10 @@ pub struct Ticks {
 }
 
 /// Overruns that are kept.
-pub const MOST_OVERRUNS: usize = 10_000;
+pub(super) const MOST_OVERRUNS: usize = 10_000;
 
 /// Listens to the runtime.
-pub struct Recorder {
+pub(super) struct Recorder {
     timeline: Arc<Timeline>,
     settled: Arc<Settled>,
     notes: SyncSender<Note>,
@@ -106,7 +106,7 @@ struct Due {
 
 impl Recorder {
     /// For tensors of `len` bytes.
-    pub fn new(
+    pub(super) fn new(
         timeline: Arc<Timeline>,
         settled: Arc<Settled>,
         notes: SyncSender<Note>,
@@ -132,17 +132,17 @@ impl Recorder {
     }
 
     /// Whether the last tick has been noted.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         lock(&self.ticks).last >= self.timeline.ticks
     }
 
     /// The pushes so far.
-    pub fn push_count(&self) -> usize {
+    pub(super) fn push_count(&self) -> usize {
         lock(&self.pushes).len()
     }
 
     /// What was noted.
-    pub fn take(&self) -> (Ticks, Vec<Span>) {
+    pub(super) fn take(&self) -> (Ticks, Vec<Span>) {
         let ticks = std::mem::take(&mut lock(&self.ticks).noted);
         (ticks, std::mem::take(&mut lock(&self.pushes)))
     }
@@ -230,7 +230,7 @@ fn stamp_ns(message: &[u8]) -> i64 {
 }
 
 /// Takes the tensors and leaves them. The recorder sees each one before, on the tick thread.
-pub struct Tensors;
+pub(super) struct Tensors;
 
 impl Publisher for Tensors {
     fn publish(&self, _: &mut TensorMessage) -> Result<(), Refused> {

@@ -11,15 +11,15 @@ use robocache_runtime::Clock;
 use robocache_sim::Pace;
 
 /// Between two ticks \[ns\].
-pub const PERIOD_NS: u64 = NANOS_PER_MS as u64;
+pub(super) const PERIOD_NS: u64 = NANOS_PER_MS as u64;
 
 /// The soak starts at this instant of its robot \[ms\], which is a tick: what came before warms up.
-pub const START_MS: i64 = 1000;
+pub(super) const START_MS: i64 = 1000;
 
 /// When the soak started, and whether it is over. All its times are nanoseconds since the start, and
 /// so the tick `n` of the soak is at `n * PERIOD_NS`.
 #[derive(Debug)]
-pub struct Timeline {
+pub(super) struct Timeline {
     start: Instant,
     /// The ticks, from number 1.
     pub ticks: i64,
@@ -29,60 +29,63 @@ pub struct Timeline {
 
 impl Timeline {
     /// A soak of `ticks` ticks that starts soon.
-    pub fn new(ticks: i64) -> Self {
+    pub(super) fn new(ticks: i64) -> Self {
         // Threads need a moment to start.
         let start = Instant::now() + Duration::from_millis(100);
         Timeline { start, ticks, stop: AtomicBool::new(false) }
     }
 
     /// The clock of robot and runtime.
-    pub fn clock(&self) -> Clock {
+    pub(super) fn clock(&self) -> Clock {
         Clock::steady(Self::start_stamp(), self.start)
     }
 
     /// The start, on that clock.
-    pub const fn start_stamp() -> Stamp {
+    pub(super) const fn start_stamp() -> Stamp {
         Stamp::from_nanos(START_MS * NANOS_PER_MS)
     }
 
     /// Nanoseconds since the start; 0 before it.
-    pub fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         self.at(Instant::now())
     }
 
     /// An instant as nanoseconds since the start.
-    pub fn at(&self, instant: Instant) -> u64 {
+    pub(super) fn at(&self, instant: Instant) -> u64 {
         instant.saturating_duration_since(self.start).as_nanos() as u64
     }
 
     /// When the last tick is due.
-    pub fn end_ns(&self) -> u64 {
+    pub(super) fn end_ns(&self) -> u64 {
         self.ticks as u64 * PERIOD_NS
     }
 
     /// Sleeps until an instant.
-    pub fn sleep_until(&self, ns: u64) {
+    pub(super) fn sleep_until(&self, ns: u64) {
         let until = self.start + Duration::from_nanos(ns);
         thread::sleep(until.saturating_duration_since(Instant::now()));
     }
 
     /// Ends the soak before its time.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Whether a thread has ended it.
-    pub fn stopping(&self) -> bool {
+    pub(super) fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
     /// The flag that says so.
-    pub fn stop_flag(&self) -> &AtomicBool {
+    pub(super) fn stop_flag(&self) -> &AtomicBool {
         &self.stop
     }
 
     /// Runs the body of a thread; an error or a panic of one ends all.
-    pub fn run<T>(&self, body: impl FnOnce() -> Result<T, BenchError>) -> Result<T, BenchError> {
+    pub(super) fn run<T>(
+        &self,
+        body: impl FnOnce() -> Result<T, BenchError>,
+    ) -> Result<T, BenchError> {
         let outcome = catch_unwind(AssertUnwindSafe(body));
         if !matches!(outcome, Ok(Ok(_))) {
             self.stop();
@@ -103,7 +106,7 @@ impl Pace for Timeline {
 
 /// Something that took time while ticks went on \[ns since the start\].
 #[derive(Clone, Copy, Debug)]
-pub struct Span {
+pub(super) struct Span {
     pub what: What,
     pub from: u64,
     pub to: u64,
@@ -111,7 +114,7 @@ pub struct Span {
 
 /// What took time.
 #[derive(Clone, Copy, Debug)]
-pub enum What {
+pub(super) enum What {
     /// A push of an image.
     Image { camera: usize, bytes: usize },
     /// A push of a cloud.
@@ -125,13 +128,13 @@ pub enum What {
 }
 
 /// Memory for `len` numbers whose pages are all touched: they are not counted as growth later.
-pub fn touched(len: usize) -> Vec<u32> {
+pub(super) fn touched(len: usize) -> Vec<u32> {
     let mut numbers = vec![1; len];
     numbers.clear();
     numbers
 }
 
 /// Nanoseconds as a number of 32 bits, at most 4.3 s.
-pub fn short(ns: u64) -> u32 {
+pub(super) fn short(ns: u64) -> u32 {
     u32::try_from(ns).unwrap_or(u32::MAX)
 }

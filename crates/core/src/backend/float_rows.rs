@@ -41,7 +41,7 @@ struct Scratch {
 
 impl FloatRows {
     /// Zeros in `slots` rows with these lanes, for the steps of a stream.
-    pub fn new(spec: &StreamSpec, lanes: &[Lane], stage: Option<OutputStage>) -> Self {
+    pub(super) fn new(spec: &StreamSpec, lanes: &[Lane], stage: Option<OutputStage>) -> Self {
         let output = stage.map(|stage| {
             let steps = if stage.unwraps() { spec.steps() } else { 1 };
             let scratch = Scratch {
@@ -60,22 +60,22 @@ impl FloatRows {
     }
 
     /// Writes a row.
-    pub fn store(&self, slot: Slot, row: &[f32]) {
+    pub(super) fn store(&self, slot: Slot, row: &[f32]) {
         write(&self.slots[slot.index()]).copy_from_slice(row);
     }
 
     /// Appends the bytes of a row.
-    pub fn read(&self, slot: Slot, row: &mut Vec<u8>) {
+    pub(super) fn read(&self, slot: Slot, row: &mut Vec<u8>) {
         row.extend(read(&self.slots[slot.index()]).iter().flat_map(|value| value.to_le_bytes()));
     }
 
     /// Whether a step depends on the other steps, so that [`FloatRows::window`] serves all at once.
-    pub fn unwraps(&self) -> bool {
+    pub(super) fn unwraps(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.stage.unwraps())
     }
 
     /// Hands what a step holds to `take`. `values` has the length of a row, and is scratch.
-    pub fn serve(&self, value: Value<Slot>, values: &mut [f32], take: impl FnOnce(&[f32])) {
+    pub(super) fn serve(&self, value: Value<Slot>, values: &mut [f32], take: impl FnOnce(&[f32])) {
         let Some(Output { stage, scratch, .. }) = &self.output else {
             return self.with(value, values, take);
         };
@@ -87,7 +87,7 @@ impl FloatRows {
 
     /// The same for all steps of a tick, whose angles are unwrapped from step to step: hands each
     /// step with what it holds to `take`, or with `None` if it has no row.
-    pub fn window(
+    pub(super) fn window(
         &self,
         steps: impl Iterator<Item = (usize, Value<Slot>)> + Clone,
         values: &mut [f32],
@@ -121,7 +121,7 @@ impl FloatRows {
     }
 
     /// Writes the row of a value into another slot.
-    pub fn blend(&self, value: Value<Slot>, slot: Slot) {
+    pub(super) fn blend(&self, value: Value<Slot>, slot: Slot) {
         let out = &mut *write(&self.slots[slot.index()]);
         match value {
             Value::Nothing => out.fill(0.0),

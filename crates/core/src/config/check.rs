@@ -30,19 +30,19 @@ pub(super) struct Range {
 }
 
 impl Range {
-    pub const NON_NEGATIVE_MS: Range = Range::from(0.0, MAX_MS);
-    pub const POSITIVE_MS: Range = Range::above(0.0, MAX_MS);
-    pub const ANY_MS: Range = Range::from(-MAX_MS, MAX_MS);
-    pub const POSITIVE_M: Range = Range::above(0.0, MAX_M);
-    pub const ANY_M: Range = Range::from(-MAX_M, MAX_M);
+    pub(super) const NON_NEGATIVE_MS: Range = Range::from(0.0, MAX_MS);
+    pub(super) const POSITIVE_MS: Range = Range::above(0.0, MAX_MS);
+    pub(super) const ANY_MS: Range = Range::from(-MAX_MS, MAX_MS);
+    pub(super) const POSITIVE_M: Range = Range::above(0.0, MAX_M);
+    pub(super) const ANY_M: Range = Range::from(-MAX_M, MAX_M);
 
     /// `low..=high`
-    pub const fn from(low: f64, high: f64) -> Range {
+    pub(super) const fn from(low: f64, high: f64) -> Range {
         Range { low, above_low: false, high }
     }
 
     /// Greater than `low`, up to `high`.
-    pub const fn above(low: f64, high: f64) -> Range {
+    pub(super) const fn above(low: f64, high: f64) -> Range {
         Range { low, above_low: true, high }
     }
 
@@ -78,7 +78,7 @@ pub(super) struct Check<'a> {
 
 impl<'a> Check<'a> {
     /// Begins with these problems.
-    pub fn new(
+    pub(super) fn new(
         doc: &'a Document,
         definitions: &'a dyn Definitions,
         problems: Vec<Problem>,
@@ -96,17 +96,17 @@ impl<'a> Check<'a> {
     }
 
     /// The name of the file.
-    pub fn file(&self) -> &'a str {
+    pub(super) fn file(&self) -> &'a str {
         self.doc.file()
     }
 
     /// Where the definitions of messages are.
-    pub fn definitions(&self) -> &'a dyn Definitions {
+    pub(super) fn definitions(&self) -> &'a dyn Definitions {
         self.definitions
     }
 
     /// Returns the value or, if problems were reported, the problems in the order of the file.
-    pub fn finish<T>(self, value: Option<T>) -> Result<T, Vec<Problem>> {
+    pub(super) fn finish<T>(self, value: Option<T>) -> Result<T, Vec<Problem>> {
         match value {
             Some(value) if self.problems.is_empty() => Ok(value),
             _ => Err(in_order(self.problems)),
@@ -114,42 +114,42 @@ impl<'a> Check<'a> {
     }
 
     /// Notes that the value of a key could not be read. No other problem is reported there.
-    pub fn set_unread(&mut self, key: String) {
+    pub(super) fn set_unread(&mut self, key: String) {
         self.unread.insert(key);
     }
 
     /// Whether the value of a key, or a part of it, could not be read.
-    pub fn is_unread(&self, key: &str) -> bool {
+    pub(super) fn is_unread(&self, key: &str) -> bool {
         self.unread.contains(key)
     }
 
     /// A stream as the file has it, with what it inherits.
-    pub fn stream(&self, name: &str) -> Option<Rc<Node>> {
+    pub(super) fn stream(&self, name: &str) -> Option<Rc<Node>> {
         self.doc.root().get("streams")?.get(name).map(Rc::clone)
     }
 
     /// Whether the value of a key is from `defaults`.
-    pub fn is_inherited(&self, key: &str) -> bool {
+    pub(super) fn is_inherited(&self, key: &str) -> bool {
         self.doc.is_inherited(key)
     }
 
     /// The preset that the value of a key is from.
-    pub fn preset_of(&self, key: &str) -> Option<&'static str> {
+    pub(super) fn preset_of(&self, key: &str) -> Option<&'static str> {
         self.doc.preset_of(key)
     }
 
     /// Notes that the value of a key is right but has no effect, and why.
-    pub fn no_effect(&mut self, key: &str, why: &str) {
+    pub(super) fn no_effect(&mut self, key: &str, why: &str) {
         self.without_effect.push(format!("{key} has no effect: {why}"));
     }
 
     /// The files of statistics that were read.
-    pub fn take_statistics(&mut self) -> Vec<(String, String)> {
+    pub(super) fn take_statistics(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.statistics)
     }
 
     /// Reads the text of a file of statistics, and notes it.
-    pub fn read_statistics(&mut self, path: &Path) -> Result<&str, String> {
+    pub(super) fn read_statistics(&mut self, path: &Path) -> Result<&str, String> {
         let file = path.display().to_string();
         if let Some(known) = self.statistics.iter().position(|(known, _)| *known == file) {
             return Ok(&self.statistics[known].1);
@@ -160,17 +160,22 @@ impl<'a> Check<'a> {
     }
 
     /// Takes what was noted so.
-    pub fn take_without_effect(&mut self) -> Vec<String> {
+    pub(super) fn take_without_effect(&mut self) -> Vec<String> {
         std::mem::take(&mut self.without_effect)
     }
 
     /// Reports a problem at a key. What was found is the file's text there.
-    pub fn fail(&mut self, key: &str, expected: impl Into<String>) {
+    pub(super) fn fail(&mut self, key: &str, expected: impl Into<String>) {
         self.report(key, self.doc.problem(key, expected));
     }
 
     /// Reports a problem at a key, and says what was `found` in other words than the file's text.
-    pub fn fail_found(&mut self, key: &str, expected: impl Into<String>, found: impl Into<String>) {
+    pub(super) fn fail_found(
+        &mut self,
+        key: &str,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) {
         self.report(key, self.doc.problem_found(key, expected, found));
     }
 
@@ -184,20 +189,20 @@ impl<'a> Check<'a> {
     }
 
     /// Adds to the last problem what was probably meant.
-    pub fn hint(&mut self, hint: String) {
+    pub(super) fn hint(&mut self, hint: String) {
         if let Some((_, problem)) = self.problems.last_mut().filter(|_| !self.silent) {
             problem.hint = Some(hint);
         }
     }
 
-    pub fn required<T>(&mut self, key: &str, value: Option<T>, expected: &str) -> Option<T> {
+    pub(super) fn required<T>(&mut self, key: &str, value: Option<T>, expected: &str) -> Option<T> {
         if value.is_none() {
             self.fail(key, expected);
         }
         value
     }
 
-    pub fn number(&mut self, key: &str, value: f64, range: Range) -> Option<f64> {
+    pub(super) fn number(&mut self, key: &str, value: f64, range: Range) -> Option<f64> {
         match range.violation(value) {
             None => Some(value),
             Some(expected) => {
@@ -208,7 +213,7 @@ impl<'a> Check<'a> {
     }
 
     /// Milliseconds to whole nanoseconds. A value other than 0 must not round to 0.
-    pub fn nanos(&mut self, key: &str, ms: f64, range: Range) -> Option<i64> {
+    pub(super) fn nanos(&mut self, key: &str, ms: f64, range: Range) -> Option<i64> {
         let ms = self.number(key, ms, range)?;
         let nanos = (ms * NANOS_PER_MS as f64).round() as i64;
         if nanos == 0 && ms != 0.0 {
@@ -218,7 +223,13 @@ impl<'a> Check<'a> {
         Some(nanos)
     }
 
-    pub fn integer(&mut self, key: &str, value: i64, low: usize, high: usize) -> Option<usize> {
+    pub(super) fn integer(
+        &mut self,
+        key: &str,
+        value: i64,
+        low: usize,
+        high: usize,
+    ) -> Option<usize> {
         match usize::try_from(value) {
             Ok(value) if (low..=high).contains(&value) => Some(value),
             _ => {
@@ -229,7 +240,7 @@ impl<'a> Check<'a> {
     }
 
     /// A list of `N` numbers, each within the range.
-    pub fn numbers<const N: usize>(
+    pub(super) fn numbers<const N: usize>(
         &mut self,
         key: &str,
         values: &[f64],
@@ -248,7 +259,7 @@ impl<'a> Check<'a> {
     }
 
     /// A list of names: it is not empty, and no name is there twice.
-    pub fn names(&mut self, key: &str, names: &[String], what: &str) -> Option<()> {
+    pub(super) fn names(&mut self, key: &str, names: &[String], what: &str) -> Option<()> {
         if names.is_empty() {
             self.fail(key, format!("at least one {what}"));
             return None;
@@ -268,7 +279,7 @@ impl<'a> Check<'a> {
     }
 
     /// A topic name by the rules of rcl/validate_topic_name.h, without substitutions in braces.
-    pub fn topic(&mut self, key: &str, topic: String) -> Option<String> {
+    pub(super) fn topic(&mut self, key: &str, topic: String) -> Option<String> {
         match topic_violation(&topic) {
             None => Some(topic),
             Some(why) => {
@@ -279,7 +290,7 @@ impl<'a> Check<'a> {
     }
 
     /// A coordinate frame as tf2 names them.
-    pub fn frame_id(&mut self, key: &str, frame: String) -> Option<String> {
+    pub(super) fn frame_id(&mut self, key: &str, frame: String) -> Option<String> {
         if is_frame(&frame) && !frame.starts_with('/') {
             return Some(frame);
         }

@@ -43,10 +43,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 3] = [Kind::Vector, Kind::Image, Kind::Cloud];
+    pub(super) const ALL: [Kind; 3] = [Kind::Vector, Kind::Image, Kind::Cloud];
 
     /// The key in `defaults`.
-    pub const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Kind::Vector => "vector",
             Kind::Image => "image",
@@ -55,7 +55,7 @@ impl Kind {
     }
 
     /// The kind of a stream with this content; `None` for maps, because a robot has one map.
-    pub const fn of_content(content: Content) -> Option<Kind> {
+    pub(super) const fn of_content(content: Content) -> Option<Kind> {
         match content {
             Content::Fields(_) | Content::Joints | Content::Trajectory | Content::Selected => {
                 Some(Kind::Vector)
@@ -67,12 +67,12 @@ impl Kind {
     }
 
     /// The kind of a stream, if it names a type that is known.
-    pub fn of(stream: &Node) -> Option<Kind> {
+    pub(super) fn of(stream: &Node) -> Option<Kind> {
         Kind::of_content(content(stream)?)
     }
 
     /// The keys that `defaults` may have for this kind.
-    pub fn keys(self) -> Vec<&'static str> {
+    pub(super) fn keys(self) -> Vec<&'static str> {
         let fits = |key: &&&'static str| match **key {
             "image" => self == Kind::Image,
             "cloud" | "deskew" => self == Kind::Cloud,

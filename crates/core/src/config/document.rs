@@ -47,7 +47,7 @@ impl Document {
     ///
     /// # Errors
     /// The problem that does.
-    pub fn read(text: &str, file: &str) -> Result<Document, Problem> {
+    pub(super) fn read(text: &str, file: &str) -> Result<Document, Problem> {
         let mut problems = Vec::new();
         let written = node::read(text, file, &mut problems)?;
         let root = presets::fill_in(&defaults::fill_in(&written, file)?);
@@ -59,17 +59,17 @@ impl Document {
     }
 
     /// The name of the file, as it was given.
-    pub fn file(&self) -> &str {
+    pub(super) fn file(&self) -> &str {
         &self.file
     }
 
     /// The mapping at the top.
-    pub fn root(&self) -> Rc<Node> {
+    pub(super) fn root(&self) -> Rc<Node> {
         Rc::clone(&self.root)
     }
 
     /// Takes the problems of the structure.
-    pub fn take_problems(&mut self) -> Vec<Problem> {
+    pub(super) fn take_problems(&mut self) -> Vec<Problem> {
         std::mem::take(&mut self.problems)
     }
 
@@ -118,30 +118,30 @@ impl Document {
     }
 
     /// The preset that the value at a key path is from.
-    pub fn preset_of(&self, key: &str) -> Option<&'static str> {
+    pub(super) fn preset_of(&self, key: &str) -> Option<&'static str> {
         self.places.get(key)?.preset
     }
 
     /// Whether the value at a key path is from `defaults`.
-    pub fn is_inherited(&self, key: &str) -> bool {
+    pub(super) fn is_inherited(&self, key: &str) -> bool {
         self.places.get(key).is_some_and(|place| place.origin.is_some())
     }
 
     /// A number of the value at a key path. It is the same for all paths at which aliases, merge keys
     /// and `defaults` put that value.
-    pub fn id(&self, key: &str) -> Option<usize> {
+    pub(super) fn id(&self, key: &str) -> Option<usize> {
         self.places.get(key).map(|place| place.id)
     }
 
     /// A problem at a key path. What was found is the file's text there.
-    pub fn problem(&self, key: &str, expected: impl Into<String>) -> Problem {
+    pub(super) fn problem(&self, key: &str, expected: impl Into<String>) -> Problem {
         let found = self.places.get(key).map_or("nothing", |place| &place.text);
         self.problem_found(key, expected, found)
     }
 
     /// A problem at a key path. The line is that of the key. If the file lacks the key, the line is
     /// that of the closest key around it that is not inherited.
-    pub fn problem_found(
+    pub(super) fn problem_found(
         &self,
         key: &str,
         expected: impl Into<String>,

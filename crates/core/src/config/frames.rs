@@ -66,7 +66,7 @@ pub(super) fn tf(check: &mut Check<'_>, raw: Option<RawTf>) -> Option<Tf> {
 impl Tf {
     /// The tree for these inputs and streams, and the inputs that it is read from; nothing if none asks
     /// for a frame.
-    pub fn of(
+    pub(super) fn of(
         self,
         inputs: &[InputSpec],
         streams: &[StreamSpec],

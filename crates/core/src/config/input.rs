@@ -87,7 +87,7 @@ pub(super) struct Keys {
 
 impl Input {
     /// The inputs of a stream.
-    pub fn all(
+    pub(super) fn all(
         keys: Vec<Keys>,
         stream: &str,
         Taken { selections, in_frames, base_frame }: &Taken<'_>,
@@ -129,24 +129,24 @@ impl Input {
     }
 
     /// The input with its rings: the first ring of `stream` is number `first_ring`.
-    pub fn feeding(self, stream: StreamId, first_ring: usize) -> InputSpec {
+    pub(super) fn feeding(self, stream: StreamId, first_ring: usize) -> InputSpec {
         let first = first_ring + self.first_ring;
         let feeds = (first..first + self.spec.selection.parts()).map(RingId::new).collect();
         InputSpec { stream: Some(stream), feeds, ..self.spec }
     }
 
     /// Whether the arrival of its messages places them in time.
-    pub fn is_by_arrival(&self) -> bool {
+    pub(super) fn is_by_arrival(&self) -> bool {
         self.spec.timeline == Timeline::Receive
     }
 
     /// Whether no other input fills its ring.
-    pub fn has_own_ring(&self) -> bool {
+    pub(super) fn has_own_ring(&self) -> bool {
         matches!(self.spec.selection, Selection::Numbers(_))
     }
 
     /// Rate at which its messages are expected \[Hz\].
-    pub fn expected_rate_hz(&self) -> Option<f64> {
+    pub(super) fn expected_rate_hz(&self) -> Option<f64> {
         self.spec.expected_rate_hz
     }
 }

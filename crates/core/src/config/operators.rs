@@ -283,7 +283,7 @@ impl Outputs<'_> {
 
 impl<'a> Names<'a> {
     /// Those of a stream with these selections. `labels`: see [`Names::Members`].
-    pub fn of(selections: &[Selection], labels: &'a [String]) -> Self {
+    pub(super) fn of(selections: &[Selection], labels: &'a [String]) -> Self {
         match selections.first() {
             Some(Selection::Joints { .. } | Selection::Trajectory { .. }) => Names::Joints,
             _ => Names::Members(labels),

@@ -24,7 +24,7 @@ macro_rules! mapping {
 
         impl $name {
             /// All keys.
-            pub const KEYS: &[&str] = &[$(mapping!(@key $field $($key)?)),*];
+            pub(super) const KEYS: &[&str] = &[$(mapping!(@key $field $($key)?)),*];
 
             /// Reads the values of the keys. Those that cannot be read are reported.
             fn fields(check: &mut Check<'_>, path: &str, node: &Node) -> Self {

@@ -57,7 +57,7 @@ pub(super) enum Places {
 
 impl JointOrders {
     /// Reads the names of a message, which must fill a group.
-    pub fn resolve(
+    pub(super) fn resolve(
         &mut self,
         reader: &mut Reader<'_>,
         groups: &[Vec<String>],
@@ -70,7 +70,7 @@ impl JointOrders {
     }
 
     /// Reads the names of a message.
-    pub fn read(
+    pub(super) fn read(
         &mut self,
         reader: &mut Reader<'_>,
         groups: &[Vec<String>],
@@ -132,7 +132,7 @@ impl JointOrder {
     }
 
     /// The error for a message that fills no group: what it lacks.
-    pub fn missing(&self, groups: &[Vec<String>]) -> Rejected {
+    pub(super) fn missing(&self, groups: &[Vec<String>]) -> Rejected {
         let has = |joint: &&String| self.names.iter().any(|name| name == joint.as_bytes());
         let expected = match groups {
             [joints] => {

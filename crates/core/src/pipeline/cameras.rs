@@ -100,7 +100,7 @@ impl Cameras {
     /// # Errors
     /// If a stream of images that are undistorted has not exactly one input of cameras, or another stream
     /// has one.
-    pub fn new(config: &Config) -> Result<Self, String> {
+    pub(super) fn new(config: &Config) -> Result<Self, String> {
         let mut cameras = Cameras {
             known: Vec::with_capacity(config.inputs.len()),
             streams: config.streams.iter().map(|_| None).collect(),
@@ -136,7 +136,7 @@ impl Cameras {
     ///
     /// # Errors
     /// [`DropReason::OutOfRange`] if the name of its frame is longer than any frame's.
-    pub fn insert(
+    pub(super) fn insert(
         &self,
         input: InputId,
         header: &Header<'_>,
@@ -162,7 +162,7 @@ impl Cameras {
     /// [`DropReason::NoCameraInfo`] before the first camera, [`DropReason::Late`] if the camera is no longer
     /// known, [`DropReason::WrongFrame`] if the camera is another one, [`DropReason::WrongSize`] if it is for
     /// images of another size.
-    pub fn table(
+    pub(super) fn table(
         &self,
         config: &Config,
         stream: StreamId,

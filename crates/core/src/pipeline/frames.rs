@@ -36,7 +36,7 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    pub fn new(target: &str, source: &str, stamp: Stamp) -> Self {
+    pub(super) fn new(target: &str, source: &str, stamp: Stamp) -> Self {
         Ask { target: target.to_owned(), source: source.to_owned(), stamp }
     }
 }
@@ -87,7 +87,7 @@ impl From<Missing> for NotTaken {
 
 impl Frames {
     /// An empty tree; of `inputs`, those of gyros place frames.
-    pub fn new(spec: &TfSpec, inputs: &[InputSpec]) -> Self {
+    pub(super) fn new(spec: &TfSpec, inputs: &[InputSpec]) -> Self {
         let mut buffer = Buffer::new(spec.limits);
         let is_gyro = |input: &&InputSpec| {
             matches!(input.selection, Selection::Transforms { .. }) && input.ros_type == IMU
@@ -111,12 +111,12 @@ impl Frames {
     }
 
     /// Begins `epoch` if it is later than that of the transforms.
-    pub fn begin(&self, epoch: Epoch) {
+    pub(super) fn begin(&self, epoch: Epoch) {
         drop(self.of(epoch));
     }
 
     /// Takes a transform in.
-    pub fn insert(
+    pub(super) fn insert(
         &self,
         message: &StampedTransform<'_>,
         offset_ns: i64,
@@ -152,7 +152,7 @@ impl Frames {
     }
 
     /// Takes in what the gyro of this topic says: where the frame that does not turn is now.
-    pub fn turn(
+    pub(super) fn turn(
         &self,
         topic: &str,
         (header, rate): (&Header<'_>, [f64; 3]),
@@ -189,7 +189,7 @@ impl Frames {
 
     /// Looks `t_target_source` up at `stamp` for a message of this arrival. A transform that arrived after the
     /// message's wait does not count, however late the message is looked at.
-    pub fn lookup(
+    pub(super) fn lookup(
         &self,
         arrival: Arrival,
         target: &str,
@@ -227,7 +227,7 @@ impl Frames {
     }
 
     /// All of these look-ups. If one may still come, and none never will, the message waits for all.
-    pub fn of_all(&self, arrival: Arrival, asks: &[Ask]) -> Result<Vec<Transform>, Missing> {
+    pub(super) fn of_all(&self, arrival: Arrival, asks: &[Ask]) -> Result<Vec<Transform>, Missing> {
         let mut found = Vec::with_capacity(asks.len());
         let mut waits = None;
         for (at, Ask { target, source, stamp }) in asks.iter().enumerate() {
@@ -249,7 +249,7 @@ impl Frames {
     }
 
     /// Takes the parts of a vector to another frame.
-    pub fn take_to(
+    pub(super) fn take_to(
         &self,
         spec: &InFrame,
         arrival: Arrival,

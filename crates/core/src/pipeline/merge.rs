@@ -77,7 +77,7 @@ struct MergedRow {
 
 impl Merge {
     /// That of a stream; `None` if it merges no clouds.
-    pub fn of(spec: &StreamSpec) -> Option<Self> {
+    pub(super) fn of(spec: &StreamSpec) -> Option<Self> {
         let merge = spec.merge.as_ref()?;
         let condenser = spec.encoder.condenser()?;
         let field = |at| FieldAt { offset: 4 * at, kind: FieldType::Float32 };

@@ -22,13 +22,13 @@ pub(super) struct Motion {
 
 impl Motion {
     /// The sweep of a cloud, from what its input has read.
-    pub fn sweep<'a>(&'a self, read: Sweep<'a>) -> Sweep<'a> {
+    pub(super) fn sweep<'a>(&'a self, read: Sweep<'a>) -> Sweep<'a> {
         Sweep { origin: self.origin, rate: self.rate, knots: &self.knots, ..read }
     }
 
     /// Looks the motion up around the reference stamp `stamp`. Of all knots the first, the last and
     /// the reference decide whether the message waits.
-    pub fn find(
+    pub(super) fn find(
         frames: &Frames,
         (input, spec): (&InputSpec, &DeskewSpec),
         base_frame: &str,

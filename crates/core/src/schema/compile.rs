@@ -148,7 +148,7 @@ pub(super) struct Wrong {
 }
 
 impl Wrong {
-    pub fn new(expected: impl Into<String>) -> Wrong {
+    pub(super) fn new(expected: impl Into<String>) -> Wrong {
         Wrong { expected: expected.into(), unknown: None }
     }
 

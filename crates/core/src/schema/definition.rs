@@ -7,7 +7,7 @@ use super::{Count, Number};
 
 /// A member as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declared {
+pub(super) struct Declared {
     pub name: String,
     pub element: Element,
     pub count: Count,
@@ -15,7 +15,7 @@ pub struct Declared {
 
 /// The type of a member as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Element {
+pub(super) enum Element {
     Number(Number),
     Text,
     WideText,
@@ -40,7 +40,7 @@ const NUMBERS: [(&str, Number); 13] = [
 ];
 
 /// The name of a number's type.
-pub fn name_of(number: Number) -> &'static str {
+pub(super) fn name_of(number: Number) -> &'static str {
     NUMBERS.iter().find(|(_, known)| *known == number).map_or("", |(name, _)| name)
 }
 
@@ -48,7 +48,7 @@ pub fn name_of(number: Number) -> &'static str {
 ///
 /// # Errors
 /// What is wrong with a line.
-pub fn parse(text: &str, package: &str) -> Result<Vec<Declared>, String> {
+pub(super) fn parse(text: &str, package: &str) -> Result<Vec<Declared>, String> {
     let mut members: Vec<Declared> = Vec::new();
     for (at, line) in text.lines().enumerate() {
         // A # inside of a quoted text comes after the name, and nothing after the name is read.

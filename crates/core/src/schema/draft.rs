@@ -44,7 +44,7 @@ impl Draft {
     }
 
     /// Adds a number that these steps lead to.
-    pub fn insert(&mut self, steps: &[Found], slot: usize) {
+    pub(super) fn insert(&mut self, steps: &[Found], slot: usize) {
         match (self, steps) {
             (Draft::Number(_, slots), _) => slots.push(slot),
             (Draft::Struct(of, parts), [Found::Member(at), rest @ ..]) => {
@@ -73,7 +73,7 @@ impl Draft {
     }
 
     /// Makes the node. `name` is the path so far, for errors.
-    pub fn finish(self, name: &str) -> Result<Node, Wrong> {
+    pub(super) fn finish(self, name: &str) -> Result<Node, Wrong> {
         match self {
             Draft::Number(number, slots) => Ok(Node::Number(number, slots)),
             Draft::Struct(of, parts) => Ok(Node::Struct(finish_struct(&of, parts, name)?)),

@@ -5,7 +5,7 @@ use crate::cdr::{CdrError, Reader};
 
 /// The layout of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub(super) enum Shape {
     /// A number of this size \[bytes\].
     Number(usize),
     /// A text.
@@ -23,7 +23,7 @@ impl Shape {
     ///
     /// # Errors
     /// The name of a `wstring` in it.
-    pub fn of(member: &Member) -> Result<Shape, String> {
+    pub(super) fn of(member: &Member) -> Result<Shape, String> {
         let element = Shape::of_element(member)?;
         Ok(match member.count {
             Count::One => element,
@@ -36,7 +36,7 @@ impl Shape {
     ///
     /// # Errors
     /// As for [`Shape::of`].
-    pub fn of_element(member: &Member) -> Result<Shape, String> {
+    pub(super) fn of_element(member: &Member) -> Result<Shape, String> {
         match &member.kind {
             Kind::Number(number) => Ok(Shape::Number(number.size())),
             Kind::Text => Ok(Shape::Text),
@@ -49,7 +49,7 @@ impl Shape {
     ///
     /// # Errors
     /// As for [`Shape::of`].
-    pub fn of_members(of: &Struct) -> Result<Vec<Shape>, String> {
+    pub(super) fn of_members(of: &Struct) -> Result<Vec<Shape>, String> {
         let shape = |member: &Member| {
             Shape::of(member).map_err(|inner| match inner == member.name {
                 true => inner,
@@ -60,7 +60,7 @@ impl Shape {
     }
 
     /// Skips one value.
-    pub fn skip(&self, reader: &mut Reader<'_>) -> Result<(), CdrError> {
+    pub(super) fn skip(&self, reader: &mut Reader<'_>) -> Result<(), CdrError> {
         match self {
             Shape::Number(size) => reader.skip(*size, *size),
             Shape::Text => reader.string_bytes().map(|_| ()),
@@ -75,7 +75,7 @@ impl Shape {
 
     /// Skips `count` values. Each has a byte at least, so a wrong count soon ends at the message's
     /// end.
-    pub fn skip_many(&self, count: usize, reader: &mut Reader<'_>) -> Result<(), CdrError> {
+    pub(super) fn skip_many(&self, count: usize, reader: &mut Reader<'_>) -> Result<(), CdrError> {
         match self {
             _ if count == 0 => Ok(()),
             Shape::Number(size) => reader.skip(*size, count.saturating_mul(*size)),

@@ -67,7 +67,7 @@ pub(super) struct Way {
 
 impl Way {
     /// The way on from a value of the type `of` to its member `step`.
-    pub fn on(&self, of: &Struct, step: &str) -> Way {
+    pub(super) fn on(&self, of: &Struct, step: &str) -> Way {
         let foreign = match self.member {
             None => foreign(&of.name, step),
             Some(_) => self.foreign.clone(),
@@ -95,7 +95,7 @@ fn foreign(message: &str, member: &str) -> Option<String> {
 
 impl Spatial {
     /// What the numbers of a type are, if it is one of those in space; `way` leads to it.
-    pub fn of(of: &Struct, path: &str, way: &Way) -> Option<Spatial> {
+    pub(super) fn of(of: &Struct, path: &str, way: &Way) -> Option<Spatial> {
         let member = way.member.as_ref().map(|[of, name]| (of.as_str(), name.as_str()));
         let quantity = match of.name.as_str() {
             "geometry_msgs/msg/Point" | "geometry_msgs/msg/Point32" => Quantity::Point,
@@ -111,7 +111,7 @@ impl Spatial {
     }
 
     /// The paths of its numbers.
-    pub fn parts(&self) -> Vec<String> {
+    pub(super) fn parts(&self) -> Vec<String> {
         let names = if self.turns { &["x", "y", "z", "w"][..] } else { &["x", "y", "z"] };
         names.iter().map(|name| format!("{}.{name}", self.path)).collect()
     }

@@ -5,7 +5,7 @@ use super::transform::{normalised, product};
 use robocache_ops::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp};
 
 /// Two messages further apart do not tell the rotation in between \[ns\]. A gyro sends 100 Hz and more.
-pub const MAX_GAP_NS: i64 = 50 * NANOS_PER_MS;
+pub(super) const MAX_GAP_NS: i64 = 50 * NANOS_PER_MS;
 /// The greatest angular velocity \[rad/s\]. Gyros of robots end near 70 rad/s.
 const MAX_RATE: f64 = 100.0;
 /// The greatest angle between two messages \[rad\]: beyond it their mean says too little.

@@ -41,7 +41,11 @@ pub(super) struct File {
 
 impl File {
     /// Opens a file and reads its index. `plain` is the file that is read.
-    pub fn open(path: &Path, plain: Plain, problems: &mut Vec<Problem>) -> Result<Self, BagError> {
+    pub(super) fn open(
+        path: &Path,
+        plain: Plain,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Self, BagError> {
         let file = fs::File::open(&plain.path).map_err(BagError::io(path))?;
         let mut tell = |what: String| problems.push(Problem::damage(path, what));
         let index = Index::read(&file, path, &mut tell)?;

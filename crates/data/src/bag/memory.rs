@@ -32,7 +32,7 @@ pub(super) struct Buffer {
 
 impl Memory {
     /// A buffer of this many bytes. What they are is not said.
-    pub fn buffer(&self, len: usize) -> Buffer {
+    pub(super) fn buffer(&self, len: usize) -> Buffer {
         let fits = |bytes: &Vec<u8>| (len..=len.saturating_mul(MOST_TIMES)).contains(&bytes.len());
         let bytes = self.0.take(fits).unwrap_or_else(|| {
             // Chunks differ a little in length: the next one shall fit as well. The system gives these zeros only
@@ -43,7 +43,7 @@ impl Memory {
     }
 
     /// A copy of some bytes.
-    pub fn copy(&self, bytes: &[u8]) -> Bytes {
+    pub(super) fn copy(&self, bytes: &[u8]) -> Bytes {
         let mut buffer = self.buffer(bytes.len());
         buffer.bytes_mut().copy_from_slice(bytes);
         buffer.share()
@@ -52,12 +52,12 @@ impl Memory {
 
 impl Buffer {
     /// The bytes, to be filled.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.len]
     }
 
     /// The bytes, to be shared.
-    pub fn share(self) -> Bytes {
+    pub(super) fn share(self) -> Bytes {
         Bytes::from_owner(self)
     }
 }

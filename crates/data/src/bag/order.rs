@@ -22,7 +22,7 @@ pub(super) struct Order {
 impl Order {
     /// Notes the next message of a file, in the order of stamps. Reports the first message of a topic that was written
     /// before one with an earlier stamp. It also reports the first that a damaged index gives too late.
-    pub fn note(
+    pub(super) fn note(
         &mut self,
         topic: usize,
         place: FilePosition,

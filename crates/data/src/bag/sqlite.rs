@@ -32,7 +32,11 @@ pub(super) struct File {
 
 impl File {
     /// Opens a file. `plain` is the file that is read.
-    pub fn open(path: &Path, plain: Plain, problems: &mut Vec<Problem>) -> Result<Self, BagError> {
+    pub(super) fn open(
+        path: &Path,
+        plain: Plain,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Self, BagError> {
         let connection = connect(path, &plain)?;
         let failed = |error: rusqlite::Error| failure(path, error);
         if !has_tables(&connection).map_err(failed)? {

@@ -15,7 +15,7 @@ use super::memory::Bytes;
 
 /// A file in memory. If another process changes or shortens the file, the values that are read change. The files of a
 /// cache are written once, under another name.
-pub struct Mapped {
+pub(super) struct Mapped {
     /// `None` if the file is empty.
     memory: Option<NonNull<c_void>>,
     len: usize,
@@ -31,7 +31,7 @@ impl Mapped {
     ///
     /// # Errors
     /// It cannot be opened or mapped.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         let Some(length) = NonZero::new(len) else { return Ok(Mapped { memory: None, len }) };

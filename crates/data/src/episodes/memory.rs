@@ -109,7 +109,7 @@ impl Bytes for Owned {
 ///
 /// # Errors
 /// They are no whole numbers, or not aligned.
-pub fn numbers<'a, T: bytemuck::AnyBitPattern>(
+pub(super) fn numbers<'a, T: bytemuck::AnyBitPattern>(
     column: &'a Column,
     what: &str,
 ) -> Result<&'a [T], EpisodeError> {

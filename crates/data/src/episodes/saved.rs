@@ -19,7 +19,7 @@ use super::{
 use robocache_ops::windows::SpanRows;
 
 /// The version of the files and their meaning.
-pub const FORMAT_VERSION: u32 = 3;
+pub(super) const FORMAT_VERSION: u32 = 3;
 /// What the index calls itself.
 const KIND: &str = "robocache episodes";
 const INDEX: &str = "index.json";

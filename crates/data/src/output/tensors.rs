@@ -15,7 +15,7 @@ use robocache_ops::dtype::DType;
 use robocache_runtime::Tick;
 
 /// The dimension of ticks, and the columns that say when they were. No segment may have such a name.
-pub const TICK_COLUMNS: [&str; 4] = ["tick", "stamp_ns", "recorded_ns", "epoch"];
+pub(super) const TICK_COLUMNS: [&str; 4] = ["tick", "stamp_ns", "recorded_ns", "epoch"];
 
 /// The tensors of an episode, as columns.
 pub struct TensorOutput {

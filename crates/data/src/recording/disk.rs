@@ -93,12 +93,12 @@ pub(super) struct UntilError {
 }
 
 impl UntilError {
-    pub fn new(disk: Box<dyn Disk>) -> Self {
+    pub(super) fn new(disk: Box<dyn Disk>) -> Self {
         UntilError { disk, failed: false }
     }
 
     /// The disk, if nothing failed.
-    pub fn into_disk(self) -> Option<Box<dyn Disk>> {
+    pub(super) fn into_disk(self) -> Option<Box<dyn Disk>> {
         (!self.failed).then_some(self.disk)
     }
 
@@ -136,7 +136,7 @@ impl Syncing {
     ///
     /// # Errors
     /// The system starts no thread, or a file before could not be written.
-    pub fn add(&mut self, mut disk: Box<dyn Disk>) -> io::Result<()> {
+    pub(super) fn add(&mut self, mut disk: Box<dyn Disk>) -> io::Result<()> {
         let (done, others) =
             std::mem::take(&mut self.0).into_iter().partition(JoinHandle::is_finished);
         self.0 = others;
@@ -150,7 +150,7 @@ impl Syncing {
     ///
     /// # Errors
     /// One of them could not be written.
-    pub fn wait(self) -> io::Result<()> {
+    pub(super) fn wait(self) -> io::Result<()> {
         let panicked = |_| Err(io::Error::other("the thread that waited for the disk panicked"));
         self.0.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
     }

@@ -10,7 +10,7 @@ use robocache_runtime::{Event, MessageOutcome, TickFate, TickRecord};
 /// Their type.
 pub const EVENT_TYPE: &str = "robocache_ros/msg/RecordingEvent";
 /// Its definition.
-pub const EVENT_DEFINITION: &str = include_str!("../../../../msg/RecordingEvent.msg");
+pub(super) const EVENT_DEFINITION: &str = include_str!("../../../../msg/RecordingEvent.msg");
 
 /// An event of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]

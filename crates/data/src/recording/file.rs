@@ -83,7 +83,10 @@ struct Open {
 
 impl RecordingWriter {
     /// Creates the first file.
-    pub fn create(contents: RecordingContents, mut files: Box<dyn Files>) -> io::Result<Self> {
+    pub(super) fn create(
+        contents: RecordingContents,
+        mut files: Box<dyn Files>,
+    ) -> io::Result<Self> {
         files.room(&contents.folder).map_or(Ok(()), Room::check)?;
         let open = Open::create(&contents, &mut *files, 0)?;
         let counts = vec![0; open.channels.len()];
@@ -103,7 +106,7 @@ impl RecordingWriter {
     }
 
     /// Writes a message and, in front of it, how the node took it.
-    pub fn received(&mut self, number: u64, message: &ReceivedMessage) -> io::Result<()> {
+    pub(super) fn received(&mut self, number: u64, message: &ReceivedMessage) -> io::Result<()> {
         let ReceivedMessage { input, bytes, arrival, at, published } = message;
         let bytes = (**bytes).as_ref();
         let topic = self.contents.topic_of[input.index()];
@@ -120,7 +123,7 @@ impl RecordingWriter {
     }
 
     /// Writes a message on `/clock`.
-    pub fn clock(&mut self, message: ClockMessage) -> io::Result<()> {
+    pub(super) fn clock(&mut self, message: ClockMessage) -> io::Result<()> {
         let ClockMessage { stamp, at, published } = message;
         let mut writer = cdr::Writer::new();
         let (sec, nanosec) = stamp.to_sec_nanosec();
@@ -133,13 +136,13 @@ impl RecordingWriter {
     }
 
     /// Writes an event.
-    pub fn event(&mut self, event: &RecordingEvent, at: Stamp) -> io::Result<()> {
+    pub(super) fn event(&mut self, event: &RecordingEvent, at: Stamp) -> io::Result<()> {
         let time = self.time.of(event.epoch(), at);
         self.write(self.contents.topics.len(), [time; 2], &event.write())
     }
 
     /// Writes an event that comes before all that waits.
-    pub fn first(&mut self, event: &RecordingEvent) -> io::Result<()> {
+    pub(super) fn first(&mut self, event: &RecordingEvent) -> io::Result<()> {
         self.write(self.contents.topics.len(), [self.time.last; 2], &event.write())
     }
 
@@ -147,13 +150,13 @@ impl RecordingWriter {
     ///
     /// # Errors
     /// That of the operating system, or the disk is full.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(super) fn flush(&mut self) -> io::Result<()> {
         self.open.writer.flush().map_err(output::io)?;
         self.files.room(&self.contents.folder).map_or(Ok(()), Room::check)
     }
 
     /// Ends the last file, and writes `metadata.yaml`. Returns the files that are not safe on the disk yet.
-    pub fn finish(self) -> io::Result<Syncing> {
+    pub(super) fn finish(self) -> io::Result<Syncing> {
         let RecordingWriter { contents, mut files, open, mut done, counts, mut syncing, .. } = self;
         done.push(open.finish(&mut syncing)?);
         let contents = &contents;

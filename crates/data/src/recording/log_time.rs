@@ -16,12 +16,12 @@ pub(super) struct LogTime {
 
 impl LogTime {
     /// The time of a log that begins. `simulated`: whether a simulator has the node's clock.
-    pub fn new(simulated: bool) -> Self {
+    pub(super) fn new(simulated: bool) -> Self {
         LogTime { simulated, ..LogTime::default() }
     }
 
     /// The time of the log for an instant of the system's clock, which is of this epoch of the node's.
-    pub fn of(&mut self, epoch: Option<Epoch>, at: Stamp) -> Stamp {
+    pub(super) fn of(&mut self, epoch: Option<Epoch>, at: Stamp) -> Stamp {
         /// With a simulator's clock: after a longer step back \[ns\] the log goes on from before.
         const STEP_BACK_NS: i64 = NANOS_PER_S;
         let behind_ns = self.last.since(at.offset(self.ahead_ns));

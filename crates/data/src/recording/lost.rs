@@ -44,7 +44,7 @@ impl Default for Side {
 
 impl Lost {
     /// Adds the message of this number.
-    pub fn add(&self, number: u64, arrival: Arrival) {
+    pub(super) fn add(&self, number: u64, arrival: Arrival) {
         let side = loop {
             let active = self.active.load(Ordering::SeqCst);
             let side = &self.sides[active];
@@ -66,7 +66,7 @@ impl Lost {
     }
 
     /// Takes out what was lost. One thread alone may call it.
-    pub fn take(&self, input: InputId) -> Option<Gap> {
+    pub(super) fn take(&self, input: InputId) -> Option<Gap> {
         let active = self.active.load(Ordering::SeqCst);
         let side = &self.sides[active];
         if side.messages.load(Ordering::Relaxed) == 0 {
@@ -108,13 +108,13 @@ impl Default for LostEvents {
 
 impl LostEvents {
     /// Adds one that is reported now.
-    pub fn add(&self, now: Stamp) {
+    pub(super) fn add(&self, now: Stamp) {
         self.first.fetch_min(now.nanos(), Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Release);
     }
 
     /// Takes out how many were lost, and when the first was; `None` if a thread is just adding it.
-    pub fn take(&self) -> Option<(u64, Option<Stamp>)> {
+    pub(super) fn take(&self) -> Option<(u64, Option<Stamp>)> {
         let count = self.count.swap(0, Ordering::Acquire);
         if count == 0 {
             return None;

@@ -69,7 +69,7 @@ pub(super) struct Waiting(Receiver<(Item, Stamp)>);
 
 impl Queue {
     /// Makes the queue of a recording in this folder.
-    pub fn new(folder: PathBuf, config: &Config, most_bytes: usize) -> (Self, Waiting) {
+    pub(super) fn new(folder: PathBuf, config: &Config, most_bytes: usize) -> (Self, Waiting) {
         let (sender, receiver) = sync_channel(MESSAGES + EVENTS + EMPTY);
         let has_rows = |id: InputId| !config.input(id).feeds.is_empty();
         let queue = Queue {
@@ -95,7 +95,7 @@ impl Queue {
     }
 
     /// Queues a message. Returns its number, or 0 if there is no room.
-    pub fn receive(&self, message: ReceivedMessage) -> u64 {
+    pub(super) fn receive(&self, message: ReceivedMessage) -> u64 {
         if self.ended.load(Ordering::Relaxed) {
             return 0;
         }
@@ -125,7 +125,7 @@ impl Queue {
     }
 
     /// Queues something small, or counts it as lost.
-    pub fn tell(&self, item: Item) {
+    pub(super) fn tell(&self, item: Item) {
         if self.ended.load(Ordering::Relaxed) {
             return;
         }
@@ -142,7 +142,7 @@ impl Queue {
     }
 
     /// An item is in the queue no more.
-    pub fn left(&self, item: &Item) {
+    pub(super) fn left(&self, item: &Item) {
         match item {
             Item::Received(_, message) => {
                 self.bytes.fetch_sub((*message.bytes).as_ref().len(), Ordering::Relaxed);
@@ -155,34 +155,34 @@ impl Queue {
     }
 
     /// Whether something was lost since the last call.
-    pub fn has_lost(&self) -> bool {
+    pub(super) fn has_lost(&self) -> bool {
         self.has_lost.load(Ordering::Relaxed) && self.has_lost.swap(false, Ordering::Acquire)
     }
 
     /// Takes out the messages that were lost. Only the thread that writes may call it.
-    pub fn lost_messages(&self) -> impl Iterator<Item = Gap> {
+    pub(super) fn lost_messages(&self) -> impl Iterator<Item = Gap> {
         self.lost.iter().enumerate().filter_map(|(at, lost)| lost.take(InputId::new(at)))
     }
 
     /// Takes out how many events were lost, and when the first was. Only the thread that writes may call it.
-    pub fn lost_events(&self) -> Option<(u64, Option<Stamp>)> {
+    pub(super) fn lost_events(&self) -> Option<(u64, Option<Stamp>)> {
         self.lost_events.take()
     }
 
     /// Notes events that the writer left out.
-    pub fn leave_out_event(&self, at: Stamp) {
+    pub(super) fn leave_out_event(&self, at: Stamp) {
         self.lost_in_all[1].fetch_add(1, Ordering::Relaxed);
         self.lost_events.add(at);
     }
 
     /// Notes a message that the writer left out.
-    pub fn leave_out(&self, number: u64, message: &ReceivedMessage) {
+    pub(super) fn leave_out(&self, number: u64, message: &ReceivedMessage) {
         self.lost_in_all[0].fetch_add(1, Ordering::Relaxed);
         self.lost[message.input.index()].add(number, message.arrival);
     }
 
     /// How the recording goes.
-    pub fn status(&self) -> RecorderStatus {
+    pub(super) fn status(&self) -> RecorderStatus {
         let [[messages, bytes], [lost, lost_events]] = [&self.written, &self.lost_in_all]
             .map(|counts| counts.each_ref().map(|count| count.load(Ordering::Relaxed)));
         let (folder, failed) = (self.folder.clone(), lock(&self.failed).clone());
@@ -192,7 +192,7 @@ impl Queue {
 
 impl Waiting {
     /// The next item; `None` if none waits.
-    pub fn next(&self) -> Option<(Item, Stamp)> {
+    pub(super) fn next(&self) -> Option<(Item, Stamp)> {
         self.0.try_recv().ok()
     }
 }

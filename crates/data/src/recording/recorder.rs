@@ -27,7 +27,7 @@ use robocache_runtime::{
 
 /// Time between two looks at the thread.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long the end of a recording may take. The writer has time for the end of the last file.
+/// Usual limit of the end of a recording.
 const END: Duration = Duration::from_secs(4);
 
 /// What a recorder needs to know.
@@ -44,7 +44,15 @@ pub struct RecordOptions {
     pub split_bytes: u64,
     /// What opens files; `None` for those of the file system.
     pub files: Option<Box<dyn Files>>,
+    /// Limit of the end of the recording. What waits is written for three quarters of it. In the rest, the last file gets
+    /// its end.
+    pub end: Duration,
+    /// Tells the time. A test may have a clock of its own.
+    pub now: Now,
 }
+
+/// A monotonic clock.
+pub type Now = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 impl RecordOptions {
     /// The usual options.
@@ -56,6 +64,8 @@ impl RecordOptions {
             queue_bytes: 256 << 20,
             split_bytes: 4 << 30,
             files: None,
+            end: END,
+            now: Arc::new(Instant::now),
         }
     }
 }
@@ -74,6 +84,8 @@ pub struct RecordError {
 pub struct McapRecorder {
     queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    end: Duration,
+    now: Now,
 }
 
 impl McapRecorder {
@@ -87,7 +99,8 @@ impl McapRecorder {
         definitions: &dyn Definitions,
         now: Option<Stamp>,
     ) -> Result<Self, RecordError> {
-        let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, files } = options;
+        let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, .. } = options;
+        let RecordOptions { files, end, now: clock, .. } = options;
         let folder = new_folder(&folder)?;
         let failed = |source| RecordError { path: folder.clone(), source };
         let contents = contents(&folder, manifest, (events, split_bytes), config, definitions);
@@ -101,11 +114,12 @@ impl McapRecorder {
         writer.event(&RecordingEvent::Start { at: now }, system_now()).map_err(failed)?;
         let (queue, waiting) = Queue::new(folder.clone(), config, queue_bytes);
         let queue = Arc::new(queue);
-        let writing = Writing { queue: Arc::clone(&queue), waiting, writer, said: false };
+        let (told, time) = (Arc::clone(&queue), Arc::clone(&clock));
+        let writing = Writing { queue: told, waiting, writer, said: false, end, now: time };
         let thread = std::thread::Builder::new().name("record".into());
         let thread = thread.spawn(move || writing.run()).map_err(failed)?;
         tracing::info!("recording to {}", folder.display());
-        Ok(McapRecorder { queue, thread: Mutex::new(Some(thread)) })
+        Ok(McapRecorder { queue, thread: Mutex::new(Some(thread)), end, now: clock })
     }
 
     /// The folder of this recording.
@@ -113,15 +127,15 @@ impl McapRecorder {
         &self.queue.folder
     }
 
-    /// Writes what waits, as far as a few seconds allow, and ends the recording. If the disk does not answer,
+    /// Writes what waits, as far as the limit allows, and ends the recording. If the disk does not answer,
     /// this leaves the thread behind. If another thread does this already, the caller waits for it.
     pub fn finish(&self) {
         self.queue.stop.store(true, Ordering::Relaxed);
         let mut ending = lock(&self.thread);
         let Some(thread) = ending.take() else { return };
-        let stopped = Instant::now();
+        let stopped = (self.now)();
         while !thread.is_finished() {
-            if stopped.elapsed() > END {
+            if (self.now)().saturating_duration_since(stopped) > self.end {
                 return self.leave_behind();
             }
             std::thread::sleep(LOOK);
@@ -133,7 +147,7 @@ impl McapRecorder {
     /// Ends without the thread that writes.
     fn leave_behind(&self) {
         let Queue { folder, complete, ended, failed, .. } = &*self.queue;
-        let (folder, seconds) = (folder.display(), END.as_secs());
+        let (folder, seconds) = (folder.display(), self.end.as_secs_f64());
         if complete.load(Ordering::Relaxed) {
             tracing::warn!(
                 "the recording {folder} is complete, but after {seconds} s the disk has not stored all of it"

@@ -9,6 +9,7 @@ use super::disk::Syncing;
 use super::event::RecordingEvent;
 use super::file::RecordingWriter;
 use super::queue::{Item, Queue, Waiting};
+use super::recorder::Now;
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 use robocache_runtime::system_now;
@@ -17,9 +18,9 @@ use robocache_runtime::system_now;
 const LOOK: Duration = Duration::from_millis(5);
 /// Time after which what was written is handed to the operating system.
 const FLUSH: Duration = Duration::from_millis(250);
-/// After the stop, messages are written for this long, and events for a little longer.
-const LAST_MESSAGES: Duration = Duration::from_millis(2500);
-const LAST_EVENTS: Duration = Duration::from_secs(3);
+/// After the stop, messages are written for this part of the limit, and events for a little longer.
+const LAST_MESSAGES: f64 = 0.625;
+const LAST_EVENTS: f64 = 0.75;
 
 /// The thread that writes.
 pub(super) struct Writing {
@@ -28,11 +29,14 @@ pub(super) struct Writing {
     pub writer: RecordingWriter,
     /// Whether the log says that messages are missing.
     pub said: bool,
+    /// Limit of the end of the recording.
+    pub end: Duration,
+    pub now: Now,
 }
 
 impl Writing {
     /// Writes until the stop, and ends the recording.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         let _guard = EndsIfItPanics(Arc::clone(&self.queue));
         let written = self.write_all();
         let Writing { queue, waiting, writer, .. } = self;
@@ -50,16 +54,16 @@ impl Writing {
     }
 
     fn write_all(&mut self) -> io::Result<()> {
-        let mut flushed = Instant::now();
+        let mut flushed = (self.now)();
         let mut stopped: Option<Instant> = None;
         loop {
             // First: what comes after the stop is no part of the recording.
             if stopped.is_none() && self.queue.stop.load(Ordering::Relaxed) {
-                stopped = Some(Instant::now());
+                stopped = Some((self.now)());
             }
             match self.waiting.next() {
                 Some((item, at)) => {
-                    self.write(&item, at, stopped.map_or(Duration::ZERO, |at| at.elapsed()))?;
+                    self.write(&item, at, stopped.map_or(Duration::ZERO, |at| self.since(at)))?;
                     self.queue.left(&item);
                 }
                 None if stopped.is_none() => std::thread::sleep(LOOK),
@@ -71,21 +75,25 @@ impl Writing {
             if self.queue.has_lost() {
                 self.write_lost()?;
             }
-            if flushed.elapsed() > FLUSH {
+            if self.since(flushed) > FLUSH {
                 self.writer.flush()?;
-                flushed = Instant::now();
+                flushed = (self.now)();
             }
         }
+    }
+
+    fn since(&self, earlier: Instant) -> Duration {
+        (self.now)().saturating_duration_since(earlier)
     }
 
     /// Writes an item, unless the stop is too long ago.
     fn write(&mut self, item: &Item, at: Stamp, since_stop: Duration) -> io::Result<()> {
         match item {
-            Item::Received(number, message) if since_stop > LAST_MESSAGES => {
+            Item::Received(number, message) if since_stop > self.end.mul_f64(LAST_MESSAGES) => {
                 self.queue.leave_out(*number, message);
                 return Ok(());
             }
-            Item::Clock(_) | Item::Event(_) if since_stop > LAST_EVENTS => {
+            Item::Clock(_) | Item::Event(_) if since_stop > self.end.mul_f64(LAST_EVENTS) => {
                 self.queue.leave_out_event(at);
                 return Ok(());
             }

@@ -18,7 +18,7 @@ impl KeptBackend {
     ///
     /// # Errors
     /// Those of `create`.
-    pub fn take(
+    pub(super) fn take(
         &mut self,
         config: &Config,
         create: impl FnOnce() -> Result<Arc<dyn Backend>, BackendError>,
@@ -34,7 +34,7 @@ impl KeptBackend {
     }
 
     /// Keeps a backend. One that has left its GPU is not kept: the next episode tries again.
-    pub fn keep(&mut self, config: Config, backend: Arc<dyn Backend>) {
+    pub(super) fn keep(&mut self, config: Config, backend: Arc<dyn Backend>) {
         self.0 = match backend.gpu() {
             GpuUse::None | GpuUse::InUse => Some((config, backend)),
             GpuUse::Left { .. } => None,

@@ -94,13 +94,13 @@ pub(super) struct Store {
 
 impl Store {
     /// Whether it has an episode that was made of this.
-    pub fn has(&self, name: &str, bag: &str, made_of: &str) -> bool {
+    pub(super) fn has(&self, name: &str, bag: &str, made_of: &str) -> bool {
         let stored = self.episodes.iter().find(|of| of.name == name && of.bag == bag);
         stored.is_some_and(|of| of.made_of == made_of)
     }
 
     /// Where its episodes are, by what they were made of, in their order.
-    pub fn sources(&self) -> Vec<(&str, Source)> {
+    pub(super) fn sources(&self) -> Vec<(&str, Source)> {
         let spans =
             |(at, table): (usize, &Table)| table.spans(self.episodes.iter().map(|of| of.rows[at]));
         let spans: Vec<_> = self.tables.iter().enumerate().map(spans).collect();
@@ -147,7 +147,7 @@ impl Ledger {
     ///
     /// # Errors
     /// It cannot be read, or another version of the program wrote it.
-    pub fn read(out: &Path) -> Result<Self, OutputError> {
+    pub(super) fn read(out: &Path) -> Result<Self, OutputError> {
         let path = out.join(LEDGER);
         let mut held = match fs::read(&path) {
             Ok(bytes) => of_json(&bytes).map_err(OutputError::of(&path))?,
@@ -167,7 +167,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As of [`read`](Self::read).
-    pub fn read_beside(out: &Path) -> Result<Self, OutputError> {
+    pub(super) fn read_beside(out: &Path) -> Result<Self, OutputError> {
         let mut ledger = Self::read(out)?;
         let is_there = |name: &String, store: &mut Store| {
             identity(&out.join(name)).as_ref() == Some(&store.identity)
@@ -177,7 +177,7 @@ impl Ledger {
     }
 
     /// Where a result is, if it is there.
-    pub fn path_of(&self, result: &str) -> PathBuf {
+    pub(super) fn path_of(&self, result: &str) -> PathBuf {
         self.out.join(result)
     }
 
@@ -185,7 +185,7 @@ impl Ledger {
     ///
     /// # Errors
     /// A store cannot get its name back.
-    pub fn find_store(&mut self, name: &str) -> Result<(), OutputError> {
+    pub(super) fn find_store(&mut self, name: &str) -> Result<(), OutputError> {
         let path = self.out.join(name);
         PartialFolder::restore(&path)?;
         let found = identity(&path);
@@ -205,17 +205,17 @@ impl Ledger {
     }
 
     /// The entry of a result.
-    pub fn entry(&self, result: &str) -> Option<&Entry> {
+    pub(super) fn entry(&self, result: &str) -> Option<&Entry> {
         self.held.episodes.get(result)
     }
 
     /// A store.
-    pub fn store(&self, name: &str) -> Option<&Store> {
+    pub(super) fn store(&self, name: &str) -> Option<&Store> {
         self.held.stores.get(name)
     }
 
     /// Adds a complete result.
-    pub fn add(&mut self, result: String, entry: Entry) -> Result<(), OutputError> {
+    pub(super) fn add(&mut self, result: String, entry: Entry) -> Result<(), OutputError> {
         let change = Change::Added { result, entry: Box::new(entry) };
         self.note(&change)?;
         self.held.apply(change);
@@ -223,7 +223,7 @@ impl Ledger {
     }
 
     /// Removes a result, if it is there.
-    pub fn remove(&mut self, result: &str) -> Result<(), OutputError> {
+    pub(super) fn remove(&mut self, result: &str) -> Result<(), OutputError> {
         if self.entry(result).is_none() {
             return Ok(());
         }
@@ -235,7 +235,7 @@ impl Ledger {
 
     /// Checks that a store that is there may be replaced by one of what is asked for. If its origin is unknown, it
     /// may.
-    pub fn check_asked(&self, name: &str, asked: &Asked) -> Result<(), ReplayError> {
+    pub(super) fn check_asked(&self, name: &str, asked: &Asked) -> Result<(), ReplayError> {
         let path = self.out.join(name);
         let stored = self.store(name).filter(|_| path.exists());
         let mut made_of = stored.iter().flat_map(|store| &store.episodes).map(|of| &of.made_of);
@@ -243,13 +243,13 @@ impl Ledger {
     }
 
     /// Notes that a store takes the place of the one that may be there, and writes the file.
-    pub fn announce_store(&mut self, name: &str, store: Store) -> Result<(), OutputError> {
+    pub(super) fn announce_store(&mut self, name: &str, store: Store) -> Result<(), OutputError> {
         self.held.coming.insert(name.to_owned(), store);
         self.write()
     }
 
     /// Notes that it has its name, and writes the file.
-    pub fn complete_store(&mut self, name: &str) -> Result<(), OutputError> {
+    pub(super) fn complete_store(&mut self, name: &str) -> Result<(), OutputError> {
         if let Some(store) = self.held.coming.remove(name) {
             self.held.stores.insert(name.to_owned(), store);
         }
@@ -257,7 +257,7 @@ impl Ledger {
     }
 
     /// Checks that a store that is there may be replaced by one of these episodes: their names and bags.
-    pub fn check_store<'a>(
+    pub(super) fn check_store<'a>(
         &self,
         name: &str,
         episodes: impl Iterator<Item = (&'a str, String)> + Clone,
@@ -304,7 +304,7 @@ impl Ledger {
     }
 
     /// Writes the file, if there is a journal, and removes the journal.
-    pub fn end_journal(&mut self) -> Result<(), OutputError> {
+    pub(super) fn end_journal(&mut self) -> Result<(), OutputError> {
         match self.out.join(JOURNAL).exists() {
             true => self.write(),
             false => Ok(()),
@@ -433,7 +433,7 @@ const IMAGES_AS: &str = "images as ";
 
 impl Asked {
     /// `text` is that of the configuration.
-    pub fn new(options: &Options, text: &str) -> Self {
+    pub(super) fn new(options: &Options, text: &str) -> Self {
         let Options { rate_hz, remaps, time, digest: sealed, .. } = options;
         Asked {
             configuration: format!("configuration {:016x}", digest(text)),
@@ -469,7 +469,7 @@ impl Asked {
     ///
     /// # Errors
     /// It was made with another configuration or other options.
-    pub fn check(&self, path: &Path, made_of: &str) -> Result<(), ReplayError> {
+    pub(super) fn check(&self, path: &Path, made_of: &str) -> Result<(), ReplayError> {
         match self.is_of(made_of) {
             true => Ok(()),
             false => Err(ReplayError::Wiring(format!(

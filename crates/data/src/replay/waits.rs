@@ -19,7 +19,7 @@ pub(super) struct Waits {
 
 impl Waits {
     /// An event comes at this time of the log.
-    pub fn note(&mut self, at: Stamp, event: &[u8]) {
+    pub(super) fn note(&mut self, at: Stamp, event: &[u8]) {
         self.next = None;
         let Ok(RecordingEvent::Received { number, arrival, bytes_of, .. }) =
             RecordingEvent::read(event)
@@ -40,7 +40,7 @@ impl Waits {
     }
 
     /// How long the message that comes now waited \[ns\]. Its event is right in front of it.
-    pub fn of(&mut self, at: Stamp) -> i64 {
+    pub(super) fn of(&mut self, at: Stamp) -> i64 {
         self.next.take().filter(|(of, _)| *of == at).map_or(0, |(_, waited_ns)| waited_ns)
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Compress {
 }
 
 impl Compress {
-    pub fn new(level: i32) -> io::Result<Self> {
+    pub(super) fn new(level: i32) -> io::Result<Self> {
         let mut compressor = zstd::bulk::Compressor::new(level)?;
         if level == ZSTD_LEVEL {
             compressor.set_parameter(CParameter::HashLog(ZSTD_HASH_LOG))?;
@@ -34,7 +34,7 @@ impl Compress {
     }
 
     /// Makes a chunk of these bytes.
-    pub fn chunk(&mut self, codec: Codec, bytes: &[u8]) -> io::Result<&[u8]> {
+    pub(super) fn chunk(&mut self, codec: Codec, bytes: &[u8]) -> io::Result<&[u8]> {
         let Compress { compressor, chunk, pixels, .. } = self;
         match codec {
             Codec::Zstd => {
@@ -50,7 +50,7 @@ impl Compress {
     }
 
     /// How far the newest chunk, which was made of these bytes, is from them; `None` if the codec keeps them.
-    pub fn loss(&mut self, codec: Codec, bytes: &[u8]) -> io::Result<Option<Loss>> {
+    pub(super) fn loss(&mut self, codec: Codec, bytes: &[u8]) -> io::Result<Option<Loss>> {
         let Codec::Jpeg(jpeg) = codec else { return Ok(None) };
         let Compress { chunk, pixels, again, .. } = self;
         let file = &chunk[..chunk.len() - 4];
@@ -96,7 +96,7 @@ pub(crate) struct Unpack {
 }
 
 impl Unpack {
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Unpack { decompressor: zstd::bulk::Decompressor::new()?, pixels: Vec::new() })
     }
 
@@ -104,7 +104,7 @@ impl Unpack {
     ///
     /// # Errors
     /// The chunk is damaged.
-    pub fn chunk(&mut self, codec: Codec, chunk: &[u8], out: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn chunk(&mut self, codec: Codec, chunk: &[u8], out: &mut [u8]) -> io::Result<()> {
         let packed = checked(chunk)?;
         match codec {
             Codec::Zstd => {

@@ -31,7 +31,7 @@ impl Shards<'_> {
     }
 
     /// Gives the file of a shard another name, if it has these rows and no others. Returns whether it has.
-    pub fn link(&self, rows: &Range<u64>, to: &Path) -> io::Result<bool> {
+    pub(super) fn link(&self, rows: &Range<u64>, to: &Path) -> io::Result<bool> {
         let all = self.column.shard_rows();
         let number = rows.start / all;
         if !rows.start.is_multiple_of(all) || rows.end - rows.start > all {
@@ -56,7 +56,12 @@ impl Shards<'_> {
     }
 
     /// Copies rows, by their numbers.
-    pub fn copy(&self, rows: Range<u64>, shard: &mut Shard, chunks: &mut Chunks) -> io::Result<()> {
+    pub(super) fn copy(
+        &self,
+        rows: Range<u64>,
+        shard: &mut Shard,
+        chunks: &mut Chunks,
+    ) -> io::Result<()> {
         let (mut at, mut before, all) = (rows.start, None, self.column.shard_rows());
         while at < rows.end {
             let number = at / all;

@@ -41,7 +41,7 @@ fn numbered(path: &Path, number: u64) -> PathBuf {
 }
 
 impl LargeWriter {
-    pub fn new(folder: &Path, [table, number]: [usize; 2], column: &Column) -> Self {
+    pub(super) fn new(folder: &Path, [table, number]: [usize; 2], column: &Column) -> Self {
         LargeWriter {
             path: folder.join(format!("{table}.{number}")),
             per_shard: column.shard_chunks() as u64,
@@ -54,13 +54,13 @@ impl LargeWriter {
     }
 
     /// Rows that were written.
-    pub fn rows(&self) -> u64 {
+    pub(super) fn rows(&self) -> u64 {
         self.rows
     }
 
     /// Takes the chunk of a row, or `None` if the row repeats the one before. It is written when its turn comes. Returns
     /// the size of the compressed rows that were written, before they were compressed \[bytes\].
-    pub fn take(&mut self, number: u64, chunk: Option<&[u8]>) -> io::Result<usize> {
+    pub(super) fn take(&mut self, number: u64, chunk: Option<&[u8]>) -> io::Result<usize> {
         if number != self.rows {
             self.early.insert(number, chunk.map(<[u8]>::to_vec));
             return Ok(0);
@@ -96,7 +96,7 @@ impl LargeWriter {
 
     /// Ends the shards, and syncs them. `order` has the numbers of the rows in the order of the store, if the rows did
     /// not come in it.
-    pub fn end(&mut self, order: Option<&Stream>, data: &File) -> io::Result<()> {
+    pub(super) fn end(&mut self, order: Option<&Stream>, data: &File) -> io::Result<()> {
         if let Some(shard) = self.shard.take() {
             shard.end(self.per_shard as usize)?;
         }

@@ -21,7 +21,7 @@ pub(super) struct Order {
 
 impl Order {
     /// Notes a row. `aside`: it came before rows that are less.
-    pub fn note(&mut self, number: u64, key: Key, aside: bool) {
+    pub(super) fn note(&mut self, number: u64, key: Key, aside: bool) {
         if aside || self.newest.is_some_and(|newest| key < newest) {
             self.aside.push((key, number));
         } else {
@@ -31,7 +31,12 @@ impl Order {
 
     /// Writes the numbers of all rows in their order. `keys` are the streams of the keys. Returns `None` if the rows
     /// came in their order.
-    pub fn write(&self, rows: u64, keys: [&Stream; 3], data: &Data) -> io::Result<Option<Stream>> {
+    pub(super) fn write(
+        &self,
+        rows: u64,
+        keys: [&Stream; 3],
+        data: &Data,
+    ) -> io::Result<Option<Stream>> {
         if self.aside.is_empty() {
             return Ok(None);
         }

@@ -24,7 +24,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub fn new(bytes: RowMemory, pool: &Arc<RowPool>) -> Self {
+    pub(super) fn new(bytes: RowMemory, pool: &Arc<RowPool>) -> Self {
         Row { bytes, pool: Arc::clone(pool) }
     }
 }
@@ -49,19 +49,19 @@ impl Drop for Row {
 
 impl RowPool {
     /// A pool for at most `most` bytes in work. One row may have more.
-    pub fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         let (free, in_work) = (Pool::new(most), Mutex::new(0));
         RowPool { most, free, in_work, changed: Condvar::new() }
     }
 
     /// Empty memory for a row of this size.
-    pub fn memory(&self, len: usize) -> Vec<u8> {
+    pub(super) fn memory(&self, len: usize) -> Vec<u8> {
         let row = self.free.take(|row| row.capacity() == len);
         row.unwrap_or_else(|| Vec::with_capacity(len))
     }
 
     /// Counts a row that begins its way. Waits while there are too many, unless the threads have `failed`.
-    pub fn begin(&self, len: usize, failed: impl Fn() -> bool) {
+    pub(super) fn begin(&self, len: usize, failed: impl Fn() -> bool) {
         let mut in_work = lock(&self.in_work);
         while *in_work > 0 && *in_work + len > self.most && !failed() {
             in_work = self.changed.wait(in_work).unwrap_or_else(PoisonError::into_inner);
@@ -70,13 +70,13 @@ impl RowPool {
     }
 
     /// Counts rows that were written.
-    pub fn end(&self, len: usize) {
+    pub(super) fn end(&self, len: usize) {
         *lock(&self.in_work) -= len;
         self.changed.notify_all();
     }
 
     /// Ends all waits, as the threads have failed.
-    pub fn wake(&self) {
+    pub(super) fn wake(&self) {
         // A thread that saw no failure is waiting by now.
         drop(lock(&self.in_work));
         self.changed.notify_all();

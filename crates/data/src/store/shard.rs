@@ -26,12 +26,12 @@ pub(super) struct Shard {
 
 impl Shard {
     /// An empty shard.
-    pub fn new(file: File) -> Self {
+    pub(super) fn new(file: File) -> Self {
         Shard { file, len: 0, index: Vec::new(), run: [0; 2], newest: None }
     }
 
     /// Adds a chunk.
-    pub fn add(&mut self, chunk: &[u8]) -> io::Result<()> {
+    pub(super) fn add(&mut self, chunk: &[u8]) -> io::Result<()> {
         self.file.write_all(chunk)?;
         self.index.push([self.len, chunk.len() as u64]);
         self.len += chunk.len() as u64;
@@ -39,7 +39,7 @@ impl Shard {
     }
 
     /// Adds a chunk that is at this place of a file. [`Shard::end_source`] must follow the last one.
-    pub fn add_from(&mut self, source: &File, [at, len]: [u64; 2]) -> io::Result<()> {
+    pub(super) fn add_from(&mut self, source: &File, [at, len]: [u64; 2]) -> io::Result<()> {
         let again = self.newest.filter(|[before, _]| *before == at);
         let place = match again {
             Some([_, place]) => place,
@@ -59,14 +59,14 @@ impl Shard {
     }
 
     /// Adds the newest chunk once more; returns whether there is one.
-    pub fn repeat(&mut self) -> bool {
+    pub(super) fn repeat(&mut self) -> bool {
         let newest = self.index.last().copied();
         self.index.extend(newest);
         newest.is_some()
     }
 
     /// Says that no chunk comes from this file any more.
-    pub fn end_source(&mut self, source: &File) -> io::Result<()> {
+    pub(super) fn end_source(&mut self, source: &File) -> io::Result<()> {
         self.copy(source)?;
         (self.run, self.newest) = ([0; 2], None);
         Ok(())
@@ -89,12 +89,12 @@ impl Shard {
     }
 
     /// Leaves out chunks: readers find the array's fill value there.
-    pub fn skip(&mut self, chunks: usize) {
+    pub(super) fn skip(&mut self, chunks: usize) {
         self.index.resize(self.index.len() + chunks, MISSING);
     }
 
     /// Writes the index of a shard that has room for `chunks` chunks. Returns the file, which the caller syncs.
-    pub fn end(mut self, chunks: usize) -> io::Result<File> {
+    pub(super) fn end(mut self, chunks: usize) -> io::Result<File> {
         self.index.resize(chunks, MISSING);
         let mut index: Vec<u8> =
             self.index.iter().flatten().flat_map(|n| n.to_le_bytes()).collect();
@@ -117,7 +117,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// It cannot be read, or its index is damaged.
-    pub fn open(path: &Path, chunks: usize) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, chunks: usize) -> io::Result<Self> {
         let file = File::open(path)?;
         let mut bytes = vec![0; 16 * chunks + 4];
         let at = file.metadata()?.len().checked_sub(bytes.len() as u64);
@@ -132,12 +132,12 @@ impl ShardReader {
     }
 
     /// The file.
-    pub fn file(&self) -> &File {
+    pub(super) fn file(&self) -> &File {
         &self.file
     }
 
     /// Number of its chunks, if those behind them are missing.
-    pub fn chunks(&self) -> usize {
+    pub(super) fn chunks(&self) -> usize {
         self.index.iter().rposition(|place| *place != MISSING).map_or(0, |last| last + 1)
     }
 
@@ -145,7 +145,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// One is missing, cannot be read, or is damaged.
-    pub fn check(&self) -> io::Result<()> {
+    pub(super) fn check(&self) -> io::Result<()> {
         let (mut bytes, mut checked) = (Vec::new(), None);
         for place in &self.index[..self.chunks()] {
             if checked != Some(place) {
@@ -158,7 +158,7 @@ impl ShardReader {
     }
 
     /// Place and length of a chunk; `None` if it is missing.
-    pub fn place(&self, number: u64) -> Option<[u64; 2]> {
+    pub(super) fn place(&self, number: u64) -> Option<[u64; 2]> {
         self.index.get(number as usize).copied().filter(|place| *place != MISSING)
     }
 
@@ -166,7 +166,7 @@ impl ShardReader {
     ///
     /// # Errors
     /// It is missing or cannot be read.
-    pub fn read(&self, number: u64, bytes: &mut Vec<u8>) -> io::Result<[u64; 2]> {
+    pub(super) fn read(&self, number: u64, bytes: &mut Vec<u8>) -> io::Result<[u64; 2]> {
         let place = self.place(number).ok_or_else(|| damaged("a chunk is missing"))?;
         chunk::read(&self.file, place, bytes)?;
         Ok(place)

@@ -24,24 +24,24 @@ pub(super) struct Data {
 
 impl Data {
     /// Creates the file. One that is there is replaced.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         Ok(Data { file, len: AtomicU64::new(0) })
     }
 
     /// Appends bytes, and returns where they are.
-    pub fn append(&self, bytes: &[u8]) -> io::Result<u64> {
+    pub(super) fn append(&self, bytes: &[u8]) -> io::Result<u64> {
         let at = self.len.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.file.write_all_at(bytes, at)?;
         Ok(at)
     }
 
     /// How much was appended.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.len.load(Ordering::Relaxed)
     }
 
-    pub fn file(&self) -> &File {
+    pub(super) fn file(&self) -> &File {
         &self.file
     }
 }
@@ -70,13 +70,13 @@ pub(super) struct StreamWriter {
 
 impl StreamWriter {
     /// A stream of records of this size \[bytes\], at least 1.
-    pub fn new(record: usize) -> Self {
+    pub(super) fn new(record: usize) -> Self {
         let stream = Stream { record: record.max(1), blocks: Vec::new() };
         StreamWriter { stream, buffer: Vec::new(), records: 0 }
     }
 
     /// Adds a record.
-    pub fn push(&mut self, record: &[u8], data: &Data) -> io::Result<()> {
+    pub(super) fn push(&mut self, record: &[u8], data: &Data) -> io::Result<()> {
         self.buffer.extend_from_slice(record);
         self.records += 1;
         match self.buffer.len() as u64 >= self.stream.per_block() * self.stream.record as u64 {
@@ -86,12 +86,12 @@ impl StreamWriter {
     }
 
     /// Number of records so far.
-    pub fn records(&self) -> u64 {
+    pub(super) fn records(&self) -> u64 {
         self.records
     }
 
     /// Writes what is left.
-    pub fn flush(&mut self, data: &Data) -> io::Result<()> {
+    pub(super) fn flush(&mut self, data: &Data) -> io::Result<()> {
         if !self.buffer.is_empty() {
             let at = data.append(&self.buffer)?;
             let digest = XxHash3_64::oneshot(&self.buffer);
@@ -102,7 +102,7 @@ impl StreamWriter {
     }
 
     /// Where the records are that were written.
-    pub fn stream(&self) -> &Stream {
+    pub(super) fn stream(&self) -> &Stream {
         &self.stream
     }
 }
@@ -116,7 +116,7 @@ pub(super) struct StreamReader<'a> {
 }
 
 impl<'a> StreamReader<'a> {
-    pub fn new(stream: &'a Stream, file: &'a File) -> Self {
+    pub(super) fn new(stream: &'a Stream, file: &'a File) -> Self {
         StreamReader { stream, file, kept: VecDeque::new() }
     }
 
@@ -124,7 +124,7 @@ impl<'a> StreamReader<'a> {
     ///
     /// # Errors
     /// That of `take`; a block cannot be read, or it is not what was written.
-    pub fn read<E: From<io::Error>>(
+    pub(super) fn read<E: From<io::Error>>(
         &mut self,
         records: Range<u64>,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,

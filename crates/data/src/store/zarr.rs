@@ -399,7 +399,7 @@ impl Chunks {
         (0..rows).try_for_each(|_| self.add(&filler, shard))
     }
 
-    pub fn add(&mut self, mut bytes: &[u8], shard: &mut Shard) -> io::Result<()> {
+    pub(super) fn add(&mut self, mut bytes: &[u8], shard: &mut Shard) -> io::Result<()> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(self.size - self.chunk.len()));
             self.chunk.extend_from_slice(now);

@@ -79,7 +79,7 @@ impl DepthSpec {
 /// The pixels of `part` whose centres are nearest to those of `outputs` equal shares of it, in
 /// integers: `part.start + (2*i + 1) * len / (2 * outputs)`, rounded down. Where two are as near, it is
 /// the later one. This is Pillow's `NEAREST` without the rounding of its floats.
-pub fn nearest(part: Range<usize>, outputs: usize) -> impl Iterator<Item = usize> + Clone {
+pub(super) fn nearest(part: Range<usize>, outputs: usize) -> impl Iterator<Item = usize> + Clone {
     let len = part.len();
     (0..outputs).map(move |i| part.start + (2 * i + 1) * len / (2 * outputs))
 }

@@ -12,12 +12,12 @@ use super::geometry::PRECISION_BITS;
 use super::weights::Finish;
 
 /// Numbers that a pair of taps handles at once.
-pub const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 
 /// The weights of a pair of taps. An output with an odd number of inputs ends with a weight of 0, which
 /// adds nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Pair<T> {
+pub(super) struct Pair<T> {
     /// Both weights, in the order of the sum.
     pub weights: [T; 2],
     /// Both weights as `vpmaddwd` and `vpmaddubsw` take them; see [`Bytes`].
@@ -26,7 +26,7 @@ pub struct Pair<T> {
 }
 
 /// The arithmetic of two passes.
-pub trait Arithmetic: Copy + 'static {
+pub(super) trait Arithmetic: Copy + 'static {
     /// A weight, and a sum.
     type Number: Copy + Default + 'static;
     /// A value between the passes.
@@ -99,7 +99,7 @@ fn lanes<'a, T: Copy + 'a, Number: Copy, Out: Copy + Default>(
 /// error, so `high` is at most 64, and no pair of products exceeds 16 bits. The sums of `high` wrap modulo 2^16, and
 /// those of `low` modulo 2^32: together that is the sum modulo 2^32.
 #[derive(Clone, Copy, Debug)]
-pub struct Bytes;
+pub(super) struct Bytes;
 
 impl Arithmetic for Bytes {
     type Number = i32;
@@ -236,7 +236,7 @@ impl Arithmetic for Finish {
 
 /// torch's sums. A product of two `f32` is exact in `f64`.
 #[derive(Clone, Copy, Debug)]
-pub struct Torch;
+pub(super) struct Torch;
 
 impl Arithmetic for Torch {
     type Number = f32;
@@ -266,7 +266,7 @@ impl Arithmetic for Torch {
 
 /// OpenCV's weights of 11 bits.
 #[derive(Clone, Copy, Debug)]
-pub struct Linear;
+pub(super) struct Linear;
 
 impl Arithmetic for Linear {
     type Number = i32;

@@ -8,7 +8,7 @@ use crate::dtype::DType;
 ///
 /// # Panics
 /// If `N` is not the size of the element type.
-pub fn tables<const N: usize>(spec: &ImageSpec, dtype: DType) -> Vec<[[u8; N]; 256]> {
+pub(super) fn tables<const N: usize>(spec: &ImageSpec, dtype: DType) -> Vec<[[u8; N]; 256]> {
     let mut tables = vec![[[0; N]; 256]; spec.color.channels()];
     for ((table, mean), std) in tables.iter_mut().zip(spec.mean).zip(spec.std) {
         for (byte, element) in (0u8..=255).zip(table.iter_mut()) {
@@ -23,7 +23,7 @@ pub fn tables<const N: usize>(spec: &ImageSpec, dtype: DType) -> Vec<[[u8; N]; 2
 }
 
 /// The tables of an image between two resizes, whose elements are the bytes.
-pub fn bytes(color: Color) -> &'static [[[u8; 1]; 256]] {
+pub(super) fn bytes(color: Color) -> &'static [[[u8; 1]; 256]] {
     static BYTES: [[[u8; 1]; 256]; 3] = {
         let mut table = [[0; 1]; 256];
         let mut byte = 0;

@@ -38,11 +38,11 @@ use std::ops::Range;
 use super::weights::Weights;
 
 /// Fraction bits of a coefficient: 32, less 8 of the byte, one of the sign and one of the sum.
-pub const PRECISION_BITS: u32 = 22;
+pub(super) const PRECISION_BITS: u32 = 22;
 
 /// What one axis of a resize reads, and with which coefficients.
 #[derive(Clone, Debug)]
-pub struct Axis {
+pub(super) struct Axis {
     /// Inputs that are read at all.
     used: Range<usize>,
     /// Per output: the first input, counted from `used.start`, and its range in `coefficients`.
@@ -53,7 +53,7 @@ pub struct Axis {
 impl Axis {
     /// The taps of the outputs `window` (not empty) of a bilinear resize from `inputs` to `outputs`
     /// pixels (neither is 0).
-    pub fn bilinear(inputs: usize, outputs: usize, window: Range<usize>) -> Self {
+    pub(super) fn bilinear(inputs: usize, outputs: usize, window: Range<usize>) -> Self {
         let scale = inputs as f64 / outputs as f64;
         let support = scale.max(1.0);
         let mut axis = Axis::with_capacity(window.len());
@@ -77,7 +77,7 @@ impl Axis {
 
     /// The same for the nearest pixel, by the rule of OpenCV's `INTER_NEAREST`: the input at
     /// `floor(output * scale)`, in `f64`. That of torch's `nearest` is the same in `f32`.
-    pub fn nearest(inputs: usize, outputs: usize, window: Range<usize>) -> Self {
+    pub(super) fn nearest(inputs: usize, outputs: usize, window: Range<usize>) -> Self {
         let scale = 1.0 / (outputs as f64 / inputs as f64);
         let mut axis = Axis::with_capacity(window.len());
         for output in window {
@@ -116,7 +116,7 @@ impl Axis {
     }
 
     /// The same with every input in a list.
-    pub fn into_weights(self) -> Weights<i32> {
+    pub(super) fn into_weights(self) -> Weights<i32> {
         let inputs = |(first, range): &(usize, Range<usize>)| {
             let first = (self.used.start + first) as u32;
             first..first + range.len() as u32
@@ -129,7 +129,7 @@ impl Axis {
     }
 
     /// Number of outputs.
-    pub fn outputs(&self) -> usize {
+    pub(super) fn outputs(&self) -> usize {
         self.taps.len()
     }
 
@@ -148,7 +148,7 @@ impl Axis {
 
     /// The coefficients of all outputs, with 22 fraction bits.
     #[cfg(any(test, feature = "cuda"))]
-    pub fn coefficients(&self) -> &[i32] {
+    pub(super) fn coefficients(&self) -> &[i32] {
         &self.coefficients
     }
 }

@@ -3,7 +3,7 @@
 use super::spec::Encoding;
 
 /// Something that is done with pixels of `BPP` bytes, which `convert` takes to `CH` bytes.
-pub trait Converted {
+pub(super) trait Converted {
     /// Does it.
     fn run<const BPP: usize, const CH: usize>(
         self,
@@ -12,13 +12,13 @@ pub trait Converted {
 }
 
 /// Bytes per pixel after the conversion: 1 for `luma` or mono images, otherwise 4.
-pub fn channels(encoding: Encoding, luma: bool) -> usize {
+pub(super) fn channels(encoding: Encoding, luma: bool) -> usize {
     if luma || encoding == Encoding::Mono8 { 1 } else { 4 }
 }
 
 /// Runs `passes` with the conversion from `encoding` to 1 or 4 `channels`. Colour becomes luma if
 /// there is one. The four are in the order of the encoding; the last has no meaning.
-pub fn convert(encoding: Encoding, channels: usize, passes: impl Converted) -> bool {
+pub(super) fn convert(encoding: Encoding, channels: usize, passes: impl Converted) -> bool {
     match (channels, encoding) {
         (4, Encoding::Rgb8 | Encoding::Bgr8) => passes.run::<3, 4>(|[a, b, c]| [a, b, c, 0]),
         (4, _) => passes.run::<4, 4>(|pixel| pixel),

@@ -303,7 +303,7 @@ impl Block {
 }
 
 /// The encoding of the result: that of the image, without alpha.
-pub fn remapped(encoding: Encoding) -> Encoding {
+pub(super) fn remapped(encoding: Encoding) -> Encoding {
     match encoding {
         Encoding::Rgb8 | Encoding::Rgba8 => Encoding::Rgb8,
         Encoding::Bgr8 | Encoding::Bgra8 => Encoding::Bgr8,

@@ -22,7 +22,7 @@ const TILE: usize = 768;
 
 /// Resizes images of one size and number of channels; holds the buffers for it.
 #[derive(Debug)]
-pub struct Resizer<A: Arithmetic> {
+pub(super) struct Resizer<A: Arithmetic> {
     arch: Arch,
     arithmetic: A,
     horizontal: Taps<A::Number>,
@@ -89,7 +89,7 @@ impl<T: Copy + Default> Taps<T> {
 
 impl<A: Arithmetic> Resizer<A> {
     /// A resizer of `luma` (of colour or mono images) or else of the channels of `encoding`.
-    pub fn new(
+    pub(super) fn new(
         arithmetic: A,
         axes: [Weights<A::Number>; 2],
         encoding: Encoding,
@@ -115,7 +115,7 @@ impl<A: Arithmetic> Resizer<A> {
     }
 
     /// Bytes per pixel of the result: 1, or 4 if there are 3 or 4 channels.
-    pub fn channels(&self) -> usize {
+    pub(super) fn channels(&self) -> usize {
         self.channels
     }
 
@@ -123,7 +123,7 @@ impl<A: Arithmetic> Resizer<A> {
     /// Gives every line of the result to `sink` with its number, top to bottom. The channels are in
     /// the order of the encoding; the fourth has no meaning. If `sink` returns false, it gets no
     /// other line, and this returns false too.
-    pub fn run(
+    pub(super) fn run(
         &mut self,
         view: &ImageView<'_>,
         mut sink: impl FnMut(usize, &[u8]) -> bool,

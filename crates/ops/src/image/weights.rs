@@ -40,7 +40,7 @@ use super::spec::Filter;
 
 /// How the two passes are computed, and with which weights: of columns, then of lines.
 #[derive(Clone, Debug)]
-pub enum Kernel {
+pub(super) enum Kernel {
     /// In integers, with bytes between the passes.
     Bytes([Axis; 2]),
     /// The same with the vertical pass first.
@@ -55,7 +55,7 @@ pub enum Kernel {
 
 /// From a sum of `f32` to a byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Finish {
+pub(super) struct Finish {
     /// The sum is multiplied by it.
     pub scale: f32,
     /// Whether a tie is rounded up, and not to the even number.
@@ -64,7 +64,7 @@ pub struct Finish {
 
 /// What one axis of a resize reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Weights<T> {
+pub(super) struct Weights<T> {
     /// Per output: its range in `inputs` and `values`.
     pub taps: Vec<Range<usize>>,
     /// The inputs, in the order of the sum. One may be there twice.
@@ -75,7 +75,7 @@ pub struct Weights<T> {
 
 impl Kernel {
     /// The kernel of a resize.
-    pub fn new(filter: Filter, placement: &Placement) -> Kernel {
+    pub(super) fn new(filter: Filter, placement: &Placement) -> Kernel {
         let inputs = placement.source.each_ref().map(Range::len);
         let outputs = placement.size;
         let on = |axis: usize| (inputs[axis], outputs[axis], placement.window[axis].clone());

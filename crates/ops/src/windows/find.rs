@@ -100,7 +100,7 @@ struct Around {
 
 impl<'a> Search<'a> {
     /// A search among the rows of a span. `first` is a target to begin with.
-    pub fn new(
+    pub(super) fn new(
         rows: &'a RingRows<'a>,
         span: SpanRows,
         view: Visibility,
@@ -113,7 +113,7 @@ impl<'a> Search<'a> {
     }
 
     /// The rows that give the value at a target. See [`align`].
-    pub fn align(
+    pub(super) fn align(
         &mut self,
         rule: AlignRule,
         merge: Option<&MergeSpec>,
@@ -133,7 +133,7 @@ impl<'a> Search<'a> {
     }
 
     /// The fill of a step that is invalid for another reason. See [`align_invalid`].
-    pub fn align_invalid(&mut self, rule: AlignRule, target: i64) -> Alignment<usize> {
+    pub(super) fn align_invalid(&mut self, rule: AlignRule, target: i64) -> Alignment<usize> {
         let around = self.around(target);
         self.fill(around, rule, target)
     }

@@ -33,18 +33,18 @@ struct Table {
 }
 
 /// Reads the tensors of one type.
-pub struct Exchange {
+pub(crate) struct Exchange {
     class: Py<PyType>,
     read: unsafe extern "C" fn(*mut c_void, *mut DlTensor) -> c_int,
     stream: unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int,
 }
 
 /// The most dimensions of a tensor that is read.
-pub const MOST_DIMS: usize = 4;
+pub(super) const MOST_DIMS: usize = 4;
 
 /// What is known of a tensor.
 #[derive(Clone, Copy)]
-pub struct Tensor {
+pub(crate) struct Tensor {
     /// The address of the first element.
     pub data: usize,
     /// Where that is.
@@ -59,7 +59,7 @@ pub struct Tensor {
 
 impl Tensor {
     /// The sizes of the dimensions.
-    pub fn shape(&self) -> &[usize] {
+    pub(crate) fn shape(&self) -> &[usize] {
         &self.sizes[..self.dims]
     }
 }
@@ -67,7 +67,7 @@ impl Tensor {
 impl Exchange {
     /// For tensors of this type, but not of types derived from it. `None` if it has no table, or none of a version
     /// that is known: a capsule of another name is of another version.
-    pub fn of(class: &Bound<'_, PyType>) -> Option<Self> {
+    pub(crate) fn of(class: &Bound<'_, PyType>) -> Option<Self> {
         let capsule = class.getattr("__dlpack_c_exchange_api__").ok()?;
         let capsule = capsule.cast_into::<PyCapsule>().ok()?;
         let mut header =
@@ -86,13 +86,13 @@ impl Exchange {
     }
 
     /// Whether an object is of the type, and of no type derived from it.
-    pub fn is_one(&self, object: &Bound<'_, PyAny>) -> bool {
+    pub(crate) fn is_one(&self, object: &Bound<'_, PyAny>) -> bool {
         ptr::eq(object.get_type_ptr().cast(), self.class.as_ptr())
     }
 
     /// Reads a tensor, if it is one of the type, dense, of a known kind of element and place, and of no more than
     /// [`MOST_DIMS`] dimensions.
-    pub fn tensor(&self, object: &Bound<'_, PyAny>) -> Option<Tensor> {
+    pub(crate) fn tensor(&self, object: &Bound<'_, PyAny>) -> Option<Tensor> {
         if !self.is_one(object) {
             return None;
         }
@@ -137,7 +137,7 @@ impl Exchange {
     ///
     /// # Errors
     /// What the library raises, if it has none.
-    pub fn current_stream(&self, py: Python<'_>, device: i32) -> PyResult<u64> {
+    pub(crate) fn current_stream(&self, py: Python<'_>, device: i32) -> PyResult<u64> {
         let mut stream = ptr::null_mut();
         // SAFETY: a place for a handle.
         match unsafe { (self.stream)(ON_CUDA, device, &mut stream) } {

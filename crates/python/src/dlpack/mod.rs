@@ -10,10 +10,10 @@ mod exchange;
 mod export;
 mod read;
 
-pub use self::element::{Element, MemoryPlace};
-pub use self::exchange::{Exchange, Tensor};
-pub use self::export::{DeviceArray, Memory};
-pub use self::read::Array;
+pub(crate) use self::element::{Element, MemoryPlace};
+pub(crate) use self::exchange::{Exchange, Tensor};
+pub(crate) use self::export::{DeviceArray, Memory};
+pub(crate) use self::read::Array;
 
 /// The strides of an array whose elements follow each other.
 fn contiguous(shape: &[usize]) -> Vec<isize> {
@@ -28,7 +28,7 @@ fn contiguous(shape: &[usize]) -> Vec<isize> {
 ///
 /// # Safety
 /// The memory has `count` values, aligned, and no thread writes them during the call.
-pub unsafe fn values<'a, T>(address: usize, count: usize) -> &'a [T] {
+pub(crate) unsafe fn values<'a, T>(address: usize, count: usize) -> &'a [T] {
     match address == 0 || count == 0 {
         true => &[],
         // SAFETY: the caller's promise is the same.
@@ -40,7 +40,7 @@ pub unsafe fn values<'a, T>(address: usize, count: usize) -> &'a [T] {
 ///
 /// # Safety
 /// As for [`values`], and no other thread reads them during the call.
-pub unsafe fn values_mut<'a, T>(address: usize, count: usize) -> &'a mut [T] {
+pub(crate) unsafe fn values_mut<'a, T>(address: usize, count: usize) -> &'a mut [T] {
     match address == 0 || count == 0 {
         true => &mut [],
         // SAFETY: the caller's promise is the same.

@@ -8,7 +8,7 @@ use super::abi::{DLTENSOR, DLTENSOR_VERSIONED, DlDevice, Managed, READ_ONLY, VER
 use super::{Element, MemoryPlace, contiguous};
 
 /// An array of another library. It lives as long as this does.
-pub struct Array {
+pub(crate) struct Array {
     /// What keeps the memory.
     _owner: Py<PyAny>,
     /// The address of the first element.
@@ -31,7 +31,7 @@ impl Array {
     ///
     /// # Errors
     /// `TypeError` if it is no array, or of elements that no operation takes; what its library raises otherwise.
-    pub fn read(object: &Bound<'_, PyAny>, name: &str, stream: i64) -> PyResult<Self> {
+    pub(crate) fn read(object: &Bound<'_, PyAny>, name: &str, stream: i64) -> PyResult<Self> {
         let told = |error: PyErr| {
             let py = object.py();
             match error.is_instance_of::<PyTypeError>(py)
@@ -171,19 +171,19 @@ impl Array {
     }
 
     /// Number of elements.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
     /// Whether its elements follow each other, the last dimension fastest.
-    pub fn is_contiguous(&self) -> bool {
+    pub(crate) fn is_contiguous(&self) -> bool {
         let expected = contiguous(&self.shape);
         let steps = self.shape.iter().zip(&self.strides).zip(expected);
         self.len() == 0 || steps.into_iter().all(|((size, stride), e)| *size == 1 || *stride == e)
     }
 
     /// Whether every element is at a multiple of its size.
-    pub fn is_aligned(&self) -> bool {
+    pub(crate) fn is_aligned(&self) -> bool {
         self.len() == 0 || self.data.is_multiple_of(self.element.size())
     }
 
@@ -191,7 +191,7 @@ impl Array {
     ///
     /// # Errors
     /// `ValueError` if it is not.
-    pub fn bytes(&self, name: &str) -> PyResult<&[u8]> {
+    pub(crate) fn bytes(&self, name: &str) -> PyResult<&[u8]> {
         self.check_host(name)?;
         let len = self.len() * self.element.size();
         if len == 0 {
@@ -206,7 +206,7 @@ impl Array {
     ///
     /// # Errors
     /// `ValueError` if it is not.
-    pub fn bytes_mut(&mut self, name: &str) -> PyResult<&mut [u8]> {
+    pub(crate) fn bytes_mut(&mut self, name: &str) -> PyResult<&mut [u8]> {
         self.check_host(name)?;
         if self.read_only {
             return Err(PyValueError::new_err(format!(
@@ -225,7 +225,7 @@ impl Array {
     ///
     /// # Errors
     /// `TypeError` if the type is not one of `expected`.
-    pub fn check_element(&self, name: &str, expected: &[Element]) -> PyResult<()> {
+    pub(crate) fn check_element(&self, name: &str, expected: &[Element]) -> PyResult<()> {
         if expected.contains(&self.element) {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use crate::errors::wrong;
 
 /// Where an operation runs: the number of a GPU and the handle of one of its streams, or, with -1, the host and a
 /// number of threads (0 for as many as there are cores).
-pub type Place = (i32, u64);
+pub(crate) type Place = (i32, u64);
 
 /// An array of any library, as the operations see it.
 #[pyclass(frozen, module = "robocache._native")]
@@ -80,7 +80,12 @@ impl Memory for Host {
 
 /// An array of zeros on the host, or of anything on a GPU. `device` is -1 for the host.
 #[pyfunction]
-pub fn empty(py: Python<'_>, device: i32, shape: Vec<usize>, dtype: &str) -> PyResult<DeviceArray> {
+pub(crate) fn empty(
+    py: Python<'_>,
+    device: i32,
+    shape: Vec<usize>,
+    dtype: &str,
+) -> PyResult<DeviceArray> {
     let element = Element::of_name(dtype)?;
     let bytes = shape.iter().try_fold(element.size(), |all, size| all.checked_mul(*size));
     let bytes = bytes.ok_or_else(|| wrong("expected fewer elements"))?;
@@ -99,6 +104,6 @@ pub fn empty(py: Python<'_>, device: i32, shape: Vec<usize>, dtype: &str) -> PyR
 /// Waits for everything on a GPU. An operation on arrays of a library without streams does, before it hands its
 /// result over.
 #[pyfunction]
-pub fn synchronize(py: Python<'_>, device: i32) -> PyResult<()> {
+pub(crate) fn synchronize(py: Python<'_>, device: i32) -> PyResult<()> {
     py.detach(|| gpu::synchronize(device))
 }

@@ -130,7 +130,7 @@ fn dropped(drops: PointDrops) -> Dropped {
 
 /// Writes the grids of clouds: the address and the number of all points, and offsets that are on the host. Returns what happened to the points of each.
 #[pyfunction(name = "voxelize")]
-pub fn voxelize_clouds(
+pub(crate) fn voxelize_clouds(
     py: Python<'_>,
     place: Place,
     rule: &VoxelRule,
@@ -271,7 +271,7 @@ fn named<T: Copy, const N: usize>(
 
 /// Writes the rows of images of one encoding: their address, number, height and width.
 #[pyfunction]
-pub fn encode_images(
+pub(crate) fn encode_images(
     py: Python<'_>,
     place: Place,
     rule: &ImageRule,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Values by key. If there are too many, the one goes that was not used for longest.
-pub struct Kept<K, V> {
+pub(super) struct Kept<K, V> {
     all: HashMap<K, (u64, V)>,
     uses: u64,
     most: usize,
@@ -12,12 +12,12 @@ pub struct Kept<K, V> {
 
 impl<K: Hash + Eq + Clone, V: Clone> Kept<K, V> {
     /// Keeps at most `most` values.
-    pub fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         Kept { all: HashMap::new(), uses: 0, most }
     }
 
     /// The value of a key, if there is one.
-    pub fn get(&mut self, key: &K) -> Option<V> {
+    pub(super) fn get(&mut self, key: &K) -> Option<V> {
         self.uses += 1;
         let (used, value) = self.all.get_mut(key)?;
         *used = self.uses;
@@ -25,7 +25,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Kept<K, V> {
     }
 
     /// Keeps a value.
-    pub fn insert(&mut self, key: K, value: V) {
+    pub(super) fn insert(&mut self, key: K, value: V) {
         if self.all.len() >= self.most
             && let Some(oldest) = self.all.iter().min_by_key(|(_, (used, _))| *used)
         {

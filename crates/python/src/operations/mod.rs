@@ -14,13 +14,13 @@ mod kept;
 mod resample;
 mod rule;
 
-pub use array::{Place, View, empty, synchronize};
-pub use direct::Direct;
-pub use encode::{ImageRule, VoxelRule, encode_images, voxelize_clouds};
+pub(crate) use array::{Place, View, empty, synchronize};
+pub(crate) use direct::Direct;
+pub(crate) use encode::{ImageRule, VoxelRule, encode_images, voxelize_clouds};
 #[cfg(feature = "cuda")]
 pub use gpu::{device, scatter, stream_of};
-pub use resample::{fuse, gradient};
-pub use rule::Rule;
+pub(crate) use resample::{fuse, gradient};
+pub(crate) use rule::Rule;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

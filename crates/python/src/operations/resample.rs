@@ -14,7 +14,7 @@ use crate::errors::wrong;
 
 /// Instants: address, number of all, address of the `i64` offsets of episodes or 0. Without offsets, the number is that
 /// of an episode.
-pub type Instants = (usize, usize, usize);
+pub(super) type Instants = (usize, usize, usize);
 
 /// A stream: its rule, the address and the element type of its rows, and its stamps.
 type StreamArguments<'py> = (PyRef<'py, Rule>, usize, u32, Instants);
@@ -136,7 +136,7 @@ impl<'a> Batch<'a> {
 /// On the host the stamps and the offsets are checked. On a GPU they are not; wrong offsets give values that are
 /// not valid.
 #[pyfunction]
-pub fn fuse(
+pub(crate) fn fuse(
     py: Python<'_>,
     place: Place,
     of_values: u32,
@@ -183,7 +183,7 @@ pub(super) fn fuse_on_host(
 /// Writes the gradients of the rows of every stream, given that of the values at the address `of_values`. The
 /// addresses of the rows in `streams` are those of their gradients.
 #[pyfunction]
-pub fn gradient(
+pub(crate) fn gradient(
     py: Python<'_>,
     place: Place,
     value_type: u32,

@@ -1,9 +1,10 @@
 //! The events of a subscription, and which of them count losses exactly.
 
 use robocache_rcl::{EventStatuses, MessagesLost, Qos, Subscription};
+use robocache_testing::until;
 
 use super::messages::clock;
-use super::{await_publisher, connect, node, take, until};
+use super::{await_publisher, connect, node, take};
 
 const TYPE: &str = "rosgraph_msgs/msg/Clock";
 
@@ -27,7 +28,11 @@ fn overwritten_messages_leave_gaps_and_no_event() {
     for qos in [Qos::best_effort(100), Qos::reliable(100)] {
         let node = node();
         let (publisher, subscription) = connect(&node, TYPE, 5, qos);
+        let all = node.subscribe("topic", TYPE, Qos { depth: 100, ..qos }).unwrap();
+        until("it matches", || publisher.subscription_count().unwrap() == 2);
+        await_publisher(&all);
         (1..=40).for_each(|k| publisher.publish(&clock(k)).unwrap());
+        assert_eq!(take(&all, 40).len(), 40);
         let taken = take(&subscription, 5);
         let numbers: Vec<u64> = taken.iter().map(|(_, number)| *number).collect();
         assert_eq!(numbers, [36, 37, 38, 39, 40]);

@@ -1,28 +1,56 @@
 //! Tests of the wrapper of rcl with a real middleware, in this process and with rclpy processes.
 //!
-//! Every test has its own ROS domain. Every wait has a time limit.
+//! Every test has ROS domains of its own.
 
 mod events;
 mod messages;
 mod processes;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
 
-use robocache_rcl::{Context, Node, Publisher, Qos, SerializedMessage, Subscription};
+use robocache_rcl::{Context, Node, Publisher, Qos, SerializedMessage, Subscription, Wake};
+use robocache_testing::{Lines, Wait, until};
 
-/// Longer than discovery takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+thread_local! {
+    /// The domains of this test. Each test has a thread.
+    static DOMAINS: RefCell<Vec<Domain>> = const { RefCell::new(Vec::new()) };
+}
 
-/// Returns a free domain, from the script that all tests use.
+/// A domain, and the process that claims it.
+struct Domain(Child);
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // It waits for the end of its input.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns a free domain, from the script that all tests use. It belongs to this test until the end of the test.
 fn free_domain() -> usize {
     let script = "import sys; sys.path.insert(0, 'scripts'); import domains; \
-                  print(domains.free_domain())";
+                  print(domains.free_domain(), flush=True); sys.stdin.read()";
     let mut python = Command::new("python3");
     python.args(["-c", script]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let output = python.output().unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    let mut child = python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = Lines::of(&mut child);
+    DOMAINS.with_borrow_mut(|domains| domains.push(Domain(child)));
+    let domain = lines.next("a free domain").expect("a free domain").parse().unwrap();
+    remove_ports(domain);
+    domain
+}
+
+/// Removes what killed processes have left of the ports of a domain, as tests/private_domain.py does: no process uses it.
+fn remove_ports(domain: usize) {
+    let first = 7400 + 250 * domain + 10;
+    for port in first..first + 100 {
+        for kind in ["fastrtps", "fastdds"] {
+            let _ = std::fs::remove_file(format!("/dev/shm/{kind}_port{port}"));
+        }
+    }
 }
 
 /// Starts ROS in a free domain, with these ROS arguments.
@@ -65,11 +93,11 @@ fn take(subscription: &Subscription, count: usize) -> Vec<(Vec<u8>, u64)> {
     taken
 }
 
-/// Waits until the condition holds. Panics if it does not hold in time.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(5));
+/// Waits for a wake.
+#[track_caller]
+fn await_wake(wake: &Wake) {
+    let mut wait = Wait::new("a wake");
+    while !wake.wait(wait.slice()) {
+        wait.check();
     }
 }

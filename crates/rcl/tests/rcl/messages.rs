@@ -7,13 +7,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use robocache_core::cdr::Writer;
 use robocache_ops::time::Stamp;
 use robocache_rcl::{Node, Qos, SerializedMessage, Wake};
+use robocache_testing::threads::ThreadNumber;
+use robocache_testing::{Finally, until};
 
-use super::{PATIENCE, connect, node, ros, take, until};
+use super::{await_publisher, await_wake, connect, node, ros, take};
 
 const CLOCK: &str = "rosgraph_msgs/msg/Clock";
 
 /// A `rosgraph_msgs/msg/Clock`.
-pub fn clock(sec: i32) -> Vec<u8> {
+pub(crate) fn clock(sec: i32) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.i32(sec);
     writer.u32(7);
@@ -96,15 +98,15 @@ fn a_message_ends_the_wait_of_its_thread() {
     }
     assert!(wake.wait(Duration::ZERO));
     for sec in 0..3 {
-        assert!(!wake.wait(Duration::from_millis(30)), "nothing else ends a wait");
         publisher.publish(&clock(sec)).unwrap();
-        assert!(wake.wait(PATIENCE));
+        await_wake(&wake);
         assert_eq!((silent.may_have(), subscription.may_have()), (false, true));
         assert!(subscription.take(&mut message).unwrap().is_some());
         assert_eq!(message[..], clock(sec));
         assert!(subscription.may_have(), "until a take finds none");
         assert_eq!(subscription.take(&mut message), Ok(None));
-        assert!(!subscription.may_have());
+        assert!(!subscription.may_have() && !silent.may_have());
+        assert!(!wake.wait(Duration::ZERO), "one wake for one message");
     }
 }
 
@@ -112,8 +114,11 @@ fn a_message_ends_the_wait_of_its_thread() {
 fn messages_that_came_before_are_told() {
     let node = node();
     let (publisher, mut subscription) = connect(&node, CLOCK, 10, Qos::reliable(10));
+    let other = node.subscribe("topic", CLOCK, Qos::reliable(10)).unwrap();
+    until("it matches", || publisher.subscription_count().unwrap() == 2);
+    await_publisher(&other);
     (0..4).for_each(|sec| publisher.publish(&clock(sec)).unwrap());
-    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(take(&other, 4).len(), 4);
     let wake = Arc::new(Wake::default());
     subscription.tell(&wake).unwrap();
     assert!(wake.wait(Duration::ZERO));
@@ -131,7 +136,7 @@ fn every_message_is_told_and_a_full_queue_holds_the_newest() {
     std::thread::scope(|scope| {
         scope.spawn(|| (1..=COUNT).for_each(|sec| publisher.publish(&clock(sec)).unwrap()));
         while newest != clock(COUNT) {
-            assert!(wake.wait(PATIENCE), "the last message is told, {newest:?}");
+            await_wake(&wake);
             while subscription.take(&mut message).unwrap().is_some() {
                 newest = message.to_vec();
             }
@@ -144,16 +149,18 @@ fn a_wake_ends_one_wait_also_if_it_comes_before() {
     let wake = Wake::default();
     wake.wake();
     wake.wake();
-    assert!(wake.wait(PATIENCE));
+    await_wake(&wake);
     let start = Instant::now();
     assert!(!wake.wait(Duration::from_millis(30)));
     assert!(start.elapsed() >= Duration::from_millis(30));
+    let waiter = ThreadNumber::default();
+    waiter.is_this();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(50));
+            waiter.until_asleep();
             wake.wake();
         });
-        assert!(wake.wait(PATIENCE));
+        await_wake(&wake);
     });
 }
 
@@ -163,20 +170,20 @@ fn a_subscription_may_end_while_messages_come() {
     let publisher = node.advertise("topic", CLOCK, Qos::best_effort(10)).unwrap();
     let (wake, stop) = (Arc::new(Wake::default()), AtomicBool::new(false));
     std::thread::scope(|scope| {
+        let _stops = Finally(|| stop.store(true, Ordering::Relaxed));
         scope.spawn(|| {
-            let start = Instant::now();
-            while !stop.load(Ordering::Relaxed) && start.elapsed() < PATIENCE {
+            while !stop.load(Ordering::Relaxed) {
                 publisher.publish(&clock(1)).unwrap();
             }
         });
         for _ in 0..20 {
             let mut subscription = node.subscribe("topic", CLOCK, Qos::best_effort(10)).unwrap();
             subscription.tell(&wake).unwrap();
-            assert!(wake.wait(PATIENCE) && !take(&subscription, 1).is_empty());
+            await_wake(&wake);
+            assert!(!take(&subscription, 1).is_empty());
             // Another wake replaces the first one.
             subscription.tell(&Arc::new(Wake::default())).unwrap();
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(Arc::strong_count(&wake), 1, "nothing is left");
 }
@@ -188,10 +195,7 @@ fn a_change_of_the_graph_is_told_once() {
     while changes.any().unwrap() {}
     let subscription = node.subscribe("topic", CLOCK, Qos::reliable(1)).unwrap();
     until("it is told", || changes.any().unwrap());
-    std::thread::sleep(Duration::from_millis(300));
-    while changes.any().unwrap() {}
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(!changes.any().unwrap());
+    until("what was told is told no more", || !changes.any().unwrap());
     drop(subscription);
     until("the end is told", || changes.any().unwrap());
 }
@@ -226,7 +230,7 @@ fn handles_may_be_dropped_in_any_order() {
     changes.any().unwrap();
     wake.wait(Duration::ZERO);
     publisher.publish(&clock(1)).unwrap();
-    assert!(wake.wait(PATIENCE));
+    await_wake(&wake);
     drop(publisher);
     assert_eq!(take(&subscription, 1)[0].0, clock(1));
     drop(subscription);

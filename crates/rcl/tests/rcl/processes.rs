@@ -1,6 +1,5 @@
 //! Tests between processes: with rclpy, and with a child of this program.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -8,24 +7,98 @@ use std::time::Duration;
 
 use r2r::rcl_interfaces::msg::{Log, ParameterValue};
 use r2r::rcl_interfaces::srv::GetParameters;
-use robocache_rcl::{Context, Node, Qos, SerializedMessage, Wake};
+use robocache_rcl::{Context, Node, Publisher, Qos, SerializedMessage, Wake};
+use robocache_testing::{Lines, some, until};
 
 use super::messages::clock;
-use super::{PATIENCE, await_publisher, ros, take, until};
+use super::{await_publisher, await_wake, ros, take};
 
-/// Starts an rclpy script with a node `peer` in the domain.
-fn python(script: &str, domain: usize) -> Child {
-    let start = "import sys, time, rclpy\nrclpy.init()\nnode = rclpy.create_node('peer')\n";
-    let end = "\nnode.destroy_node()\nrclpy.shutdown()\n";
-    let mut command = Command::new("timeout");
-    command.args(["30", "python3", "-c"]).arg([start, script, end].concat());
-    command.env("ROS_DOMAIN_ID", domain.to_string()).stdout(Stdio::piped()).spawn().unwrap()
+/// A child in the domain of its test, which does not outlive the test.
+struct Peer {
+    child: Child,
+    lines: Lines,
 }
 
-fn output(child: Child) -> String {
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+impl Peer {
+    fn start(command: &mut Command, domain: usize) -> Self {
+        command.env("ROS_DOMAIN_ID", domain.to_string());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = Lines::of(&mut child);
+        Peer { child, lines }
+    }
+
+    /// Starts an rclpy script with a node `peer`. Its function `done` waits for a moment, and says whether
+    /// [`Peer::end`] was called.
+    fn python(script: &str, domain: usize) -> Self {
+        let start = "
+import select, sys, time, rclpy
+def done():
+    return select.select([sys.stdin], [], [], 0.02)[0]
+rclpy.init()
+node = rclpy.create_node('peer')
+";
+        let end = "\nnode.destroy_node()\nrclpy.shutdown()\n";
+        Peer::start(Command::new("python3").arg("-c").arg([start, script, end].concat()), domain)
+    }
+
+    /// Starts the test `child` and waits until it has subscribed.
+    fn of_this_program(domain: usize) -> Self {
+        // If an event does not come to it in time, it says so on its standard error.
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(std::env::current_exe().unwrap());
+        command.args(["processes::child", "--exact", "--ignored", "--nocapture"]);
+        let peer = Peer::start(&mut command, domain);
+        peer.await_line("ready");
+        peer
+    }
+
+    /// Waits for a line.
+    #[track_caller]
+    fn await_line(&self, expected: &str) {
+        while self.lines.next(expected).expect("the child ended early") != expected {}
+    }
+
+    /// The next line, if it is there.
+    #[track_caller]
+    fn line(&mut self) -> Option<String> {
+        let ended = self.child.try_wait().unwrap();
+        let line = self.lines.now();
+        let failed = ended.is_some_and(|status| !status.success());
+        assert!(line.is_some() || !failed, "the child ended early");
+        line
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = Command::new("kill").args([name, &self.child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+    }
+
+    /// True if the child stands still after a signal.
+    fn is_stopped(&self) -> bool {
+        let threads = format!("/proc/{}/task", self.child.id());
+        let stat = |thread: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap_or_default()
+        };
+        std::fs::read_dir(threads).unwrap().all(|thread| stat(thread).contains(") T "))
+    }
+
+    /// Closes the input of the child, and waits for its end. Returns the lines that it wrote since the last one that
+    /// was waited for.
+    #[track_caller]
+    fn end(mut self) -> Vec<String> {
+        drop(self.child.stdin.take());
+        let lines = std::iter::from_fn(|| self.lines.next("the end of the child")).collect();
+        let status = some("the end of the child", || self.child.try_wait().unwrap());
+        assert!(status.success(), "{lines:?}");
+        lines
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[test]
@@ -41,14 +114,13 @@ message.header.frame_id, message.linear_acceleration.z = 'imu', 9.81
 publisher = node.create_publisher(Imu, '/imu', 5)
 while not publisher.get_subscription_count():
     time.sleep(0.01)
-for _ in range(20):  # the subscription may find the publisher later than the reverse
+while not done():  # the subscription may find the publisher later than the reverse
     publisher.publish(message)
-    time.sleep(0.1)
 print(bytes(serialize_message(message)).hex())";
-    let child = python(script, domain);
+    let peer = Peer::python(script, domain);
     let bytes = &take(&subscription, 1)[0].0;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(output(child), hex);
+    assert_eq!(peer.end(), [hex]);
 }
 
 #[test]
@@ -68,30 +140,33 @@ from rcl_interfaces.srv import GetParameters
 logs = []
 node.create_subscription(Log, '/log', logs.append, 5)
 client = node.create_client(GetParameters, '/under_test/get_parameters')
-assert client.wait_for_service(20)
+while not client.wait_for_service(1):
+    pass
 while node.count_publishers('/log') == 0:
     time.sleep(0.01)
-time.sleep(0.5)
 future = client.call_async(GetParameters.Request(names=['a', 'b']))
 while not (future.done() and logs):
     rclpy.spin_once(node, timeout_sec=0.1)
 print([value.string_value for value in future.result().values], logs[0].msg)
 print(*[name for name, _ in node.get_publisher_names_and_types_by_node('under_test', '/')])";
-    let child = python(script, domain);
-    assert!(wake.wait(PATIENCE));
+    let mut peer = Peer::python(script, domain);
+    await_wake(&wake);
     until("the client is found", || service.client_count().unwrap() == 1);
     let (id, request) = service.take_request().unwrap().unwrap();
     let value =
         |name: &String| ParameterValue { string_value: format!("<{name}>"), ..Default::default() };
     let values = request.names.iter().map(value).collect();
     assert!(wake.wait(Duration::ZERO), "another request may wait");
-    assert!(service.take_request().unwrap().is_none() && !wake.wait(Duration::from_millis(20)));
+    assert!(service.take_request().unwrap().is_none() && !wake.wait(Duration::ZERO));
     service.respond(id, &GetParameters::Response { values }).unwrap();
-    until("they match", || log.publisher().subscription_count().unwrap() == 1);
-    log.publish(&Log { msg: "seen".into(), ..Default::default() }).unwrap();
     let nul = Log { msg: "a\0b".into(), ..Default::default() };
     assert!(log.publish(&nul).unwrap_err().to_string().contains("without NUL"));
-    assert_eq!(output(child), "['<a>', '<b>'] seen\n/log");
+    // The peer may find the publisher later than the reverse.
+    let first = some("the answer and a log line", || {
+        log.publish(&Log { msg: "seen".into(), ..Default::default() }).unwrap();
+        peer.line()
+    });
+    assert_eq!([vec![first], peer.end()].concat(), ["['<a>', '<b>'] seen", "/log"]);
     until("the client has left", || service.client_count().unwrap() == 0);
 }
 
@@ -122,7 +197,9 @@ fn parameters_come_from_the_command_line_and_from_files() {
     let _ = std::fs::remove_file(file);
 }
 
-/// Runs in the child process: prints the numbers of `/topic`'s messages until its input closes.
+/// Runs in the child process: takes the messages of `/topic`, and says so after the first one. After a message of
+/// [`LAST`], prints the number of messages, of gaps between their numbers, of messages that were lost, and the number of
+/// the newest. Then it waits until its input closes.
 #[test]
 #[ignore = "a part of the tests below"]
 fn child() {
@@ -133,44 +210,42 @@ fn child() {
     let subscription = node.subscribe("topic", "rosgraph_msgs/msg/Clock", qos).unwrap();
     await_publisher(&subscription);
     println!("\nready");
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).unwrap();
     let (mut message, mut numbers) = (SerializedMessage::default(), Vec::new());
-    while let Some(info) = subscription.take(&mut message).unwrap() {
-        numbers.push(info.publication_sequence.unwrap());
-    }
+    until("the last message", || {
+        let before = numbers.len();
+        let mut is_last = false;
+        while let Some(info) = subscription.take(&mut message).unwrap() {
+            numbers.push(info.publication_sequence.unwrap());
+            is_last |= message[..] == clock(LAST);
+        }
+        if before == 0 && !numbers.is_empty() {
+            println!("\nfirst");
+        }
+        is_last
+    });
     let gaps: u64 = numbers.windows(2).map(|pair| pair[1] - pair[0] - 1).sum();
-    let lost = subscription.events().lost.as_ref().unwrap().take().unwrap().unwrap();
-    println!("\n{} {gaps} {}", numbers.len(), lost.total);
+    let mut lost = 0;
+    until("the event", || {
+        lost = subscription.events().lost.as_ref().unwrap().take().unwrap().unwrap().total;
+        lost >= gaps
+    });
+    println!("\n{} {gaps} {lost} {}", numbers.len(), numbers.last().unwrap());
+    std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
-/// Starts `child` in the domain and waits until it has subscribed.
-fn start_child(domain: usize) -> (Child, BufReader<std::process::ChildStdout>) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["processes::child", "--exact", "--ignored", "--nocapture"]);
-    command.env("ROS_DOMAIN_ID", domain.to_string());
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    while line.trim() != "ready" {
-        line.clear();
-        assert!(output.read_line(&mut line).unwrap() > 0, "the child ended early");
-    }
-    (child, output)
-}
+/// The content of the last message.
+const LAST: i32 = 3001;
 
-/// Ends the child and returns the numbers that it prints.
-fn end_child((mut child, output): (Child, BufReader<std::process::ChildStdout>)) -> Vec<u64> {
-    child.stdin.take().unwrap().write_all(b"\n").unwrap();
-    let lines: Vec<String> = output.lines().map_while(Result::ok).collect();
-    assert!(child.wait().unwrap().success(), "{lines:?}");
-    let numbers = |line: &String| line.split(' ').map(|word| word.parse().ok()).collect();
-    lines.iter().find_map(numbers).unwrap()
-}
-
-fn signal(child: &Child, name: &str) {
-    let kill = Command::new("kill").args([name, &child.id().to_string()]).status();
-    assert!(kill.unwrap().success());
+/// Publishes the last message until the child has it, and ends the child. Returns the numbers that it prints.
+fn end_child(publisher: &Publisher, mut peer: Peer) -> Vec<u64> {
+    let numbers = |line: String| line.split(' ').map(|word| word.parse().ok()).collect();
+    let found = some("the numbers of the child", || {
+        publisher.publish(&clock(LAST)).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        std::iter::from_fn(|| peer.line()).find_map(numbers)
+    });
+    peer.end();
+    found
 }
 
 #[test]
@@ -179,20 +254,18 @@ fn the_event_and_the_numbers_count_messages_lost_on_the_way() {
     let node = Node::new(&context, "under_test", "").unwrap();
     let qos = Qos::best_effort(5000);
     let publisher = node.advertise("topic", "rosgraph_msgs/msg/Clock", qos).unwrap();
-    let child = start_child(domain);
+    let peer = Peer::of_this_program(domain);
     until("they match", || publisher.subscription_count().unwrap() == 1);
     publisher.publish(&clock(0)).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
+    peer.await_line("first");
     // The queue in shared memory holds fewer messages than this.
-    signal(&child.0, "-STOP");
+    peer.signal("-STOP");
+    until("the child stands still", || peer.is_stopped());
     (1..=3000).for_each(|k| publisher.publish(&clock(k)).unwrap());
-    signal(&child.0, "-CONT");
-    std::thread::sleep(Duration::from_millis(300));
-    publisher.publish(&clock(3001)).unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    let [received, gaps, lost] = end_child(child)[..] else { unreachable!() };
+    peer.signal("-CONT");
+    let [received, gaps, lost, newest] = end_child(&publisher, peer)[..] else { unreachable!() };
     assert!(gaps > 500, "{gaps}");
-    assert_eq!((received + gaps, lost), (3002, gaps));
+    assert_eq!((received + gaps, lost), (newest, gaps));
 }
 
 #[test]
@@ -201,16 +274,16 @@ fn no_shared_memory_is_left_behind() {
     let node = Node::new(&context, "under_test", "").unwrap();
     let publisher =
         node.advertise("topic", "rosgraph_msgs/msg/Clock", Qos::best_effort(5)).unwrap();
-    let child = start_child(domain);
+    let peer = Peer::of_this_program(domain);
     until("they match", || publisher.subscription_count().unwrap() == 1);
     publisher.publish(&clock(0)).unwrap();
-    let maps = std::fs::read_to_string(format!("/proc/{}/maps", child.0.id())).unwrap();
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", peer.child.id())).unwrap();
     // All domains share the ports from 7000 on.
     let own = |path: &&str| path.contains("/fastrtps_") && !path.contains("_port7");
     let paths = maps.lines().filter_map(|line| line.find("/dev/shm/").map(|at| &line[at..]));
     let mut used: Vec<PathBuf> = paths.filter(own).map(PathBuf::from).collect();
     assert!(!used.is_empty(), "it uses shared memory");
-    end_child(child);
+    end_child(&publisher, peer);
     drop((publisher, node, context));
     used.retain(|path| path.exists());
     assert!(used.is_empty(), "{used:?}");

@@ -10,7 +10,7 @@ const ENOUGH: usize = 3;
 
 /// The recent steps of `/clock`.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub(super) struct Pace {
     /// The simulated time \[ns\] and the real time of each step.
     steps: [(i64, Duration); STEPS],
     count: usize,
@@ -18,19 +18,19 @@ pub struct Pace {
 
 impl Pace {
     /// Notes that the clock advanced by `step_ns` \[ns\], which is positive, after this real time.
-    pub fn note(&mut self, step_ns: i64, after: Duration) {
+    pub(super) fn note(&mut self, step_ns: i64, after: Duration) {
         self.steps[self.count % STEPS] = (step_ns, after);
         self.count += 1;
     }
 
     /// Returns the usual step of the clock \[ns\]; `None` before it is known.
-    pub fn step_ns(&self) -> Option<i64> {
+    pub(super) fn step_ns(&self) -> Option<i64> {
         self.median(|(step_ns, _)| step_ns as f64).map(|step_ns| step_ns as i64)
     }
 
     /// Returns how far the clock is probably past its last reading \[ns\], which is this old. The result is less than
     /// every recent step, and 0 if the pace is unknown.
-    pub fn past_reading_ns(&self, age: Duration) -> i64 {
+    pub(super) fn past_reading_ns(&self, age: Duration) -> i64 {
         let rate = self.median(|(step_ns, real)| step_ns as f64 / real.as_nanos().max(1) as f64);
         let known = &self.steps[..self.count.min(STEPS)];
         // The least step: the next reading may come that soon.

@@ -184,6 +184,11 @@ impl SimClock {
 
     /// Waits until the clock reaches `until` or jumps back, at most for [`SLICE`].
     pub(super) fn wait(&self, until: Option<Stamp>) {
+        self.wait_at_most(until, SLICE);
+    }
+
+    /// As [`SimClock::wait`], with another limit.
+    fn wait_at_most(&self, until: Option<Stamp>, limit: Duration) {
         let state = self.lock();
         let epoch = state.now.map(|now| now.reading.epoch);
         let not_yet = |state: &mut SimState| match (state.now, until) {
@@ -193,7 +198,7 @@ impl SimClock {
             (Some(_), None) => false,
             (None, _) => true,
         };
-        drop(self.changed.wait_timeout_while(state, SLICE, not_yet));
+        drop(self.changed.wait_timeout_while(state, limit, not_yet));
     }
 }
 

@@ -14,9 +14,9 @@ use robocache_ops::align::{MergeSpec, ValidWhen};
 /// time: while a simulation is paused, no stream is silent.
 const SILENCE: Duration = Duration::from_secs(3);
 /// The same before the first message: the middleware takes seconds to find publishers.
-pub const FIRST_MESSAGE: Duration = Duration::from_secs(5);
+pub(super) const FIRST_MESSAGE: Duration = Duration::from_secs(5);
 /// If a simulator's clock does not move for this long, it is paused or its publisher has ended.
-pub const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// If this many ticks are due and not served, the tick thread is stuck. Two are normal: the one
 /// being served, and the next.
 const UNSERVED_TICKS: i64 = 3;
@@ -39,7 +39,7 @@ pub enum Level {
 
 /// Numbers of one input in the last window.
 #[derive(Clone, Debug, Default)]
-pub struct InputWindow {
+pub(super) struct InputWindow {
     /// Whether a message ever came.
     pub ever: bool,
     /// Messages received since the start.
@@ -90,7 +90,7 @@ pub struct InputWindow {
 
 /// Numbers of the ticks in the last window.
 #[derive(Clone, Debug, Default)]
-pub struct TickWindow {
+pub(super) struct TickWindow {
     /// State of the simulator's clock; `None` for other clocks.
     pub sim_clock: Option<SimClockSeen>,
     /// The nodes of all publishers of `/clock`, if a simulator's clock is in use.
@@ -121,7 +121,7 @@ pub struct TickWindow {
 
 impl TickWindow {
     /// Tensors published per second of the node's time.
-    pub fn published_hz(&self) -> f64 {
+    pub(super) fn published_hz(&self) -> f64 {
         match self.published + self.unread {
             0 => self.rate_hz,
             made => self.rate_hz * self.published as f64 / made as f64,
@@ -131,7 +131,7 @@ impl TickWindow {
 
 /// State of `/clock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SimClockSeen {
+pub(super) enum SimClockSeen {
     /// No message yet.
     Never,
     /// It has not moved for this long.
@@ -140,7 +140,7 @@ pub enum SimClockSeen {
 
 impl SimClockSeen {
     /// Returns the reason why no tick becomes due; `None` while the clock runs.
-    pub fn trouble(self) -> Option<String> {
+    pub(super) fn trouble(self) -> Option<String> {
         match self {
             SimClockSeen::Never => Some("no message on /clock yet: no ticks".to_owned()),
             SimClockSeen::Stands(time) if time > CLOCK_PATIENCE => Some(format!(
@@ -154,7 +154,7 @@ impl SimClockSeen {
 }
 
 /// Returns the level and the message of the ticks.
-pub fn assess_ticks(window: &TickWindow) -> (Level, String) {
+pub(super) fn assess_ticks(window: &TickWindow) -> (Level, String) {
     if let Some(words) = window.sim_clock.and_then(SimClockSeen::trouble) {
         return (Level::Stale, words);
     }
@@ -194,7 +194,7 @@ pub fn assess_ticks(window: &TickWindow) -> (Level, String) {
 
 /// What is wrong with the arrivals of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub(super) enum Trouble {
     /// Nothing comes.
     Silent,
     /// Far fewer messages come than are published.
@@ -202,7 +202,7 @@ pub enum Trouble {
 }
 
 /// Returns what is wrong with the arrivals of an input, if anything.
-pub fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
+pub(super) fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
     if let Selection::Transforms { fixed } = spec.selection
         && spec.ros_type == TF_MESSAGE
         && (fixed || !window.ever)
@@ -239,7 +239,7 @@ pub fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
 
 /// Returns the level and the message of an input, and of its stream if that has no other input.
 /// `required` says whether the stream is required.
-pub fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> (Level, String) {
+pub(super) fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> (Level, String) {
     if trouble(spec, window) == Some(Trouble::Silent) {
         let seconds = window.silence.as_secs_f64();
         let level = if required { Level::Error } else { Level::Stale };
@@ -283,7 +283,7 @@ pub fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> (Level,
 
 /// Returns the level and the message of a stream with several inputs, from the levels of the
 /// inputs. If `merge` is `None`, the stream needs all of them.
-pub fn assess_joined(
+pub(super) fn assess_joined(
     inputs: &[(Level, &str)],
     merge: Option<&MergeSpec>,
     valid_share: Option<f64>,

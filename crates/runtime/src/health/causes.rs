@@ -32,7 +32,7 @@ const SLOW_NS: i64 = 100 * NANOS_PER_MS;
 
 /// What is wrong. A change of the numbers is no change of the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CauseKind {
+pub(super) enum CauseKind {
     /// Most messages are dropped.
     Dropped,
     /// The sensor's clock is ahead of the node's.
@@ -61,7 +61,7 @@ pub enum CauseKind {
 
 impl CauseKind {
     /// Whether the user must do something about it, so that it is worth a line in the log.
-    pub fn has_remedy(self) -> bool {
+    pub(super) fn has_remedy(self) -> bool {
         use CauseKind::{Moment, NotCovered, NotFilled, Stopped};
         // An input that has stopped is silent soon, and that is logged.
         !matches!(self, NotFilled | NotCovered | Stopped | Moment)
@@ -70,7 +70,7 @@ impl CauseKind {
 
 /// A cause in words, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub(super) struct Cause {
     /// What is wrong.
     pub kind: CauseKind,
     /// The same for people, with the number to write into the configuration.
@@ -79,7 +79,7 @@ pub struct Cause {
 
 /// One input's part of the evidence.
 #[derive(Clone, Debug, Default)]
-pub struct InputEvidence {
+pub(super) struct InputEvidence {
     /// Delay from stamp to arrival; empty if it is not measured.
     pub delay: Quantiles,
     /// The configured `stamp_offset_ms` \[ns\].
@@ -123,7 +123,7 @@ impl InputEvidence {
 
 /// What a window says about a stream.
 #[derive(Debug)]
-pub struct Evidence<'a> {
+pub(super) struct Evidence<'a> {
     /// The stream.
     pub spec: &'a StreamSpec,
     /// Period of the ticks \[ns\].
@@ -142,7 +142,7 @@ pub struct Evidence<'a> {
 
 /// Returns the cause of most of the window's invalid steps, or of its held values. `None` without such steps and
 /// values, and if a silent input explains them.
-pub fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
+pub(super) fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
     let steps = |reason: &InvalidReason| evidence.invalid[*reason as usize];
     // Of two that are equal, the more fundamental one, which comes first.
     let most = InvalidReason::ALL.into_iter().rev().max_by_key(steps);

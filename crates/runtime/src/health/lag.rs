@@ -10,7 +10,7 @@ use robocache_ops::time::NANOS_PER_MS;
 /// It takes the quantile and not the maximum, because one pause of the machine would spoil that for ever. `delays` are
 /// those of the stream's inputs, `distance_ns` is `None` if unknown. Returns `None` without a measurement, and if the
 /// clocks of sensor and node differ.
-pub fn suggested_ms(
+pub(super) fn suggested_ms(
     strategy: Strategy,
     delays: impl IntoIterator<Item = Quantiles>,
     distance_ns: Option<i64>,
@@ -27,7 +27,7 @@ pub fn suggested_ms(
 
 /// Rounds nanoseconds up to milliseconds that a person would write: by halves below 10 ms, by ones
 /// below 100 ms, by tens below 1 s, by hundreds above. A negative time is 0.
-pub fn round_up_ms(nanos: i64) -> f64 {
+pub(super) fn round_up_ms(nanos: i64) -> f64 {
     let ms = nanos.max(0) as f64 / NANOS_PER_MS as f64;
     let step = match ms {
         _ if ms <= 10.0 => 0.5,

@@ -70,7 +70,7 @@ struct InputNotices {
 }
 
 /// Remembers what has been logged.
-pub struct Notices {
+pub(super) struct Notices {
     started: Instant,
     clock_missed: bool,
     clock_stood: bool,
@@ -88,7 +88,7 @@ pub struct Notices {
 
 impl Notices {
     /// Makes the notices for this many inputs and streams.
-    pub fn new(started: Instant, inputs: usize, streams: usize) -> Self {
+    pub(super) fn new(started: Instant, inputs: usize, streams: usize) -> Self {
         Notices {
             started,
             clock_missed: false,
@@ -102,7 +102,7 @@ impl Notices {
     }
 
     /// Logs once if there is no clock or it does not move, and once when it runs again.
-    pub fn clock(&mut self, now: Instant, seen: Option<SimClockSeen>) {
+    pub(super) fn clock(&mut self, now: Instant, seen: Option<SimClockSeen>) {
         match seen {
             Some(SimClockSeen::Never) => {
                 let patient = now.duration_since(self.started) <= CLOCK_PATIENCE;
@@ -125,7 +125,7 @@ impl Notices {
     }
 
     /// Logs once which nodes publish `/clock` if there are several, and again if they change.
-    pub fn clock_publishers(&mut self, now: Instant, words: Option<String>) {
+    pub(super) fn clock_publishers(&mut self, now: Instant, words: Option<String>) {
         let Some(words) = words else { return };
         if !repeats(self.clock_publishers.as_ref(), now, &words) {
             tracing::warn!("{words}");
@@ -135,7 +135,12 @@ impl Notices {
 
     /// Logs the cause of a stream's invalid or held steps once when it lasts, and again after it
     /// has changed or ended. The caller leaves out windows without a tick.
-    pub fn cause(&mut self, now: Instant, (stream, name): (StreamId, &str), cause: Option<&Cause>) {
+    pub(super) fn cause(
+        &mut self,
+        now: Instant,
+        (stream, name): (StreamId, &str),
+        cause: Option<&Cause>,
+    ) {
         let log = self.causes[stream.index()].note(now, cause.map(|cause| cause.kind));
         if let Some(cause) = cause.filter(|_| log) {
             tracing::warn!("stream '{name}': {}", cause.words);
@@ -144,7 +149,7 @@ impl Notices {
 
     /// Logs once when an input's trouble begins or its reason changes, and once when it ends.
     /// `topic` is the full name, `what` the input's state in words.
-    pub fn trouble(
+    pub(super) fn trouble(
         &mut self,
         (input, name, topic): (InputId, &str, &str),
         what: &str,
@@ -163,7 +168,12 @@ impl Notices {
 
     /// Whether a line may name the publishers of an input: the nodes of all are known, or one has
     /// not become known for a while.
-    pub fn may_name(&mut self, now: Instant, input: InputId, seen: &[PublisherSeen]) -> bool {
+    pub(super) fn may_name(
+        &mut self,
+        now: Instant,
+        input: InputId,
+        seen: &[PublisherSeen],
+    ) -> bool {
         let since = &mut self.inputs[input.index()].nameless;
         if seen.iter().all(|publisher| publisher.node.is_some()) {
             *since = None;
@@ -173,7 +183,11 @@ impl Notices {
     }
 
     /// Logs once which publishers of an input are refused, and again if they change.
-    pub fn refused(&mut self, (input, name, topic): (InputId, &str, &str), who: Option<&str>) {
+    pub(super) fn refused(
+        &mut self,
+        (input, name, topic): (InputId, &str, &str),
+        who: Option<&str>,
+    ) {
         let said = &mut self.inputs[input.index()].refused;
         if let Some(words) = who.filter(|_| who != said.as_deref()) {
             tracing::warn!("stream '{name}' ({topic}): {words}");
@@ -182,7 +196,7 @@ impl Notices {
     }
 
     /// Logs once that frames made room for others.
-    pub fn frames(&mut self, forgotten: &Forgotten) {
+    pub(super) fn frames(&mut self, forgotten: &Forgotten) {
         if let Some(words) = self.frames_words(forgotten) {
             tracing::warn!("{words}");
         }
@@ -201,7 +215,7 @@ impl Notices {
 
     /// Logs all losses since the last such line, at most every [`SUMMARY_PERIOD`]. `totals` are those of the
     /// inputs, in their order.
-    pub fn losses<'a>(
+    pub(super) fn losses<'a>(
         &mut self,
         now: Instant,
         totals: impl Iterator<Item = (&'a InputSpec, &'a InputTotals)>,

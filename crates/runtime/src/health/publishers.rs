@@ -7,7 +7,7 @@ use robocache_core::spec::InputSpec;
 
 /// Says which publishers are refused, with what they offer and what the stream asks for; `None` if
 /// all of its type fit.
-pub fn refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> Option<String> {
+pub(super) fn refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> Option<String> {
     let asked = OfferedQos::of(spec, publishers);
     let of_type = publishers.iter().filter(|p| p.ros_type == spec.ros_type);
     let mut refused: Vec<_> = of_type.filter(|p| !asked.fits(p.offers)).collect();
@@ -33,14 +33,14 @@ pub fn refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> Option<String>
 }
 
 /// Whether no publisher of the stream's type fits.
-pub fn all_refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> bool {
+pub(super) fn all_refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> bool {
     let asked = OfferedQos::of(spec, publishers);
     let mut of_type = publishers.iter().filter(|p| p.ros_type == spec.ros_type).peekable();
     of_type.peek().is_some() && of_type.all(|p| !asked.fits(p.offers))
 }
 
 /// Says which nodes publish `/clock`, if there are several; `None` for one or none.
-pub fn several(clock_publishers: &[String]) -> Option<String> {
+pub(super) fn several(clock_publishers: &[String]) -> Option<String> {
     let mut names: Vec<_> = clock_publishers.iter().map(String::as_str).collect();
     names.sort_unstable();
     let (last, others) = names.split_last()?;
@@ -56,7 +56,7 @@ pub fn several(clock_publishers: &[String]) -> Option<String> {
 
 /// Explains why nothing, or too little, may come from a topic. `heard` says whether a message ever came,
 /// and `remedy` what to do if the middleware loses large messages.
-pub fn explain(
+pub(super) fn explain(
     (trouble, heard): (Trouble, bool),
     spec: &InputSpec,
     (topic, remedy): (&str, &str),

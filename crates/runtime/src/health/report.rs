@@ -40,10 +40,10 @@ pub struct Status {
 }
 
 /// Values by key, in the order in which people read them.
-pub type Values = Vec<(String, String)>;
+pub(super) type Values = Vec<(String, String)>;
 
 /// A stream's part of a status.
-pub struct StreamPart {
+pub(super) struct StreamPart {
     pub id: StreamId,
     pub valid_share: Option<f64>,
     /// Share of the ticks whose newest value was held because no newer row had come.
@@ -53,7 +53,7 @@ pub struct StreamPart {
 }
 
 /// An input's part of a status.
-pub struct InputPart<'a> {
+pub(super) struct InputPart<'a> {
     pub id: InputId,
     /// The full name of its topic.
     pub topic: &'a str,
@@ -62,7 +62,7 @@ pub struct InputPart<'a> {
 }
 
 /// Returns the state of the recording.
-pub fn recording(status: &RecorderStatus) -> Status {
+pub(super) fn recording(status: &RecorderStatus) -> Status {
     let RecorderStatus { folder, messages, bytes, lost, lost_events, failed } = status;
     let (level, message) = match (failed, lost, lost_events) {
         (Some(why), ..) => (Level::Warn, format!("the recording has ended: {why}")),
@@ -83,7 +83,7 @@ pub fn recording(status: &RecorderStatus) -> Status {
 }
 
 /// Returns the numbers of the ticks.
-pub fn tick_values(
+pub(super) fn tick_values(
     runtime: &Runtime,
     window: &TickWindow,
     totals: &TickTotals,
@@ -122,7 +122,7 @@ pub fn tick_values(
 }
 
 /// Returns the numbers of a stream, of an input, or of both if the stream has only this input.
-pub fn values(
+pub(super) fn values(
     runtime: &Runtime,
     stream: Option<&StreamPart>,
     input: Option<&InputPart<'_>>,
@@ -261,7 +261,7 @@ fn delays(window: &InputWindow) -> Values {
 }
 
 /// Returns the sums of received, accepted and dropped messages over several inputs.
-pub fn sums(runtime: &Runtime, inputs: &[InputId]) -> Values {
+pub(super) fn sums(runtime: &Runtime, inputs: &[InputId]) -> Values {
     let sum = |count: fn(&InputStats) -> u64| -> u64 {
         inputs.iter().map(|input| count(runtime.input_stats(*input))).sum()
     };
@@ -310,6 +310,6 @@ fn pair(key: &str, value: impl ToString) -> (String, String) {
 }
 
 /// Formats nanoseconds as milliseconds.
-pub fn milliseconds(nanos: i64) -> String {
+pub(super) fn milliseconds(nanos: i64) -> String {
     format!("{:.3}", nanos as f64 / 1e6)
 }

@@ -8,7 +8,7 @@ use robocache_ops::align::InvalidReason;
 
 /// Counters of an input since the start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct InputTotals {
+pub(super) struct InputTotals {
     /// Messages that came.
     pub received: u64,
     /// Messages that the middleware's full queue dropped.
@@ -30,7 +30,7 @@ pub struct InputTotals {
 
 impl InputTotals {
     /// Reads the counters; `arrivals` are those of the input.
-    pub fn read(runtime: &Runtime, input: InputId, arrivals: &Arrivals) -> Self {
+    pub(super) fn read(runtime: &Runtime, input: InputId, arrivals: &Arrivals) -> Self {
         let (stats, state) = (runtime.input_stats(input), runtime.input(input));
         InputTotals {
             received: stats.received.get(),
@@ -45,13 +45,13 @@ impl InputTotals {
     }
 
     /// Returns the messages lost on the way since `before`; `None` if the middleware does not tell.
-    pub fn lost_since(&self, before: &Self) -> Option<u64> {
+    pub(super) fn lost_since(&self, before: &Self) -> Option<u64> {
         self.lost.map(|lost| lost - before.lost.unwrap_or(0))
     }
 
     /// Returns the messages missing by their stamps' period since `before`. If the middleware tells
     /// which messages were lost, this guess says nothing more and is 0.
-    pub fn missing_since(&self, before: &Self) -> u64 {
+    pub(super) fn missing_since(&self, before: &Self) -> u64 {
         match self.lost {
             Some(_) => 0,
             // A message out of order lowers the count, because it was missing until it came.
@@ -60,13 +60,13 @@ impl InputTotals {
     }
 
     /// Returns the messages dropped since `before`, for each reason that occurred.
-    pub fn drops_since(&self, before: &Self) -> Vec<(DropReason, u64)> {
+    pub(super) fn drops_since(&self, before: &Self) -> Vec<(DropReason, u64)> {
         by_reason(&self.dropped, &before.dropped)
     }
 
     /// Returns the parts dropped from accepted messages since `before`, for each reason that
     /// occurred.
-    pub fn parts_dropped_since(&self, before: &Self) -> Vec<(DropReason, u64)> {
+    pub(super) fn parts_dropped_since(&self, before: &Self) -> Vec<(DropReason, u64)> {
         by_reason(&self.parts_dropped, &before.parts_dropped)
     }
 }
@@ -80,7 +80,7 @@ fn by_reason(after: &ByReason, before: &ByReason) -> Vec<(DropReason, u64)> {
 
 /// Counters of a stream's steps since the start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StreamTotals {
+pub(super) struct StreamTotals {
     /// Steps served.
     pub steps: u64,
     /// Valid steps among them.
@@ -93,7 +93,7 @@ pub struct StreamTotals {
 
 impl StreamTotals {
     /// Reads the counters.
-    pub fn read(runtime: &Runtime, stream: StreamId) -> Self {
+    pub(super) fn read(runtime: &Runtime, stream: StreamId) -> Self {
         let stats = runtime.stream_stats(stream);
         StreamTotals {
             steps: stats.steps.get(),
@@ -104,7 +104,7 @@ impl StreamTotals {
     }
 
     /// Returns the steps that were invalid since `before`, by [`InvalidReason`].
-    pub fn invalid_since(&self, before: &Self) -> [u64; InvalidReason::ALL.len()] {
+    pub(super) fn invalid_since(&self, before: &Self) -> [u64; InvalidReason::ALL.len()] {
         InvalidReason::ALL.map(|reason| {
             let reason = reason as usize;
             self.invalid[reason] - before.invalid[reason]
@@ -112,7 +112,7 @@ impl StreamTotals {
     }
 
     /// Returns the share of valid steps since `before`; `None` without a step.
-    pub fn valid_share_since(&self, before: &Self) -> Option<f64> {
+    pub(super) fn valid_share_since(&self, before: &Self) -> Option<f64> {
         let (steps, valid) = (self.steps - before.steps, self.steps_valid - before.steps_valid);
         (steps > 0).then(|| valid as f64 / steps as f64)
     }
@@ -120,7 +120,7 @@ impl StreamTotals {
 
 /// Counters of the ticks since the start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TickTotals {
+pub(super) struct TickTotals {
     /// Tensors published.
     pub published: u64,
     /// Tensors that were not published, because nobody took them.
@@ -139,7 +139,7 @@ pub struct TickTotals {
 
 impl TickTotals {
     /// Reads the counters.
-    pub fn read(runtime: &Runtime) -> Self {
+    pub(super) fn read(runtime: &Runtime) -> Self {
         let ticks = &runtime.ticks;
         TickTotals {
             published: ticks.published.get(),
@@ -153,7 +153,7 @@ impl TickTotals {
     }
 
     /// Returns the ticks that were published, unread, held back, overwritten or refused.
-    pub fn served(&self) -> u64 {
+    pub(super) fn served(&self) -> u64 {
         self.published + self.unread + self.held_back + self.unsent + self.publish_failed
     }
 }

@@ -1,9 +1,10 @@
 use super::*;
-use crate::preempted;
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::Pipeline;
 use robocache_ops::time::{Epoch, Stamp};
+use robocache_testing::threads::check_inherited;
+use robocache_testing::{ended, until};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -44,27 +45,23 @@ fn a_reader_that_waits_is_woken_by_a_tensor_and_by_the_end() {
     let thread = std::thread::spawn(read);
     for tick in 1..=3 {
         // The reader waits, for the first one or again.
-        while outbox.state.lock().reader.is_none() {
-            std::thread::yield_now();
-        }
+        until("the reader waits", || outbox.state.lock().reader.is_some());
         // What wakes it for no reason changes nothing.
         thread.thread().unpark();
         let due = Reading { stamp: Stamp::ZERO, since: Instant::now(), epoch: Epoch::default() };
         let message = outbox.free().unwrap();
         assert!(outbox.put(Finished { message, tick, due }).is_none());
     }
-    while !outbox.is_empty() {
-        std::thread::yield_now();
-    }
+    until("the reader takes the last one", || outbox.is_empty());
     outbox.close();
-    let taken: Vec<i64> = thread.join().unwrap();
+    let taken: Vec<i64> = ended("the reader", thread);
     assert_eq!(taken, [1, 2, 3]);
 }
 
 #[test]
-fn a_preempted_thread_that_looks_into_the_outbox_delays_no_tick() {
+fn a_thread_that_looks_into_the_outbox_inherits_the_priority_of_the_tick() {
     let outbox = outbox();
-    preempted::check(
+    check_inherited(
         || assert!(!put(&outbox, 1)),
         |act| {
             let _state = outbox.state.lock();

@@ -1,4 +1,6 @@
 use super::*;
+use robocache_testing::ended;
+use robocache_testing::threads::ThreadNumber;
 
 fn message(input: usize, byte: u8) -> Message {
     let (input, arrival) = (InputId::new(input), Arrival::default());
@@ -46,12 +48,16 @@ fn while_a_worker_has_a_message_of_a_lane_the_others_of_it_wait() {
     let other = take();
     assert_eq!((content(&slow.message), content(&other.message)), ((0, 1), (1, 4)));
     drop(other);
+    let reader = ThreadNumber::default();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(take);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        let waiting = scope.spawn(|| {
+            reader.is_this();
+            take()
+        });
+        reader.until_asleep();
         assert!(!waiting.is_finished());
         drop(slow);
-        assert_eq!(content(&waiting.join().unwrap().message), (2, 2));
+        assert_eq!(content(&ended("the reader", waiting).message), (2, 2));
     });
     assert_eq!(content(&take().message), (0, 3));
 }
@@ -70,8 +76,13 @@ fn messages_of_earlier_epochs_are_removed() {
 #[test]
 fn a_closed_queue_wakes_its_reader() {
     let queue = std::sync::Arc::new(Queue::new(1, vec![]));
-    let reader = std::sync::Arc::clone(&queue);
-    let thread = std::thread::spawn(move || reader.take().is_none());
+    let number = std::sync::Arc::new(ThreadNumber::default());
+    let (reader, this) = (std::sync::Arc::clone(&queue), std::sync::Arc::clone(&number));
+    let thread = std::thread::spawn(move || {
+        this.is_this();
+        reader.take().is_none()
+    });
+    number.until_asleep();
     queue.close();
-    assert!(thread.join().unwrap());
+    assert!(ended("the reader", thread));
 }

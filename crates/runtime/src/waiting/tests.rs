@@ -10,6 +10,7 @@ use robocache_core::pipeline::{Arrival, Pipeline, TickOutcome};
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, SegmentId};
 use robocache_ops::time::{Epoch, Stamp};
+use robocache_testing::{Finally, ended, until};
 
 const STREAMS: &str = "
 rate_hz: 100
@@ -106,6 +107,17 @@ impl Rig {
         let waiting = self.runtime.waiting(self.id(input)) as u64;
         let dropped = stats.dropped(DropReason::NoTransform);
         [stats.received.get(), stats.accepted.get(), dropped, waiting]
+    }
+
+    /// Acts while an encode worker runs.
+    fn with_a_worker(&self, act: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| workers::run(&self.runtime, false));
+            let stops = Finally(|| self.runtime.stop());
+            act();
+            drop(stops);
+            ended("the worker", worker).unwrap();
+        });
     }
 
     fn tick(&self, at_ms: i64) -> TensorMessage {
@@ -221,14 +233,7 @@ fn what_a_queue_delayed_takes_no_transform_that_came_after_its_wait() {
         // No worker looks at the cloud before the transform is there.
         rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
         rig.send("tf", tf_arrives_ms, tree(&[("base_link", "lidar", 200, 4.0, NO_TURN)]));
-        std::thread::scope(|scope| {
-            let worker = scope.spawn(|| workers::run(&rig.runtime, false));
-            while rig.counts("lidar")[0] == 0 {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
-            rig.runtime.stop();
-            worker.join().unwrap().unwrap();
-        });
+        rig.with_a_worker(|| until("the cloud", || rig.counts("lidar")[0] > 0));
         assert_eq!(rig.counts("lidar"), expected);
     }
 }
@@ -239,14 +244,7 @@ fn a_fixed_transform_that_is_said_again_is_as_old_as_it_was() {
     rig.send("tf_static", 100, tree(&[("base_link", "lidar", 0, 0.0, NO_TURN)]));
     rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
     rig.send("tf_static", 400, tree(&[("base_link", "lidar", 300, 0.0, NO_TURN)]));
-    std::thread::scope(|scope| {
-        let worker = scope.spawn(|| workers::run(&rig.runtime, false));
-        while rig.counts("lidar")[0] == 0 {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        rig.runtime.stop();
-        worker.join().unwrap().unwrap();
-    });
+    rig.with_a_worker(|| until("the cloud", || rig.counts("lidar")[0] > 0));
     assert_eq!(rig.counts("lidar"), [1, 1, 0, 0]);
 }
 
@@ -298,32 +296,18 @@ fn cloud(at: i64, point: [f32; 3]) -> Vec<u8> {
 #[test]
 fn a_cloud_waits_without_a_worker_and_is_moved_at_its_stamp() {
     let rig = Rig::new();
-    let received = |count: u64| {
-        for _ in 0..2000 {
-            if rig.counts("lidar")[0] + rig.counts("lidar")[3] == count {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        panic!("{:?}", rig.counts("lidar"));
+    let counts = |expected: [u64; 4]| {
+        until(&format!("{expected:?}"), || rig.counts("lidar") == expected);
     };
-    std::thread::scope(|scope| {
-        let worker = scope.spawn(|| workers::run(&rig.runtime, false));
+    rig.with_a_worker(|| {
         rig.send("tf", 105, tree(&[("base_link", "lidar", 100, 0.0, NO_TURN)]));
         rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
-        received(1);
-        assert_eq!(rig.counts("lidar"), [0, 0, 0, 1]);
+        counts([0, 0, 0, 1]);
         // The worker is free for another one, whose transform is there.
         rig.send("lidar", 161, cloud(100, [7.5, 7.5, 0.5]));
-        received(2);
-        assert_eq!(rig.counts("lidar"), [1, 1, 0, 1]);
+        counts([1, 1, 0, 1]);
         rig.send("tf", 170, tree(&[("base_link", "lidar", 200, 4.0, NO_TURN)]));
-        received(2);
-        while rig.counts("lidar")[1] < 2 {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        rig.runtime.stop();
-        worker.join().unwrap().unwrap();
+        counts([2, 2, 0, 0]);
     });
     let counts = rig.values(170, 2).unwrap();
     let full: Vec<usize> = (0..64).filter(|at| counts[*at] > 0.0).collect();

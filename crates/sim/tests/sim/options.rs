@@ -57,6 +57,12 @@ fn the_command_line_has_the_same_defaults_and_leaves_ros_arguments_alone() {
     };
     assert_eq!(parse(line).unwrap(), expected);
     assert!(parse("sim --jump-back-at 3").is_err());
+    let expected = SimOptions {
+        begin_when: Some("/tmp/begin".into()),
+        no_skip: true,
+        ..SimOptions::default()
+    };
+    assert_eq!(parse("sim --begin-when /tmp/begin --no-skip").unwrap(), expected);
     let isaac = SimOptions {
         isaac: true,
         clock: true,

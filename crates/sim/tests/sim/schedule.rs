@@ -229,6 +229,23 @@ fn a_busy_machine_sends_late_then_skips_and_counts_both() {
 }
 
 #[test]
+fn a_robot_that_skips_nothing_sends_late() {
+    let robot = Robot::new(options(|o| (o.duration, o.no_skip) = (0.4, true))).unwrap();
+    let schedule = || Schedule::of_streams(robot.options(), EPOCH, &[Stream::Wrench]);
+    // The machine stood still for ten seconds.
+    let pace = Stepping((10_000 * NANOS_PER_MS).into());
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let mut sent = Vec::new();
+    let report = drive(&robot, schedule(), &pace, &stop, |event, _| {
+        sent.push(*event);
+        Ok::<_, ()>(())
+    });
+    let wrench = report.unwrap()["wrench"];
+    assert_eq!((wrench.sent, wrench.late, wrench.skipped), (200, 200, 0));
+    assert_eq!(sent, schedule().collect::<Vec<_>>());
+}
+
+#[test]
 fn a_stop_and_a_failed_publish_end_the_run() {
     let robot = Robot::new(options(|o| o.duration = 0.0)).unwrap();
     let schedule = || Schedule::of_streams(robot.options(), EPOCH, &[Stream::Joints]);

@@ -54,7 +54,7 @@ pub(super) struct Resampled {
 
 impl Curve {
     /// Compares two motions at offsets of up to `most` steps to each side of a middle.
-    pub fn new(pair: &Pair, middle: i64, most: usize) -> Curve {
+    pub(super) fn new(pair: &Pair, middle: i64, most: usize) -> Curve {
         let middles: Vec<i64> = pair.middles().collect();
         let begin = middles.first().copied().unwrap_or(0);
         let length_ns = middles.last().map_or(0, |last| last - begin);
@@ -76,22 +76,22 @@ impl Curve {
     }
 
     /// An offset of this curve \[ms\].
-    pub fn ms(&self, shift: &Shift) -> f64 {
+    pub(super) fn ms(&self, shift: &Shift) -> f64 {
         (self.middle as f64 + shift.steps) * STEP_MS
     }
 
     /// Stretches in which both are known, in the middle.
-    pub fn pairs(&self) -> u64 {
+    pub(super) fn pairs(&self) -> u64 {
         self.blocks.iter().map(|sums| sums[self.most][0]).sum::<f64>() as u64
     }
 
     /// Pearson's correlation at each offset.
-    pub fn correlations(&self) -> Vec<f64> {
+    pub(super) fn correlations(&self) -> Vec<f64> {
         self.of(0..self.blocks.len())
     }
 
     /// The same of the first and the second half of the blocks.
-    pub fn halves(&self) -> [Vec<f64>; 2] {
+    pub(super) fn halves(&self) -> [Vec<f64>; 2] {
         let middle = self.blocks.len() / 2;
         [self.of(0..middle), self.of(middle..self.blocks.len())]
     }
@@ -112,7 +112,7 @@ impl Curve {
     /// The blocks are drawn with replacement, and the peak is sought again: the block bootstrap of Künsch, "The
     /// jackknife and the bootstrap for general stationary observations", Annals of Statistics 17(3), 1989. Within
     /// a block the motion keeps its memory. The numbers are the same in every run.
-    pub fn bootstrap(&self) -> Resampled {
+    pub(super) fn bootstrap(&self) -> Resampled {
         let mut random = Random::new(1);
         let count = self.blocks.len();
         let mut peaks: Vec<f64> = (0..RESAMPLES)
@@ -138,7 +138,7 @@ fn pearson([n, x, y, xx, yy, xy]: &Sums) -> f64 {
 
 impl Shift {
     /// The highest correlation, and between the steps the top of a parabola that fits those around it best.
-    pub fn best(r: &[f64]) -> Shift {
+    pub(super) fn best(r: &[f64]) -> Shift {
         let at = (0..r.len()).fold(0, |best, at| if r[at] > r[best] { at } else { best });
         Self::refined(r, at, REACH)
     }
@@ -152,12 +152,12 @@ impl Shift {
     }
 
     /// Whether a larger search could find a higher correlation.
-    pub fn is_at_edge(&self, r: &[f64]) -> bool {
+    pub(super) fn is_at_edge(&self, r: &[f64]) -> bool {
         self.at < 2 || self.at + 2 >= r.len()
     }
 
     /// Another peak that is at least this high in relation, behind a valley.
-    pub fn second(&self, r: &[f64], relation: f64) -> Option<Shift> {
+    pub(super) fn second(&self, r: &[f64], relation: f64) -> Option<Shift> {
         let enough = relation * self.height;
         let valley = VALLEY * self.height;
         let side = |steps: &mut dyn Iterator<Item = usize>| {

@@ -42,7 +42,7 @@ pub(super) struct Motion {
 
 impl Motion {
     /// Why there is too little of it.
-    pub fn problem(&self) -> Option<String> {
+    pub(super) fn problem(&self) -> Option<String> {
         let why = self.first.as_deref().unwrap_or("its stamps are not set");
         match self {
             Motion { messages: 0, topic, .. } => Some(format!("{topic} has no messages")),

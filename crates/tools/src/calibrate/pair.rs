@@ -53,7 +53,7 @@ pub(super) struct Course {
 impl Pair {
     /// A reference and a stream, each with a piece at least. A stretch has the length `window_ns` at least. A
     /// motion is compared with its mean over `trend_ns`, so that slower changes do not count.
-    pub fn new([reference, stream]: [&[Piece]; 2], window_ns: i64, trend_ns: i64) -> Pair {
+    pub(super) fn new([reference, stream]: [&[Piece]; 2], window_ns: i64, trend_ns: i64) -> Pair {
         let ends = |of: fn(&Piece) -> Stamp| reference.iter().chain(stream).map(of);
         let first = ends(|piece| piece.from).min().unwrap_or(Stamp::ZERO);
         let last = ends(|piece| piece.to).max().unwrap_or(first);
@@ -90,17 +90,17 @@ impl Pair {
     }
 
     /// The instant in the middle of each stretch \[ns from the first stamp\].
-    pub fn middles(&self) -> impl Iterator<Item = i64> + '_ {
+    pub(super) fn middles(&self) -> impl Iterator<Item = i64> + '_ {
         self.stretches.iter().map(|[from, to]| i64::midpoint(*from, *to))
     }
 
     /// What the slower motion does in each stretch. All of them are known.
-    pub fn slow(&self) -> &[f64] {
+    pub(super) fn slow(&self) -> &[f64] {
         &self.slow
     }
 
     /// What the faster motion does in each stretch, if this is added to the stamps of the stream.
-    pub fn fast(&self, offset_ns: i64, course: &mut Course) {
+    pub(super) fn fast(&self, offset_ns: i64, course: &mut Course) {
         let shift = if self.reference_is_slow { -offset_ns } else { offset_ns };
         course.values.clear();
         course.known.clear();
@@ -119,7 +119,7 @@ impl Pair {
     }
 
     /// Which of reference (0) and stream (1) does not move, or always by as much.
-    pub fn still(&self) -> Option<usize> {
+    pub(super) fn still(&self) -> Option<usize> {
         let mut fast = Course::default();
         self.fast(0, &mut fast);
         let slow = Course {

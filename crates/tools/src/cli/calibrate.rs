@@ -24,7 +24,7 @@ use super::{Error, SUCCESS};
     after_help = "How to move the robot for it, and what it cannot find: docs/calibrate.md. The simulated robot \
     moves so with `sensor_sim --bursts`; without it, its motion is periodic."
 )]
-pub struct CalibrateArgs {
+pub(super) struct CalibrateArgs {
     /// The bag
     bag: PathBuf,
     /// The stream whose stamps are right: a topic, or the name of a stream in the configuration
@@ -45,7 +45,7 @@ pub struct CalibrateArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &CalibrateArgs) -> Result<u8, Error> {
+pub(super) fn run(args: &CalibrateArgs) -> Result<u8, Error> {
     let bags = find_bags(std::slice::from_ref(&args.bag), std::path::Path::new(""))?;
     if let [_, second, ..] = &bags[..] {
         return Err(format!("expected one bag, found {} too", second.display()).into());

@@ -38,7 +38,7 @@ use crate::policy::{self, Checkpoint, Findings};
 /// problem of the configuration is a line on stderr: FILE:LINE: KEY: expected ..., found ...
 #[derive(Args)]
 #[command(after_help = "Every key of the file is explained in config/robocache.yaml.")]
-pub struct CheckArgs {
+pub(super) struct CheckArgs {
     /// The configuration file (YAML)
     config: PathBuf,
     /// Print everything as JSON, with all defaults; times are in nanoseconds, sizes in bytes
@@ -86,7 +86,7 @@ fn load(args: &CheckArgs) -> Result<(Config, Vec<String>), Error> {
 }
 
 /// Runs the command, and returns its exit code.
-pub fn run(args: &CheckArgs) -> Result<u8, Error> {
+pub(super) fn run(args: &CheckArgs) -> Result<u8, Error> {
     let (config, lacks) = load(args)?;
     let trained = args.contract.as_ref().map(|path| Contract::load(path)).transpose()?;
     let differences = trained.as_ref().map(|trained| trained.differences(&Contract::of(&config)));

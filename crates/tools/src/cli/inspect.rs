@@ -27,7 +27,7 @@ use super::{Error, FAILURE, SUCCESS, say};
 /// Exit code: 0 if every bag was read; 1 if one could not be read; 2 if the command line is wrong. If a bag is
 /// damaged and the rest could be read, the damage is listed, and the exit code is 0.
 #[derive(Args)]
-pub struct InspectArgs {
+pub(super) struct InspectArgs {
     /// Bags, or folders of bags
     #[arg(required = true, value_name = "BAG")]
     bags: Vec<PathBuf>,
@@ -43,7 +43,7 @@ pub struct InspectArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &InspectArgs) -> Result<u8, Error> {
+pub(super) fn run(args: &InspectArgs) -> Result<u8, Error> {
     let bags = find_bags(&args.bags, Path::new(""))?;
     if let (Some(_), [_, second, ..]) = (&args.write_config, &bags[..]) {
         return Err(format!(
@@ -101,7 +101,7 @@ fn write_config(file: &Path, inspection: &Inspection, bag: &Path) -> Result<(), 
 }
 
 /// Inspects a bag, with a bar if there is a terminal.
-pub fn look(path: &Path) -> Result<Inspection, Error> {
+pub(super) fn look(path: &Path) -> Result<Inspection, Error> {
     let bag = Bag::open(path)?;
     let bar = Bar::new(bag.span().unwrap_or_default());
     let inspection = inspect(&bag, &bar);
@@ -110,14 +110,14 @@ pub fn look(path: &Path) -> Result<Inspection, Error> {
 }
 
 /// How far the reading of a bag is.
-pub struct Bar {
+pub(super) struct Bar {
     bar: ProgressBar,
     first: Stamp,
 }
 
 impl Bar {
     /// For a bag from the first to the last instant.
-    pub fn new((first, last): (Stamp, Stamp)) -> Self {
+    pub(super) fn new((first, last): (Stamp, Stamp)) -> Self {
         let bar = match std::io::stderr().is_terminal() {
             true => ProgressBar::new(last.since(first).max(0) as u64),
             false => ProgressBar::hidden(),
@@ -128,7 +128,7 @@ impl Bar {
     }
 
     /// Takes the bar away.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.bar.finish_and_clear();
     }
 }

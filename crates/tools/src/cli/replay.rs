@@ -12,7 +12,7 @@ use super::replay_args::ReplayArgs;
 use super::{Error, FAILURE, SUCCESS, is_broken_pipe, say};
 
 /// Runs the command.
-pub fn run(args: &ReplayArgs) -> Result<u8, Error> {
+pub(super) fn run(args: &ReplayArgs) -> Result<u8, Error> {
     log_above_bars();
     let (episodes, options) = args.asked()?;
     let stop = Arc::new(AtomicBool::new(false));

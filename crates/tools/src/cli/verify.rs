@@ -22,7 +22,7 @@ use super::{Error, FAILURE, SUCCESS};
 /// Exit code: 0 if all ticks that can be compared are the same; 3 if some differ; 1 if nothing can be compared, or
 /// most ticks are unverifiable; 2 if the command line is wrong.
 #[derive(Args)]
-pub struct VerifyArgs {
+pub(super) struct VerifyArgs {
     /// The folder of a recording
     recording: PathBuf,
     /// Where to compute: auto, cpu or cuda
@@ -42,7 +42,7 @@ const LISTED: usize = 5;
 const DIFFERENT: u8 = 3;
 
 /// Runs the command.
-pub fn run(args: &VerifyArgs) -> Result<u8, Error> {
+pub(super) fn run(args: &VerifyArgs) -> Result<u8, Error> {
     super::log_warnings();
     let report = verify(&args.recording, args.backend, args.device)?;
     let mut out = std::io::stdout().lock();

@@ -26,7 +26,7 @@ use super::{Error, say};
 ///
 /// Exit code: 0 if the report was written; 1 if not; 2 if the command line is wrong.
 #[derive(Args)]
-pub struct ViewArgs {
+pub(super) struct ViewArgs {
     /// A result of robocache replay, its folder, a bag with tensors, or a recording of the node
     output: PathBuf,
     /// The report; by default report.html in the folder of OUTPUT. Of a store, it is beside the store
@@ -61,7 +61,7 @@ pub struct ViewArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &ViewArgs) -> Result<(), Error> {
+pub(super) fn run(args: &ViewArgs) -> Result<(), Error> {
     let options = Options {
         episodes: args.episode.clone(),
         pictures: usize::from(args.pictures),

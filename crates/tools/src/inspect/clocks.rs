@@ -17,7 +17,7 @@ const SETTLE_NS: i64 = 2 * NANOS_PER_S;
 
 /// A simulator's clock, by its messages.
 #[derive(Clone, Debug, Default)]
-pub struct SimulatedClock {
+pub(super) struct SimulatedClock {
     readings: Series,
     first: Option<(Stamp, Stamp)>,
     last: Option<(Stamp, Stamp)>,
@@ -39,7 +39,7 @@ pub struct ClockReport {
 
 impl SimulatedClock {
     /// Takes a reading that was received at an instant.
-    pub fn take(&mut self, reading: Stamp, received: Stamp) {
+    pub(super) fn take(&mut self, reading: Stamp, received: Stamp) {
         if let Some((last, _)) = self.last {
             self.elapsed_ns = self.elapsed_ns.saturating_add(reading.since(last).max(0));
         }
@@ -49,12 +49,12 @@ impl SimulatedClock {
     }
 
     /// The newest reading.
-    pub fn now(&self) -> Option<Stamp> {
+    pub(super) fn now(&self) -> Option<Stamp> {
         self.last.map(|(reading, _)| reading)
     }
 
     /// What is known; `None` without a reading.
-    pub fn report(&self) -> Option<ClockReport> {
+    pub(super) fn report(&self) -> Option<ClockReport> {
         let ((first, began), (last, ended)) = self.first.zip(self.last)?;
         let received = ended.since(began);
         Some(ClockReport {
@@ -95,7 +95,7 @@ pub enum Event {
 
 /// The recorder's clock, by the receive stamps in the order of writing.
 #[derive(Clone, Debug)]
-pub struct RecorderClock {
+pub(super) struct RecorderClock {
     last: Option<Stamp>,
     events: Vec<Event>,
     more: u64,
@@ -132,7 +132,7 @@ pub struct RecorderReport {
 
 impl RecorderClock {
     /// For a bag of this many topics.
-    pub fn new(topics: usize) -> Self {
+    pub(super) fn new(topics: usize) -> Self {
         RecorderClock {
             last: None,
             events: Vec::new(),
@@ -146,7 +146,7 @@ impl RecorderClock {
 
     /// Takes the receive stamp of the next message. `delay` is that minus the header's stamp, if that is of
     /// the same clock.
-    pub fn take(&mut self, topic: usize, received: Stamp, delay: Option<i64>) {
+    pub(super) fn take(&mut self, topic: usize, received: Stamp, delay: Option<i64>) {
         let step = self.last.map_or(0, |last| received.since(last));
         let last = self.last.replace(received).unwrap_or(received);
         let at_ns = last.nanos();
@@ -197,7 +197,7 @@ impl RecorderClock {
     }
 
     /// What is known.
-    pub fn finish(mut self) -> RecorderReport {
+    pub(super) fn finish(mut self) -> RecorderReport {
         self.settle();
         RecorderReport {
             events: self.events,

@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 256;
 
 /// What the messages of a topic hold.
 #[derive(Clone, Debug)]
-pub enum Content {
+pub(super) enum Content {
     /// Images, raw or compressed.
     Images(Images),
     /// Clouds or scans.
@@ -133,7 +133,7 @@ pub enum ContentReport {
 
 impl Content {
     /// For messages of a type. `survey` is for types without a reader of their own.
-    pub fn new(ros_type: &str, survey: Option<Survey>) -> Content {
+    pub(super) fn new(ros_type: &str, survey: Option<Survey>) -> Content {
         match ros_type {
             "sensor_msgs/msg/Image" | "sensor_msgs/msg/CompressedImage" => {
                 Content::Images(Images::default())
@@ -154,7 +154,7 @@ impl Content {
     ///
     /// # Errors
     /// It is not what its type says.
-    pub fn take(&mut self, ros_type: &str, message: &[u8]) -> Result<(), Rejected> {
+    pub(super) fn take(&mut self, ros_type: &str, message: &[u8]) -> Result<(), Rejected> {
         match self {
             Content::Images(images) => {
                 let is_raw = ros_type == "sensor_msgs/msg/Image";
@@ -184,7 +184,7 @@ impl Content {
     }
 
     /// What inspect reports about it.
-    pub fn report(&self) -> Option<ContentReport> {
+    pub(super) fn report(&self) -> Option<ContentReport> {
         Some(match self {
             Content::Images(images) => ContentReport::Images(images.clone()),
             Content::Clouds(clouds) => ContentReport::Clouds(clouds.report()?),

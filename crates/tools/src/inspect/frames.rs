@@ -14,7 +14,7 @@ const MOST_FRAMES: usize = 1024;
 
 /// Collects transforms.
 #[derive(Clone, Debug, Default)]
-pub struct Frames {
+pub(super) struct Frames {
     links: BTreeMap<String, Link>,
     /// Transforms of frames beyond the first ones.
     beyond: u64,
@@ -57,7 +57,7 @@ impl Frames {
     ///
     /// # Errors
     /// The message ends early.
-    pub fn take(
+    pub(super) fn take(
         &mut self,
         fixed: bool,
         message: &[u8],
@@ -93,7 +93,7 @@ impl Frames {
     }
 
     /// Whether a frame is in the tree.
-    pub fn has(&self, frame: &str) -> bool {
+    pub(super) fn has(&self, frame: &str) -> bool {
         let frame = frame.trim_start_matches('/');
         let is_parent = |link: &Link| link.parents.contains_key(frame);
         self.links.contains_key(frame) || self.links.values().any(is_parent)
@@ -113,7 +113,7 @@ impl Frames {
 
     /// Takes points of `frame` to `base` by the newest transforms; `None` if the tree does not join them. Also
     /// says whether all links between them are fixed.
-    pub fn transform(&self, base: &str, frame: &str) -> Option<(Transform, bool)> {
+    pub(super) fn transform(&self, base: &str, frame: &str) -> Option<(Transform, bool)> {
         let [base, frame] = [base, frame].map(|name| name.trim_start_matches('/'));
         let chain = |from: &str| {
             let mut all = vec![(from.to_owned(), Some(Transform::IDENTITY), true)];
@@ -134,7 +134,7 @@ impl Frames {
     }
 
     /// What is known.
-    pub fn report(&self) -> FramesReport {
+    pub(super) fn report(&self) -> FramesReport {
         let parents: BTreeSet<&String> =
             self.links.values().flat_map(|link| link.parents.keys()).collect();
         let is_root = |name: &&&String| !self.links.contains_key(**name);

@@ -19,7 +19,7 @@ const TIME_FIELDS: [&str; 6] =
 
 /// Looks at clouds.
 #[derive(Clone, Debug, Default)]
-pub struct Clouds {
+pub(super) struct Clouds {
     seen: u64,
     /// The next cloud whose points are looked at, and how many are skipped after it.
     next: u64,
@@ -86,7 +86,7 @@ pub struct CloudReport {
 
 impl Clouds {
     /// Looks at a message.
-    pub fn take(&mut self, ros_type: &str, message: &[u8]) -> Result<(), Rejected> {
+    pub(super) fn take(&mut self, ros_type: &str, message: &[u8]) -> Result<(), Rejected> {
         let is_due = self.seen == self.next && self.looked < LOOKED;
         self.seen += 1;
         if is_due {
@@ -190,7 +190,7 @@ impl Clouds {
     }
 
     /// What inspect reports about them; `None` without a cloud.
-    pub fn report(&self) -> Option<CloudReport> {
+    pub(super) fn report(&self) -> Option<CloudReport> {
         let mut time = self.time.clone();
         if let Some(time) = time.as_mut().filter(|time| time.unit_s.is_none()) {
             (time.unit_s, time.is_absolute) = unit(time);

@@ -21,7 +21,7 @@ const DRIFT_NS: i64 = 20 * NANOS_PER_S;
 
 /// Collects what inspect reports about a topic.
 #[derive(Debug)]
-pub struct Scan {
+pub(super) struct Scan {
     messages: u64,
     bytes: u64,
     largest_bytes: usize,
@@ -109,7 +109,7 @@ pub struct TopicReport {
 
 impl Scan {
     /// Of a topic whose messages hold this.
-    pub fn new(content: Content) -> Self {
+    pub(super) fn new(content: Content) -> Self {
         Scan {
             messages: 0,
             bytes: 0,
@@ -129,7 +129,7 @@ impl Scan {
     }
 
     /// Takes the arrival of a message in part `bin` of the recording.
-    pub fn arrival(&mut self, received: Stamp, bytes: usize, bin: usize) {
+    pub(super) fn arrival(&mut self, received: Stamp, bytes: usize, bin: usize) {
         self.messages += 1;
         self.bytes += bytes as u64;
         self.largest_bytes = self.largest_bytes.max(bytes);
@@ -140,7 +140,7 @@ impl Scan {
 
     /// Takes the header of the message. `now` is when it arrived, on the node's clock, and `newest` the newest stamp.
     /// Returns the delay.
-    pub fn header(
+    pub(super) fn header(
         &mut self,
         header: Header<'_>,
         [now, newest]: [Option<Stamp>; 2],
@@ -176,20 +176,20 @@ impl Scan {
     }
 
     /// Notes that a message is not what its type says.
-    pub fn unreadable(&mut self, why: impl ToString) {
+    pub(super) fn unreadable(&mut self, why: impl ToString) {
         self.unreadable += 1;
         self.first_problem.get_or_insert_with(|| why.to_string());
     }
 
     /// Whether the stamps are not of the recorder's clock, but of that of the newest stamp. `None` without stamps.
-    pub fn is_of_the_newest_stamp(&self) -> Option<bool> {
+    pub(super) fn is_of_the_newest_stamp(&self) -> Option<bool> {
         let usual = |sketch: &Sketch| Some(sketch.distribution()?.p50_ns.saturating_abs());
         let (delay_ns, behind_ns) = (usual(&self.delays)?, usual(&self.behind)?);
         Some(delay_ns > OTHER_CLOCK_NS && behind_ns <= OTHER_CLOCK_NS)
     }
 
     /// What is known. `by_stamps`: delays are against the newest stamp.
-    pub fn report(
+    pub(super) fn report(
         &self,
         name: &str,
         ros_type: &str,

@@ -39,13 +39,13 @@ struct Effect {
 }
 
 impl Gaps {
-    pub fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         let open = config.stream_ids().map(|_| None).collect();
         Gaps { open, ended: Vec::new(), endless: None, messages: 0, damaged: 0 }
     }
 
     /// The recorder had no room for messages of an input.
-    pub fn add(&mut self, gap: &Gap, pipeline: &Pipeline) {
+    pub(super) fn add(&mut self, gap: &Gap, pipeline: &Pipeline) {
         self.messages = self.messages.saturating_add(gap.messages);
         let config = pipeline.config();
         let from = begin(gap.from.map(|from| (gap.epoch, from)), gap.epoch, config);
@@ -62,7 +62,7 @@ impl Gaps {
     }
 
     /// Messages of any inputs are missing, because a part of a file is damaged.
-    pub fn add_unknown(&mut self, lost: Lost, pipeline: &Pipeline) {
+    pub(super) fn add_unknown(&mut self, lost: Lost, pipeline: &Pipeline) {
         self.damaged = self.damaged.saturating_add(lost.messages);
         let config = pipeline.config();
         let from = begin(lost.after, Epoch::default(), config);
@@ -91,7 +91,7 @@ impl Gaps {
     }
 
     /// The recording does not tell whether the node took a message.
-    pub fn add_doubtful(
+    pub(super) fn add_doubtful(
         &mut self,
         number: u64,
         (input, arrival): (InputId, Arrival),
@@ -102,24 +102,29 @@ impl Gaps {
     }
 
     /// Messages on `/clock` may be missing that came after this arrival, or a moment before it.
-    pub fn add_clock(&mut self, after: Option<(Epoch, Stamp)>) {
+    pub(super) fn add_clock(&mut self, after: Option<(Epoch, Stamp)>) {
         let from = after
             .map_or((0, Stamp::MIN), |(epoch, stamp)| (epoch.number(), stamp.offset(-PATIENCE_NS)));
         self.add_endless(from);
     }
 
     /// Messages for which the recorder had no room.
-    pub fn messages(&self) -> u64 {
+    pub(super) fn messages(&self) -> u64 {
         self.messages
     }
 
     /// Messages that are missing because a part of a file is damaged.
-    pub fn damaged(&self) -> u64 {
+    pub(super) fn damaged(&self) -> u64 {
         self.damaged
     }
 
     /// A message was pushed.
-    pub fn came(&mut self, number: u64, (input, arrival): (InputId, Arrival), runtime: &Runtime) {
+    pub(super) fn came(
+        &mut self,
+        number: u64,
+        (input, arrival): (InputId, Arrival),
+        runtime: &Runtime,
+    ) {
         let pipeline = &runtime.pipeline;
         let Some(stream) = pipeline.config().input(input).stream else { return };
         let open = &mut self.open[stream.index()];
@@ -160,7 +165,7 @@ impl Gaps {
     }
 
     /// Whether a message that is missing may change this tick.
-    pub fn have_an_effect(&self, (epoch, _): TickId, stamp: Stamp) -> bool {
+    pub(super) fn have_an_effect(&self, (epoch, _): TickId, stamp: Stamp) -> bool {
         let tick = (epoch, stamp);
         self.endless.is_some_and(|from| tick >= from)
             || self.open.iter().flatten().any(|effect| tick >= effect.from)

@@ -85,7 +85,7 @@ impl Stream {
 }
 
 impl Lateness {
-    pub fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         let input = |id: InputId| {
             let spec = config.input(id);
             (spec.stream, format!("{} {}", spec.name, spec.topic))
@@ -101,7 +101,7 @@ impl Lateness {
     }
 
     /// The time of the log has come.
-    pub fn at(&mut self, now: Stamp) {
+    pub(super) fn at(&mut self, now: Stamp) {
         self.now = now;
     }
 
@@ -114,13 +114,13 @@ impl Lateness {
     }
 
     /// The replay has a message.
-    pub fn came(&mut self, number: u64, input: InputId, arrival: Arrival) {
+    pub(super) fn came(&mut self, number: u64, input: InputId, arrival: Arrival) {
         let row = self.row(number);
         (row.input, row.arrival) = (Some(input), arrival.stamp);
     }
 
     /// The node made rows of a message.
-    pub fn taken(
+    pub(super) fn taken(
         &mut self,
         number: u64,
         stamp: Option<Stamp>,
@@ -133,7 +133,7 @@ impl Lateness {
     }
 
     /// The replay made rows of a message.
-    pub fn made(&mut self, made: ReplayedRows, pipeline: &Pipeline) {
+    pub(super) fn made(&mut self, made: ReplayedRows, pipeline: &Pipeline) {
         let ReplayedRows { number, input, stamp, changes } = made;
         let stream = self.inputs.get(input.index()).and_then(|(stream, _)| *stream);
         let row = self.row(number);
@@ -181,7 +181,7 @@ impl Lateness {
     }
 
     /// Forgets the rows that were noted before this time of the log.
-    pub fn forget_before(&mut self, before: Stamp) {
+    pub(super) fn forget_before(&mut self, before: Stamp) {
         while self.noted.front().is_some_and(|(noted, _)| *noted < before) {
             if let Some((_, number)) = self.noted.pop_front() {
                 self.rows.remove(&number);
@@ -191,7 +191,11 @@ impl Lateness {
 
     /// The rows that the replay saw at a tick and the node did not, and those that only the node saw, one of
     /// each input. The node saw the first number of changes, and the replay the second.
-    pub fn explain(&mut self, [live, replayed]: [u64; 2], tick: Stamp) -> (Vec<Late>, Vec<Late>) {
+    pub(super) fn explain(
+        &mut self,
+        [live, replayed]: [u64; 2],
+        tick: Stamp,
+    ) -> (Vec<Late>, Vec<Late>) {
         let (mut late, mut early) = (Vec::new(), Vec::new());
         for row in self.rows.values() {
             let (Some(input), Some((first, last))) = (row.input, row.live) else { continue };
@@ -240,7 +244,7 @@ impl Lateness {
     }
 
     /// What each stream's lag is, and what would have done.
-    pub fn streams(&self) -> Vec<StreamReport> {
+    pub(super) fn streams(&self) -> Vec<StreamReport> {
         let report = |stream: &Stream| {
             let (most, too_old) = stream.needs.most();
             let most = most.filter(|_| !stream.looks_ahead);

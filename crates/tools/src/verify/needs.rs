@@ -29,12 +29,12 @@ pub(super) struct LagNeeds {
 }
 
 impl LagNeeds {
-    pub fn new(lag_ns: i64) -> Self {
+    pub(super) fn new(lag_ns: i64) -> Self {
         LagNeeds { lag_ns, usable: None, rows: 0, too_old: BTreeMap::new(), too_old_rows: 0 }
     }
 
     /// Adds a row, which a tick could use with a lag of at least `usable_from_ns`.
-    pub fn add(&mut self, usable_from_ns: i64, row: SlowRow) {
+    pub(super) fn add(&mut self, usable_from_ns: i64, row: SlowRow) {
         self.rows += 1;
         if usable_from_ns > self.lag_ns {
             self.too_old_rows += 1;
@@ -66,7 +66,7 @@ impl LagNeeds {
     }
 
     /// The row that asks for the longest lag, and how many rows were too old for every tick and are left out.
-    pub fn most(&self) -> (Option<&SlowRow>, u64) {
+    pub(super) fn most(&self) -> (Option<&SlowRow>, u64) {
         // If most rows are too old, the lag is to blame.
         let left_out = 2 * self.too_old_rows < self.rows;
         let mut most = self.usable.as_ref();

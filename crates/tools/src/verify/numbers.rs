@@ -58,7 +58,7 @@ pub(super) struct Lost {
 
 impl Numbers {
     /// A message was announced: it is missing until it [came](Numbers::came).
-    pub fn announced(&mut self, number: u64, arrival: Option<(Epoch, Stamp)>, now: Stamp) {
+    pub(super) fn announced(&mut self, number: u64, arrival: Option<(Epoch, Stamp)>, now: Stamp) {
         if number <= self.newest || number - self.newest > MOST_AHEAD {
             return;
         }
@@ -72,18 +72,18 @@ impl Numbers {
     }
 
     /// The arrival of the newest message.
-    pub fn newest(&self) -> Option<(Epoch, Stamp)> {
+    pub(super) fn newest(&self) -> Option<(Epoch, Stamp)> {
         self.arrival
     }
 
     /// A message is there, with its bytes.
-    pub fn came(&mut self, number: u64) {
+    pub(super) fn came(&mut self, number: u64) {
         self.cut(number, number);
     }
 
     /// The recording says that messages are missing. A gap names one input. If messages of others came between its
     /// first and its last, it does not say which numbers are its own, but how many.
-    pub fn told(&mut self, gap: &Gap) {
+    pub(super) fn told(&mut self, gap: &Gap) {
         let Gap { messages, first, last, .. } = *gap;
         if last.checked_sub(first).is_some_and(|more| more >= messages) {
             if self.wide.len() == MOST_RUNS {
@@ -111,7 +111,7 @@ impl Numbers {
     }
 
     /// Removes and returns the numbers that have been missing for too long and that no gap explains.
-    pub fn lost(&mut self, now: Stamp) -> Option<Lost> {
+    pub(super) fn lost(&mut self, now: Stamp) -> Option<Lost> {
         let runs = self.missing.extract_if(.., |run| now.since(run.seen) >= DISORDER_NS);
         let runs: Vec<Run> = runs.collect();
         let untold: u64 = runs.iter().map(|run| untold(&mut self.wide, run)).sum();

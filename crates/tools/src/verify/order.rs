@@ -84,7 +84,7 @@ pub(super) struct Message {
 }
 
 impl Order {
-    pub fn new(topics: &[String], grid: TickGrid, simulated: bool) -> Self {
+    pub(super) fn new(topics: &[String], grid: TickGrid, simulated: bool) -> Self {
         let several = |topic: &String| topics.iter().filter(|other| *other == topic).count() > 1;
         let shared = topics.iter().map(|topic| several(topic).then(|| topic.clone())).collect();
         Order {
@@ -105,13 +105,13 @@ impl Order {
     }
 
     /// The time of the log has come.
-    pub fn at(&mut self, now: Stamp) {
+    pub(super) fn at(&mut self, now: Stamp) {
         self.now = now;
     }
 
     /// A message was received. Its bytes come next, or came with the message `bytes_of`. Returns its number
     /// if it is whole.
-    pub fn received(
+    pub(super) fn received(
         &mut self,
         number: u64,
         (input, arrival): (InputId, Arrival),
@@ -139,7 +139,7 @@ impl Order {
     }
 
     /// The bytes of the message that was announced. Returns its number.
-    pub fn bytes(&mut self, topic: &str, recorded: Recorded) -> Option<u64> {
+    pub(super) fn bytes(&mut self, topic: &str, recorded: Recorded) -> Option<u64> {
         let Some((number, input, arrival)) = self.announced.take() else {
             self.note_problem(format!("{topic}: expected an event in front of each message"));
             return None;
@@ -176,12 +176,12 @@ impl Order {
         number
     }
 
-    pub fn clock(&mut self, stamp: Stamp, received: Received) {
+    pub(super) fn clock(&mut self, stamp: Stamp, received: Received) {
         self.add((0, received.at), false, Item::Clock(stamp, received));
     }
 
     /// The node served a tick, on a clock that is not a simulator's.
-    pub fn tick(&mut self, tick: TickRecord) {
+    pub(super) fn tick(&mut self, tick: TickRecord) {
         let at = (tick.epoch.number(), self.grid.stamp_of(tick.tick));
         self.add(at, true, Item::Tick(tick));
     }
@@ -195,7 +195,7 @@ impl Order {
         self.items.insert(key, (self.now, item));
     }
 
-    pub fn outcome(&mut self, number: u64, outcome: MessageOutcome) {
+    pub(super) fn outcome(&mut self, number: u64, outcome: MessageOutcome) {
         // A message that has waited was taken before.
         if let Some(known) = self.outcomes.get_mut(&number) {
             *known = Some(outcome);
@@ -204,7 +204,7 @@ impl Order {
 
     /// Returns what comes next, unless its outcome or something before it is yet to come. With `all` nothing
     /// is waited for.
-    pub fn next(&mut self, all: bool) -> Option<Step> {
+    pub(super) fn next(&mut self, all: bool) -> Option<Step> {
         let waiting = self.items.len();
         let (_, (logged, item)) = self.items.first_key_value()?;
         let waited_ns = self.now.since(*logged);
@@ -233,7 +233,7 @@ impl Order {
     }
 
     /// An event that cannot be read.
-    pub fn unreadable(&mut self, why: &str) {
+    pub(super) fn unreadable(&mut self, why: &str) {
         self.note_problem(format!("an event of the recording: {why}"));
     }
 
@@ -247,7 +247,7 @@ impl Order {
     }
 
     /// What was not as a recorder writes it.
-    pub fn problems(mut self) -> Vec<String> {
+    pub(super) fn problems(mut self) -> Vec<String> {
         if self.others > 0 {
             self.problems.push(format!("and {} more like these", self.others));
         }

@@ -30,12 +30,12 @@ pub(super) struct Replayed {
 
 impl Replayed {
     /// Says the number that the next message has in the recording.
-    pub fn next_is(&self, number: u64) {
+    pub(super) fn next_is(&self, number: u64) {
         self.number.store(number, Ordering::Relaxed);
     }
 
     /// Takes out what was made since the last call.
-    pub fn take(&self) -> Vec<ReplayedRows> {
+    pub(super) fn take(&self) -> Vec<ReplayedRows> {
         std::mem::take(&mut lock(&self.made))
     }
 }

@@ -62,12 +62,12 @@ pub(super) struct Ticks {
 
 impl Ticks {
     /// No ticks so far, of this period.
-    pub fn new(period_ns: i64) -> Self {
+    pub(super) fn new(period_ns: i64) -> Self {
         Ticks { period_ns, ..Ticks::default() }
     }
 
     /// Notes a tick of the node.
-    pub fn told(&mut self, live: TickRecord) {
+    pub(super) fn told(&mut self, live: TickRecord) {
         let id = (live.epoch.number(), live.tick);
         if live.fate == TickFate::Unsent {
             self.unsent += 1;
@@ -85,7 +85,7 @@ impl Ticks {
     }
 
     /// Takes out the ticks that the node served and the replay did not; with `all`, also those that it may yet serve.
-    pub fn take_unserved(&mut self, all: bool) -> Vec<TickId> {
+    pub(super) fn take_unserved(&mut self, all: bool) -> Vec<TickId> {
         let mut unserved = std::mem::take(&mut self.unserved);
         if all {
             unserved.extend(std::mem::take(&mut self.live).into_keys());
@@ -94,7 +94,7 @@ impl Ticks {
     }
 
     /// Notes a tick that differs, with the rows that explain it.
-    pub fn differs(&mut self, (epoch, tick): TickId, (late, early): (Vec<Late>, Vec<Late>)) {
+    pub(super) fn differs(&mut self, (epoch, tick): TickId, (late, early): (Vec<Late>, Vec<Late>)) {
         self.differing += 1;
         self.unexplained += u64::from(late.is_empty() && early.is_empty());
         if self.different.len() < MOST_DIFFERENT {
@@ -103,7 +103,7 @@ impl Ticks {
     }
 
     /// Notes a tick of the replay.
-    pub fn served(&mut self, served: Served<'_>) {
+    pub(super) fn served(&mut self, served: Served<'_>) {
         let (Tick { number, epoch, changes, .. }, digest) = match served {
             Served::Tensor(tick, message) => {
                 message.seal();
@@ -127,13 +127,13 @@ impl Ticks {
 
     /// As [`Ticks::served`], for the player, which lets it fail.
     #[allow(clippy::unnecessary_wraps)]
-    pub fn took(&mut self, served: Served<'_>) -> Result<(), ReplayError> {
+    pub(super) fn took(&mut self, served: Served<'_>) -> Result<(), ReplayError> {
         self.served(served);
         Ok(())
     }
 
     /// Compares both sides of a tick.
-    pub fn compare(&mut self, id: TickId, live: TickRecord, replayed: Replayed) {
+    pub(super) fn compare(&mut self, id: TickId, live: TickRecord, replayed: Replayed) {
         let same = match live.fate {
             TickFate::Published { digest } => replayed.digest == digest && digest.is_some(),
             TickFate::HeldBack(_) => replayed.digest.is_none(),

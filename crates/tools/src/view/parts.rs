@@ -26,7 +26,7 @@ fn ms(ns: i64) -> f64 {
 }
 
 /// When which segment was valid, the ticks that are missing, and the numbers of it.
-pub fn validity(track: &Track) -> Section {
+pub(super) fn validity(track: &Track) -> Section {
     let mut section = Section::new("Validity and ages");
     let origin = track.origin();
     let last = track.ticks.iter().map(|(_, stamp)| *stamp).max().unwrap_or(origin);
@@ -157,7 +157,7 @@ fn ages(track: &Track, origin: Stamp, section: &mut Section) {
 }
 
 /// The segments without those that only repeat the steps of another: the coordinates of a sparse grid.
-pub fn shown(track: &Track) -> impl Iterator<Item = &Segment> {
+pub(super) fn shown(track: &Track) -> impl Iterator<Item = &Segment> {
     let info = |segment: &Segment| track.info.as_ref().and_then(|info| info.segment(&segment.name));
     let repeats = move |segment: &&Segment| {
         info(segment).is_some_and(|info| info.encoder == "voxel_coordinates")
@@ -166,7 +166,7 @@ pub fn shown(track: &Track) -> impl Iterator<Item = &Segment> {
 }
 
 /// The curves of every segment of vectors, a chart per kind of channel.
-pub fn curves(tracks: &[Track]) -> Section {
+pub(super) fn curves(tracks: &[Track]) -> Section {
     let mut section = Section::new("Curves");
     let each = tracks.iter().flat_map(Track::each);
     for (track, segment) in each.filter(|(_, segment)| segment.curves > 0) {
@@ -207,7 +207,7 @@ pub fn curves(tracks: &[Track]) -> Section {
 }
 
 /// The names of a segment's first channels.
-pub fn channel_names(segment: &Segment, info: Option<&SegmentInfo>) -> Vec<String> {
+pub(super) fn channel_names(segment: &Segment, info: Option<&SegmentInfo>) -> Vec<String> {
     let name = |at: usize| info.and_then(|info| info.channels.get(at).cloned());
     (0..segment.curves).map(|at| name(at).unwrap_or_else(|| format!("channel {at}"))).collect()
 }
@@ -217,7 +217,7 @@ const OF_JOINTS: [&str; 7] =
     ["position", "velocity", "effort", "positions", "velocities", "accelerations", "acceleration"];
 
 /// The channels that belong on one axis: of all joints the same, or the parts of the same vector.
-pub fn groups(names: &[String]) -> Vec<(String, Vec<usize>)> {
+pub(super) fn groups(names: &[String]) -> Vec<(String, Vec<usize>)> {
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for (at, name) in names.iter().enumerate() {
         let label = match name.rsplit_once('.') {
@@ -234,7 +234,7 @@ pub fn groups(names: &[String]) -> Vec<(String, Vec<usize>)> {
 }
 
 /// Shape, type and topics, in a line.
-pub fn describe(segment: &Segment, info: Option<&SegmentInfo>) -> String {
+pub(super) fn describe(segment: &Segment, info: Option<&SegmentInfo>) -> String {
     let mut text = format!("{} {}", dims(&segment.shape), segment.dtype);
     for topic in info.iter().flat_map(|info| &info.topics) {
         text = text + ", " + topic;
@@ -243,7 +243,7 @@ pub fn describe(segment: &Segment, info: Option<&SegmentInfo>) -> String {
 }
 
 /// Where each segment is, and what it means.
-pub fn layout(track: &Track) -> Section {
+pub(super) fn layout(track: &Track) -> Section {
     let mut section = Section::new("Layout of the tensor");
     if track.segments.is_empty() {
         return section;

@@ -16,7 +16,7 @@ use robocache_ops::time::Stamp;
 const MAX_CELLS: usize = 16 << 20;
 
 /// The dimensions of a shape.
-pub fn dims(shape: &[usize]) -> String {
+pub(super) fn dims(shape: &[usize]) -> String {
     shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" \u{d7} ")
 }
 
@@ -34,7 +34,7 @@ fn caption(step: &Step, stamp: Stamp, track: &Track) -> String {
 }
 
 /// The segments of images and of depth, each at several ticks.
-pub fn cameras(tracks: &[Track]) -> Section {
+pub(super) fn cameras(tracks: &[Track]) -> Section {
     let mut section = Section::new("Cameras");
     for (track, segment) in tracks.iter().flat_map(Track::each) {
         let Some(info) = &track.info else { continue };
@@ -118,7 +118,7 @@ fn fill_m(name: &str, info: &TensorInfo) -> f32 {
 }
 
 /// Every channel of every grid, of the last tensor that was kept with a valid one.
-pub fn grids(tracks: &[Track]) -> Section {
+pub(super) fn grids(tracks: &[Track]) -> Section {
     let mut section = Section::new("Voxel grids");
     for (track, segment) in tracks.iter().flat_map(Track::each) {
         let Some(info) = &track.info else { continue };
@@ -156,7 +156,7 @@ pub fn grids(tracks: &[Track]) -> Section {
 }
 
 /// What a step of a segment shows.
-pub enum Shown {
+pub(super) enum Shown {
     /// Red, green and blue, line by line.
     Image {
         /// Width and height \[px\].
@@ -176,7 +176,7 @@ pub enum Shown {
 }
 
 /// What a segment shows in a tensor that was kept; `None` if it is no image, depth or grid.
-pub fn shown(segment: &Segment, info: &TensorInfo, kept: &Kept) -> Option<Shown> {
+pub(super) fn shown(segment: &Segment, info: &TensorInfo, kept: &Kept) -> Option<Shown> {
     let of = info.segment(&segment.name)?;
     let step = kept.steps.get(&segment.name)?;
     match of.encoder.as_str() {
@@ -210,7 +210,7 @@ fn coordinates<'a>(info: &TensorInfo, of: &SegmentInfo, kept: &'a Kept) -> Optio
 }
 
 /// The voxels in use of a grid.
-pub struct Voxels {
+pub(super) struct Voxels {
     /// The lower corner \[m\].
     pub origin_m: [f64; 3],
     /// The edge of a voxel \[m\].

@@ -120,7 +120,7 @@ enum Fits {
 ///
 /// # Errors
 /// The bag cannot be read, or the configuration of the tensors does not fit it.
-pub fn compared(track: &Track, against: &Against) -> Result<Section, ViewError> {
+pub(super) fn compared(track: &Track, against: &Against) -> Result<Section, ViewError> {
     let mut section = Section::new("Raw against aligned");
     let Some(info) = track.info.as_ref().filter(|_| !track.ticks.is_empty()) else {
         section.text("Without tensors and their FusedTensorInfo, there is nothing to compare.");

@@ -8,11 +8,11 @@ use robocache_ops::time::Stamp;
 const CURVE_S: f64 = 2.0;
 const CLOSE_UP_S: f64 = 0.08;
 /// Most curves in a chart.
-pub const MAX_CURVES: usize = 3;
+pub(super) const MAX_CURVES: usize = 3;
 
 /// A channel twice: as it was published, and as the tensors have it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Compared {
+pub(super) struct Compared {
     /// Its name.
     pub name: String,
     /// The values as published, by their stamps.
@@ -93,7 +93,7 @@ impl Overlap<'_> {
 /// Curves of a stream: raw and aligned, a close-up of the first, and the difference. `value`: what they are,
 /// with its unit, such as "position \[rad\]". `interpolates`: whether the stream does; if not, there is no
 /// difference to show. Returns whether anything was drawn.
-pub fn write(
+pub(super) fn write(
     section: &mut Section,
     curves: &[Compared],
     value: &str,

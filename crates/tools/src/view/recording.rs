@@ -28,7 +28,7 @@ const KINDS: [(&str, Tone); 4] = [
 ];
 
 /// The manifest of a recording; `None` if it is something else.
-pub fn manifest(path: &Path) -> Option<Manifest> {
+pub(super) fn manifest(path: &Path) -> Option<Manifest> {
     Manifest::read(path).ok()
 }
 
@@ -36,7 +36,7 @@ pub fn manifest(path: &Path) -> Option<Manifest> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn page(path: &Path, manifest: &Manifest) -> Result<Page, ViewError> {
+pub(super) fn page(path: &Path, manifest: &Manifest) -> Result<Page, ViewError> {
     let bag = Bag::open(path)?;
     let definitions = BagDefinitions::new(&bag)?;
     let config = manifest.config(&definitions).map_err(ReplayError::from)?;

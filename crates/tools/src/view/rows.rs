@@ -47,7 +47,7 @@ struct Ring {
 ///
 /// # Errors
 /// It cannot be read, or there is no such episode.
-pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
+pub(super) fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
     let wrong = |found| ViewError::NoTensors { path: path.to_owned(), found };
     let mut store = RowStore::open(path).map_err(wrong)?;
     let chosen = store.choose(options, path)?;
@@ -160,7 +160,7 @@ impl RowStore {
 }
 
 /// Two stamps of a stream that are further apart have a gap between them \[ns\].
-pub fn gap_ns(stamps: impl Iterator<Item = Stamp>) -> i64 {
+pub(super) fn gap_ns(stamps: impl Iterator<Item = Stamp>) -> i64 {
     let mut series = Series::default();
     stamps.for_each(|stamp| series.take(stamp));
     limit_ns(&series.finish())

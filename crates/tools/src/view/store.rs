@@ -89,7 +89,7 @@ struct Segment {
 
 impl Store {
     /// Opens a store.
-    pub fn open(store: &Path) -> Result<Self, String> {
+    pub(super) fn open(store: &Path) -> Result<Self, String> {
         let about = about(store, TENSORS)?;
         let data = store.join("data");
         let mut info = TensorInfo {
@@ -158,14 +158,14 @@ impl Store {
     }
 
     /// Notes a tensor in a track. Of images and grids, no elements are read.
-    pub fn note(&mut self, tick: u64, track: &mut Track) -> Result<(), String> {
+    pub(super) fn note(&mut self, tick: u64, track: &mut Track) -> Result<(), String> {
         self.read(tick, false, |tensor| {
             track.note_read(tensor);
         })
     }
 
     /// Keeps a tensor for pictures: that of the tick at this place of the track.
-    pub fn keep(&mut self, tick: u64, at: usize, track: &mut Track) -> Result<(), String> {
+    pub(super) fn keep(&mut self, tick: u64, at: usize, track: &mut Track) -> Result<(), String> {
         self.read(tick, true, |tensor| track.keep_read(at, tensor))
     }
 

@@ -8,9 +8,9 @@ use robocache_ops::align::NO_AGE;
 use robocache_ops::time::Stamp;
 
 /// A track keeps the validity, ages and curves of at most this number of ticks: 33 minutes at 100 Hz.
-pub const MAX_TICKS: usize = 200_000;
+pub(super) const MAX_TICKS: usize = 200_000;
 /// A track keeps the curves of at most this number of channels of a segment.
-pub const MAX_CURVES: usize = 32;
+pub(super) const MAX_CURVES: usize = 32;
 /// Whole steps of large segments that are kept for pictures, at most: their bytes together.
 const MAX_KEPT_BYTES: usize = 512 << 20;
 

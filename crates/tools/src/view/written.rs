@@ -107,7 +107,7 @@ struct Channel {
 ///
 /// # Errors
 /// The file cannot be read, is too large, or is not of this format.
-pub fn page(path: &Path) -> Result<Page, ViewError> {
+pub(super) fn page(path: &Path) -> Result<Page, ViewError> {
     let io = |source| ViewError::Io { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(io)?.len();
     let made = match size > MAX_BYTES {

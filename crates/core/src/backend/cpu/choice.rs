@@ -36,13 +36,13 @@ const LONGEST_PROBE_NS: u64 = 32 * PROBE_NS;
 /// wake faster.
 const LEAST_PATIENCE_NS: u64 = 250_000;
 /// If the GPU has had a message for this long, it may hang \[ns\].
-pub const CALL_LIMIT_NS: u64 = 5_000_000_000;
+pub(super) const CALL_LIMIT_NS: u64 = 5_000_000_000;
 /// So much later it does \[ns\].
 const GRACE_NS: u64 = 500_000_000;
 
 /// What the GPU does for this ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gpu {
+pub(super) enum Gpu {
     /// Nothing.
     Idle,
     /// It has an earlier message, since this instant \[ns\].
@@ -51,7 +51,7 @@ pub enum Gpu {
 
 /// Who encodes a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(super) enum Decision {
     /// A core alone.
     Core,
     /// A core, and the GPU in its shadow.
@@ -64,7 +64,7 @@ pub enum Decision {
 
 /// Chooses for one ring.
 #[derive(Clone, Debug, Default)]
-pub struct Chooser {
+pub(super) struct Chooser {
     core: Recent,
     gpu: Recent,
     uses_gpu: bool,
@@ -80,7 +80,7 @@ pub struct Chooser {
 
 impl Chooser {
     /// Says who encodes a message that came at `now_ns`.
-    pub fn plan(&mut self, now_ns: u64, gpu: Gpu) -> Decision {
+    pub(super) fn plan(&mut self, now_ns: u64, gpu: Gpu) -> Decision {
         self.since_probe = self.since_probe.saturating_add(1);
         if let Gpu::Busy { since_ns } = gpu {
             return if self.hangs(now_ns, since_ns) { Decision::Leave } else { Decision::Core };
@@ -96,7 +96,7 @@ impl Chooser {
     }
 
     /// Notes how long a processor took for a message.
-    pub fn took(&mut self, processor: Processor, took_ns: u64, now_ns: u64) {
+    pub(super) fn took(&mut self, processor: Processor, took_ns: u64, now_ns: u64) {
         let is_gpu = processor == Processor::Gpu;
         if is_gpu { &mut self.gpu } else { &mut self.core }.add(took_ns);
         let (core, gpu) = (self.core.latency_ns(), self.gpu.latency_ns());
@@ -119,12 +119,12 @@ impl Chooser {
     }
 
     /// The processor in use.
-    pub fn in_use(&self) -> Processor {
+    pub(super) fn in_use(&self) -> Processor {
         if self.uses_gpu { Processor::Gpu } else { Processor::Cpu }
     }
 
     /// The latency of a processor \[ns\]; `None` until measured.
-    pub fn latency_ns(&self, processor: Processor) -> Option<u64> {
+    pub(super) fn latency_ns(&self, processor: Processor) -> Option<u64> {
         match processor {
             Processor::Cpu => self.core.latency_ns(),
             Processor::Gpu => self.gpu.latency_ns(),

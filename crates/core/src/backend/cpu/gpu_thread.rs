@@ -55,12 +55,31 @@ pub trait GpuEncoder: Send {
 pub struct Gpu {
     left: OnceLock<String>,
     abandon: Box<dyn Fn() + Send + Sync>,
+    clock: Box<dyn Fn() -> Instant + Send + Sync>,
 }
 
 impl Gpu {
     /// A GPU in use. If it is left, `abandon` is called once: the driver gets no other call.
     pub fn new(abandon: impl Fn() + Send + Sync + 'static) -> Self {
-        Gpu { left: OnceLock::new(), abandon: Box::new(abandon) }
+        Gpu::timed(abandon, Instant::now)
+    }
+
+    /// As [`Gpu::new`], but all times are by this clock: how long encodes take, and how long threads wait for them.
+    pub fn timed(
+        abandon: impl Fn() + Send + Sync + 'static,
+        clock: impl Fn() -> Instant + Send + Sync + 'static,
+    ) -> Self {
+        Gpu { left: OnceLock::new(), abandon: Box::new(abandon), clock: Box::new(clock) }
+    }
+
+    /// The instant by its clock.
+    pub fn now(&self) -> Instant {
+        (self.clock)()
+    }
+
+    /// The time since an instant.
+    pub fn since(&self, earlier: Instant) -> Duration {
+        self.now().saturating_duration_since(earlier)
     }
 
     /// Why the GPU was left; `None` while it is in use.
@@ -86,7 +105,7 @@ impl Gpu {
 }
 
 /// The thread of one ring.
-pub struct GpuThread {
+pub(super) struct GpuThread {
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
 }
@@ -123,7 +142,7 @@ enum EncoderPlace {
 }
 
 /// The outcome of a sample.
-pub struct Done {
+pub(super) struct Done {
     /// The encoder, for [`GpuThread::give_back`].
     pub encoder: Box<dyn GpuEncoder>,
     /// The counts of the row's points, or why the sample gave no row.
@@ -134,7 +153,7 @@ pub struct Done {
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub(super) enum Doing {
     /// Nothing: it can take a sample.
     Nothing,
     /// It has had a sample since this instant.
@@ -148,7 +167,10 @@ impl GpuThread {
     ///
     /// # Errors
     /// [`BackendError::Failed`] if the system starts none.
-    pub fn start(gpu: &Arc<Gpu>, encoder: Box<dyn GpuEncoder>) -> Result<Self, BackendError> {
+    pub(super) fn start(
+        gpu: &Arc<Gpu>,
+        encoder: Box<dyn GpuEncoder>,
+    ) -> Result<Self, BackendError> {
         let state = GpuThreadState { place: EncoderPlace::Idle(encoder), closing: false };
         let desk = Arc::new(Desk {
             gpu: Arc::clone(gpu),
@@ -170,13 +192,13 @@ impl GpuThread {
     }
 
     /// Whether a row waits for [`GpuThread::wait`].
-    pub fn ready(&self) -> &AtomicBool {
+    pub(super) fn ready(&self) -> &AtomicBool {
         &self.desk.ready
     }
 
     /// Drops a finished row for which no worker waits. Returns the time that this row took, and what the thread does
     /// now. Both are read under one lock. So a row that finishes later is not taken for the row of the next sample.
-    pub fn poll(&self) -> (Option<Duration>, Doing) {
+    pub(super) fn poll(&self) -> (Option<Duration>, Doing) {
         let mut state = lock(&self.desk.state);
         let took = self.desk.take_done(&mut state).map(|done| {
             state.place = EncoderPlace::Idle(done.encoder);
@@ -195,7 +217,7 @@ impl GpuThread {
 
     /// Gives the thread a sample that came at `since`. Returns false if it cannot take one now, or
     /// if its encoder does not take this one.
-    pub fn hand_over(&self, sample: &Sample<'_>, since: Instant) -> bool {
+    pub(super) fn hand_over(&self, sample: &Sample<'_>, since: Instant) -> bool {
         let mut encoder = {
             let mut state = lock(&self.desk.state);
             match std::mem::replace(&mut state.place, EncoderPlace::Taken) {
@@ -218,7 +240,7 @@ impl GpuThread {
     }
 
     /// Waits for the row until an instant. `None` if it was not there by then, or if the GPU failed.
-    pub fn wait(&self, until: Instant) -> Option<Done> {
+    pub(super) fn wait(&self, until: Instant) -> Option<Done> {
         let mut state = lock(&self.desk.state);
         loop {
             if let Some(done) = self.desk.take_done(&mut state) {
@@ -227,7 +249,7 @@ impl GpuThread {
             if !matches!(state.place, EncoderPlace::Staged { .. } | EncoderPlace::Running { .. }) {
                 return None;
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(self.desk.gpu.now());
             if left.is_zero() {
                 return None;
             }
@@ -236,13 +258,13 @@ impl GpuThread {
     }
 
     /// Returns the encoder of a row that was waited for.
-    pub fn give_back(&self, encoder: Box<dyn GpuEncoder>) {
+    pub(super) fn give_back(&self, encoder: Box<dyn GpuEncoder>) {
         lock(&self.desk.state).place = EncoderPlace::Idle(encoder);
         self.desk.changed.notify_all();
     }
 
     /// Asks the thread to end.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         lock(&self.desk.state).closing = true;
         self.desk.changed.notify_all();
     }
@@ -252,12 +274,12 @@ impl GpuThread {
 impl Drop for GpuThread {
     fn drop(&mut self) {
         self.close();
-        let began = Instant::now();
+        let began = self.desk.gpu.now();
         let mut state = lock(&self.desk.state);
         while !matches!(state.place, EncoderPlace::Gone) && self.desk.gpu.left().is_none() {
             let encodes = matches!(state.place, EncoderPlace::Running { .. });
             let limit = if encodes { LAST_ENCODE } else { LAST_FREE };
-            let left = limit.saturating_sub(began.elapsed());
+            let left = limit.saturating_sub(self.desk.gpu.since(began));
             if left.is_zero() && encodes {
                 let seconds = LAST_ENCODE.as_secs();
                 self.desk.gpu.leave(|| format!("at the end it was not done within {seconds} s"));
@@ -306,7 +328,7 @@ impl Desk {
     fn serve(&self) {
         while let Some((mut encoder, since)) = self.next() {
             let outcome = catch_unwind(AssertUnwindSafe(|| encoder.run()));
-            let took = since.elapsed();
+            let took = self.gpu.since(since);
             let drops = match outcome {
                 Ok(Ok(drops)) => Ok(drops),
                 Ok(Err(BackendError::Sample(rejected))) => Err(rejected),

@@ -13,7 +13,7 @@ use robocache_ops::sync::lock;
 use robocache_ops::voxelize::PointDrops;
 
 /// Where a sample goes.
-pub trait Target {
+pub(super) trait Target {
     /// Encodes the sample into the slot on the calling thread. `None` if `overtaken` became true
     /// before it was done.
     fn encode(&self, overtaken: Option<&AtomicBool>) -> Result<Option<PointDrops>, BackendError>;
@@ -23,7 +23,7 @@ pub trait Target {
 }
 
 /// Both processors of a ring.
-pub struct HybridEncoder {
+pub(super) struct HybridEncoder {
     gpu: Arc<Gpu>,
     pub(super) thread: GpuThread,
     messages: Option<Arc<MessagePool>>,
@@ -39,13 +39,13 @@ impl HybridEncoder {
     ///
     /// # Errors
     /// Those of [`GpuThread::start`].
-    pub fn new(gpu: &Arc<Gpu>, encoder: Box<dyn GpuEncoder>) -> Result<Self, BackendError> {
+    pub(super) fn new(gpu: &Arc<Gpu>, encoder: Box<dyn GpuEncoder>) -> Result<Self, BackendError> {
         Ok(HybridEncoder {
             gpu: Arc::clone(gpu),
             messages: encoder.messages(),
             thread: GpuThread::start(gpu, encoder)?,
             chooser: Mutex::default(),
-            start: Instant::now(),
+            start: gpu.now(),
             by_cpu: AtomicU64::new(0),
             by_gpu: AtomicU64::new(0),
             takeovers: AtomicU64::new(0),
@@ -53,12 +53,12 @@ impl HybridEncoder {
     }
 
     /// Memory for messages that the GPU reads where they are.
-    pub fn messages(&self) -> Option<Arc<MessagePool>> {
+    pub(super) fn messages(&self) -> Option<Arc<MessagePool>> {
         self.messages.clone()
     }
 
     /// Asks the thread to end, without waiting for it.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         self.thread.close();
     }
 
@@ -66,12 +66,12 @@ impl HybridEncoder {
     ///
     /// # Errors
     /// Those of [`Target::encode`]. A failure of the GPU is no error.
-    pub fn encode(
+    pub(super) fn encode(
         &self,
         sample: &Sample<'_>,
         target: &impl Target,
     ) -> Result<PointDrops, BackendError> {
-        let now = Instant::now();
+        let now = self.gpu.now();
         match self.plan(now) {
             Decision::Core => self.core(target),
             // If the thread did not take the sample, a row of it is that of an earlier sample.
@@ -93,7 +93,7 @@ impl HybridEncoder {
     ///
     /// # Errors
     /// As for [`HybridEncoder::encode`].
-    pub fn encode_on(
+    pub(super) fn encode_on(
         &self,
         processor: Processor,
         sample: &Sample<'_>,
@@ -102,7 +102,7 @@ impl HybridEncoder {
         if processor == Processor::Cpu {
             return self.core(target);
         }
-        let now = Instant::now();
+        let now = self.gpu.now();
         let until = now + Duration::from_nanos(CALL_LIMIT_NS);
         // What [`HybridEncoder::encode`] left to the thread.
         if let Some(earlier) = self.thread.wait(until) {
@@ -112,7 +112,7 @@ impl HybridEncoder {
     }
 
     /// How the ring's samples were encoded.
-    pub fn encodes(&self) -> Encodes {
+    pub(super) fn encodes(&self) -> Encodes {
         let chooser = lock(&self.chooser);
         let in_use = if self.gpu.left().is_some() { Processor::Cpu } else { chooser.in_use() };
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -126,10 +126,9 @@ impl HybridEncoder {
         }
     }
 
-    /// Makes the GPU the processor in use, as if a core took this long. For tests, whose machine may
-    /// be busy with anything.
+    /// Makes the GPU the processor in use, as if a core took this long. For tests.
     #[cfg(test)]
-    pub fn prefer_gpu_to(&self, core: Duration) {
+    pub(super) fn prefer_gpu_to(&self, core: Duration) {
         let mut chooser = lock(&self.chooser);
         let core_ns = core.as_nanos() as u64;
         for (processor, took_ns) in [(Processor::Cpu, core_ns), (Processor::Gpu, 1_000)] {
@@ -164,7 +163,7 @@ impl HybridEncoder {
         if !self.thread.hand_over(sample, since) {
             return self.core(target);
         }
-        if let Some(done) = self.thread.wait(Instant::now() + patience) {
+        if let Some(done) = self.thread.wait(self.gpu.now() + patience) {
             return self.accept(done, target);
         }
         self.takeovers.fetch_add(1, Ordering::Relaxed);
@@ -173,7 +172,7 @@ impl HybridEncoder {
 
     /// A core encodes alone.
     fn core(&self, target: &impl Target) -> Result<PointDrops, BackendError> {
-        let began = Instant::now();
+        let began = self.gpu.now();
         let drops = target.encode(None)?.unwrap_or_default();
         self.encoded_by_core(began);
         Ok(drops)
@@ -182,12 +181,12 @@ impl HybridEncoder {
     /// A core encodes, unless the thread has the row first. A row that is not used is discarded with the next sample:
     /// no thread waits for it.
     fn core_or_shadow(&self, target: &impl Target) -> Result<PointDrops, BackendError> {
-        let began = Instant::now();
+        let began = self.gpu.now();
         if let Some(drops) = target.encode(Some(self.thread.ready()))? {
             self.encoded_by_core(began);
             return Ok(drops);
         }
-        match self.thread.wait(Instant::now()) {
+        match self.thread.wait(self.gpu.now()) {
             Some(done) => self.accept(done, target),
             None => self.core(target),
         }
@@ -212,12 +211,12 @@ impl HybridEncoder {
     }
 
     fn encoded_by_core(&self, began: Instant) {
-        self.took(Processor::Cpu, began.elapsed());
+        self.took(Processor::Cpu, self.gpu.since(began));
         self.by_cpu.fetch_add(1, Ordering::Relaxed);
     }
 
     fn took(&self, processor: Processor, took: Duration) {
-        let (took_ns, now_ns) = (took.as_nanos() as u64, self.ns(Instant::now()));
+        let (took_ns, now_ns) = (took.as_nanos() as u64, self.ns(self.gpu.now()));
         lock(&self.chooser).took(processor, took_ns, now_ns);
     }
 

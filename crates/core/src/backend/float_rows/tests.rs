@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
 use super::*;
+use robocache_testing::received;
 
 #[test]
 fn a_tick_reads_a_row_that_a_plan_is_blending() {
@@ -17,6 +17,6 @@ fn a_tick_reads_a_row_that_a_plan_is_blending() {
         std::thread::spawn(move || {
             other.serve(Value::Row(Slot::new(0)), &mut [0.0], |row| sender.send(row[0]).unwrap());
         });
-        assert_eq!(receiver.recv_timeout(Duration::from_secs(5)), Ok(7.0));
+        assert_eq!(received("the row", &receiver), 7.0);
     });
 }

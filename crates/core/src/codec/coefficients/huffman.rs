@@ -5,13 +5,13 @@ use robocache_ops::image::jpeg::{BLOCK, VALUE_BITS};
 /// Bits of a look-up: codes and values that are longer together take a second step.
 const LOOK_UP: u32 = 11;
 /// So many look-ups have enough bits after a refill.
-pub const PER_REFILL: u32 = 56 / LOOK_UP;
+pub(super) const PER_REFILL: u32 = 56 / LOOK_UP;
 /// The values of a look-up have no more bits than these, so that each fits in an entry.
 const SHORT: u32 = VALUE_BITS - 1;
 /// The greatest coefficient of an image of 8 bits has this many. A difference of two has one more.
 const MOST_BITS: u32 = 10;
 /// The run of the symbol that ends a block: it ends a loop over places.
-pub const END: usize = BLOCK;
+pub(super) const END: usize = BLOCK;
 
 /// What a look-up found: one symbol with its value, or two. From the lowest bit on:
 ///
@@ -30,7 +30,7 @@ pub const END: usize = BLOCK;
 /// longer symbol, 15 to 24 are the bits of its value, 25 to 31 its run, and 34 to 37 the bits of its code, if that is not
 /// longer than a look-up; else 0. Of a first coefficient, the place is 0.
 #[derive(Clone, Copy)]
-pub struct Found(u64);
+pub(super) struct Found(u64);
 
 const TAKEN: u64 = 0x3F;
 const MAGNITUDE: u32 = 6;
@@ -61,45 +61,45 @@ impl Found {
 
     /// The code and value have more bits than a look-up.
     #[inline(always)]
-    pub fn is_long(self) -> bool {
+    pub(super) fn is_long(self) -> bool {
         self.0 & TAKEN == 0
     }
 
     /// The first value.
     #[inline(always)]
-    pub fn first(self) -> i32 {
+    pub(super) fn first(self) -> i32 {
         ((self.0 as u32) << (32 - PLACE)) as i32 >> (32 - VALUE_BITS)
     }
 
     /// The values in a block whose last coefficient has this place.
     #[inline(always)]
-    pub fn behind(self, last: Place) -> Values {
+    pub(super) fn behind(self, last: Place) -> Values {
         Values(self.0 + (last.0 | last.0 >> SECOND))
     }
 }
 
 /// The place of a coefficient, as that of a second value.
 #[derive(Clone, Copy)]
-pub struct Place(u64);
+pub(super) struct Place(u64);
 
 impl Place {
     /// In the order of the file, below [`BLOCK`].
-    pub const fn new(place: usize) -> Self {
+    pub(super) const fn new(place: usize) -> Self {
         Place((place as u64) << PLACE << SECOND)
     }
 
     /// In the order of the file.
-    pub const fn index(self) -> usize {
+    pub(super) const fn index(self) -> usize {
         (self.0 >> PLACE >> SECOND) as usize
     }
 }
 
 /// What a look-up found, with the places of its values in the block.
 #[derive(Clone, Copy)]
-pub struct Values(u64);
+pub(super) struct Values(u64);
 
 /// A value that a look-up found.
-pub struct Coefficient {
+pub(super) struct Coefficient {
     /// In the order of the file.
     pub place: usize,
     pub magnitude: u32,
@@ -110,32 +110,32 @@ pub struct Coefficient {
 impl Values {
     /// All values are within the block, and it goes on.
     #[inline(always)]
-    pub fn are_within(self) -> bool {
+    pub(super) fn are_within(self) -> bool {
         (self.0 as i64) >= 0
     }
 
     /// The last symbol that was found ends this block. False if the block was full before it: then it is of the next
     /// block.
     #[inline(always)]
-    pub fn end(self) -> bool {
+    pub(super) fn end(self) -> bool {
         // If the first value, or the last coefficient before, has the last place, one place more sets the highest bit.
         let has_room = (self.0 as u32).wrapping_add(1 << PLACE) as i32 >= 0;
         self.0 & 1 << ENDS != 0 && has_room
     }
 
     /// The first value is the last coefficient of the block.
-    pub fn first_is_last(self) -> bool {
+    pub(super) fn first_is_last(self) -> bool {
         self.0 >> PLACE & 0x7F == BLOCK as u64 - 1
     }
 
     /// 1 if there are two symbols, else 0.
     #[inline(always)]
-    pub fn pairs(self) -> usize {
+    pub(super) fn pairs(self) -> usize {
         (self.0 >> IS_PAIR & 1) as usize
     }
 
     #[inline(always)]
-    pub fn first(self) -> Coefficient {
+    pub(super) fn first(self) -> Coefficient {
         Coefficient {
             place: (self.0 >> PLACE) as usize % BLOCK,
             magnitude: (self.0 >> MAGNITUDE) as u32 & ((1 << SHORT) - 1),
@@ -145,19 +145,19 @@ impl Values {
 
     /// If there is none, its magnitude is 0.
     #[inline(always)]
-    pub fn second(self) -> Coefficient {
+    pub(super) fn second(self) -> Coefficient {
         Values(self.0 >> SECOND).first()
     }
 
     /// The place of the last value.
     #[inline(always)]
-    pub fn last(self) -> Place {
+    pub(super) fn last(self) -> Place {
         Place(self.0 & Place::new(BLOCK - 1).0)
     }
 }
 
 /// A code of a file, with the values that follow its symbols.
-pub struct Table {
+pub(super) struct Table {
     /// By the next bits.
     found: Box<[Found; 1 << LOOK_UP]>,
     /// By length: beyond the greatest code, as the upper bits of 16.
@@ -181,7 +181,7 @@ struct Short {
 
 impl Table {
     /// The code of these `symbols`. `counts` says how many have each length from 1 to 16. `None` if it is no code.
-    pub fn new(counts: &[u8; 16], symbols: &[u8], is_first: bool) -> Option<Self> {
+    pub(super) fn new(counts: &[u8; 16], symbols: &[u8], is_first: bool) -> Option<Self> {
         if is_first && symbols.iter().any(|symbol| u32::from(*symbol) > MOST_BITS + 1) {
             return None;
         }
@@ -213,7 +213,7 @@ impl Table {
     }
 
     /// Whether it is the code of these symbols.
-    pub fn is_of(&self, counts: &[u8; 16], symbols: &[u8]) -> bool {
+    pub(super) fn is_of(&self, counts: &[u8; 16], symbols: &[u8]) -> bool {
         self.counts == *counts && self.symbols == symbols
     }
 
@@ -263,14 +263,18 @@ impl Table {
 
     /// Looks up the next bits.
     #[inline(always)]
-    pub fn find(&self, bits: &Bits<'_>) -> Found {
+    pub(super) fn find(&self, bits: &Bits<'_>) -> Found {
         self.found[(bits.buffer >> (64 - LOOK_UP)) as usize]
     }
 
     /// Reads a symbol whose code and value are longer than a look-up: how many zeros come before it ([`END`] if no
     /// other value follows), and the value. `None` if it is no symbol, or if no image of 8 bits has such a value.
     #[inline(always)]
-    pub fn long<'a>(&self, found: Found, mut bits: Bits<'a>) -> Option<(Bits<'a>, (usize, i32))> {
+    pub(super) fn long<'a>(
+        &self,
+        found: Found,
+        mut bits: Bits<'a>,
+    ) -> Option<(Bits<'a>, (usize, i32))> {
         bits.refill()?;
         let (run, size) = match (found.0 >> FIRST_TAKEN) as u32 & 0xF {
             0 => {
@@ -318,7 +322,7 @@ const fn extended(bits: u32, size: u32) -> i32 {
 
 /// Reads bits, the highest of a byte first. After a refill there are at least 56, behind the end of the bytes zeros.
 #[derive(Clone, Copy)]
-pub struct Bits<'a> {
+pub(super) struct Bits<'a> {
     /// From the first byte on that is not wholly in `buffer`.
     rest: &'a [u8],
     /// The next bits, from the highest on.
@@ -329,13 +333,13 @@ pub struct Bits<'a> {
 
 impl<'a> Bits<'a> {
     /// Of these bytes.
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Bits { rest: bytes, buffer: 0, count: 0 }
     }
 
     /// Fills the buffer. `None` at the end of the bytes.
     #[inline(always)]
-    pub fn refill(&mut self) -> Option<()> {
+    pub(super) fn refill(&mut self) -> Option<()> {
         let next = self.rest.first_chunk::<8>()?;
         self.buffer |= u64::from_be_bytes(*next) >> (self.count & 63);
         self.rest = &self.rest[(!self.count >> 3 & 7) as usize..];
@@ -346,14 +350,14 @@ impl<'a> Bits<'a> {
 
     /// Goes on behind all symbols that a look-up found.
     #[inline(always)]
-    pub fn take(&mut self, found: Found) {
+    pub(super) fn take(&mut self, found: Found) {
         self.buffer <<= found.0 & TAKEN;
         // Only the lowest bits of the count count, so that no other field needs to be removed.
         self.count = self.count.wrapping_sub(found.0 as u32);
     }
 
     /// Goes on behind the first of two symbols.
-    pub fn take_first(&mut self, found: Found) {
+    pub(super) fn take_first(&mut self, found: Found) {
         self.skip((found.0 >> FIRST_TAKEN) as u32 & 0xF);
     }
 
@@ -364,7 +368,7 @@ impl<'a> Bits<'a> {
     }
 
     /// How many bytes there are from which no bit was read.
-    pub fn left(&self) -> usize {
+    pub(super) fn left(&self) -> usize {
         self.rest.len() + (self.count as usize & 63) / 8
     }
 }

@@ -13,13 +13,13 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
-    pub fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         // One is over the capacity for a moment.
         LeftOut { rows: VecDeque::with_capacity(capacity + 1), capacity }
     }
 
     /// Forgets all rows.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.rows.clear();
     }
 
@@ -27,7 +27,7 @@ impl LeftOut {
     ///
     /// A row is `again` if other clouds than its own make it again. It then counts what it leaves out
     /// beyond the most that it left out before: counters only rise, and the row made last is served.
-    pub fn note(&mut self, stamp: Stamp, drops: PointDrops, again: bool) -> PointDrops {
+    pub(super) fn note(&mut self, stamp: Stamp, drops: PointDrops, again: bool) -> PointDrops {
         let place = self.rows.partition_point(|(row, _)| *row < stamp);
         let Some((_, counted)) = self.rows.get_mut(place).filter(|(row, _)| *row == stamp) else {
             self.rows.insert(place, (stamp, drops));

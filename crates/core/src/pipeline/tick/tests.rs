@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::backend::cpu::CpuBackend;
-use crate::preempted;
+use robocache_testing::threads::check_inherited;
 
 #[test]
-fn a_preempted_thread_that_holds_the_rings_delays_no_tick() {
+fn a_thread_that_holds_the_rings_inherits_the_priority_of_the_tick() {
     let config = "rate_hz: 100\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, \
                   max_age_ms: 50}}";
     let config = crate::config::parse(config, "test.yaml").unwrap();
@@ -13,7 +13,7 @@ fn a_preempted_thread_that_holds_the_rings_delays_no_tick() {
     let pipeline = Pipeline::new(config, backend).unwrap();
     let mut message = pipeline.new_message();
     let mut tick = || pipeline.tick(1, Epoch::default(), &mut message).unwrap();
-    preempted::check(
+    check_inherited(
         || assert_eq!(tick(), TickOutcome::Ready),
         |act| {
             let _rings = pipeline.lock_rings();
@@ -21,7 +21,7 @@ fn a_preempted_thread_that_holds_the_rings_delays_no_tick() {
         },
     );
     // As a push does that waits for the end of the tick.
-    preempted::check(
+    check_inherited(
         || assert_eq!(tick(), TickOutcome::Ready),
         |act| {
             let _ticker = pipeline.ticker.lock();

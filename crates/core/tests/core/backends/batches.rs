@@ -9,7 +9,7 @@ use crate::backends::random::Random;
 use crate::backends::simple_batch::{fuse, range};
 use crate::backends::subject::Kind;
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     for case in 0..cases {
         let mut random = Random::new(case as u64 + 30_000);
         let spec = random_batch(&mut random, case % 100 == 3);
@@ -21,7 +21,7 @@ pub fn check(kind: &Kind, cases: usize) {
 }
 
 /// Gradients with respect to rows, of linear streams.
-pub fn check_gradients(kind: &Kind, cases: usize) {
+pub(super) fn check_gradients(kind: &Kind, cases: usize) {
     for case in 0..cases {
         let mut random = Random::new(case as u64 + 50_000);
         let mut spec = random_batch(&mut random, case % 100 == 3);
@@ -100,7 +100,7 @@ fn gradient_on_device(
 
 /// Batches of two specs in turn, one after the other without a wait in between: a launch may start
 /// before the one ahead of it has ended, and neither may get in the other's way.
-pub fn check_queued(kind: &Kind, cases: usize) {
+pub(super) fn check_queued(kind: &Kind, cases: usize) {
     const BATCHES: usize = 24;
     for seed in 0..cases.div_ceil(10 * BATCHES) {
         let mut random = Random::new(seed as u64 + 60_000);
@@ -121,7 +121,7 @@ pub fn check_queued(kind: &Kind, cases: usize) {
 }
 
 /// The input of a batch.
-pub struct Input {
+pub(super) struct Input {
     pub rows: Vec<Vec<u8>>,
     pub stamps: Vec<Vec<i64>>,
     row_offsets: Vec<Vec<i64>>,
@@ -130,7 +130,7 @@ pub struct Input {
 }
 
 impl Input {
-    pub fn view(&self) -> BatchInput<'_> {
+    pub(super) fn view(&self) -> BatchInput<'_> {
         BatchInput {
             rows: self.rows.iter().map(Vec::as_slice).collect(),
             stamps: self.stamps.iter().map(Vec::as_slice).collect(),
@@ -216,7 +216,7 @@ fn on_threads(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
     output
 }
 
-pub fn random_batch(random: &mut Random, large: bool) -> BatchSpec {
+pub(super) fn random_batch(random: &mut Random, large: bool) -> BatchSpec {
     let dtype = random.dtype();
     let streams = if large { 1 } else { random.choose(&[1, 1, 2, 3, 6]) };
     let episodes = random.range(1, 4);
@@ -271,7 +271,7 @@ fn random_stream(random: &mut Random, dtype: DType, large: bool) -> BatchStream 
     BatchStream { rule, rows, dtype: random.choose(&[DType::F32, dtype]), lanes }
 }
 
-pub fn random_input(random: &mut Random, spec: &BatchSpec) -> Input {
+pub(super) fn random_input(random: &mut Random, spec: &BatchSpec) -> Input {
     let mut input = Input {
         rows: Vec::new(),
         stamps: Vec::new(),

@@ -4,7 +4,7 @@
 use crate::backends::subject::Kind;
 
 #[cfg(not(feature = "cuda"))]
-pub fn check(_: &Kind, _: usize) {}
+pub(super) fn check(_: &Kind, _: usize) {}
 
 #[cfg(feature = "cuda")]
 pub use on_the_gpu::check;

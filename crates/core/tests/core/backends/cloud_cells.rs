@@ -50,7 +50,7 @@ fn difference(random: &mut Random, size: f32) -> f32 {
     }
 }
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(CLOUDS_PER_PAIR) {
         let mut random = Random::new(number as u64 + 70_000);
         let size_m = SIZES.get(number % 20).copied().unwrap_or_else(|| size(&mut random));
@@ -114,7 +114,7 @@ fn check_quotient(d: f32, size: f32) {
     );
 }
 
-pub fn check_quotients(cases: usize) {
+pub(super) fn check_quotients(cases: usize) {
     let mut random = Random::new(80_000);
     for _ in 0..cases * 500 {
         let (any, fraction) = (f32::from_bits(random.bits() as u32), random.bits() as u32 >> 9);

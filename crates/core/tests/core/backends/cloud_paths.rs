@@ -55,7 +55,7 @@ const SHAPES: [[usize; 3]; 13] = [
 ];
 
 /// Channels from a list as above.
-pub fn channels(list: &str) -> Vec<Reduction> {
+pub(super) fn channels(list: &str) -> Vec<Reduction> {
     let channel = |text: &str| match text.split_once(' ') {
         Some(("mean", field)) => Reduction::Mean(field.into()),
         Some(("max", field)) => Reduction::Max(field.into()),
@@ -67,19 +67,19 @@ pub fn channels(list: &str) -> Vec<Reduction> {
 }
 
 /// A pair for clouds of `spec` alone.
-pub fn pair(kind: &Kind, spec: &VoxelSpec, dtype: DType) -> Pair {
+pub(super) fn pair(kind: &Kind, spec: &VoxelSpec, dtype: DType) -> Pair {
     pair_within(kind, spec, dtype, BOUNDS.max_points)
 }
 
 /// The same, for clouds of up to `max_points` points.
-pub fn pair_within(kind: &Kind, spec: &VoxelSpec, dtype: DType, max_points: usize) -> Pair {
+pub(super) fn pair_within(kind: &Kind, spec: &VoxelSpec, dtype: DType, max_points: usize) -> Pair {
     let source = EncoderSpec::Voxels(spec.clone());
     let mut stream = stream("lidar", source, Strategy::Hold, dtype, 1, SLOTS - 1);
     stream.bounds.max_points = max_points;
     Pair::new(kind, vec![stream], true)
 }
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(CLOUDS_PER_PAIR) {
         let mut random = Random::new(number as u64 + 40_000);
         let list = match CHANNELS.get(number % (CHANNELS.len() + 1)) {
@@ -287,7 +287,7 @@ fn limits() -> Vec<Limit> {
 }
 
 /// Clouds at the limits of an element type; the clouds after one that is refused are right again.
-pub fn check_refusals(kind: &Kind, _: usize) {
+pub(super) fn check_refusals(kind: &Kind, _: usize) {
     for limit in limits() {
         for form in [Form::words, Form::big_endian] {
             check_limit(kind, &limit, form);

@@ -14,10 +14,10 @@ use crate::backends::subject::{Kind, Pair, stream};
 use crate::common::fields::{KINDS, typed};
 
 const CLOUDS_PER_PAIR: usize = 20;
-pub const SLOTS: usize = 3;
-pub const FIELDS: [&str; 8] = ["x", "y", "z", "a", "b", "c", "d", "e"];
+pub(super) const SLOTS: usize = 3;
+pub(super) const FIELDS: [&str; 8] = ["x", "y", "z", "a", "b", "c", "d", "e"];
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(CLOUDS_PER_PAIR) {
         let mut random = Random::new(number as u64 + 20_000);
         let spec = random_spec(&mut random);
@@ -34,7 +34,7 @@ pub fn check(kind: &Kind, cases: usize) {
 }
 
 /// Each cloud is encoded into a row of any content, after a call of `forget` for the row.
-pub fn check_forgotten_rows() {
+pub(super) fn check_forgotten_rows() {
     let mut random = Random::new(23_000);
     for number in 0..20 {
         let spec = random_spec(&mut random);
@@ -62,7 +62,7 @@ fn check_cloud(pair: &mut Pair, random: &mut Random, spec: &VoxelSpec, slot: usi
 }
 
 /// Encodes points into a slot and compares it; now and then also in another order.
-pub fn check_points(
+pub(super) fn check_points(
     pair: &mut Pair,
     random: &mut Random,
     points: &mut [Vec<f64>],
@@ -88,7 +88,7 @@ pub fn check_points(
     }
 }
 
-pub fn random_spec(random: &mut Random) -> VoxelSpec {
+pub(super) fn random_spec(random: &mut Random) -> VoxelSpec {
     let mut channels: Vec<_> = (0..random.range(1, 6))
         .map(|_| {
             let field = random.choose(&FIELDS).to_string();
@@ -131,7 +131,7 @@ pub fn random_spec(random: &mut Random) -> VoxelSpec {
     spec
 }
 
-pub fn random_filter(random: &mut Random) -> Filter {
+pub(super) fn random_filter(random: &mut Random) -> Filter {
     let shapes = (0..random.range(0, 3)).map(|_| {
         let half = random.float(0.1, 1.0);
         Shape {
@@ -151,7 +151,7 @@ pub fn random_filter(random: &mut Random) -> Filter {
 
 /// How the points of a cloud are laid out.
 #[derive(Debug)]
-pub struct Form {
+pub(super) struct Form {
     pub fields: Vec<FieldAt>,
     pub t_base_sensor: [[f64; 4]; 3],
     pub t_shapes: Vec<[[f64; 4]; 3]>,
@@ -165,7 +165,7 @@ pub struct Form {
 
 /// The motion of a sensor; the time of a point is one of its fields.
 #[derive(Clone, Debug)]
-pub struct Swept {
+pub(super) struct Swept {
     time: FieldAt,
     origin: f64,
     rate: f64,
@@ -201,7 +201,7 @@ impl Swept {
 
 impl Form {
     /// Little-endian floats without gaps: what kernels read as words.
-    pub fn words(columns: usize, points: usize) -> Self {
+    pub(super) fn words(columns: usize, points: usize) -> Self {
         let fields = (0..columns).map(|at| FieldAt { offset: 4 * at, kind: FieldType::Float32 });
         let point_step = 4 * columns;
         Form {
@@ -218,11 +218,11 @@ impl Form {
     }
 
     /// The same most significant byte first, which are no words.
-    pub fn big_endian(columns: usize, points: usize) -> Self {
+    pub(super) fn big_endian(columns: usize, points: usize) -> Self {
         Form { big_endian: true, ..Self::words(columns, points) }
     }
 
-    pub fn random(random: &mut Random, spec: &VoxelSpec, points: usize) -> Self {
+    pub(super) fn random(random: &mut Random, spec: &VoxelSpec, points: usize) -> Self {
         let plain = random.one_in(2);
         // Integers too: those of 32 bits are computed as float64 are.
         let coordinate = match random.one_in(4) {
@@ -264,11 +264,11 @@ impl Form {
     }
 
     /// Points that it has room for, as all rows are of one length.
-    pub fn points(&self) -> usize {
+    pub(super) fn points(&self) -> usize {
         self.width * self.height
     }
 
-    pub fn bytes(&self, points: &[Vec<f64>]) -> Vec<u8> {
+    pub(super) fn bytes(&self, points: &[Vec<f64>]) -> Vec<u8> {
         let mut data = vec![0x5A; self.row_step * self.height];
         for (i, point) in points.iter().enumerate().take(self.points()) {
             let start = i / self.width * self.row_step + i % self.width * self.point_step;
@@ -283,7 +283,7 @@ impl Form {
         data
     }
 
-    pub fn view<'a>(&'a self, data: &'a [u8]) -> PointsView<'a> {
+    pub(super) fn view<'a>(&'a self, data: &'a [u8]) -> PointsView<'a> {
         PointsView {
             width: self.width,
             height: self.height,
@@ -309,7 +309,7 @@ enum Pattern {
     Runs,
 }
 
-pub fn random_points(random: &mut Random, spec: &VoxelSpec) -> (Vec<Vec<f64>>, Form) {
+pub(super) fn random_points(random: &mut Random, spec: &VoxelSpec) -> (Vec<Vec<f64>>, Form) {
     let count = random.choose(&[0, 1, 31, 33, 500, 3000]);
     let mut form = Form::random(random, spec, count);
     form.t_base_sensor = random_turn(random);

@@ -17,7 +17,7 @@ use crate::backends::subject::{Kind, Pair, stream};
 /// Steps of a stream: where a step is follows from the length of those before it.
 const STEPS: usize = 3;
 
-pub fn check(kind: &Kind, _: usize) {
+pub(super) fn check(kind: &Kind, _: usize) {
     let mut random = Random::new(120_000);
     // Odd capacities, such that leave 2, 4 and 8 bytes, and more than one piece.
     for capacity in (1..=18).chain([33, 1023, 1365, 2731]) {

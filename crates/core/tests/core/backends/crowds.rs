@@ -12,7 +12,7 @@ use crate::backends::subject::Kind;
 /// Clouds of a case.
 const CLOUDS: usize = 3;
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     let mut random = Random::new(64_000);
     for number in 0..(cases / 20).clamp(8, 60) {
         // Now and then more points than counts of 16 bits hold, and more tiles than are listed at once.

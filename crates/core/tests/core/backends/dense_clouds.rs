@@ -12,7 +12,7 @@ use crate::backends::subject::{Kind, Pair};
 /// Points of the largest cloud.
 const MOST_POINTS: usize = 1 << 22;
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     let points = (cases * 150).min(300_000);
     let mut random = Random::new(60_000);
     for (number, list) in
@@ -169,7 +169,13 @@ fn check_grids_of_one_device(kind: &Kind, points: usize) {
 }
 
 /// Encodes words and compares the slot; whether they were accepted.
-pub fn encode(pair: &mut Pair, columns: usize, values: &[f32], slot: usize, case: &str) -> bool {
+pub(super) fn encode(
+    pair: &mut Pair,
+    columns: usize,
+    values: &[f32],
+    slot: usize,
+    case: &str,
+) -> bool {
     let form = Form::words(columns, values.len() / columns);
     let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let accepted = pair.encode(0, slot, Sample::Points(form.view(&data)), case).is_some();

@@ -15,7 +15,7 @@ use crate::backends::subject::{Kind, Pair, stream};
 const IMAGES_PER_PAIR: usize = 20;
 const SLOTS: usize = 3;
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(IMAGES_PER_PAIR) {
         let mut random = Random::new(number as u64 + 60_000);
         let dtype = random.dtype();

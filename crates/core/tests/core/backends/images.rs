@@ -21,7 +21,7 @@ use crate::common::jpeg::JpegFile;
 const IMAGES_PER_PAIR: usize = 20;
 const SLOTS: usize = 3;
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(IMAGES_PER_PAIR) {
         let mut random = Random::new(number as u64 + 10_000);
         let spec = random_spec(&mut random);
@@ -41,7 +41,7 @@ pub fn check(kind: &Kind, cases: usize) {
 
 /// A reader keeps more rows than a backend has memory for at once. None of them changes, and the others are read all the
 /// same. A row of a GPU comes in its pinned memory while there is some, and once.
-pub fn check_kept(kind: &Kind, _: usize) {
+pub(super) fn check_kept(kind: &Kind, _: usize) {
     let mut random = Random::new(30_000);
     let encoder = EncoderSpec::Image(random_spec(&mut random));
     let spec = stream("camera", encoder, Strategy::Hold, random.image_dtype(), 1, SLOTS - 1);
@@ -69,7 +69,7 @@ pub fn check_kept(kind: &Kind, _: usize) {
 /// One encoder meets sizes in turn: some again and again, more of them than it may keep plans for,
 /// and others between. Images follow each other without a wait, so that the one before may still
 /// be under way, and the rows are compared when all are there.
-pub fn check_sizes(kind: &Kind, cases: usize) {
+pub(super) fn check_sizes(kind: &Kind, cases: usize) {
     let mut in_messages = 0;
     for number in 0..cases.div_ceil(10 * SLOTS) {
         let mut random = Random::new(number as u64 + 40_000);
@@ -101,7 +101,7 @@ pub fn check_sizes(kind: &Kind, cases: usize) {
 
 /// Images with tables that undistort them: of real lenses and of random points, of the whole image and of
 /// the part that is cropped, the same table again and again, other tables and none between.
-pub fn check_undistorted(kind: &Kind, cases: usize) {
+pub(super) fn check_undistorted(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(10 * SLOTS) {
         let mut random = Random::new(number as u64 + 70_000);
         let crop = Crop { x: random.range(0, 9), y: random.range(0, 9), width: 40, height: 31 };
@@ -132,7 +132,7 @@ pub fn check_undistorted(kind: &Kind, cases: usize) {
 
 /// JPEG files whose coefficients a GPU takes: of any size, quality and sampling, with restarts, undistorted or not. Some
 /// have more coefficients than there is memory for an upload. The CPU has libjpeg's pixels.
-pub fn check_jpeg(kind: &Kind, cases: usize) {
+pub(super) fn check_jpeg(kind: &Kind, cases: usize) {
     let mut reader = CoefficientReader::default();
     for number in 0..cases.div_ceil(10 * SLOTS) {
         let mut random = Random::new(number as u64 + 110_000);

@@ -22,7 +22,7 @@ const WHOLE_TILES: usize = 132 * 4096;
 /// Which voxel a point is in.
 type Order<'a> = &'a dyn Fn(usize) -> usize;
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     let mut random = Random::new(66_000);
     // Cores have one way for all clouds, so a hundredth of the points is enough.
     let share = if kind.is_cpu() { 100 } else { 1 };

@@ -14,7 +14,7 @@ use crate::backends::subject::{Kind, Pair, stream};
 
 const SLOTS: usize = 3;
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(10) {
         let mut random = Random::new(number as u64 + 90_000);
         let dtype = random.choose(&[DType::F32, DType::F16, DType::Bf16, DType::U8]);

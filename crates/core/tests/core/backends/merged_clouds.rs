@@ -17,7 +17,7 @@ use crate::backends::subject::{BOUNDS, Kind, Pair, stream};
 const CLOUDS_PER_PAIR: usize = 20;
 const INPUTS: usize = 3;
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(CLOUDS_PER_PAIR) {
         let mut random = Random::new(number as u64 + 70_000);
         let spec = random_spec(&mut random);

@@ -25,7 +25,7 @@ mod large_counts;
 mod load;
 mod maps;
 mod merged_clouds;
-pub mod random;
+pub(crate) mod random;
 mod sifted_clouds;
 mod simple_batch;
 mod sub_bins;

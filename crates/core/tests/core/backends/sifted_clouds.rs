@@ -16,7 +16,7 @@ use crate::backends::subject::{BOUNDS, Kind, Pair};
 
 const CLOUDS_PER_PAIR: usize = 10;
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(CLOUDS_PER_PAIR) {
         let mut random = Random::new(number as u64 + 100_000);
         let spec = random_spec(&mut random);
@@ -41,7 +41,7 @@ pub fn check(kind: &Kind, cases: usize) {
 }
 
 /// Encodes points into a slot and compares it.
-pub fn encode(
+pub(super) fn encode(
     pair: &mut Pair,
     (points, form): (&[Vec<f64>], &Form),
     slot: usize,
@@ -111,12 +111,12 @@ fn all_channels() -> Vec<Reduction> {
 }
 
 /// A row of voxels along x, each 1 m.
-pub fn row_spec(voxels: usize) -> VoxelSpec {
+pub(super) fn row_spec(voxels: usize) -> VoxelSpec {
     let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [voxels, 1, 1] };
     VoxelSpec::new(grid, all_channels())
 }
 
-pub fn check_edges(kind: &Kind, cases: usize) {
+pub(super) fn check_edges(kind: &Kind, cases: usize) {
     for dtype in [DType::F32, DType::F16] {
         check_capacity(kind, dtype);
         check_nothing_left(kind, dtype);
@@ -133,12 +133,12 @@ pub fn check_edges(kind: &Kind, cases: usize) {
 }
 
 /// Points at these x, with `a` as their number.
-pub fn along_x(at: impl Iterator<Item = f64>) -> Vec<Vec<f64>> {
+pub(super) fn along_x(at: impl Iterator<Item = f64>) -> Vec<Vec<f64>> {
     at.enumerate().map(|(i, x)| vec![x, 0.5, 0.5, (i % 1000) as f64 * 0.25]).collect()
 }
 
 /// These points as words, with the shapes of the filter where the base is.
-pub fn words(points: &[Vec<f64>], spec: &VoxelSpec) -> Form {
+pub(super) fn words(points: &[Vec<f64>], spec: &VoxelSpec) -> Form {
     let mut form = Form::words(3 + extra_fields(spec).count(), points.len());
     form.t_shapes = spec.filter.place(&IDENTITY, |_| None);
     form
@@ -281,7 +281,7 @@ fn check_moving_shapes(kind: &Kind) {
 }
 
 /// A row of 10 voxels, and a sphere of 1.2 m.
-pub fn part_of_the_robot() -> VoxelSpec {
+pub(super) fn part_of_the_robot() -> VoxelSpec {
     let sphere = Shape {
         action: Action::Robot,
         form: Solid::Sphere { radius_m: 1.2 },
@@ -295,7 +295,7 @@ pub fn part_of_the_robot() -> VoxelSpec {
 }
 
 /// The sphere at this x, in the middle of the row.
-pub fn t_part_cloud(x: f64) -> [[f64; 4]; 3] {
+pub(super) fn t_part_cloud(x: f64) -> [[f64; 4]; 3] {
     let mut t = IDENTITY;
     (t[0][3], t[1][3], t[2][3]) = (-x, -0.5, -0.5);
     t

@@ -8,7 +8,7 @@ use robocache_ops::resample::{BatchInput, BatchOutput, BatchSpec, Division};
 use robocache_ops::time::Stamp;
 
 /// The rows or targets of an episode.
-pub fn range(division: Division, offsets: &[i64], episode: usize) -> std::ops::Range<usize> {
+pub(super) fn range(division: Division, offsets: &[i64], episode: usize) -> std::ops::Range<usize> {
     match division {
         Division::Even(each) => episode * each..(episode + 1) * each,
         Division::Offsets(_) => offsets[episode] as usize..offsets[episode + 1] as usize,
@@ -16,7 +16,7 @@ pub fn range(division: Division, offsets: &[i64], episode: usize) -> std::ops::R
 }
 
 /// Resamples every stream of every episode.
-pub fn fuse(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
+pub(super) fn fuse(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
     let mut output = spec.output();
     let mut column = 0;
     for (at, stream) in spec.streams.iter().enumerate() {
@@ -55,7 +55,7 @@ pub fn fuse(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
 }
 
 /// The numbers of a row.
-pub fn floats(dtype: DType, bytes: &[u8]) -> Vec<f32> {
+pub(super) fn floats(dtype: DType, bytes: &[u8]) -> Vec<f32> {
     let halves = || bytes.as_chunks::<2>().0.iter().map(|b| u16::from_le_bytes(*b));
     match dtype {
         DType::F16 => halves().map(|bits| f16::from_bits(bits).to_f32()).collect(),

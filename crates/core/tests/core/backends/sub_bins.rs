@@ -23,7 +23,7 @@ const LISTED: usize = 2048;
 
 /// Sub-bins, and voxels with enough points in only some of them: the usual way, with more voxels than are
 /// listed, and with more points than are counted in 16 bits.
-pub fn check(kind: &Kind, _: usize) {
+pub(super) fn check(kind: &Kind, _: usize) {
     check_bin(kind, Some(9000));
     check_bin(kind, None);
 }
@@ -169,7 +169,7 @@ fn in_order(mut counts: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
 
 /// As many points as the packed counts of a bin hold, and one more: two voxels share a word of counts, and
 /// the points of one must not become points of the other.
-pub fn check_packed_counts(kind: &Kind, _: usize) {
+pub(super) fn check_packed_counts(kind: &Kind, _: usize) {
     const PLAIN: &str = "mean a, max a, count";
     for (min_points, max_voxels, list) in [
         (1, None, channels(PLAIN)),

@@ -23,13 +23,13 @@ use robocache_ops::time::TickGrid;
 use robocache_ops::voxelize::PointDrops;
 
 /// Cases per operation.
-pub fn cases() -> usize {
+pub(super) fn cases() -> usize {
     let set = std::env::var("ROBOCACHE_TEST_CASES").ok();
     set.map_or(2000, |text| text.parse().expect("ROBOCACHE_TEST_CASES: a number"))
 }
 
 /// A kind of backend to test.
-pub enum Kind {
+pub(super) enum Kind {
     Cpu,
     /// Rows on the device.
     #[cfg(feature = "cuda")]
@@ -41,7 +41,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of a test module. Without a GPU, prints that the test is skipped.
-    pub fn of(module: &str, test: &str) -> Option<Kind> {
+    pub(super) fn of(module: &str, test: &str) -> Option<Kind> {
         #[cfg(feature = "cuda")]
         let skipped = {
             use robocache_ops::device::{Device, Limits};
@@ -73,12 +73,12 @@ impl Kind {
     }
 
     /// Whether cores alone compute.
-    pub fn is_cpu(&self) -> bool {
+    pub(super) fn is_cpu(&self) -> bool {
         matches!(self, Kind::Cpu)
     }
 
     /// Whether its rows are on a GPU.
-    pub fn has_rows_on_device(&self) -> bool {
+    pub(super) fn has_rows_on_device(&self) -> bool {
         match self {
             #[cfg(feature = "cuda")]
             Kind::Cuda(_) => true,
@@ -87,7 +87,7 @@ impl Kind {
     }
 
     /// Whether it has a GPU that reads memory of the host where it is.
-    pub fn registers(&self) -> bool {
+    pub(super) fn registers(&self) -> bool {
         match self {
             Kind::Cpu => false,
             #[cfg(feature = "cuda")]
@@ -158,11 +158,11 @@ impl Subject {
 }
 
 /// Enough for most samples here. A pair reserves memory for them, so more would take time.
-pub const BOUNDS: Bounds =
+pub(super) const BOUNDS: Bounds =
     Bounds { max_width_px: 700, max_height_px: 700, max_points: 3000, swept: true, jpeg: true };
 
 /// A stream with everything that these tests do not vary.
-pub fn stream(
+pub(super) fn stream(
     name: &str,
     encoder: EncoderSpec,
     strategy: Strategy,
@@ -192,7 +192,7 @@ pub fn stream(
 }
 
 /// A configuration of these streams, without inputs.
-pub fn config(streams: Vec<StreamSpec>) -> Config {
+pub(super) fn config(streams: Vec<StreamSpec>) -> Config {
     Config {
         rate_hz: 100.0,
         grid: TickGrid::from_rate_hz(100.0).unwrap(),
@@ -209,7 +209,7 @@ pub fn config(streams: Vec<StreamSpec>) -> Config {
 const IN_FRONT: usize = 77;
 
 /// The oracle and a backend under test, of the same streams.
-pub struct Pair {
+pub(super) struct Pair {
     layout: Layout,
     /// Images that the subject's GPU could read where they were.
     in_messages: Cell<usize>,
@@ -221,7 +221,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new(kind: &Kind, streams: Vec<StreamSpec>, own_output: bool) -> Self {
+    pub(super) fn new(kind: &Kind, streams: Vec<StreamSpec>, own_output: bool) -> Self {
         let config = config(streams);
         let layout = Layout::new(&config);
         let subject = kind.subject(&config, &layout);
@@ -241,12 +241,12 @@ impl Pair {
     }
 
     /// Says that every row will be read on the host.
-    pub fn keep_rows(&self) {
+    pub(super) fn keep_rows(&self) {
         self.subject.backend().keep_rows();
     }
 
     /// How many images the subject's GPU could read where they were.
-    pub fn in_messages(&self) -> usize {
+    pub(super) fn in_messages(&self) -> usize {
         self.in_messages.get()
     }
 
@@ -267,7 +267,7 @@ impl Pair {
     }
 
     /// Lets ticks write to memory that the backend adopts, as for a publisher that has its own.
-    pub fn adopt(&mut self, kind: &Kind) {
+    pub(super) fn adopt(&mut self, kind: &Kind) {
         let memory = HostBuffer::new(self.layout.byte_len());
         self.output = self.subject.backend().adopt_memory(memory);
         self.output.fill(0xAB);
@@ -281,13 +281,13 @@ impl Pair {
     }
 
     /// Where everything is.
-    pub fn layout(&self) -> &Layout {
+    pub(super) fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// Encodes on both; the outcomes must be the same. Errors are compared by their reason. A message of the subject is
     /// dropped at once, so the next one may get its buffer.
-    pub fn encode(
+    pub(super) fn encode(
         &self,
         ring: usize,
         slot: usize,
@@ -313,7 +313,12 @@ impl Pair {
     }
 
     /// A tick on both; the outputs must be the same.
-    pub fn fuse(&mut self, jobs: &[StepJob], changed: impl Fn(&StepJob) -> bool, case: &str) {
+    pub(super) fn fuse(
+        &mut self,
+        jobs: &[StepJob],
+        changed: impl Fn(&StepJob) -> bool,
+        case: &str,
+    ) {
         let mut expected = vec![0xCD; self.layout.byte_len()];
         let fresh: Vec<_> = jobs.iter().map(|j| StepJob { unchanged: false, ..*j }).collect();
         self.oracle.fuse(&fresh, expected.as_mut_slice().into()).unwrap();
@@ -349,7 +354,7 @@ impl Pair {
     }
 
     /// Reads one slot of the first ring, by itself and through a tick, and compares it.
-    pub fn compare_slot(&mut self, slot: usize, case: &str) {
+    pub(super) fn compare_slot(&mut self, slot: usize, case: &str) {
         let expected = read(&self.oracle, slot, case);
         // The second time, no copy of the row is on its way to the host.
         for time in ["first", "second"] {
@@ -367,12 +372,12 @@ impl Pair {
     }
 
     /// Takes one slot of the first ring, as the subject has it and as it must be.
-    pub fn take_slot(&self, slot: usize, case: &str) -> [RowMemory; 2] {
+    pub(super) fn take_slot(&self, slot: usize, case: &str) -> [RowMemory; 2] {
         [self.subject.backend(), &self.oracle].map(|backend| read(backend, slot, case))
     }
 
     /// The subject's output.
-    pub fn output(&self) -> &[u8] {
+    pub(super) fn output(&self) -> &[u8] {
         &self.output
     }
 }

@@ -19,18 +19,18 @@ use crate::backends::subject::{Kind, Pair, stream};
 
 const TICKS_PER_PAIR: usize = 20;
 
-pub fn check(kind: &Kind, cases: usize) {
+pub(super) fn check(kind: &Kind, cases: usize) {
     check_pairs(kind, cases, 0, |_, lanes| VectorSpec::whole(channels(lanes)));
 }
 
 /// The same with channels that arrive in several samples.
-pub fn check_groups(kind: &Kind, cases: usize) {
+pub(super) fn check_groups(kind: &Kind, cases: usize) {
     check_pairs(kind, cases, 100_000, grouped);
 }
 
 /// The same with operators: before and after the interpolation, from step to step, and such that make
 /// six numbers of a quaternion.
-pub fn check_operators(kind: &Kind, cases: usize) {
+pub(super) fn check_operators(kind: &Kind, cases: usize) {
     check_pairs(kind, cases, 200_000, |random, lanes| {
         let mut spec = grouped(random, lanes);
         spec.outputs = outputs(random, &spec);

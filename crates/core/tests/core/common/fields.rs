@@ -3,7 +3,7 @@
 use robocache_ops::voxelize::FieldType;
 
 /// All types of a field, in the order of their codes in `sensor_msgs/PointField`, which start at 1.
-pub const KINDS: [FieldType; 8] = [
+pub(crate) const KINDS: [FieldType; 8] = [
     FieldType::Int8,
     FieldType::Uint8,
     FieldType::Int16,
@@ -15,7 +15,7 @@ pub const KINDS: [FieldType; 8] = [
 ];
 
 /// `value` as a field of `kind`: little-endian bytes, and the number that these encode.
-pub fn typed(value: f64, kind: FieldType) -> (Vec<u8>, f64) {
+pub(crate) fn typed(value: f64, kind: FieldType) -> (Vec<u8>, f64) {
     macro_rules! as_type {
         ($type:ty) => {
             ((value as $type).to_le_bytes().to_vec(), (value as $type) as f64)

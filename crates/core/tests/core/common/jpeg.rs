@@ -10,7 +10,7 @@ use crate::backends::random::Random;
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug)]
-pub struct JpegFile {
+pub(crate) struct JpegFile {
     pub size: [usize; 2],
     pub gray: bool,
     /// Samples of luma per sample of chroma.
@@ -23,7 +23,7 @@ pub struct JpegFile {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Content {
+pub(crate) enum Content {
     Noise,
     /// Only 0 and 255, which make the largest coefficients.
     BlackAndWhite,
@@ -32,7 +32,7 @@ pub enum Content {
 }
 
 impl JpegFile {
-    pub fn random(random: &mut Random, most: usize) -> Self {
+    pub(crate) fn random(random: &mut Random, most: usize) -> Self {
         use Content::*;
         let side = |random: &mut Random| match random.one_in(4) {
             true => random.range(1, 20),
@@ -49,7 +49,7 @@ impl JpegFile {
         }
     }
 
-    pub fn write(&self, random: &mut Random) -> Vec<u8> {
+    pub(crate) fn write(&self, random: &mut Random) -> Vec<u8> {
         let [width, height] = self.size;
         let channels = if self.gray { 1 } else { 3 };
         let (fx, fy) = (random.float(0.01, 0.6), random.float(0.01, 0.6));

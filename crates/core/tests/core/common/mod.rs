@@ -1,8 +1,8 @@
 //! What the tests of the pipeline share.
 
-pub mod fields;
-pub mod golden;
-pub mod jpeg;
+pub(crate) mod fields;
+pub(crate) mod golden;
+pub(crate) mod jpeg;
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use robocache_ops::dtype::DType;
 use robocache_ops::time::Stamp;
 
 /// A pipeline on the CPU backend for a configuration that is known to be good.
-pub fn pipeline(yaml: &str) -> Pipeline {
+pub(crate) fn pipeline(yaml: &str) -> Pipeline {
     let config = config::parse(yaml, "test.yaml").unwrap_or_else(|error| panic!("{error}\n{yaml}"));
     let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
     Pipeline::new(config, Arc::new(backend)).unwrap()
 }
 
 /// A serialized `sensor_msgs/JointState` with positions only.
-pub fn joint_state(stamp: Stamp, names: &[&str], position: &[f64]) -> Vec<u8> {
+pub(crate) fn joint_state(stamp: Stamp, names: &[&str], position: &[f64]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.header(stamp, "base_link");
     writer.u32(names.len() as u32);
@@ -38,7 +38,7 @@ pub fn joint_state(stamp: Stamp, names: &[&str], position: &[f64]) -> Vec<u8> {
 
 /// A serialized `trajectory_msgs/JointTrajectory`: per point its time after the start \[ns\] and its
 /// positions.
-pub fn trajectory(stamp: Stamp, names: &[&str], points: &[(i64, Vec<f64>)]) -> Vec<u8> {
+pub(crate) fn trajectory(stamp: Stamp, names: &[&str], points: &[(i64, Vec<f64>)]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.header(stamp, "base_link");
     writer.u32(names.len() as u32);
@@ -55,7 +55,7 @@ pub fn trajectory(stamp: Stamp, names: &[&str], points: &[(i64, Vec<f64>)]) -> V
 }
 
 /// The values of a segment, all history steps, whatever their type.
-pub fn values(pipeline: &Pipeline, message: &TensorMessage, segment: SegmentId) -> Vec<f32> {
+pub(crate) fn values(pipeline: &Pipeline, message: &TensorMessage, segment: SegmentId) -> Vec<f32> {
     let bytes = message.segment_data(segment);
     let halves = || bytes.as_chunks::<2>().0.iter().map(|b| u16::from_le_bytes(*b));
     match pipeline.layout().segment(segment).dtype {

@@ -74,7 +74,7 @@ impl Given {
     }
 }
 
-pub fn cloud(stamp: Stamp, points: &[[f32; 4]]) -> Vec<u8> {
+pub(super) fn cloud(stamp: Stamp, points: &[[f32; 4]]) -> Vec<u8> {
     let field = |(at, name): (u32, _)| PointField { name, offset: 4 * at, datatype: 7, count: 1 };
     let fields = [(0, "x"), (1, "y"), (2, "z"), (3, "intensity")].map(field);
     let width = points.len() as u32;

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use super::*;
 
 /// A stream of an arm's two joints and a gripper's one, each from a topic of its own.
-pub fn grouped(rest: &str) -> Pipeline {
+pub(super) fn grouped(rest: &str) -> Pipeline {
     pipeline(&format!(
         "rate_hz: 100
 streams:

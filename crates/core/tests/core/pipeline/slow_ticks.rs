@@ -2,7 +2,9 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
+
+use robocache_testing::threads::ThreadNumber;
+use robocache_testing::{Finally, received};
 
 use super::*;
 
@@ -39,27 +41,33 @@ fn pushes_go_on_while_a_tick_waits_and_none_overwrites_a_row_that_it_reads() {
     let mut message = pipeline.new_message();
     push_ms(&pipeline, 90).unwrap();
     push_ms(&pipeline, 100).unwrap();
+    let pusher = ThreadNumber::default();
     thread::scope(|scope| {
+        let _ends = Finally(|| {
+            let _ = go_on.send(());
+        });
         let tick = scope.spawn(|| pipeline.tick(10, Epoch::default(), &mut message).unwrap());
-        begun.recv().unwrap();
+        received("the middle of the tick", &begun);
         // The tick reads the row of 100 ms, the older of two after the first push. The second push
         // takes it out of the ring, and the third gets its slot.
         let (done, pushed) = channel();
         let pushes = scope.spawn({
-            let pipeline = &pipeline;
+            let (pipeline, pusher) = (&pipeline, &pusher);
             move || {
+                pusher.is_this();
                 for ms in [110, 120, 130] {
                     push_ms(pipeline, ms).unwrap();
                     done.send(ms).unwrap();
                 }
             }
         });
-        let patience = Duration::from_secs(20);
-        assert_eq!(pushed.recv_timeout(patience), Ok(110), "a push waited for the tick");
-        assert_eq!(pushed.recv_timeout(patience), Ok(120), "a push waited for the tick");
-        assert!(pushed.recv_timeout(Duration::from_millis(200)).is_err(), "a row was overwritten");
+        // Neither of them waits for the tick.
+        assert_eq!(received("the first push", &pushed), 110);
+        assert_eq!(received("the second push", &pushed), 120);
+        pusher.until_asleep();
+        assert!(pushed.try_recv().is_err(), "a row was overwritten");
         go_on.send(()).unwrap();
-        assert_eq!(pushed.recv_timeout(patience), Ok(130));
+        assert_eq!(received("the third push", &pushed), 130);
         pushes.join().unwrap();
         assert_eq!(tick.join().unwrap(), TickOutcome::Ready);
     });

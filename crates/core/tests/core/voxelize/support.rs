@@ -21,23 +21,23 @@ use crate::common::fields::{KINDS, typed};
 
 /// Points as x, y, z and the field `i`, before they take the types of a layout.
 #[derive(Clone, Debug)]
-pub struct Cloud {
+pub(super) struct Cloud {
     pub points: Vec<[f64; 4]>,
 }
 
 impl Cloud {
-    pub fn of(points: &[[f32; 4]]) -> Self {
+    pub(super) fn of(points: &[[f32; 4]]) -> Self {
         Cloud { points: points.iter().map(|point| point.map(f64::from)).collect() }
     }
 
-    pub fn of_f64(points: &[[f64; 4]]) -> Self {
+    pub(super) fn of_f64(points: &[[f64; 4]]) -> Self {
         Cloud { points: points.to_vec() }
     }
 }
 
 /// How a cloud is serialized.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub(super) struct Layout {
     pub offsets: [usize; 4],
     pub kinds: [FieldType; 4],
     /// In which order the fields are declared.
@@ -54,7 +54,7 @@ pub struct Layout {
 
 impl Layout {
     /// As most drivers do: float32, little-endian, one row.
-    pub fn plain() -> Self {
+    pub(super) fn plain() -> Self {
         Layout {
             offsets: [0, 4, 8, 12],
             kinds: [FieldType::Float32; 4],
@@ -70,7 +70,7 @@ impl Layout {
 }
 
 /// The cloud as a serialized PointCloud2, with noise between the fields.
-pub fn message(cloud: &Cloud, layout: &Layout) -> Vec<u8> {
+pub(super) fn message(cloud: &Cloud, layout: &Layout) -> Vec<u8> {
     let count = cloud.points.len();
     let height = if count.is_multiple_of(layout.rows) { layout.rows } else { 1 };
     let width = count / height;
@@ -113,7 +113,7 @@ pub fn message(cloud: &Cloud, layout: &Layout) -> Vec<u8> {
 
 /// A specification, and where the sensor of its clouds is.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub(super) struct Placed {
     pub spec: VoxelSpec,
     pub t_base_sensor: [[f64; 4]; 3],
 }
@@ -133,7 +133,7 @@ impl DerefMut for Placed {
 }
 
 /// A grid of 8 x 8 x 4 voxels of half a metre around the origin, with channels such as `mean:i`.
-pub fn spec<const N: usize>(channels: [&str; N]) -> Placed {
+pub(super) fn spec<const N: usize>(channels: [&str; N]) -> Placed {
     let feature = |name: &str| match name {
         "range" => Feature::Range,
         "ox" => Feature::Offset(0),
@@ -159,7 +159,7 @@ pub fn spec<const N: usize>(channels: [&str; N]) -> Placed {
 }
 
 /// Reads a message and encodes its cloud.
-pub fn encode(
+pub(super) fn encode(
     voxelizer: &mut Voxelizer,
     message: &[u8],
     spec: &Placed,
@@ -174,12 +174,12 @@ pub fn encode(
 }
 
 /// The fields that an input selects for `spec`.
-pub fn extra(spec: &VoxelSpec) -> Vec<String> {
+pub(super) fn extra(spec: &VoxelSpec) -> Vec<String> {
     extra_fields(spec).map(str::to_owned).collect()
 }
 
 /// The same with a new voxelizer and a row of zeros, which an error must leave behind.
-pub fn fresh(
+pub(super) fn fresh(
     message: &[u8],
     spec: &Placed,
     dtype: DType,
@@ -192,7 +192,7 @@ pub fn fresh(
 }
 
 /// What the row must be; `None` where `dtype` cannot hold a value.
-pub fn reference(
+pub(super) fn reference(
     cloud: &Cloud,
     layout: &Layout,
     spec: &Placed,
@@ -394,11 +394,11 @@ fn rounded(value: f32, dtype: DType) -> Option<Vec<u8>> {
     finite.then_some(bytes)
 }
 
-pub fn any_dtype() -> impl Strategy<Value = DType> {
+pub(super) fn any_dtype() -> impl Strategy<Value = DType> {
     prop::sample::select(DType::ALL.to_vec())
 }
 
-pub fn any_spec() -> impl Strategy<Value = Placed> {
+pub(super) fn any_spec() -> impl Strategy<Value = Placed> {
     let names = [
         "count",
         "occupancy",
@@ -515,7 +515,7 @@ fn any_layout() -> impl Strategy<Value = Layout> {
 }
 
 /// Scattered, all in one voxel, all outside, or none.
-pub fn any_cloud() -> impl Strategy<Value = (Cloud, Layout)> {
+pub(super) fn any_cloud() -> impl Strategy<Value = (Cloud, Layout)> {
     let scattered = prop::collection::vec(any_point(), 0..200);
     let crowd = (prop::collection::vec(any_value(), 0..200), -2.0..2.0f64)
         .prop_map(|(values, at)| values.into_iter().map(|i| [at, at, 0.2, i]).collect());

@@ -48,7 +48,7 @@ pub(super) struct McapPart {
 
 impl McapPart {
     /// Whether it may have messages of these channels.
-    pub fn may_have<T>(&self, wanted: &HashMap<u16, T>) -> bool {
+    pub(super) fn may_have<T>(&self, wanted: &HashMap<u16, T>) -> bool {
         self.channels.as_ref().is_none_or(|own| own.iter().any(|id| wanted.contains_key(id)))
     }
 }
@@ -115,7 +115,11 @@ impl Index {
     ///
     /// # Errors
     /// If it is not an MCAP file, or the system cannot read it.
-    pub fn read(file: &File, path: &Path, tell: &mut dyn FnMut(String)) -> Result<Index, BagError> {
+    pub(super) fn read(
+        file: &File,
+        path: &Path,
+        tell: &mut dyn FnMut(String),
+    ) -> Result<Index, BagError> {
         let size = file.metadata().map_err(BagError::io(path))?.len();
         let mut magic = [0; MAGIC.len()];
         let found = file.read_at(&mut magic, 0).map_err(BagError::io(path))?;

@@ -53,7 +53,7 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    pub fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
         compressor.set_parameter(CParameter::WindowLog(WINDOW_LOG))?;
         compressor.set_parameter(CParameter::HashLog(HASH_LOG))?;
@@ -68,7 +68,7 @@ impl Packer {
         })
     }
 
-    pub fn pack(&mut self, Chunk { records, messages, .. }: &Chunk) -> io::Result<()> {
+    pub(super) fn pack(&mut self, Chunk { records, messages, .. }: &Chunk) -> io::Result<()> {
         self.compressed.clear();
         self.compressed.reserve(zstd::zstd_safe::compress_bound(records.len()));
         self.compressor.compress_to_buffer(records, &mut self.compressed)?;

@@ -80,7 +80,7 @@ impl McapWriter {
     ///
     /// # Errors
     /// It cannot be written, or the system starts no thread.
-    pub fn create(
+    pub(super) fn create(
         (file, path): (File, &Path),
         head: &Head<'_>,
         threads: usize,
@@ -126,7 +126,7 @@ impl McapWriter {
     ///
     /// # Errors
     /// This message or one before could not be written.
-    pub fn write(
+    pub(super) fn write(
         &mut self,
         topic: u16,
         sequence: u32,
@@ -163,7 +163,7 @@ impl McapWriter {
     ///
     /// # Errors
     /// It or a message before could not be written.
-    pub fn finish(mut self) -> Result<(), OutputError> {
+    pub(super) fn finish(mut self) -> Result<(), OutputError> {
         if !self.chunk.messages.is_empty() {
             self.end_chunk()?;
         }

@@ -1,14 +1,21 @@
 use super::*;
+use robocache_testing::ended;
+use robocache_testing::threads::ThreadNumber;
 
 #[test]
 fn rows_wait_for_room_and_memory_serves_again() {
     let pool = Arc::new(RowPool::new(100));
     pool.begin(70, || false);
+    let number = ThreadNumber::default();
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| pool.begin(40, || false));
+        let waits = scope.spawn(|| {
+            number.is_this();
+            pool.begin(40, || false);
+        });
+        number.until_asleep();
         assert!(!waits.is_finished());
         pool.end(70);
-        waits.join().unwrap();
+        ended("the row", waits);
     });
     // A row that is larger than the pool passes alone. No thread waits for threads that failed.
     pool.begin(1000, || true);

@@ -6,15 +6,15 @@ use crate::voxelize::filter::Filter;
 use crate::voxelize::spec::{Feature, FieldAt, FieldType, Grid, PointDrops, PointsView, Precision};
 
 /// Most points of a block: so few that their bytes and columns stay in the innermost cache.
-pub const BLOCK: usize = 1024;
+pub(super) const BLOCK: usize = 1024;
 
 /// In the place of a voxel: the point is in none.
-pub const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 type Column = [f32; BLOCK];
 
 /// The points of a cloud, [`BLOCK`] at most at a time, in their order.
-pub fn blocks<'a>(view: &PointsView<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+pub(super) fn blocks<'a>(view: &PointsView<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     let PointsView { width, height, point_step, row_step, data, .. } = *view;
     // Rows without padding between them are one long row: fewer and fuller blocks. A cloud of width 0
     // has no rows, however many it declares.
@@ -30,7 +30,7 @@ pub fn blocks<'a>(view: &PointsView<'a>) -> impl Iterator<Item = &'a [u8]> + use
 }
 
 /// The points at hand.
-pub struct Block {
+pub(super) struct Block {
     len: usize,
     /// `x`, `y`, `z`: of the cloud after `load`, of the base frame after `locate`.
     coordinates: Box<[Column; 3]>,
@@ -50,7 +50,7 @@ pub struct Block {
 
 impl Block {
     /// A block for `x`, `y`, `z`, `fields` more fields, and the features that are computed.
-    pub fn new(fields: usize, computed: Vec<Feature>) -> Self {
+    pub(super) fn new(fields: usize, computed: Vec<Feature>) -> Self {
         Block {
             len: 0,
             coordinates: Box::new([[0.0; BLOCK]; 3]),
@@ -65,17 +65,17 @@ impl Block {
     }
 
     /// Voxel of each point, or [`NONE`].
-    pub fn voxels(&self) -> &[u32] {
+    pub(super) fn voxels(&self) -> &[u32] {
         &self.voxels[..self.len]
     }
 
     /// Values of column `column`: `x`, `y`, `z`, then the extra fields, then what is computed.
-    pub fn column(&self, column: usize) -> &Column {
+    pub(super) fn column(&self, column: usize) -> &Column {
         column_of(&self.coordinates, &self.extras, column)
     }
 
     /// Begins a cloud.
-    pub fn begin(&mut self, precision: Precision) {
+    pub(super) fn begin(&mut self, precision: Precision) {
         self.precision = precision;
         if precision == Precision::Double {
             self.wide.resize(3, [0.0; BLOCK]);
@@ -84,7 +84,7 @@ impl Block {
 
     /// Takes the points in `bytes`, [`BLOCK`] at most, and finds their voxels: the rules 1 to 6 of
     /// [`super`]. `limits` are for the last one: columns, and the greatest magnitude of each.
-    pub fn take(
+    pub(super) fn take(
         &mut self,
         (view, bytes): (&PointsView<'_>, &[u8]),
         grid: &Grid,
@@ -266,7 +266,7 @@ impl Block {
     }
 
     /// The coordinates along `axis` from the origin of the grid, of the points in it.
-    pub fn coordinates_from_origin<'a>(
+    pub(super) fn coordinates_from_origin<'a>(
         &'a self,
         axis: usize,
         t_base_sensor: &'a [[f64; 4]; 3],
@@ -299,7 +299,7 @@ impl Block {
 
 /// The coordinates of a block along one axis from the origin of the grid: `d` of rule 5 of [`super`].
 #[derive(Clone, Copy)]
-pub struct FromOrigin<'a> {
+pub(super) struct FromOrigin<'a> {
     precision: Precision,
     base: &'a Column,
     wide: &'a [[f64; BLOCK]],
@@ -311,7 +311,7 @@ pub struct FromOrigin<'a> {
 impl FromOrigin<'_> {
     /// That of point `i`.
     #[inline(always)]
-    pub fn at(&self, i: usize) -> f32 {
+    pub(super) fn at(&self, i: usize) -> f32 {
         match self.precision {
             Precision::Single => self.base[i] - self.origin_m as f32,
             Precision::Double => {
@@ -431,7 +431,7 @@ fn floor_bits(g: f32) -> u32 {
 }
 
 /// The numbers that a column may hold.
-pub trait Number: Copy {
+pub(super) trait Number: Copy {
     fn of_i32(value: i32) -> Self;
     fn of_u32(value: u32) -> Self;
     fn of_f32(value: f32) -> Self;
@@ -464,7 +464,7 @@ number!(f32);
 number!(f64);
 
 /// Reads one field of every point, rounded to nearest with ties to even.
-pub fn load_column<T: Number>(
+pub(super) fn load_column<T: Number>(
     field: &FieldAt,
     big_endian: bool,
     points: &[u8],

@@ -9,7 +9,7 @@ const DIGIT_BITS: u32 = 11;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
 /// Sorts and writes the voxels of one cloud at a time.
-pub struct List {
+pub(super) struct List {
     place: SparseRow,
     shape: [usize; 3],
     dtype: DType,
@@ -23,7 +23,7 @@ pub struct List {
 
 impl List {
     /// A list for rows of this kind.
-    pub fn new(place: SparseRow, grid: &Grid, dtype: DType) -> Self {
+    pub(super) fn new(place: SparseRow, grid: &Grid, dtype: DType) -> Self {
         List {
             place,
             shape: grid.shape,
@@ -36,7 +36,7 @@ impl List {
     }
 
     /// Reserves memory for this many occupied voxels.
-    pub fn reserve(&mut self, voxels: usize) {
+    pub(super) fn reserve(&mut self, voxels: usize) {
         self.order.reserve(voxels);
         self.scratch.reserve(voxels);
         if self.dtype != DType::F32 {
@@ -45,12 +45,12 @@ impl List {
     }
 
     /// Bytes of a row.
-    pub fn row_bytes(&self) -> usize {
+    pub(super) fn row_bytes(&self) -> usize {
         self.place.bytes()
     }
 
     /// Zeros the first `voxels` of a row.
-    pub fn clear(&self, voxels: usize, row: &mut [u8]) {
+    pub(super) fn clear(&self, voxels: usize, row: &mut [u8]) {
         row[..voxels * self.place.feature_bytes].fill(0);
         row[self.place.coordinates_at()..]
             [..voxels * self.place.coordinates() / self.place.max_voxels]
@@ -59,7 +59,7 @@ impl List {
 
     /// Sorts `voxels` and writes the coordinates of the first ones, as many as there is room for. Returns
     /// how many these are.
-    pub fn write_coordinates(&mut self, voxels: &[u32], row: &mut [u8]) -> usize {
+    pub(super) fn write_coordinates(&mut self, voxels: &[u32], row: &mut [u8]) -> usize {
         self.sort(voxels);
         self.order.truncate(self.place.max_voxels);
         let [nx, ny, _] = self.shape.map(|n| n as u32);
@@ -79,7 +79,7 @@ impl List {
 
     /// Writes channel `channel`, whose finite values are in the order of the voxels that were sorted. Returns a
     /// value that the element type cannot hold, if there is one, also of a voxel without room.
-    pub fn write_channel(
+    pub(super) fn write_channel(
         &mut self,
         channel: usize,
         values: &[f32],

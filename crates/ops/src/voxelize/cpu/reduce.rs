@@ -12,7 +12,7 @@ const ONE: f64 = (1u64 << FRACTION_BITS) as f64;
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
 /// The points of a block that are inside the grid.
-pub struct Hits {
+pub(super) struct Hits {
     /// Number of them.
     pub len: usize,
     /// Their positions in the block.
@@ -35,7 +35,7 @@ impl Hits {
 }
 
 /// One channel of the row, with its state per occupied voxel.
-pub enum Channel {
+pub(super) enum Channel {
     /// Number of points, which is counted for all channels at once.
     Count,
     /// 1.
@@ -54,7 +54,7 @@ pub enum Channel {
 
 impl Channel {
     /// A channel that finds its feature in the column that `column` names.
-    pub fn new(reduction: &Reduction, column: impl Fn(&Feature) -> usize) -> Self {
+    pub(super) fn new(reduction: &Reduction, column: impl Fn(&Feature) -> usize) -> Self {
         match reduction {
             Reduction::Count => Channel::Count,
             Reduction::Occupancy => Channel::Occupancy,
@@ -67,7 +67,7 @@ impl Channel {
     }
 
     /// Reserves memory for this many occupied voxels.
-    pub fn reserve(&mut self, voxels: usize) {
+    pub(super) fn reserve(&mut self, voxels: usize) {
         match self {
             Channel::Count | Channel::Occupancy => {}
             Channel::Mean { sums, .. } | Channel::Sum { sums, .. } => sums.reserve(voxels),
@@ -78,7 +78,7 @@ impl Channel {
     }
 
     /// Forgets the last cloud.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         match self {
             Channel::Count | Channel::Occupancy => {}
             Channel::Mean { sums, .. } | Channel::Sum { sums, .. } => sums.clear(),
@@ -89,7 +89,7 @@ impl Channel {
     }
 
     /// Takes in the points of a block. `occupied` voxels have been met so far.
-    pub fn add(&mut self, block: &Block, hits: &Hits, occupied: usize) {
+    pub(super) fn add(&mut self, block: &Block, hits: &Hits, occupied: usize) {
         match self {
             Channel::Count | Channel::Occupancy => {}
             Channel::Mean { column, sums } | Channel::Sum { column, sums } => {
@@ -130,7 +130,7 @@ impl Channel {
     }
 
     /// Moves the state of voxel `from` to the place of voxel `to`.
-    pub fn relocate(&mut self, from: usize, to: usize) {
+    pub(super) fn relocate(&mut self, from: usize, to: usize) {
         match self {
             Channel::Count | Channel::Occupancy => {}
             Channel::Mean { sums, .. } | Channel::Sum { sums, .. } => sums[to] = sums[from],
@@ -141,7 +141,7 @@ impl Channel {
     }
 
     /// Forgets all voxels but the first `count`.
-    pub fn truncate(&mut self, count: usize) {
+    pub(super) fn truncate(&mut self, count: usize) {
         match self {
             Channel::Count | Channel::Occupancy => {}
             Channel::Mean { sums, .. } | Channel::Sum { sums, .. } => sums.truncate(count),
@@ -152,7 +152,7 @@ impl Channel {
     }
 
     /// The value of every occupied voxel, into `values`. All are finite.
-    pub fn values(&self, counts: &[u32], values: &mut Vec<f32>) {
+    pub(super) fn values(&self, counts: &[u32], values: &mut Vec<f32>) {
         values.clear();
         match self {
             Channel::Count => values.extend(counts.iter().map(|count| *count as f32)),

@@ -7,7 +7,9 @@ use crate::voxelize::filter::{Action, Filter, Form};
 use crate::voxelize::spec::PointDrops;
 
 /// The numbers in which a cloud is transformed.
-pub trait Real: Copy + PartialOrd + Add<Output = Self> + Mul<Output = Self> + From<f32> {
+pub(super) trait Real:
+    Copy + PartialOrd + Add<Output = Self> + Mul<Output = Self> + From<f32>
+{
     /// Rounded to nearest.
     fn rounded(value: f64) -> Self;
     /// Neither NaN nor infinite.
@@ -33,7 +35,7 @@ impl Real for f64 {
 }
 
 /// The filter of one cloud.
-pub struct Sieve<T> {
+pub(super) struct Sieve<T> {
     /// Squares of the least and the greatest distance.
     limits: [Option<T>; 2],
     shapes: Vec<Placed<T>>,
@@ -56,7 +58,7 @@ enum ShapeForm<T> {
 
 impl<T: Real> Sieve<T> {
     /// The filter, with its shapes at `t_shapes`.
-    pub fn new(filter: &Filter, t_shapes: &[[[f64; 4]; 3]]) -> Self {
+    pub(super) fn new(filter: &Filter, t_shapes: &[[[f64; 4]; 3]]) -> Self {
         let square = |m: f32| T::from(m) * T::from(m);
         let placed = filter.shapes.iter().zip(t_shapes).map(|(shape, t)| Placed {
             action: shape.action,
@@ -76,7 +78,7 @@ impl<T: Real> Sieve<T> {
     }
 
     /// Marks with [`NONE`] the finite points that are left out, counts them, and returns their number.
-    pub fn mark(
+    pub(super) fn mark(
         &self,
         point: impl Fn(usize) -> [T; 3],
         fields_are_finite: impl Fn(usize) -> bool,

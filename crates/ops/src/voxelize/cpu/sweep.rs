@@ -23,7 +23,7 @@ use crate::voxelize::sweep::{Knot, Sweep};
 const WHOLE: f64 = 4_503_599_627_370_496.0; // 2^52
 
 /// The times of a block of points.
-pub struct Times {
+pub(super) struct Times {
     /// Of the message; then the position among the knots.
     times: Vec<f64>,
     /// The knot before each point.
@@ -32,14 +32,14 @@ pub struct Times {
 }
 
 impl Times {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (times, intervals) = (vec![0.0; BLOCK], vec![0; BLOCK]);
         Times { times, intervals, weights: vec![0.0; BLOCK] }
     }
 
     /// Moves the points in `bytes`, whose coordinates have been loaded. Those outside of the sweep
     /// become NaN. Returns how many these are.
-    pub fn deskew<T: Number + Arithmetic>(
+    pub(super) fn deskew<T: Number + Arithmetic>(
         &mut self,
         sweep: &Sweep<'_>,
         view: &PointsView<'_>,
@@ -80,7 +80,10 @@ impl<T: Number + Arithmetic> WithSimd for Move<'_, T> {
 }
 
 /// Arithmetic of coordinates.
-pub trait Arithmetic: Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Sized {}
+pub(super) trait Arithmetic:
+    Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Sized
+{
+}
 impl Arithmetic for f32 {}
 impl Arithmetic for f64 {}
 

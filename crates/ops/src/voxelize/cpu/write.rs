@@ -5,7 +5,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 
 /// Writes single elements of rows of one type.
-pub struct Writer {
+pub(super) struct Writer {
     dtype: DType,
     /// Values on their way to `f16`, which the processor rounds many at a time.
     halves: Vec<f16>,
@@ -13,12 +13,12 @@ pub struct Writer {
 
 impl Writer {
     /// A writer of elements of `dtype`.
-    pub fn new(dtype: DType) -> Self {
+    pub(super) fn new(dtype: DType) -> Self {
         Writer { dtype, halves: Vec::new() }
     }
 
     /// Reserves memory for this many values.
-    pub fn reserve(&mut self, values: usize) {
+    pub(super) fn reserve(&mut self, values: usize) {
         if self.dtype == DType::F16 {
             self.halves.reserve(values);
         }
@@ -26,7 +26,12 @@ impl Writer {
 
     /// Rounds the finite `values[i]` and writes it at element `voxels[i]` of `plane`, for every
     /// `i`. If the element type cannot hold one, returns it and leaves `plane` as it was.
-    pub fn store(&mut self, values: &[f32], voxels: &[u32], plane: &mut [u8]) -> Result<(), f32> {
+    pub(super) fn store(
+        &mut self,
+        values: &[f32],
+        voxels: &[u32],
+        plane: &mut [u8],
+    ) -> Result<(), f32> {
         match self.dtype {
             DType::F32 => put(voxels, values, plane, |value| value.to_le_bytes()),
             DType::U8 => self.integers::<1>(values, voxels, plane)?,
@@ -67,7 +72,7 @@ impl Writer {
     }
 
     /// Zeros the elements at `voxels` in every plane of `row`, each `volume` elements long.
-    pub fn clear(&self, voxels: &[u32], volume: usize, row: &mut [u8]) {
+    pub(super) fn clear(&self, voxels: &[u32], volume: usize, row: &mut [u8]) {
         for plane in row.chunks_exact_mut((volume * self.dtype.size()).max(1)) {
             match self.dtype {
                 DType::U8 => put(voxels, voxels, plane, |_| [0; 1]),

@@ -16,6 +16,6 @@ pub use self::{
     encoders::{encode_images, scatter, voxelize},
 };
 #[cfg(not(feature = "cuda"))]
-pub use without::{
+pub(super) use without::{
     Ready, encode_images, fuse, gradient, launch, memory, ready, synchronize, voxelize,
 };

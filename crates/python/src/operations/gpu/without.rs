@@ -21,22 +21,22 @@ fn none<T>() -> PyResult<T> {
 
 /// There are no GPUs.
 #[derive(Clone)]
-pub enum Ready {}
+pub(crate) enum Ready {}
 
 impl Ready {
     /// Always false: a build without CUDA has no kernels.
-    pub fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         match *self {}
     }
 }
 
 /// There are no GPUs.
-pub fn ready(_: Python<'_>, _: i32, _: &BatchSpec, _: &[u64]) -> PyResult<Ready> {
+pub(crate) fn ready(_: Python<'_>, _: i32, _: &BatchSpec, _: &[u64]) -> PyResult<Ready> {
     none()
 }
 
 /// There are no GPUs.
-pub fn launch(
+pub(crate) fn launch(
     _: Python<'_>,
     ready: &Ready,
     _: Place,
@@ -47,17 +47,17 @@ pub fn launch(
 }
 
 /// There are no GPUs.
-pub fn memory(_: i32, _: usize) -> PyResult<Arc<dyn Memory>> {
+pub(crate) fn memory(_: i32, _: usize) -> PyResult<Arc<dyn Memory>> {
     none()
 }
 
 /// There are no GPUs.
-pub fn synchronize(_: i32) -> PyResult<()> {
+pub(crate) fn synchronize(_: i32) -> PyResult<()> {
     none()
 }
 
 /// There are no GPUs.
-pub fn fuse(
+pub(crate) fn fuse(
     _: Python<'_>,
     _: Place,
     _: &Batch<'_>,
@@ -68,7 +68,7 @@ pub fn fuse(
 }
 
 /// There are no GPUs.
-pub fn voxelize(
+pub(crate) fn voxelize(
     _: Python<'_>,
     _: Place,
     _: &VoxelRule,
@@ -80,7 +80,7 @@ pub fn voxelize(
 }
 
 /// There are no GPUs.
-pub fn encode_images(
+pub(crate) fn encode_images(
     _: Python<'_>,
     _: Place,
     _: &ImageRule,
@@ -92,6 +92,6 @@ pub fn encode_images(
 }
 
 /// There are no GPUs.
-pub fn gradient(_: Python<'_>, _: Place, _: &Batch<'_>, _: usize) -> PyResult<()> {
+pub(crate) fn gradient(_: Python<'_>, _: Place, _: &Batch<'_>, _: usize) -> PyResult<()> {
     none()
 }

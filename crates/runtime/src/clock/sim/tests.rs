@@ -4,7 +4,8 @@ use super::super::Clock;
 use super::*;
 use robocache_core::cdr::Writer;
 use robocache_ops::time::NANOS_PER_MS;
-use std::sync::Arc;
+use robocache_testing::ended;
+use robocache_testing::threads::ThreadNumber;
 
 fn sim_clock() -> SimClock {
     SimClock::new(TickGrid::new(10).unwrap())
@@ -81,44 +82,43 @@ fn a_step_back_that_is_shorter_than_a_tick_changes_nothing() {
 
 #[test]
 fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
-    let clock = sim_clock();
-    let first = clock.set(at(990), published(90)).unwrap();
-    clock.set(at(1000), published(199));
-    let second = clock.set(at(500), published(200)).unwrap();
-    let epoch = |transit| clock.arrival_at(transit, Instant::now()).epoch;
+    let (clock, now) = (sim_clock(), Instant::now());
+    let set = |nanos, ns| clock.set_at(at(nanos), published(ns), now);
+    let first = set(990, 90).unwrap();
+    set(1000, 199);
+    let second = set(500, 200).unwrap();
+    let epoch = |transit| clock.arrival_at(transit, now).epoch;
     assert_eq!([epoch(published(199)), epoch(published(150))], [first; 2]);
     assert_eq!([epoch(published(200)), epoch(published(201))], [second; 2]);
     // All of them may be stamped far ahead of a slow clock.
-    assert_eq!(clock.arrival_at(published(201), Instant::now()).max_ahead_ns, MAX_AHEAD_NS);
+    assert_eq!(clock.arrival_at(published(201), now).max_ahead_ns, MAX_AHEAD_NS);
     // This publisher's clock is not that of the machine that publishes /clock.
     let elsewhere = Transit { published_ns: Some(5), arrived_ns: Some(10_000_000_000) };
     assert_eq!((epoch(elsewhere), epoch(Transit::UNKNOWN)), (second, second));
     // An old message says nothing of this epoch's time.
-    assert_eq!(
-        clock.arrival_at(published(150), Instant::now()),
-        Arrival { epoch: first, ..Arrival::default() }
-    );
+    let old = clock.arrival_at(published(150), now);
+    assert_eq!(old, Arrival { epoch: first, ..Arrival::default() });
     // After a while the machine's clock may have been set back: nothing old is on its way.
-    let later = Instant::now() + IN_FLIGHT;
-    assert_eq!(clock.arrival_at(published(150), later).epoch, second);
+    assert_eq!(clock.arrival_at(published(150), now + IN_FLIGHT).epoch, second);
 }
 
 #[test]
 fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
-    let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
-    let set = |ms: i64, ns| clock.set(at(ms * NANOS_PER_MS), published(ns));
+    let (clock, now) = (SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap()), Instant::now());
+    let set = |ms: i64, ns| clock.set_at(at(ms * NANOS_PER_MS), published(ns), now);
+    let arrival = |ns| clock.arrival_at(published(ns), now);
     let steps = (0..5).map(|k| set(60_000 + 25 * k, 100 + k)).collect::<Vec<_>>();
     let first = steps[0].unwrap();
     let second = set(500, 200).unwrap();
     // The last old message on /clock was published at 104.
-    assert_eq!(clock.arrival_at(published(104), Instant::now()).epoch, first);
-    let between = clock.arrival_at(published(105), Instant::now());
+    assert_eq!(arrival(104).epoch, first);
+    let between = arrival(105);
     assert_eq!((between.epoch, between.max_ahead_ns), (second, 50 * NANOS_PER_MS));
-    assert_eq!(clock.arrival_at(published(200), Instant::now()).max_ahead_ns, MAX_AHEAD_NS);
+    assert_eq!(arrival(200).max_ahead_ns, MAX_AHEAD_NS);
     // After a jump of two steps or less, a stamp tells nothing.
     let third = set(460, 300).unwrap();
-    assert_eq!(clock.arrival_at(published(250), Instant::now()).epoch, second);
-    assert_eq!(clock.arrival_at(published(300), Instant::now()).epoch, third);
+    assert_eq!(arrival(250).epoch, second);
+    assert_eq!(arrival(300).epoch, third);
 }
 
 /// A clock with steps of 25 ms that jumped back from 1100 ms to 500 ms, and the instant of the jump.
@@ -176,28 +176,24 @@ fn zero_is_an_instant_of_an_epoch_whose_clock_has_read_zero() {
 
 #[test]
 fn arrivals_between_two_readings_have_different_instants_below_the_next_step() {
-    let step = 20 * NANOS_PER_MS;
-    let paced = || {
-        let clock = sim_clock();
-        let mut stamps = Vec::new();
-        for k in 1..=6 {
-            set(&clock, k * step);
-            for _ in 0..4 {
-                stamps.push(clock.arrival_at(Transit::UNKNOWN, Instant::now()).stamp.unwrap());
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-        assert!(stamps.is_sorted_by(|a, b| a < b), "{stamps:?}");
-        (1..).zip(stamps.chunks(4)).all(|(k, four)| {
-            let limit = at((k + 1) * step);
-            let below = four.iter().all(|stamp| (at(k * step)..limit).contains(stamp));
-            // With a pace, a millisecond later is not just the next nanosecond.
-            below && (k >= 4) == (four[1].since(four[0]) > 1000)
-        })
-    };
-    // A busy machine may sleep past the next step, where only the next nanoseconds are left, and the last of
-    // them is that of the step.
-    assert!((0..50).any(|_| paced()), "no pace in 50 runs");
+    let (clock, start) = (sim_clock(), Instant::now());
+    // The clock is five times as fast as the system's.
+    let (step, ms) = (20 * NANOS_PER_MS, Duration::from_millis(1));
+    let mut stamps = Vec::new();
+    for k in 1..=6 {
+        let since = start + 4 * k * ms;
+        clock.set_at(at(i64::from(k) * step), Transit::UNKNOWN, since);
+        let arrival = |later| clock.arrival_at(Transit::UNKNOWN, since + later * ms);
+        stamps.extend((0..4).map(|later| arrival(later).stamp.unwrap()));
+    }
+    assert!(stamps.is_sorted_by(|a, b| a < b), "{stamps:?}");
+    for (k, four) in (1..).zip(stamps.chunks(4)) {
+        let limit = at((k + 1) * step);
+        assert!(four.iter().all(|stamp| (at(k * step)..limit).contains(stamp)), "{four:?}");
+        // Without a pace, a millisecond later is just the next nanosecond.
+        let expected = if k >= 4 { 5 * NANOS_PER_MS } else { 1 };
+        assert_eq!(four[1].since(four[0]), expected, "{four:?}");
+    }
 }
 
 #[test]
@@ -216,26 +212,21 @@ fn a_clock_with_steps_longer_than_a_tick_is_reported_as_coarse_once() {
     assert_eq!(steps(&[11; 20]), [false; 20]);
 }
 
-/// Whether a waiting thread wakes early when the clock is set.
-fn wakes(set: i64, waited_for: i64) -> bool {
-    let clock = Arc::new(sim_clock());
-    clock.set(Stamp::from_nanos(15), Transit::UNKNOWN);
-    let waiter = Arc::clone(&clock);
-    let thread = std::thread::spawn(move || {
-        let started = Instant::now();
-        waiter.wait(Some(Stamp::from_nanos(waited_for)));
-        started.elapsed()
-    });
-    std::thread::sleep(Duration::from_millis(5));
-    clock.set(Stamp::from_nanos(set), Transit::UNKNOWN);
-    thread.join().unwrap() < SLICE
-}
-
 #[test]
 fn a_waiter_wakes_when_the_clock_reaches_its_instant_or_jumps_back() {
     for (set, waited_for) in [(20, 20), (3, 20)] {
-        // On a busy machine the thread may begin to wait after the clock is set.
-        assert!((0..20).any(|_| wakes(set, waited_for)));
+        let (clock, waiter) = (sim_clock(), ThreadNumber::default());
+        clock.set(at(15), Transit::UNKNOWN);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                waiter.is_this();
+                clock.wait_at_most(Some(at(waited_for)), Duration::from_secs(3600));
+            });
+            waiter.until_asleep();
+            assert!(!waits.is_finished());
+            clock.set(at(set), Transit::UNKNOWN);
+            ended("the wait", waits);
+        });
     }
 }
 

@@ -16,7 +16,7 @@ const CATCHING_UP: i64 = 2;
 /// A publisher that stops for a moment sends what it owes afterwards. So a gap is open at first, and each
 /// message that comes before its time closes a place of it. What is still open later is missing.
 #[derive(Debug, Default)]
-pub struct Gaps {
+pub(super) struct Gaps {
     steps: Steps,
     /// Places of gaps since `began`, less the messages that came before their time; -1 if one came and no
     /// gap was open.
@@ -31,7 +31,7 @@ pub struct Gaps {
 
 /// Finds the multiple of the period that each stamp is near.
 #[derive(Debug, Default)]
-pub struct Steps {
+pub(super) struct Steps {
     /// How far the newest stamp is from its multiple, in periods.
     off: f64,
 }
@@ -39,7 +39,7 @@ pub struct Steps {
 impl Steps {
     /// Returns the number of periods from one message to the next, for a spacing of `periods`. It is 0 if the message
     /// came early.
-    pub fn advance(&mut self, periods: f64) -> i64 {
+    pub(super) fn advance(&mut self, periods: f64) -> i64 {
         let found = periods + CARRY * self.off;
         let steps = found.round().max(0.0);
         self.off = found - steps;
@@ -47,7 +47,7 @@ impl Steps {
     }
 
     /// Returns how far the newest stamp is from its multiple, in periods.
-    pub fn distance(&self) -> f64 {
+    pub(super) fn distance(&self) -> f64 {
         self.off.abs()
     }
 }
@@ -55,7 +55,13 @@ impl Steps {
 impl Gaps {
     /// Notes a spacing up to `stamp`. Of the messages that lack in it, at most `dropped` came and were
     /// dropped. Returns how many those were.
-    pub fn note(&mut self, stamp: Stamp, spacing_ns: i64, period_ns: f64, dropped: u64) -> u64 {
+    pub(super) fn note(
+        &mut self,
+        stamp: Stamp,
+        spacing_ns: i64,
+        period_ns: f64,
+        dropped: u64,
+    ) -> u64 {
         let lack = self.steps.advance(spacing_ns as f64 / period_ns) - 1;
         let explained = lack.clamp(0, i64::try_from(dropped).unwrap_or(i64::MAX));
         match lack {
@@ -83,7 +89,7 @@ impl Gaps {
     }
 
     /// Notes that a message whose gap was counted has come after all.
-    pub fn found(&mut self) {
+    pub(super) fn found(&mut self) {
         match self.older + self.open {
             1.. => self.early(),
             _ => self.missing = self.missing.saturating_sub(1),
@@ -99,13 +105,13 @@ impl Gaps {
     }
 
     /// Begins again with other stamps: what is open stays missing.
-    pub fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         let missing = self.missing + (self.older + self.open).max(0).unsigned_abs();
         *self = Gaps { missing, ..Gaps::default() };
     }
 
     /// Returns how many messages are missing.
-    pub fn missing(&self) -> u64 {
+    pub(super) fn missing(&self) -> u64 {
         self.missing
     }
 }

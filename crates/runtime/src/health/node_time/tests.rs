@@ -24,10 +24,11 @@ fn a_simulators_time_is_the_sum_of_its_steps_without_jumps() {
 
 #[test]
 fn other_clocks_have_the_monotonic_time() {
+    let began = Instant::now();
     let time = NodeTime::new(false);
     time.set(Epoch::default(), Stamp::from_nanos(0));
     time.set(Epoch::default(), Stamp::from_nanos(900 * 1000 * MS));
-    assert!(time.now() < Duration::from_secs(60));
+    assert!(time.now() <= began.elapsed());
     std::thread::sleep(ms(2));
     assert!(time.now() >= ms(2));
 }

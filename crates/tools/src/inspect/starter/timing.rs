@@ -30,7 +30,7 @@ pub(super) struct Timing {
 
 impl Timing {
     /// The timing of a topic; `None` if it has no two messages at different times.
-    pub fn new(topic: &TopicReport) -> Option<Timing> {
+    pub(super) fn new(topic: &TopicReport) -> Option<Timing> {
         let why = by_arrival(topic);
         let timeline = if why.is_some() { Timeline::Receive } else { Timeline::Header };
         let found = match timeline {
@@ -52,7 +52,7 @@ impl Timing {
     }
 
     /// The usual rate, to three digits \[Hz\].
-    pub fn rate_hz(&self) -> f64 {
+    pub(super) fn rate_hz(&self) -> f64 {
         let rate = NANOS_PER_S as f64 / self.usual_ns as f64;
         let decimals = (2 - rate.log10().floor() as i32).clamp(0, 9) as usize;
         // The nearest number that has `decimals` decimals.
@@ -60,17 +60,17 @@ impl Timing {
     }
 
     /// Whether a vector is better held than interpolated: the lag would be long.
-    pub fn is_slow(&self) -> bool {
+    pub(super) fn is_slow(&self) -> bool {
         self.usual_ns > INTERPOLATED_NS
     }
 
     /// The age up to which a value counts: two and a half intervals, more if they scatter \[ns\].
-    pub fn max_age_ns(&self) -> i64 {
+    pub(super) fn max_age_ns(&self) -> i64 {
         rounded_up((self.usual_ns / 2).saturating_mul(5).max(self.long_ns.saturating_mul(3) / 2))
     }
 
     /// The lag that would do \[ns\].
-    pub fn lag_ns(&self, interpolated: bool) -> i64 {
+    pub(super) fn lag_ns(&self, interpolated: bool) -> i64 {
         let distance = if interpolated { self.long_ns } else { 0 };
         rounded_up(self.delay_ns.saturating_add(distance))
     }

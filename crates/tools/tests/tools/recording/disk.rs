@@ -4,15 +4,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use robocache_data::recording::{Disk, Files, RecordOptions, Room};
 use robocache_runtime::Recorder;
+use robocache_testing::threads::ThreadNumber;
+use robocache_testing::{Finally, ended, until};
 
-use super::LENGTH;
-use super::node::{Node, config_text, drive, page, verified};
+use super::node::{By, Node, config_text, drive, page, verified};
 
 /// What a disk does before it writes.
 type Fault = Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>;
@@ -64,115 +63,164 @@ fn is_large(bytes: &[u8]) -> bool {
     bytes.len() > 10_000
 }
 
+/// A disk that answers as often as a test says, if it gets much at once: each time, that is 4 MB of messages.
+#[derive(Default)]
+struct Answers {
+    asked: AtomicU64,
+    allowed: AtomicU64,
+}
+
+impl Answers {
+    fn of(count: u64) -> Arc<Self> {
+        let answers = Answers::default();
+        answers.allow(count);
+        Arc::new(answers)
+    }
+
+    /// The fault of a disk.
+    fn fault(self: &Arc<Self>) -> impl FnMut(&[u8]) -> io::Result<()> + Send + 'static {
+        let answers = Arc::clone(self);
+        move |bytes| {
+            if is_large(bytes) {
+                let asked = answers.asked.fetch_add(1, Ordering::AcqRel);
+                until("the disk may answer", || asked < answers.allowed.load(Ordering::Acquire));
+            }
+            Ok(())
+        }
+    }
+
+    fn allow(&self, more: u64) {
+        self.allowed.fetch_add(more, Ordering::AcqRel);
+    }
+
+    fn allow_all(&self) {
+        self.allowed.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Waits until the disk has answered as often as it may, and is asked again.
+    fn await_silence(&self) {
+        let is_silent =
+            || self.asked.load(Ordering::Acquire) > self.allowed.load(Ordering::Acquire);
+        until("the disk is silent", is_silent);
+    }
+}
+
+fn start(folder: &Path, change: impl FnOnce(&mut RecordOptions)) -> Node {
+    Node::start(&config_text(600.0, 600.0), folder, change, By::Test)
+}
+
 #[test]
 fn a_disk_that_is_too_slow_for_a_while_makes_gaps_and_unverifiable_ticks() {
     let folder = tempfile::tempdir().unwrap();
-    let slow = |options: &mut RecordOptions| {
+    let answers = Answers::of(0);
+    let node = start(folder.path(), |options| {
         options.queue_bytes = 6 << 20;
-        let begin = Instant::now();
-        on_bad_disk(options, move |bytes| {
-            if is_large(bytes) && begin.elapsed() < LENGTH / 2 {
-                std::thread::sleep(Duration::from_millis(600));
-            }
-            Ok(())
-        });
-    };
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), slow, false);
-    drive(&node, LENGTH / 2, 8, 12);
+        on_bad_disk(options, answers.fault());
+    });
+    drive(&node, 150, 8, 12);
     let lost = node.recorder.status().lost;
-    assert!(lost > 0);
-    drive(&node, Duration::from_millis(700), 8, 12);
-    let before = node.recorder.status().lost;
-    drive(&node, LENGTH, 8, 12);
-    let status = node.recorder.status();
-    assert_eq!((status.lost, status.lost_events), (before, 0));
+    assert!(lost > 20, "{lost}");
+    answers.allow_all();
+    node.await_disk();
+    for _ in 0..90 {
+        drive(&node, 4, 8, 12);
+        node.await_disk();
+    }
+    let (published, status) = (node.published(), node.recorder.status());
+    assert_eq!((published, status.lost, status.lost_events), (510, lost, 0));
     let recording = node.stop();
-    let missing = format!("{} messages are missing, because the disk was too slow", status.lost);
+    let missing = format!("{lost} messages are missing, because the disk was too slow");
     assert!(page(&recording, "gaps").contains(&missing));
     let report = verified(&recording);
     // After the disk has recovered, a gap that ended too early would make ticks differ.
     assert_eq!(report.different, []);
-    assert_eq!(report.missing, status.lost);
+    assert_eq!((report.missing, report.equal + report.unverifiable), (lost, published));
     assert!(report.unverifiable > 0 && report.equal > 100 && report.complete);
 }
 
 #[test]
 fn a_slow_disk_does_not_keep_the_node_and_the_end_says_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
-    // About 10 MB/s for the 25 MB/s of the camera's two inputs.
-    let slow = |options: &mut RecordOptions| {
-        on_bad_disk(options, |bytes| {
-            std::thread::sleep(Duration::from_nanos(100 * bytes.len() as u64));
-            Ok(())
-        });
-    };
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), slow, false);
-    drive(&node, 2 * LENGTH, 8, 12);
+    let answers = Answers::of(8);
+    let node = start(folder.path(), |options| on_bad_disk(options, answers.fault()));
+    drive(&node, 300, 8, 12);
+    answers.await_silence();
     assert_eq!(node.recorder.status().lost, 0);
-    let recorder = node.recorder.clone();
-    let begin = Instant::now();
-    let recording = node.stop();
-    // It writes for 2.5 s of what waits. The rest is missing.
-    assert!(begin.elapsed() > Duration::from_secs(2));
-    let report = verified(&recording);
+    let ender = ThreadNumber::default();
+    std::thread::scope(|scope| {
+        let _answers = Finally(|| answers.allow_all());
+        let ends = scope.spawn(|| {
+            ender.is_this();
+            node.recorder.finish();
+        });
+        // It has told the thread that writes, which sees that after its next message.
+        ender.until_asleep();
+        answers.allow(3);
+        answers.await_silence();
+        assert!(!ends.is_finished());
+        // It writes for 2.5 s of what waits. The rest is missing.
+        node.time.pass(2_600);
+        answers.allow_all();
+        ended("the end of the recording", ends);
+    });
+    let status = node.recorder.status();
+    let published = node.published();
+    let report = verified(&node.stop());
     assert!(report.complete && report.missing > 20, "{report:?}");
-    assert_eq!(report.missing, recorder.status().lost);
-    assert_eq!(recorder.status().failed, None);
+    assert_eq!((report.missing, status.failed), (status.lost, None));
     assert_eq!(report.different, []);
-    assert!(report.equal > 100 && report.unverifiable > 0);
+    assert_eq!(report.equal + report.unverifiable, published);
+    assert!(report.equal > 100 && report.unverifiable > 0, "{report:?}");
 }
 
 #[test]
 fn a_disk_that_never_returns_does_not_keep_the_node() {
     let folder = tempfile::tempdir().unwrap();
-    let (gone, until_the_end): (_, Receiver<()>) = channel();
-    let mut written = 0;
-    let stuck = |options: &mut RecordOptions| {
-        on_bad_disk(options, move |bytes| {
-            written += bytes.len();
-            if written > 8 << 20 {
-                // The sender is dropped at the end of the test.
-                let _ = until_the_end.recv();
-            }
-            Ok(())
+    let answers = Answers::of(2);
+    let node = start(folder.path(), |options| on_bad_disk(options, answers.fault()));
+    drive(&node, 150, 8, 12);
+    answers.await_silence();
+    let _answers_at_the_end = Finally(|| answers.allow_all());
+    let (recorder, time) = (node.recorder.clone(), Arc::clone(&node.time));
+    let ender = ThreadNumber::default();
+    std::thread::scope(|scope| {
+        let ends = scope.spawn(|| {
+            ender.is_this();
+            recorder.finish();
         });
-    };
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), stuck, false);
-    drive(&node, LENGTH / 2, 8, 12);
-    let recorder = node.recorder.clone();
+        ender.until_asleep();
+        assert!(!ends.is_finished());
+        time.pass(4_001);
+        ended("the end of the recording", ends);
+    });
     let recording = node.stop();
     let failed = recorder.status().failed.unwrap();
     assert_eq!(failed, "the disk did not answer for 4 s, so it has no end");
     let report = verified(&recording);
     assert_eq!(report.different, []);
     assert!(!report.complete && report.equal > 10);
-    drop(gone);
 }
 
 #[test]
 fn each_caller_that_ends_a_recording_waits_for_its_end() {
     let folder = tempfile::tempdir().unwrap();
-    let (answers, until_it_answers): (_, Receiver<()>) = channel();
-    let silent = Arc::new(AtomicBool::new(false));
-    let is_silent = Arc::clone(&silent);
-    let stuck = |options: &mut RecordOptions| {
-        on_bad_disk(options, move |_| {
-            if is_silent.load(Ordering::Relaxed) {
-                // The sender is dropped below.
-                let _ = until_it_answers.recv();
-            }
-            Ok(())
-        });
-    };
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), stuck, false);
-    drive(&node, LENGTH / 2, 8, 12);
-    silent.store(true, Ordering::Relaxed);
+    let answers = Answers::of(0);
+    let node = start(folder.path(), |options| on_bad_disk(options, answers.fault()));
+    drive(&node, 50, 8, 12);
+    answers.await_silence();
+    let numbers = [(); 2].map(|()| ThreadNumber::default());
     std::thread::scope(|scope| {
-        let callers = [(); 2].map(|()| scope.spawn(|| node.recorder.finish()));
-        std::thread::sleep(Duration::from_millis(300));
-        let early = callers.iter().filter(|caller| caller.is_finished()).count();
-        drop(answers);
-        assert_eq!(early, 0);
+        let _answers = Finally(|| answers.allow_all());
+        let callers = numbers.each_ref().map(|number| {
+            scope.spawn(|| {
+                number.is_this();
+                node.recorder.finish();
+            })
+        });
+        numbers.iter().for_each(ThreadNumber::until_asleep);
+        assert_eq!(callers.iter().filter(|caller| caller.is_finished()).count(), 0);
+        answers.allow_all();
+        callers.into_iter().for_each(|caller| ended("the end", caller));
     });
     assert!(verified(&node.stop()).complete);
 }
@@ -180,28 +228,27 @@ fn each_caller_that_ends_a_recording_waits_for_its_end() {
 #[test]
 fn a_full_disk_ends_the_recording_and_not_the_node() {
     let folder = tempfile::tempdir().unwrap();
-    let mut room: usize = 40 << 20;
-    let full = |options: &mut RecordOptions| {
+    let mut room: usize = 20 << 20;
+    let node = start(folder.path(), |options| {
         on_bad_disk(options, move |bytes| {
             // ENOSPC
             let left = room.checked_sub(bytes.len());
             room = left.ok_or_else(|| io::Error::from_raw_os_error(28))?;
             Ok(())
         });
-    };
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), full, false);
-    drive(&node, LENGTH, 8, 12);
-    let failed = node.recorder.status().failed.unwrap();
+    });
+    drive(&node, 200, 8, 12);
+    let failed = node.await_failure();
     assert!(failed.contains("No space left"), "{failed}");
-    let published = node.runtime.ticks.published.get();
-    assert!(published > 150);
+    drive(&node, 50, 8, 12);
+    assert_eq!(node.published(), 250);
     let report = verified(&node.stop());
     assert_eq!(report.different, []);
-    assert!(report.equal > 50 && report.equal < published && !report.complete);
+    assert!((50..200).contains(&report.equal) && !report.complete, "{}", report.equal);
 }
 
 /// A disk of a gigabyte. After a while 10 MB of it are free.
-struct AlmostFull(Instant);
+struct AlmostFull(Arc<AtomicBool>);
 
 impl Files for AlmostFull {
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>> {
@@ -209,7 +256,7 @@ impl Files for AlmostFull {
     }
 
     fn room(&self, _: &Path) -> Option<Room> {
-        let is_full = self.0.elapsed() > LENGTH / 2;
+        let is_full = self.0.load(Ordering::Relaxed);
         Some(Room { free: if is_full { 10_000_000 } else { 900_000_000 }, total: 1_000_000_000 })
     }
 }
@@ -217,19 +264,26 @@ impl Files for AlmostFull {
 #[test]
 fn the_recording_ends_before_the_disk_is_full() {
     let folder = tempfile::tempdir().unwrap();
-    let almost = |options: &mut RecordOptions| {
-        options.files = Some(Box::new(AlmostFull(Instant::now())));
-    };
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), almost, false);
-    drive(&node, LENGTH, 8, 12);
-    let failed = node.recorder.status().failed.unwrap();
+    let is_full = Arc::new(AtomicBool::new(false));
+    let files = AlmostFull(Arc::clone(&is_full));
+    let node = start(folder.path(), |options| options.files = Some(Box::new(files)));
+    drive(&node, 150, 8, 12);
+    // It looks every quarter of a second.
+    node.time.pass(300);
+    drive(&node, 50, 8, 12);
+    node.await_disk();
+    assert_eq!(node.recorder.status().failed, None);
+    is_full.store(true, Ordering::Relaxed);
+    node.time.pass(300);
     let expected = "No space left on device: 10 MB are free, and the recording leaves 20 MB free";
-    assert_eq!(failed, expected);
+    assert_eq!(node.await_failure(), expected);
+    drive(&node, 50, 8, 12);
+    assert_eq!(node.published(), 250);
     let recording = node.stop();
     assert!(page(&recording, "full").contains("it has no end: the node was killed"));
     let report = verified(&recording);
     assert_eq!((report.different, report.problems), (vec![], vec![]));
-    assert!(report.equal > 50 && !report.complete);
+    assert!((150..=200).contains(&report.equal) && !report.complete, "{}", report.equal);
     // The file has its end, and the folder is a bag for every tool.
     assert!(recording.join("metadata.yaml").exists());
 }
@@ -237,16 +291,15 @@ fn the_recording_ends_before_the_disk_is_full() {
 #[test]
 fn a_writer_that_panics_ends_the_recording_and_is_no_slow_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let panics = |options: &mut RecordOptions| {
+    let node = start(folder.path(), |options| {
         on_bad_disk(options, |bytes| {
             assert!(!is_large(bytes), "a bug, as it must be in this test");
             Ok(())
         });
-    };
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), panics, false);
-    drive(&node, Duration::from_secs(1), 8, 12);
-    let status = node.recorder.status();
-    assert_eq!(status.failed.as_deref(), Some("the thread that writes it panicked"));
-    assert_eq!(status.lost, 0);
+    });
+    drive(&node, 50, 8, 12);
+    assert_eq!(node.await_failure(), "the thread that writes it panicked");
+    drive(&node, 50, 8, 12);
+    assert_eq!((node.published(), node.recorder.status().lost), (100, 0));
     node.stop();
 }

@@ -7,97 +7,136 @@ mod script;
 mod waited;
 
 use std::fs::OpenOptions;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use node::{
-    CAMERA, JOINTS, Node, WRENCH, config_text, drive, image, joints, page, verified, wrench,
+    By, CAMERA, JOINTS, Node, WRENCH, config_text, drive, drive_live, image, joints, page,
+    send_image, vectors, verified, wrench,
 };
 use robocache_core::backend::Choice;
+use robocache_data::recording::RecordOptions;
+use robocache_ops::sync::lock;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
-use robocache_runtime::Transit;
-use robocache_tools::verify::verify;
-
-const LENGTH: Duration = Duration::from_secs(3);
+use robocache_testing::until;
+use robocache_tools::verify::{Report, verify};
 
 #[test]
 fn with_enough_lag_every_tick_is_equal() {
     let folder = tempfile::tempdir().unwrap();
     let text = config_text(600.0, 600.0);
     // Files of a megabyte: some ten of them.
-    let node = Node::start(&text, folder.path(), |options| options.split_bytes = 1 << 20, false);
-    drive(&node, LENGTH, 8, 12);
-    let published = node.runtime.ticks.published.get();
+    let split = |options: &mut RecordOptions| {
+        options.split_bytes = 1 << 20;
+    };
+    let node = Node::start(&text, folder.path(), split, By::Test);
+    drive(&node, 200, 8, 12);
+    assert_eq!(node.published(), 200);
     let recording = node.stop();
     let report = verified(&recording);
     assert_eq!(report.different, []);
-    assert!(report.equal >= published && published > 150, "{published}");
-    assert_eq!((report.unverifiable, report.missing, report.complete), (0, 0, true));
+    assert_eq!((report.equal, report.unverifiable, report.missing), (200, 0, 0));
+    assert_eq!((report.overruns, report.unsent, report.complete), (0, 0, true));
     assert_eq!(report.problems, Vec::<String>::new());
     let files = std::fs::read_dir(&recording).unwrap().count();
     assert!(files > 10, "{files} files");
     let html = page(&recording, "complete");
     assert!(html.contains("The recording is complete."));
-    let row = |ticks| format!("<th scope=row>a tensor</th><td class=n>{ticks}</td>");
+    assert!(html.contains("<th scope=row>a tensor</th><td class=n>200</td>"));
+}
+
+/// The only one by the system's clock. If the machine pauses, rows are late. Then the report says which.
+#[test]
+fn a_live_node_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, By::System);
+    drive_live(&node, Duration::from_secs(2));
+    until("a tick", || node.published() > 0);
+    let published = node.published();
+    let report = verified(&node.stop());
+    assert_eq!((report.unexplained, report.unverifiable, report.missing), (0, 0, 0));
+    assert!(report.complete && report.missing_events == 0);
     // A tick may be published while the node ends.
-    assert!([0, 1].iter().any(|more| html.contains(&row(published + more))), "{published}");
+    assert!(report.equal + report.differing >= published, "{published}");
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
+/// Runs a node whose images arrive 12 ms after their stamps, and are rows three ticks later.
+fn with_slow_images(lag_ms: f64) -> Report {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(&config_text(600.0, lag_ms), folder.path(), |_| {}, By::Test);
+    for k in 0..20 {
+        // At a tick.
+        vectors(&node, 5, 8, |_| ());
+        let closed = lock(&node.gate.open);
+        send_image(&node, node.now().offset(-12 * NANOS_PER_MS), k);
+        vectors(&node, 30, 8, |_| ());
+        drop(closed);
+        node.settle();
+        vectors(&node, 5, 8, |_| ());
+    }
+    assert_eq!(node.published(), 80);
+    verified(&node.stop())
 }
 
 #[test]
 fn a_lag_that_is_too_short_is_named_with_the_stream_and_the_lag_that_would_do() {
-    let folder = tempfile::tempdir().unwrap();
-    // The image takes milliseconds to encode and arrives 60 ms after its stamp.
-    let node = Node::start(&config_text(600.0, 20.0), folder.path(), |_| {}, false);
-    drive(&node, LENGTH, 8, 60);
-    let report = verified(&node.stop());
-    assert!(!report.different.is_empty());
-    assert_eq!(report.unexplained, 0);
+    let report = with_slow_images(20.0);
+    assert_eq!((report.differing, report.equal, report.unexplained), (60, 20, 0));
     for tick in &report.different {
         assert!(tick.late.iter().chain(&tick.early).all(|row| row.stream == "camera"), "{tick:?}");
     }
-    let lag = |name: &str| {
+    let lag_ns = |name: &str| {
         report.streams.iter().find(|s| s.stream == name).unwrap().lag_that_does_ns.unwrap()
     };
-    let does_ns = lag("camera");
-    assert!((55..400).contains(&(does_ns / NANOS_PER_MS)), "{does_ns}");
-    assert!(lag("wrench") < 200 * NANOS_PER_MS);
-    // With that lag, and what one more run may take longer, all are equal.
-    let lag_ms = does_ns as f64 / 1e6 + 150.0;
-    let node = Node::start(&config_text(600.0, lag_ms), folder.path(), |_| {}, false);
-    drive(&node, LENGTH, 8, 60);
-    assert_eq!(verified(&node.stop()).different, []);
+    let does_ms = (lag_ns("camera") as f64 / 1e5).ceil() / 10.0;
+    assert!((42.0..=42.1).contains(&does_ms), "{does_ms}");
+    assert!(lag_ns("wrench") <= 20 * NANOS_PER_MS, "{}", lag_ns("wrench"));
+    let report = with_slow_images(does_ms);
+    assert_eq!((report.differing, report.equal), (0, 80));
 }
 
 #[test]
 fn what_the_node_dropped_for_its_encoders_is_dropped_in_the_replay() {
+    const BURSTS: u64 = 30;
     let folder = tempfile::tempdir().unwrap();
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, false);
+    let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, By::Test);
     let mut bytes = image(Stamp::ZERO, 480, 3);
-    for burst in 0..30 {
-        // More at once than may wait for the encoders; all of them fit the recorder's queue.
-        for k in 0..8 {
-            let (sec, nanosec) = robocache_runtime::system_now().offset(-k).to_sec_nanosec();
+    for burst in 0..BURSTS {
+        node.go_on(50);
+        let closed = lock(&node.gate.open);
+        // An encoder has the first one, and four wait for it. Three are too many.
+        for k in 0..8_u8 {
+            let (sec, nanosec) = node.now().offset(-i64::from(k)).to_sec_nanosec();
             bytes[4..8].copy_from_slice(&sec.to_le_bytes());
             bytes[8..12].copy_from_slice(&nanosec.to_le_bytes());
             // So that each image looks different.
-            bytes[100_000] = 8 * burst + k as u8;
+            bytes[100_000] = 8 * burst as u8 + k;
+            let begun = node.gate.begun.load(Ordering::Acquire);
             node.receive(CAMERA, bytes.clone());
+            if k == 0 {
+                until("an encoder", || node.gate.begun.load(Ordering::Acquire) > begun);
+            }
         }
-        std::thread::sleep(Duration::from_millis(50));
+        drop(closed);
+        node.settle();
     }
     // For the ticks that see the last of them.
-    std::thread::sleep(Duration::from_millis(700));
+    node.go_on(700);
+    let published = node.published();
     let report = verified(&node.stop());
     assert_eq!((report.different, report.unverifiable), (vec![], 0));
-    assert!(report.overloads > 30 && report.equal > 50, "{}", report.overloads);
+    assert_eq!((report.overloads, report.equal), (3 * BURSTS, published));
 }
 
 #[test]
 fn an_end_that_is_cut_off_is_read_up_to_there() {
     let folder = tempfile::tempdir().unwrap();
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, false);
-    drive(&node, LENGTH, 8, 12);
+    let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, By::Test);
+    drive(&node, 300, 8, 12);
     let recording = node.stop();
     let whole = verified(&recording).equal;
+    assert_eq!(whole, 300);
     std::fs::remove_file(recording.join("metadata.yaml")).unwrap();
     let name = format!("{}_0.mcap", recording.file_name().unwrap().to_str().unwrap());
     let file = OpenOptions::new().write(true).open(recording.join(name)).unwrap();
@@ -111,10 +150,10 @@ fn an_end_that_is_cut_off_is_read_up_to_there() {
 #[test]
 fn a_recording_with_a_file_that_cannot_be_read_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, false);
-    drive(&node, Duration::from_millis(300), 8, 12);
+    let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, By::Test);
+    drive(&node, 30, 8, 12);
     let recording = node.stop();
-    assert!(verified(&recording).equal > 0);
+    assert_eq!(verified(&recording).equal, 30);
     let name = recording.file_name().unwrap().to_str().unwrap();
     let metadata = recording.join("metadata.yaml");
     let text = std::fs::read_to_string(&metadata).unwrap();
@@ -133,31 +172,32 @@ fn a_simulator_that_starts_again_is_verified_in_both_epochs() {
     let folder = tempfile::tempdir().unwrap();
     let text = config_text(600.0, 600.0).replace("streams:", "timeline: receive\nstreams:");
     for text in [config_text(600.0, 600.0), text] {
-        let node = Node::start(&text, folder.path(), |_| {}, true);
+        let node = Node::start(&text, folder.path(), |_| {}, By::Simulator);
         for epoch in 0..2 {
+            node.set_clock(Stamp::from_nanos(5_005 * NANOS_PER_MS));
             for k in 0..400_u64 {
-                let now = Stamp::from_nanos(5_000_000_000 + k as i64 * 5 * NANOS_PER_MS);
-                node.runtime.sim_clock().unwrap().set(now, Transit::UNKNOWN);
+                node.go_on(5);
+                let now = node.now();
                 node.receive(WRENCH, wrench(now, (k + 1000 * epoch) as f64 / 100.0));
                 node.receive(JOINTS, joints(now, &["a", "b", "g"], k as f64));
                 if k % 16 == 0 {
                     node.receive(CAMERA, image(now, 48, k));
+                    node.settle();
                 }
-                std::thread::sleep(Duration::from_millis(3));
             }
         }
-        let published = node.runtime.ticks.published.get();
+        assert_eq!(node.published(), 400);
         let report = verified(&node.stop());
         assert_eq!(report.different, []);
-        assert!(report.equal >= published && published > 300, "{published}");
+        assert_eq!((report.equal, report.unverifiable), (400, 0));
     }
 }
 
 #[test]
 fn a_damaged_recording_is_read_as_far_as_it_goes() {
     let folder = tempfile::tempdir().unwrap();
-    let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, false);
-    drive(&node, Duration::from_millis(700), 8, 12);
+    let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, By::Test);
+    drive(&node, 70, 8, 12);
     let recording = node.stop();
     let name = format!("{}_0.mcap", recording.file_name().unwrap().to_str().unwrap());
     let whole = std::fs::read(recording.join(&name)).unwrap();
@@ -189,7 +229,10 @@ fn another_bag_and_one_without_digests_are_errors() {
     let error = verify(folder.path(), Choice::Cpu, 0).unwrap_err().to_string();
     assert!(error.ends_with("(its parameter record_to), found no .mcap file"), "{error}");
     let text = config_text(600.0, 600.0);
-    let node = Node::start(&text, folder.path(), |options| options.manifest.digest = false, false);
+    let undigested = |options: &mut RecordOptions| {
+        options.manifest.digest = false;
+    };
+    let node = Node::start(&text, folder.path(), undigested, By::Test);
     let error = verify(&node.stop(), Choice::Cpu, 0).unwrap_err().to_string();
     assert!(error.ends_with("the node ran with `digest: false`"), "{error}");
 }

@@ -1,24 +1,35 @@
 //! A node without ROS that records itself, and messages for it.
+//!
+//! Its threads are those of a real node, but its clock and that of its recorder move only when a test says so. The test
+//! waits for each tick. So what a tick sees depends on no other time.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use robocache_core::backend::Choice;
 use robocache_core::backend::cpu::CpuBackend;
+use robocache_core::backend::{Backend, BackendError, Choice, StepJob};
 use robocache_core::cdr::Writer;
 use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::Pipeline;
+use robocache_core::sample::Sample;
 use robocache_core::schema::Prefixes;
-use robocache_core::spec::InputId;
+use robocache_core::spec::{InputId, RingId};
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
-use robocache_ops::time::{NANOS_PER_MS, Stamp};
+use robocache_ops::align::Slot;
+use robocache_ops::device::OutputMut;
+use robocache_ops::sync::lock;
+use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S, Stamp};
+use robocache_ops::voxelize::PointDrops;
 use robocache_runtime::{
     Clock, Publisher, Recorder, Refused, Runtime, RuntimeError, ThreadOptions, Threads, Transit,
+    system_now,
 };
+use robocache_testing::{Finally, patience, until};
 use robocache_tools::verify::{Report, verify};
 use robocache_tools::view;
 
@@ -36,83 +47,251 @@ streams:
   camera: {type: sensor_msgs/Image, topic: /camera, max_age_ms: 500, strategy: hold, lag_ms: CAMERA, image: {resize: {width: 64, height: 48}}}
   grey: {type: sensor_msgs/Image, topic: /camera, max_age_ms: 500, strategy: nearest, image: {resize: {width: 32, height: 24}, color: mono}}
 ";
-pub const WRENCH: InputId = InputId::new(0);
-pub const JOINTS: InputId = InputId::new(1);
-pub const CAMERA: InputId = InputId::new(2);
-pub const GREY: InputId = InputId::new(3);
+pub(super) const WRENCH: InputId = InputId::new(0);
+pub(super) const JOINTS: InputId = InputId::new(1);
+pub(super) const CAMERA: InputId = InputId::new(2);
+pub(super) const GREY: InputId = InputId::new(3);
 
-/// Drops the tensors.
-struct Nobody;
+/// The ring of the images that the stream `camera` takes.
+const CAMERA_RING: usize = 3;
+/// Time between two ticks.
+const PERIOD_NS: i64 = 10 * NANOS_PER_MS;
 
-impl Publisher for Nobody {
-    fn publish(&self, _: &mut TensorMessage) -> Result<(), Refused> {
+/// Notes the instant of the newest tensor \[ns\].
+struct Newest(Arc<AtomicI64>);
+
+impl Publisher for Newest {
+    fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
+        let message = message.message();
+        let word = |at: usize| message[at..at + 4].try_into().unwrap();
+        let (sec, nanosec) = (i32::from_le_bytes(word(4)), u32::from_le_bytes(word(8)));
+        let stamp = Stamp::from_sec_nanosec(sec, nanosec).unwrap();
+        self.0.store(stamp.nanos(), Ordering::Release);
         Ok(())
     }
 }
 
-/// A node without ROS.
-pub struct Node {
-    pub runtime: Arc<Runtime>,
-    pub recorder: Arc<McapRecorder>,
-    threads: Threads<RuntimeError>,
+/// The CPU backend, but while a test holds the lock, the images of the stream `camera` wait.
+#[derive(Default)]
+pub(super) struct Gate {
+    pub open: Mutex<()>,
+    /// Images that have begun.
+    pub begun: AtomicU64,
 }
 
-pub fn config_text(lag_ms: f64, camera_lag_ms: f64) -> String {
+struct Gated {
+    backend: CpuBackend,
+    gate: Arc<Gate>,
+}
+
+impl Backend for Gated {
+    fn name(&self) -> &'static str {
+        "gated"
+    }
+
+    fn encode(&self, r: RingId, slot: Slot, s: Sample<'_>) -> Result<PointDrops, BackendError> {
+        if r.index() == CAMERA_RING {
+            self.gate.begun.fetch_add(1, Ordering::AcqRel);
+            drop(lock(&self.gate.open));
+        }
+        self.backend.encode(r, slot, s)
+    }
+
+    fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError> {
+        self.backend.fuse(jobs, out)
+    }
+}
+
+/// A clock that stands until a test lets time pass.
+pub(super) struct Time {
+    began: Instant,
+    passed_ms: AtomicU64,
+}
+
+impl Time {
+    pub(super) fn pass(&self, ms: u64) {
+        self.passed_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> Instant {
+        self.began + Duration::from_millis(self.passed_ms.load(Ordering::Relaxed))
+    }
+}
+
+/// The clock of a node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// The test moves it. The node takes it for the system's clock.
+    Test,
+    /// The test moves it. The node takes it for a simulator's clock.
+    Simulator,
+    /// The system's clock.
+    System,
+}
+
+/// A node without ROS.
+pub(super) struct Node {
+    pub runtime: Arc<Runtime>,
+    pub recorder: Arc<McapRecorder>,
+    pub gate: Arc<Gate>,
+    /// The time of its recorder. It does not count if the node's clock is that of the system.
+    pub time: Arc<Time>,
+    threads: Threads<RuntimeError>,
+    newest: Arc<AtomicI64>,
+    now: Cell<Stamp>,
+    steps: Cell<u64>,
+    /// By input: the messages that were sent.
+    sent: [Cell<u64>; 4],
+    /// Messages for which the recorder had room, without copies, and whether it had room for the last image.
+    kept: Cell<u64>,
+    has_image: Cell<bool>,
+}
+
+pub(super) fn config_text(lag_ms: f64, camera_lag_ms: f64) -> String {
     CONFIG.replace("LAG", &lag_ms.to_string()).replace("CAMERA", &camera_lag_ms.to_string())
 }
 
 impl Node {
-    pub fn start(
+    pub(super) fn start(
         text: &str,
         folder: &Path,
         change: impl FnOnce(&mut RecordOptions),
-        simulated: bool,
+        by: By,
     ) -> Node {
         let config = config::parse(text, "robot.yaml").unwrap();
-        let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-        let clock =
-            if simulated { Clock::simulated(config.grid) } else { Clock::system(config.grid) };
-        let manifest = Manifest::of(&config, simulated, true, "cpu");
+        let gate = Arc::new(Gate::default());
+        let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
+        let backend = Arc::new(Gated { backend, gate: Arc::clone(&gate) });
+        let clock = match by {
+            By::Test => Clock::recorded(config.grid),
+            By::Simulator => Clock::simulated(config.grid),
+            By::System => Clock::system(config.grid),
+        };
+        let manifest = Manifest::of(&config, by == By::Simulator, true, "cpu");
         let mut runtime = Runtime::new(Pipeline::new(config, backend).unwrap(), clock);
+        let time = Arc::new(Time { began: Instant::now(), passed_ms: AtomicU64::new(0) });
         let mut options = RecordOptions::new(folder, manifest);
+        if by == By::System {
+            options.end = patience();
+        } else {
+            let time = Arc::clone(&time);
+            options.now = Arc::new(move || time.now());
+        }
         change(&mut options);
-        let now = runtime.clock.now().map(|now| now.stamp);
+        // The log has the time of the messages and of the system, whichever is later: here it is that of the messages.
+        let begin = system_now().offset(3600 * NANOS_PER_S).nanos() / PERIOD_NS * PERIOD_NS;
+        let now = Stamp::from_nanos(begin + PERIOD_NS / 2);
+        if let Clock::Recorded(clock) = &runtime.clock {
+            clock.set(now);
+        }
+        let start = runtime.clock.now().map(|now| now.stamp);
         let definitions = Prefixes::default();
         let config = runtime.pipeline.config();
-        let recorder = McapRecorder::start(options, config, &definitions, now).unwrap();
+        let recorder = McapRecorder::start(options, config, &definitions, start).unwrap();
         let recorder = Arc::new(recorder);
         runtime.recorder = Some(Arc::clone(&recorder) as Arc<dyn Recorder>);
         let runtime = Arc::new(runtime);
         let options = ThreadOptions { encode_threads: Some(2), ..ThreadOptions::default() };
-        let threads = Threads::start(&runtime, Nobody, options).unwrap();
-        Node { runtime, recorder, threads }
+        let newest = Arc::new(AtomicI64::new(0));
+        let threads = Threads::start(&runtime, Newest(Arc::clone(&newest)), options).unwrap();
+        Node {
+            runtime,
+            recorder,
+            gate,
+            time,
+            threads,
+            newest,
+            now: Cell::new(now),
+            steps: Cell::default(),
+            sent: Default::default(),
+            kept: Cell::default(),
+            has_image: Cell::default(),
+        }
     }
 
-    pub fn receive(&self, input: InputId, bytes: Vec<u8>) {
+    pub(super) fn now(&self) -> Stamp {
+        self.now.get()
+    }
+
+    pub(super) fn published(&self) -> u64 {
+        self.runtime.ticks.published.get()
+    }
+
+    /// Sets the clock.
+    pub(super) fn set_clock(&self, now: Stamp) {
+        self.now.set(now);
+        match &self.runtime.clock {
+            Clock::Recorded(clock) => drop(clock.set(now)),
+            _ => self.runtime.sim_clock().unwrap().set(now, Transit::UNKNOWN),
+        }
+    }
+
+    /// Moves the clock on by this time, and waits for each tick on the way.
+    pub(super) fn go_on(&self, ms: i64) {
+        let end = self.now().offset(ms * NANOS_PER_MS);
+        let next = |now: Stamp| Stamp::from_nanos((now.nanos() / PERIOD_NS + 1) * PERIOD_NS);
+        while next(self.now()) <= end {
+            let tick = next(self.now());
+            self.set_clock(tick);
+            until("the tick", || self.newest.load(Ordering::Acquire) == tick.nanos());
+        }
+        if self.now() < end {
+            self.set_clock(end);
+        }
+    }
+
+    pub(super) fn receive(&self, input: InputId, bytes: Vec<u8>) {
         self.receive_with(input, bytes, Transit::UNKNOWN);
     }
 
-    pub fn receive_with(&self, input: InputId, bytes: Vec<u8>, transit: Transit) {
+    pub(super) fn receive_with(&self, input: InputId, bytes: Vec<u8>, transit: Transit) {
         let arrival = self.runtime.arrival(input, transit);
+        let lost = self.recorder.status().lost;
         self.runtime.receive(input, bytes, arrival).unwrap();
+        let is_kept = self.recorder.status().lost == lost;
+        let is_copy = input == GREY && self.has_image.get();
+        self.sent[input.index()].update(|sent| sent + 1);
+        self.kept.update(|kept| kept + u64::from(is_kept && !is_copy));
+        if input == CAMERA {
+            self.has_image.set(is_kept);
+        }
+    }
+
+    /// Waits until all messages are rows or dropped.
+    pub(super) fn settle(&self) {
+        let settled = |(at, sent): (usize, &Cell<u64>)| {
+            let stats = self.runtime.input_stats(InputId::new(at));
+            stats.accepted.get() + stats.dropped_total() == sent.get()
+        };
+        until("the encoders", || self.sent.iter().enumerate().all(settled));
+    }
+
+    /// Waits until the disk has all messages that the recorder had room for.
+    pub(super) fn await_disk(&self) {
+        until("the disk", || self.recorder.status().messages == self.kept.get());
+    }
+
+    /// Waits until the recording has failed. Returns the reason.
+    pub(super) fn await_failure(&self) -> String {
+        robocache_testing::some("the failure", || self.recorder.status().failed)
     }
 
     /// Ends the node. Returns the folder of its recording.
-    pub fn stop(self) -> PathBuf {
+    pub(super) fn stop(self) -> PathBuf {
         self.threads.stop().unwrap();
         self.recorder.finish();
         self.recorder.folder().to_owned()
     }
 }
 
-pub fn wrench(stamp: Stamp, value: f64) -> Vec<u8> {
+pub(super) fn wrench(stamp: Stamp, value: f64) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.header(stamp, "tool");
     writer.f64_array(&[value, 2.0 * value, -value, 0.0, 1.0, value * value]);
     writer.finish()
 }
 
-pub fn joints(stamp: Stamp, names: &[&str], value: f64) -> Vec<u8> {
+pub(super) fn joints(stamp: Stamp, names: &[&str], value: f64) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.header(stamp, "base");
     writer.u32(names.len() as u32);
@@ -123,7 +302,7 @@ pub fn joints(stamp: Stamp, names: &[&str], value: f64) -> Vec<u8> {
 }
 
 /// An rgb8 image of this many lines of 640 pixels.
-pub fn image(stamp: Stamp, lines: u32, seed: u64) -> Vec<u8> {
+pub(super) fn image(stamp: Stamp, lines: u32, seed: u64) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.header(stamp, "camera");
     writer.u32(lines);
@@ -136,53 +315,86 @@ pub fn image(stamp: Stamp, lines: u32, seed: u64) -> Vec<u8> {
     writer.finish()
 }
 
-/// Sends as a robot does until the time is over: wrenches at 250 Hz and joints at 125 Hz from this thread, images
-/// at 25 Hz from another. Stamps are up to these times before the arrival \[ms\].
-pub fn drive(node: &Node, length: Duration, delay_ms: i64, camera_delay_ms: i64) {
+/// Up to this many milliseconds \[ns\].
+fn pseudo(k: u64, most_ms: i64) -> i64 {
+    (k.wrapping_mul(2_654_435_761) >> 7) as i64 % (most_ms.max(1) * NANOS_PER_MS)
+}
+
+/// Sends a wrench and joints.
+fn send_vectors(node: &Node, stamp: Stamp, k: u64) {
+    node.receive(WRENCH, wrench(stamp, k as f64 / 100.0));
+    match k % 4 {
+        0 => node.receive(JOINTS, joints(stamp, &["a", "b", "g"], k as f64)),
+        1 => node.receive(JOINTS, joints(stamp, &["b", "a"], k as f64)),
+        2 => node.receive(JOINTS, joints(stamp, &["g"], k as f64)),
+        _ => {}
+    }
+}
+
+/// Sends an image to both streams.
+pub(super) fn send_image(node: &Node, stamp: Stamp, k: u64) {
+    let bytes = image(stamp, 480, k);
+    node.receive(CAMERA, bytes.clone());
+    node.receive(GREY, bytes);
+}
+
+/// Lets this many milliseconds pass, while wrenches come at 200 Hz and joints at 150 Hz. Their stamps are up to
+/// `delay_ms` before their arrival. `each` is called after each step of 5 ms with the number of the step.
+pub(super) fn vectors(node: &Node, ms: i64, delay_ms: i64, mut each: impl FnMut(u64)) {
+    for _ in 0..ms / 5 {
+        let k = node.steps.get();
+        node.steps.set(k + 1);
+        node.go_on(5);
+        send_vectors(node, node.now().offset(-pseudo(k, delay_ms)), k);
+        each(k);
+    }
+}
+
+/// Sends as a robot does for this many ticks: [`vectors`], and images at 25 Hz, whose stamps are `camera_delay_ms` before
+/// their arrival. Each image is a row, or dropped, before the clock goes on.
+pub(super) fn drive(node: &Node, ticks: i64, delay_ms: i64, camera_delay_ms: i64) {
+    vectors(node, 10 * ticks, delay_ms, |k| {
+        if k % 8 == 0 {
+            let before = pseudo(k, 5) - camera_delay_ms * NANOS_PER_MS;
+            send_image(node, node.now().offset(before), k);
+            node.settle();
+        }
+    });
+}
+
+/// Sends as a robot does, by the system's clock, until the time is over.
+pub(super) fn drive_live(node: &Node, length: Duration) {
     let stop = AtomicBool::new(false);
-    let now = || robocache_runtime::system_now();
-    let pseudo = |k: u64, most: i64| {
-        (k.wrapping_mul(2_654_435_761) >> 7) as i64 % (most.max(1) * NANOS_PER_MS)
-    };
     std::thread::scope(|scope| {
+        let _stops = Finally(|| stop.store(true, Ordering::Relaxed));
+        let runtime = &node.runtime;
         scope.spawn(|| {
-            let mut k = 0;
-            while !stop.load(Ordering::Relaxed) {
-                let stamp = now().offset(-camera_delay_ms * NANOS_PER_MS + pseudo(k, 5));
-                let bytes = image(stamp, 480, k);
-                node.receive(CAMERA, bytes.clone());
-                node.receive(GREY, bytes);
-                k += 1;
+            for k in (0..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                let bytes = image(system_now().offset(pseudo(k, 5) - 12 * NANOS_PER_MS), 480, k);
+                for input in [CAMERA, GREY] {
+                    let arrival = runtime.arrival(input, Transit::UNKNOWN);
+                    runtime.receive(input, bytes.clone(), arrival).unwrap();
+                }
                 std::thread::sleep(Duration::from_millis(40));
             }
         });
         let begin = Instant::now();
-        let mut k = 0;
-        while begin.elapsed() < length {
-            let stamp = now().offset(-pseudo(k, delay_ms));
-            node.receive(WRENCH, wrench(stamp, k as f64 / 100.0));
-            match k % 4 {
-                0 => node.receive(JOINTS, joints(stamp, &["a", "b", "g"], k as f64)),
-                1 => node.receive(JOINTS, joints(stamp, &["b", "a"], k as f64)),
-                2 => node.receive(JOINTS, joints(stamp, &["g"], k as f64)),
-                _ => {}
-            }
-            k += 1;
+        for k in (0..).take_while(|_| begin.elapsed() < length) {
+            send_vectors(node, system_now().offset(-pseudo(k, 8)), k);
             std::thread::sleep(Duration::from_millis(4));
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 
 /// The page of a recording, which is also left beside the other results of tests.
-pub fn page(recording: &Path, name: &str) -> String {
+pub(super) fn page(recording: &Path, name: &str) -> String {
     let html = view::page(recording, &view::Options::default()).unwrap().html();
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recording-{name}.html"));
     std::fs::write(out, &html).unwrap();
     html
 }
 
-pub fn verified(folder: &Path) -> Report {
+pub(super) fn verified(folder: &Path) -> Report {
     let report = verify(folder, Choice::Cpu, 0).unwrap();
     println!(
         "{}",

@@ -1,5 +1,6 @@
 //! Recordings of a node whose clock says what a script wants.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use robocache_core::spec::InputId;
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
 use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
 use robocache_runtime::{Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord};
+use robocache_testing::until;
 use robocache_tools::verify::{Report, verify};
 
 use super::node::wrench;
@@ -32,6 +34,8 @@ const V: InputId = InputId::new(1);
 struct Script {
     pipeline: Pipeline,
     recorder: McapRecorder,
+    /// Messages for which the recorder had room.
+    kept: Cell<u64>,
 }
 
 /// A message that was not yet reported to the recorder.
@@ -61,7 +65,8 @@ impl Script {
         let options = RecordOptions { queue_bytes, ..options };
         let recorder =
             McapRecorder::start(options, &config, &Prefixes::default(), Some(ms(start_ms())));
-        Script { pipeline: Pipeline::new(config, backend).unwrap(), recorder: recorder.unwrap() }
+        let pipeline = Pipeline::new(config, backend).unwrap();
+        Script { pipeline, recorder: recorder.unwrap(), kept: Cell::default() }
     }
 
     /// Takes a message, and does not tell the recorder.
@@ -83,6 +88,7 @@ impl Script {
         let (input, at) = (message.input, message.arrival.stamp);
         let number = self.recorder.received(message);
         if number > 0 {
+            self.kept.update(|kept| kept + 1);
             self.recorder.note(Event::MessageOutcome { number, input, outcome, at });
         }
     }
@@ -229,10 +235,10 @@ fn without_room(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Reports a message, and lets the recorder write it.
+/// Reports a message, and waits until the recorder has written it.
 fn receive_bytes(script: &Script, input: InputId, at_ms: i64, bytes: Vec<u8>) {
     script.tell(script.take_bytes(input, 0, at_ms, bytes));
-    std::thread::sleep(std::time::Duration::from_millis(1));
+    until("the recorder", || script.recorder.status().messages == script.kept.get());
 }
 
 /// The first tick that differs after something was lost is unverifiable, and so are all that differ later.
