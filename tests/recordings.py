@@ -1,10 +1,10 @@
 """Recordings and bags of the tests, read and written by mcap's own reader and writer."""
 
 import json
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+import waiting
 from mcap.exceptions import EndOfFile
 from mcap.reader import NonSeekingReader
 from mcap.writer import Writer
@@ -51,7 +51,7 @@ def write_bag(path, messages):
 def replay(program, bag, config, out, *options):
     """Replays a bag. Returns the serialized tensors in their order."""
     command = [program, "replay", bag, "--config", config, "--out", out, *options]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=120)
+    done = waiting.run(command)
     assert done.returncode == 0, done.stderr
     (path,) = Path(out).glob("*.mcap")
     with path.open("rb") as file:
@@ -62,6 +62,6 @@ def replay(program, bag, config, out, *options):
 def verify(program, recording, *options, expect=0):
     """Verifies a recording. Returns the report."""
     command = [program, "verify", recording, "--json", *options]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=120)
+    done = waiting.run(command)
     assert done.returncode == expect, (done.returncode, done.stdout[-2000:], done.stderr)
     return json.loads(done.stdout)

@@ -24,6 +24,8 @@ from waiting import PATIENCE, NotInTime
 
 #: Limit of a test [s].
 LIMIT = 3 * PATIENCE
+#: Limit of a round alone [s]. The test in it has its own one. This is for what pytest does before and after it.
+ROUND = 1800
 REPOSITORY = Path(__file__).resolve().parent.parent
 _WATCH = pytest.StashKey()
 #: The program `pytest`. With `-m pytest`, the current folder would be on the path.
@@ -199,7 +201,7 @@ class Verdicts:
                     "stderr": subprocess.STDOUT,
                 }
                 try:
-                    passed = subprocess.run(command, timeout=2 * LIMIT, **options).returncode == 0
+                    passed = subprocess.run(command, timeout=ROUND, **options).returncode == 0
                 except subprocess.TimeoutExpired:
                     passed = False
                 times.append(time.monotonic() - began)

@@ -20,6 +20,8 @@ from recordings import replay, write_bag
 
 import robocache
 
+#: The first test may compile an example.
+pytestmark = pytest.mark.timeout(900)
 REFERENCE = Path(__file__).resolve().parents[2] / "config" / "robocache.yaml"
 MS = 1_000_000
 T0 = 1_795_000_000_000 * MS

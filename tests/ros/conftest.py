@@ -140,7 +140,7 @@ def node_faults(tmp_path_factory):
 
     def environment(**files):
         named = {f"ROBOCACHE_TEST_{fault.upper()}": str(file) for fault, file in files.items()}
-        # Beside the middleware, if that is preloaded too.
+        # Beside what is preloaded in the whole run of the tests.
         return {"LD_PRELOAD": f"{library} {os.environ.get('LD_PRELOAD', '')}", **named}
 
     return environment

@@ -5,7 +5,6 @@ import signal
 import time
 
 from rclpy.duration import Duration
-from waiting import until
 
 
 def put(file, content):
@@ -15,20 +14,12 @@ def put(file, content):
     fresh.rename(file)
 
 
-def arrive(publisher):
-    """Waits until all messages of a reliable publisher have reached the queues of their subscriptions."""
-    until(lambda: publisher.wait_for_all_acked(Duration(seconds=1)), "all acknowledgements")
+def arrive(ros, publisher):
+    """Waits until all messages of a reliable publisher have reached the queues of their subscriptions.
 
-
-def fence(fusion, part="tick"):
-    """Waits for a report that began after this call: it has all that the node has done before."""
-
-    def reports():
-        return sum(told == part for told, _ in fusion.said)
-
-    before = reports()
-    # The next one may have begun already.
-    fusion.until(lambda: reports() >= before + 2, "two more reports")
+    With Fast DDS, an acknowledgement may take three seconds.
+    """
+    ros.spin_until(lambda: publisher.wait_for_all_acked(Duration()), "all acknowledgements")
 
 
 class Hold:
@@ -39,7 +30,7 @@ class Hold:
         self._held = file.with_name(f"{file.name}.held")
 
     def begin(self, fusion, stream, topic, send):
-        """Holds from now on. Calls `send` until a take waits: its message, and all that follow, stay in the queue."""
+        """Holds from now on. Calls `send` until a take waits. Returns how many messages are in the queue."""
         put(self.file, topic)
         while not self._held.exists():
             before = fusion.value(stream, "received")
@@ -50,13 +41,16 @@ class Hold:
                 ),
                 "a take waits, or the message was taken before",
             )
-        # The numbers of what was taken are exact from now on.
-        fence(fusion)
+        return fusion.sent[topic] - int(self._held.read_text())
 
-    def end(self, publisher):
-        """Ends it when all that this publisher has sent is in the queue, or was dropped there."""
-        arrive(publisher)
-        self.file.unlink()
+    def end(self, fusion, topic):
+        """Ends it when all that was sent on the topic is in the queue, or was dropped there."""
+        arrive(fusion.ros, fusion.publishers[topic])
+        self.release()
+
+    def release(self):
+        """Ends it, if it holds. A node that is held does not end."""
+        self.file.unlink(missing_ok=True)
 
 
 class Boot:

@@ -5,23 +5,19 @@ node has published the tick of the last one. So a pause of the machine changes n
 """
 
 import json
+import struct
 from dataclasses import dataclass
 
-from fusion import RELIABLE, nanoseconds, type_of
+import numpy as np
+from fusion import RELIABLE, type_of
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.serialization import deserialize_message
-from rosgraph_msgs.msg import Clock
+from robot import Robot
 
 #: More messages than a robot sends here, so that none is lost.
 MANY = QoSProfile(depth=100_000, reliability=ReliabilityPolicy.RELIABLE)
-
-#: Messages of an input that the node has not taken: a few of these types, because it has short queues for them.
-FEW, FEW_OF = (
-    3,
-    ("sensor_msgs/msg/Image", "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/CameraInfo"),
-)
-#: And of all others.
-MOST = 100
+#: The node has short queues for messages of these types, so only so many may be on their way.
+SHORT = ("sensor_msgs/msg/Image", "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/CameraInfo")
+FEW, MOST = 3, 100
 
 
 @dataclass
@@ -29,45 +25,64 @@ class Sent:
     """A message of the robot."""
 
     topic: str
+    kind: str
     data: bytes
-    #: When it was published, on the system's clock [ns].
-    published_ns: int = 0
+
+    @property
+    def stamp_ns(self):
+        """The instant of the clock, the header or the first transform [ns]."""
+        # After the header of the encoding, a list of transforms has their number.
+        at = 8 if self.kind == "tf2_msgs/msg/TFMessage" else 4
+        seconds, nanoseconds = struct.unpack_from("<iI", self.data, at)
+        return seconds * 10**9 + nanoseconds
 
 
 def sent_by_robot(ros, start, folder, types, *options):
-    """What a robot with these options sends on the topics of `types`: name to type. Returns it in its order."""
-    found = []
+    """What a robot with these options sends on the topics of `types`, name to type, by topic; and its report."""
+    found = {topic: [] for topic in types}
 
-    def keep(topic):
-        def on_message(data, info):
-            found.append(Sent(topic, bytes(data), info["source_timestamp"]))
-
-        return on_message
+    def keep(topic, kind):
+        return lambda data: found[topic].append(Sent(topic, kind, bytes(data)))
 
     subscriptions = [
-        ros.node.create_subscription(type_of(kind), topic, keep(topic), MANY, raw=True)
+        ros.node.create_subscription(type_of(kind), topic, keep(topic, kind), MANY, raw=True)
         for topic, kind in types.items()
     ]
-    begin = folder / "begin"
-    robot = start(
-        "sensor_sim",
-        *options,
-        *("--depth", MANY.depth, "--no-skip", "--wait-subscribers", 1, "--begin-when", begin),
-    )
+    robot = Robot(start, folder, *options, "--depth", MANY.depth)
     ros.spin_until(
         lambda: all(subscription.get_publisher_count() for subscription in subscriptions),
         "the robot's publishers",
-        detail=lambda: robot.output,
+        detail=lambda: robot.process.output,
     )
-    begin.touch()
-    ros.spin_until(lambda: not robot.running, "the end of the robot", detail=lambda: robot.output)
-    assert robot.wait() == 0
-    report = json.loads(robot.output.splitlines()[-1])
+    robot.begin()
+    ros.spin_until(
+        lambda: not robot.process.running,
+        "the end of the robot",
+        detail=lambda: robot.process.output,
+    )
+    count = sum(robot.wait().values())
     # The robot ends when all messages have arrived in this process.
-    ros.spin_until(lambda: len(found) == sum(of["sent"] for of in report.values()), f"{report}")
+    ros.spin_until(lambda: sum(map(len, found.values())) == count, f"{count} messages of the robot")
     for subscription in subscriptions:
         ros.node.destroy_subscription(subscription)
-    return sorted(found, key=lambda sent: sent.published_ns), report
+    return found, json.loads(robot.process.output.splitlines()[-1])
+
+
+def merged(found, delay_ns=0):
+    """Messages by topic as one list. Each comes at its stamp, or up to `delay_ns` later, in the order of its topic.
+
+    The clock comes first, and at each of its instants. When the robot has sent a message does not count: it is made of
+    threads, which the machine may delay.
+    """
+    random, entries = np.random.default_rng(0), []
+    begin_ns = found["/clock"][0].stamp_ns
+    for topic, messages in found.items():
+        due_ns = begin_ns
+        for sent in messages:
+            late_ns = 0 if topic == "/clock" else int(random.integers(delay_ns + 1))
+            due_ns = max(due_ns, sent.stamp_ns + late_ns)
+            entries.append((due_ns, topic != "/clock", sent))
+    return [sent for _, _, sent in sorted(entries, key=lambda entry: entry[:2])]
 
 
 class Lockstep:
@@ -88,13 +103,14 @@ class Lockstep:
         }
         #: For each message of a topic, what the clock was when it was sent.
         self._sent_ns = {topic: [] for topic in types}
-        #: How many messages of each topic had been sent when the node had taken all.
+        #: How many messages of each topic the node has taken, as far as is known.
         self._taken = dict.fromkeys(types, 0)
-        self._most = {topic: FEW if kind in FEW_OF else MOST for topic, kind in types.items()}
+        self._most = {topic: FEW if kind in SHORT else MOST for topic, kind in types.items()}
         #: The ticks that were due, in order.
         self.due = []
-        self._now_ns = self._settled_ns = fusion.node_time_ns
         fusion.until(self._is_connected, "the node knows these publishers")
+        fusion.fence()
+        self._now_ns = self._settled_ns = fusion.node_time_ns
 
     def _parts(self, topic):
         """The numbers of each part that reads this topic."""
@@ -111,28 +127,31 @@ class Lockstep:
 
         return all(connected(*publisher) for publisher in self.publishers.items())
 
+    def _dealt(self, topic):
+        """Of how many messages on a topic the node has made rows, or has dropped them, in each part that reads it."""
+        return min(int(of["accepted"]) + int(of["dropped"]) for of in self._parts(topic))
+
     def settle(self):
         """Waits until the node has taken all messages: they are rows, are dropped, or may wait for a transform."""
 
-        def taken(topic, values):
-            dealt = int(values["accepted"]) + int(values["dropped"])
+        def taken(topic):
             sent = self._sent_ns[topic]
-            if "waiting" not in values:
-                return dealt == len(sent)
-            return dealt >= sum(ns <= self._now_ns - self.wait_ns for ns in sent)
+            if any("waiting" in of for of in self._parts(topic)):
+                return self._dealt(topic) >= sum(ns <= self._now_ns - self.wait_ns for ns in sent)
+            return self._dealt(topic) == len(sent)
 
         self.fusion.until(
-            lambda: all(taken(topic, of) for topic in self._sent_ns for of in self._parts(topic)),
+            lambda: all(map(taken, self._sent_ns)),
             f"the node has taken { ({topic: len(sent) for topic, sent in self._sent_ns.items()}) }",
         )
         self._settled_ns = self._now_ns
-        self._taken = {topic: len(sent) for topic, sent in self._sent_ns.items()}
+        self._taken = {topic: self._dealt(topic) for topic in self._sent_ns}
 
     def send(self, messages):
         """Sends the messages in their order. One on /clock sets the clock, and waits for its tick."""
         for message in messages:
             if message.topic == "/clock":
-                self._step(nanoseconds(deserialize_message(message.data, Clock).clock))
+                self._step(message.stamp_ns)
                 continue
             sent = self._sent_ns[message.topic]
             if len(sent) - self._taken[message.topic] == self._most[message.topic]:

@@ -5,8 +5,8 @@
 //
 // - ROBOCACHE_TEST_TAKE: rcl fails to give a message.
 // - ROBOCACHE_TEST_HOLD: a take of a message waits while the file exists. If the file has the name of a topic, only the
-//   takes of that topic wait. While one waits, there is also a file with `.held` at the end of its name. Messages that
-//   come meanwhile stay in the middleware's queue.
+//   takes of that topic wait. While one waits, there is also a file with `.held` at the end of its name: it says how many
+//   messages the subscription has given so far. Those that come meanwhile stay in the middleware's queue.
 // - ROBOCACHE_TEST_CUT: a subscription gives nothing and tells of nothing after the file was touched. A later one does.
 // - ROBOCACHE_TEST_LOSE: of every n messages of a subscription the last is lost on the way: it is not given, its number
 //   passes, and the event of lost messages counts it.
@@ -104,7 +104,7 @@ struct subscription {
     struct timespec touched;
     void (*callback)(const void *, size_t);
     const void *data;
-    unsigned long long taken, lost;
+    unsigned long long given, taken, lost;
     struct subscription *before;
 };
 
@@ -163,17 +163,22 @@ int rcl_take_event(const void *event, void *status) {
     return done;
 }
 
-static void wait_while_held(const void *subscription, void *caller) {
+static void wait_while_held(const void *subscription, unsigned long long given, void *caller) {
     static const char *(*topic_of)(const void *);
-    char topic[256], held[4096];
+    char topic[256], held[4096], fresh[4096];
     if (!is_on(hold_file)) return;
     if (!topic_of) *(void **)&topic_of = next("rcl_subscription_get_topic_name", caller);
     snprintf(held, sizeof held, "%s.held", hold_file);
+    snprintf(fresh, sizeof fresh, "%s.fresh", hold_file);
     int waits = 0;
     while (is_on(hold_file)) {
         text_of(hold_file, topic, sizeof topic);
         if (*topic && strcmp(topic, topic_of(subscription)) != 0) break;
-        if (!waits) close(open(held, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+        if (!waits) {
+            // At once as a whole.
+            FILE *file = fopen(fresh, "we");
+            if (!file || fprintf(file, "%llu", given) < 0 || fclose(file) || rename(fresh, held)) abort();
+        }
         waits = 1;
         usleep(1000);
     }
@@ -184,8 +189,8 @@ int rcl_take_serialized_message(const void *subscription, void *message, void *i
     static int (*take)(const void *, void *, void *, void *);
     if (!take) *(void **)&take = NEXT("rcl_take_serialized_message");
     if (is_on(take_file)) return FAILED;
-    wait_while_held(subscription, __builtin_return_address(0));
-    struct subscription *it = cut_file || lose_file ? known(subscription, NULL) : NULL;
+    struct subscription *it = cut_file || lose_file || hold_file ? known(subscription, NULL) : NULL;
+    if (it) wait_while_held(subscription, it->given, __builtin_return_address(0));
     if (cut_file && is_cut(it)) return NOTHING;
     int done = take(subscription, message, info, allocation);
     long long every = it && lose_file ? number_of(lose_file) : 0;
@@ -193,6 +198,7 @@ int rcl_take_serialized_message(const void *subscription, void *message, void *i
         __atomic_fetch_add(&it->lost, 1, __ATOMIC_SEQ_CST);
         done = take(subscription, message, info, allocation);
     }
+    if (it && done == 0) it->given++;
     return done;
 }
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 from conftest import REPOSITORY
-from fusion import MS, nanoseconds, segments, start_fusion, type_of
-from lockstep import Lockstep, sent_by_robot
+from fusion import MS, segments, start_fusion
+from lockstep import Lockstep, merged, sent_by_robot
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image, PointCloud2
 
@@ -60,33 +60,21 @@ def types_of(config):
     }
 
 
-def stamp_of(message):
-    """The stamp of a message of the robot [ns]."""
-    if hasattr(message, "clock"):
-        return nanoseconds(message.clock)
-    return nanoseconds(getattr(message, "transforms", [message])[0].header.stamp)
-
-
-def plays_of(messages, types):
-    """The messages of each play, by their stamps: on each topic, a play begins where the stamps start again.
-
-    At one stamp the clock comes first. (The robot sends small and large messages from two threads.)
-    """
-    plays = [[] for _ in range(PLAYS)]
-    for rank, (topic, kind) in enumerate(types.items()):
+def plays_of(found):
+    """The messages of each play: on each topic, a play begins where the stamps start again."""
+    plays = [{topic: [] for topic in found} for _ in range(PLAYS)]
+    for topic, messages in found.items():
         last_ns, play = -1, 0
-        for sent in [sent for sent in messages if sent.topic == topic]:
-            ns = stamp_of(deserialize_message(sent.data, type_of(kind)))
-            play += ns < last_ns
-            last_ns = ns
-            plays[play].append((ns, rank, sent))
-    return [[sent for _, _, sent in sorted(play, key=lambda of: of[:2])] for play in plays]
+        for sent in messages:
+            play += sent.stamp_ns < last_ns
+            last_ns = sent.stamp_ns
+            plays[play][topic].append(sent)
+    return plays
 
 
 def stamped_on(play, topic, kind):
     """The messages of a topic by their stamp."""
-    messages = [deserialize_message(sent.data, kind) for sent in play if sent.topic == topic]
-    return {nanoseconds(message.header.stamp): message for message in messages}
+    return {sent.stamp_ns: deserialize_message(sent.data, kind) for sent in play[topic]}
 
 
 def truth_at(start, instants):
@@ -191,7 +179,7 @@ def check_large(plays, sent):
 def test_values_are_true_through_stops_and_plays(ros, start, tmp_path):
     config = configuration()
     types = types_of(config)
-    messages, _ = sent_by_robot(
+    found, _ = sent_by_robot(
         ros,
         start,
         tmp_path,
@@ -202,7 +190,7 @@ def test_values_are_true_through_stops_and_plays(ros, start, tmp_path):
         *("--image-width", WIDTH, "--image-height", HEIGHT),
         *("--lidar-rings", 16, "--lidar-columns", 256),
     )
-    plays = plays_of(messages, types)
+    plays = plays_of(found)
     fusion = start_fusion(ros, start, tmp_path, config, period_ms=PERIOD_NS / MS, publish=False)
     fusion.period_ns = PERIOD_NS
     fusion.process.wait_for("nothing comes on /clock: no ticks")
@@ -212,7 +200,7 @@ def test_values_are_true_through_stops_and_plays(ros, start, tmp_path):
     robot = Lockstep(fusion, types, SETTLE_NS, WAIT_NS)
     seen = []
     for play in plays:
-        robot.send(play)
+        robot.send(merged(play))
         assert robot.due == list(range(PLAY_NS // PERIOD_NS)), (
             "the ticks start again, and each comes"
         )

@@ -20,7 +20,7 @@ import numpy as np
 import recordings
 from fusion import MS, T0, nanoseconds, segments, start_fusion, time_message, topics_of
 from geometry_msgs.msg import Vector3
-from lockstep import Lockstep, Sent, sent_by_robot
+from lockstep import Lockstep, Sent, merged, sent_by_robot
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
 from robocache_ros.msg import FusedTensor
@@ -39,8 +39,8 @@ WARM_UP_NS = 1_000 * MS
 #: The robot has its own clock. It runs faster than real time, because nothing is measured.
 CLOCK = ["--clock", "--clock-start-s", T0 // 10**9, "--clock-hz", 200, "--speed", 4]
 #: The node has taken every message within this time of the clock. Some may wait for a transform. With the greatest delay
-#: of a message, 25 ms, this is less than the lag.
-SETTLE_NS, WAIT_NS = 140 * MS, 100 * MS
+#: of a message, this is less than the lag.
+SETTLE_NS, WAIT_NS, DELAY_NS = 140 * MS, 100 * MS, 25 * MS
 VECTOR = {"max_age_ms": 60, "qos": {"reliability": "reliable", "depth": 1000}}
 IMAGE = {
     "type": "sensor_msgs/msg/Image",
@@ -145,7 +145,7 @@ FRAMES = {
 FRAMES_ROBOT = """
     --camera-front-hz 0 --camera-wrist-hz 0 --joints-hz 0 --wrench-hz 0
     --lidar-hz 10 --lidar-rings 16 --lidar-columns 256 --imu-hz 100 --odom-hz 100 --tf-hz 50
-    --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05
+    --stamp-jitter-ms 2 --drop-share 0.05
     --seed 12
 """.split()
 #: Clouds of two lidars in one grid, one of them deskewed by a gyro; and images that are undistorted. The tree has
@@ -191,7 +191,7 @@ BENT = {
 BENT_ROBOT = """
     --camera-front-hz 15 --image-width 96 --image-height 64 --camera-wrist-hz 0 --joints-hz 0 --wrench-hz 0
     --lidar-hz 10 --lidar-rings 16 --lidar-columns 256 --imu-hz 100 --tf-hz 50
-    --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05
+    --stamp-jitter-ms 2 --drop-share 0.05
     --seed 13
 """.split()
 #: The topics that the test publishes itself.
@@ -203,7 +203,7 @@ ROBOT = """
     --camera-front-hz 15 --camera-wrist-hz 15 --image-width 96 --image-height 64
     --lidar-hz 10 --lidar-rings 16 --lidar-columns 256
     --joints-hz 150 --wrench-hz 150 --imu-hz 100 --pose-hz 50 --twist-hz 50 --odom-hz 50
-    --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05 --reorder-share 0.05
+    --stamp-jitter-ms 2 --drop-share 0.05 --reorder-share 0.05
     --seed 11
 """.split()
 
@@ -269,11 +269,11 @@ def record(ros, start, folder, config, options, static=None, add=lambda messages
     robots = {topic: kind for topic, kind in types.items() if topic not in NOT_THE_ROBOTS}
     clock = {"/clock": "rosgraph_msgs/msg/Clock"}
     options = [*options, *CLOCK, "--duration", RECORDED_S]
-    messages, report = sent_by_robot(ros, start, folder, robots | clock, *options)
-    messages = add(messages)
+    found, report = sent_by_robot(ros, start, folder, robots | clock, *options)
+    messages = add(merged(found, DELAY_NS))
     if static:
         data = serialize_message(TFMessage(transforms=static))
-        messages.insert(0, Sent("/tf_static", data))
+        messages.insert(0, Sent("/tf_static", types["/tf_static"], data))
     runs = folder / "runs"
     given = ["-p", f"backend:={BACKEND}", "-p", f"record_to:={runs}"]
     fusion = start_fusion(
@@ -366,20 +366,20 @@ def test_live_output_with_frames_is_its_replay(ros, start, tmp_path):
 def rear_and_cameras(messages):
     """Adds clouds of a rear lidar, and the CameraInfo that a driver sends with every image."""
     found, clouds = [], 0
-    info = serialize_message(camera_info())
+    camera = Sent(CAMERA_INFO, "sensor_msgs/msg/CameraInfo", serialize_message(camera_info()))
     for sent in messages:
         found.append(sent)
         if sent.topic == "/camera_front/image_raw":
-            found.append(Sent(CAMERA_INFO, info))
+            found.append(camera)
         if sent.topic == "/lidar/points":
             clouds += 1
             if (clouds - 1) // REAR_CLOUDS % 2 == 0:
                 cloud = deserialize_message(sent.data, PointCloud2)
                 stamp = time_message(nanoseconds(cloud.header.stamp) - REAR_EARLIER_NS)
                 cloud.header.stamp = stamp
-                found.append(Sent("/rear/points", serialize_message(cloud)))
+                found.append(Sent("/rear/points", sent.kind, serialize_message(cloud)))
     # The node knows the camera before its first image.
-    return [Sent(CAMERA_INFO, info), *found]
+    return [camera, *found]
 
 
 def test_live_output_of_merged_clouds_and_undistorted_images_is_its_replay(ros, start, tmp_path):

@@ -10,7 +10,7 @@ import middlewares
 import pytest
 import yaml
 from conftest import REPOSITORY
-from faults import Boot, Hold, fence, stop_for
+from faults import Boot, Hold, stop_for
 from fusion import BEST_EFFORT, MS, T0, stamped, start_fusion, time_message, type_of, write_config
 from rclpy.utilities import get_rmw_implementation_identifier
 from robot import JOINTS, rates, start_robot
@@ -81,7 +81,6 @@ def test_losses_that_nobody_counts_are_not_reported_as_none(ros, start, tmp_path
     joints = {**JOINTS, "qos": {"reliability": "reliable", "depth": 16}}
     config = {"streams": {"joints": joints}}
     fusion = start_fusion(ros, start, tmp_path, config, env=node_faults(hold=hold.file)).warm_up()
-    fusion.await_value("joints", "publishers", 1)
     fusion.advance(T0)
     sent = 0
 
@@ -99,9 +98,9 @@ def test_losses_that_nobody_counts_are_not_reported_as_none(ros, start, tmp_path
             fusion.await_value("joints", "received", sent - lost)
 
     send_in_parts(lost=0)
-    hold.begin(fusion, "joints", "/joint_states", send)
-    send(int(16 - (sent - fusion.value("joints", "received")) + 100))
-    hold.end(fusion.publishers["/joint_states"])
+    queued = hold.begin(fusion, "joints", "/joint_states", send)
+    send(16 - queued + 100)
+    hold.end(fusion, "/joint_states")
     send_in_parts(lost=100)
     values = fusion.status["joints"][2]
     assert (values["lost"], values["queue_full"]) == (NOT_COUNTED, NOT_COUNTED)
@@ -129,7 +128,7 @@ def test_after_a_standstill_the_node_blames_no_sensor(ros, start, tmp_path, node
         "the old connection ends",
     )
     await_more(fusion, 30)
-    fence(fusion)
+    fusion.fence()
     output = fusion.process.output.partition("the process stood still for ")[2]
     said = [words for part, words in fusion.said if part in names]
     for blame in ("no message in", "no publisher", "not arrive", "publishes nothing", "instead of"):

@@ -4,7 +4,6 @@ import itertools
 
 import middlewares
 import pytest
-from faults import fence
 from fusion import start_fusion, streams, wrench
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -220,8 +219,8 @@ def test_what_cannot_match_is_told_once_with_both_sides(
         fusion.until(lambda: told(fusion, said), "the diagnostics say it")
     # The middleware's event says the same.
     fusion.await_value("w", "publishers_incompatible", 1)
-    for _ in range(3):
-        fence(fusion)
+    fusion.fence()
+    fusion.fence()
     assert fusion.process.output.count(said) == 1
     await_asked(fusion, asked)
 

@@ -38,7 +38,6 @@ def recorded(ros, start, folder, **kwargs):
     given = ["-p", f"record_to:={folder / 'runs'}"]
     config = {"streams": {"wrench": {**WRENCH, "strategy": "hold", "lag_ms": 20}}}
     fusion = start_fusion(ros, start, folder, config, *given, period_ms=PERIOD_MS, **kwargs)
-    fusion.await_value("wrench", "publishers", 1)
     return fusion.warm_up()
 
 

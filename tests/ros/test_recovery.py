@@ -12,7 +12,7 @@ from pathlib import Path
 
 import processes
 import pytest
-from faults import Boot, arrive, fence
+from faults import Boot, arrive
 from fusion import RELIABLE, start_fusion, streams, wrench
 from middlewares import fast_dds_only
 from rcl_interfaces.srv import ListParameters
@@ -85,10 +85,10 @@ def connected(fusion, *streams):
     """Senders of these streams, which the node hears. What they sent until then does not count."""
     senders = [Sender(fusion, stream) for stream in streams]
     for sender in senders:
-        fusion.await_value(sender.stream, "publishers", 1)
         sender.send_until(lambda sender=sender: sender.count("received") > 0, "the first message")
-        arrive(fusion.publishers[f"/{sender.stream}"])
-    fence(fusion)
+    for sender in senders:
+        arrive(fusion.ros, fusion.publishers[f"/{sender.stream}"])
+    fusion.fence()
     for sender in senders:
         fusion.sent[f"/{sender.stream}"] = int(sender.heard())
     return senders
@@ -121,7 +121,7 @@ def cut_off(ros, fusion, start, folder):
     fusion.until(lambda: fusion.value("joints", "received") > 0, "the first robot is heard")
     first.stop()
     fusion.await_value("joints", "publishers", 0)
-    fence(fusion)
+    fusion.fence()
     received = fusion.value("joints", "received")
     if not unlink_ports(fusion.process.pid):
         pytest.skip("the middleware receives through no port in shared memory")
@@ -133,7 +133,7 @@ def cut_off(ros, fusion, start, folder):
     subscription = ros.node.create_subscription(JointState, JOINTS["topic"], heard.append, RELIABLE)
     ros.spin_until(lambda: len(heard) > 500, "the test hears the robot")
     ros.node.destroy_subscription(subscription)
-    fence(fusion)
+    fusion.fence()
     assert fusion.value("joints", "received") == received, "the node is cut off"
     return robot
 
@@ -202,7 +202,7 @@ def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path, node_
         before = [sender.count(key) for key in ("received", "lost")]
         cut.touch()
         sender.send(50)
-        fence(fusion)
+        fusion.fence()
         assert [sender.count(key) for key in ("received", "lost")] == before, "it is cut off"
         boot.stand_still()
         received = sender.count("received")

@@ -8,7 +8,7 @@ import time
 
 import configuration
 import recordings
-from faults import Boot, fence, put
+from faults import Boot, put
 from fusion import (
     MS,
     NO_AGE,
@@ -42,8 +42,6 @@ class Node:
         config = {"streams": streams(**STREAMS)}
         record = ["-p", f"record_to:={self.runs}"]
         self.fusion = start_fusion(ros, start, folder, config, *record, sim_time=False, env=env)
-        for name in STREAMS:
-            self.fusion.await_value(name, "publishers", 1)
         #: All tensors in the order in which they came.
         self.tensors = subscribe_tensors(ros, "fused_tensor")
         self.sent = 0
@@ -86,7 +84,7 @@ class Standing(Node):
         self.go((time.time_ns() // SECOND + 1) * SECOND)
         tick = self.ns // PERIOD_NS
         self.fusion.until(lambda: self.tensors[-1].tick == tick, "the tensor of this second")
-        fence(self.fusion)
+        self.fusion.await_value("tick", "tick", tick)
 
     def go(self, ns):
         self.ns = ns

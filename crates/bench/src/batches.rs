@@ -114,7 +114,7 @@ fn stream(rows: usize, dim: usize) -> BatchStream {
 }
 
 /// All cases that are asked for.
-pub fn run(
+pub(crate) fn run(
     device: &Arc<Device>,
     timer: &Timer,
     options: &Options,

@@ -23,7 +23,7 @@ const SIDE: usize = 128;
 const CLOUDS: usize = 5;
 
 /// All cases that are asked for.
-pub fn run(
+pub(crate) fn run(
     _: &Arc<Device>,
     timer: &Timer,
     options: &Options,

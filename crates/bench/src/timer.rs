@@ -25,7 +25,7 @@ static BASELINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/baseline.fatb
 const WARM_UP: usize = 5;
 
 /// Times of one case \[us\].
-pub struct Times {
+pub(crate) struct Times {
     /// Per call, of calls that follow each other: one replay each.
     pub each: Vec<f64>,
     /// The same where no call starts before the last one has ended.
@@ -33,7 +33,7 @@ pub struct Times {
 }
 
 /// Times on one device.
-pub struct Timer {
+pub(crate) struct Timer {
     stream: Stream,
     /// On which kernels do not overlap.
     alone: Stream,
@@ -43,7 +43,7 @@ pub struct Timer {
 
 impl Timer {
     /// For a device.
-    pub fn new(device: &Arc<Device>) -> Result<Self, EncodeError> {
+    pub(crate) fn new(device: &Arc<Device>) -> Result<Self, EncodeError> {
         // SAFETY: a complete fat binary.
         unsafe { device.load(BASELINE)? };
         Ok(Timer {
@@ -70,7 +70,7 @@ impl Timer {
     }
 
     /// A kernel that does nothing.
-    pub fn empty(&self, launches: usize, replays: usize) -> Result<Times, EncodeError> {
+    pub(crate) fn empty(&self, launches: usize, replays: usize) -> Result<Times, EncodeError> {
         let one = Launch { blocks: 1, threads: 32, shared: 0 };
         // SAFETY: the kernel has no parameters.
         let launch = |_, on: &Stream| unsafe { Ok(self.empty.launch(on, one, &mut [])?) };
@@ -79,7 +79,7 @@ impl Timer {
 
     /// A batch, going round the `first` ones without overlap and then round the `second` ones,
     /// whose outputs so come from launches that overlapped alone.
-    pub fn batch(
+    pub(crate) fn batch(
         &self,
         resampler: &Resampler,
         [first, second]: [&[DeviceBatch]; 2],
@@ -99,7 +99,7 @@ impl Timer {
     }
 
     /// The same by one thread per element, bf16 and linear, the first stream only.
-    pub fn plain_batch(
+    pub(crate) fn plain_batch(
         &self,
         [episodes, len, steps, dim]: [usize; 4],
         batches: &[DeviceBatch],
@@ -134,7 +134,7 @@ impl Timer {
 
     /// Microseconds of a copy of `bytes` bytes from device memory to device memory. Not in a graph,
     /// where the driver copies more slowly.
-    pub fn copy(&self, bytes: usize, repeats: usize) -> Result<Vec<f64>, EncodeError> {
+    pub(crate) fn copy(&self, bytes: usize, repeats: usize) -> Result<Vec<f64>, EncodeError> {
         let device = self.stream.device();
         let (from, to) = (DeviceBuffer::new(device, bytes)?, DeviceBuffer::new(device, bytes)?);
         let (start, end) = (Event::new(device, true)?, Event::new(device, true)?);
@@ -153,7 +153,7 @@ impl Timer {
 
     /// Clouds to rows, without their upload, going round `views` and `slots` rows. With `scatter_only`, the points are added to the counts and no more. Returns the times
     /// and what the last row holds, or the counts.
-    pub fn clouds(
+    pub(crate) fn clouds(
         &self,
         spec: &VoxelSpec,
         dtype: DType,
@@ -218,7 +218,7 @@ impl Timer {
 
     /// Counts of clouds as integers, x first, straight into memory that is cleared before: going round `views` and
     /// `slots` arrays. Returns the times and the array that was written last.
-    pub fn scatter(
+    pub(crate) fn scatter(
         &self,
         grid: &Grid,
         (views, slots): (&[PointsView<'_>], usize),
@@ -250,7 +250,7 @@ impl Timer {
 
     /// Upload and encoding of an image whose bytes are in pinned memory, on the host's clock.
     /// Returns the times and the row.
-    pub fn image(
+    pub(crate) fn image(
         &self,
         spec: &ImageSpec,
         dtype: DType,
@@ -274,7 +274,7 @@ impl Timer {
     }
 
     /// The same for a cloud.
-    pub fn cloud(
+    pub(crate) fn cloud(
         &self,
         spec: &VoxelSpec,
         dtype: DType,
@@ -351,11 +351,11 @@ fn per_replay(counts: &[u8], replays: u32) -> Vec<u8> {
 const ROW_ALIGNMENT: usize = 128;
 
 /// Rows that clouds go round when they are timed.
-pub const CLOUD_SLOTS: usize = 4;
+pub(crate) const CLOUD_SLOTS: usize = 4;
 
 /// Launches in a graph of clouds: a multiple of the number of rows, and an even one, as the two halves of the touched
 /// bins take turns. With this many, the start of the graph itself, some microseconds, does not count.
-pub const CLOUD_LAUNCHES: usize = 10 * CLOUD_SLOTS * (CLOUD_SLOTS + 1);
+pub(crate) const CLOUD_LAUNCHES: usize = 10 * CLOUD_SLOTS * (CLOUD_SLOTS + 1);
 
 /// Microseconds of each of `repeats` calls, after some that are not counted.
 fn on_the_clock(

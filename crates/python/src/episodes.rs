@@ -2,7 +2,7 @@
 
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound
-pub mod device;
+pub(crate) mod device;
 
 use std::path::PathBuf;
 use std::sync::Arc;

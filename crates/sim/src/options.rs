@@ -9,6 +9,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 // The comments are the --help text, where a unit in brackets must not be escaped.
 #[allow(rustdoc::broken_intra_doc_links)]
+#[allow(clippy::struct_excessive_bools)] // each is an option of the command line
 pub struct SimOptions {
     /// Which robot: its signals, scene and faults all follow from this number.
     #[arg(long, default_value_t = DEFAULT.seed)]

@@ -89,7 +89,7 @@ pub(super) struct Gpu {
 impl Gpu {
     /// Opens it; notes its name in `report`.
     #[cfg(feature = "cuda")]
-    pub fn open(options: &Options, report: &mut Report) -> Result<Self, BackendError> {
+    pub(super) fn open(options: &Options, report: &mut Report) -> Result<Self, BackendError> {
         if !report.backend.contains("cuda") {
             return Ok(Gpu { device: None });
         }

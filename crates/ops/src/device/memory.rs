@@ -422,7 +422,7 @@ impl Registration {
     ///
     /// # Safety
     /// They stay until this is dropped.
-    pub unsafe fn new(
+    pub(super) unsafe fn new(
         device: &Arc<Device>,
         pointer: NonNull<u8>,
         len: usize,
@@ -457,12 +457,12 @@ impl Registration {
     }
 
     /// Where kernels reach the memory; `None` if only copies do.
-    pub fn address(&self) -> Option<u64> {
+    pub(super) fn address(&self) -> Option<u64> {
         self.address
     }
 
     /// Ends it. Returns false if the device may still use the memory, which then must stay.
-    pub fn end(mut self) -> bool {
+    pub(super) fn end(mut self) -> bool {
         self.end_now()
     }
 

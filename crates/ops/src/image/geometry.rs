@@ -135,14 +135,14 @@ impl Axis {
 
     /// The inputs that are read at all.
     #[cfg(feature = "cuda")]
-    pub fn used(&self) -> Range<usize> {
+    pub(super) fn used(&self) -> Range<usize> {
         self.used.clone()
     }
 
     /// Per output: the first input, counted from the start of [`Axis::used`], and the range of its
     /// coefficients.
     #[cfg(feature = "cuda")]
-    pub fn taps(&self) -> &[(usize, Range<usize>)] {
+    pub(super) fn taps(&self) -> &[(usize, Range<usize>)] {
         &self.taps
     }
 

@@ -45,7 +45,7 @@ pub(super) fn parts(of: &Coefficients) -> [&[u8]; 3] {
 
 impl UploadedJpeg {
     /// The coefficients whose [`parts`] are at an address.
-    pub fn new(of: &Coefficients, encoding: Encoding, address: u64) -> Self {
+    pub(super) fn new(of: &Coefficients, encoding: Encoding, address: u64) -> Self {
         UploadedJpeg {
             address,
             encoding,
@@ -57,14 +57,14 @@ impl UploadedJpeg {
         }
     }
 
-    pub fn size(&self) -> (usize, usize) {
+    pub(super) fn size(&self) -> (usize, usize) {
         self.size.into()
     }
 }
 
 impl JpegPixelMaker {
     /// For images of at most `largest` (width, height) pixels.
-    pub fn new(device: &Arc<Device>, largest: [usize; 2]) -> Result<Self, DeviceError> {
+    pub(super) fn new(device: &Arc<Device>, largest: [usize; 2]) -> Result<Self, DeviceError> {
         Ok(JpegPixelMaker {
             largest,
             blocks: device.kernel("image_jpeg_blocks")?,
@@ -75,7 +75,7 @@ impl JpegPixelMaker {
     }
 
     /// Whether there is memory for an image.
-    pub fn fits(&self, of: &Coefficients) -> bool {
+    pub(super) fn fits(&self, of: &Coefficients) -> bool {
         of.width <= self.largest[0] && of.height <= self.largest[1]
     }
 
@@ -84,7 +84,7 @@ impl JpegPixelMaker {
     /// # Safety
     /// Until the launch is done, the upload is valid on the device: the [`parts`] of coefficients that the codec has
     /// read. All launches of this are on one stream, with those that read the result.
-    pub unsafe fn run(
+    pub(super) unsafe fn run(
         &self,
         of: &UploadedJpeg,
         stream: &Stream,

@@ -21,7 +21,7 @@ pub(super) struct Undistorter {
 
 impl Undistorter {
     /// For images of at most `largest` (width, height) pixels.
-    pub fn new(
+    pub(super) fn new(
         device: &Arc<Device>,
         spec: &ImageSpec,
         largest: [usize; 2],
@@ -45,7 +45,7 @@ impl Undistorter {
     /// # Safety
     /// Until the launch is done, the lines that the table reads are valid on the device. All launches of
     /// this are on one stream, with those that read the result.
-    pub unsafe fn run(
+    pub(super) unsafe fn run(
         &mut self,
         image: &DeviceImage,
         table: &Arc<Remap>,

@@ -116,7 +116,7 @@ impl Kernel {
 
     /// The inputs of each axis that are read at all: columns and lines.
     #[cfg(feature = "cuda")]
-    pub fn used(&self) -> [Range<usize>; 2] {
+    pub(super) fn used(&self) -> [Range<usize>; 2] {
         match self {
             Kernel::Bytes(axes) | Kernel::VerticalFirst(axes) => axes.each_ref().map(Axis::used),
             Kernel::Linear(weights) => weights.each_ref().map(Weights::used),
@@ -171,7 +171,7 @@ impl<T: Copy> Weights<T> {
 
     /// The inputs that are read at all.
     #[cfg(feature = "cuda")]
-    pub fn used(&self) -> Range<usize> {
+    pub(super) fn used(&self) -> Range<usize> {
         let first = self.inputs.iter().min().copied().unwrap_or(0);
         let last = self.inputs.iter().max().copied().unwrap_or(0);
         first as usize..last as usize + 1

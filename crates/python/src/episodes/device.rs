@@ -22,7 +22,7 @@ pub struct DeviceEpisodes(Unlocked<Arc<EpisodesOnDevice>>);
 pub struct DeviceWindowPlan(Unlocked<(Arc<EpisodesOnDevice>, Arc<cuda::DeviceWindowPlan>)>);
 
 /// Takes the rows of episodes to where a GPU reaches them.
-pub fn on_device(
+pub(crate) fn on_device(
     py: Python<'_>,
     episodes: &robocache_data::episodes::Episodes,
     number: i32,

@@ -18,7 +18,7 @@ pub(crate) use array::{Place, View, empty, synchronize};
 pub(crate) use direct::Direct;
 pub(crate) use encode::{ImageRule, VoxelRule, encode_images, voxelize_clouds};
 #[cfg(feature = "cuda")]
-pub use gpu::{device, scatter, stream_of};
+pub(crate) use gpu::{device, scatter, stream_of};
 pub(crate) use resample::{fuse, gradient};
 pub(crate) use rule::Rule;
 

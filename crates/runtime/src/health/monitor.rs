@@ -164,6 +164,8 @@ impl Monitor {
     /// Ends a window: logs what is new and returns the report.
     pub fn report(&mut self) -> Report {
         let runtime = Arc::clone(&self.runtime);
+        // First: the counters then have all that the node did until this stamp.
+        let stamp = runtime.clock.now().map(|now| now.stamp);
         let now = Instant::now();
         let mut parts = vec![self.tick_status(now)];
         for stream in runtime.streams() {
@@ -182,7 +184,7 @@ impl Monitor {
         }
         let totals = self.inputs.iter().map(|input| &input.totals);
         self.notices.losses(now, runtime.pipeline.config().inputs.iter().zip(totals));
-        Report { stamp: runtime.clock.now().map(|now| now.stamp), parts }
+        Report { stamp, parts }
     }
 
     fn tick_status(&mut self, now: Instant) -> Status {

@@ -31,7 +31,7 @@ struct CudaEncoder {
 ///
 /// # Errors
 /// [`BackendError::Failed`] where the GPU's memory does not suffice.
-pub fn encoder(
+pub(super) fn encoder(
     device: &Arc<Device>,
     spec: &StreamSpec,
 ) -> Result<Option<Box<dyn GpuEncoder>>, BackendError> {

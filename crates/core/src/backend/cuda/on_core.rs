@@ -19,7 +19,7 @@ pub(super) struct OnCore {
 
 impl OnCore {
     /// For rows of `row_bytes`.
-    pub fn new(
+    pub(super) fn new(
         device: &Arc<Device>,
         encoder: Box<dyn CpuEncoder>,
         row_bytes: usize,
@@ -28,7 +28,7 @@ impl OnCore {
     }
 
     /// Encodes a sample, and puts the row's way to the bytes of `rows` from `at` on, on `stream`.
-    pub fn encode(
+    pub(super) fn encode(
         &mut self,
         sample: &Sample<'_>,
         (rows, at): (&DeviceBuffer, usize),

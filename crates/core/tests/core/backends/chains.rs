@@ -7,7 +7,7 @@ use crate::backends::subject::Kind;
 pub(super) fn check(_: &Kind, _: usize) {}
 
 #[cfg(feature = "cuda")]
-pub use on_the_gpu::check;
+pub(super) use on_the_gpu::check;
 
 #[cfg(feature = "cuda")]
 mod on_the_gpu {
@@ -34,7 +34,7 @@ mod on_the_gpu {
     /// Chains that are queued before the first is waited for.
     const QUEUED: usize = 8;
 
-    pub fn check(kind: &Kind, cases: usize) {
+    pub(crate) fn check(kind: &Kind, cases: usize) {
         let Some(device) = kind.device() else { return };
         for number in 0..cases.div_ceil(40) {
             let mut random = Random::new(number as u64 + 110_000);

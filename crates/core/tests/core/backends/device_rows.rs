@@ -92,7 +92,7 @@ fn cloud(spec: &VoxelSpec, voxels: usize, first: usize) -> (Vec<u8>, Form) {
 }
 
 /// Each cloud is encoded into a row of any content, after a call of `forget` for the row.
-pub fn check_forgotten(kind: &Kind, _: usize) {
+pub(super) fn check_forgotten(kind: &Kind, _: usize) {
     let device = kind.device().expect("a GPU");
     for spec in specs() {
         for dtype in [DType::F32, DType::F16] {
@@ -125,7 +125,7 @@ pub fn check_forgotten(kind: &Kind, _: usize) {
 }
 
 /// A sphere of the robot that is elsewhere for each of the launches that are queued.
-pub fn check_moving_shapes(kind: &Kind, _: usize) {
+pub(super) fn check_moving_shapes(kind: &Kind, _: usize) {
     let device = kind.device().expect("a GPU");
     for max_voxels in [None, Some(9)] {
         let spec = VoxelSpec { max_voxels, ..part_of_the_robot() };

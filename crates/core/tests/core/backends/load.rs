@@ -28,7 +28,7 @@ const ROUNDS: usize = 400;
 const MOST_POINTS: usize = 20_000;
 
 /// Encodes with and without load, by the backend's own choice.
-pub fn check(device: &Arc<Device>) {
+pub(super) fn check(device: &Arc<Device>) {
     let config = both_streams();
     let layout = Layout::new(&config);
     let oracle = CpuBackend::new(&config, &layout).unwrap();

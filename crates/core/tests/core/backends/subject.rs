@@ -65,7 +65,7 @@ impl Kind {
 
     /// The GPU of this kind, if it has one.
     #[cfg(feature = "cuda")]
-    pub fn device(&self) -> Option<&Arc<robocache_ops::device::Device>> {
+    pub(super) fn device(&self) -> Option<&Arc<robocache_ops::device::Device>> {
         match self {
             Kind::Cpu => None,
             Kind::Cuda(device) | Kind::Auto(device) => Some(device),

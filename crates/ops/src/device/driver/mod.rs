@@ -17,7 +17,7 @@ pub use self::stream::{Event, Graph, Kernel, Launch, Stream};
 use super::DeviceError;
 
 /// Turns the status of a driver call into a result that names the operation.
-pub fn check(status: CUresult, operation: &'static str) -> Result<(), DeviceError> {
+pub(super) fn check(status: CUresult, operation: &'static str) -> Result<(), DeviceError> {
     match status {
         CUresult::CUDA_SUCCESS => Ok(()),
         status => Err(failed(operation, describe(status))),

@@ -24,7 +24,7 @@ const MOST_POINT_STEP: u32 = 32;
 const COPY_ALIGNMENT: u64 = 16;
 
 /// Counts the points of large clouds, bin by bin in shared memory.
-pub struct Bucketing {
+pub(super) struct Bucketing {
     fill: Kernel,
     write: Kernel,
     /// Without tiles.
@@ -40,7 +40,7 @@ pub struct Bucketing {
 impl Bucketing {
     /// For clouds of at most `max_points` points, if the device and the grid are such that this is faster than
     /// an atomic per point. `counts`: the address of a count per voxel, for points without room in their bucket.
-    pub fn new(
+    pub(super) fn new(
         device: &Arc<Device>,
         grid: Grid,
         dtype: DType,
@@ -92,7 +92,7 @@ impl Bucketing {
     }
 
     /// Whether it counts this cloud.
-    pub fn takes(&self, cloud: &Cloud, layout: PointLayout) -> bool {
+    pub(super) fn takes(&self, cloud: &Cloud, layout: PointLayout) -> bool {
         layout == PointLayout::F32
             && cloud.count >= LEAST_BUCKET_POINTS * self.multiprocessors
             && bucket_tiles(cloud.count as usize, self.multiprocessors) <= self.most_tiles as usize
@@ -105,7 +105,7 @@ impl Bucketing {
     ///
     /// # Safety
     /// The cloud and the row are valid on the device until the launches are done.
-    pub unsafe fn launch(
+    pub(super) unsafe fn launch(
         &self,
         cloud: Cloud,
         (channels, occupied): (Channels, u64),

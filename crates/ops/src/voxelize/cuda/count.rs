@@ -26,7 +26,7 @@ const BIN_SHIFT: u32 = 10;
 const MOST_BINS: usize = 1 << 17;
 
 /// Counts the points of clouds.
-pub struct Counting {
+pub(super) struct Counting {
     /// By [`PointLayout`].
     count: [Kernel; 3],
     write: Kernel,
@@ -43,13 +43,13 @@ pub struct Counting {
 }
 
 /// The error for an element type that no kernel writes. No configuration leads to it.
-pub fn no_such_rows(dtype: DType) -> DeviceError {
+pub(super) fn no_such_rows(dtype: DType) -> DeviceError {
     let detail = format!("expected rows of f32, f16 or bf16, found {}", dtype.name());
     DeviceError::Failed { operation: "make a voxelizer", detail }
 }
 
 impl Counting {
-    pub fn new(
+    pub(super) fn new(
         device: &Arc<Device>,
         grid: Grid,
         dtype: DType,
@@ -100,7 +100,7 @@ impl Counting {
     /// # Safety
     /// The cloud and the row of `target` are valid on the device until the launches are done, and the cloud is of
     /// this layout.
-    pub unsafe fn launch(
+    pub(super) unsafe fn launch(
         &mut self,
         (cloud, layout): (Cloud, PointLayout),
         channels: Channels,
@@ -127,7 +127,7 @@ impl Counting {
     ///
     /// # Safety
     /// The cloud is valid on the device until the launch is done, and of this layout.
-    pub unsafe fn launch_count(
+    pub(super) unsafe fn launch_count(
         &mut self,
         cloud: Cloud,
         layout: PointLayout,
@@ -192,12 +192,12 @@ impl Counting {
     }
 
     /// Per slot: in which voxel blocks its row holds something.
-    pub fn occupied(&self, slot: Slot) -> &DeviceBuffer {
+    pub(super) fn occupied(&self, slot: Slot) -> &DeviceBuffer {
         &self.occupied[slot.index()]
     }
 
     /// The number of points per voxel, for callers that count without writing.
-    pub fn counts(&self) -> &DeviceBuffer {
+    pub(super) fn counts(&self) -> &DeviceBuffer {
         &self.counts
     }
 }

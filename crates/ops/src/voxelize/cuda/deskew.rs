@@ -14,7 +14,7 @@ use crate::voxelize::{FieldAt, FieldType, Sweep};
 const _: () = assert!(size_of::<Counters>() == 4 * 4);
 
 /// The kernels.
-pub struct Deskewing {
+pub(super) struct Deskewing {
     /// For coordinates in `f32`.
     single: Kernel,
     /// For coordinates in `f64`.
@@ -23,7 +23,7 @@ pub struct Deskewing {
 
 /// The sweep of a cloud that was staged. Its knots follow the points.
 #[derive(Clone, Copy, Debug)]
-pub struct StagedSweep {
+pub(super) struct StagedSweep {
     pub time: FieldAt,
     pub origin: f64,
     pub rate: f64,
@@ -31,21 +31,21 @@ pub struct StagedSweep {
 }
 
 impl StagedSweep {
-    pub fn of(sweep: &Sweep<'_>) -> Self {
+    pub(super) fn of(sweep: &Sweep<'_>) -> Self {
         let Sweep { time, origin, rate, knots } = *sweep;
         StagedSweep { time, origin, rate, knots: knots.len() }
     }
 }
 
 /// The knots as the kernels read them, into `out`.
-pub fn knots(sweep: &Sweep<'_>, out: &mut Vec<Knot>) {
+pub(super) fn knots(sweep: &Sweep<'_>, out: &mut Vec<Knot>) {
     out.clear();
     let knots = sweep.knots.iter();
     out.extend(knots.map(|k| Knot { rotation: k.rotation, translation: k.translation }));
 }
 
 impl Deskewing {
-    pub fn new(device: &Arc<Device>) -> Result<Self, DeviceError> {
+    pub(super) fn new(device: &Arc<Device>) -> Result<Self, DeviceError> {
         let [single, double] = ["voxelize_deskew_f32", "voxelize_deskew_f64"];
         Ok(Deskewing { single: device.kernel(single)?, double: device.kernel(double)? })
     }
@@ -56,7 +56,7 @@ impl Deskewing {
     /// # Safety
     /// Until the launch is done, the points, the knots and the counters are valid on the device, and
     /// nothing else uses the points. All fields are inside their point.
-    pub unsafe fn launch(
+    pub(super) unsafe fn launch(
         &self,
         points: &DevicePoints<'_>,
         len: usize,

@@ -114,7 +114,7 @@ impl<'a> DevicePoints<'a> {
 
 /// What a kernel knows of the layout of points. Each kernel that reads points exists once for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PointLayout {
+pub(super) enum PointLayout {
     /// Little-endian floats at multiples of 4 bytes.
     F32,
     /// Anything whose coordinates `f32` holds.
@@ -137,12 +137,12 @@ pub(super) fn byte_len(view: &PointsView<'_>) -> usize {
 }
 
 /// The table of fields, for the kernels.
-pub fn field(at: &FieldAt) -> Field {
+pub(super) fn field(at: &FieldAt) -> Field {
     Field { offset: at.offset as u32, type_code: at.kind as u32 }
 }
 
 /// The grid, for the kernels.
-pub fn grid(grid: &Grid) -> GridJob {
+pub(super) fn grid(grid: &Grid) -> GridJob {
     let [x, y, _] = grid.shape;
     // Far enough from the ends of the range: nothing in a quotient overflows or underflows unless
     // the coordinate does.
@@ -161,7 +161,7 @@ pub fn grid(grid: &Grid) -> GridJob {
 }
 
 /// The channels, for the kernels.
-pub fn channels(spec: &VoxelSpec) -> Vec<Channel> {
+pub(super) fn channels(spec: &VoxelSpec) -> Vec<Channel> {
     let of = |kind, feature: &Feature, limit| {
         let column = match feature {
             Feature::Field(_) => spec.column(feature) as u32,
@@ -190,14 +190,14 @@ fn without_values(kind: u32) -> Channel {
 }
 
 /// These channels as a parameter. Those that it does not hold are at `more` on the device.
-pub fn parameter(all: &[Channel], more: u64) -> Channels {
+pub(super) fn parameter(all: &[Channel], more: u64) -> Channels {
     let absent = without_values(CHANNEL_OCCUPANCY);
     let first = std::array::from_fn(|at| all.get(at).copied().unwrap_or(absent));
     Channels { more, count: all.len() as u32, reserved: 0, first }
 }
 
 /// Whether there is one channel pack, and all of it means.
-pub fn are_one_pack_of_means(channels: &Channels) -> bool {
+pub(super) fn are_one_pack_of_means(channels: &Channels) -> bool {
     let pack = &channels.first[..CHANNEL_PACK as usize];
     channels.count == CHANNEL_PACK && pack.iter().all(|channel| channel.kind == CHANNEL_MEAN)
 }
@@ -206,7 +206,11 @@ pub fn are_one_pack_of_means(channels: &Channels) -> bool {
 ///
 /// # Panics
 /// When the points have fewer fields than the channels take.
-pub fn sources(channels: &Channels, points: &DevicePoints<'_>, layout: PointLayout) -> Sources {
+pub(super) fn sources(
+    channels: &Channels,
+    points: &DevicePoints<'_>,
+    layout: PointLayout,
+) -> Sources {
     let mut sources = Sources::default();
     for (at, channel) in channels.first.iter().take(CHANNEL_PACK as usize).enumerate() {
         let bit = 1 << at;

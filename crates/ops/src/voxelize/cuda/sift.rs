@@ -17,7 +17,7 @@ use crate::voxelize::{Action, Filter, Form, Shape, SparseRow, VoxelSpec};
 use super::Target;
 
 /// What a specification asks for beyond the means and maxima of all points.
-pub struct Sifting {
+pub(super) struct Sifting {
     filter: Filter,
     keeps: bool,
     /// The values of channels that take the last point.
@@ -52,7 +52,7 @@ struct Sparse {
 
 impl Sifting {
     /// For clouds of at most `max_points` points.
-    pub fn new(
+    pub(super) fn new(
         device: &Arc<Device>,
         spec: &VoxelSpec,
         dtype: DType,
@@ -79,7 +79,7 @@ impl Sifting {
     }
 
     /// The filter, with its shapes at `shapes` on the device.
-    pub fn sieve(&self, shapes: u64) -> Sieve {
+    pub(super) fn sieve(&self, shapes: u64) -> Sieve {
         let Filter { min_range_m, max_range_m, .. } = self.filter;
         let limit = |m: Option<f32>, bit| if m.is_some() { bit } else { 0 };
         Sieve {
@@ -94,12 +94,12 @@ impl Sifting {
     }
 
     /// Where the values of last points are.
-    pub fn last(&self) -> Last {
+    pub(super) fn last(&self) -> Last {
         Last { values: self.last.address(), stride: self.stride }
     }
 
     /// Where the occupied voxels go that are for the row of `slot`. `None` if the row is dense.
-    pub fn listing(&self, slot: Slot) -> Option<Listing> {
+    pub(super) fn listing(&self, slot: Slot) -> Option<Listing> {
         match &self.output {
             Output::Dense(_) => None,
             Output::Sparse(sparse) => Some(sparse.listing_of(slot)),
@@ -111,7 +111,7 @@ impl Sifting {
     ///
     /// # Safety
     /// The row of `target` is valid on the device until the launch is done.
-    pub unsafe fn launch_end(
+    pub(super) unsafe fn launch_end(
         &mut self,
         target: &Target,
         stream: &Stream,
@@ -129,17 +129,17 @@ impl Sifting {
     }
 
     /// Whether a channel has the value of the last point.
-    pub fn keeps_last(&self) -> bool {
+    pub(super) fn keeps_last(&self) -> bool {
         self.keeps_last
     }
 
     /// Whether the rows are sparse.
-    pub fn is_list(&self) -> bool {
+    pub(super) fn is_list(&self) -> bool {
         matches!(self.output, Output::Sparse(_))
     }
 
     /// Notes that the row of `slot` may hold anything. `None` if the row is dense.
-    pub fn forget(&self, slot: Slot) -> Option<&DeviceBuffer> {
+    pub(super) fn forget(&self, slot: Slot) -> Option<&DeviceBuffer> {
         match &self.output {
             Output::Dense(_) => None,
             Output::Sparse(sparse) => Some(&sparse.held[slot.index()]),
@@ -221,7 +221,7 @@ impl Sparse {
 
 /// The shapes of a filter for one cloud, as the kernels read them, into `out`. `t_shapes` has a pose for
 /// each at least.
-pub fn shapes(filter: &Filter, t_shapes: &[[[f64; 4]; 3]], out: &mut Vec<ShapeJob>) {
+pub(super) fn shapes(filter: &Filter, t_shapes: &[[[f64; 4]; 3]], out: &mut Vec<ShapeJob>) {
     let job = |(shape, t): (&Shape, &[[f64; 4]; 3])| {
         let (corners, is_sphere) = match shape.form {
             Form::Box { min_m, max_m } => ([min_m, max_m], 0),

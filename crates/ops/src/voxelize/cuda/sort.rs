@@ -24,7 +24,7 @@ use crate::voxelize::memory::{
 const POINT_BYTES: u32 = 20;
 
 /// Sorts the points of clouds, and reduces their values.
-pub struct Sorting {
+pub(super) struct Sorting {
     /// By [`PointLayout`], for [`FEW`] and [`MANY`] points per thread.
     sort: [[Kernel; 2]; 3],
     reduce: Kernel,
@@ -70,7 +70,7 @@ impl Buffers {
 }
 
 impl Sorting {
-    pub fn new(
+    pub(super) fn new(
         device: &Arc<Device>,
         grid: Grid,
         spec: &VoxelSpec,
@@ -132,7 +132,7 @@ impl Sorting {
     /// # Safety
     /// The cloud and the row of `target` are valid on the device until the launch is done;
     /// the layout and the sources are theirs, and so are the shapes of the filter at `shapes`.
-    pub unsafe fn launch(
+    pub(super) unsafe fn launch(
         &mut self,
         cloud: Cloud,
         (layout, sources, shapes): (PointLayout, Sources, u64),
@@ -250,7 +250,7 @@ impl Sorting {
     }
 
     /// What says that the row of a slot holds something.
-    pub fn occupied(&self, slot: Slot) -> &DeviceBuffer {
+    pub(super) fn occupied(&self, slot: Slot) -> &DeviceBuffer {
         let listed = self.sifting.as_ref().and_then(|sifting| sifting.forget(slot));
         listed.unwrap_or_else(|| self.occupied_of(slot))
     }

@@ -8,7 +8,7 @@ use crate::voxelize::memory::tables_at;
 use crate::voxelize::{FieldAt, IDENTITY, PointsView};
 
 /// How the points in the staging memory are laid out.
-pub struct Staged {
+pub(super) struct Staged {
     pub width: usize,
     pub height: usize,
     pub point_step: usize,
@@ -42,13 +42,13 @@ impl Default for Staged {
 
 impl Staged {
     /// Bytes of the upload.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         let (points, tables) = (self.point_bytes(), self.knot_bytes() + self.shape_bytes());
         if tables == 0 { points } else { tables_at(points) + tables }
     }
 
     /// Bytes of the points.
-    pub fn point_bytes(&self) -> usize {
+    pub(super) fn point_bytes(&self) -> usize {
         job::byte_len(&self.view())
     }
 
@@ -61,12 +61,12 @@ impl Staged {
     }
 
     /// Where the shapes are in the upload.
-    pub fn shapes_at(&self) -> usize {
+    pub(super) fn shapes_at(&self) -> usize {
         tables_at(self.point_bytes()) + self.knot_bytes()
     }
 
     /// The cloud, without its bytes and its sweep.
-    pub fn view(&self) -> PointsView<'_> {
+    pub(super) fn view(&self) -> PointsView<'_> {
         PointsView {
             width: self.width,
             height: self.height,

@@ -32,7 +32,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    pub fn new(
+    pub(super) fn new(
         device: &Arc<Device>,
         plan: &WindowPlan,
         rings: &[Option<&[RingPointers]>],
@@ -46,7 +46,7 @@ impl Tables {
         Ok(Tables { streams: table, tasks, _parts: parts.all })
     }
 
-    pub fn streams(&self) -> u64 {
+    pub(super) fn streams(&self) -> u64 {
         self.streams.address()
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Key {
 
 /// What puts batches of one specification on streams of one GPU.
 #[derive(Clone)]
-pub struct Ready {
+pub(crate) struct Ready {
     gpu: Arc<Gpu>,
     resampler: Arc<Resampler>,
 }
@@ -53,7 +53,7 @@ impl Ready {
     }
 
     /// Whether its GPU is the current one of the thread.
-    pub fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.gpu.device.is_current()
     }
 
@@ -83,12 +83,17 @@ impl Ready {
 }
 
 /// What puts batches of a specification on streams of a GPU.
-pub fn ready(py: Python<'_>, number: i32, spec: &BatchSpec, rules: &[u64]) -> PyResult<Ready> {
+pub(crate) fn ready(
+    py: Python<'_>,
+    number: i32,
+    spec: &BatchSpec,
+    rules: &[u64],
+) -> PyResult<Ready> {
     py.detach(|| Ready::new(number, spec, rules)).map_err(failed)
 }
 
 /// Puts a batch on the caller's stream. Rows and values are at multiples of 16 bytes.
-pub fn launch(
+pub(crate) fn launch(
     py: Python<'_>,
     ready: &Ready,
     place: Place,
@@ -99,7 +104,7 @@ pub fn launch(
 }
 
 /// Prepares and puts a batch on the caller's stream.
-pub fn fuse(
+pub(crate) fn fuse(
     py: Python<'_>,
     place: Place,
     batch: &Batch<'_>,
@@ -116,7 +121,12 @@ pub fn fuse(
 }
 
 /// Puts the gradients of all streams on the caller's stream.
-pub fn gradient(py: Python<'_>, place: Place, batch: &Batch<'_>, of_values: usize) -> PyResult<()> {
+pub(crate) fn gradient(
+    py: Python<'_>,
+    place: Place,
+    batch: &Batch<'_>,
+    of_values: usize,
+) -> PyResult<()> {
     py.detach(|| {
         let gpu = Gpu::of(place.0)?;
         let stream = stream_of(&gpu.device, place);

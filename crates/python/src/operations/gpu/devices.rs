@@ -88,12 +88,12 @@ impl Gpu {
 }
 
 /// A GPU, which is opened at its first use.
-pub fn device(number: i32) -> Result<Arc<Device>, DeviceError> {
+pub(crate) fn device(number: i32) -> Result<Arc<Device>, DeviceError> {
     Ok(Gpu::of(number)?.device.clone())
 }
 
 /// The stream of the caller.
-pub fn stream_of(device: &Arc<Device>, (_, handle): Place) -> Stream {
+pub(crate) fn stream_of(device: &Arc<Device>, (_, handle): Place) -> Stream {
     // SAFETY: the handle is that of the array library's current stream, which lives longer than the call.
     unsafe { Stream::of_caller(device, handle) }
 }
@@ -107,12 +107,12 @@ impl Memory for OnDevice {
 }
 
 /// Memory of a GPU.
-pub fn memory(device: i32, bytes: usize) -> PyResult<Arc<dyn Memory>> {
+pub(crate) fn memory(device: i32, bytes: usize) -> PyResult<Arc<dyn Memory>> {
     let buffer = Gpu::of(device).and_then(|gpu| DeviceBuffer::new(&gpu.device, bytes.max(1)));
     Ok(Arc::new(OnDevice(Elsewhere::new(buffer.map_err(failed)?))))
 }
 
 /// Waits for all of a GPU.
-pub fn synchronize(device: i32) -> PyResult<()> {
+pub(crate) fn synchronize(device: i32) -> PyResult<()> {
     Gpu::of(device).and_then(|gpu| gpu.device.synchronize()).map_err(failed)
 }

@@ -56,7 +56,7 @@ fn expect_no_capture(stream: &Stream, name: &str) -> PyResult<()> {
 
 /// Writes the grids of clouds on the caller's stream, and waits for each: what happened to the points is
 /// known only then.
-pub fn voxelize(
+pub(crate) fn voxelize(
     py: Python<'_>,
     place: Place,
     rule: &VoxelRule,
@@ -118,7 +118,7 @@ fn encode_cloud(
 /// address of the points, how many clouds there are, and the points of each. `mark` is the word of an occupied voxel, or
 /// 0 for counts. False, without a launch, if `f32` does not hold the coordinates.
 #[pyfunction]
-pub fn scatter(
+pub(crate) fn scatter(
     py: Python<'_>,
     place: Place,
     rule: &VoxelRule,
@@ -157,7 +157,7 @@ pub fn scatter(
 }
 
 /// Puts the rows of images on the caller's stream.
-pub fn encode_images(
+pub(crate) fn encode_images(
     py: Python<'_>,
     place: Place,
     rule: &ImageRule,

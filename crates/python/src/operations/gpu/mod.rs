@@ -10,7 +10,7 @@ mod encoders;
 mod without;
 
 #[cfg(feature = "cuda")]
-pub use self::{
+pub(crate) use self::{
     batches::{Ready, fuse, gradient, launch, ready},
     devices::{device, memory, stream_of, synchronize},
     encoders::{encode_images, scatter, voxelize},
