@@ -10,6 +10,7 @@ tests/flaky.py judges that. Everything else is wrong, and is never tried again: 
 test in a comment, a program that does not compile.
 """
 
+import functools
 import json
 import os
 import re
@@ -38,7 +39,7 @@ CONSEQUENCES = {
 }
 NOT_IN_TIME = re.compile(
     r"^NotInTime: (?P<what>.*): waited [\d.]+ s \[began=(?P<began>[\d.]+) ended=(?P<ended>[\d.]+) "
-    r"patience=(?P<patience>[\d.]+) got_ns=(?P<got>\d+) asked_ns=(?P<asked>\d+)\]$"
+    r"patience=(?P<patience>[\d.]+) got_ns=(?P<got>\d+) asked_ns=(?P<asked>\d+) stolen_ns=(?P<stolen>\d+)\]$"
 )
 
 
@@ -125,30 +126,39 @@ def evidence_of(output):
             longest_pause_s=max(paused, default=0.0),
             got_s=int(of["got"]) / 1e9,
             asked_s=int(of["asked"]) / 1e9,
+            stolen_s=int(of["stolen"]) / 1e9,
             processors=len(os.sched_getaffinity(0)),
         )
         found.append((of["what"], evidence))
     return found
 
 
+@functools.cache
 def packages():
     """The packages of the workspace: for each its folder, and its targets as (name, source)."""
     command = ["cargo", "metadata", "--no-deps", "--offline", "--format-version", "1"]
     said = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, check=True, text=True)
+    found = []
     for package in json.loads(said.stdout)["packages"]:
         targets = [
             (of["name"].replace("-", "_"), Path(of["src_path"])) for of in package["targets"]
         ]
-        yield Path(package["manifest_path"]).parent, targets
+        found.append((Path(package["manifest_path"]).parent, targets))
+    return found
 
 
-def package_of(program):
-    """The folder of the package that a program is of."""
-    name = Path(program.binary).name.rpartition("-")[0]
-    for folder, targets in packages():
-        if (name, folder / program.source) in targets:
-            return folder
-    raise LookupError(f"expected a package with {program.source} for {program.binary}, found none")
+def folder_of(program):
+    """The folder of the package that a program is of; None for tests in comments, and if it is unknown."""
+    name = Path(program.binary or "").name.rpartition("-")[0]
+    known = (folder for folder, targets in packages() if (name, folder / program.source) in targets)
+    return next(known, None)
+
+
+def name_of(program, test):
+    """The name of a test: its program's source, from the repository on, and its own name."""
+    folder = folder_of(program)
+    source = (folder / program.source).relative_to(REPOSITORY) if folder else program.source
+    return f"{source}::{test}"
 
 
 def again(program, folder, test):
@@ -182,41 +192,40 @@ def judged(failed):
     blamed, lines = [], []
     for program in failed:
         for test, output in program.failures().items():
-            waits = evidence_of(output) if program.binary else None
+            name, folder = name_of(program, test), folder_of(program)
+            waits = evidence_of(output) if folder else None
             if waits is None:
-                lines.append(f"WRONG {program.source}::{test}")
+                lines.append(f"WRONG {name}")
             elif not all(evidence.blames_machine for _, evidence in waits):
-                said = "; ".join(f"{what}: {evidence}" for what, evidence in waits)
                 lines.append(
-                    f"WRONG {program.source}::{test}: not in time, and the machine is not to blame: {said}"
+                    f"WRONG {name}: not in time, and the machine is not to blame: {told(waits)}"
                 )
             else:
-                blamed.append((program, test, waits))
+                blamed.append((name, program, test, waits))
     if lines:
-        names = [f"{program.source}::{test}" for program, test, _ in blamed]
         return False, lines + [
-            f"the machine is to blame for {name}; not tried again" for name in names
+            f"the machine is to blame for {name}; not tried again" for name, *_ in blamed
         ]
     if len(blamed) > flaky.ALLOWED:
         return False, [
             f"{len(blamed)} tests were not in time: more than {flaky.ALLOWED}, so none is tried again"
         ]
     texts, passed = {}, True
-    for program, test, waits in blamed:
-        folder = package_of(program)
-        name = f"{(folder / program.source).relative_to(REPOSITORY)}::{test}"
-        times, failure = again(program, folder, test)
+    for name, program, test, waits in blamed:
+        times, failure = again(program, folder_of(program), test)
         if failure is None:
             tried = " ".join(f"{s:.1f} s" for s in times)
-            said = "; ".join(
-                f"not in {evidence.patience_s:g} s: {what} ({evidence})" for what, evidence in waits
-            )
-            texts[name] = f"{said}; alone {len(times)} of {flaky.ROUNDS} passed ({tried})"
+            texts[name] = f"{told(waits)}; alone {len(times)} of {flaky.ROUNDS} passed ({tried})"
         else:
             passed = False
             lines.append(f"WRONG {name}: it fails alone as well, round {len(times)}:\n{failure}")
     ok, more = flaky.judge(texts)
     return passed and ok, lines + more
+
+
+def told(waits):
+    """The events that did not come in time, and what the machine did meanwhile."""
+    return "; ".join(f"not in {of.patience_s:g} s: {what} ({of})" for what, of in waits)
 
 
 def main(command):

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 from fractions import Fraction
 
 import av
@@ -77,6 +78,23 @@ def _options(codec, crf, shape):
     return options
 
 
+def open_encoder(context):
+    """Opens an encoder, and keeps the priority of this thread and of the encoder's own threads.
+
+    As root, libsvtav1 gives its threads and the one that opens it the highest real-time priority. A live robot on the
+    same machine would get no processor then.
+    """
+    before = {int(thread) for thread in os.listdir("/proc/self/task")}
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    context.open()
+    os.sched_setscheduler(0, policy, parameters)
+    for thread in {int(thread) for thread in os.listdir("/proc/self/task")} - before:
+        # Another thread may have started it, and it may have ended.
+        with contextlib.suppress(ProcessLookupError):
+            if os.sched_getscheduler(thread) == os.SCHED_FIFO:
+                os.sched_setscheduler(thread, policy, parameters)
+
+
 class Encoder:
     """Writes one episode's video. Close it, and then give its file to `VideoFiles.append`."""
 
@@ -85,6 +103,7 @@ class Encoder:
         self._stream = self._file.add_stream(codec, fps, options=_options(codec, crf, shape))
         self._stream.height, self._stream.width = shape[:2]
         self._stream.pix_fmt = "yuv420p"
+        open_encoder(self._stream.codec_context)
 
     def add(self, images):
         """Encodes images [image, height, width, 3]."""

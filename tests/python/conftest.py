@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -21,8 +20,6 @@ import private_domain  # noqa: E402 (the path comes first)
 import waiting  # noqa: E402
 
 domain_id = private_domain.domain_id
-#: Scheduling policy and priority of this process.
-ORDINARY = (os.sched_getscheduler(0), os.sched_getparam(0))
 
 
 def run_example(name, *arguments):
@@ -33,17 +30,6 @@ def run_example(name, *arguments):
     run = waiting.run(command, timeout=600, cwd=REPOSITORY)
     assert run.returncode == 0, run.stderr
     return run.stdout
-
-
-@pytest.fixture(autouse=True)
-def ordinary_priority():
-    """Takes back what libsvtav1 does as root: it moves the thread that calls it to SCHED_FIFO 99, and does not move it back.
-
-    All that the thread starts later would have that priority, and leave nothing to the other processes of the machine.
-    """
-    os.sched_setscheduler(0, *ORDINARY)  # a fixture of the module may have written videos
-    yield
-    os.sched_setscheduler(0, *ORDINARY)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from robocache._lerobot_video import open_encoder
+
 os.environ.setdefault("SVT_LOG", "1")  # the encoder's errors alone
 
 #: How an encoder keeps B-frames, which come in another order than they are shown.
@@ -40,6 +42,7 @@ def encode(path, pictures, fps, codec="libx264", options=None, seconds=None):
         stream.options = {**LOSSY[codec], **{"g": "2"}, **(options or {})}
         if seconds is not None:
             stream.codec_context.time_base = Fraction(1, 90_000)
+        open_encoder(stream.codec_context)
         for at, pixels in enumerate(pictures):
             frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
             frame.pts = at if seconds is None else round(seconds[at] * 90_000)

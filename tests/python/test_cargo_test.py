@@ -12,7 +12,7 @@ sys.path.insert(0, str(REPOSITORY / "scripts"))
 import cargo_test  # noqa: E402 (the path comes first)
 import flaky  # noqa: E402
 
-#: Of a cargo 1.95. %s are the panics of a test and how it ends.
+#: Of a cargo 1.95, for the panics of a test.
 OUTPUT = """\
    Compiling robocache_testing v0.1.0 (/work/main/crates/testing)
     Finished `test` profile [unoptimized + debuginfo] target(s) in 0.69s
@@ -51,15 +51,16 @@ note: Some details are omitted, run with `RUST_BACKTRACE=full` for a verbose bac
 """
 LATE = (
     "NotInTime: the tick: waited 90.0 s [began={began} ended={ended} patience=90 "
-    "got_ns={got} asked_ns={asked}]"
+    "got_ns={got} asked_ns={asked} stolen_ns={stolen}]"
 )
 TEST = "crates/testing/src/lib.rs::tests::late"
 
 
-def late(got_s, asked_s, began=None):
+def late(got_s, asked_s, stolen_s=0, began=None):
     """The panic of a wait of 90 s, in which the processes got a part of the time that they asked for."""
     began = time.monotonic() - 90 if began is None else began
-    times = {"got": int(got_s * 1e9), "asked": int(asked_s * 1e9)}
+    given = {"got": got_s, "asked": asked_s, "stolen": stolen_s}
+    times = {name: int(seconds * 1e9) for name, seconds in given.items()}
     return PANIC.format(message=LATE.format(began=began, ended=began + 90, **times))
 
 
@@ -115,11 +116,13 @@ def test_a_test_that_the_machine_kept_from_its_time_is_flaky_if_it_passes_alone(
     assert f'[[flaky]]\n  test = "{TEST}"' in said
 
 
-def test_a_pause_of_the_machine_is_evidence_too(cargo):
+def test_a_pause_of_the_machine_and_stolen_time_are_evidence_too(cargo):
     began = time.monotonic() - 90
     pause = f"echo {began + 10} {began + 45} >>$ROBOCACHE_WITNESS"
     code, said = cargo(late(got_s=0.1, asked_s=0.1, began=began), before=pause)
     assert code == 0 and "the machine paused for 35.0 s (longest 35.00 s)" in said
+    code, said = cargo(late(got_s=0.1, asked_s=0.1, stolen_s=40))
+    assert code == 0 and "40.0 s were stolen" in said
 
 
 @pytest.mark.parametrize("got_s, asked_s", [(59, 60), (0.1, 0.1)])
@@ -138,7 +141,7 @@ def test_another_panic_is_wrong_and_never_tried_again(cargo):
         "note: test did not panic as expected",
     ):
         code, said = cargo(panics)
-        assert code == 101 and "WRONG src/lib.rs::tests::late" in said
+        assert code == 101 and f"WRONG {TEST}\n" in said
     assert not cargo.calls.exists()
 
 

@@ -1,10 +1,11 @@
 """The videos and PNG images of a dataset: an encoder has one result for the same images."""
 
+import contextlib
 import os
-import subprocess
 import sys
 
 import pytest
+import waiting
 
 pytest.importorskip("robocache._native", reason="there is no compiled part")
 pytest.importorskip("av", exc_type=ImportError)
@@ -54,7 +55,7 @@ def written_fixture(tmp_path_factory):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SVT_LOG": "1"}
         environment["MALLOC_PERTURB_"] = str(number)
         command = [sys.executable, "-c", WRITE, str(folder / str(number))]
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        run = waiting.run(command, env=environment)
         assert run.returncode == 0, run.stderr
     return folder
 
@@ -72,3 +73,24 @@ def test_hevc_refuses_images_at_which_its_encoder_aborts():
         ValueError, match="hevc needs images of 64 or more pixels of width, found 48"
     ):
         encoding("hevc", 30, 20, (64, 48, 3))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_an_encoder_takes_no_priority(codec, tmp_path):
+    """As root, libsvtav1 took the highest real-time priority for itself and for the thread that opened it."""
+
+    def policies():
+        found = {}
+        for thread in map(int, os.listdir("/proc/self/task")):
+            with contextlib.suppress(ProcessLookupError):
+                found[thread] = os.sched_getscheduler(thread)
+        return found
+
+    before, own = policies(), os.sched_getscheduler(0)
+    encoder = Encoder(tmp_path / "video.mp4", codec, 30, 20, (64, 64, 3))
+    encoder.add(moving(4, 64, 64))
+    during = policies()
+    encoder.close()
+    assert os.sched_getscheduler(0) == own
+    assert codec != "libsvtav1" or len(during) > len(before), "it has threads of its own"
+    assert {during[thread] for thread in set(during) - set(before)} <= {own}

@@ -2,19 +2,41 @@
 
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::getpid;
+use nix::unistd::{SysconfVar, getpid, sysconf};
 
-/// By the number of the thread: processor time that it got and that it waited for \[ns\].
-type Times = BTreeMap<i32, [u64; 2]>;
+const NANOS_PER_S: u64 = 1_000_000_000;
+
+/// Processor time of a thread so far.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct ThreadTime {
+    /// On a processor \[ns\].
+    got: u64,
+    /// Ready but not on a processor \[ns\]. It changes only when the thread gets a processor.
+    delayed: u64,
+    /// How often it got a processor.
+    turns: u64,
+    /// True if it is on a processor or ready.
+    is_ready: bool,
+}
+
+/// The times of threads, by their numbers.
+type Times = BTreeMap<i32, ThreadTime>;
 
 /// What happened in a wait.
 pub(crate) struct Facts {
     began_s: f64,
-    /// The processor times after the first second.
-    before: Option<Times>,
+    /// What the first look has seen.
+    before: Option<Look>,
+}
+
+/// What a look sees.
+struct Look {
+    at: Instant,
+    times: Times,
+    stolen_ns: u64,
 }
 
 impl Facts {
@@ -25,30 +47,38 @@ impl Facts {
 
     /// Notes the processor times, if they are not known yet.
     pub(crate) fn look(&mut self) {
-        self.before.get_or_insert_with(processor_times);
+        self.before.get_or_insert_with(|| Look {
+            at: Instant::now(),
+            times: processor_times(),
+            stolen_ns: stolen_ns(),
+        });
     }
 
     /// The facts, in the words that `scripts/cargo_test.py` reads.
     pub(crate) fn text(&self, patience: Duration) -> String {
         let (began, ended, patience) = (self.began_s, monotonic_s(), patience.as_secs_f64());
-        let [got, asked] = self.got_and_asked();
-        format!(
-            "[began={began:.6} ended={ended:.6} patience={patience} got_ns={got} asked_ns={asked}]"
-        )
+        let [got, asked, stolen] = self.got_asked_and_stolen();
+        let times = format!("began={began:.6} ended={ended:.6} patience={patience}");
+        format!("[{times} got_ns={got} asked_ns={asked} stolen_ns={stolen}]")
     }
 
-    /// Processor time that all threads together got and asked for since the first look \[ns\]. Without that look, the
-    /// times would be those of whole lives, so they are left out.
-    fn got_and_asked(&self) -> [u64; 2] {
-        let mut sum = [0; 2];
-        let Some(before) = &self.before else { return sum };
-        for (thread, [got, delayed]) in processor_times() {
-            let [got_before, delayed_before] = before.get(&thread).copied().unwrap_or_default();
-            let got = got.saturating_sub(got_before);
-            sum[0] += got;
-            sum[1] += got + delayed.saturating_sub(delayed_before);
+    /// Processor time that all threads together got, that they asked for, and that the hypervisor took, since the first
+    /// look \[ns\]. Without that look, the times would be those of whole lives, so they are left out.
+    fn got_asked_and_stolen(&self) -> [u64; 3] {
+        let Some(Look { at, times, stolen_ns: stolen_before }) = &self.before else {
+            return [0; 3];
+        };
+        let waited = at.elapsed().as_nanos() as u64;
+        let [mut sum_got, mut sum_asked] = [0; 2];
+        for (thread, of) in processor_times() {
+            let before = times.get(&thread).copied().unwrap_or_default();
+            let got = of.got.saturating_sub(before.got);
+            sum_got += got;
+            sum_asked += got + of.delayed.saturating_sub(before.delayed);
+            // It still waits for a processor.
+            sum_asked += if of == before && of.is_ready { waited } else { 0 };
         }
-        sum
+        [sum_got, sum_asked, stolen_ns().saturating_sub(*stolen_before)]
     }
 }
 
@@ -63,16 +93,30 @@ fn processor_times() -> Times {
     let mut times = Times::new();
     for process in descendants(getpid().as_raw()) {
         for thread in numbers_in(&format!("/proc/{process}/task")) {
-            // Documentation/scheduler/sched-stats.rst: time on a processor, and time ready but not on one.
-            let text = read_to_string(format!("/proc/{process}/task/{thread}/schedstat"));
-            let text = text.unwrap_or_default();
-            let mut words = text.split_whitespace().map_while(|word| word.parse().ok());
-            if let (Some(got), Some(delayed)) = (words.next(), words.next()) {
-                times.insert(thread, [got, delayed]);
+            let file = |name: &str| {
+                let path = format!("/proc/{process}/task/{thread}/{name}");
+                read_to_string(path).unwrap_or_default()
+            };
+            // Documentation/scheduler/sched-stats.rst
+            let text = file("schedstat");
+            let numbers: Vec<u64> = text.split_whitespace().flat_map(str::parse).collect();
+            if let [got, delayed, turns] = numbers[..] {
+                let is_ready = stat_field(&file("stat"), 3) == Some("R");
+                times.insert(thread, ThreadTime { got, delayed, turns, is_ready });
             }
         }
     }
     times
+}
+
+/// Time that the hypervisor took since the boot, the mean of all processors \[ns\].
+fn stolen_ns() -> u64 {
+    // proc(5): the first line is the sum of all processors, and each has a line. The eighth number is stolen time.
+    let stat = read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = stat.split_whitespace().nth(8).and_then(|word| word.parse::<u64>().ok());
+    let processors = stat.lines().skip(1).filter(|line| line.starts_with("cpu")).count() as u64;
+    let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as u64;
+    ticks.unwrap_or(0) * (NANOS_PER_S / per_second) / processors.max(1)
 }
 
 /// The process and all its descendants.
