@@ -3,7 +3,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 . scripts/phases.sh
-. scripts/ros_phases.sh
+. scripts/ros_phase.sh
 
 # Phases of a run share the bound of flaky tests: tests/flaky.py.
 ROBOCACHE_VERDICTS=$(mktemp -d)
@@ -34,5 +34,5 @@ phase 'downloads for the tests of the wheel' scripts/with_ros.sh scripts/wheel.s
 phase 'pytest: the Python package' scripts/with_ros.sh \
   env SENSOR_SIM="$PWD/install/robocache_ros/lib/robocache_ros/sensor_sim" \
   pytest -q "${workers[@]}" --dist=loadfile --durations=5 tests/python
-ros_phases
+ros_phase
 summary

@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 repo=$PWD
 . scripts/ros_folders.sh
 . scripts/phases.sh
-. scripts/ros_phases.sh
+. scripts/ros_phase.sh
 export ROBOCACHE_RMW=${ROBOCACHE_RMW:-fastrtps}
 export ROBOCACHE_BUILD=$repo/$build_dir ROBOCACHE_INSTALL=$repo/$install_dir
 
@@ -26,5 +26,5 @@ esac
 if [ $# -gt 0 ]; then
   exec scripts/isolated.sh scripts/with_ros.sh pytest "$@"
 fi
-ros_phases
+ros_phase
 summary

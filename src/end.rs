@@ -12,8 +12,8 @@ const USUAL: Duration = Duration::from_secs(4);
 /// The longest time \[s\].
 const LONGEST_S: f64 = 3600.0;
 
-/// Reads how long the node may take to start, to change its state or to end after the request to end. After this time,
-/// the middleware hangs. The end of a recording has as much time.
+/// Reads the time that the node may take to start, to change its state or to end after the request to end. After this
+/// time, the middleware hangs. The end of a recording has as much time.
 ///
 /// # Errors
 /// The variable has an unusable value.

@@ -231,7 +231,7 @@ class Fusion:
         )
 
     def is_found(self, node=NAME):
-        """Whether the node knows each publisher. What one sends before may never reach the node."""
+        """True if the node knows each publisher. What one sends before may never reach the node."""
         topics = {self.ros.node.resolve_topic_name(topic) for topic in self.publishers}
         parts = [values for _, _, values in self.statuses.get(node, {}).values()]
         found = {of["topic"] for of in parts if int(of.get("publishers", 0)) > 0}

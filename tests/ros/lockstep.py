@@ -103,7 +103,7 @@ class Lockstep:
         }
         #: For each message of a topic, what the clock was when it was sent.
         self._sent_ns = {topic: [] for topic in types}
-        #: How many messages of each topic the node has taken, as far as is known.
+        #: Number of messages of each topic that the node has taken, as far as is known.
         self._taken = dict.fromkeys(types, 0)
         self._most = {topic: FEW if kind in SHORT else MOST for topic, kind in types.items()}
         #: The ticks that were due, in order.
@@ -118,7 +118,7 @@ class Lockstep:
         return [values for _, _, values in statuses if values.get("topic") == topic]
 
     def _is_connected(self):
-        """Whether the node has found each publisher, and has subscribed with what it offers."""
+        """True if the node has found each publisher, and has subscribed with what it offers."""
 
         def connected(topic, publisher):
             parts = self._parts(topic)
@@ -128,7 +128,7 @@ class Lockstep:
         return all(connected(*publisher) for publisher in self.publishers.items())
 
     def _dealt(self, topic):
-        """Of how many messages on a topic the node has made rows, or has dropped them, in each part that reads it."""
+        """Number of messages on a topic that are rows or were dropped, in each part that reads it."""
         return min(int(of["accepted"]) + int(of["dropped"]) for of in self._parts(topic))
 
     def settle(self):
@@ -140,10 +140,8 @@ class Lockstep:
                 return self._dealt(topic) >= sum(ns <= self._now_ns - self.wait_ns for ns in sent)
             return self._dealt(topic) == len(sent)
 
-        self.fusion.until(
-            lambda: all(map(taken, self._sent_ns)),
-            f"the node has taken { ({topic: len(sent) for topic, sent in self._sent_ns.items()}) }",
-        )
+        counts = {topic: len(sent) for topic, sent in self._sent_ns.items()}
+        self.fusion.until(lambda: all(map(taken, self._sent_ns)), f"the node has taken {counts}")
         self._settled_ns = self._now_ns
         self._taken = {topic: self._dealt(topic) for topic in self._sent_ns}
 

@@ -79,7 +79,7 @@ def names_of(managed, node):
     own, offered = {f"/{managed.name}/{service}" for service in SERVICES}, {}
 
     def all_known():
-        """Whether the graph has the services under the node's name. It may learn the name later than them."""
+        """True if the graph has the services under the node's name. It may learn the name later than them."""
         with contextlib.suppress(NodeNameNonExistentError):
             offered.update(node.get_service_names_and_types_by_node(managed.name, "/"))
         return own <= offered.keys()

@@ -70,7 +70,7 @@ def service():
 
 
 def taken(pid):
-    """What a process has: private memory [kB], threads, descriptors, and names in /dev/shm."""
+    """Possessions of a process: private memory [kB], threads, descriptors, and names in /dev/shm."""
     process = Path(f"/proc/{pid}")
     memory = (process / "smaps_rollup").read_text()
     private = sum(
@@ -96,7 +96,7 @@ def process_files(process):
 
 
 def connections(node):
-    """How many connections it has made after a standstill."""
+    """Number of connections that it has made after a standstill."""
     return node.process.output.count("through a new connection to the")
 
 
@@ -118,7 +118,7 @@ def test_rounds_leave_memory_threads_files_and_shared_memory_as_they_were(
         node.must(DEACTIVATE, CLEANUP)
 
     def settled(expected=None):
-        """What it has when that stands for a second: what was replaced ends a second later."""
+        """Possessions that stay the same for a second: what was replaced ends a second later."""
         found = []
 
         def stands():

@@ -116,16 +116,14 @@ def test_after_a_standstill_the_node_blames_no_sensor(ros, start, tmp_path, node
     asked = {name: fusion.status[name][2]["qos"] for name in names}
     fusion.said.clear()
     boot.stand_still(3)
-    output = fusion.process.wait_for("the process stood still for 3.0 s")
+    fusion.process.wait_for("the process stood still for 3.0 s")
     renewed = middlewares.IN_USE == "fastrtps"
     fusion.until(
         lambda: all((fusion.value(name, "resubscribed") > 0) == renewed for name in names),
         "new subscriptions",
     )
     ros.spin_until(
-        lambda: [name for name, _ in ros.node.get_node_names_and_namespaces()].count("fusion_node")
-        == 1,
-        "the old connection ends",
+        lambda: ros.node.get_node_names().count("fusion_node") == 1, "the old connection ends"
     )
     await_more(fusion, 30)
     fusion.fence()
@@ -160,8 +158,7 @@ def test_after_a_stop_of_its_own_the_node_hears_all_again(ros, start, tmp_path, 
 
 def start_with_large_streams(ros, start, folder, **kwargs):
     """A node of joints, images and clouds, and their robot. Each stream is heard."""
-    # The node asks for what the robot offers. No queue is full for some seconds, however busy the machine is, and no
-    # stream has a rate that a busy machine does not reach.
+    # A queue holds the messages of some seconds. Without an expected rate, a busy machine makes no stream lossy.
     streams = {"joints": JOINTS, **large_streams()}
     streams = {name: {**spec, "qos": {"depth": 1000}} for name, spec in streams.items()}
     for spec in streams.values():
@@ -211,8 +208,8 @@ def test_a_publisher_that_was_killed_leaves_the_request_as_it_was(ros, start, tm
     os.kill(robot.pid, signal.SIGKILL)
     killed = time.monotonic()
     fusion.await_value("joints", "publishers", 0)
-    assert 5 < time.monotonic() - killed < 30, "the lease"
-    ros.spin_for(2)
+    assert time.monotonic() - killed > 5, "the lease"
+    fusion.fence()
     assert (
         fusion.status["joints"][2]["qos"] == asked and fusion.value("joints", "adapted") == adapted
     )

@@ -1,4 +1,4 @@
-"""What is too much for the node's queues, encoders and threads is dropped and counted, message by message.
+"""Messages that are too many for the node's queues, encoders and threads are dropped and counted, each of them.
 
 The faults of node_faults.c make the overload, so no test needs a machine that is slow or fast. Of N messages that were
 sent, N are received, dropped by a full queue, or lost on the way.

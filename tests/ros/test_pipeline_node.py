@@ -177,7 +177,7 @@ def test_a_slow_callback_gets_the_newest_tensor(ros, make, request):
         ros.spin_until(so, f"tick {tick}: {what}", detail=pipeline.stats)
 
     def replaced():
-        """How many ticks there were, and how many of them a newer one has replaced."""
+        """Number of ticks, and of those that a newer one has replaced."""
         stats = pipeline.stats()
         return stats["ticks"], stats["missed"] + stats["unsent"]
 
@@ -209,7 +209,7 @@ def test_what_is_wrong_is_an_exception(make):
 
 
 def threads():
-    """The names of the threads of this process by their numbers, those of the compiled part too."""
+    """Names of the threads of this process by their numbers, those of the compiled part too."""
     found = {}
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # it has ended
@@ -218,12 +218,12 @@ def threads():
 
 
 def entities(node):
-    """How many subscriptions, publishers and timers a node has."""
+    """Numbers of the subscriptions, publishers and timers of a node."""
     return [len(list(of)) for of in (node.subscriptions, node.publishers, node.timers)]
 
 
 class Before:
-    """What there was, before a pipeline that could leave something behind."""
+    """State before a pipeline that could leave something behind."""
 
     def __init__(self, node):
         self._node, self._threads, self._entities = node, threads(), entities(node)

@@ -60,7 +60,7 @@ class Sender:
         return self.fusion.value(self.stream, key)
 
     def heard(self):
-        """How many were received or counted as ones that were not."""
+        """Number of messages that were received, or counted as ones that were not."""
         return sum(self.count(key) for key in ("received", "lost", "queue_full"))
 
     def send(self, count=1):
@@ -139,7 +139,7 @@ def cut_off(ros, fusion, start, folder):
 
 
 def nodes_of(ros, name="fusion_node"):
-    """How many nodes of this name the graph shows."""
+    """Number of nodes of this name in the graph."""
     return [known for known, _ in ros.node.get_node_names_and_namespaces()].count(name)
 
 

@@ -81,7 +81,7 @@ class Policy:
         return line
 
     def next(self):
-        """What it says of the next tensor."""
+        """Its words about the next tensor."""
         return json.loads(self._line())
 
     def kill(self):
