@@ -2,8 +2,6 @@
 
 use std::process::{Command, Output};
 
-use robocache_testing::until;
-
 fn robocache_bench(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_robocache_bench")).args(args).output().unwrap()
 }
@@ -23,34 +21,32 @@ fn soak(arguments: &[&str]) -> (Output, serde_json::Value) {
     (output, serde_json::from_str(&report).unwrap())
 }
 
+/// On a busy machine ticks and messages may be too late to compare anything: soak/check/tests.rs shows that the
+/// comparison finds what differs. Here each tick and each message is counted once, whatever the load is.
 #[test]
 fn bench_soaks_and_tells_what_it_found() {
-    // Mostly the first run. If the machine is busy, the soak may be too late to compare anything. The load changes the
-    // times, but not which bits are right.
-    until("a run compares a tick", || {
-        let (output, report) = soak(&["--random-sizes"]);
-        let (table, errors) = (text(&output.stdout), text(&output.stderr));
-        assert!(table.contains("ticks at 1 kHz for 1 s, random sizes"), "{table}{errors}");
-        let soak = &report["soak"];
-        let number = |key: &str| soak[key].as_u64().unwrap_or_else(|| panic!("{key}: {soak}"));
-        assert_eq!(number("ticks") + number("overruns"), 1000);
-        assert!(number("overruns_by_ticks") + number("overruns_by_copies") <= number("overruns"));
-        let lost = number("refused") + number("skipped");
-        assert_eq!(number("images") + number("clouds") + lost, 2 * 30 + 10);
-        assert_eq!(number("planned"), 2);
-        assert!(number("compared") + number("unsettled") <= 2);
-        let problems = soak["problems"].as_array().unwrap();
+    let (output, report) = soak(&["--random-sizes"]);
+    let (table, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(table.contains("ticks at 1 kHz for 1 s, random sizes"), "{table}{errors}");
+    let soak = &report["soak"];
+    let number = |key: &str| soak[key].as_u64().unwrap_or_else(|| panic!("{key}: {soak}"));
+    assert_eq!(number("ticks") + number("overruns"), 1000);
+    assert!(number("overruns_by_ticks") + number("overruns_by_copies") <= number("overruns"));
+    let lost = number("refused") + number("skipped");
+    assert_eq!(number("images") + number("clouds") + lost, 2 * 30 + 10);
+    assert_eq!(number("planned"), 2);
+    assert!(number("compared") + number("unsettled") <= 2);
+    let problems = soak["problems"].as_array().unwrap();
+    let problems: Vec<_> = problems.iter().map(|problem| problem.as_str().unwrap()).collect();
+    for problem in &problems {
         let of_time = ["overruns: ", "refused pushes: ", "comparisons: "];
-        for problem in problems.iter().map(|problem| problem.as_str().unwrap()) {
-            assert!(of_time.iter().any(|start| problem.starts_with(start)), "{problem}");
-            assert!(errors.contains(problem), "{problem}: {errors}");
-        }
-        assert_eq!(output.status.code(), Some(i32::from(!problems.is_empty())), "{errors}");
-        // Nothing compared is a failure.
-        let is_told = problems.iter().any(|of| of.as_str().unwrap().starts_with(of_time[2]));
-        assert!(number("compared") > 0 || is_told, "{table}");
-        number("compared") > 0
-    });
+        assert!(of_time.iter().any(|start| problem.starts_with(start)), "{problem}");
+        assert!(errors.contains(problem), "{problem}: {errors}");
+    }
+    assert_eq!(output.status.code(), Some(i32::from(!problems.is_empty())), "{errors}");
+    // Nothing compared is a failure. Otherwise too little may be one.
+    let is_told = problems.iter().any(|problem| problem.starts_with("comparisons: "));
+    assert!(number("compared") > 0 || is_told, "{table}");
 }
 
 #[test]
