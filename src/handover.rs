@@ -213,8 +213,10 @@ impl<S> Handover<S> {
             return false;
         }
         let since = *self.differs_since.get_or_insert(now);
-        self.overlap.before().is_none()
-            && now.saturating_duration_since(since) >= SETTLE
+        // If two are listened to, the newer one may never find a publisher that only the one before fits. Then it is the
+        // newer one that is replaced: if the one before ended first, nobody would hear that publisher for a moment.
+        let patience = self.overlap.before().map_or(SETTLE, |_| OVERLAP);
+        now.saturating_duration_since(since) >= patience
             && self.paused_until.is_none_or(|until| now >= until)
     }
 

@@ -26,6 +26,23 @@ fn a_difference_that_lasts_is_due_once_and_both_subscriptions_are_kept_for_a_whi
 }
 
 #[test]
+fn a_publisher_that_only_the_subscription_before_fits_is_heard_all_the_time() {
+    let start = Instant::now();
+    let mut handover = Handover::<u8>::default();
+    assert_eq!(handover.begin(1, start), None);
+    // The second subscription never finds as many.
+    assert_eq!(handover.overlap.over(start + MS, |_| false), None);
+    assert!(!handover.is_due(true, start + MS));
+    assert!(!handover.is_due(true, start + OVERLAP), "the overlap may end by itself");
+    let due = start + OVERLAP + MS;
+    assert!(handover.is_due(true, due));
+    assert_eq!(handover.begin(2, due), Some(2), "the first one is kept");
+    assert_eq!(handover.overlap.before(), Some(&1));
+    assert_eq!(handover.overlap.over(due + MS, |before| *before == 1), None);
+    assert_eq!(handover.overlap.over(due + MS + OVERLAP, |_| true), Some(1));
+}
+
+#[test]
 fn a_part_that_finds_nobody_replaces_the_one_before_in_the_end() {
     let start = Instant::now();
     let mut overlap = Overlap::default();
