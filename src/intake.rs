@@ -6,7 +6,7 @@ use super::error::NodeError;
 use super::fastdds::Connector;
 use super::handover::{Handover, LONGEST, Switch};
 use super::losses::Losses;
-use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
+use robocache_core::spec::{InputId, InputSpec, Selection};
 use robocache_ops::time::Stamp;
 use robocache_rcl::{
     self, EventStatuses, MessageInfo, Middleware, Node, Qos, SerializedMessage, Subscription, Wake,
@@ -192,7 +192,7 @@ impl Input {
             handover: Handover::default(),
             buffers: buffers.with(runtime.pipeline.messages(id), largest_buffer(runtime, spec)),
             takes: Takes::default(),
-            losses: Losses::new(spec.timeline == Timeline::Header),
+            losses: Losses::new(!spec.newest_arrival_counts()),
         }
     }
 

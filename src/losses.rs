@@ -185,7 +185,7 @@ pub(crate) struct Lost {
 
 impl Losses {
     /// Begins without a publisher. `takes_history`: whether messages are new that a publisher sent
-    /// before the first one that came. If their time is the arrival, they are not: they would be
+    /// before the first one that came. If the newest arrival counts, they are not: they would be
     /// old values with a new time.
     pub(crate) fn new(takes_history: bool) -> Self {
         Losses { takes_history, ..Losses::default() }

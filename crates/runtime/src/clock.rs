@@ -27,15 +27,15 @@ use robocache_ops::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
 const SLICE: Duration = Duration::from_millis(50);
 /// Time between two looks at the clock of a recording.
 const LOOK: Duration = Duration::from_millis(1);
-/// A step back that is shorter than a tick and than this \[ns\] is no jump.
+/// A step back of the system's clock that is shorter than this \[ns\] is no jump. Services that correct the clock step it
+/// by milliseconds.
 const TOLERANCE_NS: i64 = 100 * NANOS_PER_MS;
 /// No message is on its way for longer than this. So long after a jump back, a message may be from
 /// before it.
 const IN_FLIGHT: Duration = Duration::from_secs(5);
-/// After the system's clock jumps back, a header's stamp may be at most this far ahead \[ns\], or one
-/// period if that is longer. This holds for [`IN_FLIGHT`], or until the clock passes the instant from
-/// which it jumped. A message further ahead was stamped before the jump, and came late through the
-/// middleware.
+/// After the system's clock jumps back, a header's stamp may be this far ahead \[ns\], or one period if that is longer. If
+/// it is further ahead, and near the instant from which the clock jumped, the message may have been stamped before the
+/// jump, and come late through the middleware. This holds for [`IN_FLIGHT`], or until the clock passes that instant.
 const MAX_AHEAD_AFTER_JUMP_NS: i64 = 10 * NANOS_PER_MS;
 /// Time between two log lines about jumps back.
 const JUMP_LOG_PERIOD: Duration = Duration::from_secs(10);
@@ -188,24 +188,31 @@ fn left(next: Option<(Reading, Stamp)>) -> Duration {
     })
 }
 
-/// How far a header's stamp may be ahead of the system's clock \[ns\]: see [`Arrival::max_ahead_ns`].
+/// What the system's clock says of stamps that are ahead: [`Arrival::max_ahead_ns`] and [`Arrival::in_doubt_from`].
 ///
 /// A reading and the first instant of its epoch decide it, and no other clock. So the replay of a
 /// recording, which has these instants, decides as the node did.
-fn max_ahead_ns(Reading { stamp, epoch, .. }: Reading, began: Stamp, grid: TickGrid) -> i64 {
-    let before_the_end = epoch.jumped_from().is_some_and(|from| stamp < from);
-    let in_flight = i128::from(stamp.since(began)) < IN_FLIGHT.as_nanos() as i128;
-    match before_the_end && in_flight {
-        true => grid.period_ns().clamp(MAX_AHEAD_AFTER_JUMP_NS, MAX_AHEAD_NS),
-        false => MAX_AHEAD_NS,
+fn ahead(
+    Reading { stamp, epoch, .. }: Reading,
+    began: Stamp,
+    grid: TickGrid,
+) -> (i64, Option<Stamp>) {
+    let in_flight_ns = IN_FLIGHT.as_nanos() as i64;
+    let from = epoch.jumped_from().filter(|from| stamp < *from);
+    // What is on its way was stamped within this span before the jump. An earlier stamp is of this epoch.
+    match from.filter(|_| stamp.since(began) < in_flight_ns) {
+        Some(from) => {
+            let known_ns = grid.period_ns().clamp(MAX_AHEAD_AFTER_JUMP_NS, MAX_AHEAD_NS);
+            (known_ns, Some(from.offset(-in_flight_ns)))
+        }
+        None => (0, None),
     }
 }
 
-/// Whether a step of the clock is a jump back: by a tick, or by [`TOLERANCE_NS`]. After a shorter
-/// step no tick becomes due for a second time. Two publishers on `/clock`, or a clock that is
-/// corrected, make such steps.
-fn is_jump(from: Stamp, to: Stamp, grid: TickGrid) -> bool {
-    from.since(to) >= grid.period_ns().min(TOLERANCE_NS)
+/// Whether a step of the system's clock is a jump back. After a shorter one, rows stay true, and ticks are due again when
+/// the clock has passed the last one. To clear all rows would do more harm.
+fn is_jump(from: Stamp, to: Stamp) -> bool {
+    from.since(to) >= TOLERANCE_NS
 }
 
 /// Logs jumps back, but not more often than every [`JUMP_LOG_PERIOD`].

@@ -160,7 +160,11 @@ impl EncodeThreads {
         threads: usize,
     ) -> Result<Option<Self>, RuntimeError> {
         let config = runtime.pipeline.config();
-        let ways = ways(config);
+        let mut ways = ways(config);
+        // The runtime keeps the bytes of a latched message.
+        for input in config.input_ids().filter(|input| runtime.is_latched(*input)) {
+            ways[input.index()] = Way::Player;
+        }
         let lanes = queue::lanes(config);
         let used = ways.iter().zip(&lanes).filter(|(way, _)| **way != Way::Player);
         let used: HashSet<usize> = used.map(|(_, lane)| *lane).collect();

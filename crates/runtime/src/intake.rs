@@ -87,8 +87,21 @@ impl Runtime {
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
-        let Origin { publisher, published } = origin;
         self.meet(arrival.epoch);
+        match self.is_latched(input) {
+            true => self.receive_latched(origin, input, Arc::new(bytes), arrival),
+            false => self.accept(origin, input, bytes, arrival),
+        }
+    }
+
+    /// Gives a message to the recorder and takes it.
+    pub(super) fn accept(
+        &self,
+        Origin { publisher, published }: Origin,
+        input: InputId,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        arrival: Arrival,
+    ) -> Result<(), RuntimeError> {
         match &self.recorder {
             None => self.take((publisher, 0), input, bytes, arrival),
             Some(recorder) => {
@@ -294,6 +307,7 @@ impl Runtime {
         }
         match pushed {
             Ok(accepted) => {
+                self.note_taken_again(input, None);
                 let stamp = accepted.stamp;
                 self.note(from, |arrivals, now| match stamp {
                     Some(stamp) => arrivals.note(now, arrival.epoch, stamp),
@@ -311,6 +325,8 @@ impl Runtime {
                     arrivals.note_dropped(now, arrival.epoch, rejected.reason);
                 });
                 self.explain(input, "message", &rejected);
+                self.note_taken_again(input, Some(&rejected));
+                self.tell_wrong_clock(input, &rejected);
                 Err(NotTaken::Dropped(rejected))
             }
             Err(NotTaken::Failed(source)) => {
@@ -347,6 +363,20 @@ impl Runtime {
         }
     }
 
+    /// Logs an error if all of an input's first messages are ahead: its sensor has another clock, and no value of it will be
+    /// valid.
+    fn tell_wrong_clock(&self, input: InputId, Rejected { reason, detail }: &Rejected) {
+        const FIRST: u64 = 100;
+        let stats = self.pipeline.input_stats(input);
+        let ahead = stats.dropped(DropReason::Ahead);
+        if (*reason, stats.received.get(), ahead) == (DropReason::Ahead, FIRST, FIRST) {
+            let InputSpec { name, topic, .. } = self.input_spec(input);
+            tracing::error!(
+                "stream '{name}' ({topic}): all of the first {FIRST} messages were dropped, ahead: {detail}"
+            );
+        }
+    }
+
     /// Begins the epoch of a message or of a reading of the clock, unless it has begun.
     pub(super) fn meet(&self, epoch: Epoch) {
         if self.epoch.load(Ordering::Relaxed) < epoch.number() {
@@ -373,6 +403,9 @@ impl Runtime {
         }
         let now = self.node_time.now();
         self.inputs.iter().for_each(|input| lock(&input.arrivals).begin(now, epoch));
+        if before < epoch.number() {
+            self.take_latched_again(epoch);
+        }
     }
 }
 

@@ -30,6 +30,7 @@ mod encode_threads;
 mod error;
 pub mod health;
 mod intake;
+mod latched;
 mod offered_qos;
 mod outbox;
 mod player;

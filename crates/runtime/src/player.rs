@@ -17,7 +17,7 @@ use super::clock::{Clock, Reading, RecordedClock, Transit};
 use super::encode_threads::{EncodeThreads, LookAhead, Ticket};
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
-use super::{Recorder, Runtime, RuntimeError, ticker};
+use super::{OfferedQos, Origin, Recorder, Runtime, RuntimeError, ticker};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, Pipeline, TickOutcome};
 use robocache_core::spec::InputId;
@@ -142,6 +142,15 @@ impl Player {
     /// The system starts no thread.
     pub fn with_threads(self, threads: usize) -> Result<Self, RuntimeError> {
         Ok(Player { encoders: EncodeThreads::start(&self.runtime, threads)?, ..self })
+    }
+
+    /// The same whose messages of these inputs are latched, as their publishers offered; before any threads.
+    pub fn with_latched(self, inputs: &[InputId]) -> Self {
+        for input in inputs {
+            let asks = &self.runtime.input(*input).asks;
+            asks.set(OfferedQos { transient_local: true, ..asks.get() });
+        }
+        self
     }
 
     /// Waits until all messages that were received are rows.
@@ -270,7 +279,9 @@ impl Player {
         if !self.runtime.clock.is_simulated() {
             self.enter(arrival.epoch, at);
         }
-        self.runtime.receive(input, bytes, arrival)
+        // The live node has recorded each latched message that it took again.
+        self.runtime.meet(arrival.epoch);
+        self.runtime.accept(Origin::default(), input, bytes, arrival)
     }
 
     /// Serves a tick that a live node served, if the clock is the recorder's.

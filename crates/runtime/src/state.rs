@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize,
 use std::time::Duration;
 
 use super::health::{Arrivals, Latency};
+use super::latched::Latched;
 use super::offered_qos::{OfferedQos, PublisherSeen, SharedQos};
 use robocache_core::histogram::Histogram;
 use robocache_core::pipeline::Counter;
@@ -89,6 +90,12 @@ pub struct InputState {
     /// The epoch and the receive stamp of the newest message; `None` before the first. The receiving thread
     /// alone uses it.
     received: Mutex<Option<(Epoch, Stamp)>>,
+    /// The newest message, if messages are latched and may be needed again.
+    pub(super) latched: Mutex<Option<Latched>>,
+    /// Whether a latched message is on its way for a second time, because an epoch has begun.
+    pub(super) takes_again: AtomicBool,
+    /// Whether the newest message is latched and was dropped in this epoch.
+    pub(super) is_left_out: AtomicBool,
     /// Whether a drop has been logged in detail, by drop reason.
     pub(super) explained: [AtomicBool; DropReason::ALL.len()],
 }
@@ -112,6 +119,9 @@ impl InputState {
             incompatible: AtomicU64::new(0),
             publishers: Mutex::new(None),
             received: Mutex::new(None),
+            latched: Mutex::new(None),
+            takes_again: AtomicBool::new(false),
+            is_left_out: AtomicBool::new(false),
             explained: std::array::from_fn(|_| AtomicBool::new(false)),
         }
     }

@@ -11,7 +11,7 @@ use super::words::one_of;
 use super::{cloud, frames, image, occupancy, vector};
 use crate::encoder::EncoderSpec;
 use crate::input::Content;
-use crate::pipeline::MAX_AHEAD_NS;
+use crate::pipeline::{MAX_AHEAD_NS, SENSOR_AHEAD_NS};
 use crate::sample::Bounds;
 use crate::spec::{InFrame, Selection, StreamSpec, Timeline};
 use robocache_ops::align::{AlignRule, Strategy};
@@ -389,7 +389,7 @@ fn times(
         Some(ms) => check.nanos(&at("max_ahead_ms"), ms, Range::POSITIVE_MS),
         None if plans => Some(PLAN_AHEAD_NS.max(ahead_ns)),
         None if horizon_steps > 1 => Some(MAX_AHEAD_NS + ahead_ns.max(0)),
-        None => Some(MAX_AHEAD_NS),
+        None => Some(SENSOR_AHEAD_NS),
     };
     if raw.max_ahead_ms.is_some() && max_ahead_ns.is_some_and(|most| most < ahead_ns) {
         let least_ms = ahead_ns as f64 / NANOS_PER_MS as f64;

@@ -540,3 +540,21 @@ streams:
     let largest_px = [3840, 2160];
     assert!(config.inputs.iter().all(|input| input.selection == Selection::Depth { largest_px }));
 }
+
+#[test]
+fn the_newest_arrival_counts_where_stamps_do_not_order_messages() {
+    let config = parse(
+        "rate_hz: 100
+streams:
+  camera: {type: sensor_msgs/Image, topic: /c, max_age_ms: 50, image: {resize: {width: 2, height: 2}, undistort: {camera_info: /i}}}
+  plan: {type: trajectory_msgs/JointTrajectory, topic: /p, max_age_ms: 50, max_gap_ms: 50, joints: [a]}
+  wrench: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50, in_frame: base}
+  map: {type: geometry_msgs/PoseStamped, topic: /m, max_age_ms: 50, timeline: receive, strategy: hold}
+",
+        "test.yaml",
+    )
+    .unwrap();
+    let by_arrival = config.inputs.iter().filter(|input| input.newest_arrival_counts());
+    let topics: Vec<&str> = by_arrival.map(|input| input.topic.as_str()).collect();
+    assert_eq!(topics, ["/p", "/m", "/i"]);
+}

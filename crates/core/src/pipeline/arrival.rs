@@ -1,12 +1,14 @@
 //! When a message arrived, and what is refused because of it.
 
 use crate::rejected::{DropReason, Rejected};
-use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp};
+use robocache_ops::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp};
 
-/// A header's stamp may be at most this far ahead of the node's clock \[ns\], unless its stream looks
-/// ahead. Synchronised clocks differ by less. A row further ahead would be the newest of its ring
-/// until the clock reaches it.
+/// Transforms, and the start of what looks ahead, may be at most this far ahead of the node's clock \[ns\].
 pub const MAX_AHEAD_NS: i64 = NANOS_PER_S;
+/// Default of `max_ahead_ms` for a stream that does not look ahead \[ns\]. Clocks that are synchronised through a network
+/// differ by less. If a sensor's clock is further ahead, old values would count as fresh: each of its rows would be
+/// valid until the node's clock has passed it.
+pub const SENSOR_AHEAD_NS: i64 = 50 * NANOS_PER_MS;
 
 /// When a message arrived, and which stamps it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +22,12 @@ pub struct Arrival {
     pub received: Option<Stamp>,
     /// The clock's epoch in which the message was published.
     pub epoch: Epoch,
-    /// A header's stamp may be at most this far ahead of `stamp` \[ns\]. If it is less than
-    /// [`MAX_AHEAD_NS`], a message further ahead may have been stamped before the clock jumped back.
+    /// A header's stamp may be this far ahead of `stamp` \[ns\], even if the limit of its stream is smaller. A
+    /// simulator's clock moves in steps, so its sensors are ahead of it.
     pub max_ahead_ns: i64,
+    /// If a header's stamp is further ahead than `max_ahead_ns`, and is not before this instant, the message may have been
+    /// stamped before the clock jumped back. `None`: no message can.
+    pub in_doubt_from: Option<Stamp>,
     /// Whether a header's stamp of zero is an instant. Otherwise it means "not set".
     pub zero_is_an_instant: bool,
     /// From when on ticks see what the message becomes, on the node's clock; `None` if that is `stamp`. It
@@ -38,39 +43,69 @@ impl Default for Arrival {
             stamp: None,
             received: None,
             epoch: Epoch::default(),
-            max_ahead_ns: MAX_AHEAD_NS,
+            max_ahead_ns: 0,
+            in_doubt_from: None,
             zero_is_an_instant: false,
             seen_from: None,
         }
     }
 }
 
-/// Checks that a stamp is at most `most_ns` ahead of the clock. `known_ns` is how far a message of
-/// this epoch may be ahead for certain: if that is less than [`MAX_AHEAD_NS`], one further ahead may be from before
-/// the clock jumped back.
-pub(super) fn check_ahead(
-    stamp: Stamp,
-    now: Stamp,
-    known_ns: i64,
-    most_ns: i64,
-) -> Result<(), Rejected> {
-    let ahead = stamp.since(now);
-    let in_doubt = known_ns < MAX_AHEAD_NS;
-    let max_ahead_ns = if in_doubt { known_ns } else { known_ns.max(most_ns) };
-    if ahead <= max_ahead_ns {
-        return Ok(());
+impl Arrival {
+    /// Checks that a header's stamp, to which `offset_ns` was added, is at most `most_ns` ahead of the clock. `advises`:
+    /// whether the configuration can add another offset.
+    pub(super) fn check_ahead(
+        &self,
+        stamp: Stamp,
+        most_ns: i64,
+        advises: Option<OffsetKey>,
+    ) -> Result<(), Rejected> {
+        let Some(now) = self.stamp else { return Ok(()) };
+        let ahead_ns = stamp.since(now);
+        let known_ns = self.max_ahead_ns;
+        let in_doubt = ahead_ns > known_ns && self.in_doubt_from.is_some_and(|from| stamp >= from);
+        if in_doubt && ahead_ns <= most_ns.max(MAX_AHEAD_NS) {
+            return Err(cleared());
+        }
+        let most_ns = most_ns.max(known_ns);
+        if ahead_ns <= most_ns {
+            return Ok(());
+        }
+        let detail = format!(
+            "header.stamp: expected at most {} ahead of the node's clock ({now}), found {stamp}, {} ahead{}",
+            shown(most_ns),
+            shown(ahead_ns),
+            advice(ahead_ns, advises),
+        );
+        Err(Rejected::new(DropReason::Ahead, detail))
     }
-    if in_doubt && ahead <= most_ns {
-        return Err(cleared());
+}
+
+/// The key `stamp_offset_ms` of an input, with its present value \[ns\].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OffsetKey(pub i64);
+
+/// A span for people: in milliseconds up to ten seconds.
+fn shown(ns: i64) -> String {
+    match ns < 10 * NANOS_PER_S {
+        // Rounded up: "50 ms" would not be ahead of 50 ms.
+        true => format!("{} ms", ns.saturating_add(NANOS_PER_MS - 1) / NANOS_PER_MS),
+        false => format!("{:.1} s", ns as f64 / NANOS_PER_S as f64),
     }
-    let seconds = |ns: i64| ns as f64 / NANOS_PER_S as f64;
-    let detail = format!(
-        "header.stamp: expected at most {} s ahead of the node's clock ({now}), found {stamp}, \
-         {:.3} s ahead; do sensor and node use the same clock?",
-        seconds(max_ahead_ns.max(most_ns)),
-        seconds(ahead),
-    );
-    Err(Rejected::new(DropReason::Ahead, detail))
+}
+
+/// What to do about a stamp that is ahead.
+fn advice(ahead_ns: i64, key: Option<OffsetKey>) -> String {
+    // Nobody sets an offset of an hour: then the two clocks have nothing in common.
+    const HOUR_NS: i64 = 3600 * NANOS_PER_S;
+    match key {
+        Some(OffsetKey(present_ns)) if ahead_ns < HOUR_NS => {
+            let offset_ms = present_ns.saturating_sub(ahead_ns).div_euclid(NANOS_PER_MS);
+            let ahead = shown(ahead_ns);
+            format!("; its clock is {ahead} ahead: set that clock, or stamp_offset_ms: {offset_ms}")
+        }
+        _ => "; do sensor and node use the same clock?".to_owned(),
+    }
 }
 
 pub(super) fn cleared() -> Rejected {

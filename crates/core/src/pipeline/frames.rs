@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use super::Pipeline;
-use super::arrival::{Arrival, MAX_AHEAD_NS, check_ahead, cleared};
+use super::arrival::{Arrival, MAX_AHEAD_NS, cleared};
 use super::not_taken::NotTaken;
 use crate::input::IMU;
 use crate::rejected::{DropReason, Rejected};
@@ -291,11 +291,8 @@ fn stamp_of(header: &Header<'_>, fixed: bool, arrival: Arrival) -> Result<Stamp,
         Err(StampError::Zero) if fixed || arrival.zero_is_an_instant => Stamp::ZERO,
         stamp => stamp?,
     };
-    match arrival.stamp {
-        Some(now) if !fixed => {
-            check_ahead(stamp, now, arrival.max_ahead_ns, MAX_AHEAD_NS)?;
-        }
-        _ => {}
+    if !fixed {
+        arrival.check_ahead(stamp, MAX_AHEAD_NS, None)?;
     }
     Ok(stamp)
 }

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 
 pub use ahead::EncodedAhead;
 pub use arrays::ArraySample;
-pub use arrival::{Arrival, MAX_AHEAD_NS};
+pub use arrival::{Arrival, MAX_AHEAD_NS, SENSOR_AHEAD_NS};
 pub use frames::{AwaitedTransforms, Tree};
 pub use not_taken::NotTaken;
 pub use push::Accepted;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::arrival::{Arrival, check_ahead, cleared, late};
+use super::arrival::{Arrival, OffsetKey, cleared, late};
 use super::frames::Frames;
 use super::merge::Merged;
 use super::not_taken::NotTaken;
@@ -459,11 +459,8 @@ impl PushSink<'_> {
             stamp => stamp?,
         };
         let stamp = stamp.offset(offset_ns);
-        match self.arrival.stamp {
-            Some(now) => check_ahead(stamp, now, self.arrival.max_ahead_ns, stream.max_ahead_ns)
-                .map(|()| stamp),
-            None => Ok(stamp),
-        }
+        self.arrival.check_ahead(stamp, stream.max_ahead_ns, Some(OffsetKey(offset_ns)))?;
+        Ok(stamp)
     }
 
     fn delay_ns(&self, header: &Header<'_>) -> Option<i64> {

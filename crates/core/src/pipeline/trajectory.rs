@@ -6,7 +6,7 @@
 use std::sync::MutexGuard;
 
 use super::Rings;
-use super::arrival::{check_ahead, cleared, late};
+use super::arrival::{Arrival, cleared, late};
 use super::push::{PushSink, check_frame};
 use crate::backend::BackendError;
 use crate::rejected::{DropReason, Rejected};
@@ -91,7 +91,11 @@ impl PushSink<'_> {
         };
         let end = start.offset(*last_ns);
         // The start is of this epoch, so the points are.
-        check_ahead(end, now, super::MAX_AHEAD_NS, spec.max_ahead_ns)?;
+        Arrival { in_doubt_from: None, ..self.arrival }.check_ahead(
+            end,
+            spec.max_ahead_ns,
+            None,
+        )?;
         let past_ns = now.since(end);
         if past_ns > spec.lag_ns.saturating_add(spec.rule.max_age_ns) {
             let ms = past_ns / robocache_ops::time::NANOS_PER_MS;

@@ -71,6 +71,15 @@ impl InputSpec {
         by_header && self.timeline == Timeline::Header
     }
 
+    /// Whether of two messages the one that arrives later counts, whatever their stamps are. Then the history that a
+    /// publisher keeps for a new subscription must not come after a newer message. Fixed transforms are not of these: a
+    /// message of the history may have a link that no later one has.
+    pub fn newest_arrival_counts(&self) -> bool {
+        let by_arrival =
+            matches!(self.selection, Selection::CameraInfo { .. } | Selection::Trajectory { .. });
+        by_arrival || self.timeline == Timeline::Receive
+    }
+
     /// Whether messages are images, clouds or maps, which take milliseconds to copy or to encode.
     pub fn is_large(&self) -> bool {
         match self.selection {

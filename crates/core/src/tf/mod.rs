@@ -5,12 +5,14 @@
 //! Two things differ from a stream. The values are `f64` in the buffer's own memory, because no
 //! backend reads them. And the weight is computed again in `f64`, because [`align`] gives an `f32`.
 //!
-//! What a look-up returns depends on the transforms alone, and not on the order in which they came:
+//! These rules say which transforms count:
 //!
 //! - A look-up never extrapolates: a link has no transform before its oldest one or after its newest one.
-//! - Of two transforms of one link at one stamp, the one with the greater numbers counts.
+//! - Of two moving transforms of one link at one stamp, the one with the greater numbers counts, in whichever order
+//!   they came.
 //! - A link that is fixed once stays fixed: its moving transforms do not count.
-//! - Of two fixed transforms of one link, that of the later epoch counts, then the later stamp.
+//! - Of two fixed transforms of one link, that of the later epoch counts, then the later stamp, then the one that came
+//!   later, as in tf2: a correction of a calibration often has the stamp of what it corrects.
 //!
 //! If there are too many frames, the buffer forgets those whose links had no new transform for a while. That depends on
 //! when transforms arrived.
@@ -261,10 +263,9 @@ impl Buffer {
         let mut row = row;
         if let Some((known_epoch, known_stamp, known)) = self.frames[child as usize].fixed {
             let order = key(epoch, stamp).cmp(&key(known_epoch, known_stamp));
-            let order = order.then_with(|| self.compare(&row, &known));
-            let same_time = key(epoch, stamp) == key(known_epoch, known_stamp);
-            self.conflicts += u64::from(same_time && order != Ordering::Equal);
-            if order != Ordering::Greater {
+            let differs = self.compare(&row, &known).is_ne();
+            self.conflicts += u64::from(order.is_eq() && differs);
+            if order.is_lt() || (order.is_eq() && !differs) {
                 return;
             }
             // Said again, it is as old as it was.

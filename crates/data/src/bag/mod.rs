@@ -16,6 +16,7 @@ mod memory;
 mod metadata;
 mod open;
 mod order;
+mod qos;
 mod sqlite;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 pub use error::{BagError, Problem, Problems};
+pub use qos::Offer;
 
 use robocache_ops::time::Stamp;
 
@@ -56,6 +58,19 @@ pub struct Topic {
     pub messages: Option<u64>,
     /// What its publishers offered: the YAML list that rosbag2 stores, or empty.
     pub offered_qos: String,
+}
+
+impl Topic {
+    /// What its publishers offered, each once; empty if the bag does not tell.
+    pub fn offers(&self) -> Vec<Offer> {
+        qos::read(&self.offered_qos)
+    }
+
+    /// Whether its messages are latched: all of its publishers gave the last ones to those who subscribed later.
+    pub fn is_latched(&self) -> bool {
+        let offers = self.offers();
+        !offers.is_empty() && offers.iter().all(Offer::is_latched)
+    }
 }
 
 /// The definition of a message type, with those of all types that it has.

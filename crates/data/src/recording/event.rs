@@ -1,7 +1,7 @@
 //! The events of a recording as messages of `robocache_ros/msg/RecordingEvent`.
 
 use robocache_core::cdr::{CdrError, Reader, Writer};
-use robocache_core::pipeline::Arrival;
+use robocache_core::pipeline::{Arrival, MAX_AHEAD_NS};
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, StreamId};
 use robocache_ops::time::{Epoch, Stamp};
@@ -95,6 +95,7 @@ struct Fields {
     last: u64,
     digest: u64,
     reason: String,
+    in_doubt_from: Option<Stamp>,
 }
 
 const START: u8 = 1;
@@ -128,6 +129,7 @@ impl RecordingEvent {
                 stamp: arrival.stamp,
                 at: arrival.received,
                 max_ahead_ns: arrival.max_ahead_ns,
+                in_doubt_from: arrival.in_doubt_from,
                 zero_is_an_instant: arrival.zero_is_an_instant,
                 first: *bytes_of,
                 ..of(RECEIVED)
@@ -178,8 +180,16 @@ impl RecordingEvent {
             START => Self::Start { at },
             RECEIVED => {
                 let (received, seen_from) = (at, None);
-                let arrival =
-                    Arrival { stamp, received, epoch, max_ahead_ns, zero_is_an_instant, seen_from };
+                let in_doubt_from = fields.in_doubt_from;
+                let arrival = Arrival {
+                    stamp,
+                    received,
+                    epoch,
+                    max_ahead_ns,
+                    in_doubt_from,
+                    zero_is_an_instant,
+                    seen_from,
+                };
                 Self::Received { number, input, arrival, bytes_of: first }
             }
             TAKEN => {
@@ -250,25 +260,28 @@ impl Fields {
     }
 
     fn write(&self) -> Vec<u8> {
+        let mut writer = self.write_to_reason();
+        write_stamp(&mut writer, self.in_doubt_from);
+        writer.finish()
+    }
+
+    /// Writes the members up to the reason. The first recorders had no others.
+    fn write_to_reason(&self) -> Writer {
         let mut writer = Writer::new();
-        let stamp = |writer: &mut Writer, stamp: Option<Stamp>| {
-            writer.u8(u8::from(stamp.is_some()));
-            writer.i64(stamp.map_or(0, Stamp::nanos));
-        };
         writer.u8(self.kind);
         writer.u64(self.number);
         writer.u64(self.count);
         writer.u64(self.epoch);
         writer.u32(self.input);
-        stamp(&mut writer, self.stamp);
-        stamp(&mut writer, self.at);
+        write_stamp(&mut writer, self.stamp);
+        write_stamp(&mut writer, self.at);
         writer.i64(self.max_ahead_ns);
         writer.u8(u8::from(self.zero_is_an_instant));
         writer.u64(self.first);
         writer.u64(self.last);
         writer.u64(self.digest);
         writer.string(&self.reason);
-        writer.finish()
+        writer
     }
 
     fn read(message: &[u8]) -> Result<Self, CdrError> {
@@ -277,7 +290,7 @@ impl Fields {
             let has = reader.u8()? != 0;
             Ok(Some(Stamp::from_nanos(reader.i64()?)).filter(|_| has))
         };
-        Ok(Fields {
+        let mut fields = Fields {
             kind: reader.u8()?,
             number: reader.u64()?,
             count: reader.u64()?,
@@ -291,8 +304,20 @@ impl Fields {
             last: reader.u64()?,
             digest: reader.u64()?,
             reason: String::from_utf8_lossy(reader.string_bytes()?).into_owned(),
-        })
+            in_doubt_from: None,
+        };
+        fields.in_doubt_from = match reader.left() == 0 {
+            false => stamp(&mut reader)?,
+            // Of a recorder that did not know this member: each message was in doubt that had a smaller limit.
+            true => Some(Stamp::MIN).filter(|_| fields.max_ahead_ns < MAX_AHEAD_NS),
+        };
+        Ok(fields)
     }
+}
+
+fn write_stamp(writer: &mut Writer, stamp: Option<Stamp>) {
+    writer.u8(u8::from(stamp.is_some()));
+    writer.i64(stamp.map_or(0, Stamp::nanos));
 }
 
 #[cfg(test)]

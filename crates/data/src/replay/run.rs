@@ -55,7 +55,7 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Summary, ReplayError> {
     let mut skew = Skew::default();
-    let player = Player::new(pipeline, wiring.clock.is_simulated());
+    let player = Player::new(pipeline, wiring.clock.is_simulated()).with_latched(&wiring.latched);
     let player = if output.takes_ticks() { player } else { player.without_ticks() };
     let mut player = if threads > 1 { player.with_threads(threads)? } else { player };
     let output = RefCell::new(output);
@@ -225,7 +225,7 @@ impl Play<'_> {
     }
 
     /// Takes the latched messages from before an episode, as a node that starts with it receives them: all
-    /// fixed transforms, and the newest numbers of each camera.
+    /// fixed transforms, the newest numbers of each camera, and the newest message of each latched input.
     fn latched_before(
         &mut self,
         first: Stamp,
@@ -240,7 +240,8 @@ impl Play<'_> {
             |id: &InputId| matches!(config.input(*id).selection, Selection::CameraInfo { .. });
         let feeds = &self.wiring.feeds;
         let all: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(fixed)).collect();
-        let mut newest: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(camera)).collect();
+        let latched = |id: &InputId| camera(id) || self.wiring.latched.contains(id);
+        let mut newest: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(latched)).collect();
         let mut latched = self.between(Stamp::MIN, first, &all, problems)?;
         // Cameras repeat their numbers, so the newest are looked for from the end.
         let begin = self.bag.span().map_or(first, |(begin, _)| begin);

@@ -5,7 +5,7 @@ use crate::bag::{Bag, CDR, Topic};
 use crate::recording::EVENT_TYPE;
 use robocache_core::input::{CAMERA_INFO, MessageType};
 use robocache_core::schema::{self, Definitions};
-use robocache_core::spec::{Config, InputId, InputSpec, Timeline};
+use robocache_core::spec::{Config, Durability, InputId, InputSpec, Timeline};
 
 /// The topic of a simulator's clock.
 const CLOCK_TOPIC: &str = "/clock";
@@ -110,6 +110,8 @@ impl ClockSource {
 pub struct Wiring {
     /// The inputs of each of the bag's topics.
     pub feeds: Vec<Vec<InputId>>,
+    /// The inputs whose messages are latched: their publishers offered it, and the configuration does not forbid it.
+    pub latched: Vec<InputId>,
     /// What sets the clock.
     pub clock: ClockSource,
     /// The topic of the events of a node that recorded itself, if a row's instant depends on them.
@@ -138,6 +140,7 @@ impl Wiring {
         };
         let mut wiring = Wiring {
             feeds: vec![Vec::new(); bag.topics.len()],
+            latched: Vec::new(),
             clock: ClockSource::Recorder,
             events: None,
             missing: Vec::new(),
@@ -159,7 +162,12 @@ impl Wiring {
             }
             match mismatch(spec, topic) {
                 Some(what) => problems.push(format!("{}: {what}", bag.path.display())),
-                None => wiring.feeds[at].push(id),
+                None => {
+                    wiring.feeds[at].push(id);
+                    if spec.qos.durability != Durability::Volatile && topic.is_latched() {
+                        wiring.latched.push(id);
+                    }
+                }
             }
         }
         if !problems.is_empty() {

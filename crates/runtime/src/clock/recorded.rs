@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-use super::{JumpLog, Reading, Transit, is_jump, max_ahead_ns};
+use super::{JumpLog, Reading, Transit, ahead, is_jump};
 use robocache_core::pipeline::Arrival;
 use robocache_ops::sync::lock;
 use robocache_ops::time::{Epoch, Stamp, TickGrid};
@@ -75,7 +75,7 @@ impl RecordedClock {
         let since = Instant::now();
         let newest = state.newest.unwrap_or(stamp);
         let mut jumped = None;
-        if is_jump(newest, stamp, self.grid) {
+        if is_jump(newest, stamp) {
             state.epoch = state.epoch.next(Some(newest));
             (state.newest, state.began) = (Some(stamp), Some(stamp));
             jumped = state.log.note(since, newest, stamp);
@@ -95,11 +95,13 @@ impl RecordedClock {
     pub(super) fn arrival(&self, transit: Transit) -> Arrival {
         let Some((now, began)) = self.reading() else { return Arrival::default() };
         let received = transit.arrived_ns.map_or(now.stamp, Stamp::from_nanos).min(now.stamp);
+        let (max_ahead_ns, in_doubt_from) = ahead(now, began, self.grid);
         Arrival {
             stamp: Some(now.stamp),
             received: Some(received),
             epoch: now.epoch,
-            max_ahead_ns: max_ahead_ns(now, began, self.grid),
+            max_ahead_ns,
+            in_doubt_from,
             ..Arrival::default()
         }
     }

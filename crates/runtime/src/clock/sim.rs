@@ -1,10 +1,11 @@
 //! A simulator's clock, which the messages on `/clock` set.
 
+use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::pace::Pace;
-use super::{IN_FLIGHT, JumpLog, Reading, SLICE, Transit, is_jump};
+use super::{IN_FLIGHT, JumpLog, Reading, SLICE, TOLERANCE_NS, Transit};
 use robocache_core::cdr::{CdrError, Reader};
 use robocache_core::pipeline::{Arrival, MAX_AHEAD_NS};
 use robocache_ops::sync::lock;
@@ -13,10 +14,11 @@ use robocache_ops::time::{Epoch, Stamp, TickGrid};
 /// After this many steps in a row that are longer than a tick, the clock counts as coarse. A single
 /// long step may be a short delay of the simulator.
 const COARSE: u32 = 5;
-/// If the middleware does not tell when messages were published, a header's stamp may be this many
-/// steps of `/clock` ahead for [`IN_FLIGHT`] after a jump back. A sensor stamps at most one step ahead
-/// of the newest reading, and a second step may be on its way.
+/// A header's stamp may be this many steps of `/clock` ahead. A sensor stamps at most one step ahead of the newest
+/// reading, and a second step may be on its way.
 const STEPS_AHEAD: i64 = 2;
+/// Time between two readings that are remembered.
+const REMEMBERED: Duration = Duration::from_millis(250);
 
 /// A clock that does not move between the messages on `/clock`. The spin thread sets it, and the
 /// tick thread waits for it.
@@ -33,7 +35,36 @@ struct SimState {
     /// Steps in a row that were longer than a tick; stays at [`COARSE`] when it is reached.
     coarse: u32,
     pace: Pace,
+    past: Past,
     log: JumpLog,
+}
+
+/// What the clock read lately: a reading each [`REMEMBERED`], for somewhat longer than [`IN_FLIGHT`].
+#[derive(Debug, Default)]
+struct Past(VecDeque<(Instant, Stamp)>);
+
+impl Past {
+    fn note(&mut self, at: Instant, stamp: Stamp) {
+        let since = |earlier: Instant| at.saturating_duration_since(earlier);
+        if self.0.back().is_none_or(|(last, _)| since(*last) >= REMEMBERED) {
+            // The second one is old enough: nothing that is on its way was sent before.
+            while self.0.get(1).is_some_and(|(second, _)| since(*second) >= IN_FLIGHT) {
+                self.0.pop_front();
+            }
+            self.0.push_back((at, stamp));
+        }
+    }
+
+    /// Ends an epoch at `at`. What is on its way was stamped at the returned instant or later. That is the first instant of
+    /// all if the epoch was too short to tell.
+    fn end(&mut self, at: Instant) -> Stamp {
+        let since = |earlier: Instant| at.saturating_duration_since(earlier);
+        let sent = self.0.iter().rev().find(|(earlier, _)| since(*earlier) >= IN_FLIGHT);
+        // A sensor publishes some time after its stamp.
+        let first = sent.map_or(Stamp::MIN, |(_, stamp)| stamp.offset(-MAX_AHEAD_NS));
+        self.0.clear();
+        first
+    }
 }
 
 /// The message that began an epoch.
@@ -47,6 +78,8 @@ struct Began {
     last_before: Option<i64>,
     /// How far the clock jumped back \[ns\]; 0 if it did not.
     jump_ns: i64,
+    /// Messages of the epoch before that may be on their way were stamped at this instant or later.
+    in_doubt_from: Stamp,
 }
 
 /// A clock that runs.
@@ -102,15 +135,18 @@ impl SimClock {
         let Some(before) = state.now else {
             let epoch = Epoch::default().next(None);
             state.now = Some(Now::begin(stamp, at, None, epoch, transit));
+            state.past.note(at, stamp);
             drop(state);
             self.changed.notify_all();
             tracing::info!("the simulator's clock runs, from {stamp}");
             return Some(epoch);
         };
         let from = before.reading.stamp;
-        if is_jump(from, stamp, self.grid) {
+        if self.is_jump(from, stamp) {
             let epoch = before.reading.epoch.next(Some(from));
-            state.now = Some(Now::begin(stamp, at, Some(before), epoch, transit));
+            let ended = (before, state.past.end(at));
+            state.now = Some(Now::begin(stamp, at, Some(ended), epoch, transit));
+            state.past.note(at, stamp);
             let jumped = state.log.note(at, from, stamp);
             drop(state);
             self.changed.notify_all();
@@ -129,6 +165,7 @@ impl SimClock {
             return None;
         }
         state.pace.note(step_ns, at.saturating_duration_since(before.moved));
+        state.past.note(at, stamp);
         state.now = Some(before.advanced(stamp, at, transit, self.grid));
         let coarse = state.is_coarse(step_ns, self.grid);
         drop(state);
@@ -137,6 +174,12 @@ impl SimClock {
             warn_of_coarse_clock(step_ns, self.grid);
         }
         None
+    }
+
+    /// Whether a step of the clock is a jump back: by a tick, or by [`TOLERANCE_NS`]. After a shorter step no tick becomes due
+    /// for a second time. Two publishers on `/clock` make such steps.
+    fn is_jump(&self, from: Stamp, to: Stamp) -> bool {
+        from.since(to) >= self.grid.period_ns().min(TOLERANCE_NS)
     }
 
     /// Returns the arrival of a message that comes at `at`.
@@ -149,21 +192,23 @@ impl SimClock {
     /// before the one that began the epoch, its epoch is the one before. A simulator may send sensors
     /// before its first `/clock` after a jump: between the last old and the first new message on
     /// `/clock`, only the stamp tells. So it does if publications cannot be compared, until the clock
-    /// has passed the instant that it jumped back from: a stamp far ahead is an old one. Later, and
-    /// for a message that was published after the jump, the ordinary limit holds.
+    /// has passed the instant that it jumped back from: a stamp that is ahead may be an old one, unless it is from
+    /// before all that may be on its way. Later, and for a message that was published after the jump, the ordinary
+    /// limit holds.
     pub(super) fn arrival_at(&self, transit: Transit, at: Instant) -> Arrival {
         let mut state = self.lock();
         let since = |earlier: Instant| at.saturating_duration_since(earlier);
         let past_ns = state.now.map(|now| state.pace.past_reading_ns(since(now.moved)));
-        let step_ns = state.pace.step_ns().unwrap_or(0).max(self.grid.period_ns());
+        let step_ns = state.pace.step_ns();
         let (Some(past_ns), Some(now)) = (past_ns, &mut state.now) else {
             return Arrival::default();
         };
         let interpolated = now.reading.stamp.offset(past_ns);
         let stamp = now.arrival.map_or(interpolated, |last| interpolated.max(last.offset(1)));
         now.arrival = Some(stamp);
-        let steps_ns = step_ns.saturating_mul(STEPS_AHEAD);
-        let (mut epoch, mut max_ahead_ns) = (now.reading.epoch, steps_ns.max(MAX_AHEAD_NS));
+        let period_ns = self.grid.period_ns();
+        let steps_ns = step_ns.unwrap_or(0).max(period_ns).saturating_mul(STEPS_AHEAD);
+        let (mut epoch, mut in_doubt_from) = (now.reading.epoch, None);
         let before_the_end = epoch.jumped_from().is_some_and(|from| now.reading.stamp < from);
         if since(now.began.at) < IN_FLIGHT {
             match now.began.sent(transit, steps_ns) {
@@ -172,14 +217,24 @@ impl SimClock {
                     // Nothing of this clock's time can be said of it.
                     return Arrival { epoch, ..Arrival::default() };
                 }
-                Some(Sent::Between) => max_ahead_ns = steps_ns,
+                Some(Sent::Between) => in_doubt_from = Some(now.began.in_doubt_from),
                 Some(Sent::After) => {}
-                None if before_the_end => max_ahead_ns = steps_ns,
+                None if before_the_end => in_doubt_from = Some(now.began.in_doubt_from),
                 None => {}
             }
         }
+        // A first step may be long, and nobody knows it yet.
+        let unknown = step_ns.is_none() && in_doubt_from.is_none();
+        let max_ahead_ns = if unknown { steps_ns.max(MAX_AHEAD_NS) } else { steps_ns };
         let (stamp, zero_is_an_instant) = (Some(stamp), now.has_read_zero);
-        Arrival { stamp, epoch, max_ahead_ns, zero_is_an_instant, ..Arrival::default() }
+        Arrival {
+            stamp,
+            epoch,
+            max_ahead_ns,
+            in_doubt_from,
+            zero_is_an_instant,
+            ..Arrival::default()
+        }
     }
 
     /// Waits until the clock reaches `until` or jumps back, at most for [`SLICE`].
@@ -229,20 +284,23 @@ impl Began {
 }
 
 impl Now {
-    /// The first reading of an epoch, by a message that arrived at `at`.
+    /// The first reading of an epoch, by a message that arrived at `at`. `ended`: the epoch before, and
+    /// [`Began::in_doubt_from`].
     fn begin(
         stamp: Stamp,
         at: Instant,
-        before: Option<Now>,
+        ended: Option<(Now, Stamp)>,
         epoch: Epoch,
         transit: Transit,
     ) -> Self {
+        let (before, in_doubt_from) = ended.unzip();
         let published = transit.published();
         let began = Began {
             at,
             published,
             last_before: before.and_then(|before| before.published),
             jump_ns: before.map_or(0, |before| before.reading.stamp.since(stamp)),
+            in_doubt_from: in_doubt_from.unwrap_or(Stamp::MIN),
         };
         Now {
             reading: Reading { stamp, since: at, epoch },

@@ -17,14 +17,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, TryLockError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::{JumpLog, Reading, Transit, is_jump, max_ahead_ns};
+use super::{JumpLog, Reading, Transit, ahead, is_jump};
 use robocache_core::pipeline::Arrival;
-use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp, TickGrid};
-
-/// A message waits for at most this long between its arrival and the node \[ns\]. The wait is as
-/// long as the process stood still: busy processors take milliseconds, a debugger seconds. An older
-/// receive stamp is taken for an error of the middleware, and the time of taking counts.
-const MAX_WAIT_NS: i64 = 60 * NANOS_PER_S;
+use robocache_ops::time::{Epoch, Stamp, TickGrid};
 
 /// The system's clock, which a user or a service may set. The [module](self) says how threads share it.
 #[derive(Debug)]
@@ -66,7 +61,7 @@ impl SystemClock {
         // In this order: see the module.
         let newest = Stamp::from_nanos(span.newest.load(Ordering::Acquire));
         let (stamp, since) = (clock(), Instant::now());
-        if is_jump(newest, stamp, self.grid) {
+        if is_jump(newest, stamp) {
             return Err(Jump { from: newest, to: stamp, since });
         }
         span.newest.fetch_max(stamp.nanos(), Ordering::Release);
@@ -114,15 +109,17 @@ impl SystemClock {
     /// The arrival of a message by this clock.
     fn arrival_by(&self, transit: Transit, clock: impl Fn() -> Stamp) -> Arrival {
         let (now, began) = self.read(clock);
-        let is_sane = |received: &Stamp| {
-            (began..=now.stamp).contains(received) && now.stamp.since(*received) <= MAX_WAIT_NS
-        };
+        // However long it has waited, because the process may have stood still: with the time of now, an old value
+        // would be fresh.
+        let is_sane = |received: &Stamp| (began..=now.stamp).contains(received);
         let received = transit.arrived_ns.map(Stamp::from_nanos).filter(is_sane);
+        let (max_ahead_ns, in_doubt_from) = ahead(now, began, self.grid);
         Arrival {
             stamp: Some(now.stamp),
             received: Some(received.unwrap_or(now.stamp)),
             epoch: now.epoch,
-            max_ahead_ns: max_ahead_ns(now, began, self.grid),
+            max_ahead_ns,
+            in_doubt_from,
             ..Arrival::default()
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::lag::round_up_ms;
 use robocache_core::histogram::Quantiles;
-use robocache_core::pipeline::Spacings;
+use robocache_core::pipeline::{SENSOR_AHEAD_NS, Spacings};
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::StreamSpec;
 use robocache_ops::align::{CLOCKS_APART_NS, InvalidReason, Strategy};
@@ -22,6 +22,13 @@ const SPARE_ROWS: f64 = 10.0;
 /// If the clocks differ by more than this, an offset is no remedy: the sensor counts from its start
 /// or from 1970, and the offset is another one after its next start.
 const NO_OFFSET_NS: i64 = 86_400 * NANOS_PER_S;
+/// If half of an input's messages come this long before their stamps \[ns\], its clock is ahead. Clocks that are
+/// synchronised differ by less than a message travels.
+const AHEAD_NS: i64 = 2 * NANOS_PER_MS;
+/// From here on \[ns\], a delay that hardly changes is rather a difference of two clocks than a way.
+const CONSTANT_NS: i64 = 100 * NANOS_PER_MS;
+/// A delay hardly changes if its spread is at most this part of it. The way of large messages varies more.
+const CONSTANT_PART: i64 = 20;
 /// If nothing comes for this long and for [`STOPPED_INTERVALS`], the input has stopped. A shorter pause
 /// may be jitter.
 const STOPPED: Duration = Duration::from_millis(250);
@@ -128,6 +135,8 @@ pub(super) struct Evidence<'a> {
     pub spec: &'a StreamSpec,
     /// Period of the ticks \[ns\].
     pub period_ns: i64,
+    /// Whether a simulator sets the node's clock. Then stamps are ahead of it by up to a step.
+    pub simulated: bool,
     /// Steps that were invalid, by [`InvalidReason`].
     pub invalid: [u64; InvalidReason::ALL.len()],
     /// Share of the ticks whose newest value was held because no newer row had come.
@@ -143,6 +152,10 @@ pub(super) struct Evidence<'a> {
 /// Returns the cause of most of the window's invalid steps, or of its held values. `None` without such steps and
 /// values, and if a silent input explains them.
 pub(super) fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
+    // First, because values are valid then that are older than they seem.
+    if evidence.runs_ahead() {
+        return Some(evidence.clock_ahead());
+    }
     let steps = |reason: &InvalidReason| evidence.invalid[*reason as usize];
     // Of two that are equal, the more fundamental one, which comes first.
     let most = InvalidReason::ALL.into_iter().rev().max_by_key(steps);
@@ -164,6 +177,20 @@ pub(super) fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
 }
 
 impl Evidence<'_> {
+    /// Whether messages of an input come before their stamps, and the configuration does not say that they may.
+    fn runs_ahead(&self) -> bool {
+        let may = self.simulated || self.spec.max_ahead_ns > SENSOR_AHEAD_NS;
+        !may && self.inputs.iter().any(|input| input.delay.p50_ns < -AHEAD_NS)
+    }
+
+    /// The input whose delay is long and hardly changes, if one has such a delay.
+    fn constant_delay(&self) -> Option<&InputEvidence> {
+        let longest = self.inputs.iter().max_by_key(|input| input.delay.p50_ns)?;
+        let Quantiles { p50_ns, p99_ns, .. } = longest.delay;
+        let is_constant = p50_ns >= CONSTANT_NS && CONSTANT_PART * (p99_ns - p50_ns) <= p50_ns;
+        is_constant.then_some(longest)
+    }
+
     fn lag_ms(&self) -> f64 {
         milliseconds(self.spec.lag_ns)
     }
@@ -207,6 +234,15 @@ impl Evidence<'_> {
     /// The remedy if a longer lag helps. A slow stream may have another one.
     fn set_lag(&self, lag_ms: f64) -> String {
         let lag = format!("set this stream's lag_ms to {lag_ms}");
+        if let Some(input) = self.constant_delay() {
+            let offset_ms = offset_ms(input);
+            return format!(
+                "{} always comes {:.0} ms after its stamps, so its clock is probably behind: synchronise the clocks \
+                 (chrony, ptp), or set stamp_offset_ms to {offset_ms}; only if messages take that long, {lag}",
+                input.topic,
+                milliseconds(input.delay.p50_ns),
+            );
+        }
         let hold = self.hold().filter(|_| self.two_sided() && self.distance_ns() >= SLOW_NS);
         let Some(hold) = hold else { return lag };
         let oldest_ns = self.oldest_ns();
@@ -330,9 +366,10 @@ impl Evidence<'_> {
         let allowed_ns = self.spec.lag_ns.saturating_add(self.spec.rule.max_age_ns);
         let words = format!(
             "messages arrive up to {} ms after their stamps, and lag_ms and max_age_ms together \
-             allow {} ms: the lag is shorter than the delay; set this stream's lag_ms to {lag_ms}",
+             allow {} ms: the lag is shorter than the delay; {}",
             round_up_ms(self.delay_ns()),
             milliseconds(allowed_ns),
+            self.set_lag(lag_ms),
         );
         Cause { kind: CauseKind::LagShort, words }
     }
@@ -401,14 +438,10 @@ impl Evidence<'_> {
 
 /// The cause if the sensor's clock is not the node's. `input` is the one that differs most.
 fn clocks_differ(side: &str, kind: CauseKind, input: Option<&InputEvidence>) -> Cause {
-    let InputEvidence { delay, stamp_offset_ns, .. } = input.cloned().unwrap_or_default();
-    let differ_ns = delay.p50_ns.saturating_abs();
-    // The offset makes up for the difference of the clocks, and not for the way of the message.
+    let input = input.cloned().unwrap_or_default();
+    let differ_ns = input.delay.p50_ns.saturating_abs();
     let offset = match (NANOS_PER_MS..NO_OFFSET_NS).contains(&differ_ns) {
-        true => {
-            let offset_ms = (stamp_offset_ns + delay.p50_ns) / NANOS_PER_MS;
-            format!(", set stamp_offset_ms to {offset_ms}")
-        }
+        true => format!(", set stamp_offset_ms to {}", offset_ms(&input)),
         false => String::new(),
     };
     let time = long_time(differ_ns);
@@ -424,6 +457,12 @@ fn clocks_differ(side: &str, kind: CauseKind, input: Option<&InputEvidence>) -> 
         ),
     };
     Cause { kind, words }
+}
+
+/// The `stamp_offset_ms` that makes up for the difference of the clocks. Rounded down, so that few stamps are ahead: the way
+/// of the messages is not known.
+fn offset_ms(input: &InputEvidence) -> i64 {
+    (input.stamp_offset_ns + input.delay.p50_ns).div_euclid(NANOS_PER_MS)
 }
 
 fn moment() -> Cause {

@@ -69,6 +69,7 @@ impl Monitor {
         let evidence = Evidence {
             spec,
             period_ns: runtime.pipeline.config().grid.period_ns(),
+            simulated: runtime.clock.is_simulated(),
             invalid: after.invalid_since(&before),
             held_share,
             spacings,

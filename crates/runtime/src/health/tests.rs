@@ -219,7 +219,9 @@ fn without_the_sensors_stamps_there_is_no_delay_and_no_suggestion() {
 
 #[test]
 fn clocks_that_differ_are_named_and_the_offset_helps() {
-    for (offset, reason) in [(-60_000, "invalid.clock_behind"), (5000, "dropped.ahead")] {
+    for (offset, reason) in
+        [(-60_000, "invalid.clock_behind"), (5000, "dropped.ahead"), (300, "dropped.ahead")]
+    {
         let sensor = Sensor { offset, ..SENSOR };
         let wrong = Robot::with("max_age_ms: 30, strategy: hold").settled(sensor);
         assert_eq!(wrong.level, Level::Warn);
@@ -236,7 +238,8 @@ fn clocks_that_differ_are_named_and_the_offset_helps() {
     let status = robot.settled(Sensor { offset: -1_794_999_000_000, ..SENSOR });
     assert!(status.message.contains("stamps are 56.9 years behind"), "{}", status.message);
     // A ring full of rows of the future is no short ring.
-    let mut robot = Robot::with("max_age_ms: 30, strategy: hold, ring_rows: 16");
+    let mut robot =
+        Robot::with("max_age_ms: 30, strategy: hold, ring_rows: 16, max_ahead_ms: 1000");
     let status = robot.settled(Sensor { offset: 900, ..SENSOR });
     assert_ne!(value(&status, "invalid.ahead"), "0");
     assert!(status.message.contains("s ahead of the node's clock"), "{}", status.message);

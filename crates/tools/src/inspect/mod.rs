@@ -13,7 +13,6 @@ mod frames;
 mod html;
 mod notes;
 mod points;
-mod qos;
 mod series;
 mod sketch;
 mod starter;
@@ -25,7 +24,7 @@ pub use content::{CameraForm, ContentReport, ImageForm, Images, JointSet, Joints
 pub use frames::{FramesReport, LinkReport};
 pub use html::page as report;
 pub use points::{CloudReport, FieldForm, TimeField};
-pub use qos::Offer;
+pub use robocache_data::bag::Offer;
 pub use series::{GAP_FACTOR, Gap, Intervals, Series};
 pub use sketch::{Distribution, Sketch};
 pub use starter::Starter;
@@ -284,7 +283,7 @@ impl<'a> Look<'a> {
             && by_other_clock.peek().is_some()
             && by_other_clock.all(std::convert::identity);
         let report = |(topic, scan): (&Topic, &Scan)| {
-            let offers = qos::offers(&topic.offered_qos);
+            let offers = topic.offers();
             scan.report(&topic.name, &topic.ros_type, offers, lacks_clock)
         };
         let mut inspection = Inspection {

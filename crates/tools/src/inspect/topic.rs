@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::Offer;
 use super::content::{Content, ContentReport};
 use super::notes::OTHER_CLOCK_NS;
-use super::qos::Offer;
 use super::series::{Intervals, Series};
 use super::sketch::{Distribution, Sketch};
 use robocache_core::sample::{Header, StampError};

@@ -327,7 +327,7 @@ streams:
         "step_ns": 0,
         "horizon_steps": 1,
         "horizon_step_ns": 0,
-        "max_ahead_ns": 1_000_000_000,
+        "max_ahead_ns": 50_000_000,
         "max_age_ns": 50_000_000,
         "max_gap_ns": 100_000_000,
         "fill": "zero",

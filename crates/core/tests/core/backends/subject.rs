@@ -180,7 +180,7 @@ pub(super) fn stream(
         history_step_ns: 10_000_000,
         horizon_steps: 1,
         horizon_step_ns: 0,
-        max_ahead_ns: robocache_core::pipeline::MAX_AHEAD_NS,
+        max_ahead_ns: robocache_core::pipeline::SENSOR_AHEAD_NS,
         plans: false,
         required: false,
         dtype,

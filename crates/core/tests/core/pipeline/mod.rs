@@ -218,17 +218,17 @@ fn zero_stamps_are_dropped_unless_the_time_of_arrival_counts() {
 }
 
 #[test]
-fn a_stamp_far_ahead_of_the_clock_is_dropped() {
+fn a_stamp_ahead_of_the_clock_is_dropped() {
     let pipeline = one_joint("max_age_ms: 50\nstamp_offset_ms: -100", "");
     let now = Stamp::from_nanos(5_000 * MS);
     let push = |ms: i64| {
         let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[1.0]);
         pipeline.push(FIRST, &message, at(now)).map(|accepted| accepted.stamp.unwrap().nanos() / MS)
     };
-    assert_eq!(push(6_100).unwrap(), 6_000);
-    let error = push(6_101).unwrap_err();
+    assert_eq!(push(5_150).unwrap(), 5_050);
+    let error = push(5_151).unwrap_err();
     assert!(matches!(&error, NotTaken::Dropped(e) if e.reason == DropReason::Ahead), "{error}");
-    assert!(error.to_string().contains("found 6.001000000, 1.001 s ahead"), "{error}");
+    assert!(error.to_string().contains("found 5.051000000, 51 ms ahead"), "{error}");
 }
 
 #[test]
@@ -299,21 +299,70 @@ fn a_message_of_an_earlier_epoch_is_cleared_whatever_its_stamp() {
 #[test]
 fn the_arrival_says_how_far_ahead_a_stamp_may_be_and_whether_it_may_be_zero() {
     let pipeline = one_joint("max_age_ms: 500", "");
-    let push = |ms: i64, max_ahead_ms: i64| {
+    let push = |ms: i64, max_ahead_ms: i64, in_doubt_from: Option<i64>| {
         let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[1.0]);
         let stamp = Some(Stamp::from_nanos(500 * MS));
         let max_ahead_ns = max_ahead_ms * MS;
-        let arrival = Arrival { stamp, max_ahead_ns, zero_is_an_instant: true, ..at(Stamp::ZERO) };
+        let in_doubt_from = in_doubt_from.map(|ms| Stamp::from_nanos(ms * MS));
+        let zero_is_an_instant = true;
+        let times = Arrival { stamp, max_ahead_ns, in_doubt_from, ..at(Stamp::ZERO) };
+        let arrival = Arrival { zero_is_an_instant, ..times };
         pipeline.push(FIRST, &message, arrival).map_err(|error| match error {
             NotTaken::Dropped(rejected) => rejected.reason,
             error => panic!("{error}"),
         })
     };
-    assert_eq!(push(551, 50), Err(DropReason::Cleared));
-    assert_eq!(push(1501, 50), Err(DropReason::Ahead));
-    assert_eq!(push(2501, 2000), Err(DropReason::Ahead));
-    assert!(push(550, 50).is_ok() && push(2500, 2000).is_ok());
-    assert_eq!(push(0, 50).unwrap().stamp, Some(Stamp::ZERO));
+    let doubt = Some(i64::MIN / MS);
+    // The limit of the stream is 50 ms. What the clock knows may be more, and never makes it less.
+    assert_eq!(push(551, 0, None), Err(DropReason::Ahead));
+    assert!(push(550, 0, None).is_ok() && push(550, 2000, doubt).is_ok());
+    assert!(push(550, 10, None).is_ok() && push(2500, 2000, None).is_ok());
+    assert_eq!(push(2501, 2000, None), Err(DropReason::Ahead));
+    // In doubt, only what the clock knows counts. What is too far ahead for any stream was never of the old epoch.
+    assert_eq!(push(521, 20, doubt), Err(DropReason::Cleared));
+    assert_eq!(push(1500, 20, doubt), Err(DropReason::Cleared));
+    assert_eq!(push(1501, 20, doubt), Err(DropReason::Ahead));
+    assert!(push(520, 20, doubt).is_ok());
+    // A stamp from before all that is in doubt is certainly of this epoch.
+    assert!(push(549, 20, Some(550)).is_ok());
+    assert_eq!(push(550, 20, Some(550)), Err(DropReason::Cleared));
+    assert_eq!(push(0, 50, doubt).unwrap().stamp, Some(Stamp::ZERO));
+}
+
+#[test]
+fn a_sensor_whose_clock_is_ahead_is_refused_with_the_offset_to_write() {
+    let detail = |keys: &str, ahead_ns: i64| {
+        let pipeline = one_joint(&format!("max_age_ms: 500\n{keys}"), "");
+        let now = Stamp::from_nanos(1_790_000_000_000_000_000);
+        let message = joint_state(now.offset(ahead_ns), &["a"], &[1.0]);
+        let arrival = Arrival { stamp: Some(now), ..at(Stamp::ZERO) };
+        match pipeline.push(FIRST, &message, arrival) {
+            Ok(_) => String::new(),
+            Err(NotTaken::Dropped(rejected)) => {
+                assert_eq!(rejected.reason, DropReason::Ahead);
+                rejected.detail.to_string()
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(detail("", 50 * MS), "");
+    let text = detail("", 299_200_000);
+    assert!(
+        text.starts_with("header.stamp: expected at most 50 ms ahead of the node's clock"),
+        "{text}"
+    );
+    let advice = "; its clock is 300 ms ahead: set that clock, or stamp_offset_ms: -300";
+    assert!(text.ends_with(advice), "{text}");
+    // With the offset it counts as what it is, and a further offset is added to it.
+    assert_eq!(detail("stamp_offset_ms: -300", 299_200_000), "");
+    let text = detail("stamp_offset_ms: -300", 500 * MS);
+    assert!(text.ends_with("stamp_offset_ms: -500"), "{text}");
+    // Another limit is another key.
+    assert_eq!(detail("max_ahead_ms: 400", 400 * MS), "");
+    assert!(detail("max_ahead_ms: 20", 21 * MS).contains("at most 20 ms ahead"));
+    // Nobody writes an offset of a day.
+    let text = detail("", 86_400_000_000_000);
+    assert!(text.ends_with("; do sensor and node use the same clock?"), "{text}");
 }
 
 #[test]

@@ -218,7 +218,13 @@ fn a_jump_of_the_clock_forgets_plans_and_refuses_those_that_may_be_from_before_i
     let pipeline = planned(ONE);
     push_at(&pipeline, 100, &plan(100, &[(0, 1.0), (100, 1.0)])).unwrap();
     let epoch = Epoch::default().next(Some(Stamp::from_nanos(100 * MS)));
-    let arrival = |max_ahead_ns| Arrival { epoch, max_ahead_ns, ..at(Stamp::from_nanos(10 * MS)) };
+    let in_doubt_from = Some(Stamp::MIN);
+    let arrival = |max_ahead_ns| Arrival {
+        epoch,
+        max_ahead_ns,
+        in_doubt_from,
+        ..at(Stamp::from_nanos(10 * MS))
+    };
     let old = pipeline.push(FIRST, &plan(100, &[(0, 1.0)]), arrival(20 * MS));
     let Err(NotTaken::Dropped(rejected)) = old else { panic!("it may be from before the jump") };
     assert_eq!(rejected.reason, DropReason::Cleared);

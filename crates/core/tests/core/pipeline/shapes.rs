@@ -156,7 +156,9 @@ fn a_cloud_whose_shape_has_no_place_is_dropped_and_not_let_through() {
     let stats = pipeline.input_stats(id(&pipeline, "lidar"));
     assert_eq!(stats.dropped(DropReason::NoTransform), 2);
     // The transform came 51 ms after the cloud.
-    let error = push(&pipeline, "lidar", 2949, &cloud(3000, &ALONG_X)).unwrap_err().to_string();
+    let still = link(2995, "base_link", "arm", [2.0, 0.0, 0.0], NO_TURN);
+    push(&pipeline, "tf", 3000, &still).unwrap();
+    let error = push(&pipeline, "lidar", 2949, &cloud(2995, &ALONG_X)).unwrap_err().to_string();
     assert!(error.contains("found one 51 ms after the message"), "{error}");
 }
 

@@ -215,26 +215,26 @@ fn an_image_that_waited_has_the_camera_of_its_own_arrival() {
     camera(2.0, at_ms(50));
     camera(1.0, at_ms(60));
     // All of these were in the queue meanwhile.
-    let (reason, _): (DropReason, String) = shift_at(80, at_ms(19)).unwrap_err();
+    let (reason, _): (DropReason, String) = shift_at(61, at_ms(19)).unwrap_err();
     assert_eq!(reason, DropReason::NoCameraInfo, "replayed, it would be before the first");
     for (header, arrival, expected) in
-        [(81, 20, 1), (82, 39, 1), (83, 40, 2), (84, 59, 2), (85, 60, 1)]
+        [(62, 20, 1), (63, 39, 1), (64, 40, 2), (65, 59, 2), (66, 60, 1)]
     {
         assert_eq!(shift_at(header, at_ms(arrival)), Ok(Some(expected)), "{arrival}");
     }
     // What arrived in an epoch before is before all of this one.
     let later = Epoch::default().next(Some(Stamp::from_nanos(900 * MS)));
     let again = |ms: i64| Arrival { epoch: later, ..at_ms(ms) };
-    assert_eq!(shift_at(86, again(1)), Ok(Some(1)));
+    assert_eq!(shift_at(51, again(1)), Ok(Some(1)));
     camera(3.0, again(5));
-    assert_eq!(shift_at(87, again(4)), Ok(Some(1)));
-    assert_eq!(shift_at(88, again(5)), Ok(Some(3)));
+    assert_eq!(shift_at(52, again(4)), Ok(Some(1)));
+    assert_eq!(shift_at(53, again(5)), Ok(Some(3)));
     // One that is no longer known is not replaced by another.
     (6..22).for_each(|ms| camera((ms % 2) as f64, again(ms)));
-    let (reason, detail) = shift_at(89, again(5)).unwrap_err();
+    let (reason, detail) = shift_at(54, again(5)).unwrap_err();
     assert_eq!(reason, DropReason::Late);
     assert!(detail.contains("the CameraInfo on /info changed 16 times while the image waited"));
-    assert_eq!(shift_at(90, again(6)), Ok(Some(0)));
+    assert_eq!(shift_at(55, again(6)), Ok(Some(0)));
 }
 
 #[test]

@@ -9,6 +9,7 @@ fn every_event_is_read_as_it_was_written() {
         received: Some(Stamp::from_nanos(-9)),
         epoch,
         max_ahead_ns: 5,
+        in_doubt_from: Some(Stamp::from_nanos(-8)),
         zero_is_an_instant: true,
         seen_from: None,
     };
@@ -42,7 +43,8 @@ fn every_event_is_read_as_it_was_written() {
 #[test]
 fn an_event_that_no_recorder_writes_is_an_error() {
     let whole = RecordingEvent::End.write();
-    for len in 0..whole.len() {
+    let before = RecordingEvent::End.fields().write_to_reason().finish().len();
+    for len in (0..whole.len()).filter(|len| *len != before) {
         assert!(RecordingEvent::read(&whole[..len]).is_err());
     }
     let unknown = Fields { kind: 99, ..Fields::default() };
@@ -51,4 +53,20 @@ fn an_event_that_no_recorder_writes_is_an_error() {
     let unknown = Fields { kind: DROPPED, reason: "whim".into(), ..Fields::default() };
     let error = RecordingEvent::read(&unknown.write()).unwrap_err().to_string();
     assert_eq!(error, "expected the name of a reason, found 'whim'");
+}
+
+#[test]
+fn a_recorder_that_did_not_tell_from_when_a_stamp_is_in_doubt_meant_all_stamps() {
+    let of = |max_ahead_ns: i64| {
+        let stamp = Some(Stamp::ZERO);
+        let fields = Fields { kind: RECEIVED, stamp, max_ahead_ns, ..Fields::default() };
+        match RecordingEvent::read(&fields.write_to_reason().finish()).unwrap() {
+            RecordingEvent::Received { arrival, .. } => arrival,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(of(MAX_AHEAD_NS - 1).in_doubt_from, Some(Stamp::MIN));
+    // Then a second was allowed to every stream.
+    assert_eq!(of(MAX_AHEAD_NS).in_doubt_from, None);
+    assert_eq!(of(MAX_AHEAD_NS).max_ahead_ns, MAX_AHEAD_NS);
 }

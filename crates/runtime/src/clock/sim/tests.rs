@@ -90,8 +90,9 @@ fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
     let epoch = |transit| clock.arrival_at(transit, now).epoch;
     assert_eq!([epoch(published(199)), epoch(published(150))], [first; 2]);
     assert_eq!([epoch(published(200)), epoch(published(201))], [second; 2]);
-    // All of them may be stamped far ahead of a slow clock.
+    // All of them may be stamped far ahead of a clock whose steps are not known yet.
     assert_eq!(clock.arrival_at(published(201), now).max_ahead_ns, MAX_AHEAD_NS);
+    assert_eq!(clock.arrival_at(published(201), now).in_doubt_from, None);
     // This publisher's clock is not that of the machine that publishes /clock.
     let elsewhere = Transit { published_ns: Some(5), arrived_ns: Some(10_000_000_000) };
     assert_eq!((epoch(elsewhere), epoch(Transit::UNKNOWN)), (second, second));
@@ -114,7 +115,7 @@ fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
     assert_eq!(arrival(104).epoch, first);
     let between = arrival(105);
     assert_eq!((between.epoch, between.max_ahead_ns), (second, 50 * NANOS_PER_MS));
-    assert_eq!(arrival(200).max_ahead_ns, MAX_AHEAD_NS);
+    assert_eq!((between.in_doubt_from, arrival(200).in_doubt_from), (Some(Stamp::MIN), None));
     // After a jump of two steps or less, a stamp tells nothing.
     let third = set(460, 300).unwrap();
     assert_eq!(arrival(250).epoch, second);
@@ -132,16 +133,20 @@ fn jumped_back(transit: impl Fn(i64) -> Transit) -> (SimClock, Instant) {
 }
 
 #[test]
-fn without_publications_a_stamp_may_be_two_steps_ahead_until_the_old_end() {
+fn without_publications_a_stamp_further_ahead_than_two_steps_is_in_doubt_until_the_old_end() {
     let (clock, jump) = jumped_back(published);
-    let max_ahead_ms = |transit| clock.arrival_at(transit, jump).max_ahead_ns / NANOS_PER_MS;
+    let is_in_doubt = |transit| {
+        let arrival = clock.arrival_at(transit, jump);
+        assert_eq!(arrival.max_ahead_ns, 50 * NANOS_PER_MS);
+        arrival.in_doubt_from.is_some()
+    };
     let set = |ms: i64| clock.set_at(at(ms * NANOS_PER_MS), published(ms), jump);
-    assert_eq!(max_ahead_ms(Transit::UNKNOWN), 50);
-    assert_eq!(max_ahead_ms(published(500)), 1000);
+    assert!(is_in_doubt(Transit::UNKNOWN));
+    assert!(!is_in_doubt(published(500)));
     set(1099);
-    assert_eq!(max_ahead_ms(Transit::UNKNOWN), 50);
+    assert!(is_in_doubt(Transit::UNKNOWN));
     set(1100);
-    assert_eq!(max_ahead_ms(Transit::UNKNOWN), 1000, "by now a sensor may be ahead again");
+    assert!(!is_in_doubt(Transit::UNKNOWN), "by now a sensor may be ahead again");
 }
 
 #[test]
@@ -149,15 +154,39 @@ fn the_doubt_after_a_jump_ends_when_no_old_message_is_on_its_way() {
     let publications: [fn(i64) -> Transit; 2] = [published, |_| Transit::UNKNOWN];
     for publication in publications {
         let (clock, jump) = jumped_back(publication);
-        let max_ahead_ms = |transit, after: Duration| {
-            clock.arrival_at(transit, jump + after).max_ahead_ns / NANOS_PER_MS
+        let is_in_doubt = |transit, after: Duration| {
+            clock.arrival_at(transit, jump + after).in_doubt_from.is_some()
         };
         let just_before = IN_FLIGHT.saturating_sub(Duration::from_nanos(1));
-        assert_eq!(max_ahead_ms(Transit::UNKNOWN, just_before), 50);
+        assert!(is_in_doubt(Transit::UNKNOWN, just_before));
         // The clock is still far before the instant that it jumped back from.
-        assert_eq!(max_ahead_ms(Transit::UNKNOWN, IN_FLIGHT), 1000);
-        assert_eq!(max_ahead_ms(publication(501), IN_FLIGHT), 1000);
-        assert_eq!(max_ahead_ms(publication(501), 20 * IN_FLIGHT), 1000);
+        assert!(!is_in_doubt(Transit::UNKNOWN, IN_FLIGHT));
+        assert!(!is_in_doubt(publication(501), IN_FLIGHT));
+        assert!(!is_in_doubt(publication(501), 20 * IN_FLIGHT));
+    }
+}
+
+#[test]
+fn a_stamp_from_before_all_that_may_be_on_its_way_is_certainly_of_the_new_epoch() {
+    const S: i64 = 1000 * NANOS_PER_MS;
+    // Twenty seconds of /clock in a loop, at this speed.
+    for (speed, in_doubt_from) in [(1, 14), (2, 9)] {
+        let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
+        let start = Instant::now();
+        let real = |ms: i64| start + Duration::from_millis(ms as u64) / speed;
+        let set = |ms: i64, stamp| clock.set_at(stamp, Transit::UNKNOWN, real(ms));
+        for ms in (0..=20_000).step_by(250 * speed as usize) {
+            set(ms, at(ms * NANOS_PER_MS));
+        }
+        assert!(set(20_250, at(0)).is_some());
+        let arrival = clock.arrival_at(Transit::UNKNOWN, real(20_250));
+        // Five seconds of real time, and a second for a sensor that stamps long before it publishes.
+        let from = arrival.in_doubt_from.unwrap();
+        assert!((from.nanos() - in_doubt_from * S).abs() < S, "{from}");
+        // The epoch was shorter than a message may be on its way: it may even be from the one before.
+        assert!(set(20_500, at(2 * S)).is_none() && set(20_750, at(0)).is_some());
+        let arrival = clock.arrival_at(Transit::UNKNOWN, real(20_750));
+        assert_eq!(arrival.in_doubt_from, Some(Stamp::MIN));
     }
 }
 

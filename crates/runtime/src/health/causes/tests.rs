@@ -19,6 +19,7 @@ fn evidence(spec: &StreamSpec) -> Evidence<'_> {
     Evidence {
         spec,
         period_ns: 10 * MS,
+        simulated: false,
         invalid: [0; InvalidReason::ALL.len()],
         held_share: 0.0,
         spacings: Some(Spacings { mean_ns: 5 * MS, longest_ns: 6 * MS }),
@@ -52,6 +53,54 @@ fn told(cause: Option<Cause>) -> (CauseKind, String) {
 
 fn delay(p50_ns: i64) -> Quantiles {
     Quantiles { count: 9, p50_ns, p99_ns: p50_ns, p999_ns: p50_ns, max_ns: p50_ns }
+}
+
+#[test]
+fn a_sensor_whose_stamps_are_ahead_of_their_arrival_is_named_although_all_its_values_are_valid() {
+    let spec = stream("max_age_ms: 50");
+    let ahead = |p50_ns, change: fn(&mut Evidence<'_>)| {
+        let mut evidence = evidence(&spec);
+        evidence.inputs[0].delay = delay(p50_ns);
+        change(&mut evidence);
+        cause(&evidence).map(|cause| (cause.kind, cause.words))
+    };
+    let (kind, words) = ahead(-298_500_000, |_| ()).unwrap();
+    assert_eq!(kind, CauseKind::ClockAhead);
+    assert!(words.starts_with("stamps are 0.298 s ahead of the node's clock: "), "{words}");
+    assert!(words.contains("set stamp_offset_ms to -299,"), "{words}");
+    assert!(ahead(-2 * MS - 1, |_| ()).is_some() && ahead(-2 * MS, |_| ()).is_none());
+    // A simulator's clock moves in steps.
+    assert_eq!(ahead(-20 * MS, |evidence| evidence.simulated = true), None);
+    // Who allows stamps that are ahead has them.
+    let spec = stream("max_age_ms: 50, max_ahead_ms: 400");
+    let mut allowed = evidence(&spec);
+    allowed.inputs[0].delay = delay(-300 * MS);
+    assert_eq!(cause(&allowed), None);
+}
+
+#[test]
+fn a_long_delay_that_hardly_changes_is_a_clock_that_is_behind_rather_than_a_lag() {
+    let spec = stream("max_age_ms: 50, strategy: hold");
+    let late = |p50_ns, p99_ns| {
+        let told = because(InvalidReason::Delayed, &spec, |evidence| {
+            let delay = Quantiles { p50_ns, p99_ns, ..delay(p50_ns) };
+            let topic = "/w".to_owned();
+            let input = evidence.inputs.remove(0);
+            evidence.inputs = vec![InputEvidence { delay, topic, ..input }];
+            evidence.suggested_lag_ms = Some(230.0);
+        });
+        told.unwrap().words
+    };
+    let words = late(201_300_000, 204 * MS);
+    let advice = "/w always comes 201 ms after its stamps, so its clock is probably behind: synchronise the clocks \
+                  (chrony, ptp), or set stamp_offset_ms to 201; only if messages take that long, set this stream's \
+                  lag_ms to 230";
+    assert!(words.ends_with(advice), "{words}");
+    // What varies is a way, and what is short is one too.
+    for (p50_ns, p99_ns) in [(201 * MS, 230 * MS), (90 * MS, 91 * MS)] {
+        let words = late(p50_ns, p99_ns);
+        assert!(words.ends_with("the delay; set this stream's lag_ms to 230"), "{words}");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ impl Offer {
 }
 
 /// Reads the list that rosbag2 stores. It has words since ROS 2 Iron, and before the numbers of `rmw`.
-pub(super) fn offers(text: &str) -> Vec<Offer> {
+pub(super) fn read(text: &str) -> Vec<Offer> {
     let mut problems = Vec::new();
     let mapping = format!("offers:\n{text}");
     let Ok(root) = node::read(&mapping, "offered_qos_profiles", &mut problems) else {
