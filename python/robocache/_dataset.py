@@ -4,6 +4,7 @@
 
 - `root`: its path; `fps`: frames per second; `features`: a dict by name of `Feature`;
 - `left_out`: a dict by name of what is no topic: why;
+- `misnamed`: a dict by name of vectors whose elements have too few or too many names: how many;
 - `stamps`: a sentence that says which stamps the frames get; `has_stamps`: whether the files have stamps;
 - `episodes`: a list of objects with `number` and `name`, in the order of their numbers;
 - `splits`: a dict by name of lists of names of episodes;

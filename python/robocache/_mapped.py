@@ -63,7 +63,7 @@ class MappedDataset:
 
     def __init__(self, root):
         self.root = Path(root)
-        self.left_out = {}
+        self.left_out, self.misnamed = {}, {}
 
     @classmethod
     def opened(cls, root, mapping):

@@ -79,15 +79,18 @@ def import_dataset(
         has_bar: whether stderr has a bar and the warnings.
         options: of `robocache replay`: `backend`, `device`, `rate_hz`, `remap`, `bf16`, `images`, `no_digest`, `replace`.
 
-    Returns a list of dicts, one per episode, as `robocache replay --json` prints them.
+    Returns a list of dicts, one per episode, as `robocache replay --json` prints them. Warns of elements without a name.
 
     Raises ValueError if an argument does not fit or it is no dataset, ImportError without pyarrow or PyAV, RuntimeError
     if the store of all episodes could not be made.
     """
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise TypeError(f"import_dataset() got an unexpected keyword argument {unknown[0]!r}")
+    ready = _ready(dataset, mapping)
+    if misnamed := _misnamed(ready):
+        warnings.warn("\n".join(misnamed), RuntimeWarning, stacklevel=2)
     outcomes, no_store = _run(
-        _ready(dataset, mapping),
+        ready,
         Path(out),
         config,
         {"format": format, "jobs": jobs, **options},
@@ -352,6 +355,12 @@ def remarks(dataset):
         yield f"{name!r} is the topic {topic}"
     for name, why in topics.left_out.items():
         yield f"{name!r} is left out: {why}"
+    yield from _misnamed(dataset)
+
+
+def _misnamed(dataset):
+    """The features that have a name for some of their elements only, line by line."""
+    return [f"{name!r}: {why}; the others have numbers" for name, why in dataset.misnamed.items()]
 
 
 def _tell(dataset):

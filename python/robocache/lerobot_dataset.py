@@ -11,6 +11,7 @@ import json
 import math
 import re
 import string
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -64,6 +65,7 @@ class Dataset:
         features: a dict by name of `Feature`, without `PLACES` and `STAMPS`. The dtype and the names are those of
             `meta/info.json`.
         left_out: a dict by name of features that are neither numbers nor images, and of splits that are no range: why.
+        misnamed: a dict by name of vectors whose elements have too few or too many names: how many.
         episodes: a list of `Episode`, in the order of their numbers.
 
     Raises:
@@ -84,11 +86,11 @@ class Dataset:
         self.fps = info["fps"]
         if not isinstance(self.fps, (int, float)) or not 0 < self.fps < 1e6:
             raise ValueError(f"{self.root}: expected frames per second, found fps {self.fps!r}")
-        self.features, self.left_out = {}, {}
+        self.features, self.left_out, self.misnamed = {}, {}, {}
         for name, about in info["features"].items():
             if name in PLACES or name == STAMPS:
                 continue
-            found = _feature(name, about)
+            found = _feature(name, about, self.misnamed)
             if isinstance(found, Feature):
                 self.features[name] = found
             else:
@@ -382,8 +384,8 @@ def _lines(path, *keys):
     return found
 
 
-def _feature(name, about):
-    """A feature as a `Feature`, or why it is left out."""
+def _feature(name, about, misnamed):
+    """A feature as a `Feature`, or why it is left out. If its names do not fit, `misnamed` gets a line."""
     dtype, shape = str(about.get("dtype")), tuple(about.get("shape") or (1,))
     names = about.get("names")
     if dtype in ("video", "image"):
@@ -397,7 +399,10 @@ def _feature(name, about):
         return f"elements of {dtype}"
     if math.prod(shape) == 0:
         return "no elements"
-    return Feature(name, "vector", dtype, shape, _element_names(name, names, math.prod(shape)))
+    words, problem = _element_names(name, names, shape)
+    if problem:
+        misnamed[name] = problem
+    return Feature(name, "vector", dtype, shape, words)
 
 
 def _height_and_width(shape, names):
@@ -409,16 +414,50 @@ def _height_and_width(shape, names):
     return tuple(shape[1:] if shape[0] in (1, 3, 4) and shape[2] not in (1, 3, 4) else shape[:2])
 
 
-def _element_names(feature, names, count):
-    """The names of a vector's elements. If there is none for each, they are numbers; a single one is as its feature."""
+def _element_names(feature, names, shape):
+    """The names of a vector's elements, and what does not fit; "" if all fits.
+
+    An element without a name has its number as name. A single element is called as its feature is.
+    """
+    count = math.prod(shape)
+    words = _flat(names, count)
+    if len(words) != count and len(words) == len(shape):
+        words = []  # the names of the axes
+    named = sum(map(bool, words))
+    # If there are more names than elements, it is unknown which of them have one.
+    found = words if named <= count and len(words) <= count else []
+    found = found + [""] * (count - len(found))
+    often = {word: times for word, times in Counter(found).items() if word and times > 1}
+    found = ["" if word in often else word for word in found]
+    if not all(found):
+        # A number is the name of its own element only.
+        found = ["" if _is_other_number(word, at) else word for at, word in enumerate(found)]
+    if named not in (0, count):
+        problem = f"{named} names for {count} element{'s' * (count > 1)}"
+    else:
+        problem = "".join(
+            f"{word!r} is the name of {often[word]} elements" for word in [*often][:1]
+        )
+    plain = [feature.split(".")[-1]] if count == 1 else [str(at) for at in range(count)]
+    return tuple(word or number for word, number in zip(found, plain, strict=True)), problem
+
+
+def _flat(names, count):
+    """The names in the order of the elements, "" for one that is missing. Lists may be in lists, or in a dict."""
+    if names is None:
+        return []
     if isinstance(names, dict):
-        values = list(names.values())
-        if len(values) == 1 and isinstance(values[0], (list, tuple)):
-            names = values[0]  # {"motors": [...]}
-        elif all(isinstance(value, int) for value in values):
-            names = sorted(names, key=names.get)  # {"delta_x": 0, ...}
-    fits = isinstance(names, (list, tuple)) and len(names) == count
-    words = [str(word) for word in names] if fits else []
-    if len(set(words)) == count and all(words):
-        return tuple(words)
-    return (feature.split(".")[-1],) if count == 1 else tuple(str(at) for at in range(count))
+        places = list(names.values())
+        if not all(isinstance(place, int) for place in places):
+            return [word for each in places for word in _flat(each, count)]  # {"motors": [...]}
+        if len(set(places)) == len(places) and all(0 <= place < count for place in places):
+            by_place = {place: str(word) for word, place in names.items()}  # {"delta_x": 0, ...}
+            return [by_place.get(at, "") for at in range(count)]
+        return [str(word) for word in sorted(names, key=names.get)]
+    if isinstance(names, (list, tuple)):
+        return [word for each in names for word in ([""] if each is None else _flat(each, count))]
+    return [str(names)]
+
+
+def _is_other_number(word, at):
+    return word.isdecimal() and word != str(at)

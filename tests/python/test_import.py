@@ -420,6 +420,70 @@ def _png(pixels):
     return file.getvalue()
 
 
+#: Joints of the Unitree G1 in a published dataset.
+G1 = ["kLeftShoulderPitch", "kLeftElbow", "kRightHandPinky"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "names", "expected", "said"),
+    [
+        # A list in a list, as in the published datasets of the Unitree G1.
+        ([3], [G1], G1, None),
+        ([3], [[[G1]]], G1, None),
+        ([2, 2], [["a", "b"], ["c", "d"]], ["a", "b", "c", "d"], None),
+        ([3], {"arm": ["a", "b"], "hand": ["c"]}, ["a", "b", "c"], None),
+        ([3], {"motors": [G1]}, G1, None),
+        ([3], {"y": 1, "z": 2, "x": 0}, ["x", "y", "z"], None),
+        ([2], {"y": 2, "x": 1}, ["x", "y"], None),
+        # QianHuixun/New-Test: 28 names for 30 elements.
+        ([4], ["a", "b"], ["a", "b", "2", "3"], "2 names for 4 elements"),
+        ([4], [["a", "b", "c"]], ["a", "b", "c", "3"], "3 names for 4 elements"),
+        ([3], {"x": 0, "z": 2}, ["x", "1", "z"], "2 names for 3 elements"),
+        ([3], ["a", None, "c"], ["a", "1", "c"], "2 names for 3 elements"),
+        ([3], ["a", "", "c"], ["a", "1", "c"], "2 names for 3 elements"),
+        # Which of them have an element is unknown.
+        ([2], ["a", "b", "c"], ["0", "1"], "3 names for 2 elements"),
+        ([1], ["a", "b"], ["odd"], "2 names for 1 element"),
+        # A name is that of one element.
+        ([3], ["a", "a", "c"], ["0", "1", "c"], "'a' is the name of 2 elements"),
+        ([3], ["2", "b"], ["0", "b", "2"], "2 names for 3 elements"),
+        ([3], [0, 1, 2], ["0", "1", "2"], None),
+        # No names, or those of the axes.
+        ([2], None, ["0", "1"], None),
+        ([2], [], ["0", "1"], None),
+        ([2], {"axes": None}, ["0", "1"], None),
+        ([2, 2], ["rows", "columns"], ["0", "1", "2", "3"], None),
+        ([1], None, ["odd"], None),
+        ([1], [["only"]], ["only"], None),
+    ],
+)
+def test_elements_have_the_names_of_the_feature_and_missing_ones_are_told(
+    tmp_path, shape, names, expected, said
+):
+    count = int(np.prod(shape))
+    features = {"observation.odd": {"dtype": "float32", "shape": shape, "names": names}}
+    files = Files(tmp_path / "dataset", "v2.1", features=features)
+    files.add({**frames_of(3), "observation.odd": np.arange(3.0 * count).reshape(3, count)})
+    dataset = Dataset(files.finish())
+    assert list(dataset.features["observation.odd"].names) == expected
+    text = f"'observation.odd': {said}"
+    told = [line for line in importing.remarks(dataset) if line.startswith("'observation.odd'")]
+    assert [line for line in told if line.startswith(text)] == told and bool(told) == bool(said)
+    (recording,) = recordings(dataset.root)
+    found = read(recording, ["/observation/odd"])["/observation/odd"]
+    assert parsed(recording, "/observation/odd", found[0][1]).name == expected
+
+
+def test_an_import_warns_of_missing_names(tmp_path):
+    features = {
+        "observation.odd": {"dtype": "float32", "shape": [30], "names": [*map(chr, range(97, 125))]}
+    }
+    files = Files(tmp_path / "dataset", "v2.1", features=features)
+    files.add({**frames_of(6), "observation.odd": np.zeros((6, 30), np.float32)})
+    with pytest.warns(RuntimeWarning, match="'observation.odd': 28 names for 30 elements"):
+        importing.import_rows(files.finish(), tmp_path / "out")
+
+
 def test_pictures_of_the_table_stay_compressed(tmp_path):
     root = odd(tmp_path / "dataset")
     (recording,) = recordings(root)
