@@ -7,6 +7,9 @@
 //! - Coefficients that are all 0, or none, mean that the image stays as it is, whatever model and R and P
 //!   say. An `equidistant` lens bends even then, so its images are undistorted if there are coefficients.
 //! - An R of zeros is the identity, and a P of zeros is K.
+//!
+//! Zeros behind the coefficients of a model are no coefficients: some drivers send a vector of one length for all
+//! models.
 
 use super::{Input, Sink, header};
 use crate::cdr::{F64Sequence, Reader};
@@ -57,8 +60,8 @@ struct Roi {
 /// Reads a `sensor_msgs/msg/CameraInfo`.
 ///
 /// # Errors
-/// - `Malformed`: the message ends early, `d` has another length than its model, or the region of interest
-///   is not on the sensor.
+/// - `Malformed`: the message ends early, `d` has fewer coefficients than its model or others than 0 behind
+///   them, or the region of interest is not on the sensor.
 /// - `NonFinite`: NaN or infinity.
 /// - `Unsupported`: coefficients of an unknown model.
 /// - `OutOfRange`: no calibration (a width, height or focal length of 0), a sensor of more than
@@ -192,21 +195,31 @@ fn lens(fields: &Fields<'_>) -> Result<Lens, Rejected> {
             return Err(Rejected::new(DropReason::Unsupported, detail));
         }
     };
-    if !lengths.contains(&d.len()) {
-        let lengths: Vec<_> = lengths.iter().map(usize::to_string).collect();
-        let detail = format!(
-            "d: expected {} coefficients of {}, found {}",
-            lengths.join(" or "),
-            String::from_utf8_lossy(model),
-            d.len()
-        );
-        return Err(Rejected::new(DropReason::Malformed, detail));
-    }
+    check_length(d, model, lengths)?;
     let at = |at: usize| d.get(at).unwrap_or(0.0);
     Ok(match model {
         b"equidistant" => Lens::Equidistant(std::array::from_fn(at)),
         _ => Lens::Polynomial(std::array::from_fn(at)),
     })
+}
+
+/// Checks that `d` has one of these lengths, or only zeros behind the longest that it can have.
+fn check_length(d: &F64Sequence<'_>, model: &[u8], lengths: &[usize]) -> Result<(), Rejected> {
+    let used = lengths.iter().copied().filter(|length| *length <= d.len()).max();
+    let behind =
+        |used| (used..d.len()).find_map(|at| d.get(at).filter(|c| *c != 0.0).map(|c| (at, c)));
+    let found = match used.map(behind) {
+        Some(None) => return Ok(()),
+        Some(Some((at, other))) => format!("{} with {other} at d[{at}]", d.len()),
+        None => d.len().to_string(),
+    };
+    let lengths: Vec<_> = lengths.iter().map(usize::to_string).collect();
+    let detail = format!(
+        "d: expected {} coefficients of {}, and zeros behind them, found {found}",
+        lengths.join(" or "),
+        String::from_utf8_lossy(model)
+    );
+    Err(Rejected::new(DropReason::Malformed, detail))
 }
 
 /// What takes a pixel of the undistorted image to its ray.

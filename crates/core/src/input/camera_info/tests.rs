@@ -108,7 +108,10 @@ fn a_model_has_as_many_coefficients_as_it_says() {
             }
             let (reason, detail) = rejected(&info);
             assert_eq!(reason, DropReason::Malformed);
-            let found = format!("coefficients of {model}, found {length}");
+            let most = lengths.iter().filter(|most| **most <= length).max();
+            let other = most.map_or(String::new(), |at| format!(" with 0.01 at d[{at}]"));
+            let found =
+                format!("coefficients of {model}, and zeros behind them, found {length}{other}");
             assert!(detail.starts_with("d: expected ") && detail.ends_with(&found), "{detail}");
         }
     }
@@ -120,6 +123,41 @@ fn a_model_has_as_many_coefficients_as_it_says() {
              with 5 coefficients"
         );
         assert_eq!(detail, expected);
+    }
+}
+
+#[test]
+fn zeros_behind_the_coefficients_are_none() {
+    for (model, lengths) in
+        [("plumb_bob", &[4, 5][..]), ("rational_polynomial", &[8, 12, 14]), ("equidistant", &[4])]
+    {
+        for used in lengths {
+            for zero in [0.0, -0.0] {
+                let mut d = vec![0.01; *used];
+                let plain = camera(&CameraInfo { distortion_model: model, d: &d, ..info() });
+                for _ in 0..20 {
+                    d.push(zero);
+                    let info = CameraInfo { distortion_model: model, d: &d, ..info() };
+                    assert_eq!(camera(&info), plain, "{model} {used} of {}", d.len());
+                }
+                d.push(f64::MIN_POSITIVE);
+                let (reason, detail) =
+                    rejected(&CameraInfo { distortion_model: model, d: &d, ..info() });
+                assert_eq!(reason, DropReason::Malformed);
+                assert!(detail.ends_with(&format!(" at d[{}]", used + 20)), "{detail}");
+            }
+        }
+        // A coefficient may be 0, but none may be missing.
+        let short = vec![0.01; lengths[0] - 1];
+        let info = CameraInfo { distortion_model: model, d: &short, ..info() };
+        assert_eq!(rejected(&info).0, DropReason::Malformed);
+    }
+    let ideal = CameraInfo { distortion_model: "equidistant", d: &[0.0; 5], ..info() };
+    assert_eq!(camera(&ideal).lens, Lens::Equidistant([0.0; 4]));
+    // A fisheye of fewer zeros is none, whatever the others are.
+    for zeros in 1..4 {
+        let info = CameraInfo { distortion_model: "equidistant", d: &[0.0; 3][..zeros], ..info() };
+        assert_eq!(rejected(&info).0, DropReason::Malformed);
     }
 }
 
