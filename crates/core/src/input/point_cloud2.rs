@@ -46,7 +46,8 @@ impl Input for PointCloud2Input {
 /// Reads a serialized `sensor_msgs/msg/PointCloud2`. `scratch` becomes [`PointsView::fields`]: the
 /// coordinates, then `extra`.
 ///
-/// A cloud of width or height 0 is valid and empty.
+/// A cloud of width or height 0 is valid and empty. Some drivers give the size of the cloud as `row_step`, or 0.
+/// If `row_step` is impossible, and `data` has exactly the length of all points, there is nothing between rows.
 ///
 /// # Errors
 /// - `MissingField`: `x`, `y`, `z` or a field of the configuration is missing.
@@ -85,7 +86,7 @@ pub fn decode_swept<'a>(
     let (point_step, row_step) = (reader.u32()?, reader.u32()?);
     let data = reader.bytes()?;
     reader.u8()?; // is_dense: ignored, because the encoder checks every point
-    check_size(width, height, point_step, row_step, data.len())?;
+    let row_step = row_step_of([width, height], [point_step, row_step], data.len())?;
     scratch.clear();
     for name in COORDINATES.into_iter().chain(extra.iter().map(String::as_str)) {
         scratch.push(declared.find(name, point_step as usize)?);
@@ -95,7 +96,7 @@ pub fn decode_swept<'a>(
         width: width as usize,
         height: height as usize,
         point_step: point_step as usize,
-        row_step: row_step as usize,
+        row_step,
         big_endian,
         fields: scratch,
         t_base_sensor: IDENTITY,
@@ -110,32 +111,34 @@ fn malformed(detail: String) -> Rejected {
     Rejected::new(DropReason::Malformed, detail)
 }
 
-/// Checks that the declared size fits the steps and the data. It computes in 128 bits, so that no
-/// product of the 32-bit numbers overflows.
-fn check_size(
-    width: u32,
-    height: u32,
-    point_step: u32,
-    row_step: u32,
+/// The bytes from one row to the next: those that the message declares, if the data can have them. It computes in
+/// 128 bits, so that no product of the 32-bit numbers overflows.
+fn row_step_of(
+    [width, height]: [u32; 2],
+    [point_step, row_step]: [u32; 2],
     found: usize,
-) -> Result<(), Rejected> {
+) -> Result<usize, Rejected> {
     let [columns, rows, point, row] = [width, height, point_step, row_step].map(u128::from);
-    if row < columns * point {
-        return Err(malformed(format!(
-            "row_step: expected at least {} ({width} points of {point_step} bytes), found {row_step}",
-            columns * point
-        )));
+    let line = columns * point;
+    let is_empty = width == 0 || height == 0;
+    let expected = if is_empty { 0 } else { (rows - 1) * row + line };
+    let is_too_short = row < line;
+    if !is_too_short && found as u128 >= expected {
+        return Ok(row_step as usize);
     }
-    if width == 0 || height == 0 {
-        return Ok(());
+    if found as u128 == rows * line
+        && let Ok(packed) = usize::try_from(line)
+    {
+        return Ok(packed);
     }
-    let expected = (rows - 1) * row + columns * point;
-    if (found as u128) < expected {
-        return Err(malformed(format!(
+    Err(malformed(match is_too_short {
+        true => format!(
+            "row_step: expected at least {line} ({width} points of {point_step} bytes), found {row_step}"
+        ),
+        false => format!(
             "data: expected at least {expected} bytes for {width}x{height} points, found {found}"
-        )));
-    }
-    Ok(())
+        ),
+    }))
 }
 
 /// One `sensor_msgs/PointField` of a message.

@@ -151,3 +151,36 @@ fn layouts_that_do_not_fit() {
     let empty = Message { size: (9, 0), steps: (16, 0), data: 0, ..Message::default() };
     assert!(decode(&empty.bytes(), &extra(), &mut Vec::new()).is_ok());
 }
+
+#[test]
+fn points_are_packed_if_only_that_fits_the_data() {
+    // 3 x 2 points of 16 bytes.
+    let found = |row_step: u32, data: usize| {
+        let message = Message { size: (2, 3), steps: (16, row_step), data, ..Message::default() };
+        let bytes = message.bytes();
+        let mut scratch = Vec::new();
+        let view = decode(&bytes, &extra(), &mut scratch).map(|(_, view)| view.row_step);
+        view.map_err(|rejected| rejected.reason)
+    };
+    for row_step in [0, 1, 16, 47, 49, 96, 100, u32::MAX] {
+        assert_eq!(found(row_step, 96), Ok(48), "{row_step}");
+        for data in [0, 47, 95, 97] {
+            // A row of 49 bytes fits 97 bytes of data.
+            let expected = match (row_step, data) {
+                (49, 97) => Ok(49),
+                _ => Err(DropReason::Malformed),
+            };
+            assert_eq!(found(row_step, data), expected, "{row_step} {data}");
+        }
+    }
+    assert_eq!(found(48, 96), Ok(48));
+    // What fits is read as it is declared, also with bytes at the end.
+    assert_eq!((found(48, 200), found(60, 200)), (Ok(48), Ok(60)));
+    // A cloud without rows has no data.
+    let empty = Message { size: (0, 9), steps: (16, 0), data: 0, ..Message::default() };
+    assert!(decode(&empty.bytes(), &extra(), &mut Vec::new()).is_ok());
+    // A product that has more than 64 bits is no length.
+    let huge = Message { size: (u32::MAX, u32::MAX), steps: (u32::MAX, 0), ..Message::default() };
+    let refused = decode(&huge.bytes(), &extra(), &mut Vec::new()).unwrap_err();
+    assert_eq!(refused.reason, DropReason::Malformed);
+}
