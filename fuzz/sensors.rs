@@ -49,6 +49,7 @@ fn images(pictures: &[Vec<u8>]) -> Messages {
         ("yuv422", 8, 4),
         ("nv12", 4, 6),
         ("bayer_rggb8", 4, 4),
+        ("bayer_grbg16", 8, 4),
         ("8UC1", 4, 4),
     ] {
         all.extend(["/a", "/b", "/u"].map(|topic| (topic, image(encoding, step, lines))));

@@ -86,7 +86,7 @@ BAD = [
     ("/half", change("twist.linear.x", 65_520.0), "out_of_range"),
     ("/camera", change("encoding", "16UC1"), "unsupported"),
     ("/camera", change("encoding", "8UC3"), "unsupported"),
-    ("/camera", change("encoding", "bayer_rggb16"), "unsupported"),
+    ("/camera", change("encoding", "bayer_rggb12"), "unsupported"),
     ("/camera", change("encoding", ""), "unsupported"),
     ("/camera", change("data", lambda data: data[:-3]), "malformed"),
     ("/camera", change("data", b""), "malformed"),

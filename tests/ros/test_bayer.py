@@ -1,5 +1,7 @@
 """Bayer mosaics through a real node: the colours of a plain NumPy interpolation."""
 
+from itertools import product
+
 import numpy as np
 from fusion import MS, T0, stamped, start_fusion, streams
 from sensor_msgs.msg import Image
@@ -39,9 +41,11 @@ def colours(mosaic, pattern):
 
 
 def message(ns, mosaic, encoding, padding=0):
-    data = np.hstack([mosaic, np.full((len(mosaic), padding), 0x5A, np.uint8)])
+    lines = np.ascontiguousarray(mosaic).view(np.uint8)
+    data = np.hstack([lines, np.full((len(mosaic), padding), 0x5A, np.uint8)])
     size = {"height": len(mosaic), "width": mosaic.shape[1], "step": data.shape[1]}
-    return stamped(Image, ns, encoding=encoding, data=data.tobytes(), **size)
+    order = {"is_bigendian": int(mosaic.dtype.str[0] == ">")}
+    return stamped(Image, ns, encoding=encoding, data=data.tobytes(), **size, **order)
 
 
 def test_mosaics_have_the_colours_of_their_neighbours_and_bad_ones_are_dropped(
@@ -59,10 +63,21 @@ def test_mosaics_have_the_colours_of_their_neighbours_and_bad_ones_are_dropped(
         np.testing.assert_array_equal(got.array[0], expected, pattern)
         now += 10 * MS
 
+    # Numbers of 16 bits are scaled by 255/65535 after that.
+    for padding, (order, pattern) in enumerate(product("<>", PATTERNS)):
+        mosaic = random.integers(0, 65536, (HEIGHT, WIDTH), np.uint16).astype(f"{order}u2")
+        fusion.send("/camera", message(now, mosaic, f"bayer_{pattern}16", padding))
+        got = fusion.tick(now)["camera"]
+        levels = (colours(mosaic, pattern) + 128) // 257
+        expected = levels.transpose(2, 0, 1).astype(np.float32) / np.float32(255)
+        np.testing.assert_array_equal(got.array[0], expected, f"{pattern} {order}")
+        now += 10 * MS
+
+    mosaic = mosaic.astype(np.uint8)
     cut = message(now, mosaic, "bayer_rggb8")
     cut.data = cut.data[:-1]
     small = message(now, mosaic[:2], "bayer_rggb8")
-    wide = message(now, mosaic, "bayer_rggb16")
+    wide = message(now, mosaic, "bayer_rggb12")
     for count, (bad, reason) in enumerate(
         [(cut, "malformed"), (small, "malformed"), (wide, "unsupported")], start=1
     ):

@@ -58,8 +58,10 @@ pub enum PixelFormat {
     Mono16,
     /// Luma and chroma.
     Yuv(Yuv),
-    /// One colour per pixel.
+    /// One colour of 8 bits per pixel.
     Bayer(Bayer),
+    /// One colour of 16 bits per pixel.
+    Bayer16(Bayer),
 }
 
 impl PixelFormat {
@@ -68,7 +70,8 @@ impl PixelFormat {
         let pixels = Encoding::ALL.into_iter().map(PixelFormat::Pixels);
         let yuv = Yuv::ALL.into_iter().map(PixelFormat::Yuv);
         let bayer = Bayer::ALL.into_iter().map(PixelFormat::Bayer);
-        pixels.chain([PixelFormat::Mono16]).chain(yuv).chain(bayer)
+        let bayer16 = Bayer::ALL.into_iter().map(PixelFormat::Bayer16);
+        pixels.chain([PixelFormat::Mono16]).chain(yuv).chain(bayer).chain(bayer16)
     }
 
     /// The format of a name in a message.
@@ -83,6 +86,7 @@ impl PixelFormat {
             PixelFormat::Mono16 => "mono16",
             PixelFormat::Yuv(yuv) => yuv.name(),
             PixelFormat::Bayer(pattern) => pattern.name(),
+            PixelFormat::Bayer16(pattern) => pattern.name16(),
         }
     }
 
@@ -95,7 +99,7 @@ impl PixelFormat {
                 _ => "8UC4",
             }),
             PixelFormat::Bayer(_) => Some("8UC1"),
-            PixelFormat::Mono16 | PixelFormat::Yuv(_) => None,
+            PixelFormat::Mono16 | PixelFormat::Yuv(_) | PixelFormat::Bayer16(_) => None,
         }
     }
 
@@ -124,6 +128,10 @@ impl PixelFormat {
             PixelFormat::Bayer(pattern) => {
                 image.check_lines(self.name(), 1)?;
                 bayer::to_rgb(pattern, size, lines, pixels)
+            }
+            PixelFormat::Bayer16(pattern) => {
+                image.check_lines(self.name(), 2)?;
+                bayer::to_rgb16(pattern, size, lines, big_endian, pixels)
             }
             PixelFormat::Pixels(encoding) => {
                 image.check_lines(self.name(), encoding.bytes_per_pixel())?;

@@ -15,9 +15,14 @@ pub fn to_mono8<'a>(
     let number = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
     for (y, out) in pixels.chunks_exact_mut(width).enumerate() {
         let line = data[y * step..y * step + 2 * width].as_chunks::<2>().0;
-        for (byte, raw) in out.iter_mut().zip(line) {
-            *byte = ((u32::from(number(*raw)) + 128) / 257) as u8;
+        for (level, raw) in out.iter_mut().zip(line) {
+            *level = byte(number(*raw));
         }
     }
     ImageView { encoding: Encoding::Mono8, width, height, step: width, data: pixels, remap: None }
+}
+
+/// The byte of a number.
+pub(super) fn byte(number: u16) -> u8 {
+    ((u32::from(number) + 128) / 257) as u8
 }

@@ -45,7 +45,10 @@ fn pixels_of(format: &[u8]) -> Option<&[u8]> {
 fn is_picture(pixels: &[u8], is_png: bool) -> bool {
     match pixels {
         b"rgb16" | b"bgr16" | b"rgba16" | b"bgra16" => is_png,
-        _ => !matches!(PixelFormat::of(pixels), None | Some(PixelFormat::Bayer(_))),
+        _ => !matches!(
+            PixelFormat::of(pixels),
+            None | Some(PixelFormat::Bayer(_) | PixelFormat::Bayer16(_))
+        ),
     }
 }
 

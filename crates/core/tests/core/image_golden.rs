@@ -265,7 +265,7 @@ fn other_encodings_are_unsupported_and_the_text_names_the_supported_ones() {
         ("8UC1", untyped),
         ("8UC3", untyped),
         ("16UC1", " (image.depth takes it)"),
-        ("bayer_rggb16", ""),
+        ("bayer_rggb12", ""),
         ("RGB8", ""),
         ("rgb8 ", ""),
         ("", ""),
@@ -274,7 +274,7 @@ fn other_encodings_are_unsupported_and_the_text_names_the_supported_ones() {
         assert_eq!(reason, DropReason::Unsupported);
         let expected = "encoding: expected one of rgb8, bgr8, rgba8, bgra8, mono8, mono16, yuv422, \
                         yuv422_yuy2, nv12, nv21, bayer_rggb8, bayer_bggr8, bayer_gbrg8, \
-                        bayer_grbg8, found ";
+                        bayer_grbg8, bayer_rggb16, bayer_bggr16, bayer_gbrg16, bayer_grbg16, found ";
         assert_eq!(detail, format!("{expected}{encoding:?}{hint}"));
     }
 }

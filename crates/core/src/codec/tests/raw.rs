@@ -32,29 +32,34 @@ fn raw() -> Value {
 fn mosaics_become_the_rgb_of_opencv() {
     let golden = raw();
     let cases = golden["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 24);
+    assert_eq!(cases.len(), 48);
     for case in cases {
         let name = case["encoding"].as_str().unwrap();
         let size = [side(case, "width"), side(case, "height")];
         let data = bytes_of(&case["data"]);
-        for pad in [0, 5] {
-            let data = padded(&data, size[0], pad);
-            let step = size[0] + pad;
-            let image = RawImage { size, big_endian: false, step, data: &data };
-            let format = PixelFormat::of(name.as_bytes()).unwrap();
+        let (format, expected) =
+            (PixelFormat::of(name.as_bytes()).unwrap(), bytes_of(&case["rgb"]));
+        let line = size[0] * if name.ends_with("16") { 2 } else { 1 };
+        for (pad, big_endian) in [(0, false), (5, false), (0, true), (5, true)] {
+            let mut data = data.clone();
+            if big_endian && name.ends_with("16") {
+                data.as_chunks_mut::<2>().0.iter_mut().for_each(|number| number.reverse());
+            }
+            let data = padded(&data, line, pad);
+            let image = RawImage { size, big_endian, step: line + pad, data: &data };
             let mut pixels = vec![9; 7];
             let view = format.picture(&image, size, &mut pixels).unwrap();
             assert_eq!((view.encoding, [view.width, view.height]), (Encoding::Rgb8, size));
-            assert_eq!(view.data, bytes_of(&case["rgb"]), "{name} {size:?}");
+            assert_eq!(view.data, expected, "{name} {size:?}");
             let cut = RawImage { data: &data[..data.len() - 1], ..image };
             let refused = format.picture(&cut, size, &mut Vec::new()).unwrap_err();
             assert_eq!(refused.reason, DropReason::Malformed);
         }
     }
     for size in [[2, 9], [9, 2], [1, 1]] {
-        let image = RawImage { size, big_endian: false, step: 9, data: &[0; 81] };
-        for pattern in bayer::Bayer::ALL {
-            let format = PixelFormat::Bayer(pattern);
+        let image = RawImage { size, big_endian: false, step: 18, data: &[0; 162] };
+        let formats = [PixelFormat::Bayer, PixelFormat::Bayer16];
+        for format in formats.into_iter().flat_map(|of| bayer::Bayer::ALL.map(of)) {
             let refused = format.picture(&image, [9, 9], &mut Vec::new()).unwrap_err();
             assert_eq!(refused.reason, DropReason::Malformed);
             assert!(refused.detail.contains("expected at least 3x3 px"), "{}", refused.detail);

@@ -4,6 +4,7 @@ use super::super::*;
 use crate::cdr::Writer;
 use crate::config;
 use robocache_ops::depth::DepthElement;
+use robocache_ops::time::Stamp;
 
 /// What an input gave: the frame, the size, and the bytes of the lines without padding.
 #[derive(Debug, Default, PartialEq)]
@@ -199,6 +200,7 @@ fn truncated_pictures_of_every_encoding_are_malformed() {
         ("yuv422", 8, 4),
         ("nv12", 4, 6),
         ("bayer_bggr8", 6, 4),
+        ("bayer_gbrg16", 9, 4),
     ] {
         let len = step as usize * lines;
         let whole = message(encoding, [4, 4, step], 0, &data[..len]);
@@ -280,6 +282,8 @@ fn depth_and_light_take_their_own_compressed_images() {
     assert_eq!((&*depth.kind, depth.bytes), ("U16 big", raw));
     let unnamed = compressed("png", &file);
     assert_eq!(reason(&mut *wide(""), &unnamed), DropReason::Unsupported);
-    let mosaic = compressed("bayer_rggb8; png compressed ", &file);
-    assert_eq!(reason(&mut *wide(""), &mosaic), DropReason::Unsupported);
+    for pattern in ["bayer_rggb8", "bayer_rggb16"] {
+        let mosaic = compressed(&format!("{pattern}; png compressed "), &file);
+        assert_eq!(reason(&mut *wide(""), &mosaic), DropReason::Unsupported);
+    }
 }

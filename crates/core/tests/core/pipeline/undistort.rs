@@ -297,6 +297,7 @@ fn every_encoding_is_undistorted_after_it_has_become_pixels() {
         ("nv12", 1),
         ("nv21", 1),
         ("bayer_rggb8", 1),
+        ("bayer_rggb16", 2),
     ] {
         let lines = if encoding.starts_with("nv") { 9 } else { 6 };
         let (frame_id, step) = ("camera", 8 * bytes);
