@@ -52,7 +52,7 @@ pub enum DropReason {
     Malformed,
     /// The header's stamp is zero under `timeline: header`, and no simulator's clock has read zero.
     ZeroStamp,
-    /// The header's stamp has a nanosecond part of a second or more.
+    /// The header's stamp has a nanosecond part of a second or more, or negative seconds.
     BadStamp,
     /// An encoding, data type or layout that is not supported.
     Unsupported,

@@ -152,13 +152,31 @@ pub enum StampError {
     /// The nanosecond part is a second or more.
     #[error("header.stamp.nanosec: expected under 1000000000, found {0}")]
     Nanosec(u32),
+    /// Before the zero of the clock: a driver's number that int32 does not hold.
+    #[error("header.stamp.sec: expected 0 or more, found {0}")]
+    Sec(i32),
+}
+
+impl StampError {
+    /// The stamp of a header with these numbers.
+    ///
+    /// # Errors
+    /// It says no time of measurement.
+    pub fn check(sec: i32, nanosec: u32) -> Result<Stamp, StampError> {
+        match Stamp::from_sec_nanosec(sec, nanosec) {
+            None => Err(StampError::Nanosec(nanosec)),
+            Some(Stamp::ZERO) => Err(StampError::Zero),
+            Some(_) if sec < 0 => Err(StampError::Sec(sec)),
+            Some(stamp) => Ok(stamp),
+        }
+    }
 }
 
 impl From<StampError> for Rejected {
     fn from(error: StampError) -> Self {
         let reason = match error {
             StampError::Zero => DropReason::ZeroStamp,
-            StampError::Nanosec(_) => DropReason::BadStamp,
+            StampError::Nanosec(_) | StampError::Sec(_) => DropReason::BadStamp,
         };
         Rejected::new(reason, error.to_string())
     }

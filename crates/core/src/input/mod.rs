@@ -40,7 +40,6 @@ use crate::rejected::{DropReason, Rejected};
 pub use crate::sample::{Header, Sample, StampError, StampedTransform, Trajectory};
 use crate::spec::{InputSpec, Selection};
 use robocache_ops::image::camera::Camera;
-use robocache_ops::time::Stamp;
 
 /// All types of messages. A new one is a file in this folder and a line here.
 pub static TYPES: &[&MessageType] = &[
@@ -176,11 +175,7 @@ pub fn open(spec: &InputSpec) -> Result<Box<dyn Input>, String> {
 /// `Malformed` if the message ends early or `frame_id` is not UTF-8.
 pub fn header<'a>(reader: &mut Reader<'a>) -> Result<Header<'a>, Rejected> {
     let (sec, nanosec) = (reader.i32()?, reader.u32()?);
-    let stamp = match Stamp::from_sec_nanosec(sec, nanosec) {
-        Some(Stamp::ZERO) => Err(StampError::Zero),
-        Some(stamp) => Ok(stamp),
-        None => Err(StampError::Nanosec(nanosec)),
-    };
+    let stamp = StampError::check(sec, nanosec);
     let frame_id = std::str::from_utf8(reader.string_bytes()?).map_err(|error| {
         let detail = format!("header.frame_id: expected UTF-8, found {error}");
         Rejected::new(DropReason::Malformed, detail)

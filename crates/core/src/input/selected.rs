@@ -7,7 +7,6 @@ use crate::cdr::Reader;
 use crate::rejected::Rejected;
 use crate::sample::{Header, Sample, StampError};
 use crate::schema::{FieldReader, StampSource};
-use robocache_ops::time::Stamp;
 
 /// Makes an input that reads by a plan.
 pub(super) fn open(plan: &Arc<FieldReader>) -> Box<dyn Input> {
@@ -32,11 +31,7 @@ impl Input for SelectedInput {
         let row = match (self.plan.stamp(), self.values.as_slice()) {
             (StampSource::Member, [row @ .., sec, nanosec]) => {
                 // Both came from 32-bit integers, which an f64 holds exactly.
-                header.stamp = match Stamp::from_sec_nanosec(*sec as i32, *nanosec as u32) {
-                    Some(Stamp::ZERO) => Err(StampError::Zero),
-                    Some(stamp) => Ok(stamp),
-                    None => Err(StampError::Nanosec(*nanosec as u32)),
-                };
+                header.stamp = StampError::check(*sec as i32, *nanosec as u32);
                 row
             }
             (_, row) => row,

@@ -7,6 +7,7 @@ use crate::cdr::Writer;
 use crate::config;
 use crate::encoder::EncoderSpec;
 use crate::encoder::VectorEncoder;
+use robocache_ops::time::Stamp;
 
 /// An input of a configured stream, and the encoders of the groups that it feeds.
 struct Subject {

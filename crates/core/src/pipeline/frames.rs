@@ -288,6 +288,7 @@ fn take_part(transform: &Transform, quantity: Quantity, values: &mut [f64]) {
 /// The stamp of a transform. A fixed one may have any: it says only when that was said.
 fn stamp_of(header: &Header<'_>, fixed: bool, arrival: Arrival) -> Result<Stamp, Rejected> {
     let stamp = match header.stamp {
+        Err(StampError::Sec(_)) if fixed => Stamp::ZERO,
         Err(StampError::Zero) if fixed || arrival.zero_is_an_instant => Stamp::ZERO,
         stamp => stamp?,
     };

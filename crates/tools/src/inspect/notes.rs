@@ -90,7 +90,7 @@ fn stamps(topic: &TopicReport, notes: &mut Vec<String>) {
     }
     if topic.stamps.bad > 0 {
         notes.push(format!(
-            "{} stamps have a second or more of nanoseconds",
+            "{} stamps have a second or more of nanoseconds, or negative seconds",
             share(topic.stamps.bad)
         ));
     }

@@ -159,7 +159,7 @@ impl Scan {
                 self.stamps.zero += 1;
                 return None;
             }
-            Err(StampError::Nanosec(_)) => {
+            Err(StampError::Nanosec(_) | StampError::Sec(_)) => {
                 self.stamps.bad += 1;
                 return None;
             }

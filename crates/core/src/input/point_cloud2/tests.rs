@@ -93,6 +93,11 @@ fn headers() {
     assert_eq!(error_of_stamp.reason, DropReason::BadStamp);
     let expected = "header.stamp.nanosec: expected under 1000000000, found 1000000000";
     assert_eq!(error_of_stamp.detail, expected);
+    let past = Message { stamp: (-1, 5), ..Message::default() }.bytes();
+    let stamp = decode(&past, &extra(), &mut Vec::new()).unwrap().0.stamp.unwrap_err();
+    let error_of_stamp = Rejected::from(stamp);
+    assert_eq!(error_of_stamp.reason, DropReason::BadStamp);
+    assert_eq!(error_of_stamp.detail, "header.stamp.sec: expected 0 or more, found -1");
     let (reason, detail) = error(|m| m.frame_id = b"\xFF");
     assert_eq!(reason, DropReason::Malformed);
     assert!(detail.starts_with("header.frame_id: expected UTF-8"), "{detail}");

@@ -9,6 +9,7 @@ use crate::encoder::EncoderSpec;
 use crate::encoder::VectorEncoder;
 use crate::schema::Prefixes;
 use robocache_ops::random::Random;
+use robocache_ops::time::Stamp;
 
 /// A typed reader, what to select for the same row, and how many numbers its messages have.
 struct Twin {
