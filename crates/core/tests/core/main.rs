@@ -10,6 +10,7 @@ mod filter_golden;
 mod image_golden;
 mod jpeg;
 mod pipeline;
+mod public_cases;
 mod ring_align;
 mod truth;
 mod undistort_golden;
