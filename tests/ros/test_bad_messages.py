@@ -163,7 +163,6 @@ def test_the_drop_is_explained_once_in_the_log(ros, start, tmp_path):
         message = joint_state(T0 + k * MS, ["hip", "knee"], [1, 2], [1, 2], [1, 2])
         fusion.send("/joints", message)
     fusion.settle()
-    words = "stream 'joints' (/joints): message dropped, missing_field: name: expected joint ankle"
+    words = "stream 'joints' (/joints): message dropped, missing_field: name: ankle is missing"
     output = fusion.process.wait_for(words)
     assert output.count("message dropped, missing_field") == 1
-    assert "found hip, knee" in output

@@ -3,6 +3,7 @@
 use super::check::{Check, Range, is_frame};
 use super::defaults::find_type;
 use super::deskew;
+use super::message::of_joints;
 use super::raw::{RawDeskew, RawExtrinsic, RawInput, RawQos, RawStream, RawValidWhen};
 use super::select::SelectedInput;
 use super::transform::transform;
@@ -21,6 +22,8 @@ pub(super) struct Input {
     spec: InputSpec,
     /// Number of the first ring that it feeds, of those of its stream.
     first_ring: usize,
+    /// True if no other input fills its rings.
+    has_own_rings: bool,
 }
 
 /// What follows from the stream's type and from the top level of the file.
@@ -60,12 +63,12 @@ enum Extrinsic {
     Known([[f64; 4]; 3]),
 }
 
-/// What the inputs of a stream take from their messages. With [`Selection::Numbers`], each input has
-/// a selection and a frame of its own, and rings of its own. Otherwise one is for all.
+/// What the inputs of a stream take from their messages. With [`Selection::Numbers`], and with joints of its own,
+/// each input has a selection and rings of its own. Otherwise one is for all.
 pub(super) struct Taken<'a> {
-    /// At least one.
+    /// One, or one for each input.
     pub selections: Vec<Selection>,
-    /// As many.
+    /// One, or one for each input: only with [`Selection::Numbers`] an input has a frame of its own.
     pub in_frames: Vec<Option<InFrame>>,
     pub base_frame: &'a str,
 }
@@ -95,8 +98,9 @@ impl Input {
         let several = keys.len() > 1;
         let input = |(at, keys): (usize, Keys)| {
             let own = at.min(selections.len() - 1);
+            let in_frame = || in_frames.get(at.min(in_frames.len().saturating_sub(1)));
             let (t_base_sensor, in_frame) = match keys.t_base_sensor {
-                Extrinsic::Known(known) => (known, in_frames[own].clone()),
+                Extrinsic::Known(known) => (known, in_frame().cloned().flatten()),
                 Extrinsic::Tf => {
                     let (frame, parts) = ((*base_frame).to_owned(), Vec::new());
                     (IDENTITY, Some(InFrame { frame, parts }))
@@ -123,7 +127,8 @@ impl Input {
                 stamp_offset_ns: keys.stamp_offset_ns,
                 expected_rate_hz: keys.expected_rate_hz,
             };
-            Input { spec, first_ring: selections[..own].iter().map(Selection::parts).sum() }
+            let first_ring = selections[..own].iter().map(Selection::parts).sum();
+            Input { spec, first_ring, has_own_rings: selections.len() > 1 }
         };
         keys.into_iter().enumerate().map(input).collect()
     }
@@ -140,9 +145,9 @@ impl Input {
         self.spec.timeline == Timeline::Receive
     }
 
-    /// Whether no other input fills its ring.
-    pub(super) fn has_own_ring(&self) -> bool {
-        matches!(self.spec.selection, Selection::Numbers(_))
+    /// Whether no other input fills its rings.
+    pub(super) fn has_own_rings(&self) -> bool {
+        self.has_own_rings
     }
 
     /// Rate at which its messages are expected \[Hz\].
@@ -269,9 +274,14 @@ fn is_points(content: Content) -> bool {
     matches!(content, Content::Points)
 }
 
-/// The keys of inputs that say what `select` takes from their messages.
+/// The keys of inputs that say what `select` takes from their messages, and those of joints.
 fn no_foreign_keys(check: &mut Check<'_>, key: &str, raw: &RawInput, defaults: InputDefaults<'_>) {
-    if defaults.content.is_none() || defaults.selects() {
+    let Some(content) = defaults.content else { return };
+    if raw.joints.is_some() && !content.has_joints() {
+        let expected = format!("no such key here: it is for {}", of_joints());
+        check.fail(&format!("{key}.joints"), expected);
+    }
+    if defaults.selects() {
         return;
     }
     for (name, given) in [("stamp", raw.stamp.is_some()), ("in_frame", raw.in_frame.is_some())] {

@@ -51,8 +51,9 @@ pub(super) fn operators(
 /// How the names of a stream's channels are made.
 #[derive(Clone, Copy)]
 pub(super) enum Names<'a> {
-    /// Of a joint, a dot, and a quantity without a dot.
-    Joints,
+    /// Of a joint, a dot, and a quantity without a dot. These labels are in front of those of inputs with joints of
+    /// their own.
+    Joints(&'a [String]),
     /// Of members of a message, one in the other. These labels are in front of those of inputs that select.
     Members(&'a [String]),
 }
@@ -282,10 +283,10 @@ impl Outputs<'_> {
 }
 
 impl<'a> Names<'a> {
-    /// Those of a stream with these selections. `labels`: see [`Names::Members`].
+    /// Those of a stream with these selections. `labels`: see [`Names`].
     pub(super) fn of(selections: &[Selection], labels: &'a [String]) -> Self {
         match selections.first() {
-            Some(Selection::Joints { .. } | Selection::Trajectory { .. }) => Names::Joints,
+            Some(Selection::Joints { .. } | Selection::Trajectory { .. }) => Names::Joints(labels),
             _ => Names::Members(labels),
         }
     }
@@ -295,10 +296,19 @@ impl<'a> Names<'a> {
     /// hold anything, so it counts only as a whole.
     fn is_part(self, name: &str, channel: &str) -> bool {
         let labels = match self {
-            Names::Joints => {
-                let parts = channel.rsplit_once('.');
-                return channel == name
-                    || parts.is_some_and(|(joint, field)| [joint, field].contains(&name));
+            Names::Joints(labels) => {
+                let whole = |channel: &str| {
+                    let parts = channel.rsplit_once('.');
+                    channel == name
+                        || parts.is_some_and(|(joint, field)| [joint, field].contains(&name))
+                };
+                let label = labels.iter().find(|label| channel.starts_with(label.as_str()));
+                let Some(label) = label.filter(|label| !label.is_empty()) else {
+                    return whole(channel);
+                };
+                return label.strip_suffix(':') == Some(name)
+                    || whole(channel)
+                    || whole(&channel[label.len()..]);
             }
             Names::Members(labels) => labels,
         };

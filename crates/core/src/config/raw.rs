@@ -138,6 +138,7 @@ mapping! {
         in_frame: String,
         max_age_ms: f64,
         expected_rate_hz: f64,
+        joints: JointNames,
         select: Vec<String>,
         stamp: String,
     }

@@ -75,7 +75,12 @@ pub(super) fn stream(
         (Some(content), None) => Some(vector::has_orientation(content, raw.fields.as_deref())),
     };
     let of_inputs = selected.as_ref().map(|selected| &selected.inputs[..]).unwrap_or_default();
-    let labels = selected.as_ref().map(|selected| selected.labels.clone()).unwrap_or_default();
+    let joints_of_inputs = joints_of_inputs(check, &key, &mut raw, content);
+    let labels = match (&selected, &joints_of_inputs) {
+        (Some(selected), _) => selected.labels.clone(),
+        (None, Some(inputs)) => inputs.iter().map(|input| input.label.clone()).collect(),
+        (None, None) => Vec::new(),
+    };
     for input in of_inputs.iter().filter(|input| input.plan.has_part_of_quaternion()) {
         if raw.strategy.is_none_or(Strategy::interpolates) {
             let expected = "x, y, z, w of each quaternion in this order (or the whole quaternion), or \
@@ -111,7 +116,7 @@ pub(super) fn stream(
         check.fail(&at("valid_when"), "no such key unless `inputs` lists clouds");
     }
     let keys = inputs.as_deref().unwrap_or_default();
-    let (made_of, row) = ((&message, selected), (dtype, rows));
+    let (made_of, row) = ((&message, selected, joints_of_inputs), (dtype, rows));
     let encoder = encoder(check, &key, &mut raw, made_of, keys, row, &defaults.base_frame);
     let times = times?;
     let (merge, max_age_ns) = match (merges, &inputs) {
@@ -166,6 +171,17 @@ fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String>
     None
 }
 
+/// Takes the joints of the inputs of the stream at `key`, if the stream is one of joints and an input names its own.
+fn joints_of_inputs(
+    check: &Check<'_>,
+    key: &str,
+    raw: &mut RawStream,
+    content: Option<Content>,
+) -> Option<Vec<vector::InputJoints>> {
+    let is_of_joints = content.is_some_and(Content::has_joints);
+    is_of_joints.then(|| vector::joints_of_inputs(check, key, raw)).flatten()
+}
+
 /// The frames that the inputs of the stream at `key` ask for: of each input that selects, or one for all.
 fn in_frames(
     check: &mut Check<'_>,
@@ -200,7 +216,11 @@ fn encoder(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawStream,
-    (message, selected): (&Type, Option<Selected>),
+    (message, selected, joints_of_inputs): (
+        &Type,
+        Option<Selected>,
+        Option<Vec<vector::InputJoints>>,
+    ),
     inputs: &[Keys],
     (dtype, rows): (DType, Option<usize>),
     base_frame: &str,
@@ -243,14 +263,16 @@ fn encoder(
             Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
         }
         Joints => {
-            let (spec, selection) = vector::joints(check, key, &message.name, raw, None)?;
-            Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
+            let of = (&*message.name, None);
+            let (spec, selections) = vector::joints(check, key, of, raw, joints_of_inputs)?;
+            Some((EncoderSpec::Vector(spec), selections, Bounds::default()))
         }
         Content::Trajectory => {
             // Beside a plan there is room for where it cuts the plan before, and for a row before that.
             let rows = Some(rows.map_or(1, |rows| rows.saturating_sub(PLAN_SPARE_ROWS).max(1)));
-            let (spec, selection) = vector::joints(check, key, &message.name, raw, rows)?;
-            Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
+            let of = (&*message.name, rows);
+            let (spec, selections) = vector::joints(check, key, of, raw, joints_of_inputs)?;
+            Some((EncoderSpec::Vector(spec), selections, Bounds::default()))
         }
         Content::Selected => {
             let Selected { row, inputs, .. } = selected?;
@@ -487,9 +509,9 @@ fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option
     if spec.plans {
         return None;
     }
-    // What is selected has a ring for each input. Otherwise, each may fill the same group.
+    // What is selected, and joints of its own, have rings for each input. Otherwise, each may fill the same group.
     let rates = inputs.iter().filter_map(Input::expected_rate_hz);
-    let hz = match inputs.iter().all(Input::has_own_ring) {
+    let hz = match inputs.iter().all(Input::has_own_rings) {
         true => rates.fold(0.0, f64::max),
         false => rates.sum(),
     };

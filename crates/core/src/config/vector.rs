@@ -1,7 +1,7 @@
 //! Messages that become a vector: which fields, which joints, and how each channel is interpolated.
 
 use super::check::{Check, is_printable};
-use super::raw::RawStream;
+use super::raw::{RawInput, RawStream};
 use super::read::InOrder;
 use super::words::{nearest, one_of};
 use crate::input::{Content, Field, JOINT_FIELDS, MAX_JOINTS, Member, POINT_FIELDS};
@@ -46,15 +46,75 @@ pub(super) fn has_orientation(content: Content, fields: Option<&[String]>) -> bo
 /// What is called `position` in the names of channels. In a plan the fields are plural.
 const QUANTITIES: [&str; 4] = ["position", "velocity", "acceleration", "effort"];
 
-/// Validates the keys `fields`, `joints`, `groups` and `angular` of the stream at `key`. Plans have
-/// at most `max_points` points.
+/// The joints of one of several inputs, with their place.
+pub(super) struct InputJoints {
+    /// The key of the list: that of the input, or else that of its stream.
+    key: String,
+    /// `None` if the list is missing or could not be read.
+    joints: Option<Vec<String>>,
+    /// What is in front of the names of its channels: its topic and a colon if there are several inputs.
+    pub label: String,
+}
+
+/// Takes the joints of each input of the stream at `key`; `None` if no input has joints of its own. If an input lacks
+/// them, those of its stream apply.
+pub(super) fn joints_of_inputs(
+    check: &Check<'_>,
+    key: &str,
+    raw: &mut RawStream,
+) -> Option<Vec<InputJoints>> {
+    let inputs = raw.inputs.as_deref_mut()?;
+    let own = |i: usize| format!("{key}.inputs[{i}].joints");
+    let named = |(i, input): (usize, &RawInput)| input.joints.is_some() || check.is_unread(&own(i));
+    if !inputs.iter().enumerate().any(named) {
+        return None;
+    }
+    let several = inputs.len() > 1;
+    let of_stream = raw.joints.take().map(|joints| joints.0);
+    let joints = |(i, input): (usize, &mut RawInput)| {
+        // A topic has no colon, so the name of a channel says where the joint begins.
+        let topic = input.topic.as_deref().filter(|_| several);
+        let label = topic.map(|topic| format!("{topic}:")).unwrap_or_default();
+        let joints = input.joints.take().map(|joints| joints.0);
+        match joints.is_none() && of_stream.is_some() && !check.is_unread(&own(i)) {
+            true => InputJoints { key: format!("{key}.joints"), joints: of_stream.clone(), label },
+            false => InputJoints { key: own(i), joints, label },
+        }
+    };
+    Some(inputs.iter_mut().enumerate().map(joints).collect())
+}
+
+/// The joints of a stream: each group has a ring of its own.
+struct JointGroups {
+    groups: Vec<Vec<String>>,
+    /// What is in front of the names of each group's channels.
+    labels: Vec<String>,
+    /// True if each group is that of an input of its own.
+    by_input: bool,
+}
+
+impl JointGroups {
+    /// All joints in row order, each with its label.
+    fn all(&self) -> Vec<(&str, &String)> {
+        let mut all = Vec::new();
+        for (group, joints) in self.groups.iter().enumerate() {
+            let label = self.labels.get(group).map_or("", String::as_str);
+            all.extend(joints.iter().map(|joint| (label, joint)));
+        }
+        all
+    }
+}
+
+/// Validates the keys `fields`, `joints`, `groups` and `angular` of the stream at `key`, whose messages are of this
+/// type. Plans have at most `max_points` points. `of_inputs` are the joints of each input, if they have their own.
+/// Returns a selection for all inputs, or one for each.
 pub(super) fn joints(
     check: &mut Check<'_>,
     key: &str,
-    message: &str,
+    (message, max_points): (&str, Option<usize>),
     raw: &mut RawStream,
-    max_points: Option<usize>,
-) -> Option<(VectorSpec, Selection)> {
+    of_inputs: Option<Vec<InputJoints>>,
+) -> Option<(VectorSpec, Vec<Selection>)> {
     let known = if max_points.is_some() { &POINT_FIELDS[..] } else { &JOINT_FIELDS[..] };
     let quantity = |field: usize| match max_points {
         Some(_) => QUANTITIES[field],
@@ -64,35 +124,79 @@ pub(super) fn joints(
         Some(names) => chosen(check, &format!("{key}.fields"), message, known, &names),
         None => Some(vec![0]),
     };
-    let groups = groups(check, key, raw.joints.take().map(|joints| joints.0), raw.groups.take());
+    let given = raw.groups.take();
+    if given.is_none() && check.is_unread(&format!("{key}.inputs")) {
+        return None; // they may have joints of their own
+    }
+    let groups = match of_inputs {
+        Some(of_inputs) => groups_of_inputs(check, key, of_inputs, given.is_some()),
+        None => groups(check, key, raw.joints.take().map(|joints| joints.0), given)
+            .map(|groups| JointGroups { groups, labels: Vec::new(), by_input: false }),
+    };
     let (fields, groups) = (fields?, groups?);
-    let all: Vec<&String> = groups.iter().flatten().collect();
+    let all = groups.all();
     let angular = raw.angular.take().map(|names| (format!("{key}.angular"), names));
     if let Some((key, names)) = &angular {
         angular_joints(check, key, names, &all, (fields.contains(&0), known[0]))?;
     }
     let angular = angular.map(|(_, names)| names).unwrap_or_default();
-    let channels = fields.iter().flat_map(|field| {
-        let turns = |joint: &String| *field == 0 && angular.contains(joint);
-        let name = move |joint: &String| format!("{joint}.{}", quantity(*field));
-        let lane = move |joint: &String| if turns(joint) { Lane::Angular } else { Lane::Linear };
-        all.iter().map(move |joint| Channel { name: name(joint), lane: lane(joint) })
-    });
-    let channels: Vec<Channel> = channels.collect();
+    let channel = |field: usize, (label, joint): (&str, &String)| {
+        let turns = field == 0 && angular.iter().any(|name| is_joint(name, (label, joint)));
+        let name = format!("{label}{joint}.{}", quantity(field));
+        Channel { name, lane: if turns { Lane::Angular } else { Lane::Linear } }
+    };
+    let of_field = |field: &usize| all.iter().map(|joint| channel(*field, *joint)).collect();
+    let channels: Vec<Vec<Channel>> = fields.iter().map(of_field).collect();
     let mut first = 0;
-    let mut channels_of = Vec::with_capacity(groups.len());
-    for joints in &groups {
+    let mut channels_of = Vec::with_capacity(groups.groups.len());
+    for joints in &groups.groups {
         let of_field =
             |field: usize| field * all.len() + first..field * all.len() + first + joints.len();
         channels_of.push(Group { channels: (0..fields.len()).flat_map(of_field).collect() });
         first += joints.len();
     }
-    let fields = fields.iter().map(|field| known[*field].to_owned()).collect();
-    let selection = match max_points {
-        Some(max_points) => Selection::Trajectory { fields, groups, max_points },
-        None => Selection::Joints { fields, groups },
+    let fields: Vec<String> = fields.iter().map(|field| known[*field].to_owned()).collect();
+    let selection = |groups: Vec<Vec<String>>| match max_points {
+        Some(max_points) => Selection::Trajectory { fields: fields.clone(), groups, max_points },
+        None => Selection::Joints { fields: fields.clone(), groups },
     };
-    Some((VectorSpec { channels, groups: channels_of, outputs: Vec::new() }, selection))
+    let JointGroups { groups, by_input, .. } = groups;
+    let selections = match by_input {
+        true => groups.into_iter().map(|joints| selection(vec![joints])).collect(),
+        false => vec![selection(groups)],
+    };
+    let channels = channels.concat();
+    Some((VectorSpec { channels, groups: channels_of, outputs: Vec::new() }, selections))
+}
+
+/// Whether `name` names this joint: with its label, or without it for the joints of all inputs.
+fn is_joint(name: &str, (label, joint): (&str, &String)) -> bool {
+    name == joint || name.strip_prefix(label) == Some(joint)
+}
+
+/// The joints of inputs that have their own: each is a group.
+fn groups_of_inputs(
+    check: &mut Check<'_>,
+    key: &str,
+    of_inputs: Vec<InputJoints>,
+    has_groups: bool,
+) -> Option<JointGroups> {
+    if has_groups {
+        check.fail(&format!("{key}.groups"), "no such key beside `joints` of an input");
+        return None;
+    }
+    let labels = of_inputs.iter().map(|input| input.label.clone()).collect();
+    let mut groups = Vec::with_capacity(of_inputs.len());
+    for InputJoints { key, joints, .. } in of_inputs {
+        let expected =
+            "the list of the input's joints, in row order, as other inputs of the stream have";
+        let joints = check.required(&key, joints, expected);
+        let valid = joints.filter(|joints| check.names(&key, joints, "joint").is_some());
+        groups.push(valid);
+    }
+    let groups = groups.into_iter().collect::<Option<Vec<_>>>()?;
+    let groups = within_limit(check, &format!("{key}.inputs"), groups)?;
+    Some(JointGroups { groups, labels, by_input: true })
 }
 
 /// Positions in `known` of the fields that are chosen.
@@ -162,6 +266,12 @@ fn groups(
                     &format!("{key}[{i}]"),
                     format!("each joint in one group (also in {first})"),
                 );
+                // Two arms of one make have the same names of joints, each on a topic of its own.
+                check.hint(
+                    "if each group has a topic of its own, list `joints` per input: `inputs: [{topic: \
+                     /left/joint_states, joints: [...]}, {topic: /right/joint_states, joints: [...]}]`"
+                        .to_owned(),
+                );
                 right = false;
             }
         }
@@ -189,7 +299,7 @@ fn angular_joints(
     check: &mut Check<'_>,
     key: &str,
     angular: &[String],
-    joints: &[&String],
+    joints: &[(&str, &String)],
     (has_position, position): (bool, &str),
 ) -> Option<()> {
     check.names(key, angular, "joint")?;
@@ -198,9 +308,10 @@ fn angular_joints(
         return None;
     }
     let mut all = true;
-    for (i, name) in angular.iter().enumerate().filter(|(_, name)| !joints.contains(name)) {
+    let is_known = |name: &str| joints.iter().any(|joint| is_joint(name, *joint));
+    for (i, name) in angular.iter().enumerate().filter(|(_, name)| !is_known(name)) {
         check.fail(&format!("{key}[{i}]"), "one of this stream's `joints`");
-        let known: Vec<_> = joints.iter().map(|joint| joint.as_str()).collect();
+        let known: Vec<_> = joints.iter().map(|(_, joint)| joint.as_str()).collect();
         if let Some(near) = nearest(name, &known) {
             check.hint(format!("did you mean `{near}`?"));
         }

@@ -54,7 +54,7 @@ impl Input for JointStateInput {
         for (part, places) in order.places.iter().enumerate() {
             match places {
                 Places::Absent => {}
-                Places::Incomplete => sink.incomplete(part),
+                Places::Incomplete(lacking) => sink.incomplete(part, lacking),
                 Places::At(places) => {
                     self.row.clear();
                     for field in &self.fields {

@@ -90,8 +90,8 @@ impl Input for JointTrajectoryInput {
         }
         if points > 0 {
             for (part, places) in order.places.iter().enumerate() {
-                if *places == Places::Incomplete {
-                    sink.incomplete(part);
+                if let Places::Incomplete(lacking) = places {
+                    sink.incomplete(part, lacking);
                 }
             }
         }

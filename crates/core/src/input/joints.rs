@@ -49,8 +49,8 @@ pub(super) struct JointOrder {
 pub(super) enum Places {
     /// It has none of them.
     Absent,
-    /// It has some of them.
-    Incomplete,
+    /// It has some of them. The text says which it lacks.
+    Incomplete(String),
     /// It has all of them, at these places.
     At(Vec<usize>),
 }
@@ -131,14 +131,28 @@ impl JointOrder {
         Ok(JointOrder { places: places?, names })
     }
 
-    /// The error for a message that fills no group: what it lacks.
+    /// The error for a message that fills no group: what it lacks. Of several groups, the one that lacks least counts.
     pub(super) fn missing(&self, groups: &[Vec<String>]) -> Rejected {
         let has = |joint: &&String| self.names.iter().any(|name| name == joint.as_bytes());
+        let is_known = |name: &&Vec<u8>| groups.iter().flatten().any(|j| j.as_bytes() == **name);
+        let lacking = |joints: &&Vec<String>| joints.iter().filter(|joint| !has(joint)).count();
+        let begun = groups.iter().zip(&self.places);
+        let begun = begun.filter(|(_, places)| matches!(places, Places::Incomplete(_)));
+        if let Some((_, Places::Incomplete(words))) =
+            begun.min_by_key(|(joints, _)| lacking(joints))
+        {
+            // A name that no group has may be the missing one, misspelt.
+            let others: Vec<_> = self.names.iter().filter(|name| !is_known(name)).collect();
+            let others = match others.is_empty() {
+                true => String::new(),
+                false => {
+                    format!("; other joints found: {}", names_found(others.iter().map(|n| &n[..])))
+                }
+            };
+            return Rejected::new(DropReason::MissingField, format!("name: {words}{others}"));
+        }
         let expected = match groups {
-            [joints] => {
-                let lacking = joints.iter().find(|joint| !has(joint));
-                format!("joint {}", lacking.map_or("", String::as_str))
-            }
+            [joints] => format!("joint {}", joints.first().map_or("", String::as_str)),
             _ => {
                 let lists: Vec<_> = groups.iter().map(|joints| joints.join(", ")).collect();
                 format!("all joints of a group ({})", lists.join("; "))
@@ -150,11 +164,25 @@ impl JointOrder {
     }
 }
 
+/// Most joints that a text about a group names one by one.
+const LACKING_NAMED: usize = 3;
+
+/// Says which joints of a group are missing.
+fn are_missing(lacking: &[&String]) -> String {
+    let named: Vec<&str> = lacking.iter().take(LACKING_NAMED).map(|joint| joint.as_str()).collect();
+    match (&named[..], lacking.len() - named.len()) {
+        ([one], 0) => format!("{one} is missing"),
+        ([first @ .., last], 0) => format!("{} and {last} are missing", first.join(", ")),
+        (_, more) => format!("{} and {more} more joints are missing", named.join(", ")),
+    }
+}
+
 fn find(group: &[String], places: &HashMap<&[u8], Option<usize>>) -> Result<Places, Rejected> {
     let mut found = Vec::with_capacity(group.len());
+    let mut lacking = Vec::new();
     for joint in group {
         match places.get(joint.as_bytes()) {
-            None => {}
+            None => lacking.push(joint),
             Some(Some(at)) => found.push(*at),
             Some(None) => {
                 let detail = format!("name: expected joint {joint} once, found it repeatedly");
@@ -164,7 +192,7 @@ fn find(group: &[String], places: &HashMap<&[u8], Option<usize>>) -> Result<Plac
     }
     Ok(match found.len() {
         0 => Places::Absent,
-        some if some < group.len() => Places::Incomplete,
+        some if some < group.len() => Places::Incomplete(are_missing(&lacking)),
         _ => Places::At(found),
     })
 }

@@ -132,8 +132,8 @@ pub trait Sink {
     /// Takes a plan: it replaces what lies after its start in all of its parts, or nothing.
     fn trajectory(&mut self, header: &Header<'_>, trajectory: &Trajectory<'_>);
 
-    /// Notes that the message holds some joints of group `part` and lacks others.
-    fn incomplete(&mut self, part: usize);
+    /// Notes that the message holds some joints of group `part` and lacks others. `lacking` says which.
+    fn incomplete(&mut self, part: usize, lacking: &str);
 
     /// Takes a transform between two frames. Only inputs of transforms give them.
     fn transform(&mut self, _transform: &StampedTransform<'_>) {}

@@ -40,7 +40,7 @@ impl Sink for Encoding<'_> {
         panic!("no plan");
     }
 
-    fn incomplete(&mut self, part: usize) {
+    fn incomplete(&mut self, part: usize, _: &str) {
         self.taken.incomplete.push(part);
     }
 }
@@ -152,9 +152,25 @@ fn a_bad_joint_message_is_dropped_and_the_next_good_one_is_not() {
     }
     let lacking = joint_state(&["a", "c"], &[1.0, 2.0], &[], &[]);
     let detail = subject.row(&lacking).unwrap_err().detail;
-    assert_eq!(detail, "name: expected joint b, found a, c");
+    assert_eq!(detail, "name: b is missing; other joints found: c");
     let detail = subject.row(&joint_state(&["a", "b"], &[1.0, f64::NAN], &[], &[])).unwrap_err();
     assert_eq!(detail.detail, "b.position: expected a finite number, found NaN");
+}
+
+#[test]
+fn a_missing_joint_is_named_alone() {
+    let twelve = "groups: {left: [l1, l2, l3, l4, l5, l6], right: [r1, r2, r3, r4, r5, r6]}";
+    let mut subject = joints(twelve);
+    let detail = |subject: &mut Subject, names: &[&str]| {
+        let message = joint_state(names, &vec![0.0; names.len()], &[], &[]);
+        subject.read(&message).map(|_| ()).unwrap_err().detail
+    };
+    let found = detail(&mut subject, &["r1", "r2", "r4", "r5", "r6"]);
+    assert_eq!(found, "name: r3 is missing");
+    let found = detail(&mut subject, &["r1", "r2", "r4", "r5", "R6"]);
+    assert_eq!(found, "name: r3 and r6 are missing; other joints found: R6");
+    let found = detail(&mut subject, &["l1", "r2"]);
+    assert_eq!(found, "name: l2, l3, l4 and 2 more joints are missing");
 }
 
 #[test]
@@ -196,7 +212,10 @@ fn a_message_fills_every_group_that_it_holds_completely() {
     let none = joint_state(&["a", "x"], &[1.0, 2.0], &[1.0, 2.0], &[]);
     let error = subject.read(&none).map(|_| ()).unwrap_err();
     assert_eq!(error.reason, DropReason::MissingField);
-    assert_eq!(error.detail, "name: expected all joints of a group (a, b; g; x, y), found a, x");
+    assert_eq!(error.detail, "name: b is missing");
+    let none = joint_state(&["other"], &[1.0], &[1.0], &[]);
+    let error = subject.read(&none).map(|_| ()).unwrap_err();
+    assert_eq!(error.detail, "name: expected all joints of a group (a, b; g; x, y), found other");
     // If a number of one group is bad, the other group is still taken.
     let bad = joint_state(&["g", "a", "b"], &[f64::NAN, 1.0, 2.0], &[6.0, 3.0, 4.0], &[]);
     let taken = subject.read(&bad).unwrap();

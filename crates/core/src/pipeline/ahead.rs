@@ -89,7 +89,7 @@ impl Sink for AheadSink<'_> {
 
     // Only inputs of vectors have these.
     fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {}
-    fn incomplete(&mut self, _: usize) {}
+    fn incomplete(&mut self, _: usize, _: &str) {}
 }
 
 impl AheadSink<'_> {

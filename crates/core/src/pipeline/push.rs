@@ -33,7 +33,8 @@ pub struct Accepted {
     pub transforms: u32,
     /// Instant of the rows, offset included; `None` without rows, or for the rows of a plan.
     pub stamp: Option<Stamp>,
-    /// Why a part of the message was not taken: the first rejection. `None` if all were taken.
+    /// Why a part of the message was not taken: the first rejection, or else what an incomplete group lacks. `None`
+    /// if all were taken.
     pub part: Option<Rejected>,
     /// Which changes of the rings it made: the number of the first and that of the last. `None` if it changed
     /// none. [`TensorMessage::changes`](crate::message::TensorMessage::changes) tells which of them a tick saw.
@@ -83,7 +84,7 @@ impl Pipeline {
             Err(_) => return Err(NotTaken::Failed(self.panicked(&spec.name))),
         };
         let changes = rows.changes.get();
-        let PushTally { mut accepted, dropped, failure, incomplete, delay_ns, waits } =
+        let PushTally { mut accepted, dropped, failure, incomplete, lacking, delay_ns, waits } =
             rows.outcome;
         if let Some(need) = waits {
             return Err(NotTaken::Waits(need));
@@ -110,7 +111,7 @@ impl Pipeline {
                     state.stats.drop_parts(reason, dropped.counts[reason as usize]);
                 }
                 state.stats.accepted.add(1);
-                (accepted.part, accepted.changes) = (part, changes);
+                (accepted.part, accepted.changes) = (part.or(lacking), changes);
                 Ok(accepted)
             }
         }
@@ -144,6 +145,8 @@ struct PushTally {
     dropped: Drops,
     failure: Option<BackendError>,
     incomplete: u64,
+    /// The drop of the first of these groups: which joints it lacks.
+    lacking: Option<Rejected>,
     /// Arrival minus stamp \[ns\], if the stamp is the sensor's and there is a clock.
     delay_ns: Option<i64>,
     /// What the message waits for. Only a message of one sample can, so nothing of it is taken.
@@ -200,8 +203,11 @@ impl Sink for PushSink<'_> {
         inserted.unwrap_or_else(|rejected| self.drop_part(rejected));
     }
 
-    fn incomplete(&mut self, _part: usize) {
+    fn incomplete(&mut self, _part: usize, lacking: &str) {
         self.outcome.incomplete += 1;
+        self.outcome.lacking.get_or_insert_with(|| {
+            Rejected::new(DropReason::MissingField, format!("name: {lacking}"))
+        });
     }
 }
 
@@ -506,7 +512,7 @@ pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), R
 
 /// Checks that a sample can become a row of the stream, for which the backend has reserved memory.
 pub(super) fn check_sample(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
-    spec.encoder.check(sample, spec.bounds).map_err(|Rejected { reason, detail }| {
+    spec.encoder.check(sample, spec.bounds).map_err(|Rejected { reason, detail, .. }| {
         Rejected::new(reason, format!("streams.{}.{detail}", spec.name))
     })
 }

@@ -225,7 +225,7 @@ impl Sink for Probe {
 
     fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {}
 
-    fn incomplete(&mut self, _: usize) {}
+    fn incomplete(&mut self, _: usize, _: &str) {}
 }
 
 impl Probe {

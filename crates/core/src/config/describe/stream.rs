@@ -137,10 +137,12 @@ impl StreamReport {
     pub(super) fn new(config: &Config, id: StreamId) -> StreamReport {
         let spec = config.stream(id);
         let inputs = || config.inputs_of(id).map(|input| config.input(input));
-        // Inputs that select take numbers of their own, whose names may begin with the topic. All others
-        // take the same fields and joints.
+        // Inputs that select take numbers of their own, and inputs may have joints of their own. These names may
+        // begin with the topic. All others take the same fields.
         let selection = inputs().next().map(|input| &input.selection);
+        let joints = joints(inputs());
         let (fields, joints) = match (selection, spec.encoder.as_vector()) {
+            _ if joints.is_some() => joints.unwrap_or_default(),
             (Some(Selection::Numbers(_)), Some(vector)) => {
                 let names = vector.channels.iter().map(|channel| channel.name.clone());
                 (names.collect(), Vec::new())
@@ -184,14 +186,38 @@ impl StreamReport {
     }
 }
 
-/// Returns the fields and the joints that an input takes, if it does not select.
+/// Returns the fields and the joints that the inputs of a stream take, if it is one of joints. If each input has joints
+/// of its own, their names begin with the topic.
+pub(super) fn joints<'a>(
+    inputs: impl Iterator<Item = &'a InputSpec>,
+) -> Option<(Vec<String>, Vec<String>)> {
+    let inputs: Vec<&InputSpec> = inputs.collect();
+    let of = |input: &'a InputSpec| match &input.selection {
+        Selection::Joints { fields, groups } | Selection::Trajectory { fields, groups, .. } => {
+            Some((fields, groups))
+        }
+        _ => None,
+    };
+    let first = *inputs.first()?;
+    let (fields, groups) = of(first)?;
+    if inputs.iter().all(|input| input.feeds == first.feeds) {
+        return Some((fields.clone(), groups.concat()));
+    }
+    let named = |input: &&'a InputSpec| {
+        let joints = of(input).into_iter().flat_map(|(_, groups)| groups.iter().flatten());
+        let name = |joint: &String| format!("{}:{joint}", input.topic);
+        joints.map(name).collect::<Vec<_>>()
+    };
+    Some((fields.clone(), inputs.iter().flat_map(named).collect()))
+}
+
+/// Returns the fields that an input takes, if it does not select and has no joints.
 fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
     match selection {
         Selection::Fields(fields) => (fields.clone(), Vec::new()),
-        Selection::Joints { fields, groups } | Selection::Trajectory { fields, groups, .. } => {
-            (fields.clone(), groups.concat())
-        }
-        Selection::Numbers(_)
+        Selection::Joints { .. }
+        | Selection::Trajectory { .. }
+        | Selection::Numbers(_)
         | Selection::Image { .. }
         | Selection::Depth { .. }
         | Selection::Points { .. }

@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Display};
 
+use super::stream::joints;
 use super::{Report, SegmentReport};
 use crate::layout::{Holds, Segment};
-use crate::spec::{Config, Selection};
+use crate::spec::Config;
 use robocache_ops::time::NANOS_PER_MS;
 
 /// Columns of a terminal that lists fit in. Names of the user's choice may need more.
@@ -17,21 +18,17 @@ pub(super) fn contents(config: &Config, segment: &Segment) -> String {
         return "z, y, x of each voxel".to_owned();
     }
     let plain = spec.encoder.as_vector().is_some_and(|vector| vector.outputs.is_empty());
-    let mut inputs = config.inputs_of(segment.stream).map(|id| config.input(id));
-    let joints = inputs.next().filter(|_| plain).and_then(|input| joints(&input.selection));
+    let inputs = config.inputs_of(segment.stream).map(|id| config.input(id));
+    let joints = plain.then(|| joints(inputs)).flatten();
+    let joints = joints.and_then(|(fields, joints)| in_words(&fields, &joints));
     joints.unwrap_or_else(|| spec.encoder.contents(spec.dtype))
 }
 
 /// The joints in the order of the row: those of the first field, then those of the next.
-fn joints(selection: &Selection) -> Option<String> {
-    let (Selection::Joints { fields, groups } | Selection::Trajectory { fields, groups, .. }) =
-        selection
-    else {
-        return None;
-    };
+fn in_words(fields: &[String], joints: &[String]) -> Option<String> {
     let (first, others) = fields.split_first()?;
     let others = others.iter().map(|field| format!("; {field} of the same"));
-    Some(format!("{first} of {}", groups.concat().join(", ")) + &others.collect::<String>())
+    Some(format!("{first} of {}", joints.join(", ")) + &others.collect::<String>())
 }
 
 impl SegmentReport {

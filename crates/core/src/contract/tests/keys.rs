@@ -191,6 +191,14 @@ streams:
 /// A key of a mapping, the text that has it, and the text in its place.
 type Change = (&'static str, &'static str, &'static str);
 
+const ARMS: &str = "rate_hz: 100
+streams:
+  arms:
+    type: sensor_msgs/msg/JointState
+    max_age_ms: 50
+    inputs: [{topic: /left, joints: [a, b]}, {topic: /right, joints: [a, b]}]
+";
+
 /// Changes that are refused, by configuration.
 const REFUSED: &[(&str, &[Change])] = &[
     (
@@ -262,6 +270,7 @@ const REFUSED: &[(&str, &[Change])] = &[
             ("input.stamp", ", stamp: measured}", "}"),
         ],
     ),
+    (ARMS, &[("input.joints", "/right, joints: [a, b]", "/right, joints: [b, a]")]),
     (
         IMAGES,
         &[

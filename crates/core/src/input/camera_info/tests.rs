@@ -28,7 +28,7 @@ fn camera(info: &CameraInfo<'_>) -> Camera {
 }
 
 fn rejected(info: &CameraInfo<'_>) -> (DropReason, String) {
-    let Rejected { reason, detail } = decode(&info.to_cdr(Vec::new())).unwrap_err();
+    let Rejected { reason, detail, .. } = decode(&info.to_cdr(Vec::new())).unwrap_err();
     (reason, detail)
 }
 

@@ -39,7 +39,7 @@ impl Sink for Taken {
         panic!("no plan");
     }
 
-    fn incomplete(&mut self, part: usize) {
+    fn incomplete(&mut self, part: usize, _: &str) {
         panic!("part {part} is incomplete")
     }
 }

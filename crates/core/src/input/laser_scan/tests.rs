@@ -59,7 +59,7 @@ impl Sink for Points {
         panic!("a trajectory")
     }
 
-    fn incomplete(&mut self, part: usize) {
+    fn incomplete(&mut self, part: usize, _: &str) {
         panic!("part {part} is incomplete")
     }
 }

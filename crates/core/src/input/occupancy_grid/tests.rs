@@ -66,7 +66,7 @@ impl Sink for Cells {
         panic!("a trajectory")
     }
 
-    fn incomplete(&mut self, _: usize) {
+    fn incomplete(&mut self, _: usize, _: &str) {
         panic!("a part")
     }
 }

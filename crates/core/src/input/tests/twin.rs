@@ -86,7 +86,7 @@ impl Sink for Rows<'_> {
         panic!("no plan");
     }
 
-    fn incomplete(&mut self, part: usize) {
+    fn incomplete(&mut self, part: usize, _: &str) {
         panic!("part {part} is incomplete")
     }
 }

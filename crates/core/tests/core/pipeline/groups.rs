@@ -3,6 +3,12 @@
 use std::sync::Barrier;
 
 use super::*;
+use crate::common::trajectory;
+use robocache_core::config;
+use robocache_core::config::describe::Report;
+use robocache_core::schema::Prefixes;
+use robocache_ops::operators::OutputChannel;
+use robocache_ops::resample::Lane;
 
 /// A stream of an arm's two joints and a gripper's one, each from a topic of its own.
 pub(super) fn grouped(rest: &str) -> Pipeline {
@@ -133,4 +139,116 @@ streams:
         }
     });
     assert_eq!(two.stats(STREAM).rows.get(), 4000);
+}
+
+/// Two arms of one make: the same names of joints on two topics.
+const TWINS: &str = "rate_hz: 100
+streams:
+  arms:
+    type: sensor_msgs/msg/JointState
+    inputs:
+      - {topic: /left/joint_states, joints: [shoulder, wrist]}
+      - {topic: /right/joint_states, joints: [shoulder, wrist, gripper]}
+    max_age_ms: 20
+";
+
+#[test]
+fn inputs_with_joints_of_their_own_may_have_the_same_names() {
+    let pipeline = pipeline(TWINS);
+    let EncoderSpec::Vector(vector) = &pipeline.config().stream(STREAM).encoder else {
+        panic!("no vector")
+    };
+    let expected = [
+        "/left/joint_states:shoulder.position",
+        "/left/joint_states:wrist.position",
+        "/right/joint_states:shoulder.position",
+        "/right/joint_states:wrist.position",
+        "/right/joint_states:gripper.position",
+    ];
+    assert_eq!(vector.names(), expected);
+    let report = Report::new(pipeline.config(), &Prefixes::default());
+    let joints = "/left/joint_states:shoulder, /left/joint_states:wrist, \
+                  /right/joint_states:shoulder, /right/joint_states:wrist, \
+                  /right/joint_states:gripper";
+    assert_eq!(report.streams[0].joints.join(", "), joints);
+    assert_eq!(report.segments[0].contents, format!("position of {joints}"));
+    let push = |input, ms, names: &[&str], values: &[f64]| {
+        let message = joint_state(Stamp::from_nanos(ms * MS), names, values);
+        pipeline.push(InputId::new(input), &message, Arrival::default())
+    };
+    // The names of the left arm's joints say nothing about the right one.
+    for ms in [95, 105] {
+        push(0, ms, &["wrist", "shoulder"], &[2.0, 1.0]).unwrap();
+    }
+    let mut message = pipeline.new_message();
+    let (got, steps) = served(&pipeline, &mut message, 10);
+    assert_eq!(
+        (got, steps[0].0, message.steps(SEGMENT)[0].inputs_valid),
+        (vec![0.0; 5], false, 0b01)
+    );
+    assert_eq!(pipeline.groups_without_rows(STREAM), [&expected[2..]]);
+    for ms in [95, 105] {
+        let names = ["shoulder", "wrist", "gripper"];
+        push(1, ms, &names, &[3.0, 4.0, ms as f64]).unwrap();
+    }
+    let (got, steps) = served(&pipeline, &mut message, 10);
+    assert_eq!((got, steps[0].0), (vec![1.0, 2.0, 3.0, 4.0, 100.0], true));
+    assert_eq!(message.steps(SEGMENT)[0].inputs_valid, 0b11);
+    let missing = push(1, 115, &["shoulder", "wrist"], &[3.0, 4.0]);
+    let Err(NotTaken::Dropped(missing)) = missing else { panic!("{missing:?}") };
+    assert_eq!(missing.detail, "name: gripper is missing");
+}
+
+#[test]
+fn joints_of_the_stream_are_those_of_inputs_that_have_none() {
+    let text = "rate_hz: 100
+streams:
+  arms:
+    type: sensor_msgs/msg/JointState
+    fields: [position, velocity]
+    joints: [a, b]
+    angular: [b, '/right:c']
+    operators: [{of: [/left], scale: 2}, {of: [c], offset: 1}]
+    inputs: [{topic: /left}, {topic: /right, joints: [b, c]}]
+    max_age_ms: 20
+";
+    let config = config::parse(text, "test.yaml").unwrap_or_else(|error| panic!("{error}"));
+    let EncoderSpec::Vector(vector) = &config.stream(STREAM).encoder else { panic!("no vector") };
+    let turns = vector.channels.iter().filter(|channel| channel.lane == Lane::Angular);
+    let turns: Vec<_> = turns.map(|channel| channel.name.as_str()).collect();
+    assert_eq!(turns, ["/left:b.position", "/right:b.position", "/right:c.position"]);
+    let changed = |output: &OutputChannel| !output.operators.is_empty();
+    let changed: Vec<_> = vector.outputs.iter().map(changed).collect();
+    // Position, then velocity: of the left a and b, then of the right b and c.
+    assert_eq!(changed, [true, true, false, true, true, true, false, true]);
+    let plain =
+        config::parse(&text.replace(", joints: [b, c]", "").replace(", '/right:c'", ""), "");
+    let error = plain.unwrap_err().to_string();
+    assert!(
+        error.contains("operators[0].of[0]"),
+        "without joints of their own there is no label: {error}"
+    );
+}
+
+#[test]
+fn plans_of_inputs_with_joints_of_their_own_replace_their_own_points_alone() {
+    let pipeline = pipeline(
+        "rate_hz: 100
+streams:
+  plans:
+    type: trajectory_msgs/msg/JointTrajectory
+    inputs: [{topic: /left, joints: [a]}, {topic: /right, joints: [a]}]
+    max_age_ms: 1000
+",
+    );
+    let push = |input, start_ms: i64, value: f64| {
+        let points = [(0, vec![value]), (40 * MS, vec![value])];
+        let plan = trajectory(Stamp::from_nanos(start_ms * MS), &["a"], &points);
+        pipeline.push(InputId::new(input), &plan, Arrival::default()).unwrap();
+    };
+    push(0, 80, 1.0);
+    push(1, 80, 2.0);
+    push(1, 90, 3.0);
+    let mut message = pipeline.new_message();
+    assert_eq!(served(&pipeline, &mut message, 10).0, [1.0, 3.0]);
 }
