@@ -41,9 +41,8 @@ def configuration():
         resize.update(width=WIDTH, height=HEIGHT, fit="stretch")
     config["streams"]["joints"]["joints"] = [f"joint_{i}" for i in range(14)]
     # Targets between the simulator's steps, so that values are interpolated.
+    # A cloud waits for its transform as long as the lag.
     config["lag_ms"] = LAG_NS / MS
-    # The node may have a transform this much later than the clock.
-    config["tf"] = {"wait_ms": 140}
     # The bound of an error holds between neighbouring steps.
     for stream in VECTORS:
         config["streams"][stream]["max_gap_ms"] = 20

@@ -72,6 +72,8 @@ pub(super) struct Check<'a> {
     silent: bool,
     /// What the file says without any effect.
     without_effect: Vec<String>,
+    /// What is possible in the file, and probably not meant.
+    advice: Vec<String>,
     /// See [`Source::statistics`](crate::spec::Source::statistics).
     statistics: Vec<(String, String)>,
 }
@@ -91,6 +93,7 @@ impl<'a> Check<'a> {
             unread: HashSet::new(),
             silent: false,
             without_effect: Vec::new(),
+            advice: Vec::new(),
             statistics: Vec::new(),
         }
     }
@@ -141,6 +144,21 @@ impl<'a> Check<'a> {
     /// Notes that the value of a key is right but has no effect, and why.
     pub(super) fn no_effect(&mut self, key: &str, why: &str) {
         self.without_effect.push(format!("{key} has no effect: {why}"));
+    }
+
+    /// Notes that the value of a key is possible but probably not meant, with its file and line.
+    pub(super) fn advise(
+        &mut self,
+        key: &str,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) {
+        self.advice.push(self.doc.problem_found(key, expected, found).to_string());
+    }
+
+    /// Takes what was noted so.
+    pub(super) fn take_advice(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.advice)
     }
 
     /// The files of statistics that were read.

@@ -11,10 +11,11 @@ use crate::spec::{
 use crate::tf::Limits;
 use crate::tf::{FramedPart, Quantity};
 use robocache_ops::resample::Lane;
+use robocache_ops::time::NANOS_PER_MS;
 use robocache_ops::voxelize::IDENTITY;
 
-/// A robot publishes its tree at 20 Hz or more, and odometry likewise.
-const WAIT_MS: f64 = 200.0;
+/// The longest wait that is no setting \[ns\]. A robot publishes its tree at 20 Hz or more, and odometry likewise.
+const WAIT_NS: i64 = 200 * NANOS_PER_MS;
 /// A second without a transform is a publisher that stands still.
 const MAX_GAP_MS: f64 = 1000.0;
 /// A humanoid has about 100.
@@ -28,16 +29,21 @@ const MAX_ODOMETRY: usize = 16;
 
 /// The tree of frames as the file has it.
 pub(super) struct Tf {
-    spec: TfSpec,
+    /// The wait that is written; `None` if it follows from the lags.
+    wait_ns: Option<i64>,
+    limits: Limits,
     odometry: Vec<String>,
 }
 
 /// Validates the key `tf`.
 pub(super) fn tf(check: &mut Check<'_>, raw: Option<RawTf>) -> Option<Tf> {
     let raw = raw.unwrap_or_default();
-    let wait_ms = raw.wait_ms.unwrap_or(WAIT_MS);
     // A message that waits holds its memory.
-    let wait_ns = check.nanos("tf.wait_ms", wait_ms, Range::from(0.0, 10_000.0));
+    let range = Range::from(0.0, 10_000.0);
+    let wait_ns = match raw.wait_ms {
+        Some(wait_ms) => check.nanos("tf.wait_ms", wait_ms, range).map(Some),
+        None => Some(None),
+    };
     let max_gap_ms = raw.max_gap_ms.unwrap_or(MAX_GAP_MS);
     let max_gap_ns = check.nanos("tf.max_gap_ms", max_gap_ms, Range::POSITIVE_MS);
     let frames = raw.max_frames.unwrap_or(MAX_FRAMES);
@@ -60,20 +66,22 @@ pub(super) fn tf(check: &mut Check<'_>, raw: Option<RawTf>) -> Option<Tf> {
         odometry.push(topic);
     }
     let limits = Limits { frames: frames?, rows: rows?, max_gap_ns: max_gap_ns? };
-    Some(Tf { spec: TfSpec { wait_ns: wait_ns?, limits }, odometry })
+    Some(Tf { wait_ns: wait_ns?, limits, odometry })
 }
 
 impl Tf {
     /// The tree for these inputs and streams, and the inputs that it is read from; nothing if none asks
-    /// for a frame.
+    /// for a frame. Warns if a wait is written that is longer than a lag.
     pub(super) fn of(
         self,
+        check: &mut Check<'_>,
         inputs: &[InputSpec],
         streams: &[StreamSpec],
     ) -> (Option<TfSpec>, Vec<InputSpec>) {
         if !inputs.iter().any(|input| input.asks_for_frames(streams)) {
             return (None, Vec::new());
         }
+        let spec = TfSpec { wait_ns: self.wait(check, inputs, streams), limits: self.limits };
         let transforms = |name: String, topic: &str, ros_type: &str, fixed: bool| InputSpec {
             name,
             stream: None,
@@ -111,7 +119,37 @@ impl Tf {
         let gyros = gyros.iter().enumerate();
         let gyros =
             gyros.map(|(i, topic)| transforms(format!("deskew.gyro[{i}]"), topic, IMU, false));
-        (Some(self.spec), tree.into_iter().chain(odometry).chain(gyros).collect())
+        (Some(spec), tree.into_iter().chain(odometry).chain(gyros).collect())
+    }
+}
+
+impl Tf {
+    /// How long a message waits for its transform \[ns\]. If the file does not say it, it is the shortest lag of the
+    /// streams that wait, at most [`WAIT_NS`]: a row that waited longer comes after the tick that needed it. A lag of 0
+    /// does not count, because without a wait each message would be dropped whose transform comes after it.
+    fn wait(&self, check: &mut Check<'_>, inputs: &[InputSpec], streams: &[StreamSpec]) -> i64 {
+        let waits = |at: usize| {
+            let of = |input: &&InputSpec| input.stream.is_some_and(|stream| stream.index() == at);
+            inputs.iter().filter(of).any(|input| input.asks_for_frames(streams))
+        };
+        let waiting = streams.iter().enumerate().filter(|(at, stream)| {
+            // What is ahead of its tick is never too late for it.
+            !stream.looks_ahead() && waits(*at)
+        });
+        let waiting: Vec<&StreamSpec> = waiting.map(|(_, stream)| stream).collect();
+        let Some(wait_ns) = self.wait_ns else {
+            let lags = waiting.iter().map(|stream| stream.lag_ns).filter(|lag_ns| *lag_ns > 0);
+            return lags.fold(WAIT_NS, i64::min);
+        };
+        let shortest = waiting.iter().min_by_key(|stream| stream.lag_ns);
+        if let Some(stream) = shortest.filter(|stream| stream.lag_ns < wait_ns) {
+            let ms = |ns: i64| ns as f64 / NANOS_PER_MS as f64;
+            let expected =
+                format!("at most {} ms, the lag of streams.{}", ms(stream.lag_ns), stream.name);
+            let why = "a message that waits so long for its transform comes after its tick";
+            check.advise("tf.wait_ms", expected, format!("{} ms; {why}", ms(wait_ns)));
+        }
+        wait_ns
     }
 }
 

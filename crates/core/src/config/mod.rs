@@ -148,6 +148,7 @@ pub fn parse_at_rate(
             file: file_name.to_owned(),
             text: text.to_owned(),
             without_effect,
+            advice: check.take_advice(),
             statistics,
         };
     }
@@ -180,7 +181,7 @@ fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
     let (streams, mut inputs, cameras) = streams?;
     tensor_fits(check, &streams)?;
     lag_ns?;
-    let (tf, transforms) = tf?.of(&inputs, &streams);
+    let (tf, transforms) = tf?.of(check, &inputs, &streams);
     inputs.extend(transforms);
     // Last: the others keep their numbers if a stream begins to undistort.
     inputs.extend(undistort::inputs(cameras));

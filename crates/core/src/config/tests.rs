@@ -557,4 +557,34 @@ streams:
     let by_arrival = config.inputs.iter().filter(|input| input.newest_arrival_counts());
     let topics: Vec<&str> = by_arrival.map(|input| input.topic.as_str()).collect();
     assert_eq!(topics, ["/p", "/m", "/i"]);
+
+fn a_wait_for_transforms_that_is_not_written_is_the_shortest_lag_that_waits() {
+    let config = |top: &str, lags_ms: [u32; 3]| {
+        let [lidar, pose, wrench] = lags_ms;
+        let text = format!(
+            "rate_hz: 100\n{top}\nstreams:\n  lidar: {{type: sensor_msgs/PointCloud2, topic: /points, max_age_ms: 200, \
+             lag_ms: {lidar}, t_base_sensor: tf, cloud: {{origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: \
+             [{{reduce: count}}]}}}}\n  pose: {{type: geometry_msgs/PoseStamped, topic: /pose, max_age_ms: 50, lag_ms: \
+             {pose}, in_frame: map}}\n  wrench: {{type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50, \
+             lag_ms: {wrench}}}\n"
+        );
+        parse(&text, "robot.yaml").unwrap_or_else(|error| panic!("{error}"))
+    };
+    let wait_ms = |top, lags_ms| config(top, lags_ms).tf.unwrap().wait_ns / 1_000_000;
+    assert_eq!(wait_ms("", [60, 80, 5]), 60, "the wrench asks for no frame");
+    assert_eq!(wait_ms("", [300, 250, 5]), 200);
+    assert_eq!(
+        wait_ms("", [0, 80, 5]),
+        80,
+        "with a wait of 0, each cloud before its transform would be lost"
+    );
+    assert_eq!(wait_ms("", [0, 0, 5]), 200);
+    assert_eq!(wait_ms("tf: {wait_ms: 90}", [60, 80, 5]), 90);
+    let none: [String; 0] = [];
+    assert_eq!(config("", [60, 0, 5]).source.advice, none);
+    assert_eq!(config("tf: {wait_ms: 60}", [60, 80, 5]).source.advice, none);
+    let advice = config("\ntf:\n  wait_ms: 90", [60, 80, 5]).source.advice;
+    let told = "robot.yaml:4: tf.wait_ms: expected at most 60 ms, the lag of streams.lidar, found 90 ms; a message that \
+                waits so long for its transform comes after its tick";
+    assert_eq!(advice, [told]);
 }

@@ -45,6 +45,8 @@ pub struct Source {
     pub text: String,
     /// What it says without any effect, one sentence each.
     pub without_effect: Vec<String>,
+    /// What is possible in it but probably not meant, one sentence each with file and line.
+    pub advice: Vec<String>,
     /// The files of statistics that it names, each with its text as it was read.
     pub statistics: Vec<(String, String)>,
 }

@@ -119,9 +119,10 @@ impl Report {
                 .stream_ids()
                 .flat_map(|id| {
                     let of_times = short_lag(config, id).into_iter().chain(short_limit(config, id));
-                    of_times.chain(short_wait(config, id)).chain(one_place(config, id))
+                    of_times.chain(one_place(config, id))
                 })
                 .chain(missing_packages(config, installed))
+                .chain(config.source.advice.iter().cloned())
                 .chain(config.source.without_effect.iter().cloned())
                 .collect(),
             shared_memory: SharedMemory::new(config),
@@ -180,24 +181,6 @@ fn short_lag(config: &Config, id: StreamId) -> Option<String> {
         format!(
             "streams.{name}.lag_ms: {strategy} expects a lag of at least {interval_ms} ms, one \
              interval at {hz} Hz, found {lag_ms} ms; the newest target can only be held"
-        )
-    })
-}
-
-/// Returns a warning if the lag of a stream is shorter than its messages may wait for a transform. A row that waited
-/// longer comes after the tick that needed it.
-fn short_wait(config: &Config, id: StreamId) -> Option<String> {
-    let (spec, tf) = (config.stream(id), config.tf.as_ref()?);
-    let mut inputs = config.inputs_of(id);
-    let waits = inputs.any(|input| config.input(input).asks_for_frames(&config.streams));
-    (waits && !spec.looks_ahead() && spec.lag_ns < tf.wait_ns).then(|| {
-        let ms = |ns: i64| ns as f64 / NANOS_PER_MS as f64;
-        format!(
-            "streams.{}.lag_ms: expected at least tf.wait_ms, {} ms, found {} ms; a message that waits so long for its \
-             transform comes after its tick",
-            spec.name,
-            ms(tf.wait_ns),
-            ms(spec.lag_ns)
         )
     })
 }
