@@ -12,8 +12,10 @@ const SIDE: usize = (u64::BITS - 1 - SUB_BITS + 1) as usize * SUB;
 /// Number of buckets. The negative ones come first, the longest first.
 const BUCKETS: usize = 2 * SIDE;
 
-/// How long durations are remembered as recent, at least; at most twice as long.
-const RECENT: Duration = Duration::from_secs(300);
+/// How long durations are remembered as recent, at least; at most [`STEP`] longer.
+const RECENT: Duration = Duration::from_secs(120);
+/// Steps in which the recent past moves on.
+const STEP: Duration = Duration::from_secs(30);
 
 fn bucket_of(nanos: i64) -> usize {
     match u64::try_from(nanos) {
@@ -99,24 +101,27 @@ pub struct Quantiles {
 pub struct Windows {
     /// Since the last reading.
     pub window: Quantiles,
-    /// Of the last five to ten minutes. Here `max_ns` is that of the total, because a histogram
+    /// Of the last 2 to 2.5 minutes. Here `max_ns` is that of the total, because a histogram
     /// keeps no other.
     pub recent: Quantiles,
     /// Since the start.
     pub total: Quantiles,
 }
 
+/// The counts of all buckets that are not empty, by their numbers. These are few.
+type Mark = Vec<(usize, u64)>;
+
 /// Reads a [`Histogram`] in windows: each reading covers the durations since the last reading.
 #[derive(Debug)]
 pub struct WindowReader {
     before: Vec<u64>,
-    /// The counts at the begin of the recent past, and after [`RECENT`] once more.
-    marks: VecDeque<(Duration, Vec<u64>)>,
+    /// The counts at the begin of the recent past, and after each [`STEP`] once more.
+    marks: VecDeque<(Duration, Mark)>,
 }
 
 impl Default for WindowReader {
     fn default() -> Self {
-        WindowReader { before: vec![0; BUCKETS], marks: VecDeque::with_capacity(2) }
+        WindowReader { before: vec![0; BUCKETS], marks: VecDeque::new() }
     }
 }
 
@@ -124,7 +129,7 @@ impl WindowReader {
     /// Forgets the recent past: what was recorded in it says nothing. `at` is the time of the last reading.
     pub fn restart(&mut self, at: Duration) {
         self.marks.clear();
-        self.marks.push_back((at, self.before.clone()));
+        self.marks.push_back((at, mark_of(&self.before)));
     }
 
     /// Returns the quantiles of the windows that end now. `at` is the time since some start.
@@ -133,26 +138,30 @@ impl WindowReader {
         let now: Vec<u64> = histogram.counts.iter().map(load).collect();
         let max_window = histogram.max_window.swap(i64::MIN, Ordering::Relaxed);
         let max_total = histogram.max_total.load(Ordering::Relaxed);
-        let since = |before: &[u64]| -> Vec<u64> {
-            now.iter().zip(before).map(|(after, before)| after - before).collect()
-        };
-        let window = quantiles(&since(&self.before), max_window);
-        if self.marks.back().is_none_or(|(marked, _)| at.saturating_sub(*marked) >= RECENT) {
+        let before = now.iter().zip(&self.before).map(|(after, before)| after - before);
+        let window = quantiles(&before.collect::<Vec<_>>(), max_window);
+        if self.marks.back().is_none_or(|(marked, _)| at.saturating_sub(*marked) >= STEP) {
             // The first mark is before everything.
-            let counts = if self.marks.is_empty() { vec![0; BUCKETS] } else { now.clone() };
-            if self.marks.len() == 2 {
-                self.marks.pop_front();
-            }
-            self.marks.push_back((at, counts));
+            let mark = if self.marks.is_empty() { Mark::new() } else { mark_of(&now) };
+            self.marks.push_back((at, mark));
         }
-        let recent = self
-            .marks
-            .front()
-            .map_or_else(Quantiles::default, |(_, mark)| quantiles(&since(mark), max_total));
+        // The newest mark that is old enough is the begin; those before it are over.
+        while self.marks.get(1).is_some_and(|(marked, _)| at.saturating_sub(*marked) >= RECENT) {
+            self.marks.pop_front();
+        }
+        let mut recent = now.clone();
+        for (bucket, count) in self.marks.front().into_iter().flat_map(|(_, mark)| mark) {
+            recent[*bucket] -= count;
+        }
+        let recent = quantiles(&recent, max_total);
         let total = quantiles(&now, max_total);
         self.before = now;
         Windows { window, recent, total }
     }
+}
+
+fn mark_of(counts: &[u64]) -> Mark {
+    counts.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect()
 }
 
 fn quantiles(counts: &[u64], max_ns: i64) -> Quantiles {

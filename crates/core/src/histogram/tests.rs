@@ -68,16 +68,18 @@ fn a_window_forgets_and_the_total_does_not() {
 }
 
 #[test]
-fn the_recent_past_forgets_after_ten_minutes() {
+fn the_recent_past_forgets_a_burst_after_two_and_a_half_minutes() {
     let (histogram, mut reader) = (Histogram::default(), WindowReader::default());
-    histogram.record(5_000_000);
+    // One slow burst at the start, then 100 messages in each second.
+    (0..50).for_each(|_| histogram.record(360_000_000));
     let mut recent = |s: u64| {
-        histogram.record(1000);
+        (0..100).for_each(|_| histogram.record(700_000));
         read(&mut reader, &histogram, s).recent
     };
-    assert_eq!((recent(1).count, recent(100).count), (2, 3));
-    assert_eq!((recent(301).count, recent(600).count), (4, 5));
-    let later = recent(601);
-    assert_eq!(later.count, 2, "those since the mark at 301 s");
-    assert!(later.p999_ns < 1100, "{later:?}");
+    let windows: Vec<Quantiles> = (1..=600).map(&mut recent).collect();
+    let slow = |recent: &&Quantiles| recent.p999_ns > 300_000_000;
+    let forgotten = windows.iter().take_while(slow).count() as u64;
+    assert!((120..=150).contains(&forgotten), "{forgotten}");
+    assert!(windows[150..].iter().all(|recent| recent.p999_ns < 730_000));
+    assert!(windows[200..].iter().all(|recent| (12_000..=15_000).contains(&recent.count)));
 }
