@@ -113,6 +113,15 @@ impl GraphWatch {
                 }
             }
         }
+        // If nobody publishes a topic, the log names similar ones.
+        if self.topics.iter().all(|topic| !topic.publishers.is_empty()) {
+            lock(&runtime.topics).clear();
+            return;
+        }
+        match self.node.topics() {
+            Ok(topics) => *lock(&runtime.topics) = topics,
+            Err(error) => tracing::debug!("failed to list the topics: {error}"),
+        }
     }
 }
 

@@ -18,12 +18,14 @@ pub struct Rejected {
     pub reason: DropReason,
     /// What was expected and what was found, for the log.
     pub detail: String,
+    /// The frame that no transform has named, if that is why.
+    pub unknown_frame: Option<String>,
 }
 
 impl Rejected {
     /// A drop that is counted as `reason`.
     pub fn new(reason: DropReason, detail: impl Into<String>) -> Self {
-        Rejected { reason, detail: detail.into() }
+        Rejected { reason, detail: detail.into(), unknown_frame: None }
     }
 }
 

@@ -141,6 +141,31 @@ impl Node {
         }
     }
 
+    /// Returns the topics that discovery has found, each with a type of its messages, as `package/msg/Type`. A topic with
+    /// several types is there with each.
+    pub fn topics(&self) -> Result<Vec<(String, String)>> {
+        let _changing = self.inner.lock();
+        // SAFETY: the node is initialised; rcl fills the names and as many lists of types, which are read and then ended.
+        unsafe {
+            let mut allocator = rcutils_get_default_allocator();
+            let mut found = rmw_get_zero_initialized_names_and_types();
+            let ret =
+                rcl_get_topic_names_and_types(self.inner.get(), &mut allocator, false, &mut found);
+            let outcome = check(ret, || "list the topics".to_owned());
+            let mut topics = Vec::new();
+            if outcome.is_ok() && !found.names.data.is_null() && !found.types.is_null() {
+                let names = std::slice::from_raw_parts(found.names.data, found.names.size);
+                let types = std::slice::from_raw_parts(found.types, found.names.size);
+                for (name, types) in names.iter().zip(types).filter(|(_, t)| !t.data.is_null()) {
+                    let types = std::slice::from_raw_parts(types.data, types.size);
+                    topics.extend(types.iter().map(|of| (text(*name), text(*of))));
+                }
+            }
+            ignore(rmw_names_and_types_fini(&mut found));
+            outcome.map(|()| topics)
+        }
+    }
+
     /// Watches the graph that the node sees.
     pub fn graph_changes(&self) -> Result<GraphChanges> {
         GraphChanges::new(&self.inner)

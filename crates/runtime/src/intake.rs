@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::health::Arrivals;
 use super::queue::Message;
 use super::{Event, MessageOutcome, Origin, PublisherId, Reading, Runtime, RuntimeError, Transit};
+use robocache_core::config::suggestion;
 use robocache_core::pipeline::{Accepted, Arrival, AwaitedTransforms, EncodedAhead, NotTaken};
 use robocache_core::rejected::{DropReason, Rejected};
 use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
@@ -349,17 +350,22 @@ impl Runtime {
         }
     }
 
-    /// Logs the first drop of each input and reason; `what` was dropped. The monitor sums up the
-    /// others.
-    fn explain(&self, input: InputId, what: &str, Rejected { reason, detail }: &Rejected) {
-        let reason = *reason;
-        let explained = &self.input(input).explained[reason as usize];
-        if !explained.swap(true, Ordering::Relaxed) {
+    /// Logs the first drop of each input and reason, and again if the detail changes; `what` was dropped. The monitor
+    /// sums up the others.
+    fn explain(&self, input: InputId, what: &str, rejected: &Rejected) {
+        let suggest = || {
+            let unknown = rejected.unknown_frame.as_deref()?;
+            let known = self.pipeline.frame_names();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            suggestion(unknown, &known, "known frames")
+        };
+        let mut details = lock(&self.input(input).drop_details);
+        let words = details.note(self.node_time.now(), rejected, suggest);
+        drop(details);
+        if let Some(words) = words {
             let InputSpec { name, topic, .. } = self.input_spec(input);
-            tracing::warn!(
-                "stream '{name}' ({topic}): {what} dropped, {}: {detail}",
-                reason.name()
-            );
+            let reason = rejected.reason.name();
+            tracing::warn!("stream '{name}' ({topic}): {what} dropped, {reason}: {words}");
         }
     }
 

@@ -106,6 +106,9 @@ pub struct Runtime {
     /// The nodes of all publishers of `/clock` at the last reading of the graph. Empty before the
     /// first, and if the node's clock is another one.
     pub clock_publishers: Mutex<Vec<String>>,
+    /// The topics of the graph, each with a type of its messages. The graph thread keeps them only while an input has no
+    /// publisher.
+    pub topics: Mutex<Vec<(String, String)>>,
     /// The wake-ups that tell when the process stood still; its own at first.
     pub standstills: Arc<Standstills>,
     /// By [`InputId`].
@@ -143,6 +146,7 @@ impl Runtime {
             digest: true,
             recorder: None,
             clock_publishers: Mutex::default(),
+            topics: Mutex::default(),
             standstills: Arc::default(),
             node_time: NodeTime::new(clock.is_simulated()),
             inputs: config.inputs.iter().map(InputState::new).collect(),

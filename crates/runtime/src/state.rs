@@ -4,12 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::health::{Arrivals, Latency};
+use super::health::{Arrivals, DropDetails, Holding, Latency};
 use super::latched::Latched;
 use super::offered_qos::{OfferedQos, PublisherSeen, SharedQos};
 use robocache_core::histogram::Histogram;
 use robocache_core::pipeline::Counter;
-use robocache_core::rejected::DropReason;
 use robocache_core::spec::InputSpec;
 use robocache_ops::align::NO_AGE;
 use robocache_ops::sync::lock;
@@ -26,6 +25,8 @@ pub struct TickStats {
     pub held_back: Counter,
     /// The stream that held back the newest of them.
     pub held_back_by: AtomicUsize,
+    /// What the log says of them. Only the thread that serves ticks uses it.
+    pub(super) holding: Mutex<Holding>,
     /// Ticks that were due and not served.
     pub overruns: Counter,
     /// How often the system's clock was set ahead. The pipeline counts jumps back.
@@ -96,8 +97,8 @@ pub struct InputState {
     pub(super) takes_again: AtomicBool,
     /// Whether the newest message is latched and was dropped in this epoch.
     pub(super) is_left_out: AtomicBool,
-    /// Whether a drop has been logged in detail, by drop reason.
-    pub(super) explained: [AtomicBool; DropReason::ALL.len()],
+    /// The details of its newest drops.
+    pub(super) drop_details: Mutex<DropDetails>,
 }
 
 impl InputState {
@@ -122,7 +123,7 @@ impl InputState {
             latched: Mutex::new(None),
             takes_again: AtomicBool::new(false),
             is_left_out: AtomicBool::new(false),
-            explained: std::array::from_fn(|_| AtomicBool::new(false)),
+            drop_details: Mutex::default(),
         }
     }
 

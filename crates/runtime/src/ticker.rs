@@ -10,6 +10,7 @@ use super::schedule::{Schedule, Step};
 use super::{DueTick, Event, Runtime, RuntimeError, TickFate, Witness};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::TickOutcome;
+use robocache_ops::sync::lock;
 
 /// What the log calls the work of this thread.
 const WORK: &str = "of a tick";
@@ -115,14 +116,15 @@ pub(super) fn fuse(
             runtime.stream(stream).age_ns.store(newest.age_ns, Ordering::Relaxed);
         }
     }
+    let by = match outcome {
+        TickOutcome::HeldBack { stream } => Some(stream),
+        _ => None,
+    };
+    let line = lock(&ticks.holding).note(runtime.node_time.now(), by);
+    if let Some(line) = line {
+        line.log(runtime, tick);
+    }
     if let TickOutcome::HeldBack { stream } = outcome {
-        if ticks.held_back.get() == 0 {
-            tracing::warn!(
-                "tick {tick} is held back: stream '{}' is required and not valid; no tensor is \
-                 published until it is",
-                runtime.stream_spec(stream).name
-            );
-        }
         ticks.held_back_by.store(stream.index(), Ordering::Relaxed);
         ticks.held_back.add(1);
         runtime.record_tick(tick, due.epoch, message.changes(), TickFate::HeldBack(stream));

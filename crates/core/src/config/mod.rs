@@ -46,7 +46,7 @@ use std::path::Path;
 pub use error::{ConfigError, Problem};
 #[cfg(test)]
 pub(crate) use raw::ALL_KEYS;
-pub use words::nearest;
+pub use words::{nearest, suggestion};
 
 use check::{Check, Range};
 use document::Document;

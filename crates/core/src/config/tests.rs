@@ -557,7 +557,9 @@ streams:
     let by_arrival = config.inputs.iter().filter(|input| input.newest_arrival_counts());
     let topics: Vec<&str> = by_arrival.map(|input| input.topic.as_str()).collect();
     assert_eq!(topics, ["/p", "/m", "/i"]);
+}
 
+#[test]
 fn a_wait_for_transforms_that_is_not_written_is_the_shortest_lag_that_waits() {
     let config = |top: &str, lags_ms: [u32; 3]| {
         let [lidar, pose, wrench] = lags_ms;

@@ -59,6 +59,50 @@ pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     (distance <= allowed).then_some(near)
 }
 
+/// Most names that a suggestion lists.
+const LISTED: usize = 5;
+
+/// A sentence that asks whether one of the `known` names was meant by `name`. If none is like it, the sentence lists
+/// known names, the most similar ones first: `what` they are. `None` if no other name is known.
+pub fn suggestion(name: &str, known: &[&str], what: &str) -> Option<String> {
+    let mut known: Vec<&str> = known.iter().copied().filter(|known| *known != name).collect();
+    known.sort_unstable();
+    if let Some(near) = nearest(name, &known) {
+        return Some(format!("did you mean {near}?"));
+    }
+    // A name that only lacks a part, or has one more, is many letters away.
+    let mut ranked: Vec<(f64, &str)> =
+        known.iter().map(|known| (common_parts(name, known), *known)).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    match *ranked.first()? {
+        (share, near) if share > 0.5 => Some(format!("did you mean {near}?")),
+        _ => {
+            let more = ranked.len().saturating_sub(LISTED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let listed: Vec<&str> = ranked.iter().take(LISTED).map(|(_, name)| *name).collect();
+            Some(format!("{what}: {}{more}", listed.join(", ")))
+        }
+    }
+}
+
+/// Share of the parts, between slashes and underscores, that two names have in common.
+fn common_parts(a: &str, b: &str) -> f64 {
+    let parts = |name: &str| -> Vec<String> {
+        let parts = name.split(['/', '_']).filter(|part| !part.is_empty());
+        parts.map(str::to_lowercase).collect()
+    };
+    let (a, mut b) = (parts(a), parts(b));
+    let most = a.len().max(b.len()).max(1);
+    let mut common = 0;
+    for part in &a {
+        if let Some(at) = b.iter().position(|other| other == part) {
+            b.swap_remove(at);
+            common += 1;
+        }
+    }
+    common as f64 / most as f64
+}
+
 /// Levenshtein's distance: characters to insert, delete or replace to turn `a` into `b`.
 fn edits(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();

@@ -171,7 +171,7 @@ impl Cameras {
     ) -> Result<Option<Arc<Remap>>, Rejected> {
         let Some(undistortion) = &self.streams[stream.index()] else { return Ok(None) };
         let (spec, topic) = (config.stream(stream), &config.input(undistortion.input).topic);
-        let named = |Rejected { reason, detail }: Rejected| {
+        let named = |Rejected { reason, detail, .. }: Rejected| {
             Rejected::new(reason, format!("streams.{}.image.undistort: {detail}", spec.name))
         };
         let known = self.of(undistortion.input, topic, arrival).map_err(named)?;

@@ -61,15 +61,21 @@ impl AwaitedTransforms {
 
     /// The drop of a message that waited for too long; `waited_ms` is the limit.
     pub fn given_up(&self, waited_ms: f64) -> Rejected {
-        let detail = format!("{}waited {waited_ms} ms (tf.wait_ms): {}", self.of, self.why);
-        Rejected::new(DropReason::NoTransform, detail)
+        self.drop(format!("{}waited {waited_ms} ms (tf.wait_ms): {}", self.of, self.why))
     }
 
     /// The drop of a message that made room for a newer one.
     pub fn crowded_out(&self, held: usize) -> Rejected {
         let (of, why) = (&self.of, &self.why);
-        let detail = format!("{of}{held} messages of the input wait already: {why}");
-        Rejected::new(DropReason::NoTransform, detail)
+        self.drop(format!("{of}{held} messages of the input wait already: {why}"))
+    }
+
+    fn drop(&self, detail: String) -> Rejected {
+        let unknown_frame = match &self.why {
+            LookupError::UnknownFrame { frame } => Some(frame.clone()),
+            _ => None,
+        };
+        Rejected { unknown_frame, ..Rejected::new(DropReason::NoTransform, detail) }
     }
 }
 
@@ -318,6 +324,12 @@ impl Pipeline {
             conflicts: buffer.conflicts(),
             forgotten: buffer.forgotten().clone(),
         })
+    }
+
+    /// Names of all frames of the tree; none if nothing asks for a frame.
+    pub fn frame_names(&self) -> Vec<String> {
+        let Some(frames) = &self.frames else { return Vec::new() };
+        lock(&frames.buffer).names().into_iter().map(str::to_owned).collect()
     }
 
     /// Whether a message that waits can be pushed again: each of its transforms is there, or is of

@@ -73,6 +73,11 @@ impl Buffer {
         Err(self.no_chain([target, source], &down, &up))
     }
 
+    /// The names of all frames that it knows.
+    pub fn names(&self) -> Vec<&str> {
+        self.ids.keys().map(|name| &**name).collect()
+    }
+
     /// Why two climbs did not meet.
     fn no_chain(&self, [target, source]: [FrameId; 2], down: &Climb, up: &Climb) -> LookupError {
         let name = |frame: FrameId| self.frames[frame as usize].name.to_string();

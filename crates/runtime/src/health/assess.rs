@@ -59,6 +59,10 @@ pub(super) struct InputWindow {
     pub ready: Windows,
     /// Messages dropped in this window.
     pub dropped: Vec<(DropReason, u64)>,
+    /// What was expected and found by the newest drops, for the reasons of this window.
+    pub details: Vec<(DropReason, String)>,
+    /// The newest drop since the start, in words.
+    pub last_drop: Option<String>,
     /// Messages that the middleware's full queue dropped in this window.
     pub queue_full: u64,
     /// Parts dropped from accepted messages in this window.
@@ -199,6 +203,8 @@ pub(super) enum Trouble {
     Silent,
     /// Far fewer messages come than are published.
     Lossy,
+    /// Nothing came in a window, and not yet for as long as an input must be silent.
+    Stopped,
 }
 
 /// Returns what is wrong with the arrivals of an input, if anything.
@@ -234,7 +240,9 @@ pub(super) fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble>
         Some(expected) => window.rate.measured && few(expected),
         None => window.missing_share.is_some_and(|share| share > MISSING),
     };
-    (window.ever && lossy).then_some(Trouble::Lossy)
+    // What sends nothing loses nothing.
+    let kind = if window.rate.hz == 0.0 { Trouble::Stopped } else { Trouble::Lossy };
+    (window.ever && lossy).then_some(kind)
 }
 
 /// Returns the level and the message of an input, and of its stream if that has no other input.
@@ -254,16 +262,33 @@ pub(super) fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> 
         return (Level::Ok, "waiting for the first message".to_owned());
     }
     let mut words = Vec::new();
-    if trouble(spec, window) == Some(Trouble::Lossy) {
-        words.push(lossy(spec, window));
+    match trouble(spec, window) {
+        Some(Trouble::Lossy) => words.push(lossy(spec, window)),
+        Some(Trouble::Stopped) => {
+            let nothing = format!("nothing for {:.1} s", window.silence.as_secs_f64());
+            let instead = spec.expected_rate_hz.map(|hz| format!("0.0 Hz instead of {hz} Hz: "));
+            words.push(instead.unwrap_or_default() + &nothing);
+        }
+        Some(Trouble::Silent) | None => {}
     }
-    words
-        .extend(window.dropped.iter().map(|(reason, n)| format!("{n} dropped: {}", reason.name())));
-    let parts = window.parts_dropped.iter();
-    let what = if matches!(spec.selection, Selection::Points { .. }) { "rows" } else { "groups" };
-    words.extend(parts.map(|(reason, n)| format!("{n} {what} dropped: {}", reason.name())));
+    let detail = |reason: DropReason| {
+        let detail = window.details.iter().find(|(of, _)| *of == reason);
+        detail.map_or(String::new(), |(_, detail)| format!(" ({detail})"))
+    };
+    let drops = |what: &str, dropped: &[(DropReason, u64)]| -> Vec<String> {
+        let words = |(reason, n): &(DropReason, u64)| {
+            format!("{n} {what}dropped: {}{}", reason.name(), detail(*reason))
+        };
+        dropped.iter().map(words).collect()
+    };
+    words.extend(drops("", &window.dropped));
+    let what = if matches!(spec.selection, Selection::Points { .. }) { "rows " } else { "groups " };
+    words.extend(drops(what, &window.parts_dropped));
+    if window.groups_incomplete > 0 {
+        let lacking = detail(DropReason::MissingField);
+        words.push(format!("{} groups incomplete{lacking}", window.groups_incomplete));
+    }
     let counts = [
-        (window.groups_incomplete, "groups incomplete"),
         (window.lost, "lost on the way"),
         (window.missing, "probably missing by their stamps' period"),
         (window.take_failed, "not given by the middleware"),
@@ -282,15 +307,15 @@ pub(super) fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> 
 }
 
 /// Returns the level and the message of a stream with several inputs, from the levels of the
-/// inputs. If `merge` is `None`, the stream needs all of them.
+/// inputs. If `merge` is `None`, the stream needs all of them. Each input has its level, its topic and its message.
 pub(super) fn assess_joined(
-    inputs: &[(Level, &str)],
+    inputs: &[(Level, &str, &str)],
     merge: Option<&MergeSpec>,
     valid_share: Option<f64>,
 ) -> (Level, String) {
     let needs = |at| merge.is_none_or(|merge| merge.needs(at));
     let needed = inputs.iter().enumerate().filter(|(at, _)| needs(*at));
-    let levels = needed.map(|(_, (level, _))| *level);
+    let levels = needed.map(|(_, (level, ..))| *level);
     let of_inputs = match merge.map(|merge| merge.valid_when) {
         // The best one suffices.
         Some(ValidWhen::Any) => levels.min(),
@@ -298,13 +323,17 @@ pub(super) fn assess_joined(
     };
     let of_inputs = of_inputs.unwrap_or(Level::Ok);
     // An input is at these levels only if it is silent.
-    let silent = inputs.iter().filter(|(level, _)| *level >= Level::Error);
-    let silent: Vec<_> = silent.map(|(_, topic)| *topic).collect();
+    let silent = inputs.iter().filter(|(level, ..)| *level >= Level::Error);
+    let silent: Vec<_> = silent.map(|(_, topic, _)| *topic).collect();
     let invalid = invalid(valid_share);
     let least = if invalid.is_some() { Level::Warn } else { Level::Ok };
     let mut words = invalid.unwrap_or_else(|| format!("{} inputs", inputs.len()));
     if !silent.is_empty() {
         words = format!("{words}; nothing comes from {}", silent.join(" and "));
+    }
+    let warned = inputs.iter().filter(|(level, ..)| *level == Level::Warn);
+    for (_, topic, message) in warned {
+        words = format!("{words}; {topic}: {message}");
     }
     (of_inputs.max(least), words)
 }

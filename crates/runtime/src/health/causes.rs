@@ -103,6 +103,8 @@ pub(super) struct InputEvidence {
     pub received: u64,
     /// Messages dropped in this window.
     pub dropped: Vec<(DropReason, u64)>,
+    /// What was expected and found by the newest of them.
+    pub details: Vec<(DropReason, String)>,
     /// Whether nothing comes, or far less than is published; the input's own status explains that.
     pub silent: bool,
     /// Messages that were lost in this window, or that the full queue dropped.
@@ -299,8 +301,10 @@ impl Evidence<'_> {
         if *reason == DropReason::Ahead {
             return Some(self.clock_ahead());
         }
+        let detail = input.details.iter().find(|(of, _)| of == reason);
+        let detail = detail.map_or(String::new(), |(_, detail)| format!(": {detail}"));
         let words = format!(
-            "{count} of {} messages were dropped: {} (the log says what was expected and found)",
+            "{count} of {} messages were dropped: {}{detail}",
             input.received,
             reason.name()
         );

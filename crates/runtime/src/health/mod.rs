@@ -6,11 +6,14 @@
 mod arrivals;
 mod assess;
 mod causes;
+mod drop_details;
+mod holding;
 mod lag;
 mod latency;
 mod monitor;
 mod node_time;
 mod notices;
+mod pace;
 mod publishers;
 mod remedy;
 mod report;
@@ -19,6 +22,8 @@ mod totals;
 
 pub use arrivals::Arrivals;
 pub use assess::Level;
+pub(crate) use drop_details::DropDetails;
+pub(crate) use holding::Holding;
 pub use latency::Latency;
 pub use monitor::{Monitor, Names};
 pub use node_time::NodeTime;

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::assess::{self, InputWindow, Level, SimClockSeen, TickWindow, Trouble};
+use super::drop_details::DropDetails;
+use super::holding;
 use super::node_time::RateMeter;
 use super::notices::Notices;
 use super::publishers;
@@ -12,7 +14,9 @@ use super::report::{self, InputPart, Report, Status, StreamPart, milliseconds};
 use super::totals::{InputTotals, StreamTotals, TickTotals};
 use crate::Runtime;
 use robocache_core::backend::GpuUse;
+use robocache_core::config::suggestion;
 use robocache_core::histogram::{Quantiles, WindowReader};
+use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, StreamId};
 use robocache_ops::sync::lock;
 
@@ -202,6 +206,11 @@ impl Monitor {
             level = level.max(Level::Warn);
             message = format!("{message}; the GPU was left: {reason}");
         }
+        if window.held_back > 0 {
+            let by = StreamId::new(self.runtime.ticks.held_back_by.load(Ordering::Relaxed));
+            let why = holding::why(&self.runtime, by);
+            message = why.map_or(message.clone(), |why| format!("{message}; {why}"));
+        }
         let mut values =
             report::tick_values(&self.runtime, &window, &totals, latency, [fused, woken]);
         values.insert(0, ("middleware".to_owned(), self.names.middleware.clone()));
@@ -272,16 +281,19 @@ impl Monitor {
             let what = (trouble, window.ever);
             publishers::explain(what, spec, (topic, &self.names.remedy), seen.as_deref())
         });
+        let nowhere = !window.ever && seen.as_ref().is_some_and(Vec::is_empty);
+        let near = why.as_ref().filter(|_| nowhere).and_then(|_| self.near_topic(input));
+        let near = near.map_or(String::new(), |words| format!("; {words}"));
         let seen = seen.unwrap_or_default();
         // What a standstill of the process left is no trouble of the sensor.
         if self.stood_still.is_none() && self.notices.may_name(Instant::now(), input, &seen) {
             self.notices.refused((input, &spec.name, topic), window.refused.as_deref());
             let said = window.refused.is_some() && publishers::all_refused(spec, &seen);
             let untold = why.clone().filter(|_| !said);
-            self.notices.trouble((input, &spec.name, topic), &message, untold);
+            self.notices.trouble((input, &spec.name, topic), &message, untold, &near);
         }
         if let Some(why) = why {
-            message = format!("{message}; {why}");
+            message = format!("{message}; {why}{near}");
         }
         let name = stream.map_or(&spec.name, |stream| &stream.name);
         let part = if alone.is_some() { name.clone() } else { format!("{name} {topic}") };
@@ -300,10 +312,22 @@ impl Monitor {
     ) -> Option<Trouble> {
         let lossy = &mut self.inputs[input.index()].lossy;
         match trouble {
-            Some(Trouble::Lossy) => *lossy += u32::from(fresh),
+            Some(Trouble::Lossy | Trouble::Stopped) => *lossy += u32::from(fresh),
             _ => *lossy = 0,
         }
-        trouble.filter(|trouble| *trouble != Trouble::Lossy || *lossy >= LOSSY_WINDOWS)
+        trouble.filter(|trouble| *trouble == Trouble::Silent || *lossy >= LOSSY_WINDOWS)
+    }
+
+    /// Says which topic was probably meant, or which topics have the input's type; `None` if there is none.
+    pub(super) fn near_topic(&self, input: InputId) -> Option<String> {
+        let (ros_type, topic) =
+            (&self.runtime.input_spec(input).ros_type, &self.names.topics[input.index()]);
+        let topics = lock(&self.runtime.topics);
+        // The graph has the topics that this node subscribes to, whether or not anybody publishes there.
+        let other =
+            |(name, of): &&(String, String)| of == ros_type && !self.names.topics.contains(name);
+        let others: Vec<&str> = topics.iter().filter(other).map(|(name, _)| &**name).collect();
+        suggestion(topic, &others, "topics of its type")
     }
 
     /// Ends an input's window.
@@ -313,6 +337,7 @@ impl Monitor {
         let state = self.runtime.input(input);
         let delay = seen.delay.read(&self.runtime.input_stats(input).delay, since_start);
         let ready = seen.ready.read(&state.ready, since_start);
+        let details = lock(&state.drop_details);
         let arrivals = lock(&state.arrivals);
         let after = InputTotals::read(&self.runtime, input, &arrivals);
         let before = std::mem::replace(&mut seen.totals, after);
@@ -329,6 +354,8 @@ impl Monitor {
             rate: seen.rate.read(now, after.received),
             delay,
             ready,
+            details: details_of(&details, &after, &before),
+            last_drop: details.last(),
             dropped: after.drops_since(&before),
             parts_dropped: after.parts_dropped_since(&before),
             groups_incomplete: after.groups_incomplete - before.groups_incomplete,
@@ -344,4 +371,18 @@ impl Monitor {
             pause: arrivals.usual_pause(),
         };
     }
+}
+
+/// The details of the drops between two readings, by reason.
+fn details_of(
+    details: &DropDetails,
+    after: &InputTotals,
+    before: &InputTotals,
+) -> Vec<(DropReason, String)> {
+    let drops = after.drops_since(before).into_iter().chain(after.parts_dropped_since(before));
+    let lacks = after.groups_incomplete > before.groups_incomplete;
+    let lacking = lacks.then_some(DropReason::MissingField);
+    let mut reasons: Vec<DropReason> = drops.map(|(reason, _)| reason).chain(lacking).collect();
+    reasons.dedup();
+    reasons.into_iter().filter_map(|reason| Some((reason, details.of(reason)?))).collect()
 }

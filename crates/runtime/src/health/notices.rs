@@ -148,19 +148,20 @@ impl Notices {
     }
 
     /// Logs once when an input's trouble begins or its reason changes, and once when it ends.
-    /// `topic` is the full name, `what` the input's state in words.
+    /// `topic` is the full name, `what` the input's state in words. What `near` adds is no reason of its own.
     pub(super) fn trouble(
         &mut self,
         (input, name, topic): (InputId, &str, &str),
         what: &str,
         why: Option<String>,
+        near: &str,
     ) {
         let said = &mut self.inputs[input.index()].trouble;
         if why == *said {
             return;
         }
         match &why {
-            Some(why) => tracing::warn!("stream '{name}' ({topic}): {what}; {why}"),
+            Some(why) => tracing::warn!("stream '{name}' ({topic}): {what}; {why}{near}"),
             None => tracing::info!("stream '{name}' ({topic}) arrives again"),
         }
         *said = why;

@@ -83,11 +83,11 @@ pub(super) fn explain(
         let large = spec.is_large() && spec.ros_type != laser_scan::NAME;
         let fit = "types and quality of service match: it publishes nothing";
         match (trouble, heard) {
-            (Trouble::Silent, true) => format!("{fit} any more"),
-            (Trouble::Silent, false) if large => {
+            (Trouble::Silent | Trouble::Stopped, true) => format!("{fit} any more"),
+            (Trouble::Silent | Trouble::Stopped, false) if large => {
                 format!("{fit}, or the middleware loses its large messages. {remedy}")
             }
-            (Trouble::Silent, false) => fit.to_owned(),
+            (Trouble::Silent | Trouble::Stopped, false) => fit.to_owned(),
             (Trouble::Lossy, _) if large => remedy.to_owned(),
             (Trouble::Lossy, _) => {
                 "messages are lost on the way, or the publisher is slower than expected".to_owned()

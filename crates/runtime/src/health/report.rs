@@ -165,6 +165,7 @@ pub(super) fn values(
         for reason in DropReason::ALL {
             values.push(pair(&format!("dropped.{}", reason.name()), stats.dropped(reason)));
         }
+        values.push(pair("last_drop", input.window.last_drop.as_deref().unwrap_or_default()));
         values.extend(frames(runtime, input.id));
         values.push(pair("parts_dropped", stats.parts_dropped_total()));
         // Only an input of groups has them, so a reason appears when it has occurred.

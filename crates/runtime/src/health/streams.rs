@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::assess::{self, Level};
-use super::causes::{self, Cause, Evidence, InputEvidence};
+use super::causes::{self, Cause, CauseKind, Evidence, InputEvidence};
 use super::lag;
 use super::monitor::Monitor;
 use super::report::{self, Status, StreamPart};
 use super::totals::StreamTotals;
 use crate::Runtime;
 use robocache_core::pipeline::Spacings;
+use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, StreamId, Timeline};
+use robocache_ops::sync::lock;
 
 /// A group without a row is logged after this many windows in a row: publishers start one after
 /// the other.
@@ -41,6 +43,10 @@ impl Monitor {
         let Learnt { part, absent, cause } = self.learn(&runtime, (stream, &inputs), now);
         let first = parts.len();
         if let [input] = inputs[..] {
+            // The words of the cause have the detail.
+            if cause.as_ref().is_some_and(|cause| cause.kind == CauseKind::Dropped) {
+                self.inputs[input.index()].window.details.clear();
+            }
             parts.push(self.input_status(input, Some(&part)));
         } else {
             self.joined_statuses(&part, &inputs, parts);
@@ -135,6 +141,7 @@ impl Monitor {
             silence: window.silence,
             received: window.received,
             dropped: window.dropped.clone(),
+            details: window.details.clone(),
             silent: !window.ever || assess::trouble(spec, window).is_some(),
             lost: window.lost + window.queue_full + window.missing,
             topic: spec.topic.clone(),
@@ -150,7 +157,18 @@ impl Monitor {
             return None;
         }
         let groups: Vec<_> = groups.iter().map(|channels| channels.join(", ")).collect();
-        let words = format!("no message so far gave all of: {}", groups.join("; "));
+        // A list of all channels hides the one that is missing.
+        let lacking = self.runtime.inputs_of(Some(stream)).filter_map(|input| {
+            let detail = lock(&self.runtime.input(input).drop_details).of(DropReason::MissingField);
+            Some(format!("{}: {}", self.runtime.input_spec(input).topic, detail?))
+        });
+        let lacking: Vec<_> = lacking.collect();
+        let words = match lacking.is_empty() {
+            true => format!("no message so far gave all of: {}", groups.join("; ")),
+            false => {
+                format!("no message so far gave all joints of a group: {}", lacking.join("; "))
+            }
+        };
         if *windows == ABSENT_WINDOWS {
             let name = &self.runtime.stream_spec(stream).name;
             tracing::warn!("stream '{name}': no step is valid: {words}");
@@ -163,9 +181,10 @@ impl Monitor {
         let runtime = Arc::clone(&self.runtime);
         let of_inputs: Vec<_> =
             inputs.iter().map(|input| self.input_status(*input, None)).collect();
-        let levels = of_inputs.iter().map(|status| status.level);
+        let judged = of_inputs.iter().map(|status| (status.level, status.message.as_str()));
         let topics = inputs.iter().map(|input| runtime.input_spec(*input).topic.as_str());
-        let levels: Vec<_> = levels.zip(topics).collect();
+        let levels = judged.zip(topics).map(|((level, message), topic)| (level, topic, message));
+        let levels: Vec<_> = levels.collect();
         let merge = runtime.stream_spec(part.id).merge.as_ref();
         let (level, message) = assess::assess_joined(&levels, merge, part.valid_share);
         let mut values = report::values(&runtime, Some(part), None);

@@ -1,6 +1,7 @@
 //! What the monitor says about a robot whose time, messages and ticks the test drives.
 
 mod stopped;
+mod told;
 
 use std::sync::Arc;
 

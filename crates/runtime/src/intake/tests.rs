@@ -132,8 +132,8 @@ fn a_dropped_part_of_an_accepted_message_is_explained_and_counted_by_reason() {
     let stats = runtime.input_stats(input);
     assert_eq!((stats.accepted.get(), stats.dropped_total()), (1, 0));
     assert_eq!(stats.parts_dropped(DropReason::NonFinite), 1);
-    let explained = &runtime.input(input).explained[DropReason::NonFinite as usize];
-    assert!(explained.load(Ordering::Relaxed));
+    let detail = lock(&runtime.input(input).drop_details).of(DropReason::NonFinite);
+    assert_eq!(detail.as_deref(), Some("a.position: expected a finite number, found NaN"));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, Pipeline, TickOutcome};
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, SegmentId};
+use robocache_ops::sync::lock;
 use robocache_ops::time::{Epoch, Stamp};
 use robocache_testing::{Finally, ended, until};
 
@@ -211,6 +212,25 @@ fn a_wait_ends_after_wait_ms_of_the_nodes_time() {
     assert_eq!(rig.counts("goal"), [3, 0, 3, 0]);
     let spec = rig.runtime.input_spec(rig.id("tf"));
     assert_eq!((spec.topic.as_str(), spec.ros_type.as_str()), ("/tf", "tf2_msgs/msg/TFMessage"));
+}
+
+#[test]
+fn a_frame_that_tf_does_not_know_is_told_with_those_that_it_knows() {
+    let rig = Rig::new();
+    rig.send("tf_static", 1, tree(&[("base_link", "livox_new", 0, 1.0, NO_TURN)]));
+    for frame in ["livox_nw", "velodyne"] {
+        rig.send("goal", 20, pose(20, frame, 1.0));
+    }
+    rig.tick(200);
+    assert_eq!(rig.counts("goal"), [2, 0, 2, 0]);
+    let newest = lock(&rig.runtime.input(rig.id("goal")).drop_details).last().unwrap();
+    assert!(
+        newest.starts_with("no_transform: waited 50 ms (tf.wait_ms): frame \"map\""),
+        "{newest}"
+    );
+    let known = rig.runtime.pipeline.frame_names();
+    assert!(known.iter().any(|name| name == "livox_new"), "{known:?}");
+    assert!(newest.contains("; known frames: "), "{newest}");
 }
 
 #[test]

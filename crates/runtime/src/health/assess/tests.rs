@@ -168,11 +168,42 @@ fn a_stream_far_under_its_rate_is_lossy() {
 }
 
 #[test]
+fn what_sends_nothing_has_stopped_and_loses_nothing() {
+    let expecting = InputSpec { expected_rate_hz: Some(30.0), ..stream() };
+    let silence = Duration::from_millis(1900);
+    let window = InputWindow { rate: hz(0.0), silence, ..healthy() };
+    assert_eq!(trouble(&expecting, &window), Some(Trouble::Stopped));
+    let told = "0.0 Hz instead of 30 Hz: nothing for 1.9 s";
+    assert_eq!(assess(&expecting, false, &window), (Level::Warn, told.into()));
+    let guessed = InputWindow { missing_share: Some(0.73), ..window.clone() };
+    assert_eq!(trouble(&stream(), &guessed), Some(Trouble::Stopped));
+    let few = InputWindow { rate: hz(3.0), ..window };
+    assert_eq!(trouble(&expecting, &few), Some(Trouble::Lossy));
+}
+
+#[test]
+fn a_drop_is_told_with_what_was_expected_and_found() {
+    let window = InputWindow {
+        dropped: vec![(DropReason::Late, 2), (DropReason::WrongFrame, 3)],
+        groups_incomplete: 4,
+        details: vec![
+            (DropReason::WrongFrame, "expected tool, found tool_2".into()),
+            (DropReason::MissingField, "name: wrist is missing".into()),
+        ],
+        ..healthy()
+    };
+    let told = "2 dropped: late; 3 dropped: wrong_frame (expected tool, found tool_2); 4 groups \
+                incomplete (name: wrist is missing)";
+    assert_eq!(assess(&stream(), false, &window), (Level::Warn, told.into()));
+}
+
+#[test]
 fn a_stream_is_as_bad_as_the_inputs_that_it_needs() {
     use Level::{Error, Ok, Stale, Warn};
     let joined = |valid_when: Option<ValidWhen>, [front, rear]: [Level; 2], valid| {
         let merge = valid_when.map(|valid_when| MergeSpec { max_age_ns: vec![1; 2], valid_when });
-        assess_joined(&[(front, "/front"), (rear, "/rear")], merge.as_ref(), Some(valid))
+        let inputs = [(front, "/front", "4 late"), (rear, "/rear", "9 dropped: late")];
+        assess_joined(&inputs, merge.as_ref(), Some(valid))
     };
     let [all, any] = [ValidWhen::All, ValidWhen::Any].map(Some);
     let [front, rear] = [1, 2].map(|bits| Some(ValidWhen::Listed(bits)));
@@ -200,4 +231,6 @@ fn a_stream_is_as_bad_as_the_inputs_that_it_needs() {
         assert_eq!(joined(needed, [Ok, Warn], 0.875).0, warn[1], "{needed:?}");
     }
     assert_eq!(joined(any, [Warn, Error], 1.0).0, Warn);
+    let told = joined(all, [Warn, Warn], 1.0).1;
+    assert_eq!(told, "2 inputs; /front: 4 late; /rear: 9 dropped: late");
 }

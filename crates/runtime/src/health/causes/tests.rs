@@ -188,7 +188,17 @@ fn without_rows_the_drops_say_why_and_silence_is_told_elsewhere() {
         e.inputs[0].dropped = vec![(DropReason::WrongFrame, 30)];
     }));
     assert_eq!(kind, CauseKind::Dropped);
-    assert!(words.starts_with("30 of 40 messages were dropped: wrong_frame ("), "{words}");
+    assert_eq!(words, "30 of 40 messages were dropped: wrong_frame");
+    // The line has the detail itself: another line may be of an older drop.
+    let (_, words) = told(because(InvalidReason::NoRow, &spec, |e| {
+        e.inputs[0].dropped = vec![(DropReason::Late, 1), (DropReason::WrongFrame, 30)];
+        e.inputs[0].details = vec![
+            (DropReason::Late, "older than the ring".into()),
+            (DropReason::WrongFrame, "expected tool, found tool_2".into()),
+        ];
+    }));
+    let expected = "30 of 40 messages were dropped: wrong_frame: expected tool, found tool_2";
+    assert_eq!(words, expected);
     // Rows in the ring get old while all newer messages are dropped.
     let (kind, _) = told(because(InvalidReason::TooOld, &spec, |e| {
         e.inputs[0].dropped = vec![(DropReason::WrongFrame, 30)];

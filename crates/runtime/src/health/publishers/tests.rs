@@ -67,6 +67,8 @@ fn the_middleware_is_blamed_only_for_large_messages_that_never_came() {
     let nothing = words.find("it publishes nothing, or").unwrap();
     assert!(nothing < words.find(remedy).unwrap(), "{words}");
     assert!(told(camera, Trouble::Lossy, true).ends_with(remedy));
+    let words = told(camera, Trouble::Stopped, true);
+    assert!(words.ends_with("it publishes nothing any more"), "{words}");
     for at in [wrench, camera, scan] {
         let words = told(at, Trouble::Silent, true);
         assert!(words.ends_with("it publishes nothing any more"), "{words}");
