@@ -76,11 +76,7 @@ pub(super) fn stream(
     };
     let of_inputs = selected.as_ref().map(|selected| &selected.inputs[..]).unwrap_or_default();
     let joints_of_inputs = joints_of_inputs(check, &key, &mut raw, content);
-    let labels = match (&selected, &joints_of_inputs) {
-        (Some(selected), _) => selected.labels.clone(),
-        (None, Some(inputs)) => inputs.iter().map(|input| input.label.clone()).collect(),
-        (None, None) => Vec::new(),
-    };
+    let labels = labels(selected.as_ref(), joints_of_inputs.as_deref());
     for input in of_inputs.iter().filter(|input| input.plan.has_part_of_quaternion()) {
         if raw.strategy.is_none_or(Strategy::interpolates) {
             let expected = "x, y, z, w of each quaternion in this order (or the whole quaternion), or \
@@ -169,6 +165,15 @@ fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String>
     let expected = "a stream name of lower-case letters, digits and _, a letter first";
     check.fail_found(key, expected, format!("`{name}`"));
     None
+}
+
+/// What is in front of the names of each input's channels; empty if that is nothing for all.
+fn labels(selected: Option<&Selected>, joints: Option<&[vector::InputJoints]>) -> Vec<String> {
+    match (selected, joints) {
+        (Some(selected), _) => selected.labels.clone(),
+        (None, Some(inputs)) => inputs.iter().map(|input| input.label.clone()).collect(),
+        (None, None) => Vec::new(),
+    }
 }
 
 /// Takes the joints of the inputs of the stream at `key`, if the stream is one of joints and an input names its own.
