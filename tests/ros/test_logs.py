@@ -139,6 +139,19 @@ def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_
     assert len(warnings) == len(silent)
 
 
+def test_a_topic_that_nobody_publishes_is_told_with_a_similar_one(ros, start, logs, tmp_path):
+    config = {"streams": {"ft": {**WRENCH, "topic": "/arm/ft"}}}
+    # Another type does not count, however similar its name is.
+    other = ros.node.create_publisher(TwistStamped, "/arm/ft_", RELIABLE)
+    similar = ros.node.create_publisher(WrenchStamped, "/arm/left/ft", RELIABLE)
+    fusion = start_fusion(ros, start, tmp_path, config, sim_time=False, publish=False)
+    fusion.until(lambda: silence(logs, "/arm/ft"), "the log line about the silence")
+    assert silence(logs, "/arm/ft")[0].endswith("; did you mean /arm/left/ft?")
+    assert fusion.status["ft"][1].endswith("; did you mean /arm/left/ft?")
+    ros.node.destroy_publisher(other)
+    ros.node.destroy_publisher(similar)
+
+
 def test_the_end_of_silence_is_logged(ros, start, logs, tmp_path):
     fusion = start_fusion(
         ros,
