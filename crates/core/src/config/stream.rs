@@ -59,7 +59,6 @@ pub(super) fn stream(
     let name = stream_name(check, &key, name);
     let message = message_type(check, &key, &raw, selects);
     let content = message.as_ref().map(|message| message.content);
-    let large = content.is_some_and(|content| !content.is_vector());
     let angular = raw.angular.is_some();
     let selected = message
         .as_ref()
@@ -102,7 +101,7 @@ pub(super) fn stream(
     );
     let plans = matches!(content, Some(Content::Trajectory));
     let times = times(check, &key, &raw, strategy, plans, defaults);
-    let rows = raw.ring_rows.unwrap_or(if large { 16 } else { 1024 });
+    let rows = raw.ring_rows.unwrap_or_else(|| ring_rows(content));
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
     let message = message?;
@@ -165,6 +164,11 @@ fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String>
     let expected = "a stream name of lower-case letters, digits and _, a letter first";
     check.fail_found(key, expected, format!("`{name}`"));
     None
+}
+
+/// Rows of a ring, unless the file gives them. Images and clouds are large.
+fn ring_rows(content: Option<Content>) -> i64 {
+    if content.is_some_and(|content| !content.is_vector()) { 16 } else { 1024 }
 }
 
 /// What is in front of the names of each input's channels; empty if that is nothing for all.
