@@ -371,7 +371,7 @@ impl Runtime {
 
     /// Logs an error if all of an input's first messages are ahead: its sensor has another clock, and no value of it will be
     /// valid.
-    fn tell_wrong_clock(&self, input: InputId, Rejected { reason, detail }: &Rejected) {
+    fn tell_wrong_clock(&self, input: InputId, Rejected { reason, detail, .. }: &Rejected) {
         const FIRST: u64 = 100;
         let stats = self.pipeline.input_stats(input);
         let ahead = stats.dropped(DropReason::Ahead);

@@ -91,6 +91,11 @@ impl Runtime {
         }
     }
 
+    /// Says that the newest message of an input is latched and does not count in this epoch; `None` if it counts.
+    pub(super) fn left_out(&self, input: InputId) -> Option<&'static str> {
+        self.input(input).is_left_out.load(Ordering::Relaxed).then_some(LEFT_OUT)
+    }
+
     /// Notes what became of a message of an input: if it was a latched one that was taken again, and was dropped, says so.
     pub(super) fn note_taken_again(&self, input: InputId, dropped: Option<&Rejected>) {
         let state = self.input(input);
@@ -100,13 +105,13 @@ impl Runtime {
         state.is_left_out.store(dropped.is_some(), Ordering::Relaxed);
         if let Some(Rejected { detail, .. }) = dropped {
             let InputSpec { name, topic, .. } = self.input_spec(input);
-            tracing::warn!("stream '{name}' ({topic}): {LEFT_OUT}: {detail}");
+            tracing::warn!("stream '{name}' ({topic}): {LEFT_OUT} ({detail})");
         }
     }
 }
 
 /// What people read if a latched message does not count.
-pub(super) const LEFT_OUT: &str = "its latched message is not of the clock's new epoch, so it does not count: publish it \
+const LEFT_OUT: &str = "its latched message is not of the clock's new epoch, so it does not count: publish it \
                                    again, or set timeline: receive";
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ impl HoldingLine {
                 "tick {tick} is held back: stream '{}' is required and not valid ({}); no tensor is \
                  published until it is",
                 runtime.stream_spec(stream).name,
-                why(runtime, stream).unwrap_or_else(|| topics(runtime, stream)),
+                why_not_valid(runtime, stream).unwrap_or_else(|| topics(runtime, stream)),
             ),
             HoldingLine::Ends { stream, ticks } => tracing::info!(
                 "tensors are published again from tick {tick} on, after {ticks} ticks that were held back: stream \
@@ -73,7 +73,7 @@ impl HoldingLine {
 }
 
 /// Says which inputs of a stream keep it from being valid; `None` if none is known.
-pub(crate) fn why(runtime: &Runtime, stream: StreamId) -> Option<String> {
+pub(crate) fn why_not_valid(runtime: &Runtime, stream: StreamId) -> Option<String> {
     let of = |input| trouble(runtime, stream, input);
     let troubles: Vec<String> = runtime.inputs_of(Some(stream)).filter_map(of).collect();
     (!troubles.is_empty()).then(|| troubles.join("; "))
@@ -90,6 +90,9 @@ fn topics(runtime: &Runtime, stream: StreamId) -> String {
 fn trouble(runtime: &Runtime, stream: StreamId, input: InputId) -> Option<String> {
     let (spec, state) = (runtime.stream_spec(stream), runtime.input(input));
     let (topic, now) = (&runtime.input_spec(input).topic, runtime.node_time.now());
+    if let Some(words) = runtime.left_out(input) {
+        return Some(format!("{topic}: {words}"));
+    }
     let (ever, silence) = state.arrivals.try_lock().ok()?.silence(now);
     if !ever {
         return Some(format!("no message on {topic} yet"));

@@ -24,6 +24,8 @@ pub use arrivals::Arrivals;
 pub use assess::Level;
 pub(crate) use drop_details::DropDetails;
 pub(crate) use holding::Holding;
+#[cfg(test)]
+pub(crate) use holding::why_not_valid;
 pub use latency::Latency;
 pub use monitor::{Monitor, Names};
 pub use node_time::NodeTime;

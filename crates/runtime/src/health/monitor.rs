@@ -208,7 +208,7 @@ impl Monitor {
         }
         if window.held_back > 0 {
             let by = StreamId::new(self.runtime.ticks.held_back_by.load(Ordering::Relaxed));
-            let why = holding::why(&self.runtime, by);
+            let why = holding::why_not_valid(&self.runtime, by);
             message = why.map_or(message.clone(), |why| format!("{message}; {why}"));
         }
         let mut values =
@@ -273,7 +273,11 @@ impl Monitor {
         let window = self.inputs[input.index()].window.clone();
         let window = InputWindow { refused, valid_share, ..window };
         let required = stream.is_some_and(|stream| stream.required);
-        let (level, mut message) = assess::assess(spec, required, &window);
+        let (mut level, mut message) = assess::assess(spec, required, &window);
+        if let Some(words) = runtime.left_out(input) {
+            level = level.max(Level::Warn);
+            message = format!("{message}; {words}");
+        }
         let trouble = assess::trouble(spec, &window);
         let trouble = self.lasting_trouble(input, trouble, window.rate.fresh);
         let topic = &self.names.topics[input.index()];

@@ -1,13 +1,14 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::health::{Level, Monitor, Names};
 use crate::{Clock, ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus};
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::cdr::Writer;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::{Pipeline, TickOutcome};
 use robocache_core::rejected::DropReason;
-use robocache_core::spec::SegmentId;
+use robocache_core::spec::{SegmentId, StreamId};
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
 
 const W: InputId = InputId::new(0);
@@ -72,7 +73,7 @@ fn a_latched_message_enters_each_epoch_at_its_first_instant() {
 
 #[test]
 fn its_own_stamp_counts_under_header_and_one_that_is_ahead_is_told() {
-    let runtime = runtime("header");
+    let runtime = Arc::new(runtime("header"));
     let is_left_out = || runtime.input(W).is_left_out.load(Ordering::Relaxed);
     set_clock(&runtime, 5000);
     send(&runtime, at(1500), 1.0);
@@ -80,6 +81,15 @@ fn its_own_stamp_counts_under_header_and_one_that_is_ahead_is_told() {
     assert_eq!((served(&runtime), is_left_out()), (Some((1.0, 500)), false));
     set_clock(&runtime, 1000);
     assert_eq!((served(&runtime), is_left_out()), (None, true));
+    let why = crate::health::why_not_valid(&runtime, StreamId::new(0)).unwrap();
+    assert!(
+        why.starts_with("/w: its latched message") && why.ends_with("timeline: receive"),
+        "{why}"
+    );
+    let names =
+        Names { topics: vec!["/w".into()], middleware: String::new(), remedy: String::new() };
+    let status = Monitor::new(Arc::clone(&runtime), names).report().parts.swap_remove(1);
+    assert!(status.level == Level::Warn && status.message.contains(LEFT_OUT), "{status:?}");
     // Published again.
     send(&runtime, at(900), 2.0);
     assert_eq!((served(&runtime), is_left_out()), (Some((2.0, 100)), false));

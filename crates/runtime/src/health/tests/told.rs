@@ -83,8 +83,9 @@ fn the_newest_drop_is_told_and_not_the_first_one() {
 fn a_required_stream_that_holds_ticks_back_is_told_with_the_input_that_keeps_it() {
     let mut robot = Robot::new(ARMS);
     let both = ["elbow", "wrist"];
-    let why =
-        |robot: &Robot| super::super::holding::why(&robot.runtime, STREAM).unwrap_or_default();
+    let why = |robot: &Robot| {
+        super::super::holding::why_not_valid(&robot.runtime, STREAM).unwrap_or_default()
+    };
     assert!(matches!(robot.run_arms([&both, &[]], 500)[49], TickOutcome::HeldBack { .. }));
     assert_eq!(why(&robot), "no message on /right yet");
     assert_eq!(robot.run_arms([&both, &both], 500)[49], TickOutcome::Ready);
