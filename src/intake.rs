@@ -1,12 +1,13 @@
 //! The subscriptions: takes every waiting message, hands it to the runtime, and counts the lost
 //! messages.
 
+use super::after_standstill::{Look, StandstillWatch};
 use super::buffers::Buffers;
 use super::error::NodeError;
 use super::fastdds::Connector;
 use super::handover::{Handover, LONGEST, Switch};
 use super::losses::Losses;
-use robocache_core::spec::{InputId, InputSpec, Selection};
+use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
 use robocache_ops::time::Stamp;
 use robocache_rcl::{
     self, EventStatuses, MessageInfo, Middleware, Node, Qos, SerializedMessage, Subscription, Wake,
@@ -32,6 +33,8 @@ const FAILURES: u32 = 10;
 pub(crate) struct Intake {
     clock: Option<Clock>,
     inputs: Vec<Input>,
+    /// Tells when the thread stood still.
+    standstills: StandstillWatch,
     /// Inputs that may have a message, during a drain.
     ready: Vec<usize>,
     /// Ends the wait of the thread.
@@ -56,6 +59,10 @@ struct Input {
     buffers: Buffers,
     takes: Takes,
     losses: Losses,
+    /// Whether a row's instant is that of its arrival.
+    is_of_arrival: bool,
+    /// Whether the clock of the publisher of the newest message agrees with that of this machine.
+    clocks_agree: bool,
 }
 
 /// Subscriptions that one thread waits for.
@@ -101,7 +108,8 @@ impl Intake {
             subscription: Switch::new(subscription),
             takes: Takes::default(),
         });
-        Intake { clock, inputs: inputs.collect(), ready: Vec::new(), wake, connector }
+        let (inputs, standstills) = (inputs.collect(), StandstillWatch::default());
+        Intake { clock, inputs, standstills, ready: Vec::new(), wake, connector }
     }
 
     /// Whether a message may wait.
@@ -114,6 +122,7 @@ impl Intake {
     /// another, but from each at most as many as its queue holds. Messages that come meanwhile are
     /// left for the next call.
     pub(crate) fn drain(&mut self, runtime: &Runtime) -> Result<(), NodeError> {
+        self.standstills.look(Look::now());
         self.ready.clear();
         self.ready.extend((0..self.inputs.len()).filter(|k| self.inputs[*k].may_have()));
         for round in 0.. {
@@ -123,7 +132,7 @@ impl Intake {
             let mut at = 0;
             while let Some(k) = self.ready.get(at) {
                 let input = &mut self.inputs[*k];
-                if round < input.depth && input.take(runtime)? {
+                if round < input.depth && input.take(runtime, &mut self.standstills)? {
                     at += 1;
                 } else {
                     self.ready.remove(at);
@@ -193,6 +202,8 @@ impl Input {
             buffers: buffers.with(runtime.pipeline.messages(id), largest_buffer(runtime, spec)),
             takes: Takes::default(),
             losses: Losses::new(!spec.newest_arrival_counts()),
+            is_of_arrival: spec.timeline == Timeline::Receive,
+            clocks_agree: false,
         }
     }
 
@@ -252,7 +263,11 @@ impl Input {
 
     /// Takes a message and hands its buffer to the runtime without a copy. Returns `false` if no
     /// message waits, or if the middleware failed to give it.
-    fn take(&mut self, runtime: &Runtime) -> Result<bool, NodeError> {
+    fn take(
+        &mut self,
+        runtime: &Runtime,
+        standstills: &mut StandstillWatch,
+    ) -> Result<bool, NodeError> {
         let mut message = self.buffers.take();
         let state = runtime.input(self.id);
         let before = self.handover.overlap.before().map(|before| before.take(&mut message));
@@ -276,7 +291,17 @@ impl Input {
         }
         let publisher = Some(PublisherId(info.publisher.0));
         let published = info.source_ns.map(Stamp::from_nanos);
-        let arrival = runtime.arrival(self.id, transit(&info));
+        let transit = transit(&info);
+        if self.is_of_arrival && !state.asks.get().transient_local {
+            standstills.look(Look::now());
+            if standstills.has_waited(transit, self.clocks_agree) {
+                runtime.drop_waited(self.id, publisher);
+                self.buffers.give_back(message);
+                return Ok(true);
+            }
+            self.clocks_agree = transit.agrees();
+        }
+        let arrival = runtime.arrival(self.id, transit);
         let origin = Origin { publisher, published };
         runtime.receive_from(origin, self.id, self.buffers.lend(message), arrival)?;
         Ok(true)

@@ -31,6 +31,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod active;
+mod after_standstill;
 mod args;
 mod base;
 mod buffers;

@@ -82,6 +82,11 @@ impl Transit {
         self.published_ns.map(Stamp::from_nanos)
     }
 
+    /// Whether the publisher's clock agrees with that of this machine, as far as this message shows.
+    pub fn agrees(self) -> bool {
+        self.published().is_some()
+    }
+
     /// Returns when the message was published, if it can be compared with other messages: the
     /// publisher's clock agrees with that of this machine.
     fn published(self) -> Option<i64> {

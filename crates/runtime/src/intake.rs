@@ -95,6 +95,17 @@ impl Runtime {
         }
     }
 
+    /// Drops a message that waited while the process stood still: under `timeline: receive` it would count as fresh.
+    pub fn drop_waited(&self, input: InputId, publisher: Option<PublisherId>) {
+        let reason = DropReason::Cleared;
+        self.pipeline.drop_unseen(input, reason);
+        let epoch = Epoch::numbered(self.epoch.load(Ordering::Relaxed));
+        self.note((input, publisher), |arrivals, now| arrivals.note_dropped(now, epoch, reason));
+        let detail =
+            "the message waited while the process stood still, and was received after that";
+        self.explain(input, "message", &Rejected::new(reason, detail));
+    }
+
     /// Gives a message to the recorder and takes it.
     pub(super) fn accept(
         &self,

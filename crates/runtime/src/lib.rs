@@ -69,7 +69,7 @@ pub use recorder::{
     TickFate, TickRecord,
 };
 pub use sim_clock::RuntimeSimClock;
-pub use standstill::{Standstills, Witness};
+pub use standstill::{STILL, Standstills, Witness, since_boot_ns};
 pub use state::{InputState, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};
 use waiting::Waiting;

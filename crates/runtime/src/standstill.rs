@@ -12,7 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 
 /// If a thread that wakes several times in this span did not run for so long, it stood still. Fast DDS
 /// needs a second or more to cut a process off.
-pub(crate) const STILL: Duration = Duration::from_millis(900);
+pub const STILL: Duration = Duration::from_millis(900);
 /// Threads that stood still together were last awake within this time. They may go on at different times.
 const TOGETHER: Duration = Duration::from_millis(500);
 
@@ -75,8 +75,8 @@ impl Standstills {
     }
 }
 
-/// The time since the boot, suspends included; `None` if the system does not tell.
-fn since_boot_ns() -> Option<u64> {
+/// The time since the boot \[ns\], suspends included; `None` if the system does not tell.
+pub fn since_boot_ns() -> Option<u64> {
     let since = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?);
     u64::try_from(since.as_nanos()).ok()
 }

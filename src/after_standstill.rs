@@ -1,0 +1,83 @@
+//! Messages that a standstill of the process made older than they seem.
+//!
+//! While a process is stopped, or its machine is suspended, publishers go on. The middleware receives what they sent when
+//! the process runs again, so the receive stamp says "now". Under `timeline: receive`, a value of a minute ago would count
+//! as fresh. Such a message is dropped. A latched one is kept: it is true until another one is published.
+
+use robocache_runtime::{STILL, Transit, since_boot_ns, system_now};
+use std::time::Duration;
+
+/// A message that was received so long after its publication \[ns\], across a standstill, waited for the process.
+const WAITED_NS: i64 = 10_000_000;
+/// So long after a standstill, the middleware has received all that waited.
+const CAUGHT_UP: Duration = Duration::from_secs(5);
+/// The same, if the publisher's clock does not tell how long a message waited. What is fresh is lost, too.
+const CAUGHT_UP_BLIND: Duration = Duration::from_secs(1);
+
+/// The looks of a thread, which show that it stood still.
+#[derive(Debug, Default)]
+pub(crate) struct StandstillWatch {
+    newest: Option<Look>,
+    standstill: Option<Standstill>,
+}
+
+/// The two clocks at a look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// Time since the boot \[ns\]. It runs in a suspend, and nobody sets it.
+    boot_ns: u64,
+    /// The system's clock \[ns\].
+    system_ns: i64,
+}
+
+/// The newest standstill.
+#[derive(Clone, Copy, Debug)]
+struct Standstill {
+    /// The last look before it.
+    last: Look,
+    /// The first one after it.
+    noticed: Look,
+}
+
+impl Look {
+    /// A look now; `None` if the system does not tell.
+    pub(crate) fn now() -> Option<Look> {
+        Some(Look { boot_ns: since_boot_ns()?, system_ns: system_now().nanos() })
+    }
+}
+
+impl StandstillWatch {
+    /// Notes that the thread runs. It calls this several times in each [`STILL`].
+    pub(crate) fn look(&mut self, now: Option<Look>) {
+        let (Some(now), Some(last)) = (now, std::mem::replace(&mut self.newest, now)) else {
+            return;
+        };
+        if Duration::from_nanos(now.boot_ns.saturating_sub(last.boot_ns)) >= STILL {
+            self.standstill = Some(Standstill { last, noticed: now });
+        }
+    }
+
+    /// Whether a message that is taken at the newest look waited for the process while it stood still. `has_agreed`: whether
+    /// the publisher's clock has agreed with that of this machine before.
+    pub(crate) fn has_waited(&self, transit: Transit, has_agreed: bool) -> bool {
+        let (Some(Standstill { last, noticed }), Some(now)) = (self.standstill, self.newest) else {
+            return false;
+        };
+        let since = Duration::from_nanos(now.boot_ns.saturating_sub(noticed.boot_ns));
+        let received_ns = transit.arrived_ns.unwrap_or(now.system_ns);
+        // What was received before has a true stamp.
+        if received_ns <= last.system_ns {
+            return false;
+        }
+        match transit.published_ns.filter(|_| has_agreed) {
+            Some(published_ns) => {
+                let waited_ns = received_ns.saturating_sub(published_ns);
+                since < CAUGHT_UP && published_ns < noticed.system_ns && waited_ns > WAITED_NS
+            }
+            None => since < CAUGHT_UP_BLIND,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
