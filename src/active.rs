@@ -148,7 +148,10 @@ fn start_receiving(
     let (parts, connector) = (&base.connections.parts, &base.connector);
     let watch = GraphWatch::new(node, configured.spec.topics.clone(), runtime)?;
     let (of_graph, ends) = (Arc::clone(runtime), (parts.graph.clone(), connector.clone()));
-    threads.spawn("graph", move || watch.run((&wake, &of_graph), (&ends.0, &ends.1)))?;
+    threads.spawn("graph", move || {
+        watch.run((&wake, &of_graph), (&ends.0, &ends.1));
+        Ok(())
+    })?;
     let spinner = |is_large, first, parts: &Handed<_>, wake: &Arc<Wake>| {
         let (runtime, wake) = (Arc::clone(runtime), Arc::clone(wake));
         Spinner::new(is_large, (first, parts.clone()), runtime, wake, connector.clone())

@@ -1,5 +1,7 @@
 //! The command line: plain arguments, and the ROS arguments between `--ros-args` and `--`.
 
+use std::ffi::OsString;
+
 use tracing_subscriber::EnvFilter;
 
 /// Name of the node before remapping.
@@ -116,6 +118,24 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation, Strin
         }
     }
     Ok(Invocation::Run(ros_args))
+}
+
+/// The arguments for another connection of the process: those of the start, without each `--params-file FILE`. The parameters
+/// are read at the start, and the file may be gone since then, or hold half of something else. Remaps and what is said of
+/// logs stay.
+pub(crate) fn without_files(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut in_ros = false;
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        if in_ros && arg == "--params-file" {
+            args.next();
+            continue;
+        }
+        in_ros = (in_ros || arg == "--ros-args") && arg != "--";
+        kept.push(arg);
+    }
+    kept
 }
 
 /// Returns the log filter: `RUST_LOG`, else `--log-level`, else `info`.

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::args::NODE_NAME;
+use super::args::{self, NODE_NAME};
 use super::console;
 use super::diagnostics::Diagnostics;
 use super::error::NodeError;
@@ -223,7 +223,9 @@ impl Connections {
 
     fn make_another(&self, current: &mut Current) -> Result<(), NodeError> {
         let Current { publishes, subscribes, .. } = &*current;
-        let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
+        let args = args::without_files(std::env::args_os());
+        let context = Context::from_args(args, None)
+            .map_err(|error| NodeError::RosArguments(error.detail))?;
         let message_bytes =
             publishes.as_ref().map_or(self.spec.message_bytes, |spec| spec.message_bytes);
         let node = create_node(&context, message_bytes)?;

@@ -1,4 +1,5 @@
-//! The thread *graph*: reads the publishers of all inputs from the graph.
+//! The thread *graph*: reads the publishers of all inputs from the graph. If the middleware fails to tell of changes, the
+//! thread reads at times: that is slower, and no reason to end a node that receives.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,45 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A new connection has found the publishers within this time.
 const DISCOVERY: Duration = Duration::from_secs(10);
 
+/// The graph as a connection shows it. A test may have one that fails.
+pub(crate) trait Graph: Send + 'static {
+    /// What tells of changes.
+    type Changes: Send + 'static;
+
+    /// Watches the graph from now on.
+    fn watch(&self) -> robocache_rcl::Result<Self::Changes>;
+
+    /// True if the graph has changed since the last call.
+    fn has_changed(changes: &mut Self::Changes) -> robocache_rcl::Result<bool>;
+
+    /// The publishers of the topic of this full name.
+    fn publishers_of(&self, topic: &str) -> robocache_rcl::Result<Vec<PublisherInfo>>;
+}
+
+impl Graph for Node {
+    type Changes = GraphChanges;
+
+    fn watch(&self) -> robocache_rcl::Result<GraphChanges> {
+        self.graph_changes()
+    }
+
+    fn has_changed(changes: &mut GraphChanges) -> robocache_rcl::Result<bool> {
+        changes.any()
+    }
+
+    fn publishers_of(&self, topic: &str) -> robocache_rcl::Result<Vec<PublisherInfo>> {
+        Node::publishers_of(self, topic)
+    }
+}
+
 /// Reads the publishers of the inputs, and those of `/clock` if that is the node's clock. One reading takes the middleware a
 /// fraction of a millisecond, so no thread with a deadline does it. The middleware tells when the graph has changed;
 /// otherwise the readings are rare.
-pub(crate) struct GraphWatch {
-    node: Node,
-    changes: GraphChanges,
+pub(crate) struct GraphWatch<G: Graph = Node> {
+    node: G,
+    changes: G::Changes,
+    /// True if the last question for changes failed.
+    is_deaf: bool,
     topics: Vec<Topic>,
     /// When they must be read even if nothing changes.
     due: Instant,
@@ -45,7 +79,7 @@ enum Watched {
     Clock,
 }
 
-impl GraphWatch {
+impl GraphWatch<Node> {
     /// Reads the graph of a node. `topics` are the full names of the topics of all inputs, by [`InputId`].
     ///
     /// # Errors
@@ -61,47 +95,67 @@ impl GraphWatch {
         if runtime.clock.is_simulated() {
             topics.push(topic((node.resolve_topic(CLOCK_TOPIC)?, Watched::Clock)));
         }
-        let (changes, due) = (node.graph_changes()?, Instant::now());
-        Ok(GraphWatch { node, changes, topics, due, incomplete_until: None })
+        Ok(Self::of(node, topics)?)
     }
 
     /// Reads until the runtime stops: the graph of this connection, and that of each one that `parts` has from then on.
-    ///
-    /// # Errors
-    /// The middleware does not tell of changes.
     pub(crate) fn run(
         mut self,
         (wake, runtime): (&Wake, &Runtime),
         (parts, connector): (&Handed<Node>, &Connector),
-    ) -> Result<(), NodeError> {
+    ) {
         while !runtime.stopping() {
             let now = Instant::now();
             if let Some(node) = parts.take() {
-                connector.end(self.move_to(node, now)?);
+                connector.end(self.move_to(node, now));
             }
-            if self.is_due(now)? {
+            if self.is_due(now) {
                 self.due = now + GRAPH_PERIOD;
                 self.read(runtime);
             }
             wake.wait(LOOK);
         }
-        Ok(())
+    }
+}
+
+impl<G: Graph> GraphWatch<G> {
+    fn of(node: G, topics: Vec<Topic>) -> robocache_rcl::Result<Self> {
+        let (changes, due) = (node.watch()?, Instant::now());
+        Ok(GraphWatch { node, changes, is_deaf: false, topics, due, incomplete_until: None })
     }
 
-    /// Reads the graph of another connection from now on. Returns what it had of the one before.
+    /// Reads the graph of another connection from now on. Returns what it had of the one before, and what it does not need
+    /// of the other one: if that cannot be watched, it reads the same graph as before.
     ///
     /// A new graph is empty at first. So the known publishers count as present until they are found, or until
     /// [`DISCOVERY`] is over. Otherwise the inputs would ask for less for a moment.
-    fn move_to(&mut self, node: Node, now: Instant) -> Result<(Node, GraphChanges), NodeError> {
-        let changes = std::mem::replace(&mut self.changes, node.graph_changes()?);
+    fn move_to(&mut self, node: G, now: Instant) -> (G, Option<G::Changes>) {
+        let changes = match node.watch() {
+            Ok(changes) => changes,
+            Err(error) => {
+                tracing::warn!(
+                    "failed to watch the graph of the new connection: {error}; the one before is watched"
+                );
+                return (node, None);
+            }
+        };
+        let changes = std::mem::replace(&mut self.changes, changes);
         (self.due, self.incomplete_until) = (now, Some(now + DISCOVERY));
-        Ok((std::mem::replace(&mut self.node, node), changes))
+        (std::mem::replace(&mut self.node, node), Some(changes))
     }
 
     /// Whether the publishers must be read now.
-    fn is_due(&mut self, now: Instant) -> Result<bool, NodeError> {
+    fn is_due(&mut self, now: Instant) -> bool {
         let is_complete = self.incomplete_until.take_if(|until| now >= *until).is_some();
-        Ok(self.changes.any()? || is_complete || now >= self.due)
+        let changed = G::has_changed(&mut self.changes);
+        let was_deaf = std::mem::replace(&mut self.is_deaf, changed.is_err());
+        if let (Err(error), false) = (&changed, was_deaf) {
+            let period_s = GRAPH_PERIOD.as_secs();
+            tracing::warn!(
+                "the middleware does not tell of changes of the graph: {error}; it is read every {period_s} s"
+            );
+        }
+        changed.unwrap_or(false) || is_complete || now >= self.due
     }
 
     fn read(&mut self, runtime: &Runtime) {

@@ -219,6 +219,26 @@ def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path, node_
         assert sender.count(key) == 0, key
 
 
+def test_a_new_connection_needs_no_file_of_parameters(ros, start, tmp_path, node_faults, boot):
+    """The file that `ros2 launch` made in /tmp may be gone, as here, and another file may be half written."""
+    gone, broken = tmp_path / "gone.yaml", tmp_path / "broken.yaml"
+    for file in (gone, broken):
+        file.write_text("/**:\n  ros__parameters:\n    backend: cpu\n")
+    files = [word for file in (gone, broken) for word in ("--params-file", str(file))]
+    env = node_faults(boot=boot.file)
+    config = {"streams": streams(w=WRENCH)}
+    fusion = start_fusion(ros, start, tmp_path, config, *files, sim_time=False, env=env)
+    (sender,) = connected(fusion, "w")
+    gone.unlink()
+    broken.write_text("/**:\n  ros__parameters: [")
+    boot.stand_still()
+    sender.send_until(lambda: sender.count("resubscribed") >= 1, "a new connection")
+    sender.send_until(lambda: nodes_of(ros) == 1, "the old connection ends")
+    sender.send(100)
+    sender.await_heard()
+    assert "failed to make a new connection" not in fusion.process.output
+
+
 @fast_dds_only
 def test_an_auto_input_asks_for_the_same_after_a_standstill(
     ros, start, tmp_path, node_faults, boot
