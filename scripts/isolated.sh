@@ -12,7 +12,7 @@ set -euo pipefail
 inside='
 mount -t tmpfs tmpfs /dev/shm
 mkdir -p /tmp/iceoryx2
-mount -t tmpfs tmpfs /tmp/iceoryx2
+mount -t tmpfs -o mode=0700 tmpfs /tmp/iceoryx2
 python3 -S -E -c "
 import fcntl, socket, struct
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1

@@ -338,6 +338,28 @@ def test_another_user_gets_an_error_and_no_tensor(ros, start, tmp_path, service,
     fusion.until(lambda: len(fusion.ticks) > before + 20, "the node goes on")
 
 
+def in_a_foreign_folder(command):
+    """The command with a /tmp/iceoryx2 that every user may write, or None where that cannot be made."""
+    inside = (
+        'mkdir -p /tmp/iceoryx2 && mount -t tmpfs -o mode=0777 tmpfs /tmp/iceoryx2 && exec "$@"'
+    )
+    wrapped = ["unshare", "--mount", "sh", "-c", inside, "sh"]
+    tried = subprocess.run([*wrapped, "true"], capture_output=True, check=False)
+    return [*wrapped, *command] if tried.returncode == 0 else None
+
+
+def test_a_node_refuses_a_folder_that_others_may_write(install, start, service):
+    node = install / "lib" / "robocache_ros" / "fusion_node"
+    config = REPOSITORY / "config" / "joints_1khz.yaml"
+    given = ["-p", f"config_file:={config}", "-p", f"shared_output:={service}"]
+    command = in_a_foreign_folder([str(node), "--ros-args", *given])
+    if command is None:
+        pytest.skip("only root may mount another /tmp/iceoryx2")
+    process = start(shutil.which(command[0]), *command[1:], expected_code=1)
+    process.wait()
+    assert "others may write (mode 777)" in process.output, process.output
+
+
 def test_nobody_reads_and_ticks_cost_no_message(ros, start, tmp_path):
     config = write_config(tmp_path, {"rate_hz": 100, **CONFIG})
     given = ["-p", f"config_file:={config}", "-p", "diagnostics_period_s:=0.1"]

@@ -66,7 +66,10 @@ def own_shared_memory():
     """
     if os.environ.get(INSIDE):
         return
-    mounts = "mount -t tmpfs tmpfs /dev/shm && mkdir -p /tmp/iceoryx2 && mount -t tmpfs tmpfs /tmp/iceoryx2"
+    mounts = (
+        "mount -t tmpfs tmpfs /dev/shm && mkdir -p /tmp/iceoryx2"
+        " && mount -t tmpfs -o mode=0700 tmpfs /tmp/iceoryx2"
+    )
     unshare = ["unshare", "--mount", "--propagation", "private"]
     for options in ([], ["--map-root-user"]):
         command = [*unshare, *options, "sh", "-c"]

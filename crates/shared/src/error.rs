@@ -51,10 +51,37 @@ pub enum SharedError {
         /// What the engine says.
         why: String,
     },
+    /// Somebody else may write the folder of services.
+    #[error(
+        "shared memory: expected {folder} to be a folder of this user that nobody else may write, found {found}. Run the \
+         node and its policies as one user; or end all programs that use the folder, and remove it as its owner or as \
+         root; in containers, mount it with this user as its owner and mode 0700"
+    )]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// What is there.
+        found: String,
+    },
+    /// Somebody else may write memory that has the name of this user's memory.
+    #[error(
+        "shared memory: {file} is of user {by} (mode {mode:o}), but it has the name of memory of user {user}: remove it \
+         as its owner or as root, and ask who made it"
+    )]
+    Memory {
+        /// The file.
+        file: String,
+        /// Its owner.
+        by: u32,
+        /// Its mode.
+        mode: u32,
+        /// The user whose name it has.
+        user: u32,
+    },
     /// The process may not use the memory that other processes share.
     #[error(
-        "cannot use the shared memory of '{service}' ({why}): /tmp/iceoryx2 and the memory belong to the user who shares \
-         first. Run the node and its policies as one user; in containers, share /tmp/iceoryx2 and the IPC namespace"
+        "cannot use the shared memory of '{service}' ({why}): run the node and its policies as one user; in containers, \
+         share /tmp/iceoryx2 and the IPC namespace"
     )]
     Join {
         /// The name of the service.

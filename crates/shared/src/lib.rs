@@ -3,6 +3,7 @@
 //! The engine is iceoryx2. A [`TensorPublisher`] lends its memory to ticks, so that a tensor is written where
 //! policies read it. A [`TensorReader`] gets the newest tensor without a copy.
 //!
+//! - `folder`: whose the engine's folder and memory must be.
 //! - `service`: the names, types and limits that both sides agree on.
 //! - `publisher`: chunks of memory, and which message was last written into each.
 //! - `info`: what the tensors mean, for readers that come later.
@@ -12,6 +13,7 @@
 //! This crate knows tensor messages, and neither ROS nor Python.
 
 mod error;
+mod folder;
 #[allow(unsafe_code)] // memory that another process maps; every block says why it is sound
 mod info;
 #[allow(unsafe_code)] // as above

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::SharedError;
 
 /// Where the system keeps shared memory.
-const FOLDER: &str = "/dev/shm";
+pub(crate) const FOLDER: &str = "/dev/shm";
 
 /// What readers, their connections and what the tensors mean take beside the tensors \[bytes\].
 const BESIDE: u64 = 2 << 20;

@@ -2,13 +2,14 @@
 
 use iceoryx2::node::{Node, NodeBuilder};
 use iceoryx2::port::event_id::EventId;
-use iceoryx2::prelude::{Config, ServiceName, SignalHandlingMode, ZeroCopySend, ipc_threadsafe};
+use iceoryx2::prelude::{ServiceName, SignalHandlingMode, ZeroCopySend, ipc_threadsafe};
 use iceoryx2::service::builder::publish_subscribe::{
     Builder, PublishSubscribeOpenError as OpenError,
 };
 use iceoryx2::service::port_factory::{event, publish_subscribe};
 
 use super::SharedError;
+use super::folder;
 use robocache_core::config::describe::shared_memory::{HELD, HISTORY, PAGE, READERS, WAITING};
 
 /// The engine's kind of service: between processes. Its ports may move between threads.
@@ -81,8 +82,7 @@ pub(crate) fn node(service: &str) -> Result<Node<Engine>, SharedError> {
     NodeBuilder::new()
         // The program handles its signals itself.
         .signal_handling_mode(SignalHandlingMode::Disabled)
-        // Not that of a file in a working folder: both sides must have the same.
-        .config(&Config::default())
+        .config(&folder::config()?)
         .create::<Engine>()
         .map_err(|why| SharedError::Join { service: service.to_owned(), why: format!("{why:?}") })
 }
