@@ -414,6 +414,11 @@ class SharedReader:
     def info(self) -> str | None:
         """What the tensors mean, as JSON: the fields of `robocache_ros/msg/FusedTensorInfo`. None if nothing has come."""
     @property
+    def is_open(self) -> bool:
+        """True if a node has made the service."""
+    def services(self) -> list[str]:
+        """The names under which nodes share tensors."""
+    @property
     def missed(self) -> int:
         """Tensors that came and went while nobody looked."""
     @property

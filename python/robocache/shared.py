@@ -27,6 +27,9 @@ from .tensor import FusedTensor
 
 __all__ = ["TensorReader"]
 
+#: After this time without a node of this name, a wait warns [s].
+ABSENT_S = 1.0
+
 
 class TensorReader:
     """Reads the tensors that a node shares under a name. The newest counts: an older one that was not taken is gone.
@@ -54,18 +57,27 @@ class TensorReader:
         self._service = service
         self._native = SharedReader(service)
         self._has_warned = False
+        #: When a wait says which names there are; None after it has, or after the node came.
+        self._absent_at: float | None = time.monotonic() + ABSENT_S
         self._run: int | None = None
         self._views = Views(is_shared=True)
 
     def wait(self, timeout_s: float | None = None) -> FusedTensor | None:
-        """Waits for a tensor that was not taken yet: a `robocache.FusedTensor`, or None if none came in time."""
+        """Waits for a tensor that was not taken yet: a `robocache.FusedTensor`, or None if none came in time.
+
+        If no node has shared tensors under this name within a second, it warns once, and says which names there are.
+        """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            native = self._native.wait(timeout_s)
-            if native is None or self._is_checked(native):
+            native = self._native.wait(self._until_absent(timeout_s))
+            if native is None:
+                self._say_if_absent()
+            elif self._is_checked(native):
                 return self._tensor(native)
             if until is not None:
                 timeout_s = max(0.0, until - time.monotonic())
+                if native is None and not timeout_s:
+                    return None
 
     def latest(self) -> FusedTensor | None:
         """The newest tensor if it was not taken yet, otherwise None. Does not wait."""
@@ -83,6 +95,16 @@ class TensorReader:
     def missed(self) -> int:
         """Tensors that a newer one replaced before they were taken."""
         return self._native.missed
+
+    @property
+    def services(self) -> list[str]:
+        """The names under which nodes of this user share tensors now."""
+        return self._native.services()
+
+    @property
+    def run(self) -> int | None:
+        """A number for the start of the node that the newest tensor is of; None before the first tensor."""
+        return self._run
 
     @property
     def info(self) -> dict[str, Any] | None:
@@ -117,6 +139,28 @@ class TensorReader:
         expect_served(self._contract, info["contract"], self._service)
         self._checked_run = native.run
         return True
+
+    def _until_absent(self, timeout_s: float | None) -> float | None:
+        """The time to wait until the reader looks whether the node is absent, at most `timeout_s`."""
+        if self._absent_at is None or (timeout_s is not None and not timeout_s >= 0.0):
+            return timeout_s
+        left = max(0.0, self._absent_at - time.monotonic())
+        return left if timeout_s is None else min(left, timeout_s)
+
+    def _say_if_absent(self) -> None:
+        """Warns once if no node has this name for a second: it may be mistaken."""
+        if self._absent_at is None or time.monotonic() < self._absent_at:
+            return
+        self._absent_at = None
+        if self._native.is_open:
+            return
+        found = ", ".join(map(repr, self.services)) or "none: does the node run, as this user?"
+        warnings.warn(
+            f"TensorReader: no node shares tensors as {self._service!r} (its parameter"
+            f" shared_output). It waits. The names that nodes have: {found}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
     def _tensor(self, native: SharedTensor | None) -> FusedTensor | None:
         if native is None:

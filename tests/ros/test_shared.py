@@ -338,6 +338,26 @@ def test_another_user_gets_an_error_and_no_tensor(ros, start, tmp_path, service,
     fusion.until(lambda: len(fusion.ticks) > before + 20, "the node goes on")
 
 
+def test_a_reader_of_a_wrong_name_says_which_names_there_are(
+    ros, start, tmp_path, service, without_ros
+):
+    fusion = shared_node(ros, start, tmp_path, service, sim_time=False)
+    fusion.until(lambda: fusion.ticks, "a tensor")
+    code = (
+        "import sys, warnings\nfrom robocache.shared import TensorReader\n"
+        "reader = TensorReader(sys.argv[1] + '/wrong')\n"
+        "with warnings.catch_warnings(record=True) as said:\n"
+        "    warnings.simplefilter('always')\n"
+        "    assert reader.wait(timeout_s=1.5) is None and reader.wait(timeout_s=0.1) is None\n"
+        "assert sys.argv[1] in reader.services, reader.services\n"
+        "print(*[str(warning.message) for warning in said], sep='\\n')\n"
+    )
+    tried = waiting.run([sys._base_executable, "-c", code, service], env=without_ros)
+    assert tried.returncode == 0, tried.stderr
+    (line,) = tried.stdout.splitlines()
+    assert f"no node shares tensors as '{service}/wrong'" in line and f"'{service}'" in line
+
+
 def in_a_foreign_folder(command):
     """The command with a /tmp/iceoryx2 that every user may write, or None where that cannot be made."""
     inside = (

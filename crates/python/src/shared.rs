@@ -137,6 +137,17 @@ impl SharedReader {
         json.transpose()
     }
 
+    /// True if a node has made the service.
+    #[getter]
+    fn is_open(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |reader| Ok(reader.is_open()))
+    }
+
+    /// The names under which nodes share tensors.
+    fn services(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.with(py, |reader| reader.services())
+    }
+
     /// Tensors that came and went while nobody looked.
     #[getter]
     fn missed(&self, py: Python<'_>) -> PyResult<u64> {

@@ -14,7 +14,7 @@ use robocache_core::config::describe::shared_memory::{HELD, PAGE, READERS};
 use robocache_ops::device::HostBuffer;
 
 use super::SharedError;
-use super::service::{Engine, Kind, Page, TensorHeader, Tensors, bytes_of, node, wakes};
+use super::service::{Engine, Kind, Page, TensorHeader, Tensors, bytes_of, names, node, wakes};
 
 type Port = Subscriber<Engine, [Page], TensorHeader>;
 type Received = Sample<Engine, [Page], TensorHeader>;
@@ -129,6 +129,19 @@ impl TensorReader {
         };
         reader.open()?;
         Ok(reader)
+    }
+
+    /// True if a node has made the service.
+    pub fn is_open(&self) -> bool {
+        self.ports.is_some()
+    }
+
+    /// The names under which nodes of this user share tensors, sorted: for a user who has mistaken one.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn services(&self) -> Result<Vec<String>, SharedError> {
+        names(&self.node)
     }
 
     /// Tensors that a newer one of the same run replaced before this reader took them.

@@ -2,11 +2,14 @@
 
 use iceoryx2::node::{Node, NodeBuilder};
 use iceoryx2::port::event_id::EventId;
-use iceoryx2::prelude::{ServiceName, SignalHandlingMode, ZeroCopySend, ipc_threadsafe};
+use iceoryx2::prelude::{
+    CallbackProgression, Service, ServiceName, SignalHandlingMode, ZeroCopySend, ipc_threadsafe,
+};
 use iceoryx2::service::builder::publish_subscribe::{
     Builder, PublishSubscribeOpenError as OpenError,
 };
 use iceoryx2::service::port_factory::{event, publish_subscribe};
+use iceoryx2::service::static_config::messaging_pattern::MessagingPattern;
 
 use super::SharedError;
 use super::folder;
@@ -24,6 +27,9 @@ pub(crate) type Wakes = event::PortFactory<Engine>;
 const NODES: usize = READERS + 12;
 /// The longest name.
 const MOST_LETTERS: usize = 128;
+
+/// What the name of a service of info ends with.
+const INFO: &str = ":info";
 
 /// What a sample consists of: pages. The engine would give each byte of an aligned sample of bytes a page of its own.
 #[derive(Clone, Copy)]
@@ -115,7 +121,7 @@ impl Kind {
             // A user cannot choose this name.
             Kind::Info => {
                 name_of(service)?;
-                let name = ServiceName::new(&format!("{service}:info"));
+                let name = ServiceName::new(&format!("{service}{INFO}"));
                 name.map_err(|why| SharedError::failed(service, "name its info")(&why))
             }
         }
@@ -159,4 +165,21 @@ pub(crate) fn wakes(node: &Node<Engine>, service: &str) -> Result<Wakes, SharedE
         .notifier_created_event(EventId::new(1))
         .open_or_create()
         .map_err(|why| SharedError::opening(service, &why))
+}
+
+/// The names under which nodes share tensors, sorted.
+pub(crate) fn names(node: &Node<Engine>) -> Result<Vec<String>, SharedError> {
+    let mut names = Vec::new();
+    let listed = Engine::list(node.config(), |service| {
+        let found = service.static_details;
+        let is_samples = matches!(found.messaging_pattern(), MessagingPattern::PublishSubscribe(_));
+        // The services of other programs have other names, or are no samples.
+        if is_samples && !found.name().ends_with(INFO) && name_of(found.name()).is_ok() {
+            names.push(found.name().to_string());
+        }
+        CallbackProgression::Continue
+    });
+    listed.map_err(|why| SharedError::failed("shared memory", "list its services")(&why))?;
+    names.sort();
+    Ok(names)
 }

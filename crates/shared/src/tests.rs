@@ -302,3 +302,19 @@ fn names_that_would_be_another_service_are_refused() {
         assert!(matches!(refused, Err(SharedError::Name { .. })), "{name}");
     }
 }
+
+#[test]
+fn a_reader_of_a_wrong_name_can_say_which_names_there_are() {
+    let service = name();
+    let reader = TensorReader::new(&format!("{service}/wrong")).unwrap();
+    assert!(!reader.services().unwrap().contains(&service));
+    let node = Node::new(&service, WRENCH, 1);
+    let _info = InfoPublisher::new(&service, 1, b"what they mean").unwrap();
+    let found: Vec<_> =
+        reader.services().unwrap().into_iter().filter(|name| name.starts_with(&service)).collect();
+    // Neither what the tensors mean nor what wakes readers is a name.
+    assert_eq!(found, std::slice::from_ref(&service));
+    assert!(!reader.is_open());
+    assert!(TensorReader::new(&service).unwrap().is_open());
+    drop(node);
+}
