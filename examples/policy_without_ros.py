@@ -4,6 +4,9 @@
 
 It needs the robocache wheel and NumPy, in any Python environment. The node runs with
 `shared_output:=robot/fused_tensor`. Replace `act` by a network, and `send` by the way to your robot.
+
+The policy takes the positions of its first input by the names of the channels, which the node publishes. A row may also have
+velocities or efforts, which are not commanded. So a change of the configuration cannot exchange joints silently.
 """
 
 import argparse
@@ -14,8 +17,19 @@ import numpy as np
 from robocache.shared import TensorReader
 
 
-def problem_with(tensor, inputs, max_age_ns):
+def positions_of(info, name):
+    """The places of joint positions in a row of a segment, and its channels; both empty before the node has said them."""
+    segments = info["segments"] if info else []
+    channels = next((list(it["channels"]) for it in segments if it["name"] == name), [])
+    return [at for at, channel in enumerate(channels) if channel.endswith(".position")], channels
+
+
+def problem_with(tensor, inputs, max_age_ns, positions, channels):
     """The reason why the policy must not act on this tensor, or None."""
+    if not channels:
+        return "the node has not told what the channels are"
+    if not positions:
+        return f"expected joint positions in {inputs[0]}, found {', '.join(channels)}"
     for name in inputs:
         segment = tensor.segments.get(name)
         if segment is None:
@@ -26,12 +40,15 @@ def problem_with(tensor, inputs, max_age_ns):
         age_ns = int(tensor.age_at_tick_ns(name)[-1])
         if age_ns > max_age_ns:
             return f"{name}: measured {age_ns / 1e6:.0f} ms before the tick"
+    shape = list(tensor.segments[inputs[0]].shape)
+    if shape[1:] != [len(channels)]:
+        return f"expected {len(channels)} channels in {inputs[0]}, found a segment of {shape}"
     return None
 
 
-def act(tensor, name):
-    """In place of a network: one number per channel, which pulls it gently to zero."""
-    return -0.5 * tensor.segments[name].float32()[-1].astype(np.float64)
+def act(tensor, name, positions):
+    """In place of a network: one number per joint, which pulls the joint gently to zero."""
+    return -0.5 * tensor.segments[name].float32()[-1, positions].astype(np.float64)
 
 
 def send(command):
@@ -49,6 +66,7 @@ def main():
     arguments = parser.parse_args()
     acted = refused = 0
     reader = TensorReader(arguments.service, contract=arguments.contract)
+    positions, channels, run = [], [], None
     try:
         while acted + refused != arguments.ticks:
             # The reader waits without a word if the node is not there, ends or holds its ticks back.
@@ -56,10 +74,16 @@ def main():
             if tensor is None:
                 print(f"not acting: no tensor of {arguments.service!r} for 1 s", file=sys.stderr)
                 continue
-            problem = problem_with(tensor, arguments.inputs, arguments.max_age_ms * 1e6)
+            if not channels or reader.run != run:
+                # A node that starts again may have another configuration.
+                positions, channels = positions_of(reader.info, arguments.inputs[0])
+                run = reader.run
+            problem = problem_with(
+                tensor, arguments.inputs, arguments.max_age_ms * 1e6, positions, channels
+            )
             if problem is None:
                 acted += 1
-                send(act(tensor, arguments.inputs[0]))
+                send(act(tensor, arguments.inputs[0], positions))
             else:
                 refused += 1
                 print(f"not acting: {problem}", file=sys.stderr)
