@@ -128,10 +128,10 @@ class Browser:
         while not self._loaded:
             self._next("load", deadline)
 
-    def look(self, width, dark=False, height=900):
-        """Gives the window this size [px], and the reader this theme."""
+    def look(self, width, dark=False, height=900, media=""):
+        """Gives the window this size [px], and the reader this theme and medium: a screen, or `print`."""
         theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[theme])
+        self.call("Emulation.setEmulatedMedia", media=media, features=[theme])
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **size)
 

@@ -242,6 +242,41 @@ def test_a_report_is_drawn_well(page_of, reports, name):
     assert page_of.evaluate("document.scripts.length") == 0
 
 
+#: The tables whose last columns are cut off, as the page is drawn now.
+CUT = """[...document.querySelectorAll('table')].filter(table =>
+  table.getBoundingClientRect().right > table.parentElement.getBoundingClientRect().right + 1).map(table =>
+  `${table.rows[0].textContent.slice(0, 40)}: ${table.offsetWidth} of ${table.parentElement.clientWidth} px`)"""
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory):
+    """An inspection of topics with the names and the delays of a robot."""
+    folder = tmp_path_factory.mktemp("topics")
+    pixels = np.zeros((4, 4, 3), np.uint8)
+    names = [f"/cam_{side}/aligned_depth_to_color/image_raw" for side in ("head", "wrist", "base")]
+    given = [
+        (name, T0 + (at * 33 + 40 + at % 7 * 1900) * MS, image(T0 + at * 33 * MS, pixels))
+        for at in range(60)
+        for name in names
+    ]
+    bag = write_bag(folder / "bag", sorted(given, key=lambda entry: entry[1]))
+    robocache("inspect", bag, "--html", folder / "inspect.html")
+    return folder / "inspect.html"
+
+
+@pytest.mark.parametrize(("width", "media"), [(1200, ""), (718, "print")])
+def test_the_table_of_topics_shows_its_last_columns(page_of, topics, width, media):
+    """A4 without margins of 1 cm is 718 px wide."""
+    page_of.open(topics)
+    page_of.look(width, media=media)
+    if folder := os.environ.get("SCREENSHOTS"):
+        page_of.screenshot(Path(folder) / f"topics-{width}.png")
+    assert page_of.evaluate(CUT) == []
+    # A word is not broken into letters for that.
+    heights = "[...document.querySelectorAll('tbody tr')].map(row => row.offsetHeight)"
+    assert max(page_of.evaluate(heights)) < 110
+
+
 def test_pictures_and_curves_are_there(page_of, reports):
     page_of.open(reports["view"])
     count = "document.querySelectorAll('{}').length"

@@ -49,6 +49,7 @@ fn sections(bag: &Inspection) -> Vec<Section> {
         rows.row(&table::row(topic));
     });
     topics.table(&rows);
+    topics.text(table::MEASURE);
     let mut times = Section::new("Timeline");
     times.figure(&timeline(bag), "When each topic had messages, by their arrival");
     let mut contents = Section::new("Contents");

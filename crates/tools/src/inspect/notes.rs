@@ -132,8 +132,10 @@ fn others(topic: &TopicReport, notes: &mut Vec<String>) {
     let intervals = topic.stamped.as_ref().unwrap_or(&topic.received);
     if let Some(gap) = intervals.longest.first() {
         let gaps = counted(intervals.gaps, "gap", "gaps");
-        let longest = ms(gap.length_ns);
-        notes.push(format!("{gaps} of more than 2.5 usual intervals, the longest {longest}"));
+        let (longest, of) = (ms(gap.length_ns), topic.measure());
+        notes.push(format!(
+            "{gaps} of more than 2.5 usual intervals of {of}, the longest {longest}"
+        ));
     }
     if topic.unreadable > 0 {
         let why = topic.first_problem.as_deref().unwrap_or_default();

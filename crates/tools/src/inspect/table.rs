@@ -19,6 +19,10 @@ pub(super) const HEAD: [&str; 9] = [
     "qos",
 ];
 
+/// What intervals and gaps are of: `robocache view` counts those of a recording by another measure.
+pub(super) const MEASURE: &str = "Rate, intervals and gaps are those of header.stamp; if a type has no header, of the \
+    arrivals. robocache view counts those of a recording by the arrivals.";
+
 impl Display for Inspection {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let first = Stamp::from_nanos(self.first_ns.unwrap_or(0));

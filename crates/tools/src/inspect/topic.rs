@@ -107,6 +107,13 @@ pub struct TopicReport {
     pub intervals: Vec<(i64, u64)>,
 }
 
+impl TopicReport {
+    /// What its intervals and gaps are of, in words.
+    pub(super) fn measure(&self) -> &'static str {
+        if self.stamped.is_some() { "header.stamp" } else { "the arrivals" }
+    }
+}
+
 impl Scan {
     /// Of a topic whose messages hold this.
     pub(super) fn new(content: Content) -> Self {

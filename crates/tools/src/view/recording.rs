@@ -27,6 +27,10 @@ const KINDS: [(&str, Tone); 4] = [
     ("missing in the recording, or tick not served", Tone::Bad),
 ];
 
+/// What rates and gaps are of: `robocache inspect` has another measure.
+const MEASURE: &str = "A gap is longer than two and a half times the usual interval of the arrivals, as this machine saw \
+    them. robocache inspect counts the gaps of header.stamp, which those of the sensor are.";
+
 /// The manifest of a recording; `None` if it is something else.
 pub(super) fn manifest(path: &Path) -> Option<Manifest> {
     Manifest::read(path).ok()
@@ -264,9 +268,9 @@ impl Seen {
             "received",
             "taken",
             "missing",
-            "usual rate",
-            "gaps",
-            "longest gap",
+            "rate of arrivals",
+            "gaps of arrivals",
+            "longest",
         ];
         let mut table = Table::new(&head).texts(3);
         for input in &self.inputs {
@@ -287,6 +291,7 @@ impl Seen {
             ]);
         }
         section.table(&table);
+        section.text(MEASURE);
         section
     }
 
