@@ -24,7 +24,7 @@ use crate::policy::{self, Checkpoint, Findings};
 /// channels, and the range of an image's values. Then prints the size of the tensor, its bandwidth, the memory for
 /// rings and for the largest messages, and the memory of the middleware that RMW_IMPLEMENTATION names: the shared memory
 /// that Fast DDS (the default) needs for the node and per input for its publisher, or the receive buffers that another
-/// one needs. Also the shared memory for policies without ROS.
+/// one needs. Also the shared memory for policies without ROS, and how much a recording writes in a second.
 /// A warning is a line on stderr, and an entry of the JSON.
 ///
 /// With --contract, it is an error if the policy was trained with something else: each difference is a line. With

@@ -1,11 +1,13 @@
 //! The report of `robocache check`: the streams and the tensor of a configuration.
 
+mod recording;
 pub mod shared_memory;
 mod stream;
 mod text;
 
 use serde::Serialize;
 
+pub use recording::RecordingReport;
 pub use shared_memory::SharedMemory;
 pub use stream::{InputReport, StreamReport};
 
@@ -47,6 +49,8 @@ pub struct Report {
     pub gpu_bytes: usize,
     /// Pinned memory for the same \[bytes\].
     pub pinned_bytes: usize,
+    /// What a recording of the node writes.
+    pub recording: RecordingReport,
     /// What Fast DDS needs, in this node and in the publishers of its inputs.
     pub shared_memory: SharedMemory,
     /// What a policy relies on that is trained on the tensors.
@@ -125,6 +129,7 @@ impl Report {
                 .chain(config.source.advice.iter().cloned())
                 .chain(config.source.without_effect.iter().cloned())
                 .collect(),
+            recording: RecordingReport::new(config),
             shared_memory: SharedMemory::new(config),
             contract: contract.value(),
             contract_digest: contract.digest(),

@@ -183,7 +183,7 @@ impl InputMemory {
 
 /// Returns the largest message that the node takes \[bytes\]; `None` for a cloud, whose points may
 /// have any size.
-fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
+pub(super) fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
     /// More than any vector's message has: a header, names, numbers and covariances.
     const VECTOR: usize = 64 << 10;
     /// More than an image has before its pixels.

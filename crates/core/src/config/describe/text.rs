@@ -10,6 +10,8 @@ use robocache_ops::time::NANOS_PER_MS;
 
 /// Columns of a terminal that lists fit in. Names of the user's choice may need more.
 const COLUMNS: usize = 120;
+/// Columns of the label of a sum.
+const LABEL: usize = 12;
 
 /// What a row of a segment holds, in words.
 pub(super) fn contents(config: &Config, segment: &Segment) -> String {
@@ -147,7 +149,11 @@ impl Report {
             }
         }
         let [gpu, pinned] = [self.gpu_bytes, self.pinned_bytes].map(|count| bytes(count as f64));
-        writeln!(f, "messages    {gpu} on a GPU that encodes, {pinned} in pinned memory")
+        writeln!(f, "messages    {gpu} on a GPU that encodes, {pinned} in pinned memory")?;
+        // Below the first line, the others begin where its words do.
+        let words = wrapped(&self.recording.words(), COLUMNS - LABEL);
+        let labels = ["recording"].into_iter().chain(std::iter::repeat(""));
+        words.iter().zip(labels).try_for_each(|(line, label)| writeln!(f, "{label:<LABEL$}{line}"))
     }
 }
 

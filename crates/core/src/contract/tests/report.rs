@@ -78,6 +78,7 @@ const ACCEPTED: &[&str] = &[
     "ring_bytes",
     "gpu_bytes",
     "pinned_bytes",
+    "recording.*",
     "shared_memory.*",
     "warnings",
 ];
