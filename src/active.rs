@@ -205,7 +205,8 @@ fn record(
     };
     let events = format!("{}/recording", base.connections.node_name());
     let end = base.recording.end;
-    let options = RecordOptions { events, end, ..RecordOptions::new(folder, manifest) };
+    let has_graph = true;
+    let options = RecordOptions { events, end, has_graph, ..RecordOptions::new(folder, manifest) };
     let now = runtime.clock.now().map(|now| now.stamp);
     let definitions = Prefixes::of_environment();
     Ok(McapRecorder::start(options, config, &definitions, now)?)

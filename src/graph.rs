@@ -188,14 +188,30 @@ impl Topic {
         match self.watched {
             Watched::Input(input) => {
                 let seen = seen.collect::<Vec<_>>();
-                let state = runtime.input(input);
-                state.wants.set(state.wants.get().next(runtime.input_spec(input), &seen));
+                let (state, spec) = (runtime.input(input), runtime.input_spec(input));
+                state.wants.set(state.wants.get().next(spec, &seen));
+                record(runtime, Some(input), seen.iter().filter(|p| p.ros_type == spec.ros_type));
                 *lock(&state.publishers) = Some(seen);
             }
             Watched::Clock => {
-                *lock(&runtime.clock_publishers) = seen.map(|p| p.name().to_owned()).collect();
+                let seen = seen.collect::<Vec<_>>();
+                record(runtime, None, seen.iter());
+                *lock(&runtime.clock_publishers) =
+                    seen.iter().map(|p| p.name().to_owned()).collect();
             }
         }
+    }
+}
+
+/// Tells the recorder what publishers offer, if there are any.
+fn record<'a>(
+    runtime: &Runtime,
+    input: Option<InputId>,
+    publishers: impl Iterator<Item = &'a PublisherSeen>,
+) {
+    let offers: Vec<_> = publishers.map(|publisher| publisher.offers).collect();
+    if let (Some(recorder), false) = (&runtime.recorder, offers.is_empty()) {
+        recorder.offered(input, offers);
     }
 }
 

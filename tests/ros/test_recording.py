@@ -66,6 +66,7 @@ def test_a_recording_with_a_reset_of_the_clock_is_equal_and_a_bag_for_every_tool
     assert report["equal"] >= len(fusion.ticks) > 60
     with AnyReader([recording]) as reader:
         topics = {connection.topic: connection for connection in reader.connections}
+        assert len(topics) == len(reader.connections)
         assert set(topics) == {"/wrench", "/clock", "/fusion_node/recording"}
         read = list(reader.messages(connections=[topics["/wrench"]]))
         assert len(read) == fusion.sent["wrench"]

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Runtime;
+use super::{OfferedQos, Runtime};
 use robocache_core::pipeline::{Accepted, Arrival};
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, StreamId};
@@ -25,6 +25,10 @@ pub trait Recorder: Send + Sync {
 
     /// Takes a message of a simulator's clock.
     fn clock_set(&self, message: ClockMessage);
+
+    /// Takes what the publishers of an input's topic offer, or those of `/clock` for `None`. The thread that reads the graph
+    /// calls it whenever it finds some, also if nothing has changed.
+    fn offered(&self, input: Option<InputId>, offers: Vec<OfferedQos>);
 
     /// Takes an event.
     fn note(&self, event: Event);

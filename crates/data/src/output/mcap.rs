@@ -16,7 +16,7 @@ use crate::file::{OutputError, Partial};
 use robocache_core::message::{Publication, TensorMessage};
 use robocache_core::pipeline::Pipeline;
 use robocache_ops::time::Stamp;
-use robocache_runtime::Tick;
+use robocache_runtime::{OfferedQos, Tick};
 
 const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
 const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
@@ -157,8 +157,20 @@ fn absolute(topic: &str) -> String {
 /// The quality of service of a publisher, as rosbag2 stores it.
 pub(crate) fn qos(latched: bool) -> String {
     let (depth, durability) = if latched { (1, 1) } else { (10, 2) };
+    profile(1, depth, [1, durability])
+}
+
+/// The quality of service that a publisher offers, as rosbag2 stores it. The graph does not show its history.
+pub(crate) fn offered(qos: OfferedQos) -> String {
+    let reliability = if qos.reliable { 1 } else { 2 };
+    let durability = if qos.transient_local { 1 } else { 2 };
+    profile(3, 0, [reliability, durability])
+}
+
+/// An entry of rosbag2's list, with the numbers of `rmw` that all its versions read.
+fn profile(history: u8, depth: u8, [reliability, durability]: [u8; 2]) -> String {
     format!(
-        "- history: 1\n  depth: {depth}\n  reliability: 1\n  durability: {durability}\n  \
+        "- history: {history}\n  depth: {depth}\n  reliability: {reliability}\n  durability: {durability}\n  \
          deadline:\n    sec: 9223372036\n    nsec: 854775807\n  lifespan:\n    sec: 9223372036\n    \
          nsec: 854775807\n  liveliness: 1\n  liveliness_lease_duration:\n    sec: 9223372036\n    \
          nsec: 854775807\n  avoid_ros_namespace_conventions: false"

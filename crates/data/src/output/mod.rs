@@ -7,7 +7,7 @@ mod tensors;
 
 pub use images::Images;
 pub use mcap::{Info, McapOutput, fused_tensor_definition, fused_tensor_info_definition};
-pub(super) use mcap::{io, qos};
+pub(super) use mcap::{io, offered, qos};
 pub use rows::RowOutput;
 pub use tensors::TensorOutput;
 

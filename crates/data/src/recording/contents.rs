@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::event::{EVENT_DEFINITION, EVENT_TYPE};
 use super::file::{RecordedTopic, RecordingContents, first_of, topics_of};
 use super::manifest::Manifest;
 use super::recorder::RecordError;
@@ -51,6 +52,13 @@ pub(super) fn contents(
         latched: false,
         shared: false,
     });
+    let events = RecordedTopic {
+        name: events,
+        ros_type: EVENT_TYPE.into(),
+        definition: EVENT_DEFINITION.into(),
+        latched: false,
+        shared: false,
+    };
     let folder = folder.to_owned();
     RecordingContents { folder, manifest, topics, topic_of, events, clock, split_bytes }
 }

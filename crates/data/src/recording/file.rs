@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mcap::records::MessageHeader;
 use mcap::write::NoSeek;
@@ -10,10 +11,11 @@ use mcap::{WriteOptions, Writer};
 
 use super::copies::Copies;
 use super::disk::{Files, Room, Syncing, UntilError};
-use super::event::{EVENT_DEFINITION, EVENT_TYPE, RecordingEvent};
+use super::event::{EVENT_TYPE, RecordingEvent};
 use super::log_time::LogTime;
 use super::manifest::Manifest;
 use super::metadata::{self, FileCount, TopicCount};
+use super::offers::Offers;
 use crate::output;
 use robocache_core::cdr;
 use robocache_core::spec::InputId;
@@ -35,6 +37,17 @@ pub(super) struct RecordedTopic {
     pub shared: bool,
 }
 
+impl RecordedTopic {
+    /// The quality of service of its publishers, as rosbag2 stores it: what they offer, if that is known. If it is not, a topic
+    /// whose last messages matter is latched, so that a player gives them to later subscribers. The events have no publisher.
+    fn qos(&self, offers: String) -> String {
+        match offers.is_empty() && (self.latched || self.ros_type == EVENT_TYPE) {
+            true => output::qos(self.latched),
+            false => offers,
+        }
+    }
+}
+
 /// What a recording has.
 #[derive(Clone, Debug)]
 pub(super) struct RecordingContents {
@@ -45,11 +58,18 @@ pub(super) struct RecordingContents {
     /// By input: its topic, as a position in `topics`.
     pub topic_of: Vec<usize>,
     /// The topic of the events.
-    pub events: String,
+    pub events: RecordedTopic,
     /// The topic of a simulator's clock and its definition, if it has the node's clock.
     pub clock: Option<RecordedTopic>,
     /// A file that is larger \[bytes\] ends, and the next one begins.
     pub split_bytes: u64,
+}
+
+impl RecordingContents {
+    /// All topics: those of the inputs, the events, the clock.
+    pub(super) fn all(&self) -> impl Iterator<Item = &RecordedTopic> {
+        self.topics.iter().chain([&self.events]).chain(&self.clock)
+    }
 }
 
 /// Writes the files of a recording.
@@ -61,6 +81,7 @@ pub(super) struct RecordingWriter {
     done: Vec<FileCount>,
     /// Messages by topic: those of the inputs, the events, the clock.
     counts: Vec<u64>,
+    offers: Arc<Offers>,
     /// By topic with several inputs: the latest messages.
     recent: HashMap<usize, Copies>,
     time: LogTime,
@@ -75,7 +96,8 @@ pub(super) struct RecordingWriter {
 struct Open {
     name: String,
     writer: Writer<NoSeek<BufWriter<UntilError>>>,
-    channels: Vec<u16>,
+    /// By topic: its channel, which is made for its first message. One is enough for all: some readers of bags expect that.
+    channels: Vec<Option<u16>>,
     span: Option<(Stamp, Stamp)>,
     messages: u64,
     bytes: u64,
@@ -90,6 +112,7 @@ impl RecordingWriter {
         files.room(&contents.folder).map_or(Ok(()), Room::check)?;
         let open = Open::create(&contents, &mut *files, 0)?;
         let counts = vec![0; open.channels.len()];
+        let offers = Arc::new(Offers::new(&contents));
         let time = LogTime::new(contents.clock.is_some());
         Ok(RecordingWriter {
             contents,
@@ -97,6 +120,7 @@ impl RecordingWriter {
             open,
             done: Vec::new(),
             counts,
+            offers,
             recent: HashMap::new(),
             time,
             syncing: Syncing::default(),
@@ -135,6 +159,19 @@ impl RecordingWriter {
         self.write(topic, [time, published.unwrap_or(time)], &writer.finish())
     }
 
+    /// What the publishers of its topics offer. The user of the recorder notes that.
+    pub(super) fn offers(&self) -> &Arc<Offers> {
+        &self.offers
+    }
+
+    /// True if the next message of an input's topic, or of the clock's for `None`, is the first one in its file, and no offer
+    /// of its publisher is known.
+    pub(super) fn lacks_offers(&self, input: Option<InputId>) -> bool {
+        let clock = self.contents.topics.len() + 1;
+        let topic = input.map_or(clock, |input| self.contents.topic_of[input.index()]);
+        self.open.channels[topic].is_none() && !self.offers.has(topic)
+    }
+
     /// Writes an event.
     pub(super) fn event(&mut self, event: &RecordingEvent, at: Stamp) -> io::Result<()> {
         let time = self.time.of(event.epoch(), at);
@@ -157,24 +194,16 @@ impl RecordingWriter {
 
     /// Ends the last file, and writes `metadata.yaml`. Returns the files that are not safe on the disk yet.
     pub(super) fn finish(self) -> io::Result<Syncing> {
-        let RecordingWriter { contents, mut files, open, mut done, counts, mut syncing, .. } = self;
-        done.push(open.finish(&mut syncing)?);
-        let contents = &contents;
-        let events = RecordedTopic {
-            name: contents.events.clone(),
-            ros_type: EVENT_TYPE.into(),
-            definition: String::new(),
-            latched: false,
-            shared: false,
-        };
-        let topics = contents.topics.iter().chain([&events]).chain(&contents.clock).zip(&counts);
-        let count = |(topic, messages): (&RecordedTopic, &u64)| TopicCount {
+        let RecordingWriter { contents, mut files, open, mut done, counts, offers, .. } = self;
+        let mut syncing = self.syncing;
+        done.push(open.finish((&contents, &offers), &mut syncing)?);
+        let count = |((at, topic), messages): ((usize, &RecordedTopic), &u64)| TopicCount {
             name: topic.name.clone(),
             ros_type: topic.ros_type.clone(),
-            qos: output::qos(topic.latched),
+            qos: topic.qos(offers.text(at)),
             messages: *messages,
         };
-        let topics: Vec<TopicCount> = topics.map(count).collect();
+        let topics: Vec<TopicCount> = contents.all().enumerate().zip(&counts).map(count).collect();
         let mut file = files.create(&contents.folder.join("metadata.yaml"))?;
         file.write_all(metadata::text(&topics, &done).as_bytes())?;
         file.flush()?;
@@ -194,7 +223,7 @@ impl RecordingWriter {
         let [log_time, publish_time] = times.map(|stamp| stamp.nanos().max(0) as u64);
         self.counts[topic] += 1;
         let sequence = self.counts[topic] as u32;
-        let channel_id = self.open.channels[topic];
+        let channel_id = self.open.channel((&self.contents, &self.offers), topic)?;
         let header = MessageHeader { channel_id, sequence, log_time, publish_time };
         let written = self.open.writer.write_to_known_channel(&header, bytes);
         written.map_err(output::io)?;
@@ -214,14 +243,14 @@ impl RecordingWriter {
         }
         let next = Open::create(&self.contents, &mut *self.files, self.done.len() + 1)?;
         let before = std::mem::replace(&mut self.open, next);
-        self.done.push(before.finish(&mut self.syncing)?);
+        self.done.push(before.finish((&self.contents, &self.offers), &mut self.syncing)?);
         self.recent.clear();
         Ok(())
     }
 }
 
 impl Open {
-    /// Creates the file of this number, with the manifest and all topics.
+    /// Creates the file of this number, with the manifest.
     fn create(
         contents: &RecordingContents,
         files: &mut dyn Files,
@@ -239,31 +268,41 @@ impl Open {
             .disable_seeking(true);
         let mut writer =
             Writer::with_options(NoSeek::new(BufWriter::new(disk)), options).map_err(output::io)?;
-        let mut channels = Vec::new();
         writer.write_metadata(&contents.manifest.record()).map_err(output::io)?;
-        let mut add = |topic: &str, ros_type: &str, definition: &str, latched: bool| {
-            let schema = writer.add_schema(ros_type, "ros2msg", definition.as_bytes())?;
-            let qos = output::qos(latched);
-            let qos = BTreeMap::from([("offered_qos_profiles".to_owned(), qos)]);
-            channels.push(writer.add_channel(schema, topic, "cdr", &qos)?);
-            Ok(())
-        };
-        let mut all = || -> mcap::McapResult<()> {
-            for topic in &contents.topics {
-                add(&topic.name, &topic.ros_type, &topic.definition, topic.latched)?;
-            }
-            add(&contents.events, EVENT_TYPE, EVENT_DEFINITION, false)?;
-            match &contents.clock {
-                Some(clock) => add(&clock.name, &clock.ros_type, &clock.definition, false),
-                None => Ok(()),
-            }
-        };
-        all().map_err(output::io)?;
+        let channels = vec![None; contents.all().count()];
         Ok(Open { name, writer, channels, span: None, messages: 0, bytes: 0 })
     }
 
-    /// Ends the file.
-    fn finish(mut self, syncing: &mut Syncing) -> io::Result<FileCount> {
+    /// The channel of a topic. If the file has none yet, it gets one, with the offers that are known now.
+    fn channel(
+        &mut self,
+        (contents, offers): (&RecordingContents, &Offers),
+        topic: usize,
+    ) -> io::Result<u16> {
+        if let Some(channel) = self.channels[topic] {
+            return Ok(channel);
+        }
+        let Some(of) = contents.all().nth(topic) else {
+            return Err(io::Error::other("a message of an unknown topic"));
+        };
+        let qos = of.qos(offers.text(topic));
+        let qos = BTreeMap::from([("offered_qos_profiles".to_owned(), qos)]);
+        let schema = self.writer.add_schema(&of.ros_type, "ros2msg", of.definition.as_bytes());
+        let channel = schema.and_then(|id| self.writer.add_channel(id, &of.name, "cdr", &qos));
+        let channel = channel.map_err(output::io)?;
+        self.channels[topic] = Some(channel);
+        Ok(channel)
+    }
+
+    /// Ends the file. Topics without a message are in it, too.
+    fn finish(
+        mut self,
+        of: (&RecordingContents, &Offers),
+        syncing: &mut Syncing,
+    ) -> io::Result<FileCount> {
+        for topic in 0..self.channels.len() {
+            self.channel(of, topic)?;
+        }
         self.writer.finish().map_err(output::io)?;
         let disk = self.writer.into_inner().into_inner().into_inner();
         if let Some(disk) = disk.map_err(IntoInnerError::into_error)?.into_disk() {

@@ -14,6 +14,7 @@ mod log_time;
 mod lost;
 mod manifest;
 mod metadata;
+mod offers;
 mod queue;
 mod recorder;
 mod writing;

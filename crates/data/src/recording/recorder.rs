@@ -15,14 +15,15 @@ use super::disk::{Files, OnDisk};
 use super::event::RecordingEvent;
 use super::file::RecordingWriter;
 use super::manifest::Manifest;
+use super::offers::Offers;
 use super::queue::{Item, Queue};
 use super::writing::Writing;
 use robocache_core::schema::Definitions;
-use robocache_core::spec::Config;
+use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{
-    ClockMessage, Event, ReceivedMessage, Recorder, RecorderStatus, system_now,
+    ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus, system_now,
 };
 
 /// Time between two looks at the thread.
@@ -47,6 +48,9 @@ pub struct RecordOptions {
     /// Limit of the end of the recording. What waits is written for three quarters of it. In the rest, the last file gets
     /// its end.
     pub end: Duration,
+    /// True if [`Recorder::offered`] tells what publishers offer. The first message of a topic waits for that, for a second
+    /// at most.
+    pub has_graph: bool,
     /// Tells the time. A test may have a clock of its own.
     pub now: Now,
 }
@@ -65,6 +69,7 @@ impl RecordOptions {
             split_bytes: 4 << 30,
             files: None,
             end: END,
+            has_graph: false,
             now: Arc::new(Instant::now),
         }
     }
@@ -83,6 +88,7 @@ pub struct RecordError {
 /// Records a node in MCAP. A drop ends the recording.
 pub struct McapRecorder {
     queue: Arc<Queue>,
+    offers: Arc<Offers>,
     thread: Mutex<Option<JoinHandle<()>>>,
     end: Duration,
     now: Now,
@@ -100,7 +106,7 @@ impl McapRecorder {
         now: Option<Stamp>,
     ) -> Result<Self, RecordError> {
         let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, .. } = options;
-        let RecordOptions { files, end, now: clock, .. } = options;
+        let RecordOptions { files, end, has_graph, now: clock, .. } = options;
         let folder = new_folder(&folder)?;
         let failed = |source| RecordError { path: folder.clone(), source };
         let contents = contents(&folder, manifest, (events, split_bytes), config, definitions);
@@ -115,11 +121,13 @@ impl McapRecorder {
         let (queue, waiting) = Queue::new(folder.clone(), config, queue_bytes);
         let queue = Arc::new(queue);
         let (told, time) = (Arc::clone(&queue), Arc::clone(&clock));
-        let writing = Writing { queue: told, waiting, writer, said: false, end, now: time };
+        let offers = Arc::clone(writer.offers());
+        let said = false;
+        let writing = Writing { queue: told, waiting, writer, has_graph, said, end, now: time };
         let thread = std::thread::Builder::new().name("record".into());
         let thread = thread.spawn(move || writing.run()).map_err(failed)?;
         tracing::info!("recording to {}", folder.display());
-        Ok(McapRecorder { queue, thread: Mutex::new(Some(thread)), end, now: clock })
+        Ok(McapRecorder { queue, offers, thread: Mutex::new(Some(thread)), end, now: clock })
     }
 
     /// The folder of this recording.
@@ -170,6 +178,10 @@ impl Recorder for McapRecorder {
         self.queue.tell(Item::Clock(message));
     }
 
+    fn offered(&self, input: Option<InputId>, offers: Vec<OfferedQos>) {
+        self.offers.note(input, &offers);
+    }
+
     fn note(&self, event: Event) {
         self.queue.tell(Item::Event(event));
     }
@@ -184,3 +196,6 @@ impl Drop for McapRecorder {
         self.finish();
     }
 }
+
+#[cfg(test)]
+mod tests;

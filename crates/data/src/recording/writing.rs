@@ -10,12 +10,15 @@ use super::event::RecordingEvent;
 use super::file::RecordingWriter;
 use super::queue::{Item, Queue, Waiting};
 use super::recorder::Now;
+use robocache_core::spec::InputId;
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 use robocache_runtime::system_now;
 
 /// Time between two looks into the queue.
 const LOOK: Duration = Duration::from_millis(5);
+/// Longest wait for the offers of a topic.
+const OFFERS: Duration = Duration::from_secs(1);
 /// Time after which what was written is handed to the operating system.
 const FLUSH: Duration = Duration::from_millis(250);
 /// After the stop, messages are written for this part of the limit, and events for a little longer.
@@ -27,6 +30,8 @@ pub(super) struct Writing {
     pub queue: Arc<Queue>,
     pub waiting: Waiting,
     pub writer: RecordingWriter,
+    /// True if a graph tells what publishers offer.
+    pub has_graph: bool,
     /// Whether the log says that messages are missing.
     pub said: bool,
     /// Limit of the end of the recording.
@@ -97,8 +102,14 @@ impl Writing {
                 self.queue.leave_out_event(at);
                 return Ok(());
             }
-            Item::Received(number, message) => self.writer.received(*number, message)?,
-            Item::Clock(message) => self.writer.clock(*message)?,
+            Item::Received(number, message) => {
+                self.await_offers(Some(message.input));
+                self.writer.received(*number, message)?;
+            }
+            Item::Clock(message) => {
+                self.await_offers(None);
+                self.writer.clock(*message)?;
+            }
             Item::Event(event) => {
                 return self.writer.event(&RecordingEvent::Node(event.clone()), at);
             }
@@ -107,6 +118,19 @@ impl Writing {
         messages.store(self.writer.messages, Ordering::Relaxed);
         bytes.store(self.writer.bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Waits for the offers of a topic whose first message comes now, if a graph tells them: it shows a publisher a moment
+    /// after its first message. What comes meanwhile waits in the queue. After one wait in vain there is no other.
+    fn await_offers(&mut self, input: Option<InputId>) {
+        let began = (self.now)();
+        while self.has_graph
+            && self.writer.lacks_offers(input)
+            && !self.queue.stop.load(Ordering::Relaxed)
+        {
+            std::thread::sleep(LOOK);
+            self.has_graph = self.since(began) < OFFERS;
+        }
     }
 
     /// Writes what was lost since the last look.

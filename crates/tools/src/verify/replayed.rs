@@ -7,7 +7,7 @@ use robocache_core::spec::InputId;
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{
-    ClockMessage, Event, MessageOutcome, ReceivedMessage, Recorder, RecorderStatus,
+    ClockMessage, Event, MessageOutcome, OfferedQos, ReceivedMessage, Recorder, RecorderStatus,
 };
 
 /// The rows of a message.
@@ -46,6 +46,8 @@ impl Recorder for Replayed {
     }
 
     fn clock_set(&self, _: ClockMessage) {}
+
+    fn offered(&self, _: Option<InputId>, _: Vec<OfferedQos>) {}
 
     fn note(&self, event: Event) {
         if let Event::MessageOutcome { number, input, outcome, .. } = event
