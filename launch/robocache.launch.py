@@ -36,6 +36,10 @@ PARAMETERS = {
     ),
     "intake_priority": (int, "The same of the thread that receives small messages"),
     "encode_threads": (int, "Threads that encode images and clouds; 0: by streams and processors"),
+    "tick_cpus": (list, "Processors of the tick thread, such as 2,3"),
+    "publish_cpus": (list, "The same of the thread that publishes tensors"),
+    "intake_cpus": (list, "The same of the threads that receive messages"),
+    "encode_cpus": (list, "The same of the threads that encode images and clouds"),
     "lock_memory": (bool, "Keep the memory of the node from being swapped out: true or false"),
     "diagnostics_period_s": (float, "Time between two messages on /diagnostics [s]"),
     "digest": (bool, "Whether each tensor has a digest of all of it: true or false"),
@@ -79,14 +83,22 @@ def boolean(name, text):
     return text.lower() == "true"
 
 
+def numbers(text):
+    """Reads integers with commas between them, with or without brackets."""
+    inside = text.strip()
+    if inside.startswith("[") and inside.endswith("]"):
+        inside = inside[1:-1]
+    return [int(number) for number in inside.split(",")]
+
+
 def value(kind, name, text):
     """The text as a value of the parameter's type. The error names the argument."""
     if kind is bool:
         return boolean(name, text)
     try:
-        return kind(text)
+        return numbers(text) if kind is list else kind(text)
     except ValueError:
-        what = {int: "an integer", float: "a number"}[kind]
+        what = {int: "an integer", float: "a number", list: "integers such as 2,3"}[kind]
         raise ValueError(f"{name}: expected {what}, found '{text}'") from None
 
 

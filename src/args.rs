@@ -29,8 +29,10 @@ the node is managed:
   intake_priority       int     0            the same of the thread that receives small messages
   encode_threads        int     0            threads that encode images and clouds; 0: by streams
                                              and processors
-  tick_cpus, publish_cpus, intake_cpus, encode_cpus
-                        int[]   []           processors of these threads; empty: all
+  tick_cpus             int[]   []           processors of the tick thread; empty: all
+  publish_cpus          int[]   []           the same of the thread that publishes tensors
+  intake_cpus           int[]   []           the same of the threads that receive messages
+  encode_cpus           int[]   []           the same of the threads that encode images and clouds
   lock_memory           bool    false        keep the memory from being swapped out (mlockall)
   diagnostics_period_s  double  1.0 [s]      time between two messages on /diagnostics
   digest                bool    true         whether each tensor has a digest (XXH3) of all of it

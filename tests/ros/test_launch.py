@@ -200,6 +200,8 @@ def test_arguments_reach_the_node_with_their_types(share):
         digest="false",
         intake_priority="5",
         encode_threads="3",
+        tick_cpus="2",
+        encode_cpus="[4, 5,6]",
         lock_memory="true",
         namespace="left",
         log_level="debug",
@@ -216,6 +218,8 @@ def test_arguments_reach_the_node_with_their_types(share):
         "digest": False,
         "intake_priority": 5,
         "encode_threads": 3,
+        "tick_cpus": [2],
+        "encode_cpus": [4, 5, 6],
         "lock_memory": True,
     }
     types_of = {name: type(value) for name, value in parameters.items()}
@@ -256,6 +260,8 @@ def test_a_wrong_boolean_is_an_error(share, name):
         ("rate_hz", "fast", "rate_hz: expected a number, found 'fast'"),
         ("realtime_priority", "50.0", "realtime_priority: expected an integer, found '50.0'"),
         ("diagnostics_period_s", "1s", "diagnostics_period_s: expected a number, found '1s'"),
+        ("publish_cpus", "2;3", "publish_cpus: expected integers such as 2,3, found '2;3'"),
+        ("intake_cpus", "all", "intake_cpus: expected integers such as 2,3, found 'all'"),
     ],
 )
 def test_a_wrong_number_is_an_error_that_names_the_argument(share, name, text, expected):
