@@ -72,7 +72,10 @@ ARGUMENTS = {
     ),
     "params_file": ("", "File with parameters of the node; arguments of the launch win"),
     "namespace": ("", "Namespace of the node and of its relative topics"),
-    "log_level": ("info", "debug, info, warn or error"),
+    "log_level": (
+        "info",
+        "debug, info, warn or error, of ROS and the node; fusion_node:=debug: of the node alone",
+    ),
 }
 
 

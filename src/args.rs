@@ -51,7 +51,10 @@ of these, the node exits with code 1.
 
 ROS arguments (after --ros-args), as for every node:
   -r FROM:=TO           remap a topic, or the node with __node:=NAME and __ns:=/NAMESPACE
-  --log-level LEVEL     debug, info (default), warn or error; RUST_LOG=FILTER is finer
+  --log-level LEVEL     debug, info (default), warn or error; at debug, also the lines of ROS itself
+  --log-level fusion_node:=LEVEL
+                        of this node alone, whose logger has its name and namespace (left.fusion_node);
+                        RUST_LOG=FILTER is finer
 
 Subscribes to the topics of the configuration, and to /clock with use_sim_time.
 Publishes robocache_ros/msg/FusedTensor on the configuration's output topic (reliable, volatile,
@@ -90,13 +93,65 @@ pub enum Invocation {
 /// The ROS arguments that this program reads itself; rcl gets all of them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RosArgs {
-    /// Level of the last `--log-level` that names no logger.
+    /// Level of the node's logger: of the last `--log-level` that names it, else of one that names a part of its namespace, else
+    /// of one that names no logger.
     pub log_level: Option<String>,
+}
+
+/// What the ROS arguments say of logs.
+struct Logs {
+    /// Levels with the loggers that they name; an empty name for all.
+    levels: Vec<(String, String)>,
+    /// The node's name and namespace, which its logger has.
+    node: String,
+    namespace: String,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Logs { levels: Vec::new(), node: NODE_NAME.to_owned(), namespace: String::new() }
+    }
+}
+
+impl Logs {
+    /// Notes the value of `--log-level`.
+    fn note_level(&mut self, value: &str) {
+        let (logger, level) = value.rsplit_once(":=").unwrap_or(("", value));
+        self.levels.push((logger.to_owned(), level.to_owned()));
+    }
+
+    /// Notes a rule of `--remap`, if it names the node. A rule may begin with the name of one node of the process.
+    fn note_rule(&mut self, rule: &str) {
+        let Some((from, to)) = rule.split_once(":=") else { return };
+        let from = match from.split_once(':') {
+            Some((NODE_NAME, from)) => from,
+            Some(_) => return,
+            None => from,
+        };
+        match from {
+            "__node" | "__name" => to.clone_into(&mut self.node),
+            "__ns" => to.clone_into(&mut self.namespace),
+            _ => {}
+        }
+    }
+
+    /// The level of the node's logger. ROS names a logger `NAMESPACE.NAME`, and asks the longest name first.
+    fn level(self) -> Option<String> {
+        let names = self.namespace.split('/').chain([&*self.node]).filter(|part| !part.is_empty());
+        let logger = names.collect::<Vec<_>>().join(".");
+        let is_above = |name: &str| {
+            let rest = logger.strip_prefix(name);
+            rest.is_some_and(|rest| name.is_empty() || rest.is_empty() || rest.starts_with('.'))
+        };
+        let of_logger = self.levels.into_iter().filter(|(name, _)| is_above(name));
+        // Of equal names, the last one counts.
+        of_logger.max_by_key(|(name, _)| name.len()).map(|(_, level)| level)
+    }
 }
 
 /// Reads the arguments after the program's name. An error says what was expected.
 pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation, String> {
-    let mut ros_args = RosArgs::default();
+    let mut logs = Logs::default();
     let mut in_ros = false;
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
@@ -111,15 +166,12 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation, Strin
                 ));
             }
             (true, "--") => in_ros = false,
-            (true, "--log-level") => {
-                // NAME:=LEVEL sets the level of another logger.
-                let level = args.next().filter(|level| !level.contains(":="));
-                ros_args.log_level = level.or(ros_args.log_level);
-            }
+            (true, "--log-level") => args.next().iter().for_each(|value| logs.note_level(value)),
+            (true, "-r" | "--remap") => args.next().iter().for_each(|rule| logs.note_rule(rule)),
             (true, _) => {}
         }
     }
-    Ok(Invocation::Run(ros_args))
+    Ok(Invocation::Run(RosArgs { log_level: logs.level() }))
 }
 
 /// The arguments for another connection of the process: those of the start, without each `--params-file FILE`. The parameters
@@ -142,13 +194,18 @@ pub(crate) fn without_files(args: impl IntoIterator<Item = OsString>) -> Vec<OsS
 
 /// Returns the log filter: `RUST_LOG`, else `--log-level`, else `info`.
 pub fn log_filter(args: &RosArgs) -> EnvFilter {
-    let level = match args.log_level.as_deref().map(str::to_ascii_lowercase).as_deref() {
-        Some("debug") => "debug",
+    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(args)))
+}
+
+/// The filter of the level, in the words of `RUST_LOG`.
+fn directives(args: &RosArgs) -> &'static str {
+    match args.log_level.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        // Not of the libraries: those of shared memory alone say a hundred lines.
+        Some("debug") => "info,robocache=debug,fusion_node=debug",
         Some("warn") => "warn",
         Some("error" | "fatal") => "error",
         _ => "info",
-    };
-    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level))
+    }
 }
 
 #[cfg(test)]

@@ -71,7 +71,10 @@ impl Configured {
         base.connections.publish(&spec)?;
         lock(&base.watched).set_period(settings.diagnostics_period);
         let in_words = |it: Declared| (it.name.to_owned(), param_services::in_words(&it.value));
-        let parameters = base.store.declared().into_iter().map(in_words).collect();
+        let parameters: Vec<_> = base.store.declared().into_iter().map(in_words).collect();
+        for (name, value) in &parameters {
+            tracing::debug!("parameter {name}: {value}");
+        }
         Ok(Configured { settings, parameters, spec, list, tensors, backend })
     }
 

@@ -5,6 +5,7 @@
 //! configuration there are publishers; while the node works there are subscriptions.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use super::args::{self, NODE_NAME};
 use super::console;
@@ -215,9 +216,15 @@ impl Connections {
 
     /// Makes another connection, with a context and a node of its own, and leaves its parts for the threads.
     pub(crate) fn renew(&self) {
-        let mut current = lock(&self.current);
-        if let Err(error) = self.make_another(&mut current) {
-            tracing::warn!("failed to make a new connection to the middleware: {error}");
+        let (mut current, begun) = (lock(&self.current), Instant::now());
+        match self.make_another(&mut current) {
+            Ok(()) => {
+                let ms = begun.elapsed().as_millis();
+                tracing::debug!("made a new connection to the middleware in {ms} ms");
+            }
+            Err(error) => {
+                tracing::warn!("failed to make a new connection to the middleware: {error}");
+            }
         }
     }
 
@@ -298,8 +305,9 @@ impl Received {
         let subscribe = |large, wake| {
             let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
             let inputs = inputs.map(|id| {
-                let asks = runtime.input(id).asks.get();
-                intake::subscribe((node, wake), runtime.input_spec(id), asks, flow)
+                let (spec, asks) = (runtime.input_spec(id), runtime.input(id).asks.get());
+                tracing::debug!("subscribing to {} ({}), {asks}", spec.topic, spec.ros_type);
+                intake::subscribe((node, wake), spec, asks, flow)
             });
             inputs.collect::<robocache_rcl::Result<Vec<_>>>()
         };

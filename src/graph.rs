@@ -183,7 +183,17 @@ impl Topic {
     /// Notes the publishers for the monitor, and for the thread that takes the messages of the input.
     fn note(&mut self, runtime: &Runtime, found: Vec<PublisherInfo>, incomplete: bool) {
         let known = std::mem::take(&mut self.publishers);
+        let before = known.len();
         self.publishers = if incomplete { with_known(found, known) } else { found };
+        if self.publishers.len() != before {
+            let each = |found: &PublisherInfo| {
+                let PublisherSeen { node, ros_type, offers } = seen(found);
+                let node = node.as_deref().unwrap_or("a node that is not known yet");
+                format!("{node} ({ros_type}, {offers})")
+            };
+            let found: Vec<_> = self.publishers.iter().map(each).collect();
+            tracing::debug!("publishers of {}: {before} before, now {found:?}", self.name);
+        }
         let seen = self.publishers.iter().map(seen);
         match self.watched {
             Watched::Input(input) => {

@@ -30,3 +30,44 @@ fn another_connection_reads_no_file_of_parameters_again() {
     assert_eq!(of("node --ros-args --params-file"), words("node --ros-args"));
     assert!(of("").is_empty());
 }
+
+#[test]
+fn the_level_of_the_nodes_own_logger_counts() {
+    let level = |line: &str| match parse_line(&format!("--ros-args {line}")) {
+        Ok(Invocation::Run(RosArgs { log_level })) => log_level,
+        other => panic!("{other:?}"),
+    };
+    let found = [
+        ("", None),
+        ("--log-level debug", Some("debug")),
+        ("--log-level rcl:=debug", None),
+        ("--log-level fusion_node:=debug", Some("debug")),
+        ("--log-level fusion_node:=debug --log-level warn", Some("debug")),
+        ("--log-level fusion_node:=debug --log-level fusion_node:=error", Some("error")),
+        ("--log-level fusion_node_2:=debug --log-level warn", Some("warn")),
+        // The logger has the name and the namespace that the node gets.
+        ("--log-level fusion_node:=debug -r __node:=arm", None),
+        ("--log-level arm:=debug -r __node:=arm", Some("debug")),
+        ("--log-level arm:=debug --remap fusion_node:__node:=arm", Some("debug")),
+        ("--log-level arm:=debug -r other:__node:=arm", None),
+        ("-r __ns:=/left/hand --log-level left.hand.fusion_node:=debug", Some("debug")),
+        ("-r __ns:=/left/hand --log-level left.hand:=debug --log-level warn", Some("debug")),
+        ("-r __ns:=/left/hand --log-level fusion_node:=debug", None),
+        ("--log-level", None),
+        ("-r", None),
+        ("--log-level :=", Some("")),
+    ];
+    for (line, expected) in found {
+        assert_eq!(level(line).as_deref(), expected, "{line}");
+    }
+}
+
+#[test]
+fn at_debug_the_node_speaks_and_its_libraries_do_not() {
+    let args = |level: &str| RosArgs { log_level: Some(level.to_owned()) };
+    let debug = EnvFilter::new(directives(&args("DEBUG"))).to_string();
+    assert!(debug.contains("robocache=debug") && debug.contains("info"), "{debug}");
+    assert!(debug.split(',').all(|one| one != "debug"), "{debug}");
+    assert_eq!(directives(&args("warn")), "warn");
+    assert_eq!(directives(&args("loud")), "info", "rcl refuses it");
+}

@@ -362,7 +362,7 @@ impl Runtime {
     }
 
     /// Logs the first drop of each input and reason, and again if the detail changes; `what` was dropped. The monitor
-    /// sums up the others.
+    /// sums up the others, which are lines for debugging.
     fn explain(&self, input: InputId, what: &str, rejected: &Rejected) {
         let suggest = || {
             let unknown = rejected.unknown_frame.as_deref()?;
@@ -373,10 +373,15 @@ impl Runtime {
         let mut details = lock(&self.input(input).drop_details);
         let words = details.note(self.node_time.now(), rejected, suggest);
         drop(details);
-        if let Some(words) = words {
-            let InputSpec { name, topic, .. } = self.input_spec(input);
-            let reason = rejected.reason.name();
-            tracing::warn!("stream '{name}' ({topic}): {what} dropped, {reason}: {words}");
+        let (InputSpec { name, topic, .. }, reason) = (self.input_spec(input), rejected.reason.name());
+        match words {
+            Some(words) => {
+                tracing::warn!("stream '{name}' ({topic}): {what} dropped, {reason}: {words}");
+            }
+            None => {
+                let detail = &rejected.detail;
+                tracing::debug!("stream '{name}' ({topic}): {what} dropped, {reason}: {detail}");
+            }
         }
     }
 
