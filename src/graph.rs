@@ -31,6 +31,9 @@ pub(crate) trait Graph: Send + 'static {
 
     /// The publishers of the topic of this full name.
     fn publishers_of(&self, topic: &str) -> robocache_rcl::Result<Vec<PublisherInfo>>;
+
+    /// All topics, each with the types of its messages.
+    fn topics(&self) -> robocache_rcl::Result<Vec<(String, String)>>;
 }
 
 impl Graph for Node {
@@ -46,6 +49,10 @@ impl Graph for Node {
 
     fn publishers_of(&self, topic: &str) -> robocache_rcl::Result<Vec<PublisherInfo>> {
         Node::publishers_of(self, topic)
+    }
+
+    fn topics(&self) -> robocache_rcl::Result<Vec<(String, String)>> {
+        Node::topics(self)
     }
 }
 

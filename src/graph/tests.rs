@@ -29,6 +29,10 @@ impl Graph for Fake {
     fn publishers_of(&self, _: &str) -> robocache_rcl::Result<Vec<PublisherInfo>> {
         Ok(Vec::new())
     }
+
+    fn topics(&self) -> robocache_rcl::Result<Vec<(String, String)>> {
+        Ok(Vec::new())
+    }
 }
 
 fn fake(number: u8) -> Fake {

@@ -1,6 +1,7 @@
 """`robocache inspect`: what it says of bags of independent writers, against NumPy."""
 
 import json
+import re
 
 import configuration
 import numpy as np
@@ -226,18 +227,24 @@ def test_a_starting_configuration_follows_what_is_wrong_with_a_bag(tmp_path):
     for k in range(500):
         ns = T0 + 10 * MS * k
         messages.append(("/late", ns + 300 * MS, wrench(ns, k, 2, 3)))
+        messages.append(("/ahead", ns, wrench(ns + 300 * MS, k, 2, 3)))
         messages.append(("/unset", ns, wrench(0, k, 2, 3)))
         messages.append(("/elsewhere", ns, wrench(10 * MS * k + 1, k, 2, 3)))
         if k < 400:
             messages.append(("/very_late", ns + 900 * MS, wrench(ns, k, 2, 3)))
     bag = write_bag(tmp_path / "bag", sorted(messages, key=lambda m: m[1]))
     text, summary = starter(bag, tmp_path)
+    found = inspect(bag)[0]
     assert "timeline: receive # stamps are not set" in text
     assert "timeline: receive # its stamps are of another clock" in text
+    # The clock of a driver is ahead: its values would be dropped, or count as fresh.
+    (offset,) = re.findall(r"stamp_offset_ms: (-\d+) # its clock is ahead", text)
+    assert -310 < int(offset) <= -300 and summary["inputs"]["ahead"]["dropped"] == {}
+    assert f"`stamp_offset_ms: {offset}` makes up for it" in " ".join(notes(found, "/ahead"))
     assert "\nlag_ms: 310\n" in text and "\n    lag_ms: 910\n" in text
     shares = {name: stream["valid_share"] for name, stream in summary["streams"].items()}
     assert (
-        min(shares["late"], shares["unset"], shares["elsewhere"]) > 0.9
+        min(shares[name] for name in ("late", "ahead", "unset", "elsewhere")) > 0.9
         and shares["very_late"] > 0.75
     )
     inspect(bag, options=("--write-config", tmp_path / "robot.yaml"), expect=1)

@@ -373,7 +373,8 @@ impl Runtime {
         let mut details = lock(&self.input(input).drop_details);
         let words = details.note(self.node_time.now(), rejected, suggest);
         drop(details);
-        let (InputSpec { name, topic, .. }, reason) = (self.input_spec(input), rejected.reason.name());
+        let (InputSpec { name, topic, .. }, reason) =
+            (self.input_spec(input), rejected.reason.name());
         match words {
             Some(words) => {
                 tracing::warn!("stream '{name}' ({topic}): {what} dropped, {reason}: {words}");

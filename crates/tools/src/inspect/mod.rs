@@ -93,6 +93,11 @@ pub struct Inspection {
 }
 
 impl Inspection {
+    /// Whether stamps are those of a simulator, whose clock moves in steps.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.clock.is_some() || self.lacks_clock
+    }
+
     /// How long the recording is \[ns\].
     pub fn length_ns(&self) -> i64 {
         self.first_ns.zip(self.last_ns).map_or(0, |(first, last)| last.saturating_sub(first))

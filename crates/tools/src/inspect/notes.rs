@@ -2,12 +2,14 @@
 
 use super::{ContentReport, Event, Inspection, TopicReport};
 use crate::report::counted;
-use robocache_ops::time::Stamp;
+use robocache_ops::time::{NANOS_PER_MS, Stamp};
 
 /// A least delay below this is a clock that is ahead \[ns\].
 const AHEAD_NS: i64 = -1_000_000;
 /// A delay above this is no delay: the stamps are of another clock \[ns\].
 pub(super) const OTHER_CLOCK_NS: i64 = 10_000_000_000;
+/// If messages usually come so long before their stamps \[ns\], the sensor's clock is ahead.
+const USUALLY_AHEAD_NS: i64 = 2_000_000;
 
 /// The notes of a bag: of its clocks first, then of its topics.
 pub(super) fn notes(found: &Inspection) -> Vec<String> {
@@ -19,7 +21,7 @@ pub(super) fn notes(found: &Inspection) -> Vec<String> {
     for topic in &found.topics {
         let mut of_topic = Vec::new();
         stamps(topic, &mut of_topic);
-        delays(topic, &mut of_topic);
+        delays(topic, found.is_simulated(), &mut of_topic);
         others(topic, &mut of_topic);
         notes.extend(of_topic.into_iter().map(|note| format!("{}: {note}", topic.name)));
     }
@@ -107,7 +109,16 @@ fn stamps(topic: &TopicReport, notes: &mut Vec<String>) {
     }
 }
 
-fn delays(topic: &TopicReport, notes: &mut Vec<String>) {
+/// The `stamp_offset_ms` of a sensor whose messages usually come with this delay \[ns\]; 0 if it needs none. In whole
+/// milliseconds, rounded down, so that few stamps are ahead.
+pub(super) fn offset_ns(usual_delay_ns: i64, simulated: bool) -> i64 {
+    match !simulated && usual_delay_ns < -USUALLY_AHEAD_NS {
+        true => usual_delay_ns.div_euclid(NANOS_PER_MS) * NANOS_PER_MS,
+        false => 0,
+    }
+}
+
+fn delays(topic: &TopicReport, simulated: bool, notes: &mut Vec<String>) {
     let Some(delay) = topic.delay else { return };
     if delay.p50_ns.saturating_abs() > OTHER_CLOCK_NS {
         let usual = ms(delay.p50_ns);
@@ -117,8 +128,14 @@ fn delays(topic: &TopicReport, notes: &mut Vec<String>) {
         ));
     } else if delay.p1_ns < AHEAD_NS {
         let ahead = ms(-delay.min_ns);
+        let offset = match offset_ns(delay.p50_ns, simulated) {
+            0 => String::new(),
+            offset_ns => {
+                format!("; `stamp_offset_ms: {}` makes up for it", offset_ns / NANOS_PER_MS)
+            }
+        };
         notes.push(format!(
-            "stamps are up to {ahead} ahead of the arrival: the sensor's clock, or that of the recorder, is off"
+            "stamps are up to {ahead} ahead of the arrival: the sensor's clock, or that of the recorder, is off{offset}"
         ));
     }
     if let Some(drift) = topic.drift_ppm {

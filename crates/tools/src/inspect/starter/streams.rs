@@ -53,7 +53,7 @@ pub(super) fn stream(
         let why = topic.first_problem.as_deref().unwrap_or_default();
         return Err(format!("most messages are malformed: {why}"));
     }
-    let timing = Timing::new(topic).ok_or("its stamps do not differ")?;
+    let timing = Timing::new(topic, found.is_simulated()).ok_or("its stamps do not differ")?;
     let mut made = StreamDraft {
         timing,
         strategy: None,
@@ -138,6 +138,12 @@ impl StreamDraft {
             format!("type: {}", quoted(&topic.ros_type)),
             format!("topic: {}", quoted(&topic.name)),
         ];
+        if timing.offset_ns != 0 {
+            let offset_ms = milliseconds(timing.offset_ns);
+            lines.push(format!(
+                "stamp_offset_ms: {offset_ms} # its clock is ahead: set it right, and remove this"
+            ));
+        }
         if let (Timeline::Receive, Some(why)) = (timing.timeline, timing.why) {
             lines.push(format!("timeline: receive # {why}"));
         }

@@ -1,13 +1,16 @@
 //! What the stamps and delays of a topic mean for the keys of a stream.
 
 use crate::inspect::TopicReport;
-use crate::inspect::notes::OTHER_CLOCK_NS;
+use crate::inspect::notes::{OTHER_CLOCK_NS, offset_ns};
 use crate::inspect::sketch::Distribution;
+use robocache_core::pipeline::SENSOR_AHEAD_NS;
 use robocache_core::spec::Timeline;
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S};
 
-/// A stamp that is further ahead of the node's clock is not taken \[ns\].
-const MOST_AHEAD_NS: i64 = 900 * NANOS_PER_MS;
+/// A stamp that is further ahead of the node's clock is not taken, with some room \[ns\].
+const MOST_AHEAD_NS: i64 = SENSOR_AHEAD_NS - 5 * NANOS_PER_MS;
+/// The same on a simulator's clock, whose steps may be long.
+const MOST_AHEAD_OF_SIMULATOR_NS: i64 = 900 * NANOS_PER_MS;
 /// Values are interpolated between messages that are usually at most this far apart \[ns\].
 const INTERPOLATED_NS: i64 = 50 * NANOS_PER_MS;
 
@@ -26,12 +29,15 @@ pub(super) struct Timing {
     pub delay_ns: i64,
     /// The usual delay \[ns\].
     pub usual_delay_ns: Option<i64>,
+    /// What is added to the stamps of a clock that is ahead \[ns\]. Delays are with it.
+    pub offset_ns: i64,
 }
 
 impl Timing {
     /// The timing of a topic; `None` if it has no two messages at different times.
-    pub(super) fn new(topic: &TopicReport) -> Option<Timing> {
-        let why = by_arrival(topic);
+    /// `simulated`: whether stamps are those of a simulator.
+    pub(super) fn new(topic: &TopicReport, simulated: bool) -> Option<Timing> {
+        let why = by_arrival(topic, simulated);
         let timeline = if why.is_some() { Timeline::Receive } else { Timeline::Header };
         let found = match timeline {
             Timeline::Header => topic.stamped.as_ref()?,
@@ -40,14 +46,17 @@ impl Timing {
         let (intervals, gaps) = (found.intervals?, found.gaps);
         let delay = topic.delay.filter(|_| timeline == Timeline::Header);
         let (long_ns, long_share) = long(intervals, gaps);
+        let usual_delay_ns = delay.map(|delay| delay.p50_ns);
+        let offset_ns = usual_delay_ns.map_or(0, |usual| offset_ns(usual, simulated));
         Some(Timing {
             timeline,
             why,
             usual_ns: intervals.p50_ns.max(1),
             long_ns,
             long_share,
-            delay_ns: delay.map_or(0, |delay| delay.p999_ns.max(0)),
-            usual_delay_ns: delay.map(|delay| delay.p50_ns),
+            delay_ns: delay.map_or(0, |delay| (delay.p999_ns - offset_ns).max(0)),
+            usual_delay_ns: usual_delay_ns.map(|usual| usual - offset_ns),
+            offset_ns,
         })
     }
 
@@ -86,7 +95,7 @@ fn long(intervals: Distribution, gaps: u64) -> (i64, u8) {
 }
 
 /// Why the header's stamps of a topic cannot be used.
-fn by_arrival(topic: &TopicReport) -> Option<&'static str> {
+fn by_arrival(topic: &TopicReport, simulated: bool) -> Option<&'static str> {
     let stamps = topic.stamps;
     if stamps.headers == 0 {
         return Some("its messages have no header");
@@ -98,8 +107,9 @@ fn by_arrival(topic: &TopicReport) -> Option<&'static str> {
     if delay.p50_ns.saturating_abs() > OTHER_CLOCK_NS {
         return Some("its stamps are of another clock");
     }
-    (delay.p1_ns < -MOST_AHEAD_NS)
-        .then_some("its stamps are ahead of the arrival by a second and more")
+    let most_ns = if simulated { MOST_AHEAD_OF_SIMULATOR_NS } else { MOST_AHEAD_NS };
+    (delay.p1_ns - offset_ns(delay.p50_ns, simulated) < -most_ns)
+        .then_some("its stamps are ahead of the arrival, and not always by as much")
 }
 
 /// The next round number of milliseconds \[ns\].

@@ -6,7 +6,18 @@ fn rates_have_three_digits() {
     let rate = |usual_ns| {
         let (timeline, why, usual_delay_ns) = (Timeline::Header, None, None);
         let (long_ns, long_share, delay_ns) = (0, 99, 0);
-        let of = Timing { timeline, why, usual_ns, long_ns, long_share, delay_ns, usual_delay_ns };
+        let offset_ns = 0;
+        let delays = Timing {
+            timeline,
+            why,
+            usual_ns,
+            long_ns,
+            long_share,
+            delay_ns,
+            usual_delay_ns,
+            offset_ns,
+        };
+        let of = delays;
         of.rate_hz().to_string()
     };
     assert_eq!(
