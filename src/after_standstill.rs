@@ -11,7 +11,9 @@ use std::time::Duration;
 const WAITED_NS: i64 = 10_000_000;
 /// So long after a standstill, the middleware has received all that waited.
 const CAUGHT_UP: Duration = Duration::from_secs(5);
-/// The same, if the publisher's clock does not tell how long a message waited. What is fresh is lost, too.
+/// If the system's clock and that since the boot differ by more about a standstill \[ns\], the former was set.
+const SET_NS: u64 = 500_000_000;
+/// The same as [`CAUGHT_UP`], if the publisher's clock does not tell how long a message waited. What is fresh is lost, too.
 const CAUGHT_UP_BLIND: Duration = Duration::from_secs(1);
 
 /// The looks of a thread, which show that it stood still.
@@ -65,15 +67,17 @@ impl StandstillWatch {
         };
         let since = Duration::from_nanos(now.boot_ns.saturating_sub(noticed.boot_ns));
         let received_ns = transit.arrived_ns.unwrap_or(now.system_ns);
-        // What was received before has a true stamp.
-        if received_ns <= last.system_ns {
-            return false;
-        }
-        match transit.published_ns.filter(|_| has_agreed) {
+        // Somebody set the system's clock meanwhile, as at the end of a suspend: then the two stamps tell nothing.
+        let on_boot_ns = noticed.boot_ns.saturating_sub(last.boot_ns) as i64;
+        let was_set = (noticed.system_ns - last.system_ns).abs_diff(on_boot_ns) > SET_NS;
+        match transit.published_ns.filter(|_| has_agreed && !was_set) {
+            // What was received before has a true stamp.
+            Some(_) if received_ns <= last.system_ns => false,
             Some(published_ns) => {
                 let waited_ns = received_ns.saturating_sub(published_ns);
                 since < CAUGHT_UP && published_ns < noticed.system_ns && waited_ns > WAITED_NS
             }
+            None if !was_set && received_ns <= last.system_ns => false,
             None => since < CAUGHT_UP_BLIND,
         }
     }

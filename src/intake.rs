@@ -283,15 +283,21 @@ impl Input {
             self.buffers.give_back(message);
             return Ok(false);
         };
+        let publisher = Some(PublisherId(info.publisher.0));
+        let published = info.source_ns.map(Stamp::from_nanos);
+        let (origin, transit) = (Origin { publisher, published }, transit(&info));
         if !self.losses.note(&info, from_before, Instant::now()) {
             // While two subscriptions overlap, that is no news.
             state.repeated.add(u64::from(!self.losses.overlaps()));
-            self.buffers.give_back(message);
+            match state.asks.get().transient_local {
+                true => {
+                    let message = self.buffers.lend(message);
+                    runtime.keep_repeated(origin, self.id, message, transit);
+                }
+                false => self.buffers.give_back(message),
+            }
             return Ok(true);
         }
-        let publisher = Some(PublisherId(info.publisher.0));
-        let published = info.source_ns.map(Stamp::from_nanos);
-        let transit = transit(&info);
         if self.is_of_arrival && !state.asks.get().transient_local {
             standstills.look(Look::now());
             if standstills.has_waited(transit, self.clocks_agree) {
@@ -302,7 +308,6 @@ impl Input {
             self.clocks_agree = transit.agrees();
         }
         let arrival = runtime.arrival(self.id, transit);
-        let origin = Origin { publisher, published };
         runtime.receive_from(origin, self.id, self.buffers.lend(message), arrival)?;
         Ok(true)
     }

@@ -49,6 +49,20 @@ fn without_a_common_clock_all_is_in_doubt_for_a_second() {
 }
 
 #[test]
+fn if_the_clock_was_set_meanwhile_all_is_in_doubt_for_a_second() {
+    let at = |now_ms| {
+        let mut watch = StandstillWatch::default();
+        let set_back = |ms: i64| Some(Look { system_ns: (ms - 7000) * MS, ..look(ms).unwrap() });
+        [look(0), look(500), set_back(3500), set_back(now_ms)].map(|look| watch.look(look));
+        // Received after the standstill, although before the last look by the clock of then.
+        let received_ns = Some((now_ms - 7000) * MS);
+        let transit = Transit { published_ns: Some(0), arrived_ns: received_ns };
+        watch.has_waited(transit, true)
+    };
+    assert!(at(3501) && at(4300) && !at(4600));
+}
+
+#[test]
 fn nothing_is_in_doubt_without_a_standstill_and_long_after_one() {
     let mut watch = StandstillWatch::default();
     (0..100).for_each(|k| watch.look(look(899 * k)));

@@ -106,7 +106,7 @@ fn recording(arguments: &[&str]) -> String {
 
 #[test]
 fn a_recording_is_read_encoded_and_ticked() {
-    let bag = format!("{}/robot.mcap", env!("CARGO_TARGET_TMPDIR"));
+    let bag = format!("{}/robot-{}.mcap", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     recording(&["write", &bag, "--seconds", "0.5"]);
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/robocache.yaml");
     let count = |what: &str| -> u64 {

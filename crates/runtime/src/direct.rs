@@ -37,7 +37,8 @@ impl Runtime {
         };
         if let Err(NotTaken::Waits(need)) = &pushed {
             let (bytes, need) = (Box::new(bytes.to_vec()), (**need).clone());
-            let message = Message { input, publisher: None, number: 0, bytes, arrival };
+            let message =
+                Message { input, publisher: None, number: 0, again: false, bytes, arrival };
             self.wait(message, need).map_err(NotTaken::Failed)?;
         }
         pushed

@@ -161,11 +161,14 @@ impl EncodeThreads {
     ) -> Result<Option<Self>, RuntimeError> {
         let config = runtime.pipeline.config();
         let mut ways = ways(config);
-        // The runtime keeps the bytes of a latched message.
-        for input in config.input_ids().filter(|input| runtime.is_latched(*input)) {
-            ways[input.index()] = Way::Player;
-        }
         let lanes = queue::lanes(config);
+        // The runtime keeps the bytes of a latched message. Messages of a lane are pushed in their order, so all others of it
+        // are the player's, too.
+        for latched in config.input_ids().filter(|input| runtime.is_latched(*input)) {
+            let lane = lanes[latched.index()];
+            let same = config.input_ids().filter(|input| lanes[input.index()] == lane);
+            same.for_each(|input| ways[input.index()] = Way::Player);
+        }
         let used = ways.iter().zip(&lanes).filter(|(way, _)| **way != Way::Player);
         let used: HashSet<usize> = used.map(|(_, lane)| *lane).collect();
         let count = threads.min(used.len());

@@ -28,20 +28,29 @@ pub(super) struct MessageOrigin {
     pub publisher: Option<PublisherId>,
     /// Its number in a recording; 0 if it is in none.
     pub number: u64,
+    /// Whether it is a latched one that is taken again, because an epoch has begun.
+    pub again: bool,
 }
 
 impl MessageOrigin {
     /// A message that was kept.
     pub(crate) fn of(message: &Message) -> Self {
-        let Message { input, publisher, number, .. } = *message;
-        MessageOrigin { input, publisher, number }
+        let Message { input, publisher, number, again, .. } = *message;
+        MessageOrigin { input, publisher, number, again }
     }
 }
 
 impl From<InputId> for MessageOrigin {
     /// A message with a known input and nothing else.
     fn from(input: InputId) -> Self {
-        MessageOrigin { input, publisher: None, number: 0 }
+        MessageOrigin { input, publisher: None, number: 0, again: false }
+    }
+}
+
+impl From<(Origin, InputId)> for MessageOrigin {
+    /// A message of an input that is in no recording yet.
+    fn from((Origin { publisher, .. }, input): (Origin, InputId)) -> Self {
+        MessageOrigin { publisher, ..MessageOrigin::from(input) }
     }
 }
 
@@ -88,11 +97,12 @@ impl Runtime {
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
-        self.meet(arrival.epoch);
-        match self.is_latched(input) {
-            true => self.receive_latched(origin, input, Arc::new(bytes), arrival),
-            false => self.accept(origin, input, bytes, arrival),
+        if self.is_latched(input) {
+            return self.receive_latched(origin, input, Arc::new(bytes), arrival);
         }
+        self.forget_latched(input);
+        self.meet(arrival.epoch);
+        self.accept((MessageOrigin::from((origin, input)), origin.published), bytes, arrival)
     }
 
     /// Drops a message that waited while the process stood still: under `timeline: receive` it would count as fresh.
@@ -109,18 +119,17 @@ impl Runtime {
     /// Gives a message to the recorder and takes it.
     pub(super) fn accept(
         &self,
-        Origin { publisher, published }: Origin,
-        input: InputId,
+        (from, published): (MessageOrigin, Option<Stamp>),
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
         match &self.recorder {
-            None => self.take((publisher, 0), input, bytes, arrival),
+            None => self.take(from, bytes, arrival),
             Some(recorder) => {
                 let bytes = Arc::new(bytes);
                 let (number, bytes) =
-                    self.record(recorder.as_ref(), (input, published), bytes, arrival);
-                self.take((publisher, number), input, bytes, arrival)
+                    self.record(recorder.as_ref(), (from.input, published), bytes, arrival);
+                self.take(MessageOrigin { number, ..from }, bytes, arrival)
             }
         }
     }
@@ -128,13 +137,12 @@ impl Runtime {
     /// Takes a message, which has this number in a recording.
     fn take(
         &self,
-        (publisher, number): (Option<PublisherId>, u64),
-        input: InputId,
+        origin: MessageOrigin,
         bytes: impl AsRef<[u8]> + Send + 'static,
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
+        let MessageOrigin { input, publisher, number, again } = origin;
         let spec = self.input_spec(input);
-        let origin = MessageOrigin { input, publisher, number };
         if matches!(spec.selection, Selection::Transforms { .. }) {
             return match self.receive_transforms(origin, bytes.as_ref(), arrival) {
                 Err(NotTaken::Failed(error)) => Err(error),
@@ -146,13 +154,14 @@ impl Runtime {
                 Ok(_) | Err(NotTaken::Dropped(_)) => Ok(()),
                 Err(NotTaken::Waits(need)) => {
                     let bytes = Box::new(bytes);
-                    let message = Message { input, publisher, number, bytes, arrival };
+                    let message = Message { input, publisher, number, again, bytes, arrival };
                     self.wait(message, *need)
                 }
                 Err(NotTaken::Failed(error)) => Err(error),
             };
         }
-        let message = Message { input, publisher, number, bytes: Box::new(bytes), arrival };
+        let bytes = Box::new(bytes);
+        let message = Message { input, publisher, number, again, bytes, arrival };
         if let Some(overwritten) = self.queue.put(message) {
             self.lose(&overwritten);
         }
@@ -172,7 +181,9 @@ impl Runtime {
             arrivals.note_dropped(now, arrival.epoch, DropReason::Overload);
         });
         let detail = "the encoder could not keep up, so the oldest message was dropped";
-        self.explain(input, "message", &Rejected::new(DropReason::Overload, detail));
+        let rejected = Rejected::new(DropReason::Overload, detail);
+        self.explain(input, "message", &rejected);
+        self.note_taken_again(MessageOrigin::of(message), arrival.epoch, Some(&rejected));
         self.record_outcome(message.number, input, MessageOutcome::Dropped(DropReason::Overload));
         self.observer.overwritten(message);
     }
@@ -256,15 +267,11 @@ impl Runtime {
     /// The arrival of a transform ends a wait exactly, and so does the look-up: see
     /// [`Waiting::expired`](super::waiting::Waiting::expired).
     pub(super) fn give_up(&self, now: Reading) {
+        self.retry_latched(now);
         if let Some(waiting) = &self.waiting {
             let expired = lock(waiting).expired(now.epoch, now.stamp.offset(-GRACE_NS));
             self.drop_all(expired);
         }
-    }
-
-    /// Whether messages may wait for a transform.
-    pub(super) fn may_wait(&self) -> bool {
-        self.waiting.is_some()
     }
 
     /// Returns how many messages of an input wait for a transform.
@@ -273,13 +280,15 @@ impl Runtime {
     }
 
     fn drop_all(&self, dropped: Vec<(Message, Rejected)>) {
-        for (Message { input, publisher, number, arrival, .. }, rejected) in dropped {
+        for (message, rejected) in dropped {
+            let Message { input, publisher, number, arrival, .. } = message;
             self.record_outcome(number, input, MessageOutcome::Dropped(rejected.reason));
             self.pipeline.drop_unseen(input, rejected.reason);
             self.note((input, publisher), |arrivals, now| {
                 arrivals.note_dropped(now, arrival.epoch, rejected.reason);
             });
             self.explain(input, "message", &rejected);
+            self.note_taken_again(MessageOrigin::of(&message), arrival.epoch, Some(&rejected));
         }
     }
 
@@ -309,22 +318,27 @@ impl Runtime {
     /// Counts the outcome of a message or a sample, and explains the first drop.
     pub(super) fn note_pushed(
         &self,
-        MessageOrigin { input, publisher, number }: MessageOrigin,
+        origin: MessageOrigin,
         arrival: Arrival,
         pushed: Result<Accepted, NotTaken>,
     ) -> Pushed {
+        let MessageOrigin { input, publisher, number, again } = origin;
         let from = (input, publisher);
         if let (1.., Some(outcome)) = (number, outcome_of(&pushed)) {
             self.record_outcome(number, input, outcome);
         }
         match pushed {
             Ok(accepted) => {
-                self.note_taken_again(input, None);
+                self.note_taken_again(origin, arrival.epoch, None);
                 let stamp = accepted.stamp;
-                self.note(from, |arrivals, now| match stamp {
+                let note = |arrivals: &mut Arrivals, now| match stamp {
                     Some(stamp) => arrivals.note(now, arrival.epoch, stamp),
                     None => arrivals.note_without_stamp(now),
-                });
+                };
+                // What is taken again has not come again.
+                if !again {
+                    self.note(from, note);
+                }
                 self.note_ready(input, stamp, arrival.epoch);
                 if let Some(rejected) = &accepted.part {
                     self.explain(input, "a part of a message", rejected);
@@ -333,11 +347,13 @@ impl Runtime {
             }
             Err(NotTaken::Waits(need)) => Err(NotTaken::Waits(need)),
             Err(NotTaken::Dropped(rejected)) => {
-                self.note(from, |arrivals, now| {
-                    arrivals.note_dropped(now, arrival.epoch, rejected.reason);
-                });
+                if !again {
+                    self.note(from, |arrivals, now| {
+                        arrivals.note_dropped(now, arrival.epoch, rejected.reason);
+                    });
+                }
                 self.explain(input, "message", &rejected);
-                self.note_taken_again(input, Some(&rejected));
+                self.note_taken_again(origin, arrival.epoch, Some(&rejected));
                 self.tell_wrong_clock(input, &rejected);
                 Err(NotTaken::Dropped(rejected))
             }

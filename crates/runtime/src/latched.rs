@@ -4,23 +4,36 @@
 //! publisher sends a latched message again. So the runtime keeps the newest message of each such input, and takes it
 //! again in each epoch:
 //!
-//! - Under `timeline: receive`, it is received at the first instant of the epoch.
+//! - Under `timeline: receive`, it is received at the first instant of the epoch. If it needs a transform that has not come
+//!   yet, it is taken once more later.
 //! - Under `timeline: header`, it keeps its own stamp. If that is ahead of the new epoch, the message does not count, and
 //!   log and status say so.
 //!
-//! Fixed transforms and cameras are kept by the pipeline itself. A plan is not taken again: it was for instants of the
-//! epoch before, and one whose stamp is zero would start again.
+//! Some messages are not taken again:
+//!
+//! - Fixed transforms and cameras, because the pipeline itself keeps them.
+//! - A plan: it was for instants of the epoch before, and one whose stamp is zero would start again.
+//! - Those of an input whose next one comes soon. Under `timeline: receive`, an old value would be fresh until then.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use super::clock::Reading;
+use super::intake::MessageOrigin;
 use super::recorder::SharedMessage;
 use super::{Origin, Runtime, RuntimeError, SharedBytes, Transit};
 use robocache_core::pipeline::Arrival;
-use robocache_core::rejected::Rejected;
-use robocache_core::spec::{InputId, InputSpec, Selection};
+use robocache_core::rejected::{DropReason, Rejected};
+use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
 use robocache_ops::sync::lock;
-use robocache_ops::time::Epoch;
+use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
+
+/// If messages usually come at such intervals, the next one comes soon.
+const SOON: Duration = Duration::from_secs(1);
+/// Time until a message is taken once more whose transform has not come \[ns\]. Each further one is twice as long: a
+/// recording gets the message each time.
+const FIRST_RETRY_NS: i64 = 50 * NANOS_PER_MS;
 
 /// The newest message of a latched input.
 pub(super) struct Latched {
@@ -28,12 +41,35 @@ pub(super) struct Latched {
     origin: Origin,
     /// The epoch in which it was taken last.
     epoch: Epoch,
+    /// The instant of its arrival then.
+    at: Option<Stamp>,
 }
 
 impl std::fmt::Debug for Latched {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes of {:?}", (*self.bytes).as_ref().len(), self.epoch)
     }
+}
+
+/// When a latched message is taken once more, because a transform had not come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retry {
+    epoch: Epoch,
+    /// `None` while it is on its way.
+    at: Option<Stamp>,
+    wait_ns: i64,
+}
+
+/// Why the newest message of a latched input does not count in this epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum LeftOut {
+    /// It counts.
+    No = 0,
+    /// Its stamp is of another epoch.
+    OtherEpoch,
+    /// It was dropped for another reason.
+    Dropped,
 }
 
 impl Runtime {
@@ -58,61 +94,194 @@ impl Runtime {
     ) -> Result<(), RuntimeError> {
         let state = self.input(input);
         let mut latched = lock(&state.latched);
-        // From before a jump that another thread has noticed: it counts afterwards as well.
-        if arrival.epoch.number() < self.epoch.load(Ordering::Relaxed) {
+        // The one before may have been taken again since this one arrived, or its epoch may be over.
+        let is_behind = latched.as_ref().is_some_and(|before| {
+            before.epoch == arrival.epoch && before.at.is_some() && at(arrival) <= before.at
+        });
+        if is_behind || arrival.epoch.number() < self.epoch.load(Ordering::Relaxed) {
             arrival = self.arrival(input, Transit::UNKNOWN);
         }
-        let (kept, epoch) = (Arc::clone(&bytes), arrival.epoch);
-        *latched = Some(Latched { bytes: kept, origin, epoch });
+        self.keep(&mut latched, (origin, input), &bytes, arrival);
         drop(latched);
-        state.is_left_out.store(false, Ordering::Relaxed);
-        self.accept(origin, input, SharedMessage(bytes), arrival)
+        state.left_out.store(LeftOut::No as u8, Ordering::Relaxed);
+        // From now on the message before is not taken again.
+        self.meet(arrival.epoch);
+        if arrival.stamp.is_none() && self.input_spec(input).timeline == Timeline::Receive {
+            // It arrives when the clock begins to run.
+            return Ok(());
+        }
+        let from =
+            MessageOrigin { number: 0, again: false, ..MessageOrigin::from((origin, input)) };
+        self.accept((from, origin.published), SharedMessage(bytes), arrival)
+    }
+
+    /// Keeps a message, unless it is older than the one that is kept: a publisher may give its history after a newer one.
+    fn keep(
+        &self,
+        latched: &mut Option<Latched>,
+        (origin, input): (Origin, InputId),
+        bytes: &SharedBytes,
+        arrival: Arrival,
+    ) {
+        let is_older = |kept: &Latched| {
+            let published = origin.published.zip(kept.origin.published);
+            kept.origin.publisher == origin.publisher
+                && published.is_some_and(|(newer, kept)| newer < kept)
+        };
+        if latched.as_ref().is_some_and(is_older) {
+            return;
+        }
+        let (bytes, epoch, at) = (Arc::clone(bytes), arrival.epoch, at(arrival));
+        *latched = Some(Latched { bytes, origin, epoch, at });
+        self.input(input).keeps.store(true, Ordering::Relaxed);
+    }
+
+    /// Forgets the message that is kept of an input, because a newer one came that is not latched.
+    pub(super) fn forget_latched(&self, input: InputId) {
+        if self.input(input).keeps.swap(false, Ordering::Relaxed) {
+            *lock(&self.input(input).latched) = None;
+        }
+    }
+
+    /// Keeps a message that has been taken before, and that a publisher has given once more, because the input asks for
+    /// latched messages now. It was taken before the publishers were known.
+    pub fn keep_repeated(
+        &self,
+        origin: Origin,
+        input: InputId,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        transit: Transit,
+    ) {
+        if !self.is_latched(input) {
+            return;
+        }
+        let (state, bytes): (_, SharedBytes) = (self.input(input), Arc::new(bytes));
+        let arrival = self.arrival(input, transit);
+        let taken = Epoch::numbered(state.taken_in.load(Ordering::Relaxed));
+        let arrival = Arrival { epoch: taken, ..arrival };
+        self.keep(&mut lock(&state.latched), (origin, input), &bytes, arrival);
+        let epoch = Epoch::numbered(self.epoch.load(Ordering::Relaxed));
+        if taken.is_before(epoch) {
+            self.take_latched_again(epoch);
+        }
+    }
+
+    /// Whether an old value would seem fresh, and the next message of the input comes soon.
+    fn comes_soon(&self, input: InputId) -> bool {
+        let InputSpec { timeline, expected_rate_hz, .. } = self.input_spec(input);
+        if *timeline == Timeline::Header {
+            return false;
+        }
+        expected_rate_hz.is_some()
+            || lock(&self.input(input).arrivals).usual_interval().is_some_and(|usual| usual <= SOON)
     }
 
     /// Takes the newest message of each latched input in an epoch that has begun, unless it has a newer one.
     pub(super) fn take_latched_again(&self, epoch: Epoch) {
         for input in self.inputs().filter(|input| self.is_latched(*input)) {
-            // Until it is taken. Otherwise a newer one could come before it, and seem to be the older one.
-            let mut latched = lock(&self.input(input).latched);
-            let Some(newest) = latched.as_mut().filter(|newest| newest.epoch.is_before(epoch))
-            else {
-                continue;
-            };
-            // Not between this reading of a simulator's clock and the next.
-            let Some(now) = self.clock.now() else { continue };
-            let arrival = self.arrival_at(input, Transit::UNKNOWN, now.since);
-            newest.epoch = arrival.epoch;
-            self.input(input).takes_again.store(true, Ordering::Relaxed);
-            let bytes = SharedMessage(Arc::clone(&newest.bytes));
-            if let Err(error) = self.accept(newest.origin, input, bytes, arrival) {
-                // The next message ends the node with it.
-                tracing::error!("{}: its latched message: {error}", self.input_spec(input).topic);
+            let state = self.input(input);
+            *lock(&state.retry) = None;
+            let is_before = |newest: &Latched| newest.epoch.is_before(epoch);
+            if lock(&state.latched).as_ref().is_some_and(is_before) && !self.comes_soon(input) {
+                self.take_again(input, is_before);
             }
+        }
+    }
+
+    /// Takes the messages once more whose transforms had not come, if it is time.
+    pub(super) fn retry_latched(&self, now: Reading) {
+        for input in self.inputs().filter(|input| self.is_latched(*input)) {
+            let is_due = |retry: &Retry| {
+                retry.epoch == now.epoch && retry.at.is_some_and(|at| at <= now.stamp)
+            };
+            let mut retry = lock(&self.input(input).retry);
+            if retry.as_ref().is_some_and(is_due) {
+                retry.iter_mut().for_each(|retry| retry.at = None);
+                drop(retry);
+                self.take_again(input, |_| true);
+            }
+        }
+    }
+
+    /// Takes the newest message of a latched input again, if it is still one of these.
+    fn take_again(&self, input: InputId, is_meant: impl FnOnce(&Latched) -> bool) {
+        // Until it is taken. Otherwise a newer one could come before it, and seem to be the older one.
+        let mut latched = lock(&self.input(input).latched);
+        let Some(newest) = latched.as_mut().filter(|newest| is_meant(newest)) else { return };
+        // Not between this reading of a simulator's clock and the next.
+        let Some(now) = self.clock.now() else { return };
+        let arrival = self.arrival_at(input, Transit::UNKNOWN, now.since);
+        (newest.epoch, newest.at) = (arrival.epoch, at(arrival));
+        let origin = newest.origin;
+        let from = MessageOrigin { again: true, ..MessageOrigin::from((origin, input)) };
+        let bytes = SharedMessage(Arc::clone(&newest.bytes));
+        if let Err(error) = self.accept((from, origin.published), bytes, arrival) {
+            // The next message ends the node with it.
+            tracing::error!("{}: its latched message: {error}", self.input_spec(input).topic);
+        }
+    }
+
+    /// Notes what became of a message: if it is a latched one that was taken again, and was dropped, says so.
+    pub(super) fn note_taken_again(
+        &self,
+        from: MessageOrigin,
+        epoch: Epoch,
+        dropped: Option<&Rejected>,
+    ) {
+        let MessageOrigin { input, again, .. } = from;
+        let state = self.input(input);
+        let Some(Rejected { reason, detail, .. }) = dropped else {
+            if !again {
+                state.taken_in.fetch_max(epoch.number(), Ordering::Relaxed);
+            } else {
+                *lock(&state.retry) = None;
+                state.left_out.store(LeftOut::No as u8, Ordering::Relaxed);
+            }
+            return;
+        };
+        if !again || epoch.number() < self.epoch.load(Ordering::Relaxed) {
+            return;
+        }
+        let InputSpec { name, topic, timeline, .. } = self.input_spec(input);
+        let left_out = match reason {
+            DropReason::Ahead | DropReason::Cleared => LeftOut::OtherEpoch,
+            _ => LeftOut::Dropped,
+        };
+        let before = state.left_out.swap(left_out as u8, Ordering::Relaxed);
+        if let (true, Some(words)) = (before != left_out as u8, self.left_out(input)) {
+            tracing::warn!("stream '{name}' ({topic}): {words} ({detail})");
+        }
+        // Its stamp is that of the retry, and by then the transforms of the new epoch may have come.
+        if *reason == DropReason::NoTransform
+            && *timeline == Timeline::Receive
+            && let Some(now) = self.clock.now()
+        {
+            let mut retry = lock(&state.retry);
+            let wait_ns = retry.map_or(FIRST_RETRY_NS, |retry| retry.wait_ns.saturating_mul(2));
+            *retry = Some(Retry { epoch, at: Some(now.stamp.offset(wait_ns)), wait_ns });
         }
     }
 
     /// Says that the newest message of an input is latched and does not count in this epoch; `None` if it counts.
     pub(super) fn left_out(&self, input: InputId) -> Option<&'static str> {
-        self.input(input).is_left_out.load(Ordering::Relaxed).then_some(LEFT_OUT)
-    }
-
-    /// Notes what became of a message of an input: if it was a latched one that was taken again, and was dropped, says so.
-    pub(super) fn note_taken_again(&self, input: InputId, dropped: Option<&Rejected>) {
-        let state = self.input(input);
-        if !state.takes_again.swap(false, Ordering::Relaxed) {
-            return;
-        }
-        state.is_left_out.store(dropped.is_some(), Ordering::Relaxed);
-        if let Some(Rejected { detail, .. }) = dropped {
-            let InputSpec { name, topic, .. } = self.input_spec(input);
-            tracing::warn!("stream '{name}' ({topic}): {LEFT_OUT} ({detail})");
+        match self.input(input).left_out.load(Ordering::Relaxed) {
+            of if of == LeftOut::OtherEpoch as u8 => Some(OTHER_EPOCH),
+            of if of == LeftOut::Dropped as u8 => Some(DROPPED),
+            _ => None,
         }
     }
 }
 
-/// What people read if a latched message does not count.
-const LEFT_OUT: &str = "its latched message is not of the clock's new epoch, so it does not count: publish it \
-                                   again, or set timeline: receive";
+/// The instant of a row under `timeline: receive`.
+fn at(arrival: Arrival) -> Option<Stamp> {
+    arrival.received.or(arrival.stamp)
+}
+
+/// What people read if the stamp of a latched message is of another epoch.
+const OTHER_EPOCH: &str = "its latched message is not of the clock's new epoch, so it does not count: publish it again, \
+                           or set timeline: receive";
+/// The same if it was dropped for another reason.
+const DROPPED: &str = "its latched message was dropped in the clock's new epoch";
 
 #[cfg(test)]
 mod tests;

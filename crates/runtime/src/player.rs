@@ -17,7 +17,7 @@ use super::clock::{Clock, Reading, RecordedClock, Transit};
 use super::encode_threads::{EncodeThreads, LookAhead, Ticket};
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
-use super::{OfferedQos, Origin, Recorder, Runtime, RuntimeError, ticker};
+use super::{OfferedQos, Recorder, Runtime, RuntimeError, ticker};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, Pipeline, TickOutcome};
 use robocache_core::spec::InputId;
@@ -195,7 +195,14 @@ impl Player {
         match &self.encoders {
             Some(encoders) if encoders.pushes(input) => {
                 let bytes = Box::new(bytes);
-                Ok(encoders.put(Message { input, publisher: None, number: 0, bytes, arrival })?)
+                Ok(encoders.put(Message {
+                    input,
+                    publisher: None,
+                    number: 0,
+                    again: false,
+                    bytes,
+                    arrival,
+                })?)
             }
             _ => Ok(self.runtime.receive(input, bytes, arrival)?),
         }
@@ -281,7 +288,7 @@ impl Player {
         }
         // The live node has recorded each latched message that it took again.
         self.runtime.meet(arrival.epoch);
-        self.runtime.accept(Origin::default(), input, bytes, arrival)
+        self.runtime.accept((input.into(), None), bytes, arrival)
     }
 
     /// Serves a tick that a live node served, if the clock is the recorder's.

@@ -20,6 +20,8 @@ pub struct Message {
     pub publisher: Option<PublisherId>,
     /// Its number in a recording; 0 if it is in none.
     pub number: u64,
+    /// Whether it is a latched one that is taken again, because an epoch has begun.
+    pub again: bool,
     /// Its CDR bytes, in whatever memory they arrived.
     pub bytes: Box<dyn AsRef<[u8]> + Send>,
     /// When it arrived.
@@ -91,8 +93,8 @@ impl Taken<'_> {
     /// Gives the message up, and frees its lane.
     pub(crate) fn into_message(mut self) -> Message {
         let bytes = std::mem::replace(&mut self.message.bytes, Box::new([]));
-        let Message { input, publisher, number, arrival, .. } = self.message;
-        Message { input, publisher, number, bytes, arrival }
+        let Message { input, publisher, number, again, arrival, .. } = self.message;
+        Message { input, publisher, number, again, bytes, arrival }
     }
 }
 

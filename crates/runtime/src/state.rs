@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize,
 use std::time::Duration;
 
 use super::health::{Arrivals, DropDetails, Holding, Latency};
-use super::latched::Latched;
+use super::latched::{Latched, Retry};
 use super::offered_qos::{OfferedQos, PublisherSeen, SharedQos};
 use robocache_core::histogram::Histogram;
 use robocache_core::pipeline::Counter;
@@ -93,10 +93,14 @@ pub struct InputState {
     received: Mutex<Option<(Epoch, Stamp)>>,
     /// The newest message, if messages are latched and may be needed again.
     pub(super) latched: Mutex<Option<Latched>>,
-    /// Whether a latched message is on its way for a second time, because an epoch has begun.
-    pub(super) takes_again: AtomicBool,
-    /// Whether the newest message is latched and was dropped in this epoch.
-    pub(super) is_left_out: AtomicBool,
+    /// Whether such a message is kept.
+    pub(super) keeps: AtomicBool,
+    /// When it is taken once more.
+    pub(super) retry: Mutex<Option<Retry>>,
+    /// The number of the newest epoch in which a message was taken.
+    pub(super) taken_in: AtomicU64,
+    /// Why the newest message does not count in this epoch, if it is latched.
+    pub(super) left_out: AtomicU8,
     /// The details of its newest drops.
     pub(super) drop_details: Mutex<DropDetails>,
 }
@@ -121,8 +125,10 @@ impl InputState {
             publishers: Mutex::new(None),
             received: Mutex::new(None),
             latched: Mutex::new(None),
-            takes_again: AtomicBool::new(false),
-            is_left_out: AtomicBool::new(false),
+            keeps: AtomicBool::new(false),
+            retry: Mutex::new(None),
+            taken_in: AtomicU64::new(0),
+            left_out: AtomicU8::new(0),
             drop_details: Mutex::default(),
         }
     }

@@ -9,13 +9,14 @@ use super::{Runtime, RuntimeError, queue};
 use robocache_core::pipeline::NotTaken;
 use robocache_core::spec::Config;
 
-/// Time between two looks at the messages that wait for a transform.
+/// Time between two looks at the clock and at the messages that wait for a transform.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Pushes the messages in the queue until the runtime stops. Several workers share the queue. One of
-/// them, which `looks`, also drops the messages that have waited for too long.
+/// them, which `looks`, also drops the messages that have waited for too long, and notices a jump of the clock if no message
+/// shows it.
 pub(crate) fn run(runtime: &Runtime, looks: bool) -> Result<(), RuntimeError> {
-    let mut look = (looks && runtime.may_wait()).then(Instant::now);
+    let mut look = looks.then(Instant::now);
     loop {
         if let Some(at) = look
             && at <= Instant::now()

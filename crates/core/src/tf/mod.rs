@@ -11,8 +11,8 @@
 //! - Of two moving transforms of one link at one stamp, the one with the greater numbers counts, in whichever order
 //!   they came.
 //! - A link that is fixed once stays fixed: its moving transforms do not count.
-//! - Of two fixed transforms of one link, that of the later epoch counts, then the later stamp, then the one that came
-//!   later, as in tf2: a correction of a calibration often has the stamp of what it corrects.
+//! - Of two fixed transforms of one link, the one that came later counts, as in tf2: a correction of a calibration often
+//!   has the stamp of what it corrects, or none. One of an earlier epoch does not come later.
 //!
 //! If there are too many frames, the buffer forgets those whose links had no new transform for a while. That depends on
 //! when transforms arrived.
@@ -259,17 +259,18 @@ impl Buffer {
     }
 
     fn fix(&mut self, child: FrameId, (epoch, stamp): (Epoch, Stamp), row: Row) {
-        let key = |epoch: Epoch, stamp: Stamp| (epoch.number(), stamp);
         let mut row = row;
         if let Some((known_epoch, known_stamp, known)) = self.frames[child as usize].fixed {
-            let order = key(epoch, stamp).cmp(&key(known_epoch, known_stamp));
             let differs = self.compare(&row, &known).is_ne();
-            self.conflicts += u64::from(order.is_eq() && differs);
-            if order.is_lt() || (order.is_eq() && !differs) {
+            self.conflicts += u64::from((epoch, stamp) == (known_epoch, known_stamp) && differs);
+            if epoch.is_before(known_epoch) {
                 return;
             }
             // Said again, it is as old as it was.
-            row.arrival = if known_epoch == epoch { row.arrival.min(known.arrival) } else { None };
+            if !differs {
+                row.arrival =
+                    if known_epoch == epoch { row.arrival.min(known.arrival) } else { None };
+            }
         }
         let frame = &mut self.frames[child as usize];
         frame.fixed = Some((epoch, stamp, row));

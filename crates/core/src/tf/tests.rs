@@ -232,9 +232,16 @@ fn of_two_fixed_transforms_at_one_stamp_the_later_one_counts() {
         buffer.insert(fixed("base", "lidar", second)).unwrap();
         assert_eq!(x(&buffer, "base", "lidar", 0), Ok(second));
         assert_eq!(buffer.conflicts(), 1);
+        // A correction with an earlier stamp is one, too, and no conflict.
+        let earlier = Link { stamp: ms(-5), ..fixed("base", "lidar", first) };
+        buffer.insert(earlier).unwrap();
+        assert_eq!((x(&buffer, "base", "lidar", 0), buffer.conflicts()), (Ok(first), 1));
+        buffer.insert(Link { stamp: ms(-5), ..fixed("base", "lidar", second) }).unwrap();
+        assert_eq!(buffer.conflicts(), 2);
+        buffer.insert(fixed("base", "lidar", second)).unwrap();
         // Said again, it changes nothing, and is no conflict.
         buffer.insert(fixed("base", "lidar", second)).unwrap();
-        assert_eq!((x(&buffer, "base", "lidar", 0), buffer.conflicts()), (Ok(second), 1));
+        assert_eq!((x(&buffer, "base", "lidar", 0), buffer.conflicts()), (Ok(second), 2));
     }
     let buffer = buffer(&[fixed("map", "base", 1.0), fixed("base_link", "base", 1.0)]);
     assert_eq!((x(&buffer, "base_link", "base", 0), buffer.conflicts()), (Ok(1.0), 1));

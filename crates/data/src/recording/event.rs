@@ -306,7 +306,8 @@ impl Fields {
             reason: String::from_utf8_lossy(reader.string_bytes()?).into_owned(),
             in_doubt_from: None,
         };
-        fields.in_doubt_from = match reader.left() == 0 {
+        // A flag and eight bytes. A writer may have padded what is shorter.
+        fields.in_doubt_from = match reader.left() < 9 {
             false => stamp(&mut reader)?,
             // Of a recorder that did not know this member: each message was in doubt that had a smaller limit.
             true => Some(Stamp::MIN).filter(|_| fields.max_ahead_ns < MAX_AHEAD_NS),

@@ -55,7 +55,10 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Summary, ReplayError> {
     let mut skew = Skew::default();
-    let player = Player::new(pipeline, wiring.clock.is_simulated()).with_latched(&wiring.latched);
+    let player = Player::new(pipeline, wiring.clock.is_simulated());
+    // In a recording of the node, each latched message that it took again is a message.
+    let latched = if wiring.is_of_node { &[] } else { &wiring.latched[..] };
+    let player = player.with_latched(latched);
     let player = if output.takes_ticks() { player } else { player.without_ticks() };
     let mut player = if threads > 1 { player.with_threads(threads)? } else { player };
     let output = RefCell::new(output);

@@ -112,6 +112,8 @@ pub struct Wiring {
     pub feeds: Vec<Vec<InputId>>,
     /// The inputs whose messages are latched: their publishers offered it, and the configuration does not forbid it.
     pub latched: Vec<InputId>,
+    /// Whether a node recorded the bag.
+    pub is_of_node: bool,
     /// What sets the clock.
     pub clock: ClockSource,
     /// The topic of the events of a node that recorded itself, if a row's instant depends on them.
@@ -141,6 +143,7 @@ impl Wiring {
         let mut wiring = Wiring {
             feeds: vec![Vec::new(); bag.topics.len()],
             latched: Vec::new(),
+            is_of_node: bag.topics.iter().any(|topic| topic.ros_type == EVENT_TYPE),
             clock: ClockSource::Recorder,
             events: None,
             missing: Vec::new(),

@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::clock::RecordedClock;
 use crate::health::{Level, Monitor, Names};
 use crate::{Clock, ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus};
 use robocache_core::backend::cpu::CpuBackend;
@@ -68,13 +69,13 @@ fn a_latched_message_enters_each_epoch_at_its_first_instant() {
     send(&runtime, Stamp::ZERO, 2.0);
     set_clock(&runtime, 500);
     assert_eq!(served(&runtime), Some((2.0, 0)));
-    assert!(!runtime.input(W).is_left_out.load(Ordering::Relaxed));
+    assert_eq!(runtime.left_out(W), None);
 }
 
 #[test]
 fn its_own_stamp_counts_under_header_and_one_that_is_ahead_is_told() {
     let runtime = Arc::new(runtime("header"));
-    let is_left_out = || runtime.input(W).is_left_out.load(Ordering::Relaxed);
+    let is_left_out = || runtime.left_out(W).is_some();
     set_clock(&runtime, 5000);
     send(&runtime, at(1500), 1.0);
     set_clock(&runtime, 2000);
@@ -89,7 +90,7 @@ fn its_own_stamp_counts_under_header_and_one_that_is_ahead_is_told() {
     let names =
         Names { topics: vec!["/w".into()], middleware: String::new(), remedy: String::new() };
     let status = Monitor::new(Arc::clone(&runtime), names).report().parts.swap_remove(1);
-    assert!(status.level == Level::Warn && status.message.contains(LEFT_OUT), "{status:?}");
+    assert!(status.level == Level::Warn && status.message.contains(OTHER_EPOCH), "{status:?}");
     // Published again.
     send(&runtime, at(900), 2.0);
     assert_eq!((served(&runtime), is_left_out()), (Some((2.0, 100)), false));
@@ -109,6 +110,8 @@ fn a_message_that_is_newer_than_the_epoch_is_not_followed_by_the_one_before() {
     runtime.take_latched_again(epoch);
     assert_eq!(served(&runtime), Some((2.0, 0)));
     assert_eq!(runtime.input_stats(W).dropped(DropReason::Cleared), 0);
+    set_clock(&runtime, 1200);
+    assert_eq!(served(&runtime), Some((2.0, 200)));
 }
 
 #[test]
@@ -148,6 +151,8 @@ impl Recorder for Recorded {
 
     fn clock_set(&self, _message: ClockMessage) {}
 
+    fn offered(&self, _input: Option<InputId>, _offers: Vec<OfferedQos>) {}
+
     fn note(&self, event: Event) {
         lock(&self.0).1.push(event);
     }
@@ -169,4 +174,131 @@ fn a_recorder_gets_it_as_a_message_of_each_epoch() {
     assert_eq!(len, again);
     let taken = |event: &&Event| matches!(event, Event::MessageOutcome { number: 2, .. });
     assert_eq!(events.iter().filter(taken).count(), 1);
+}
+
+#[test]
+fn the_message_that_shows_a_jump_is_not_followed_by_the_one_before() {
+    for timeline in ["receive", "header"] {
+        let simulated = runtime(timeline);
+        let grid = simulated.pipeline.config().grid;
+        let clock = Arc::new(RecordedClock::new(grid));
+        let runtime = Runtime { clock: Clock::Recorded(Arc::clone(&clock)), ..simulated };
+        clock.set(at(10_000));
+        send(&runtime, at(10_000), 1.0);
+        clock.set(at(5000));
+        send(&runtime, at(5000), 2.0);
+        clock.set(at(5100));
+        assert_eq!(served(&runtime), Some((2.0, 100)), "{timeline}");
+    }
+}
+
+#[test]
+fn a_message_that_was_taken_before_its_publisher_was_known_is_kept_when_it_is_repeated() {
+    let runtime = runtime("receive");
+    let asks = |transient_local| OfferedQos { reliable: true, transient_local };
+    let origin = |ms| Origin { publisher: None, published: Some(at(ms)) };
+    let message = |value: f64| {
+        let mut writer = Writer::new();
+        writer.header(Stamp::ZERO, "tool");
+        writer.f64_array(&[value; 6]);
+        writer.finish()
+    };
+    let send = |ms, value| {
+        let arrival = runtime.arrival(W, Transit::UNKNOWN);
+        runtime.receive_from(origin(ms), W, message(value), arrival).unwrap();
+    };
+    let repeat = |ms, value| runtime.keep_repeated(origin(ms), W, message(value), Transit::UNKNOWN);
+    runtime.input(W).asks.set(asks(false));
+    set_clock(&runtime, 5000);
+    send(1, 1.0);
+    runtime.input(W).asks.set(asks(true));
+    repeat(1, 1.0);
+    set_clock(&runtime, 1000);
+    assert_eq!(served(&runtime), Some((1.0, 0)));
+    // A volatile publisher takes its place for a while.
+    runtime.input(W).asks.set(asks(false));
+    send(2, 2.0);
+    runtime.input(W).asks.set(asks(true));
+    set_clock(&runtime, 500);
+    assert_eq!(served(&runtime), None, "the first one is no longer the newest");
+    // The history comes in its order, and after a reset.
+    repeat(1, 1.0);
+    repeat(2, 2.0);
+    repeat(1, 1.0);
+    set_clock(&runtime, 600);
+    assert_eq!(served(&runtime).map(|(value, _)| value), Some(2.0));
+}
+
+#[test]
+fn what_comes_before_the_clock_runs_is_no_drop() {
+    let runtime = runtime("receive");
+    send(&runtime, Stamp::ZERO, 1.0);
+    set_clock(&runtime, 5000);
+    let stats = runtime.input_stats(W);
+    assert_eq!((stats.received.get(), stats.accepted.get()), (1, 1));
+}
+
+#[test]
+fn an_old_value_does_not_stand_for_one_that_comes_soon() {
+    let runtime = runtime("receive");
+    set_clock(&runtime, 5000);
+    for k in 1..10 {
+        set_clock(&runtime, 5000 + 100 * k);
+        send(&runtime, Stamp::ZERO, 1.0);
+    }
+    set_clock(&runtime, 1000);
+    assert_eq!(served(&runtime), None);
+}
+
+#[test]
+fn a_message_whose_transform_comes_later_is_taken_once_more() {
+    const CONFIG: &str = "
+rate_hz: 100
+streams:
+  goal: {type: geometry_msgs/PoseStamped, topic: /goal, in_frame: map, timeline: receive, strategy: hold,
+         max_age_ms: 100000, lag_ms: 20, dtype: f32, qos: {durability: transient_local}}
+";
+    let config = robocache_core::config::parse(CONFIG, "test.yaml").unwrap();
+    let (grid, backend) = (config.grid, CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+    let pipeline = Pipeline::new(config, Arc::new(backend)).unwrap();
+    let runtime = Runtime { has_workers: false, ..Runtime::new(pipeline, Clock::simulated(grid)) };
+    let id = |name: &str| {
+        let config = runtime.pipeline.config();
+        config.input_ids().find(|id| config.input(*id).name == name).unwrap()
+    };
+    let (goal, tf) = (id("goal"), id("tf"));
+    let look = |ms: i64| {
+        set_clock(&runtime, ms);
+        runtime.give_up(runtime.clock.now().unwrap());
+    };
+    let transform = |ms: i64| {
+        let mut writer = Writer::new();
+        writer.u32(1);
+        writer.header(at(ms), "map");
+        writer.string("odom");
+        writer.f64_array(&[1.0, 0.0, 0.0]);
+        writer.f64_array(&[0.0, 0.0, 0.0, 1.0]);
+        runtime.receive(tf, writer.finish(), runtime.arrival(tf, Transit::UNKNOWN)).unwrap();
+    };
+    let mut writer = Writer::new();
+    writer.header(Stamp::ZERO, "odom");
+    writer.f64_array(&[4.0, 0.0, 0.0]);
+    writer.f64_array(&[0.0, 0.0, 0.0, 1.0]);
+    runtime.receive(goal, writer.finish(), runtime.arrival(goal, Transit::UNKNOWN)).unwrap();
+    for epoch in 0..2 {
+        // The first transforms of an epoch are later than its first instant.
+        look(1000);
+        look(1010);
+        transform(1010);
+        look(1030);
+        transform(1030);
+        let mut valid = false;
+        for ms in (1040..1500).step_by(10) {
+            look(ms);
+            transform(ms);
+            valid = served(&runtime).is_some_and(|(value, _)| value == 5.0);
+        }
+        assert!(valid && runtime.left_out(goal).is_none(), "{epoch}");
+        assert_eq!(runtime.input_stats(goal).accepted.get(), epoch + 1);
+    }
 }

@@ -4,7 +4,7 @@ use robocache_testing::threads::ThreadNumber;
 
 fn message(input: usize, byte: u8) -> Message {
     let (input, arrival) = (InputId::new(input), Arrival::default());
-    Message { input, publisher: None, number: 0, bytes: Box::new([byte]), arrival }
+    Message { input, publisher: None, number: 0, again: false, bytes: Box::new([byte]), arrival }
 }
 
 /// The input and the byte of a message.

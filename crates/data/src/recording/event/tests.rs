@@ -44,7 +44,7 @@ fn every_event_is_read_as_it_was_written() {
 fn an_event_that_no_recorder_writes_is_an_error() {
     let whole = RecordingEvent::End.write();
     let before = RecordingEvent::End.fields().write_to_reason().finish().len();
-    for len in (0..whole.len()).filter(|len| *len != before) {
+    for len in 0..before {
         assert!(RecordingEvent::read(&whole[..len]).is_err());
     }
     let unknown = Fields { kind: 99, ..Fields::default() };
