@@ -119,4 +119,5 @@ fn a_recording_is_read_encoded_and_ticked() {
     assert!((600..=640).contains(&messages), "{messages}");
     assert_eq!(count("rows"), messages);
     assert!((45..=51).contains(&count("ticks")));
+    std::fs::remove_file(&bag).unwrap();
 }
