@@ -88,11 +88,16 @@ impl Reporter {
         self.reports.current.rosout.flush(&self.records);
     }
 
-    /// Looks whether the process stood still, takes the parts of a new connection, and goes over to them when they are
-    /// connected.
+    /// Logs which streams hold ticks back. Looks whether the process stood still, takes the parts of a new connection, and
+    /// goes over to them when they are connected.
     fn look(&mut self, now: Instant) {
         let slept = self.standstills.awake(Witness::Report);
-        if lock(&self.watched).is_cut_off(now, slept, self.standstills.newest()) {
+        let is_cut_off = {
+            let mut watched = lock(&self.watched);
+            watched.log_held_back();
+            watched.is_cut_off(now, slept, self.standstills.newest())
+        };
+        if is_cut_off {
             self.connector.connect();
         }
         let parts = (&self.parts, &self.connector);
@@ -130,8 +135,16 @@ impl Watched {
 
     /// Watches no inputs from now on.
     pub(crate) fn end(&mut self) {
+        self.log_held_back();
         self.working = None;
         self.recovery.watch_others(Instant::now());
+    }
+
+    /// Logs which streams began to hold ticks back, or ended that.
+    fn log_held_back(&self) {
+        if let Some((_, monitor)) = &self.working {
+            monitor.log_held_back();
+        }
     }
 
     /// Returns the report, if it is due. A node that is not managed makes none before it works.

@@ -25,7 +25,7 @@ pub struct TickStats {
     pub held_back: Counter,
     /// The stream that held back the newest of them.
     pub held_back_by: AtomicUsize,
-    /// What the log says of them. Only the thread that serves ticks uses it.
+    /// What the log says of them. The thread that serves ticks notes it, and the one that reports logs it.
     pub(super) holding: Mutex<Holding>,
     /// Ticks that were due and not served.
     pub overruns: Counter,

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Reading, Sleeper};
+use super::health::holding;
 use super::outbox::Finished;
 use super::priority::Urgency;
 use super::schedule::{Schedule, Step};
@@ -80,7 +81,7 @@ fn serve(
 ) -> Result<Option<TensorMessage>, RuntimeError> {
     let message = message.or_else(|| runtime.outbox.free());
     let mut message = message.unwrap_or_else(|| runtime.pipeline.new_message());
-    if fuse(runtime, tick, due, &mut message)? != TickOutcome::Ready {
+    if fuse_and_note(runtime, tick, due, &mut message)? != TickOutcome::Ready {
         return Ok(Some(message));
     }
     runtime.ticks.fused.record(runtime.nanos_since_due(tick, due));
@@ -97,8 +98,22 @@ fn serve(
     Ok(None)
 }
 
-/// Fuses a tick and counts its outcome.
+/// Fuses a tick, counts its outcome, and logs if ticks begin to be held back or to be published again.
 pub(super) fn fuse(
+    runtime: &Runtime,
+    tick: i64,
+    due: Reading,
+    message: &mut TensorMessage,
+) -> Result<TickOutcome, RuntimeError> {
+    let outcome = fuse_and_note(runtime, tick, due, message)?;
+    holding::log(runtime);
+    Ok(outcome)
+}
+
+/// Does what [`fuse`] does, but leaves the log to the thread that reports: [`Monitor::log_held_back`].
+///
+/// [`Monitor::log_held_back`]: super::health::Monitor::log_held_back
+pub(super) fn fuse_and_note(
     runtime: &Runtime,
     tick: i64,
     due: Reading,
@@ -120,10 +135,7 @@ pub(super) fn fuse(
         TickOutcome::HeldBack { stream } => Some(stream),
         _ => None,
     };
-    let line = lock(&ticks.holding).note(runtime.node_time.now(), by);
-    if let Some(line) = line {
-        line.log(runtime, tick);
-    }
+    lock(&ticks.holding).note(runtime.node_time.now(), tick, by);
     if let TickOutcome::HeldBack { stream } = outcome {
         ticks.held_back_by.store(stream.index(), Ordering::Relaxed);
         ticks.held_back.add(1);

@@ -7,7 +7,7 @@ mod arrivals;
 mod assess;
 mod causes;
 mod drop_details;
-mod holding;
+pub(crate) mod holding;
 mod lag;
 mod latency;
 mod monitor;

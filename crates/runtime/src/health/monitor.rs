@@ -132,6 +132,12 @@ impl Monitor {
         self.stood_still = Some(Standstill { ended: Instant::now(), time, is_reported: false });
     }
 
+    /// Logs which streams hold ticks back since the last call, and when tensors are published again: the tick thread must
+    /// not log. [`report`](Self::report) does it too. A caller that wants the lines at once calls this several times a second.
+    pub fn log_held_back(&self) {
+        holding::log(&self.runtime);
+    }
+
     /// If this window has a part of a standstill, says that in place of all that the window shows. So it does if an input
     /// is in trouble soon after: the publishers may have given the process up, and must find it again.
     fn excuse(&mut self, now: Instant, parts: &mut [Status]) {
@@ -167,6 +173,7 @@ impl Monitor {
 
     /// Ends a window: logs what is new and returns the report.
     pub fn report(&mut self) -> Report {
+        self.log_held_back();
         let runtime = Arc::clone(&self.runtime);
         // First: the counters then have all that the node did until this stamp.
         let stamp = runtime.clock.now().map(|now| now.stamp);

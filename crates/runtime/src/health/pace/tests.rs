@@ -14,3 +14,17 @@ fn lines_that_come_now_and_then_are_all_logged_and_a_flood_is_thinned_out() {
     let calm = [500_000, 501_000, 502_500];
     assert_eq!(logged(&calm), calm, "as at first");
 }
+
+#[test]
+fn a_line_that_is_only_late_does_not_slow_down_the_next_ones() {
+    let mut pace = Pace::default();
+    let ms = Duration::from_millis;
+    assert!(pace.asks(ms(0)) && !pace.asks(ms(300)));
+    let again: Vec<u64> =
+        (30..120).map(|at| 10 * at).filter(|at| pace.asks_again(ms(*at))).collect();
+    assert_eq!(again, [1_000]);
+    assert!(pace.asks(ms(2_000)));
+    // Two were refused, and only one of them is told.
+    assert!(!pace.asks(ms(2_300)) && !pace.asks(ms(2_600)));
+    assert!(pace.asks_again(ms(3_000)) && !pace.asks(ms(4_900)) && pace.asks(ms(5_000)));
+}

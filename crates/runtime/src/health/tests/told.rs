@@ -107,6 +107,24 @@ fn a_required_stream_that_holds_ticks_back_is_told_with_the_input_that_keeps_it(
 }
 
 #[test]
+fn the_tick_thread_only_notes_that_ticks_are_held_back_and_the_monitor_takes_the_lines() {
+    let mut robot = Robot::new(ARMS);
+    robot.set_clock(robot.now + 10);
+    let due = robot.runtime.clock.now().unwrap();
+    let noted = |robot: &Robot| lock(&robot.runtime.ticks.holding).waiting();
+    let outcome =
+        ticker::fuse_and_note(&robot.runtime, robot.tick, due, &mut robot.tensor).unwrap();
+    assert!(matches!(outcome, TickOutcome::HeldBack { .. }));
+    assert_eq!(noted(&robot), 1);
+    robot.monitor.log_held_back();
+    assert_eq!(noted(&robot), 0);
+    // Without threads, the caller of a tick logs.
+    let both = ["elbow", "wrist"];
+    robot.run_arms([&both, &both], 2_000);
+    assert_eq!(noted(&robot), 0);
+}
+
+#[test]
 fn a_missing_joint_is_not_hidden_in_a_list_of_all() {
     let mut robot = Robot::new(ARMS);
     robot.run_arms([&["elbow", "wrist"], &["wrist"]], 1_000);
