@@ -152,33 +152,63 @@ pub(super) struct Evidence<'a> {
 }
 
 /// Returns the cause of most of the window's invalid steps, or of its held values. `None` without such steps and
-/// values, and if a silent input explains them.
+/// values, and if a silent input explains them. A clock that is ahead is told in any case, because values are valid then
+/// that are older than they seem.
 pub(super) fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
-    // First, because values are valid then that are older than they seem.
-    if evidence.runs_ahead() {
-        return Some(evidence.clock_ahead());
+    let reason = evidence.reason();
+    let found = match reason {
+        Some(reason) => evidence.cause_of(reason),
+        None => evidence.held(),
+    };
+    if !evidence.runs_ahead() {
+        return found;
     }
-    let steps = |reason: &InvalidReason| evidence.invalid[*reason as usize];
-    // Of two that are equal, the more fundamental one, which comes first.
-    let most = InvalidReason::ALL.into_iter().rev().max_by_key(steps);
-    let Some(reason) = most.filter(|reason| steps(reason) > 0) else { return evidence.held() };
-    match reason {
-        InvalidReason::NoRow => evidence.no_row(),
-        InvalidReason::Ahead => Some(evidence.clock_ahead()),
-        InvalidReason::RingShort => Some(evidence.ring_short()),
-        InvalidReason::NotFilled | InvalidReason::TooOld if evidence.spec.looks_ahead() => {
-            Some(evidence.not_covered())
-        }
-        InvalidReason::NotFilled => Some(evidence.not_filled()),
-        InvalidReason::ClockBehind => Some(evidence.clock_behind()),
-        InvalidReason::Delayed => Some(evidence.delayed()),
-        InvalidReason::TooOld => evidence.too_old(),
-        InvalidReason::Gap => Some(evidence.gap()),
-        InvalidReason::Incomplete => Some(evidence.incomplete()),
+    let ahead = evidence.clock_ahead();
+    // Values that are only held, and rows from before the clock was set, are explained by the clock.
+    let was_set = || evidence.inputs.iter().all(|input| input.delay.p50_ns <= 0);
+    let other = found.filter(|cause| match cause.kind {
+        CauseKind::ClockAhead => false,
+        CauseKind::ClockBehind => !was_set(),
+        _ => reason.is_some(),
+    });
+    Some(other.map_or(ahead.clone(), |other| other.and(ahead)))
+}
+
+impl Cause {
+    /// Adds another cause to the words. Its kind counts only if there is no remedy for this one.
+    fn and(self, other: Cause) -> Cause {
+        let kind = if self.kind.has_remedy() { self.kind } else { other.kind };
+        Cause { kind, words: format!("{}; {}", self.words, other.words) }
     }
 }
 
 impl Evidence<'_> {
+    /// The reason of most invalid steps; `None` if all are valid.
+    fn reason(&self) -> Option<InvalidReason> {
+        let steps = |reason: &InvalidReason| self.invalid[*reason as usize];
+        // Of two that are equal, the more fundamental one, which comes first.
+        let most = InvalidReason::ALL.into_iter().rev().max_by_key(steps);
+        most.filter(|reason| steps(reason) > 0)
+    }
+
+    /// The cause of steps that are invalid for this reason; `None` if a silent input explains them.
+    fn cause_of(&self, reason: InvalidReason) -> Option<Cause> {
+        match reason {
+            InvalidReason::NoRow => self.no_row(),
+            InvalidReason::Ahead => Some(self.clock_ahead()),
+            InvalidReason::RingShort => Some(self.ring_short()),
+            InvalidReason::NotFilled | InvalidReason::TooOld if self.spec.looks_ahead() => {
+                Some(self.not_covered())
+            }
+            InvalidReason::NotFilled => Some(self.not_filled()),
+            InvalidReason::ClockBehind => Some(self.clock_behind()),
+            InvalidReason::Delayed => Some(self.delayed()),
+            InvalidReason::TooOld => self.too_old(),
+            InvalidReason::Gap => Some(self.gap()),
+            InvalidReason::Incomplete => Some(self.incomplete()),
+        }
+    }
+
     /// Whether messages of an input come before their stamps, and the configuration does not say that they may.
     fn runs_ahead(&self) -> bool {
         let may = self.simulated || self.spec.max_ahead_ns > SENSOR_AHEAD_NS;

@@ -181,6 +181,45 @@ fn a_clock_that_is_ahead_is_found_by_rows_and_by_drops() {
 }
 
 #[test]
+fn a_clock_that_is_ahead_hides_no_other_cause_of_invalid_steps() {
+    let ahead = |e: &mut Evidence<'_>| e.inputs[0].delay = delay(-3 * MS);
+    let clock = "; stamps are 0.003 s ahead of the node's clock: synchronise the clocks (chrony, ptp), set \
+                 stamp_offset_ms to -3, or use timeline: receive";
+    let both = |reason, spec: &StreamSpec, change: fn(&mut Evidence<'_>)| {
+        let (kind, alone) = told(because(reason, spec, change));
+        let (kind_of_both, words) = told(because(reason, spec, |e| {
+            change(e);
+            ahead(e);
+        }));
+        assert_eq!(words, format!("{alone}{clock}"), "{reason:?}");
+        (kind, kind_of_both)
+    };
+    let ring =
+        stream("max_age_ms: 50, lag_ms: 20, ring_rows: 64, history: {steps: 11, step_ms: 100}");
+    let kinds = both(InvalidReason::RingShort, &ring, |_| ());
+    assert_eq!(kinds, (CauseKind::RingShort, CauseKind::RingShort));
+    let gaps = stream("max_age_ms: 50, max_gap_ms: 5, strategy: linear");
+    let kinds = both(InvalidReason::Gap, &gaps, |_| ());
+    assert_eq!(kinds, (CauseKind::GapShort, CauseKind::GapShort));
+    // Another input is dropped.
+    let drops = |e: &mut Evidence<'_>| {
+        let dropped = vec![(DropReason::WrongFrame, 30)];
+        e.inputs.push(InputEvidence { dropped, ..e.inputs[0].clone() });
+    };
+    let spec = stream("max_age_ms: 50");
+    let kinds = both(InvalidReason::NoRow, &spec, drops);
+    assert_eq!(kinds, (CauseKind::Dropped, CauseKind::Dropped));
+    // Nobody can do anything about the one, so that the log is about the other.
+    let kinds = both(InvalidReason::TooOld, &spec, |_| ());
+    assert_eq!(kinds, (CauseKind::Moment, CauseKind::ClockAhead));
+    // Rows from before the clock was set ahead, and values that are only held.
+    let (kind, words) = told(because(InvalidReason::ClockBehind, &spec, ahead));
+    assert_eq!((kind, format!("; {words}").as_str()), (CauseKind::ClockAhead, clock));
+    let (kind, words) = told(because(InvalidReason::Ahead, &spec, ahead));
+    assert_eq!((kind, format!("; {words}").as_str()), (CauseKind::ClockAhead, clock));
+}
+
+#[test]
 fn without_rows_the_drops_say_why_and_silence_is_told_elsewhere() {
     let spec = stream("max_age_ms: 50");
     assert_eq!(because(InvalidReason::NoRow, &spec, |_| ()), None);
