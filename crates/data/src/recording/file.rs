@@ -164,11 +164,14 @@ impl RecordingWriter {
         &self.offers
     }
 
-    /// True if the next message of an input's topic, or of the clock's for `None`, is the first one in its file, and no offer
-    /// of its publisher is known.
-    pub(super) fn lacks_offers(&self, input: Option<InputId>) -> bool {
+    /// The number of an input's topic, or of the clock's for `None`.
+    pub(super) fn topic(&self, input: Option<InputId>) -> usize {
         let clock = self.contents.topics.len() + 1;
-        let topic = input.map_or(clock, |input| self.contents.topic_of[input.index()]);
+        input.map_or(clock, |input| self.contents.topic_of[input.index()])
+    }
+
+    /// True if the next message of a topic is the first one in its file, and no offer of its publisher is known.
+    pub(super) fn lacks_offers(&self, topic: usize) -> bool {
         self.open.channels[topic].is_none() && !self.offers.has(topic)
     }
 

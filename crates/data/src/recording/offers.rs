@@ -45,6 +45,11 @@ impl Offers {
         lock(&self.known).get(topic).is_some_and(|known| !known.is_empty())
     }
 
+    /// True if an offer of any topic is known.
+    pub(super) fn any(&self) -> bool {
+        lock(&self.known).iter().any(|known| !known.is_empty())
+    }
+
     /// The offers of a topic as rosbag2 stores them; empty if none is known.
     pub(super) fn text(&self, topic: usize) -> String {
         let known = lock(&self.known);

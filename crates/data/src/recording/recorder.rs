@@ -49,7 +49,7 @@ pub struct RecordOptions {
     /// its end.
     pub end: Duration,
     /// True if [`Recorder::offered`] tells what publishers offer. The first message of a topic waits for that, for a second
-    /// at most.
+    /// at most. If nothing at all is offered meanwhile, no other topic waits.
     pub has_graph: bool,
     /// Tells the time. A test may have a clock of its own.
     pub now: Now,
@@ -122,8 +122,8 @@ impl McapRecorder {
         let queue = Arc::new(queue);
         let (told, time) = (Arc::clone(&queue), Arc::clone(&clock));
         let offers = Arc::clone(writer.offers());
-        let said = false;
-        let writing = Writing { queue: told, waiting, writer, has_graph, said, end, now: time };
+        let (in_vain, said, now) = (Vec::new(), false, time);
+        let writing = Writing { queue: told, waiting, writer, has_graph, in_vain, said, end, now };
         let thread = std::thread::Builder::new().name("record".into());
         let thread = thread.spawn(move || writing.run()).map_err(failed)?;
         tracing::info!("recording to {}", folder.display());

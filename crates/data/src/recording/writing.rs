@@ -32,6 +32,8 @@ pub(super) struct Writing {
     pub writer: RecordingWriter,
     /// True if a graph tells what publishers offer.
     pub has_graph: bool,
+    /// The topics that waited for their offers in vain.
+    pub in_vain: Vec<usize>,
     /// Whether the log says that messages are missing.
     pub said: bool,
     /// Limit of the end of the recording.
@@ -121,15 +123,26 @@ impl Writing {
     }
 
     /// Waits for the offers of a topic whose first message comes now, if a graph tells them: it shows a publisher a moment
-    /// after its first message. What comes meanwhile waits in the queue. After one wait in vain there is no other.
+    /// after its first message. What comes meanwhile waits in the queue.
+    ///
+    /// A publisher may vanish before the graph shows it. So a topic that waited in vain does not wait again, but others do.
+    /// If nothing was ever offered, the graph does not work, and after one wait in vain there is no other.
     fn await_offers(&mut self, input: Option<InputId>) {
+        let topic = self.writer.topic(input);
+        if !self.has_graph || !self.writer.lacks_offers(topic) {
+            return;
+        }
+        let works = self.in_vain.is_empty() || self.writer.offers().any();
+        if !works || self.in_vain.contains(&topic) {
+            return;
+        }
         let began = (self.now)();
-        while self.has_graph
-            && self.writer.lacks_offers(input)
-            && !self.queue.stop.load(Ordering::Relaxed)
-        {
+        while self.writer.lacks_offers(topic) && !self.queue.stop.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
-            self.has_graph = self.since(began) < OFFERS;
+            if self.since(began) >= OFFERS {
+                self.in_vain.push(topic);
+                return;
+            }
         }
     }
 

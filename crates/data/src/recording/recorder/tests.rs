@@ -1,5 +1,6 @@
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::bag::Bag;
@@ -31,40 +32,135 @@ fn in_metadata(recording: &Path, topic: &str) -> String {
     qos.split('"').next().unwrap().replace("\\n", "\n")
 }
 
-#[test]
-fn a_recording_has_the_quality_of_service_that_publishers_offer() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = config::parse(CONFIG, "test.yaml").unwrap();
-    let manifest = Manifest {
-        topics: ["/w", "/v", "/u"].map(str::to_owned).to_vec(),
-        ..Manifest::of(&config, true, false, "cpu")
-    };
-    // Its clock stands, so it waits for the graph however long that takes.
-    let began = Instant::now();
-    let now: Now = Arc::new(move || began);
-    let options =
-        RecordOptions { has_graph: true, now, ..RecordOptions::new(folder.path(), manifest) };
-    let recorder =
-        McapRecorder::start(options, &config, &Prefixes::default(), Some(Stamp::ZERO)).unwrap();
-    let send = |input| {
+/// A recorder with a clock that a test sets.
+struct Recorded {
+    recorder: McapRecorder,
+    /// Seconds since the start.
+    seconds: Arc<AtomicU64>,
+    /// How often the clock was read.
+    looks: Arc<AtomicU64>,
+}
+
+impl Recorded {
+    fn start(folder: &Path) -> Self {
+        let config = config::parse(CONFIG, "test.yaml").unwrap();
+        let manifest = Manifest {
+            topics: ["/w", "/v", "/u"].map(str::to_owned).to_vec(),
+            ..Manifest::of(&config, true, false, "cpu")
+        };
+        let (began, [seconds, looks]) = (Instant::now(), [(); 2].map(|()| Arc::default()));
+        let (passed, read): (Arc<AtomicU64>, Arc<AtomicU64>) =
+            (Arc::clone(&seconds), Arc::clone(&looks));
+        let now: Now = Arc::new(move || {
+            read.fetch_add(1, Ordering::Relaxed);
+            began + Duration::from_secs(passed.load(Ordering::Relaxed))
+        });
+        let options =
+            RecordOptions { has_graph: true, now, ..RecordOptions::new(folder, manifest) };
+        let start = Some(Stamp::ZERO);
+        let recorder = McapRecorder::start(options, &config, &Prefixes::default(), start).unwrap();
+        Recorded { recorder, seconds, looks }
+    }
+
+    fn send(&self, input: InputId) {
         let at = Stamp::from_nanos(1_000_000_000);
         let arrival = Arrival { stamp: Some(at), ..Arrival::default() };
         let bytes = Arc::new(vec![0_u8, 1, 0, 0]);
-        recorder.received(ReceivedMessage { input, bytes, arrival, at, published: None });
-    };
-    let written = |count| until("the messages", || recorder.status().messages == count);
+        self.recorder.received(ReceivedMessage { input, bytes, arrival, at, published: None });
+    }
+
+    /// Waits until so many messages are written.
+    fn written(&self, count: u64) {
+        until("the messages", || self.recorder.status().messages == count);
+    }
+
+    /// Waits until the thread that writes had time to write what was sent, unless it waits for offers.
+    fn turns(&self) {
+        let before = self.looks.load(Ordering::Relaxed);
+        until("the thread that writes", || self.looks.load(Ordering::Relaxed) > before + 10);
+    }
+
+    /// Waits in vain: a message waits, and the time for that passes.
+    fn give_up(&self) {
+        self.turns();
+        self.seconds.fetch_add(2, Ordering::Relaxed);
+    }
+
+    /// Ends the recording. Returns what the channels of these topics tell of the quality of service.
+    fn channels(self, topics: [&str; 3]) -> [Vec<String>; 3] {
+        let recording = self.recorder.folder().to_owned();
+        self.recorder.finish();
+        let bag = Bag::open(&recording).unwrap();
+        topics.map(|topic| {
+            let found = bag.topics.iter().find(|known| known.name == topic).unwrap();
+            told(&found.offered_qos).into_iter().map(str::to_owned).collect()
+        })
+    }
+}
+
+#[test]
+fn a_publisher_that_vanishes_before_the_graph_shows_it_takes_nothing_from_other_topics() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorded = Recorded::start(folder.path());
+    let [w, v, u] = [0, 1, 2].map(InputId::new);
+    recorded.recorder.offered(Some(v), vec![LATCHED]);
+    recorded.send(v);
+    recorded.written(1);
+    recorded.send(w);
+    recorded.give_up();
+    recorded.written(2);
+    recorded.send(u);
+    recorded.turns();
+    assert_eq!(recorded.recorder.status().messages, 2, "it waits");
+    recorded.recorder.offered(Some(u), vec![BEST_EFFORT]);
+    recorded.written(3);
+    let [w, v, u] = recorded.channels(["/w", "/v", "/u"]);
+    assert!(w.is_empty(), "{w:?}");
+    assert_eq!(v, ["reliability: 1", "durability: 1"]);
+    assert_eq!(u, ["reliability: 2", "durability: 2"]);
+}
+
+#[test]
+fn if_the_graph_tells_nothing_at_all_one_topic_waits_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorded = Recorded::start(folder.path());
+    let [w, v, u] = [0, 1, 2].map(InputId::new);
+    recorded.send(w);
+    recorded.give_up();
+    recorded.written(1);
+    // The clock stands, so this one does not wait.
+    recorded.send(v);
+    recorded.written(2);
+    // The graph was only late.
+    recorded.recorder.offered(Some(v), vec![LATCHED]);
+    recorded.send(u);
+    recorded.turns();
+    assert_eq!(recorded.recorder.status().messages, 2, "it waits");
+    recorded.recorder.offered(Some(u), vec![BEST_EFFORT]);
+    recorded.written(3);
+    let [w, v, u] = recorded.channels(["/w", "/v", "/u"]);
+    assert!(w.is_empty() && v.is_empty(), "{w:?} {v:?}");
+    assert_eq!(u, ["reliability: 2", "durability: 2"]);
+}
+
+#[test]
+fn a_recording_has_the_quality_of_service_that_publishers_offer() {
+    let folder = tempfile::tempdir().unwrap();
+    // Its clock stands, so it waits for the graph however long that takes.
+    let recorded = Recorded::start(folder.path());
+    let recorder = &recorded.recorder;
     let [w, v] = [0, 1].map(InputId::new);
     // The graph tells of a publisher a moment after its first message, of another one much later, and of all again.
-    send(w);
+    recorded.send(w);
     recorder.offered(Some(w), vec![BEST_EFFORT]);
     recorder.offered(Some(v), vec![BEST_EFFORT, LATCHED]);
     recorder.offered(None, vec![BEST_EFFORT]);
-    send(v);
-    written(2);
+    recorded.send(v);
+    recorded.written(2);
     recorder.offered(Some(w), vec![BEST_EFFORT]);
     recorder.offered(Some(w), vec![LATCHED]);
-    send(w);
-    written(3);
+    recorded.send(w);
+    recorded.written(3);
     let recording = recorder.folder().to_owned();
     recorder.finish();
 
