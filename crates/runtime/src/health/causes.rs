@@ -165,13 +165,16 @@ pub(super) fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
     }
     let ahead = evidence.clock_ahead();
     // Values that are only held, and rows from before the clock was set, are explained by the clock.
-    let was_set = || evidence.inputs.iter().all(|input| input.delay.p50_ns <= 0);
+    let was_set = evidence.inputs.iter().all(|input| input.delay.p50_ns <= 0);
     let other = found.filter(|cause| match cause.kind {
         CauseKind::ClockAhead => false,
-        CauseKind::ClockBehind => !was_set(),
+        CauseKind::ClockBehind => !was_set,
         _ => reason.is_some(),
     });
-    Some(other.map_or(ahead.clone(), |other| other.and(ahead)))
+    Some(match other {
+        Some(other) => other.and(ahead),
+        None => ahead,
+    })
 }
 
 impl Cause {
