@@ -99,7 +99,8 @@ impl Starter {
 }
 
 impl Starter {
-    /// The input of a topic, as its stream in a starting configuration has it.
+    /// The input of a topic, as its stream in a starting configuration has it, but without an offset of its stamps: who asks
+    /// measures that.
     ///
     /// # Errors
     /// Why the topic is left out.
@@ -113,7 +114,8 @@ impl Starter {
         let mut stream = streams::stream(found, &base, report)?;
         stream.name = new_name(topic, &[]);
         let config = validate(&write(found, &base, &[stream], &[]), definitions)?;
-        config.inputs.into_iter().next().ok_or_else(|| "it has no input".into())
+        let input = config.inputs.into_iter().next().ok_or("it has no input")?;
+        Ok(InputSpec { stamp_offset_ns: 0, ..input })
     }
 }
 
