@@ -5,7 +5,7 @@
 //! as fresh. Such a message is dropped. A latched one is kept: it is true until another one is published.
 
 use robocache_runtime::{STILL, Transit, since_boot_ns, system_now};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A message that was received so long after its publication \[ns\], across a standstill, waited for the process.
 const WAITED_NS: i64 = 10_000_000;
@@ -23,13 +23,14 @@ pub(crate) struct StandstillWatch {
     standstill: Option<Standstill>,
 }
 
-/// The two clocks at a look.
+/// The clocks at a look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     /// Time since the boot \[ns\]. It runs in a suspend, and nobody sets it.
     boot_ns: u64,
     /// The system's clock \[ns\].
     system_ns: i64,
+    at: Instant,
 }
 
 /// The newest standstill.
@@ -44,7 +45,11 @@ struct Standstill {
 impl Look {
     /// A look now; `None` if the system does not tell.
     pub(crate) fn now() -> Option<Look> {
-        Some(Look { boot_ns: since_boot_ns()?, system_ns: system_now().nanos() })
+        Some(Look {
+            boot_ns: since_boot_ns()?,
+            system_ns: system_now().nanos(),
+            at: Instant::now(),
+        })
     }
 }
 
@@ -65,7 +70,7 @@ impl StandstillWatch {
         let (Some(Standstill { last, noticed }), Some(now)) = (self.standstill, self.newest) else {
             return false;
         };
-        let since = Duration::from_nanos(now.boot_ns.saturating_sub(noticed.boot_ns));
+        let since = now.at.saturating_duration_since(noticed.at);
         let received_ns = transit.arrived_ns.unwrap_or(now.system_ns);
         // Somebody set the system's clock meanwhile, as at the end of a suspend: then the two stamps tell nothing.
         let on_boot_ns = noticed.boot_ns.saturating_sub(last.boot_ns) as i64;

@@ -1,10 +1,14 @@
+use std::sync::LazyLock;
+
 use super::*;
 
 const MS: i64 = 1_000_000;
 
 /// A look so long after the start of the watch. The system's clock is at this instant plus a second.
 fn look(ms: i64) -> Option<Look> {
-    Some(Look { boot_ns: (ms * MS) as u64, system_ns: 1000 * MS + ms * MS })
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let at = *START + Duration::from_millis(ms as u64);
+    Some(Look { boot_ns: (ms * MS) as u64, system_ns: 1000 * MS + ms * MS, at })
 }
 
 /// Published and received at these instants of the system's clock.

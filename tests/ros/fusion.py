@@ -242,7 +242,7 @@ class Fusion:
         if self.tensors:
             return self
         wait = Wait("a first tensor", detail=lambda: self.process.output)
-        # Within the second that a stamp may be ahead of the clock. The last tick is repeated.
+        # Shortly before T0, because a stamp may not be far ahead of the clock. The last tick is repeated.
         first, last = T0 - 95 * self.period_ns, T0 - self.period_ns
         for ns in itertools.chain(range(first, last, self.period_ns), itertools.repeat(last)):
             self.set_clock(ns)

@@ -160,6 +160,7 @@ def test_two_topics_of_two_types_are_one_row(ros, start, tmp_path):
     fusion.fence()
     assert fusion.value("hand /tool", "dropped") == 0
     # 70 ms later the grip is too old.
+    fusion.advance(T0 + 70 * MS)
     fusion.send("/tool", stamped(PoseStamped, T0 + 80 * MS, pose=pose(2.5, 1.0)))
     got = fusion.tick(T0 + 90 * MS)["hand"]
     assert (got.valid, got.inputs_valid) == ([False], [0b01])

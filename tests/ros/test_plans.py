@@ -87,4 +87,4 @@ def test_plans_are_served_ahead_replaced_and_stopped(ros, start, tmp_path):
     fusion.fence()
     # A pause between plans is no fault, so no report blames a clock or a lag.
     said = " ".join(words for part, words in fusion.said if part == "plan")
-    assert "clock" not in said and "lag_ms" not in said and "no message in" not in said
+    assert "synchronise" not in said and "lag_ms" not in said and "no message in" not in said

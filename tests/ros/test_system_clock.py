@@ -28,6 +28,7 @@ STREAM = {
     "type": "geometry_msgs/msg/WrenchStamped",
     "lag_ms": LAG_NS // MS,
     "max_age_ms": 60_000,
+    "max_ahead_ms": 1000,
     "qos": {"reliability": "reliable", "depth": 1000},
 }
 STREAMS = {"header": STREAM, "receive": {**STREAM, "timeline": "receive"}}
@@ -186,11 +187,16 @@ class Running(Node):
     def now(self):
         return self.fusion.ros.node.get_clock().now().nanoseconds + self.offset_ns
 
-    def send_and_await(self):
-        """Sends a value, and waits until it is in both streams of a tensor."""
+    def send_and_await(self, again=False):
+        """Sends a value, and waits until it is in both streams of a tensor. `again`: sends others until one is."""
         value = self.send(self.now())
 
         def served():
+            nonlocal value
+            if again:
+                self.fusion.ros.spin_for(0.3)
+                value = self.send(self.now())
+                self.fusion.ros.spin_for(0.3)
             got = segments(self.tensors[-1]) if self.tensors else {}
             return got and all(of.valid[0] and of.array[0, 0] == value for of in got.values())
 
@@ -244,11 +250,13 @@ def test_after_a_suspend_the_node_goes_on(ros, start, tmp_path, node_faults):
     fusion.until(lambda: node.tensors[-1].tick > in_the_morning, "ticks")
     for part in segments(node.tensors[-1]).values():
         assert part.valid == [False] and part.age_ns[0] > (night - 60) * SECOND
-    node.send_and_await()
+    # The clock of this publisher was not set. So nobody knows when a message was sent that comes at once, and by its time
+    # of receiving it does not count.
+    node.send_and_await(again=True)
     fusion.until(lambda: fusion.value("header", "resubscribed") >= 1, "a new connection")
     node.send_and_await()
-    for name in STREAMS:
-        assert fusion.value(name, "dropped") == 0
+    assert fusion.value("header", "dropped") == 0
+    assert fusion.value("receive", "dropped") == fusion.value("receive", "dropped.cleared") > 0
     assert fusion.process.output.count("the process stood still for ") == 1
     fusion.await_value("tick", "clock_jumps", 1)
     node.check_stamps()

@@ -351,8 +351,8 @@ impl Runtime {
                     self.note(from, |arrivals, now| {
                         arrivals.note_dropped(now, arrival.epoch, rejected.reason);
                     });
+                    self.explain(input, "message", &rejected);
                 }
-                self.explain(input, "message", &rejected);
                 self.note_taken_again(origin, arrival.epoch, Some(&rejected));
                 self.tell_wrong_clock(input, &rejected);
                 Err(NotTaken::Dropped(rejected))

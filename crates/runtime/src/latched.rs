@@ -166,6 +166,13 @@ impl Runtime {
         }
     }
 
+    /// Whether the newest message of an input stays true, however long ago it came.
+    pub(super) fn is_kept(&self, input: InputId) -> bool {
+        self.is_latched(input)
+            && self.input(input).keeps.load(Ordering::Relaxed)
+            && !self.comes_soon(input)
+    }
+
     /// Whether an old value would seem fresh, and the next message of the input comes soon.
     fn comes_soon(&self, input: InputId) -> bool {
         let InputSpec { timeline, expected_rate_hz, .. } = self.input_spec(input);
@@ -181,6 +188,7 @@ impl Runtime {
         for input in self.inputs().filter(|input| self.is_latched(*input)) {
             let state = self.input(input);
             *lock(&state.retry) = None;
+            state.left_out.store(LeftOut::No as u8, Ordering::Relaxed);
             let is_before = |newest: &Latched| newest.epoch.is_before(epoch);
             if lock(&state.latched).as_ref().is_some_and(is_before) && !self.comes_soon(input) {
                 self.take_again(input, is_before);
@@ -215,7 +223,8 @@ impl Runtime {
         let origin = newest.origin;
         let from = MessageOrigin { again: true, ..MessageOrigin::from((origin, input)) };
         let bytes = SharedMessage(Arc::clone(&newest.bytes));
-        if let Err(error) = self.accept((from, origin.published), bytes, arrival) {
+        // For a recording it is published now. With its own publication it would be of an earlier epoch.
+        if let Err(error) = self.accept((from, None), bytes, arrival) {
             // The next message ends the node with it.
             tracing::error!("{}: its latched message: {error}", self.input_spec(input).topic);
         }
@@ -243,13 +252,14 @@ impl Runtime {
             return;
         }
         let InputSpec { name, topic, timeline, .. } = self.input_spec(input);
-        let left_out = match reason {
-            DropReason::Ahead | DropReason::Cleared => LeftOut::OtherEpoch,
-            _ => LeftOut::Dropped,
+        // What the detail says of a stamp that is ahead is for sensors.
+        let (left_out, detail) = match reason {
+            DropReason::Ahead | DropReason::Cleared => (LeftOut::OtherEpoch, String::new()),
+            _ => (LeftOut::Dropped, format!(", {}: {detail}", reason.name())),
         };
         let before = state.left_out.swap(left_out as u8, Ordering::Relaxed);
         if let (true, Some(words)) = (before != left_out as u8, self.left_out(input)) {
-            tracing::warn!("stream '{name}' ({topic}): {words} ({detail})");
+            tracing::warn!("stream '{name}' ({topic}): {words}{detail}");
         }
         // Its stamp is that of the retry, and by then the transforms of the new epoch may have come.
         if *reason == DropReason::NoTransform

@@ -153,6 +153,15 @@ impl Player {
         self
     }
 
+    /// From now on no message is latched.
+    pub fn end_latched(&self) {
+        for input in self.runtime.inputs() {
+            let asks = &self.runtime.input(input).asks;
+            asks.set(OfferedQos { transient_local: false, ..asks.get() });
+            self.runtime.forget_latched(input);
+        }
+    }
+
     /// Waits until all messages that were received are rows.
     ///
     /// # Errors

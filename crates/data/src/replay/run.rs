@@ -55,10 +55,7 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Summary, ReplayError> {
     let mut skew = Skew::default();
-    let player = Player::new(pipeline, wiring.clock.is_simulated());
-    // In a recording of the node, each latched message that it took again is a message.
-    let latched = if wiring.is_of_node { &[] } else { &wiring.latched[..] };
-    let player = player.with_latched(latched);
+    let player = Player::new(pipeline, wiring.clock.is_simulated()).with_latched(&wiring.latched);
     let player = if output.takes_ticks() { player } else { player.without_ticks() };
     let mut player = if threads > 1 { player.with_threads(threads)? } else { player };
     let output = RefCell::new(output);
@@ -87,6 +84,7 @@ pub fn run(
         let ahead = if look_ahead.is_some() { BEGUN } else { 0 };
         let begin = |recorded: &Recorded| begin(look_ahead.as_ref(), wiring, recorded);
         let (mut begun, mut last) = (false, span.1);
+        let mut latches = wiring.is_of_node;
         let mut count = 0_u32;
         let read = read_ahead(messages, (end, threads > 1), (ahead, begin), |recorded, tickets| {
             let now = recorded.received;
@@ -105,6 +103,12 @@ pub fn run(
                 }
             }
             play.take(recorded, &tickets, &mut serve)?;
+            if latches && play.player.runtime().clock.now().is_some() {
+                // In a recording of the node, each latched message that it took again is a message. Only those from before
+                // the episode are not.
+                play.player.end_latched();
+                latches = false;
+            }
             Ok::<_, ReplayError>(true)
         });
         problems.join(read?);

@@ -42,6 +42,8 @@ pub enum Level {
 pub(super) struct InputWindow {
     /// Whether a message ever came.
     pub ever: bool,
+    /// Whether its newest message is latched, and stays true until another one comes.
+    pub kept: bool,
     /// Messages received since the start.
     pub heard: u64,
     /// Time since the newest message, or since the start.
@@ -219,6 +221,9 @@ pub(super) fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble>
     }
     // A camera is latched: one message is enough.
     if matches!(spec.selection, Selection::CameraInfo { .. }) && window.ever {
+        return None;
+    }
+    if window.kept && spec.expected_rate_hz.is_none() {
         return None;
     }
     // A plan comes when there is something to do.

@@ -344,6 +344,8 @@ impl Monitor {
     /// Ends an input's window.
     pub(super) fn end_window(&mut self, input: InputId) {
         let (now, since_start) = (self.runtime.node_time.now(), self.started.elapsed());
+        // It takes the lock of the arrivals, too.
+        let kept = self.runtime.is_kept(input);
         let seen = &mut self.inputs[input.index()];
         let state = self.runtime.input(input);
         let delay = seen.delay.read(&self.runtime.input_stats(input).delay, since_start);
@@ -357,6 +359,7 @@ impl Monitor {
         let lost = after.lost_since(&before);
         let exact_share = |lost: u64| lost as f64 / (lost + received).max(1) as f64;
         seen.window = InputWindow {
+            kept,
             ever,
             heard: after.received,
             silence,

@@ -83,7 +83,9 @@ impl Monitor {
             inputs: inputs.iter().map(|input| self.input_evidence(runtime, *input)).collect(),
         };
         let absent = self.absent_groups(stream);
-        let cause = causes::cause(&evidence).filter(|_| absent.is_none());
+        // The status of the input says why, and its delay is that of no sensor.
+        let left_out = inputs.iter().any(|input| runtime.left_out(*input).is_some());
+        let cause = causes::cause(&evidence).filter(|_| absent.is_none() && !left_out);
         if steps > 0 && self.stood_still.is_none() {
             self.notices.cause(now, (stream, &spec.name), cause.as_ref());
         }

@@ -142,7 +142,10 @@ fn only_latched_messages_are_taken_again() {
 struct Recorded(Mutex<(Vec<(u64, u64, usize)>, Vec<Event>)>);
 
 impl Recorder for Recorded {
-    fn received(&self, ReceivedMessage { bytes, arrival, .. }: ReceivedMessage) -> u64 {
+    fn received(&self, message: ReceivedMessage) -> u64 {
+        let ReceivedMessage { bytes, arrival, published, .. } = message;
+        // Published in an earlier epoch, a replay would refuse it.
+        assert_eq!(published, None);
         let (messages, _) = &mut *lock(&self.0);
         let number = messages.len() as u64 + 1;
         messages.push((number, arrival.epoch.number(), (*bytes).as_ref().len()));

@@ -286,3 +286,21 @@ fn a_latched_message_is_valid_in_each_pass_of_a_bag() {
         assert!(counts[1..].iter().all(|count| *count >= 98), "{simulated}: {counts:?}");
     }
 }
+
+#[test]
+fn a_latched_message_from_before_an_episode_of_a_nodes_recording_counts_once() {
+    let text = CONFIG.replace("max_age_ms: 50", "timeline: receive, max_age_ms: 100000");
+    let (mut player, mut ticks) = (player_of(&text, true).with_latched(&[W]), Ticks::new());
+    let mut serve = noted(&mut ticks);
+    player.receive(W, wrench(Stamp::ZERO, 1.0), Received::at(ms(100_000)), &mut serve).unwrap();
+    for (pass, start) in [(0, 5000), (1, 2000)] {
+        for at in (0..1000).step_by(10) {
+            let received = Received::at(ms(100_000 + pass * 1000 + at));
+            player.set_clock(ms(start + at), received, &mut serve).unwrap();
+            player.end_latched();
+        }
+    }
+    drop(serve);
+    let valid = |epoch: u64| ticks.iter().filter(|t| t.1 == epoch && t.2 == Some(1.0)).count();
+    assert!(valid(1) >= 98 && valid(2) == 0, "the recording has it for the second epoch");
+}

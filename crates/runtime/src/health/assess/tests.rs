@@ -32,6 +32,9 @@ fn silence_is_stale_and_an_error_if_the_stream_is_required() {
     let words = |window: &InputWindow| assess(&stream(), false, window).1;
     assert_eq!(assess(&stream(), false, &silent).0, Level::Stale);
     assert_eq!(words(&silent), "no message in 3.2 s: stopped after 312 messages");
+    // A map that is published once stays true.
+    let kept = InputWindow { kept: true, ..silent.clone() };
+    assert_eq!(assess(&stream(), true, &kept).0, Level::Ok);
     let once = InputWindow { heard: 1, ..silent.clone() };
     assert_eq!(words(&once), "no message in 3.2 s: stopped after 1 message");
     assert_eq!(assess(&stream(), true, &silent).0, Level::Error);
