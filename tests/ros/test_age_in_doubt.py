@@ -18,6 +18,7 @@ GONE = ("dropped.cleared", "lost")
 #: How far the clock of the sensor is ahead [ns]: no pause of this machine is as long.
 AHEAD_NS = 3_000_000 * MS
 
+
 @pytest.mark.parametrize("offset_ms", [0, -3_000_000])
 def test_a_sensor_whose_clock_is_ahead_is_told_with_the_offset_that_helps(
     ros, start, tmp_path, offset_ms
@@ -46,7 +47,9 @@ def test_a_sensor_whose_clock_is_ahead_is_told_with_the_offset_that_helps(
     (advised,) = re.findall(r"stamp_offset_ms: (-\d+)$", error)
     # The way of the message is not known.
     assert -3_000_000 <= int(advised) < -2_900_000
-    advice = "ahead of the node's clock: synchronise the clocks (chrony, ptp), set stamp_offset_ms to -"
+    advice = (
+        "ahead of the node's clock: synchronise the clocks (chrony, ptp), set stamp_offset_ms to -"
+    )
     fusion.until(lambda: any(advice in words for _, words in fusion.said), "the status says it")
 
 

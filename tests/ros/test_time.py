@@ -247,7 +247,9 @@ def test_a_stamp_far_ahead_of_the_clock_is_dropped(ros, start, tmp_path):
     fusion.send("/wrench", wrench(T0 + 1000 * MS + 1, 9, 9, 9))
     fusion.settle()
     fusion.await_value("wrench", "dropped.ahead", 1)
-    fusion.process.wait_for("expected at most 1000 ms ahead of the node's clock (1795000000.000000000)")
+    fusion.process.wait_for(
+        "expected at most 1000 ms ahead of the node's clock (1795000000.000000000)"
+    )
     fusion.send("/wrench", wrench(T0 + 1000 * MS, 1, 2, 3))
     fusion.send("/wrench", wrench(T0 + 960 * MS, 4, 5, 6))
     got = fusion.tick(T0 + 980 * MS)["wrench"]  # a tie

@@ -240,11 +240,11 @@ impl Runtime {
         let MessageOrigin { input, again, .. } = from;
         let state = self.input(input);
         let Some(Rejected { reason, detail, .. }) = dropped else {
-            if !again {
-                state.taken_in.fetch_max(epoch.number(), Ordering::Relaxed);
-            } else {
+            if again {
                 *lock(&state.retry) = None;
                 state.left_out.store(LeftOut::No as u8, Ordering::Relaxed);
+            } else {
+                state.taken_in.fetch_max(epoch.number(), Ordering::Relaxed);
             }
             return;
         };

@@ -39,7 +39,7 @@ impl RecordedClock {
     pub fn set(&self, stamp: Stamp) -> Reading {
         let mut state = lock(&self.state);
         state.at = Some(stamp);
-        let (reading, _) = self.read(state, stamp);
+        let (reading, _) = Self::read(state, stamp);
         reading
     }
 
@@ -66,12 +66,12 @@ impl RecordedClock {
     fn reading(&self) -> Option<(Reading, Stamp)> {
         let state = lock(&self.state);
         let stamp = state.at?;
-        Some(self.read(state, stamp))
+        Some(Self::read(state, stamp))
     }
 
     /// Reads the clock, which is at `stamp`, and begins an epoch if it was set back. Returns the first instant
     /// of the epoch as well.
-    fn read(&self, mut state: MutexGuard<'_, RecordedInstants>, stamp: Stamp) -> (Reading, Stamp) {
+    fn read(mut state: MutexGuard<'_, RecordedInstants>, stamp: Stamp) -> (Reading, Stamp) {
         let since = Instant::now();
         let newest = state.newest.unwrap_or(stamp);
         let mut jumped = None;

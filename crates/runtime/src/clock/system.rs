@@ -48,13 +48,12 @@ impl SystemClock {
     /// well.
     fn read(&self, clock: impl Fn() -> Stamp) -> (Reading, Stamp) {
         let newest = self.spans.newest();
-        let looked = self.look(newest, &clock);
+        let looked = Self::look(newest, &clock);
         looked.unwrap_or_else(|jump| self.jumped(newest, jump.from, &clock))
     }
 
     /// Reads the clock in an epoch, if it has not jumped back.
     fn look(
-        &self,
         (number, span): (u64, &Span),
         clock: impl Fn() -> Stamp,
     ) -> Result<(Reading, Stamp), Jump> {
@@ -87,7 +86,7 @@ impl SystemClock {
         };
         // Another thread may have begun the epoch since. Now none does.
         let newest = self.spans.newest();
-        let Jump { from, to: stamp, since } = match self.look(newest, &clock) {
+        let Jump { from, to: stamp, since } = match Self::look(newest, &clock) {
             Ok(found) => return found,
             Err(jump) => jump,
         };

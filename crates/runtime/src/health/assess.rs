@@ -39,6 +39,7 @@ pub enum Level {
 
 /// Numbers of one input in the last window.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // measured one by one
 pub(super) struct InputWindow {
     /// Whether a message ever came.
     pub ever: bool,

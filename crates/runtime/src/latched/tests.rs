@@ -139,7 +139,9 @@ fn only_latched_messages_are_taken_again() {
 
 /// What a recorder got: by message its number, its epoch and its bytes, and the outcomes.
 #[derive(Default)]
-struct Recorded(Mutex<(Vec<(u64, u64, usize)>, Vec<Event>)>);
+struct Recorded(Mutex<(Messages, Vec<Event>)>);
+
+type Messages = Vec<(u64, u64, usize)>;
 
 impl Recorder for Recorded {
     fn received(&self, message: ReceivedMessage) -> u64 {

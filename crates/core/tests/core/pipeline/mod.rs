@@ -340,7 +340,7 @@ fn a_sensor_whose_clock_is_ahead_is_refused_with_the_offset_to_write() {
             Ok(_) => String::new(),
             Err(NotTaken::Dropped(rejected)) => {
                 assert_eq!(rejected.reason, DropReason::Ahead);
-                rejected.detail.to_string()
+                rejected.detail
             }
             Err(error) => panic!("{error}"),
         }
