@@ -5,10 +5,10 @@ use super::*;
 const MS: i64 = 1_000_000;
 
 /// A look so long after the start of the watch. The system's clock is at this instant plus a second.
-fn look(ms: i64) -> Option<Look> {
+fn look(ms: i64) -> Look {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let at = *START + Duration::from_millis(ms as u64);
-    Some(Look { boot_ns: (ms * MS) as u64, system_ns: 1000 * MS + ms * MS, at })
+    Look { boot_ns: (ms * MS) as u64, system_ns: 1000 * MS + ms * MS, at }
 }
 
 /// Published and received at these instants of the system's clock.
@@ -21,7 +21,7 @@ fn transit(published_ms: i64, arrived_ms: i64) -> Transit {
 fn stood_still(now_ms: i64) -> StandstillWatch {
     let mut watch = StandstillWatch::default();
     let before = [0, 500, 1000].into_iter();
-    before.chain((4000..now_ms).step_by(500)).chain([now_ms]).for_each(|ms| watch.look(look(ms)));
+    before.chain((4000..now_ms).step_by(500)).chain([now_ms]).for_each(|ms| watch.look(Some(look(ms))));
     watch
 }
 
@@ -56,8 +56,10 @@ fn without_a_common_clock_all_is_in_doubt_for_a_second() {
 fn if_the_clock_was_set_meanwhile_all_is_in_doubt_for_a_second() {
     let at = |now_ms| {
         let mut watch = StandstillWatch::default();
-        let set_back = |ms: i64| Some(Look { system_ns: (ms - 7000) * MS, ..look(ms).unwrap() });
-        [look(0), look(500), set_back(3500), set_back(now_ms)].map(|look| watch.look(look));
+        let set_back = |ms: i64| Look { system_ns: (ms - 7000) * MS, ..look(ms) };
+        for look in [look(0), look(500), set_back(3500), set_back(now_ms)] {
+            watch.look(Some(look));
+        }
         // Received after the standstill, although before the last look by the clock of then.
         let received_ns = Some((now_ms - 7000) * MS);
         let transit = Transit { published_ns: Some(0), arrived_ns: received_ns };
@@ -69,7 +71,7 @@ fn if_the_clock_was_set_meanwhile_all_is_in_doubt_for_a_second() {
 #[test]
 fn nothing_is_in_doubt_without_a_standstill_and_long_after_one() {
     let mut watch = StandstillWatch::default();
-    (0..100).for_each(|k| watch.look(look(899 * k)));
+    (0..100).for_each(|k| watch.look(Some(look(899 * k))));
     assert!(!watch.has_waited(transit(0, 899 * 99), true));
     assert!(!watch.has_waited(Transit::UNKNOWN, false));
     // The system's clock may have been set back since.

@@ -198,7 +198,8 @@ def _streams():
     )
 
 
-CONFIG = "rate_hz: 40\nlag_ms: 30\ntf: {}\nstreams:\n" + "".join(_streams())
+# The gyro that a cloud needs comes up to a sweep after it.
+CONFIG = "rate_hz: 40\nlag_ms: 30\ntf: {wait_ms: 200}\nstreams:\n" + "".join(_streams())
 #: Images of bytes, which rows may have as JPEG.
 BYTES = "rate_hz: 20\nlag_ms: 30\nstreams:\n" + "".join(
     _stream(
