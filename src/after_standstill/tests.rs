@@ -21,7 +21,10 @@ fn transit(published_ms: i64, arrived_ms: i64) -> Transit {
 fn stood_still(now_ms: i64) -> StandstillWatch {
     let mut watch = StandstillWatch::default();
     let before = [0, 500, 1000].into_iter();
-    before.chain((4000..now_ms).step_by(500)).chain([now_ms]).for_each(|ms| watch.look(Some(look(ms))));
+    before
+        .chain((4000..now_ms).step_by(500))
+        .chain([now_ms])
+        .for_each(|ms| watch.look(Some(look(ms))));
     watch
 }
 
