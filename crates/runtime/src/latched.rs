@@ -110,9 +110,8 @@ impl Runtime {
             // It arrives when the clock begins to run.
             return Ok(());
         }
-        let from =
-            MessageOrigin { number: 0, again: false, ..MessageOrigin::from((origin, input)) };
-        self.accept((from, origin.published), SharedMessage(bytes), arrival)
+        let from = (MessageOrigin::from((origin, input)), origin.published);
+        self.accept(from, SharedMessage(bytes), arrival)
     }
 
     /// Keeps a message, unless it is older than the one that is kept: a publisher may give its history after a newer one.
@@ -166,11 +165,13 @@ impl Runtime {
         }
     }
 
-    /// Whether the newest message of an input stays true, however long ago it came.
+    /// Whether the newest message of an input stays true, however long ago it came. If messages come again and again, an
+    /// input that stops is silent, whatever quality of service its publishers offer.
     pub(super) fn is_kept(&self, input: InputId) -> bool {
+        let state = self.input(input);
         self.is_latched(input)
-            && self.input(input).keeps.load(Ordering::Relaxed)
-            && !self.comes_soon(input)
+            && state.keeps.load(Ordering::Relaxed)
+            && lock(&state.arrivals).usual_interval().is_none()
     }
 
     /// Whether an old value would seem fresh, and the next message of the input comes soon.

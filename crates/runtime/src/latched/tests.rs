@@ -307,3 +307,18 @@ streams:
         assert_eq!(runtime.input_stats(goal).accepted.get(), epoch + 1);
     }
 }
+
+#[test]
+fn a_map_is_not_silent_and_a_sensor_that_stops_is_although_both_are_latched() {
+    for timeline in ["header", "receive"] {
+        let runtime = runtime(timeline);
+        set_clock(&runtime, 5000);
+        send(&runtime, at(5000), 1.0);
+        assert!(runtime.is_kept(W), "{timeline}: published once");
+        for ms in [5010, 5020, 5030] {
+            set_clock(&runtime, ms);
+            send(&runtime, at(ms), 1.0);
+        }
+        assert!(!runtime.is_kept(W), "{timeline}: it has a rate");
+    }
+}
