@@ -3,7 +3,7 @@
 #include "../common.cuh"
 
 // How one element of a row is interpolated. LANE_QUATERNION + k is component k of a quaternion.
-enum Lane : u32 { LANE_LINEAR = 0, LANE_ANGULAR = 1, LANE_QUATERNION = 2 };
+enum Lane : u32 { LANE_LINEAR = 0, LANE_ANGULAR = 1, LANE_HELD = 2, LANE_QUATERNION = 3 };
 
 __device__ __forceinline__ float linear(float a, float b, float weight) {
     return a + weight * (b - a);
@@ -64,6 +64,12 @@ __device__ inline float slerp(const float (&a)[4], const float (&b)[4], float we
     const float x = k == 0 ? a[0] : k == 1 ? a[1] : k == 2 ? a[2] : a[3];
     const float y = k == 0 ? b[0] : k == 1 ? b[1] : k == 2 ? b[2] : b[3];
     return x * from_a + y * from_b;
+}
+
+// Between two values of a lane that is no part of a quaternion.
+__device__ inline float between(u32 lane, float a, float b, float weight) {
+    if (lane == LANE_HELD) return a;
+    return lane == LANE_ANGULAR ? angular(a, b, weight) : linear(a, b, weight);
 }
 
 // ---- A value from its rows ----------------------------------------------------------------------
@@ -130,7 +136,5 @@ __device__ inline float between_lane(
         }
         return slerp(p, q, weight, k);
     }
-    const float x = to_float(a[element]);
-    const float y = to_float(b[element]);
-    return lane == LANE_ANGULAR ? angular(x, y, weight) : linear(x, y, weight);
+    return between(lane, to_float(a[element]), to_float(b[element]), weight);
 }

@@ -223,7 +223,7 @@ __device__ __noinline__ float value_of(
     }
     const float x = element_of(ring, rows, a + element);
     const float y = element_of(ring, rows, b + element);
-    return lane == LANE_ANGULAR ? angular(x, y, found.weight) : linear(x, y, found.weight);
+    return between(lane, x, y, found.weight);
 }
 
 // An entry of the rotation matrix of a quaternion (x, y, z, w).

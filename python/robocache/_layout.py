@@ -13,7 +13,7 @@ CODES = {"float32": 0, "float16": 1, "bfloat16": 2}
 # No limit of an age or a gap.
 NO_LIMIT = 2**63 - 1
 # The names of lanes, with their letter in the extension.
-LANES = {"linear": "l", "angular": "a", "quaternion": "q"}
+LANES = {"linear": "l", "angular": "a", "quaternion": "q", "held": "h"}
 
 
 class Layout(NamedTuple):

@@ -51,8 +51,8 @@ def resample(
     `strategy`: "hold", "nearest", "linear" or "slerp". Nothing extrapolates. `max_age_ns` is the greatest
     distance of a target and a row that is used alone, `max_gap_ns` that of two rows with a value between
     them; None is no limit. `fill`: "zero", or "last" for the newest row. `lanes` say for each of D elements
-    whether it is "linear", "angular" [rad] or of a "quaternion" (x, y, z, w); by default the strategy
-    decides. `dtype` is that of the values: that of the rows, or with rows of float32 another one. `out` is
+    whether it is "linear", "angular" [rad], of a "quaternion" (x, y, z, w) or "held", as a gripper that is
+    open or closed; by default the strategy decides. `dtype` is that of the values: that of the rows, or with rows of float32 another one. `out` is
     the array for the values.
 
     Raises TypeError for a wrong type of array or element, and ValueError for shapes, offsets or stamps

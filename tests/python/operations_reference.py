@@ -42,11 +42,13 @@ def angular(a, b, weight):
 
 
 def between(a, b, weight, lanes):
-    """The value between two rows of float32; lanes are linear or angular."""
+    """The value between two rows of float32; lanes are linear, angular or held."""
     out = a + weight * (b - a)
     for at, lane in enumerate(lanes or ()):
         if lane == "angular":
             out[at] = angular(a[at], b[at], weight)
+        elif lane == "held":
+            out[at] = a[at]
     return out
 
 

@@ -72,7 +72,9 @@ def random_case(seed):
     )
     rows, stamps = random_stream(random, rows_of, dim, row_type)
     targets = random_targets(random, targets_of, stamps)
-    lanes = None if random.random() < 0.5 else list(random.choice(["linear", "angular"], dim))
+    lanes = (
+        None if random.random() < 0.5 else list(random.choice(["linear", "angular", "held"], dim))
+    )
     keywords = {
         "strategy": str(random.choice(["hold", "nearest", "linear"])),
         "max_age_ns": random.choice(LIMITS),
@@ -268,7 +270,7 @@ WRONG = [
     (TypeError, "dtype: expected elements of float32, float16, bfloat16, found float64", {"dtype": np.float64}),
     (TypeError, "rows: expected float32 or the values' type, float16, found bfloat16", {"rows": np.zeros((2, 4, 3), np.uint16), "dtype": "float16"}),
     (ValueError, "lanes: expected one for each of 3 elements, found 1", {"lanes": ["linear"]}),
-    (ValueError, "lanes: expected names of linear, angular, quaternion", {"lanes": ["linear", "round", "linear"]}),
+    (ValueError, "lanes: expected names of linear, angular, quaternion, held", {"lanes": ["linear", "round", "linear"]}),
     (ValueError, "lanes: expected quaternions of 4 elements, found 3 of them", {"strategy": "slerp"}),
     (ValueError, "out: expected the shape [2, 2, 3], found [2, 2, 4]", {"out": np.zeros((2, 2, 4), np.float32)}),
     (TypeError, "out: expected elements of float32, found float64", {"out": np.zeros((2, 2, 3))}),

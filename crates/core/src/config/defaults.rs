@@ -19,7 +19,7 @@ pub(super) const KEY: &str = "defaults";
 const NESTED: [&str; 6] = ["history", "horizon", "qos", "image", "cloud", "resize"];
 
 /// Keys that each stream must say for itself.
-pub(super) const OF_EACH: [&str; 12] = [
+pub(super) const OF_EACH: [&str; 14] = [
     "type",
     "topic",
     "inputs",
@@ -29,6 +29,8 @@ pub(super) const OF_EACH: [&str; 12] = [
     "joints",
     "groups",
     "angular",
+    "quaternions",
+    "held",
     "operators",
     "select",
     "stamp",

@@ -23,6 +23,7 @@ mod filter;
 mod frames;
 mod image;
 mod input;
+mod lanes;
 mod message;
 pub mod node;
 mod occupancy;

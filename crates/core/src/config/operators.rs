@@ -187,7 +187,7 @@ impl Outputs<'_> {
         let is_on = switched_on(check, key, on);
         let wrong = chosen.iter().find(|at| {
             self.outputs[**at].unit == "deg"
-                || !matches!(self.lane(**at), Some(Lane::Linear | Lane::Angular))
+                || !matches!(self.lane(**at), Some(Lane::Linear | Lane::Angular | Lane::Held))
         });
         if let Some(at) = wrong {
             let expected = "channels in radians; `of` names them";

@@ -40,10 +40,11 @@ struct Written {
 }
 
 /// Validates the keys `type`, `select` and `stamp` of the stream at `key` and of its inputs, and the
-/// stream's key `angular`.
+/// stream's keys `angular` and `held`.
 pub(super) fn select(check: &mut Check<'_>, key: &str, raw: &mut RawStream) -> Option<Selected> {
     let written = written(check, key, raw);
-    let angular = raw.angular.take();
+    let lanes =
+        [("angular", raw.angular.take(), Lane::Angular), ("held", raw.held.take(), Lane::Held)];
     let (mut channels, mut groups, mut labels) = (Vec::new(), Vec::new(), Vec::new());
     // All are checked, so that all problems are reported together.
     let mut inputs = Vec::new();
@@ -63,8 +64,10 @@ pub(super) fn select(check: &mut Check<'_>, key: &str, raw: &mut RawStream) -> O
         inputs.push(input);
     }
     let inputs = inputs.into_iter().collect::<Option<Vec<_>>>()?;
-    if let Some(names) = angular {
-        mark_angular(check, &format!("{key}.angular"), &names, (&labels, &mut channels))?;
+    for (name, names, lane) in lanes {
+        if let Some(names) = names {
+            mark(check, &format!("{key}.{name}"), &names, (&labels, &mut channels), lane)?;
+        }
     }
     Some(Selected { row: VectorSpec { channels, groups, outputs: Vec::new() }, inputs, labels })
 }
@@ -189,21 +192,25 @@ fn distinct(check: &mut Check<'_>, key: &str, channels: &[(String, Lane)]) -> Op
     }
 }
 
-/// Marks the channels that are angles. Before the path in a channel's name is a label.
-fn mark_angular(
+/// Marks the channels that are angles or held. Before the path in a channel's name is a label.
+fn mark(
     check: &mut Check<'_>,
     key: &str,
     names: &[String],
     (labels, channels): (&[String], &mut [Channel]),
+    lane: Lane,
 ) -> Option<()> {
     check.names(key, names, "channel")?;
     let mut all = true;
     for (i, name) in names.iter().enumerate() {
         let name = canonical(name, labels);
         match channels.iter_mut().find(|channel| channel.name == name) {
-            Some(channel) if channel.lane == Lane::Linear => channel.lane = Lane::Angular,
+            Some(channel) if channel.lane == Lane::Linear => channel.lane = lane,
             Some(_) => {
-                check.fail(&format!("{key}[{i}]"), "a number that is no part of a quaternion");
+                check.fail(
+                    &format!("{key}[{i}]"),
+                    "a number that is no part of a quaternion, and in one such list",
+                );
                 all = false;
             }
             None => {

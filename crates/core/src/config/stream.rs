@@ -59,7 +59,9 @@ pub(super) fn stream(
     let name = stream_name(check, &key, name);
     let message = message_type(check, &key, &raw, selects);
     let content = message.as_ref().map(|message| message.content);
-    let angular = raw.angular.is_some();
+    // Keys that say how elements are interpolated.
+    let lanes = [("angular", raw.angular.is_some()), ("held", raw.held.is_some())];
+    let has_quaternions = raw.quaternions.is_some();
     let selected = message
         .as_ref()
         .filter(|message| matches!(message.content, Content::Selected))
@@ -71,6 +73,7 @@ pub(super) fn stream(
             Some(row.channels.iter().any(|channel| channel.lane == Lane::Quaternion))
         }
         (Some(_), None) if check.is_unread(&at("fields")) => None,
+        (Some(content), None) if content.has_joints() => Some(has_quaternions),
         (Some(content), None) => Some(vector::has_orientation(content, raw.fields.as_deref())),
     };
     let of_inputs = selected.as_ref().map(|selected| &selected.inputs[..]).unwrap_or_default();
@@ -86,7 +89,7 @@ pub(super) fn stream(
     let of = message.as_ref().map(|message| (message, of_inputs));
     let in_frames = of.map(|of| in_frames(check, &key, &mut raw, of, defaults));
     let strategy =
-        content.zip(turns).and_then(|known| strategy(check, &key, raw.strategy, known, angular));
+        content.zip(turns).and_then(|known| strategy(check, &key, raw.strategy, known, lanes));
     let merges = raw.inputs.is_some() && matches!(content, Some(Content::Points));
     let inputs = input::inputs(
         check,
@@ -248,6 +251,8 @@ fn encoder(
         ("joints", raw.joints.is_some(), joints, of_joints()),
         ("groups", raw.groups.is_some(), joints, of_joints()),
         ("angular", raw.angular.is_some(), joints || selects, of_joints()),
+        ("quaternions", raw.quaternions.is_some(), joints, of_joints()),
+        ("held", raw.held.is_some(), joints || selects, of_joints()),
         (
             "operators",
             raw.operators.is_some(),
@@ -340,7 +345,7 @@ fn strategy(
     key: &str,
     given: Option<Strategy>,
     (content, turns): (Content, bool),
-    angular: bool,
+    lanes: [(&str, bool); 2],
 ) -> Option<Strategy> {
     let default = match (content.is_vector(), turns) {
         (true, true) => Strategy::Slerp,
@@ -355,12 +360,16 @@ fn strategy(
         Strategy::Linear if turns => {
             "slerp, hold or nearest: an orientation is not a straight line, use slerp"
         }
-        Strategy::Slerp if !turns => "linear, hold or nearest: slerp needs the field orientation",
+        Strategy::Slerp if !turns => {
+            "linear, hold or nearest: slerp needs the field orientation, or `quaternions` of joints"
+        }
         _ => {
-            let angles = content.has_joints() || matches!(content, Content::Selected);
-            if angles && angular && !strategy.interpolates() {
-                let expected = "no such key unless the strategy is linear";
-                check.fail(&format!("{key}.angular"), expected);
+            let named = content.has_joints() || matches!(content, Content::Selected);
+            for (lane, _) in lanes.into_iter().filter(|(_, given)| named && *given) {
+                if !strategy.interpolates() {
+                    let expected = "no such key unless the strategy is linear or slerp";
+                    check.fail(&format!("{key}.{lane}"), expected);
+                }
             }
             return Some(strategy);
         }

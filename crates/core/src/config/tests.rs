@@ -190,6 +190,24 @@ fn joint_state_lanes_follow_fields_then_joints() {
 }
 
 #[test]
+fn a_row_of_joints_has_angles_quaternions_and_held_numbers() {
+    use Lane::{Angular, Held, Linear, Quaternion};
+    let (_, vector, _) = self::vector(
+        "sensor_msgs/JointState",
+        &[
+            "joints: [x, yaw, qx, qy, qz, qw, gripper]",
+            "fields: [position, velocity]",
+            "angular: [yaw]",
+            "quaternions: [[qx, qy, qz, qw]]",
+            "held: [gripper]",
+        ],
+    );
+    let expected = [Linear, Angular, Quaternion, Quaternion, Quaternion, Quaternion, Held];
+    assert_eq!(lanes(&vector)[..7], expected);
+    assert_eq!(lanes(&vector)[7..], [Linear; 7]);
+}
+
+#[test]
 fn groups_are_laid_out_as_if_they_were_one_list_of_joints() {
     let text = "rate_hz: 100
 streams:

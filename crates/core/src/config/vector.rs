@@ -1,6 +1,7 @@
 //! Messages that become a vector: which fields, which joints, and how each channel is interpolated.
 
 use super::check::{Check, is_printable};
+use super::lanes;
 use super::raw::{RawInput, RawStream};
 use super::read::InOrder;
 use super::words::{nearest, one_of};
@@ -105,7 +106,7 @@ impl JointGroups {
     }
 }
 
-/// Validates the keys `fields`, `joints`, `groups` and `angular` of the stream at `key`, whose messages are of this
+/// Validates the keys `fields`, `joints`, `groups`, `angular`, `quaternions` and `held` of the stream at `key`, whose messages are of this
 /// type. Plans have at most `max_points` points. `of_inputs` are the joints of each input, if they have their own.
 /// Returns a selection for all inputs, or one for each.
 pub(super) fn joints(
@@ -135,17 +136,14 @@ pub(super) fn joints(
     };
     let (fields, groups) = (fields?, groups?);
     let all = groups.all();
-    let angular = raw.angular.take().map(|names| (format!("{key}.angular"), names));
-    if let Some((key, names)) = &angular {
-        angular_joints(check, key, names, &all, (fields.contains(&0), known[0]))?;
-    }
-    let angular = angular.map(|(_, names)| names).unwrap_or_default();
-    let channel = |field: usize, (label, joint): (&str, &String)| {
-        let turns = field == 0 && angular.iter().any(|name| is_joint(name, (label, joint)));
+    let sizes = groups.groups.iter().map(Vec::len);
+    let positions = lanes::joints(check, key, raw, (&all, sizes), (fields.contains(&0), known[0]))?;
+    let channel = |field: usize, at: usize| {
+        let (label, joint) = all[at];
         let name = format!("{label}{joint}.{}", quantity(field));
-        Channel { name, lane: if turns { Lane::Angular } else { Lane::Linear } }
+        Channel { name, lane: if field == 0 { positions[at] } else { Lane::Linear } }
     };
-    let of_field = |field: &usize| all.iter().map(|joint| channel(*field, *joint)).collect();
+    let of_field = |field: &usize| (0..all.len()).map(|at| channel(*field, at)).collect();
     let channels: Vec<Vec<Channel>> = fields.iter().map(of_field).collect();
     let mut first = 0;
     let mut channels_of = Vec::with_capacity(groups.groups.len());
@@ -167,11 +165,6 @@ pub(super) fn joints(
     };
     let channels = channels.concat();
     Some((VectorSpec { channels, groups: channels_of, outputs: Vec::new() }, selections))
-}
-
-/// Whether `name` names this joint: with its label, or without it for the joints of all inputs.
-fn is_joint(name: &str, (label, joint): (&str, &String)) -> bool {
-    name == joint || name.strip_prefix(label) == Some(joint)
 }
 
 /// The joints of inputs that have their own: each is a group.
@@ -293,29 +286,4 @@ fn within_limit(
         return None;
     }
     Some(groups)
-}
-
-fn angular_joints(
-    check: &mut Check<'_>,
-    key: &str,
-    angular: &[String],
-    joints: &[(&str, &String)],
-    (has_position, position): (bool, &str),
-) -> Option<()> {
-    check.names(key, angular, "joint")?;
-    if !has_position {
-        check.fail(key, format!("no such key unless `fields` has {position}"));
-        return None;
-    }
-    let mut all = true;
-    let is_known = |name: &str| joints.iter().any(|joint| is_joint(name, *joint));
-    for (i, name) in angular.iter().enumerate().filter(|(_, name)| !is_known(name)) {
-        check.fail(&format!("{key}[{i}]"), "one of this stream's `joints`");
-        let known: Vec<_> = joints.iter().map(|(_, joint)| joint.as_str()).collect();
-        if let Some(near) = nearest(name, &known) {
-            check.hint(format!("did you mean `{near}`?"));
-        }
-        all = false;
-    }
-    all.then_some(())
 }

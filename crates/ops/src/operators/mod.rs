@@ -198,7 +198,7 @@ fn by_stage(
         return (Vec::new(), operators.to_vec());
     }
     match (interpolates, lane) {
-        (false, _) => (operators.to_vec(), Vec::new()),
+        (false, _) | (true, Lane::Held) => (operators.to_vec(), Vec::new()),
         (true, Lane::Linear) => {
             let (mut rows, mut rest) = (Vec::new(), Vec::new());
             for operator in operators {
@@ -259,7 +259,7 @@ impl Reach {
             _ if !interpolates => Reach::Rows,
             (From::Rotation { .. }, _) | (_, Lane::Quaternion) => Reach::Unit,
             (_, Lane::Angular) => Reach::Angle,
-            (_, Lane::Linear) => Reach::Rows,
+            (_, Lane::Linear | Lane::Held) => Reach::Rows,
         }
     }
 

@@ -40,6 +40,7 @@ impl Interpolator {
                         *out = slerp(a, b, weight);
                     }
                 }
+                Lane::Held => out.copy_from_slice(a),
             }
         }
     }

@@ -16,8 +16,8 @@ use crate::device::shared::resample::batch::{
     Batch, Divisor, STREAMS_PER_LAUNCH, Stream as StreamJob, THREADS, WINDOW,
 };
 use crate::device::shared::resample::{
-    AlignRule, FILL_LAST, FILL_ZERO, LANE_ANGULAR, LANE_LINEAR, LANE_QUATERNION, STRATEGY_HOLD,
-    STRATEGY_INTERPOLATE, STRATEGY_NEAREST,
+    AlignRule, FILL_LAST, FILL_ZERO, LANE_ANGULAR, LANE_HELD, LANE_LINEAR, LANE_QUATERNION,
+    STRATEGY_HOLD, STRATEGY_INTERPOLATE, STRATEGY_NEAREST,
 };
 use crate::device::{Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Stream};
 use crate::dtype::DType;
@@ -210,6 +210,7 @@ pub(crate) fn lane_codes(
         .map(|lane| match lane {
             Lane::Linear => LANE_LINEAR as u8,
             Lane::Angular => LANE_ANGULAR as u8,
+            Lane::Held => LANE_HELD as u8,
             Lane::Quaternion => {
                 component = (component + 1) % 4;
                 LANE_QUATERNION as u8 + (component + 3) % 4

@@ -24,7 +24,7 @@ impl BatchSpec {
                     let found = stream.rule.strategy.name();
                     return Some(format!("gradient: expected the strategy linear, found {found}"));
                 }
-                let expected = "gradient: expected linear lanes, found angles or quaternions";
+                let expected = "gradient: expected linear lanes, found others";
                 (!linear).then(|| expected.to_owned())
             })
         })

@@ -18,6 +18,8 @@ pub enum Lane {
     Angular,
     /// One of the four elements (x, y, z, w) of a unit quaternion.
     Quaternion,
+    /// Not at all: that of the earlier row, such as a gripper that is open or closed.
+    Held,
 }
 
 /// How rows or targets are divided among the episodes of a batch.

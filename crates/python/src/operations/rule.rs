@@ -17,8 +17,8 @@ pub struct Rule {
 
 #[pymethods]
 impl Rule {
-    /// The rule for rows of `dim` elements. `lanes` has a letter per element, `l`, `a` or `q`, for linear, angular or
-    /// of a quaternion; if it is empty, all are linear.
+    /// The rule for rows of `dim` elements. `lanes` has a letter per element, `l`, `a`, `q` or `h`, for linear, angular,
+    /// of a quaternion, or held; if it is empty, all are linear.
     #[new]
     fn new(
         strategy: &str,
@@ -65,8 +65,9 @@ fn lanes_of(dim: usize, letters: &str, strategy: Strategy) -> PyResult<Vec<Lane>
                 'l' => Ok(Lane::Linear),
                 'a' => Ok(Lane::Angular),
                 'q' => Ok(Lane::Quaternion),
+                'h' => Ok(Lane::Held),
                 _ => Err(wrong(format!(
-                    "lanes: expected linear, angular or quaternion, found {letter}"
+                    "lanes: expected linear, angular, quaternion or held, found {letter}"
                 ))),
             })
             .collect::<PyResult<_>>()?,

@@ -255,11 +255,11 @@ impl Evidence<'_> {
         self.inputs.iter().any(|input| 10 * input.lost > input.received + input.lost)
     }
 
-    /// The strategy of a slow stream that makes nothing wait. Angles cannot have it.
+    /// The strategy of a slow stream that makes nothing wait. `angular` and `held` exclude it.
     fn hold(&self) -> Option<&'static str> {
-        let turns = |channel: &Channel| channel.lane == Lane::Angular;
+        let listed = |channel: &Channel| matches!(channel.lane, Lane::Angular | Lane::Held);
         match self.spec.encoder.as_vector() {
-            Some(vector) if vector.channels.iter().any(turns) => None,
+            Some(vector) if vector.channels.iter().any(listed) => None,
             // It takes no such key, and the file may have one.
             _ if self.spec.strategy().interpolates() => Some("hold (without max_gap_ms)"),
             _ => Some("hold"),

@@ -51,6 +51,7 @@ impl Random {
         while lanes.len() < dim {
             match self.range(0, 5) {
                 0 if !plain => lanes.push(Lane::Angular),
+                2 if !plain => lanes.push(Lane::Held),
                 1 if !plain && dim - lanes.len() >= 4 => lanes.extend([Lane::Quaternion; 4]),
                 _ => lanes.push(Lane::Linear),
             }

@@ -4,7 +4,8 @@
 numbers! { "":
     pub const LANE_LINEAR: u32 = 0;
     pub const LANE_ANGULAR: u32 = 1;
-    pub const LANE_QUATERNION: u32 = 2;
+    pub const LANE_HELD: u32 = 2;
+    pub const LANE_QUATERNION: u32 = 3;
     pub const MODE_NOTHING: u32 = 0;
     pub const MODE_ROW: u32 = 1;
     pub const MODE_BETWEEN: u32 = 2;

@@ -30,9 +30,12 @@ fn angles_take_the_shorter_arc_and_stay_in_their_turn() {
 
 #[test]
 fn lanes_are_interpolated_each_in_its_way() {
-    let lanes = [Lane::Linear, Lane::Angular, Lane::Linear, Lane::Linear];
+    let lanes = [Lane::Linear, Lane::Angular, Lane::Held, Lane::Linear];
     let mut out = [0.0; 4];
     Interpolator::new(&lanes).between(&[0.0, 3.0, 1.0, 2.0], &[4.0, -3.0, 2.0, 2.0], 0.5, &mut out);
-    assert_eq!((out[0], out[2], out[3]), (2.0, 1.5, 2.0));
+    assert_eq!((out[0], out[2], out[3]), (2.0, 1.0, 2.0));
     assert!(out[1].abs() > 3.1);
+    // The weight of a target just before the later row may round to 1.
+    Interpolator::new(&lanes).between(&[0.0, 3.0, 1.0, 2.0], &[4.0, -3.0, 2.0, 2.0], 1.0, &mut out);
+    assert_eq!(out[2], 1.0);
 }
