@@ -53,7 +53,7 @@ class CalvinDataset(MappedDataset):
         for folder in self._folders:
             split = folder.resolve().name
             self.splits[split] = []
-            spans = _spans(folder) if mapping.task is None else _annotated(folder, mapping)
+            spans = _annotated(folder, mapping) if mapping.tasks else _spans(folder)
             for first, last, text in spans:
                 number = len(self.episodes)
                 name = f"{named(split)}_{number:06d}"
@@ -175,11 +175,15 @@ def _spans(folder):
 
 def _annotated(folder, mapping):
     """First and last frame of each annotation, and its text."""
-    path = folder / mapping.task
+    task, *more = mapping.tasks
+    if more:
+        raise ValueError(
+            f"{mapping.path}: task: expected one file of annotations, found {1 + len(more)}"
+        )
+    path = folder / task
     if not path.is_file():
         raise ValueError(
-            f"{mapping.path}: task: expected a file of annotations in {folder}, such as {_ANNOTATIONS}, found no "
-            f"{mapping.task!r}"
+            f"{mapping.path}: task: expected a file of annotations in {folder}, such as {_ANNOTATIONS}, found no {task!r}"
         )
     found = _unpickled(path)
     try:

@@ -4,6 +4,7 @@
 
 - `root`: its path; `fps`: frames per second; `features`: a dict by name of `Feature`;
 - `left_out`: a dict by name of what is no topic: why;
+- `guessed`: a dict by name of `_dataset_guess.Guess`: what elements of a vector seem to be;
 - `misnamed`: a dict by name of vectors whose elements have too few or too many names: how many;
 - `stamps`: a sentence that says which stamps the frames get; `has_stamps`: whether the files have stamps;
 - `episodes`: a list of objects with `number` and `name`, in the order of their numbers;
@@ -29,7 +30,8 @@ _TYPES = {
     "pixels": _ros_messages.IMAGE,
     "image": _ros_messages.COMPRESSED_IMAGE,
 }
-_SUFFIX = ".position"
+#: Endings of names that say what every channel of a JointState says.
+_ENDINGS = (".position", ".pos")
 #: What a JointState may have, as in `crates/core/src/input/joints.rs`.
 MAX_JOINTS = 4096
 
@@ -44,6 +46,7 @@ class Feature:
         dtype: the element type of a vector.
         shape: of a vector; of an image (height, width).
         names: of the elements of a vector, flattened.
+        angular, quaternions, held: names of elements that are no plain numbers: as in a configuration.
     """
 
     name: str
@@ -51,6 +54,9 @@ class Feature:
     dtype: str
     shape: tuple[int, ...]
     names: tuple[str, ...]
+    angular: tuple[str, ...] = ()
+    quaternions: tuple[tuple[str, ...], ...] = ()
+    held: tuple[str, ...] = ()
 
 
 class Topics:
@@ -85,10 +91,11 @@ class Topics:
 
 
 def joint_names(feature):
-    """The joints of a vector. The channel of a joint is `NAME.position`, so that ending is left out."""
+    """The joints of a vector. The channel of a joint is `NAME.position`, so an ending that says so is left out."""
     names = feature.names
-    if all(name.endswith(_SUFFIX) and len(name) > len(_SUFFIX) for name in names):
-        return [name.removesuffix(_SUFFIX) for name in names]
+    for ending in _ENDINGS:
+        if all(name.endswith(ending) and len(name) > len(ending) for name in names):
+            return [name.removesuffix(ending) for name in names]
     return list(names)
 
 
@@ -98,7 +105,7 @@ def batches(path, stamp_ns, sources):
     Args:
         path: what errors name.
         stamp_ns: the stamps of the frames.
-        sources: pairs of topics' indices and an iterator, which has for each frame a message of each of them.
+        sources: pairs of topics' indices and an iterator, which has for each frame a message of each of them, or None.
 
     Raises ValueError or OSError of a source, when the messages before it were yielded.
     """
@@ -110,8 +117,9 @@ def batches(path, stamp_ns, sources):
                 if found is None:
                     raise ValueError(f"{path}: expected {len(stamp_ns)} frames, found {at}")
                 for topic, message in zip(topics, found, strict=True):
-                    batch.append((topic, received, message))
-                    size += len(message)
+                    if message is not None:
+                        batch.append((topic, received, message))
+                        size += len(message)
         except (ValueError, OSError) as error:
             damage = error
             break

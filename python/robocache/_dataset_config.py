@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,13 +23,14 @@ streams:
 """
 
 
-def config_of(dataset, *, preset=None, resize=None):
-    """The text of a configuration. It does not depend on the episodes.
+def config_of(dataset, *, preset=None, resize=None, as_jpeg=False):
+    """The text of a configuration. Of the episodes it depends on what a dataset guesses of the first that can be read.
 
     Args:
         dataset: a dataset of any kind.
         preset: the preset of images; None for bytes.
         resize: height and width of images; None for those of the dataset.
+        as_jpeg: whether rows of images are stored with loss. JPEG needs bytes, also with a preset.
 
     Raises ValueError if the dataset has no feature for a stream, `resize` is no pair of numbers, or both `preset` and
     `resize` are given.
@@ -48,9 +50,14 @@ def config_of(dataset, *, preset=None, resize=None):
         names.add(name)
         lines = [f"  # {_told(feature)}", f"  {name}:", f"    type: {kind}", f"    topic: {topic}"]
         if feature.kind == "vector":
-            lines += _vector(feature, dataset.fps, has_stamps)
+            guessed = dataset.guessed.get(feature.name)
+            if guessed is not None:
+                kinds = {key: getattr(guessed, key) for key in ("angular", "quaternions", "held")}
+                feature = replace(feature, **kinds)
+            why = None if guessed is None else guessed.why
+            lines += _vector(feature, dataset.fps, has_stamps, why)
         else:
-            lines += _image(feature, dataset.fps, has_stamps, preset, resize)
+            lines += _image(feature, dataset.fps, has_stamps, (preset, resize, as_jpeg))
         streams.append("\n".join(lines))
     if not streams:
         raise ValueError(f"{dataset.root}: expected numbers or images, found no such feature")
@@ -82,10 +89,14 @@ def stream_name(feature, taken):
     return name
 
 
-def _vector(feature, fps, has_stamps):
-    names = ", ".join(json.dumps(name, ensure_ascii=False) for name in joint_names(feature))
-    is_smooth = feature.dtype.startswith("float")
-    lines = [f"    joints: [{names}]", f"    strategy: {'linear' if is_smooth else 'hold'}"]
+def _vector(feature, fps, has_stamps, why):
+    called = joint_names(feature)
+    # Integers and booleans have no values in between, nor has a vector whose elements are all held.
+    is_smooth = feature.dtype.startswith("float") and set(feature.names) - set(feature.held)
+    strategy = ("slerp" if feature.quaternions else "linear") if is_smooth else "hold"
+    lines = [f"    joints: {_list(called)}", f"    strategy: {strategy}"]
+    if is_smooth:
+        lines += _elements(feature, dict(zip(feature.names, called, strict=True)), why)
     lines += _ages(fps, has_stamps)
     if is_smooth:
         lines.append(
@@ -94,11 +105,32 @@ def _vector(feature, fps, has_stamps):
     return [*lines, "    dtype: f32"]
 
 
-def _image(feature, fps, has_stamps, preset, resize):
+def _elements(feature, called, why):
+    """Lines that say which elements are no plain numbers. `why` says so if it is a guess."""
+    lines = [f"    # Guessed: {why}. Change it if it is wrong."] if why else []
+    if feature.angular:
+        lines.append(f"    angular: {_list([called[name] for name in feature.angular])}")
+    if feature.quaternions:
+        fours = (_list([called[name] for name in four]) for four in feature.quaternions)
+        lines.append(f"    quaternions: [{', '.join(fours)}]")
+    if feature.held:
+        lines.append(f"    held: {_list([called[name] for name in feature.held])}")
+    return lines
+
+
+def _list(names):
+    return "[" + ", ".join(json.dumps(name, ensure_ascii=False) for name in names) + "]"
+
+
+def _image(feature, fps, has_stamps, made):
+    preset, resize, as_jpeg = made
     height, width = feature.shape
     lines = ["    strategy: hold", *_ages(fps, has_stamps)]
     limits = [f"      max_width_px: {width}", f"      max_height_px: {height}"]
     if preset is not None:
+        # JPEG holds bytes, so the policy normalises what the preset would.
+        if as_jpeg:
+            lines.append("    dtype: u8 # as JPEG needs; without it, the preset normalises")
         return [*lines, "    image:", f"      preset: {preset}", *limits]
     rows, columns = resize or feature.shape
     size = f"{{height: {rows}, width: {columns}, fit: stretch}}"

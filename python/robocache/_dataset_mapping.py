@@ -1,15 +1,15 @@
 """A mapping: a short YAML that says what the fields of a dataset's files are.
 
     rate_hz: 5                          # of the frames, by the dataset's documentation
-    task: language_instruction          # where the text of the task is; may be missing
+    task: language_instruction          # where the text of the task is, or a list: the first that has one
     streams:
       image_0: observation/image_0      # a stream and its field
-      state: {field: observation/state, names: [x, y, z, roll, pitch, yaw, pad, gripper]}
+      state: {field: observation/state, names: [x, y, z, roll, pitch, yaw, gripper], angular: [roll, pitch, yaw]}
+      action: {field: action, names: [x, y, z, roll, pitch, yaw, gripper], held: [gripper]}
 
 Files that have no stamps get those of this rate. docs/datasets.md explains it.
 """
 
-import json
 import math
 import re
 from dataclasses import dataclass
@@ -18,8 +18,11 @@ from pathlib import Path
 #: The folder of the mappings of known datasets.
 KNOWN = Path(__file__).parent / "mappings"
 _STREAM = re.compile(r"[a-z][a-z0-9_]*")
-#: A field that needs no quotes in YAML.
-_PLAIN = re.compile(r"(?!(?i:y|n|yes|no|on|off|true|false|null)$)[A-Za-z_][A-Za-z0-9_/]*")
+#: How an image may be turned.
+ORIENTS = ("rotate_180", "flip_vertical", "flip_horizontal")
+#: Keys that are lists of names of elements.
+_LISTS = ("angular", "held", "relative_gripper")
+_KEYS = {"names", "quaternions", "valid", "blank", "orient", *_LISTS}
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,25 @@ class Field:
     Attributes:
         name: its path in the files, such as `observation/state`.
         names: of its elements; None: numbers.
+        angular: names of elements that are angles [rad].
+        quaternions: the names x, y, z, w of each quaternion.
+        held: names of elements without values in between.
+        relative_gripper: names of elements that say how a gripper changes: above 0.1 it closes, below -0.1 it opens.
+            The import writes what it is to be: 0 closed, 1 open.
+        valid: the field that says whether a frame has a value; None: every frame has.
+        has_blanks: whether an image of one colour is none.
+        orient: one of `ORIENTS`, or None.
     """
 
     name: str
     names: tuple[str, ...] | None = None
+    angular: tuple[str, ...] = ()
+    quaternions: tuple[tuple[str, ...], ...] = ()
+    held: tuple[str, ...] = ()
+    relative_gripper: tuple[str, ...] = ()
+    valid: str | None = None
+    has_blanks: bool = False
+    orient: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,13 +60,13 @@ class Mapping:
     Attributes:
         path: its file.
         rate_hz: frames per second.
-        task: where the text of the task is; None: nowhere.
+        tasks: where the text of the task may be: the first that has one counts.
         streams: a dict by stream of `Field`.
     """
 
     path: Path
     rate_hz: float
-    task: str | None
+    tasks: tuple[str, ...]
     streams: dict[str, Field]
 
 
@@ -77,29 +95,48 @@ def read(name):
     is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
     is_rate = is_number and math.isfinite(rate) and 0 < rate < 1e6
     _expect(path, "rate_hz", "frames per second", rate, is_rate)
-    _expect(path, "task", "where the task is, as text", task, task is None or _is_text(task))
+    tasks = task if isinstance(task, list) else [] if task is None else [task]
+    are_texts = all(map(_is_text, tasks)) and task != []
+    _expect(path, "task", "where the task is, as text or a list of texts", task, are_texts)
     streams = content["streams"]
     _expect(path, "streams", "a stream or more", streams, isinstance(streams, dict) and streams)
-    return Mapping(path, rate, task, {key: _field(path, key, of) for key, of in streams.items()})
+    fields = {key: _field(path, key, of) for key, of in streams.items()}
+    return Mapping(path, rate, tuple(tasks), fields)
 
 
 def _field(path, stream, value):
     key = f"streams.{stream}"
     is_name = isinstance(stream, str) and _STREAM.fullmatch(stream)
     _expect(path, key, "a name of small letters, digits and _", stream, is_name)
-    if isinstance(value, dict):
-        _expect_keys(path, f"{key}.", value, {"field"}, {"names"})
-        field, names = value["field"], value.get("names")
-    else:
-        field, names = value, None
+    value = value if isinstance(value, dict) else {"field": value}
+    _expect_keys(path, f"{key}.", value, {"field"}, _KEYS)
+    field, valid, blank, orient = (
+        value.get(each) for each in ("field", "valid", "blank", "orient")
+    )
     _expect(path, f"{key}.field", "the path of a field", field, _is_text(field))
-    if names is not None:
-        are_names = isinstance(names, list) and names and all(map(_is_text, names))
-        _expect(path, f"{key}.names", "a list of texts (quote yes, no, on, off)", names, are_names)
-        are_own = len(set(names)) == len(names)
-        _expect(path, f"{key}.names", "names that differ", names, are_own)
-        names = tuple(names)
-    return Field(field.strip("/"), names)
+    _expect(path, f"{key}.valid", "the path of a field", valid, valid is None or _is_text(valid))
+    _expect(path, f"{key}.blank", "invalid, or no such key", blank, blank in (None, "invalid"))
+    words = ", ".join(ORIENTS)
+    _expect(path, f"{key}.orient", f"one of {words}", orient, orient in (None, *ORIENTS))
+    lists = {name: _names(path, f"{key}.{name}", value[name]) for name in _LISTS if name in value}
+    names = _names(path, f"{key}.names", value["names"]) if "names" in value else None
+    quaternions = value.get("quaternions", [])
+    where = f"{key}.quaternions"
+    are_lists = isinstance(quaternions, list) and ("quaternions" not in value or quaternions)
+    _expect(path, where, "a list of quaternions", quaternions, are_lists)
+    fours = tuple(_names(path, where, four) for four in quaternions)
+    are_four = all(len(four) == 4 for four in fours)
+    _expect(path, where, "the names x, y, z, w of each quaternion", quaternions, are_four)
+    flag = None if valid is None else valid.strip("/")
+    of_image = {"valid": flag, "has_blanks": blank is not None, "orient": orient}
+    return Field(field.strip("/"), names, quaternions=fours, **lists, **of_image)
+
+
+def _names(path, key, names):
+    are_names = isinstance(names, list) and names and all(map(_is_text, names))
+    _expect(path, key, "a list of texts (quote yes, no, on, off)", names, are_names)
+    _expect(path, key, "names that differ", names, len(set(names)) == len(names))
+    return tuple(names)
 
 
 def _is_text(value):
@@ -156,30 +193,3 @@ def missing(packages, error):
     return ImportError(
         f"expected {packages}: pip install 'dist/WHEEL.whl[import]', with the wheel of `make wheel` ({error})"
     )
-
-
-def draft(source, kind, rate, task, streams, left_out):
-    """The text of a first mapping.
-
-    Args:
-        source: the path of the dataset.
-        kind: what it is.
-        rate: the text behind `rate_hz:`, with its reason as a comment. If it is empty, the user must fill it in.
-        task: where the text of the task is; None: nowhere.
-        streams: a dict by stream of a pair: the field, and the number of its elements, None for an image.
-        left_out: a dict by field: why it is no stream.
-    """
-    lines = [
-        f"# A first mapping of {source}: {kind}. docs/datasets.md explains it. Remove what you do not need.",
-        rate,
-        *([f"task: {task}"] if task else []),
-        "streams:",
-    ]
-    for stream, (field, count) in streams.items():
-        text = field if _PLAIN.fullmatch(field) else json.dumps(field, ensure_ascii=False)
-        is_vector = count is not None and count > 1
-        note = f" # or {{field: {text}, names: [...]}} with {count} names" if is_vector else ""
-        lines.append(f"  {stream}: {text}{note}")
-    for field, why in left_out.items():
-        lines.append(f"  # {field}: left out, {why}")
-    return "\n".join(lines) + "\n"

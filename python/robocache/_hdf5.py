@@ -224,15 +224,14 @@ def _demonstrations(path, file):
 
 def _task(path, file, mapping):
     """The text of the task of a file; None if the mapping has no task."""
-    if mapping.task is None:
-        return None
-    text = _attribute(file["data"], mapping.task)
-    if not isinstance(text, str):
-        raise ValueError(
-            f"{path}: expected a text at {mapping.task!r} in the attributes of 'data', as {mapping.path} says, found "
-            f"{'none' if text is None else type(text).__name__}"
-        )
-    return text or None
+    found = [_attribute(file["data"], key) for key in mapping.tasks]
+    for key, text in zip(mapping.tasks, found, strict=True):
+        if not isinstance(text, str):
+            raise ValueError(
+                f"{path}: expected a text at {key!r} in the attributes of 'data', as {mapping.path} says, found "
+                f"{'none' if text is None else type(text).__name__}"
+            )
+    return next(filter(None, found), None)
 
 
 def _order(name):

@@ -14,13 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from . import _dataset_mapping, _frame_stamps, _ros_messages
+from . import _dataset_draft, _dataset_mapping, _frame_stamps, _mapped_values, _ros_messages
 from ._dataset import MAX_JOINTS, Feature, batches, joint_names, picture_messages, stamp_of
+from ._dataset_guess import Guess
 
 #: Of what messages are made of. It changes if the same files give other messages.
-FORMAT = 1
+FORMAT = 2
 #: Greatest height and width of an image.
 MAX_SIDE = 1 << 14
+#: Before the name of a feature: the name of its flags.
+_FLAG = "valid: "
 #: Frames of an episode at most. A file may claim any number, and each frame has a stamp in memory.
 MAX_FRAMES = 10_000_000
 
@@ -45,21 +48,23 @@ class MappedDataset:
 
     - `KIND`: what the files are, for the user;
     - `has_stamps`: False;
-    - `fields()`: a dict by field of `Found`, or of a text: why it is left out;
+    - `fields()`: a dict by field of `Found`, or of a text: why it is left out; `flags()`: those that may say what is valid;
     - `first_rate()`: the rate of a first mapping: a pair of frames per second, or None, and its source;
     - `first_task()`: where a first mapping has the task, or None;
     - `open(mapping)`: finds `episodes` and `splits`;
     - `length(episode)`: its number of frames;
     - `task(episode)`: its text or None;
     - `files(episode)`: the paths of its files;
-    - `blocks(episode, names)`: yields dicts by feature of the values of consecutive frames: an array [frames, ...], or
-      a list of bytes for the kind "image";
+    - `blocks(episode, names)`: yields dicts by name, which `field` knows, of the values of consecutive frames: an array
+      [frames, ...], or a list of bytes for the kind "image";
     - `source`: the file that says what shapes fields have.
 
     Those that read an episode raise ValueError or OSError if it is damaged.
     """
 
     has_stamps = False
+    #: A mapping says what elements are, so nothing is guessed.
+    guessed: dict[str, Guess] = {}
 
     def __init__(self, root):
         self.root = Path(root)
@@ -74,33 +79,28 @@ class MappedDataset:
                 f"{', '.join(_dataset_mapping.known())}, or a file (--write-mapping writes a first one)"
             )
         dataset = cls(root)
-        dataset.mapping = _dataset_mapping.read(mapping)
-        dataset.fps = dataset.mapping.rate_hz
-        found = dataset.fields()
-        dataset.features = {
-            stream: _feature(dataset, stream, field, found)
-            for stream, field in dataset.mapping.streams.items()
-        }
-        dataset.open(dataset.mapping)
+        dataset.take(_dataset_mapping.read(mapping))
         return dataset
+
+    def take(self, mapping):
+        """Finds features and episodes by a mapping. Raises ValueError if they do not fit."""
+        self.mapping = mapping
+        self.fps = mapping.rate_hz
+        found, flags = self.fields(), self.flags()
+        self.features = {
+            stream: _feature(self, stream, field, found, flags)
+            for stream, field in mapping.streams.items()
+        }
+        self.open(mapping)
 
     @classmethod
     def draft(cls, root):
         """The text of a first mapping."""
-        dataset = cls(root)
-        streams, left_out = {}, {}
-        for field, found in dataset.fields().items():
-            if isinstance(found, str):
-                left_out[field] = found
-                continue
-            name = _stream_name(field, streams)
-            streams[name] = field, math.prod(found.shape) if found.kind == "vector" else None
-        if not streams:
-            raise ValueError(f"{root}: expected numbers or images, found no such field")
-        rate, source = dataset.first_rate()
-        text = f"rate_hz:{'' if rate is None else f' {rate:g}'} # {source}"
-        task = dataset.first_task()
-        return _dataset_mapping.draft(root, cls.KIND, text, task, streams, left_out)
+        return _dataset_draft.draft(cls(root))
+
+    def flags(self):
+        """As `fields`: what may say whether a frame has a value."""
+        return self.fields()
 
     @property
     def stamps(self):
@@ -110,12 +110,20 @@ class MappedDataset:
             "the files have no stamps"
         )
 
-    def field(self, feature):
-        """The field of a feature."""
-        return self.mapping.streams[feature].name
+    def field(self, name):
+        """The field of a feature, or of the flags of a feature: `flag_of`."""
+        if name.startswith(_FLAG):
+            return self.mapping.streams[name.removeprefix(_FLAG)].valid
+        return self.mapping.streams[name].name
 
     def expect_packages(self):
-        """Nothing: the packages were needed to open the files."""
+        """Raises ImportError without PyAV if images of one colour are to be found; others were needed to open the files."""
+        if not any(each.has_blanks for each in self.mapping.streams.values()):
+            return
+        try:
+            import av  # noqa: F401
+        except ImportError as error:
+            raise _dataset_mapping.missing("PyAV", error) from error
 
     def recording(self, topics, episode, *, tolerance_s, threads):
         """An episode as a recording. It has no video, so the arguments of videos change nothing."""
@@ -137,7 +145,8 @@ class MappedRecording:
         self._dataset, self._topics, self._episode = dataset, topics, episode
         self.name, self.path = episode.name, f"{dataset.root}#{episode.name}"
         features = [
-            [*vars(feature).values(), dataset.field(feature.name)] for feature in topics.features
+            [*vars(feature).values(), *vars(dataset.mapping.streams[feature.name]).values()]
+            for feature in topics.features
         ]
         about = [FORMAT, dataset.fps, features, self.name, self.task]
         about.append(stamp_of(dataset.files(episode)))
@@ -191,7 +200,10 @@ class MappedRecording:
     def _frames(self, chosen, stamp_ns):
         """Yields the messages of each frame, in the order of `chosen`."""
         features = [self._topics.features[at] for at in chosen]
-        names, first = [feature.name for feature in features], 0
+        streams = self._dataset.mapping.streams
+        flags = [_FLAG + each.name for each in features if streams[each.name].valid is not None]
+        names, first = [*(each.name for each in features), *flags], 0
+        grippers = {each.name: self._grippers(each) for each in features}
         for block in self._dataset.blocks(self._episode, names):
             for name, values in block.items():
                 _expect_count(self, name, len(values), len(next(iter(block.values()))))
@@ -200,19 +212,46 @@ class MappedRecording:
                 raise ValueError(f"{self.path}: expected {self._length} frames, found more")
             of_block = stamp_ns[first:stop]
             stamps = [stamp.tobytes() for stamp in _ros_messages.stamps(of_block)]
-            columns = [
-                self._messages(each, block[each.name], of_block, stamps) for each in features
-            ]
+            for name, of_elements in grippers.items():
+                if of_elements:
+                    block[name] = np.array(block[name], np.float64)
+                for at, values in of_elements.items():
+                    block[name].reshape(len(of_block), -1)[:, at] = values[first:stop]
+            columns = [self._valid(each, block, of_block, stamps) for each in features]
             yield from (list(messages) for messages in zip(*columns, strict=True))
             first = stop
 
+    def _grippers(self, feature):
+        """By element of a feature the values of relative grippers in all frames, 0 closed and 1 open."""
+        relative = self._dataset.mapping.streams[feature.name].relative_gripper
+        if not relative:
+            return {}
+        blocks = self._dataset.blocks(self._episode, [feature.name])
+        values = [block[feature.name].reshape(len(block[feature.name]), -1) for block in blocks]
+        places = [feature.names.index(name) for name in relative]
+        of_all = np.concatenate(values) if values else np.zeros((0, len(feature.names)))
+        return {at: _mapped_values.absolute_gripper(of_all[:, at]) for at in places}
+
+    def _valid(self, feature, block, stamp_ns, stamps):
+        """Messages of a feature in consecutive frames, one by one; None in place of one that is not valid."""
+        flags = block.get(_FLAG + feature.name)
+        messages = self._messages(feature, block[feature.name], stamp_ns, stamps)
+        if flags is None:
+            return messages
+        is_valid = np.asarray(flags).reshape(len(stamps), -1)[:, 0] != 0
+        return (each if kept else None for each, kept in zip(messages, is_valid, strict=True))
+
     def _messages(self, feature, values, stamp_ns, stamps):
-        """Messages of a feature in consecutive frames, one by one."""
+        """Messages of a feature in consecutive frames, one by one; None in place of an image of one colour."""
+        of_mapping = self._dataset.mapping.streams[feature.name]
         if feature.kind == "image":
             for stamp, picture in zip(stamps, values, strict=True):
-                yield picture_messages(
-                    self.path, [(feature, picture)], stamp, self._dataset.source
-                )[0]
+                pairs = [(feature, picture)]
+                (message,) = picture_messages(self.path, pairs, stamp, self._dataset.source)
+                blank = of_mapping.has_blanks and _mapped_values.is_blank_picture(
+                    picture, feature.shape
+                )
+                yield None if blank else message
             return
         expected = (*feature.shape, 3) if feature.kind == "pixels" else feature.shape
         is_so = values.shape[1:] == expected and values.dtype.kind in "biuf"
@@ -228,6 +267,10 @@ class MappedRecording:
             return
         images = _ros_messages.Images(*feature.shape)
         for stamp, pixels in zip(stamps, values, strict=True):
+            if of_mapping.has_blanks and _mapped_values.is_blank(pixels):
+                yield None
+                continue
+            pixels = _mapped_values.oriented(pixels, of_mapping.orient)
             yield images.message(stamp, np.ascontiguousarray(pixels))
 
 
@@ -252,7 +295,7 @@ def found_of(shape, dtype):
     return Found("vector", str(dtype), shape)
 
 
-def _feature(dataset, stream, field, found):
+def _feature(dataset, stream, field, found, flags):
     """The feature of a stream."""
     where = f"{dataset.mapping.path}: streams.{stream}"
     is_there = found.get(field.name)
@@ -262,10 +305,21 @@ def _feature(dataset, stream, field, found):
         )
     if isinstance(is_there, str):
         raise ValueError(f"{where}.field: expected numbers or an image, found {is_there}")
+    _check_flag(where, field, flags)
     if is_there.kind != "vector":
-        if field.names is not None:
-            raise ValueError(f"{where}.names: expected none, because {field.name} is an image")
+        _expect_only(
+            where,
+            field,
+            ("names", "angular", "quaternions", "held", "relative_gripper"),
+            "an image",
+        )
+        if field.orient is not None and is_there.kind == "image":
+            raise ValueError(
+                f"{where}.orient: expected no such key, because {field.name} is JPEG or PNG and stays as it is: turn the "
+                "images where the policy reads them"
+            )
         return Feature(stream, is_there.kind, "uint8", is_there.shape, ())
+    _expect_only(where, field, ("has_blanks", "orient"), "numbers")
     count = math.prod(is_there.shape)
     if field.names is not None and len(field.names) != count:
         raise ValueError(
@@ -273,26 +327,71 @@ def _feature(dataset, stream, field, found):
             f"found {len(field.names)}"
         )
     plain = (stream,) if count == 1 else tuple(map(str, range(count)))
-    return Feature(stream, "vector", is_there.dtype, is_there.shape, field.names or plain)
+    names = field.names or plain
+    _check_elements(where, field, names)
+    held = (*field.held, *(name for name in field.relative_gripper if name not in field.held))
+    kinds = {"angular": field.angular, "quaternions": field.quaternions, "held": held}
+    return Feature(stream, "vector", is_there.dtype, is_there.shape, names, **kinds)
+
+
+def _expect_only(where, field, keys, kind):
+    """Raises ValueError if a field has one of these keys, because it is of another kind."""
+    for key in keys:
+        if getattr(field, key):
+            name = "blank" if key == "has_blanks" else key
+            raise ValueError(
+                f"{where}.{name}: expected no such key, because {field.name} is {kind}"
+            )
+
+
+def _check_flag(where, field, flags):
+    """Raises ValueError if the field that says what is valid is no number of each frame or episode."""
+    if field.valid is None:
+        return
+    found = flags.get(field.valid)
+    if not isinstance(found, Found) or found.kind != "vector" or math.prod(found.shape) != 1:
+        known = [
+            name
+            for name, of in flags.items()
+            if isinstance(of, Found) and of.kind == "vector" and math.prod(of.shape) == 1
+        ]
+        raise ValueError(
+            f"{where}.valid: expected one number of each frame, such as {', '.join(known[:8]) or 'none'}, found {field.valid!r}"
+        )
+
+
+def _check_elements(where, field, names):
+    """Raises ValueError if a list names an element that is not there, or an element twice."""
+    listed = {
+        "angular": field.angular,
+        "quaternions": [name for four in field.quaternions for name in four],
+        "held": field.held,
+        "relative_gripper": field.relative_gripper,
+    }
+    seen = {}
+    for key, own in listed.items():
+        for name in own:
+            if name not in names:
+                raise ValueError(
+                    f"{where}.{key}: expected one of {', '.join(names)}, found {name!r}"
+                )
+            if name in seen:
+                raise ValueError(
+                    f"{where}.{key}: expected {name!r} in one list, found it in {seen[name]}, too"
+                )
+            seen[name] = key
+    for four in field.quaternions:
+        at = names.index(four[0])
+        if names[at : at + 4] != four:
+            raise ValueError(
+                f"{where}.quaternions: expected elements that follow each other in this order, found {', '.join(four)}"
+            )
 
 
 def _expect_count(recording, name, found, expected):
     if found != expected:
         field = recording._dataset.field(name)
         raise ValueError(f"{recording.path}: {field}: expected {expected} frames, found {found}")
-
-
-def _stream_name(field, taken):
-    """The name of a field's stream: its last word, or as many as it takes to differ."""
-    words = [re.sub(r"[^a-z0-9_]", "_", word.lower()) for word in field.split("/") if word]
-    for count in range(1, len(words) + 1):
-        name = "_".join(words[-count:])
-        name = name if name[:1].isalpha() else f"f{name}"
-        if name not in taken:
-            return name
-    while name in taken:
-        name += "_"
-    return name
 
 
 def named(text):

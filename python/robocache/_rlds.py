@@ -59,12 +59,13 @@ class RldsDataset(MappedDataset):
 
     def open(self, mapping):
         """Finds the episodes: as many as `dataset_info.json` says. No shard is read."""
-        if mapping.task is not None and self._task_key() is None:
-            texts = [key for key, each in self._all().items() if each.kind == "text"]
-            raise ValueError(
-                f"{mapping.path}: task: expected one of {', '.join(texts) or 'no text'} of {self.source}, found "
-                f"{mapping.task!r}"
-            )
+        for key in mapping.tasks:
+            column = self._all().get(key)
+            if column is None or not column.has_text:
+                texts = [key for key, each in self._all().items() if each.kind == "text"]
+                raise ValueError(
+                    f"{mapping.path}: task: expected one of {', '.join(texts) or 'no text'} of {self.source}, found {key!r}"
+                )
         self.episodes, self.splits = [], {}
         for split, shards in self._shards().items():
             self.splits[split] = []
@@ -78,6 +79,10 @@ class RldsDataset(MappedDataset):
     def fields(self):
         """As of `MappedDataset`. If an image has no size in `features.json`, it is that of the first episode."""
         return {key: self._found(key, column) for key, column in self._steps.items()}
+
+    def flags(self):
+        """Those of a step and those of an episode."""
+        return {key: column.found for key, column in self._all().items()}
 
     def first_rate(self):
         return None, "expected: the frames per second that the dataset's documentation says"
@@ -95,27 +100,27 @@ class RldsDataset(MappedDataset):
         return len(self._steps[key].frames(self._where(episode), self._read(episode, [key])))
 
     def task(self, episode):
-        """The text of the first step, or of the episode."""
-        key = self._task_key()
-        if key is None:
+        """The text of the first step, or of the episode: the first that is not empty."""
+        if not self.mapping.tasks:
             return None
-        found = self._read(episode, [key]).get(self._all()[key].name)
-        if not found or not isinstance(found[0], bytes):
-            return None
-        return found[0].decode(errors="replace") or None
+        found = self._read(episode, self.mapping.tasks)
+        columns = (self._all()[key] for key in self.mapping.tasks)
+        return next(filter(None, (column.text(found.get(column.name)) for column in columns)), None)
 
     def blocks(self, episode, names):
-        columns = {name: self._steps[self.field(name)] for name in names}
+        columns = {name: self._all()[self.field(name)] for name in names}
         where = self._where(episode)
         data = _tfrecord.record(episode.shard, *self._span(episode))
         wanted = {column.name for column in columns.values()}
-        task = self._task_key()
-        text = set() if task is None else {self._all()[task].name}
+        text = {self._all()[key].name for key in self.mapping.tasks}
         features = _tfrecord.features(where, data, wanted | text)
         del data
         for name in text - set(features):
             raise ValueError(f"{where}: {name}: expected the text of the task, found none")
         frames = {name: column.frames(where, features) for name, column in columns.items()}
+        for name in names:
+            if self.field(name) in self._others:  # one value for all steps
+                frames[name] = np.repeat(frames[name][:1], len(frames[names[0]]), axis=0)
         lengths = {name: len(values) for name, values in frames.items()}
         for name, length in lengths.items():
             if length != lengths[names[0]]:
@@ -128,11 +133,6 @@ class RldsDataset(MappedDataset):
 
     def _all(self):
         return {**self._others, **self._steps}
-
-    def _task_key(self):
-        """The field of the task; None if there is none, or if it is no text."""
-        column = self._all().get(self.mapping.task)
-        return self.mapping.task if column is not None and column.kind == "text" else None
 
     def _found(self, key, column):
         if column.kind != "image" or None not in column.shape:
@@ -148,7 +148,7 @@ class RldsDataset(MappedDataset):
         shards = [each for shards in self._shards().values() for each in shards]
         try:
             shard, records = next(each for each in shards if each[1])
-            span = _tfrecord.offsets(shard, records)[0]
+            span = _tfrecord.Offsets(shard, records).of(0)
             pictures = _tfrecord.some_features(shard, *span, {column.name}).get(column.name, [])
         except (StopIteration, ValueError, OSError) as error:
             return f"an image without a size in {self.source}, and no first episode ({error})"
@@ -169,8 +169,9 @@ class RldsDataset(MappedDataset):
         """Where the record is: the shard is indexed once."""
         with self._lock:
             if episode.shard not in self._offsets:
-                self._offsets[episode.shard] = _tfrecord.offsets(episode.shard, episode.records)
-            return self._offsets[episode.shard][episode.record]
+                self._offsets[episode.shard] = _tfrecord.Offsets(episode.shard, episode.records)
+            offsets = self._offsets[episode.shard]
+        return offsets.of(episode.record)
 
     def _shards(self):
         """By split the shards, each with the number of its records."""
@@ -289,6 +290,26 @@ class _Column:
             self.kind, self.encoding = "array", encoding
         elif isinstance(self.found, Found):
             self.found = f"an array as {encoding}"
+
+    @property
+    def has_text(self):
+        """Whether it is a text, or the codes of one: integers, as in Language-Table."""
+        is_array = self.kind == "array" and len(self.shape) == 1 and self.encoding == "none"
+        return self.kind == "text" or (is_array and self.dtype.kind in "iu")
+
+    def text(self, values):
+        """The text of the first step; None if it is empty."""
+        if self.kind == "text":
+            is_text = isinstance(values, list) and values
+            return values[0].decode(errors="replace").strip() or None if is_text else None
+        codes = (
+            [] if values is None or isinstance(values, list) else values[: math.prod(self.shape)]
+        )
+        # Zeros fill up the array.
+        return (
+            bytes(int(code) & 0xFF for code in codes if code).decode(errors="replace").strip()
+            or None
+        )
 
     def frames(self, where, features):
         """The values of all steps, from the features of a record: an array [steps, ...], or a list of bytes.

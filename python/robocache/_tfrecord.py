@@ -34,43 +34,61 @@ def _masked(data):
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def offsets(path, count):
-    """Where the data of each record begins, and its length: a list of pairs. The data are not read.
+class Offsets:
+    """Where the records of a file are. The data are not read.
 
-    Args:
-        path: of the file.
-        count: how many records it must have.
-
-    Raises:
-        ValueError: it has another number, a length has a wrong checksum, or the file ends inside a record.
-        OSError: it cannot be read.
+    Attributes:
+        spans: of each whole record where its data begin, and their length.
+        damage: why there are fewer than `count`; None if there are all.
     """
-    found, at = [], 0
-    with _opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        while at < size:
-            where = f"{path}: record {len(found)} at byte {at}"
-            head = os.pread(file.fileno(), _HEAD, at)
-            if len(head) < _HEAD:
-                raise ValueError(f"{where}: expected {_HEAD} bytes of a length, found {len(head)}")
-            length, checksum = struct.unpack("<QI", head)
-            if _masked(head[:8]) != checksum:
-                raise ValueError(
-                    f"{where}: expected the checksum {_masked(head[:8]):#010x} of its length, found {checksum:#010x}"
-                )
-            end = at + _HEAD + length + _TAIL
-            if length > _MAX_BYTES or end > size:
-                raise ValueError(
-                    f"{where}: expected {length} bytes, found {max(0, size - at - _HEAD - _TAIL)} up to the end of the "
-                    "file: it may be truncated"
-                )
-            found.append((at + _HEAD, length))
-            at = end
-    if len(found) != count:
-        raise ValueError(
-            f"{path}: expected {count} records as in dataset_info.json, found {len(found)}"
+
+    def __init__(self, path, count):
+        """Reads the heads of `count` records.
+
+        Raises:
+            ValueError: the file has more.
+            OSError: it cannot be read.
+        """
+        self.spans, self.damage, at = [], None, 0
+        with _opened(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            while at < size and self.damage is None:
+                where = f"{path}: record {len(self.spans)} at byte {at}"
+                span = _head(where, os.pread(file.fileno(), _HEAD, at), at, size)
+                if isinstance(span, str):
+                    self.damage = span
+                else:
+                    self.spans.append(span)
+                    at = span[0] + span[1] + _TAIL
+        found = len(self.spans)
+        if found > count or (found == count and self.damage is not None):
+            more = self.damage or f"found {found}"
+            raise ValueError(
+                f"{path}: expected {count} records as in dataset_info.json, and no more: {more}"
+            )
+        if found < count and self.damage is None:
+            self.damage = f"{path}: expected {count} records as in dataset_info.json, found {found}"
+
+    def of(self, record):
+        """The span of a record. Raises ValueError if the file is damaged before its end."""
+        if record < len(self.spans):
+            return self.spans[record]
+        raise ValueError(self.damage)
+
+
+def _head(where, head, at, size):
+    """The span of the record at `at`, or a text: what is wrong."""
+    if len(head) < _HEAD:
+        return f"{where}: expected {_HEAD} bytes of a length, found {len(head)}"
+    length, checksum = struct.unpack("<QI", head)
+    if _masked(head[:8]) != checksum:
+        return f"{where}: expected the checksum {_masked(head[:8]):#010x} of its length, found {checksum:#010x}"
+    if length > _MAX_BYTES or at + _HEAD + length + _TAIL > size:
+        return (
+            f"{where}: expected {length} bytes, found {max(0, size - at - _HEAD - _TAIL)} up to the end of the file: it "
+            "may be truncated"
         )
-    return found
+    return at + _HEAD, length
 
 
 def record(path, offset, length):

@@ -21,6 +21,7 @@ import numpy as np
 
 from . import _lerobot_tables
 from ._dataset import Feature
+from ._dataset_guess import guess
 from ._frame_stamps import STAMPS
 
 #: Columns that say where a frame belongs.
@@ -146,6 +147,28 @@ class Dataset:
                     f"expected a range of episodes such as 0:50, found {text!r}"
                 )
         return found
+
+    @cached_property
+    def guessed(self):
+        """By feature a guess of what its elements are, by their names and by the first episode that can be read."""
+        vectors = [
+            each
+            for each in self.features.values()
+            if each.kind == "vector" and each.dtype.startswith("float")
+        ]
+        for episode in self.episodes:
+            try:
+                columns = self.numbers(episode, [each.name for each in vectors])
+            except (ValueError, OSError):
+                continue
+            guesses = {
+                each.name: guess(
+                    each.name, each.names, columns[each.name].reshape(-1, len(each.names))
+                )
+                for each in vectors
+            }
+            return {name: each for name, each in guesses.items() if each is not None}
+        return {}
 
     def expect_packages(self):
         """Raises ImportError if there are videos and no PyAV."""

@@ -130,8 +130,11 @@ def rlds_steps(seed, length):
     }
 
 
-def write_rlds(root, lengths=(5, 3, 4), steps=RLDS_STEPS, change=None, splits=None, more=None):
-    """A dataset of two splits: the last episode is of `val`. `change` gets the number and the values of each episode."""
+def write_rlds(
+    root, lengths=(5, 3, 4), steps=RLDS_STEPS, change=None, splits=None, more=None, has_image=None
+):
+    """A dataset of two splits: the last episode is of `val`. `change` gets the number and the values of each episode.
+    `has_image` is a flag of each episode."""
     root.mkdir(parents=True)
     if splits is None:
         splits = {"train": [[*range(len(lengths) - 1)]], "val": [[len(lengths) - 1]]}
@@ -143,10 +146,14 @@ def write_rlds(root, lengths=(5, 3, 4), steps=RLDS_STEPS, change=None, splits=No
                 if change is not None:
                     values = change(number, values)
                 own = {f"steps/{name}": each for name, each in values.items()}
-                records.append(example({**own, "episode_metadata/file_path": [b"somewhere"]}))
+                own["episode_metadata/file_path"] = [b"somewhere"]
+                if has_image is not None:
+                    own["episode_metadata/has_image"] = np.array([has_image[number]])
+                records.append(example(own))
             name = f"demo-{split}.tfrecord-{at:05d}-of-{len(shards):05d}"
             (root / name).write_bytes(tfrecord(records))
-    others = {"episode_metadata": group(file_path={"text": {}})}
+    flag = {} if has_image is None else {"has_image": tensor((), "bool")}
+    others = {"episode_metadata": group(file_path={"text": {}}, **flag)}
     features = group(steps={"sequence": {"feature": steps, "length": "-1"}}, **others)
     (root / "features.json").write_text(json.dumps(features))
     about = [

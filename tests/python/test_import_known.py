@@ -6,6 +6,7 @@ Sources: `features.json` of BridgeData V2, of DROID and of the sets of Open X-Em
 
 import numpy as np
 import pytest
+import yaml
 from dataset_files import (
     encoded,
     group,
@@ -69,7 +70,28 @@ RLDS = {
         "action_dict/gripper_position": (1,),
         "action": (7,),
         "language_instruction": None,
+        "language_instruction_2": None,
+        "language_instruction_3": None,
     },
+    "language_table": {
+        "observation/rgb": (360, 640, 3),
+        "observation/effector_translation": (2,),
+        "observation/effector_target_translation": (2,),
+        "observation/instruction": "codes",
+        "action": (2,),
+        "reward": (),
+    },
+}
+#: What its rows are to be: the elements that are no plain numbers.
+ELEMENTS = {
+    "bridge": {"state": ("angular", "roll pitch yaw"), "action": ("held", "gripper")},
+    "bridge_oxe": {"state": ("angular", "roll pitch yaw")},
+    "rt1": {"base_pose": ("quaternions", "qx qy qz qw")},
+    "droid": {"pose": ("angular", "roll pitch yaw")},
+    "language_table": {},
+    "robomimic": {"eef_quat": ("quaternions", "x y z w"), "action": ("held", "gripper")},
+    "libero": {"action": ("held", "gripper")},
+    "calvin": {"state": ("angular", "roll pitch yaw"), "action": ("held", "gripper")},
 }
 HDF5 = {
     "robomimic": {
@@ -108,7 +130,13 @@ def rlds(root, name):
         for each in groups:
             place = place.setdefault(each, {})
         if shape is None:
-            place[last], values[field] = (TEXT,), [b"pick it"] * LENGTH
+            # Of several instructions, the first may be empty.
+            text = b"" if (name, field) == ("droid", "language_instruction") else b"pick it"
+            place[last], values[field] = (TEXT,), [text] * LENGTH
+        elif shape == "codes":
+            place[last] = (tensor((512,), "int32"),)
+            values[field] = np.zeros((LENGTH, 512), np.int32)
+            values[field][:, :7] = list(b"pick it")
         elif len(shape) == 3:
             pictures = [encoded(picture(at, *shape[:2]), "jpeg") for at in range(LENGTH)]
             place[last], values[field] = (image(shape, encoding="jpeg"),), pictures
@@ -164,9 +192,13 @@ def test_a_known_mapping_fits_its_dataset(tmp_path, name):
     assert set(WRITERS) == set(_dataset_mapping.known())
     root = WRITERS[name](tmp_path / "dataset", name)
     dataset = importing.opened(root, name)
-    importing.generated(dataset)
+    content = yaml.safe_load(importing.generated(dataset))
+    for stream, (key, names) in ELEMENTS[name].items():
+        expected = [names.split()] if key == "quaternions" else names.split()
+        assert content["streams"][stream][key] == expected
     (recording,) = importing.recordings(dataset)
     found = read(recording)
     assert set(found) == {f"/{stream}" for stream in _dataset_mapping.read(name).streams}
+    # The images of HDF5 and CALVIN are black here, which no mapping of them says to be none.
     assert all(len(messages) == LENGTH for messages in found.values())
     assert recording.task == ("Lift" if name == "robomimic" else "pick it")

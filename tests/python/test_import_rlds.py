@@ -129,8 +129,8 @@ def test_several_shards_and_an_empty_one(tmp_path, mapping):
 
 
 def damages():
-    def cut(data, records):
-        return data[:-3], "expected .* bytes, found .* it may be truncated"
+    def cut_in_the_first(data, records):
+        return data[: len(records[0])], "expected .* bytes, found .* it may be truncated"
 
     def cut_in_a_head(data, records):
         return data + b"\0" * 5, "expected 12 bytes of a length, found 5"
@@ -148,8 +148,8 @@ def damages():
     def data_checksum(data, records):
         return data[:200] + bytes([data[200] ^ 1]) + data[201:], "expected data with the checksum"
 
-    def fewer(data, records):
-        return tfrecord(records[:1]), "expected 2 records as in dataset_info.json, found 1"
+    def none(data, records):
+        return b"", "expected 2 records as in dataset_info.json, found 0"
 
     def more(data, records):
         return data + tfrecord(records[:1]), "expected 2 records .* found 3"
@@ -161,13 +161,13 @@ def damages():
         return tfrecord([b"\x07" * 40, records[1]]), "expected a tf.train.Example"
 
     return [
-        cut,
+        cut_in_the_first,
         cut_in_a_head,
         length,
         length_checksum,
         huge,
         data_checksum,
-        fewer,
+        none,
         more,
         no_example,
         noise,
@@ -179,13 +179,30 @@ def test_a_damaged_shard_is_an_error(tmp_path, mapping, damage):
     root = write_rlds(tmp_path / "dataset")
     path = shard(root)
     data = path.read_bytes()
-    records = [bytes(_tfrecord.record(path, *span)) for span in _tfrecord.offsets(path, 2)]
+    records = [bytes(_tfrecord.record(path, *span)) for span in _tfrecord.Offsets(path, 2).spans]
     broken, said = damage(data, records)
     path.write_bytes(broken)
     found = recordings(root, mapping)
     with pytest.raises(ValueError, match=said):
         read(found[0])
     assert len(read(found[2])["/top"]) == 4
+
+
+@pytest.mark.parametrize("cut", [3, 20, 600, "records"])
+def test_a_truncated_shard_keeps_its_whole_records(tmp_path, mapping, cut):
+    splits = {"train": [[0, 1, 2]]}
+    root = write_rlds(tmp_path / "dataset", splits=splits)
+    path = shard(root)
+    data, offsets = path.read_bytes(), _tfrecord.Offsets(path, 3)
+    end = offsets.spans[2][0] - 12 if cut == "records" else len(data) - cut
+    path.write_bytes(data[:end])
+    found = recordings(root, mapping)
+    assert [len(read(recording)["/top"]) for recording in found[:2]] == [5, 3]
+    assert [recording.task for recording in found] == ["do 0", "do 1", None]
+    with pytest.raises(ValueError, match="may be truncated|expected 3 records .* found 2"):
+        read(found[2])
+    outcomes = importing.import_dataset(root, tmp_path / "out", mapping=mapping)
+    assert [list(outcome) for outcome in outcomes] == [["done"], ["done"], ["failed"]]
 
 
 def test_a_missing_shard_is_an_error(tmp_path, mapping):
@@ -355,9 +372,8 @@ def test_a_first_mapping_fits_its_dataset(tmp_path):
         "image_0": "observation/image_0",
         "state": "observation/state",
         "action": "action",
-        "reward": "reward",
-        "is_first": "is_first",
     }
+    assert "  # reward: reward\n  # is_first: is_first\n" in text.read_text()
     assert importing.main([str(root), "--write-mapping", str(text)]) == 1
 
 
@@ -373,7 +389,7 @@ def test_a_first_mapping_fits_its_dataset(tmp_path):
         (
             "task: language_instruction",
             "task: 3",
-            "task: expected where the task is, as text, found 3",
+            "task: expected where the task is, as text or a list of texts, found 3",
         ),
         (
             "task: language_instruction",

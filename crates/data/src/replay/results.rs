@@ -81,6 +81,10 @@ enum Change {
 /// The format of the file.
 const LEDGER_FORMAT: u32 = 1;
 
+/// The number of what values mean. If an input, an encoder or an operator gives other values for the same messages, it must
+/// be raised: then results of before are made again, and none are joined with new ones.
+const VALUES: u32 = 1;
+
 /// A store.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Store {
@@ -495,7 +499,7 @@ pub(super) fn made_of(
 ) -> Result<String, OutputError> {
     let Asked { configuration, options: asked, bf16, images } = Asked::new(options, text);
     let mut made_of = format!(
-        "robocache {}; {configuration} {:016x}; {asked}; {:?} {:?} {:?}",
+        "robocache {} values {VALUES}; {configuration} {:016x}; {asked}; {:?} {:?} {:?}",
         env!("CARGO_PKG_VERSION"),
         digest(&format!("{config:?}")),
         episode.start,

@@ -1,0 +1,116 @@
+"""Guesses what the elements of a vector are, by their names and by values of one episode.
+
+A guess says no more than the values allow: names such as roll, pitch and yaw are angles in radians only if the values are.
+Numbers that a line between two frames would make wrong, and that are neither, are held.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+_ANGLES = (("roll", "pitch", "yaw"), ("rx", "ry", "rz"))
+_QUATERNION = ("qx", "qy", "qz", "qw")
+_OTHER_ORDER = ("qw", "qx", "qy", "qz")
+#: How far two frames of an angle [rad] may be apart.
+_STEP = 1.5
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What elements of a vector are; `why` is a sentence."""
+
+    angular: tuple[str, ...] = ()
+    quaternions: tuple[tuple[str, ...], ...] = ()
+    held: tuple[str, ...] = ()
+    why: str = ""
+
+
+def guess(name, names, values):
+    """The guess for a vector; None if nothing is special.
+
+    Args:
+        name: of the vector: a field or a feature.
+        names: of its elements.
+        values: those of an episode, [frames, elements] of floats.
+    """
+    words = [_words(each) for each in names]
+    if len(names) == 4 and "quat" in name.lower() and not _fours(words, _QUATERNION):
+        words = [(*name.lower().split("/"), each) for each in _order(words)]
+    angular, held, quaternions, told = [], [], [], []
+    for triple in _ANGLES:
+        for places in _triples(words, triple):
+            own = [names[at] for at in places]
+            if _are_angles(values[:, places]):
+                angular += own
+                told.append(f"{', '.join(own)} are angles [rad]")
+            else:
+                held += own
+                told.append(f"{', '.join(own)} are held, because their values are no angles [rad]")
+    for order in (_QUATERNION, _OTHER_ORDER):
+        for first in _fours(words, order):
+            own = names[first : first + 4]
+            if not _are_unit(values[:, first : first + 4]):
+                continue
+            if order == _QUATERNION:
+                quaternions.append(tuple(own))
+                told.append(f"{', '.join(own)} are x, y, z, w of a quaternion")
+            else:
+                held += own
+                told.append(f"{', '.join(own)} are held: a quaternion that begins with w")
+    for at, each in enumerate(names):
+        is_gripper = "gripper" in f"{name} {each}".lower() and each not in held
+        if is_gripper and len(np.unique(values[:, at])) == 2:
+            held.append(each)
+            told.append(f"{each} is held, because it has two values")
+    if not told:
+        return None
+    return Guess(tuple(angular), tuple(quaternions), tuple(held), "; ".join(told))
+
+
+def _words(name):
+    """The words of a name, without an ending that says what is measured."""
+    words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
+    return tuple(words[:-1] if words[-1:] in (["pos"], ["position"]) else words) or ("",)
+
+
+def _order(words):
+    """The last words of the elements of a quaternion: x becomes qx. Without names the order is x, y, z, w."""
+    last = [each[-1] for each in words]
+    return (
+        [f"q{each}" if each in "xyzw" else each for each in last]
+        if last != list("0123")
+        else _QUATERNION
+    )
+
+
+def _triples(words, triple):
+    """The places of three elements whose names differ in the last word alone."""
+    found = {}
+    for at, each in enumerate(words):
+        if each[-1] in triple:
+            found.setdefault(each[:-1], {})[each[-1]] = at
+    return [[of[word] for word in triple] for of in found.values() if len(of) == len(triple)]
+
+
+def _fours(words, order):
+    """The first places of four elements that follow each other in this order."""
+    places = range(len(words) - 3)
+    return [at for at in places if tuple(each[-1] for each in words[at : at + 4]) == order]
+
+
+def _are_angles(values):
+    """Whether values are in one turn, and go from frame to frame as angles do."""
+    if not len(values) or not np.isfinite(values).all():
+        return False
+    low, high = values.min(), values.max()
+    in_turn = high <= math.pi + 0.01 and low >= -math.pi - 0.01
+    in_turn = in_turn or (low >= 0 and high <= math.tau + 0.01)
+    steps = np.abs(np.diff(values, axis=0))
+    return bool(in_turn and ((steps < _STEP) | (steps > math.tau - _STEP)).all())
+
+
+def _are_unit(values):
+    norms = (values.astype(np.float64) ** 2).sum(axis=1)
+    return bool(len(norms) and np.isfinite(norms).all() and (np.abs(norms - 1) < 0.01).all())
