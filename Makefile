@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-rust wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check rehearse lint format clean distclean
+.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-real test-rust wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check rehearse lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -36,6 +36,8 @@ help:
 	@echo '                has it, 0.6.1 if PYTHON is a 3.12'
 	@echo 'make test-tfds  import a dataset that TensorFlow Datasets writes; PYTHON: one that has what'
 	@echo '                scripts/requirements-tfds.txt names (default: 2 GB are installed in .tfds)'
+	@echo 'make test-real  read published data (BridgeData V2, Unitree G1, SO-101, lidars, cameras) and compare each value with'
+	@echo '                other readers; DATA: the folder that has them, or ROBOCACHE_REAL_DATA'
 	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs, and'
 	@echo '                undistortion with OpenCV; PYTHON: one that has them, see'
 	@echo '                tests/golden/make_filter_golden.py'
@@ -100,6 +102,9 @@ test-lerobot:
 
 test-tfds:
 	@scripts/test_tfds.sh
+
+test-real:
+	@ROBOCACHE_REAL_DATA='$(or $(DATA),$(ROBOCACHE_REAL_DATA))' scripts/test_real.sh
 
 golden-live:
 	cargo build --release -p robocache_ops -p robocache_core --example image_filters --example undistort

@@ -34,5 +34,7 @@ phase 'downloads for the tests of the wheel' scripts/with_ros.sh scripts/wheel.s
 phase 'pytest: the Python package' scripts/with_ros.sh \
   env SENSOR_SIM="$PWD/install/robocache_ros/lib/robocache_ros/sensor_sim" \
   pytest -q "${workers[@]}" --dist=loadfile --durations=5 tests/python
+# Published data are no part of the repository: a folder has them.
+[ -z "${ROBOCACHE_REAL_DATA:-}" ] || phase 'pytest: published data' scripts/test_real.sh
 ros_phase
 summary

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -58,15 +59,36 @@ def made_of(bags, config, out, *options):
     return _native.made_of(replay_words(bags, config, out, options))
 
 
+#: Episodes that fail for one reason have a line each, unless there are more than so many.
+_ALIKE = 3
+
+
 def failures(outcomes):
-    """A line for each episode that has no result."""
-    lines = []
+    """A line for each episode that has no result; one line for many that failed for the same reason."""
+    groups = {}
     for outcome in outcomes:
         if "failed" in outcome:
-            lines.append(f"{outcome['failed']['name']}: failed: {outcome['failed']['error']}")
+            name, error = outcome["failed"]["name"], outcome["failed"]["error"]
+            # Names of episodes and files differ in their numbers.
+            reason = re.sub(r"\d+", "0", error.replace(name, ""))
+            groups.setdefault(reason, []).append((name, f"{name}: failed: {error}"))
         elif "stopped" in outcome:
-            lines.append(f"{outcome['stopped']['name']}: stopped, and left out")
+            name = outcome["stopped"]["name"]
+            groups.setdefault(name, []).append((name, f"{name}: stopped, and left out"))
+    lines = []
+    for alike in groups.values():
+        if len(alike) <= _ALIKE:
+            lines += [line for _, line in alike]
+            continue
+        (_, first), *others = alike
+        between = f"{others[0][0]} to {others[-1][0]}"
+        lines.append(f"{first}; {len(others)} more failed for the same reason: {between}")
     return lines
+
+
+def failed(outcomes):
+    """How many episodes have no result."""
+    return sum("failed" in outcome or "stopped" in outcome for outcome in outcomes)
 
 
 def jpeg_lines(summaries):

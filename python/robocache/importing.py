@@ -17,6 +17,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def import_dataset(
     mapping: str | os.PathLike[str] | None = None,
     split: str | None = None,
     episodes: Any = None,
+    share: tuple[int, int] | None = None,
     preset: str | None = None,
     resize: Any = None,
     tolerance_s: float = TOLERANCE_S,
@@ -70,8 +72,8 @@ def import_dataset(
         format: "rows", "zarr" or "mcap".
         mapping: of `opened`.
         split: the name of a split: only its episodes; all by default.
-        episodes: numbers of episodes, a slice of all, or a pair (rank, world): every `world`-th from `rank` on. All by
-            default.
+        episodes: numbers or names of episodes, or a slice of all. All by default.
+        share: a pair (rank, world): of these episodes every `world`-th from `rank` on.
         preset, resize: of `config_of`; only without `config`.
         tolerance_s: how far a frame of a video may be from the timestamp of its row, as of LeRobotDataset.
         jobs: episodes at once; None for as many as there are cores.
@@ -79,7 +81,7 @@ def import_dataset(
         has_bar: whether stderr has a bar and the warnings.
         options: of `robocache replay`: `backend`, `device`, `rate_hz`, `remap`, `bf16`, `images`, `no_digest`, `replace`.
 
-    Returns a list of dicts, one per episode, as `robocache replay --json` prints them. Warns of elements without a name.
+    Returns a list of dicts, one per episode, as `robocache replay --json` prints them. Warns of `remarks`.
 
     Raises ValueError if an argument does not fit or it is no dataset, ImportError without pyarrow or PyAV, RuntimeError
     if the store of all episodes could not be made.
@@ -87,20 +89,28 @@ def import_dataset(
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise TypeError(f"import_dataset() got an unexpected keyword argument {unknown[0]!r}")
     ready = _ready(dataset, mapping)
-    if misnamed := _misnamed(ready):
-        warnings.warn("\n".join(misnamed), RuntimeWarning, stacklevel=2)
+    if said := list(remarks(ready, generates=config is None)):
+        warnings.warn("\n".join(said), RuntimeWarning, stacklevel=_outside())
     outcomes, no_store = _run(
         ready,
         Path(out),
         config,
         {"format": format, "jobs": jobs, **options},
-        {"split": split, "episodes": episodes, "tolerance_s": tolerance_s},
+        {"split": split, "episodes": episodes, "share": share, "tolerance_s": tolerance_s},
         {"preset": preset, "resize": resize},
         {"progress": progress, "has_bar": has_bar},
     )
     if no_store is not None:
         raise RuntimeError(f"no new store: {no_store}")
     return outcomes
+
+
+def _outside():
+    """The stack level, for the caller, of the first line outside this package: warnings name it."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(__package__):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def import_rows(
@@ -117,14 +127,15 @@ def import_rows(
     """
     outcomes = import_dataset(dataset, out, config, format="rows", **options)
     if lost := _lost(_complete(outcomes)):
-        warnings.warn("\n".join(lost), RuntimeWarning, stacklevel=3)
+        warnings.warn("\n".join(lost), RuntimeWarning, stacklevel=_outside())
     failures = _command.failures(outcomes)
     store = Path(out) / "rows.zarr"
     if failures:
-        others = f"; {store} has the others" if len(failures) < len(outcomes) else ""
+        failed = _command.failed(outcomes)
+        others = f"; {store} has the others" if failed < len(outcomes) else ""
         lines = "\n".join(failures)
         raise RuntimeError(
-            f"expected every episode, found {len(failures)} that could not be read{others}:\n{lines}"
+            f"expected every episode, found {failed} that could not be read{others}:\n{lines}"
         )
     return store
 
@@ -144,17 +155,19 @@ def opened(dataset: Any, mapping: str | os.PathLike[str] | None = None) -> Any:
     return _dataset_kinds.opened(dataset, mapping)
 
 
-def recordings(dataset, episodes=None, *, split=None, tolerance_s=TOLERANCE_S, threads=1):
+def recordings(
+    dataset, episodes=None, *, split=None, share=None, tolerance_s=TOLERANCE_S, threads=1
+):
     """The episodes of a dataset as recordings, which the native replay reads.
 
     Args:
         dataset: of `opened`.
-        split, episodes, tolerance_s: of `import_dataset`.
+        split, episodes, share, tolerance_s: of `import_dataset`.
         threads: of the decoder of each video; 0 for as many as it likes.
 
     Raises ValueError if an argument does not fit.
     """
-    return _recordings(dataset, chosen(dataset, episodes, split), tolerance_s, threads)
+    return _recordings(dataset, chosen(dataset, episodes, split, share), tolerance_s, threads)
 
 
 def _recordings(dataset, episodes, tolerance_s, threads):
@@ -167,7 +180,7 @@ def _recordings(dataset, episodes, tolerance_s, threads):
     ]
 
 
-def chosen(dataset, episodes=None, split=None):
+def chosen(dataset, episodes=None, split=None, share=None):
     """The episodes that are asked for, as of `import_dataset`."""
     of_split = dataset.episodes
     if split is not None:
@@ -176,22 +189,35 @@ def chosen(dataset, episodes=None, split=None):
             raise ValueError(f"{dataset.root}: expected one of {known}, found the split {split!r}")
         names = set(dataset.splits[split])
         of_split = [episode for episode in of_split if episode.name in names]
+    found = _asked(of_split, episodes)
+    if share is None:
+        return found
+    rank, world = share
+    if not 0 <= rank < world:
+        raise ValueError(f"share: expected a rank from 0 to {world - 1}, found {rank}")
+    return found[rank::world]
+
+
+def _asked(of_split, episodes):
+    """The episodes of these numbers or names, in their order in the dataset."""
     if episodes is None:
         return of_split
     if isinstance(episodes, slice):
         return of_split[episodes]
-    if isinstance(episodes, tuple):
-        rank, world = episodes
-        if not 0 <= rank < world:
-            raise ValueError(f"episodes: expected a rank from 0 to {world - 1}, found {rank}")
-        return of_split[rank::world]
-    by_number = {episode.number: episode for episode in of_split}
-    wanted = sorted(set(map(int, episodes)))
-    missing = [number for number in wanted if number not in by_number]
+    if isinstance(episodes, str):
+        raise ValueError(
+            f"episodes: expected a list of numbers or names, found the text {episodes!r}"
+        )
+    wanted = {each if isinstance(each, str) else int(each) for each in episodes}
+    known = {episode.number: episode for episode in of_split}
+    known |= {episode.name: episode for episode in of_split}
+    missing = sorted(wanted - set(known), key=str)
     if missing:
-        found = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
-        raise ValueError(f"episodes: expected numbers of episodes, {found}, found {missing[0]}")
-    return [by_number[number] for number in wanted]
+        what = "names" if isinstance(missing[0], str) else "numbers"
+        some = [episode.name if what == "names" else episode.number for episode in of_split]
+        found = f"{some[0]} to {some[-1]}" if some else "none"
+        raise ValueError(f"episodes: expected {what} of episodes, {found}, found {missing[0]!r}")
+    return [episode for episode in of_split if episode.number in wanted or episode.name in wanted]
 
 
 def _ready(dataset, mapping):
@@ -203,30 +229,49 @@ def _ready(dataset, mapping):
 
 def _run(dataset, out, config, words, reading, made, telling):
     """What became of each episode, and why there is no store."""
-    config = configured(dataset, out, config, **made)
+    made = {**made, "as_jpeg": str(words.get("images")).startswith("jpeg")}
     options = _command.words(**words)
-    return replayed(dataset, out, config, options, reading, jobs=words["jobs"], **telling)
+    _expect_episodes(dataset, reading)
+    with configured(dataset, out, config, **made) as path:
+        _command.check([dataset.root], path, out, options)
+        return replayed(dataset, out, path, options, reading, jobs=words["jobs"], **telling)
 
 
+@contextmanager
 def configured(dataset, out, config, **made):
-    """The path of the configuration of a run: `config`, or a generated one in `out`.
+    """A run with a configuration: gives its path, which is `config`, or a generated one in `out`.
+
+    If the run fails and leaves no results, a generated configuration is removed: the next run may need another one.
 
     Args:
         dataset: of `opened`.
         out, config: of `import_dataset`.
-        made: `preset` and `resize` of `import_dataset`.
+        made: `preset`, `resize` and `as_jpeg` of `config_of`.
 
     Raises ValueError if it is no configuration.
     """
-    if config is None:
-        return _written(out, generated(dataset, **made))
-    if any(value is not None for value in made.values()):
-        raise ValueError("expected preset and resize only without a configuration, found both")
-    Pipeline(config, backend="cpu")  # raises ValueError if it is wrong
-    return config
+    if config is not None:
+        if made["preset"] is not None or made["resize"] is not None:
+            raise ValueError("expected preset and resize only without a configuration, found both")
+        Pipeline(config, backend="cpu")  # raises ValueError if it is wrong
+        yield config
+        return
+    text, was_there = generated(dataset, **made), (out / "config.yaml").exists()
+    path = _written(out, text)
+    try:
+        yield path
+    finally:
+        if not was_there and not _has_results(out):
+            path.unlink(missing_ok=True)
 
 
-def replayed(dataset, out, config, options, reading, *, jobs=None, share=(0, 1), **native):
+def _has_results(out):
+    """Whether a folder has a file of results."""
+    others = {"config.yaml", "splits.json", "replay.json"}
+    return any(each.is_file() and each.name not in others for each in out.rglob("*"))
+
+
+def replayed(dataset, out, config, options, reading, *, jobs=None, part=(0, 1), **native):
     """Replays the episodes of a dataset.
 
     Args:
@@ -234,28 +279,35 @@ def replayed(dataset, out, config, options, reading, *, jobs=None, share=(0, 1),
         out: the folder of the results.
         config: the path of the configuration.
         options: words of `robocache replay`.
-        reading: a dict of `split`, `episodes` and `tolerance_s` of `import_dataset`.
+        reading: a dict of `split`, `episodes`, `share` and `tolerance_s` of `import_dataset`.
         jobs: episodes at once.
-        share: a pair (rank, world): of the episodes that are asked for, every `world`-th from `rank` on.
+        part: of a run on several machines, a pair (rank, world): of these episodes every `world`-th from `rank` on.
         native: of `_native.replay_to`.
 
     Returns the outcomes of episodes, and why there is no store, or None.
     """
     cores = os.cpu_count() or 1
-    episodes = chosen(dataset, reading["episodes"], reading["split"])[share[0] :: share[1]]
+    asked = _expect_episodes(dataset, reading)
+    episodes = asked[part[0] :: part[1]]
     if not episodes:
-        if share != (0, 1):
-            return [], None
-        raise ValueError(f"{dataset.root}: expected an episode or more, found none")
+        return [], None
     # The cores decode several episodes, or several frames of one.
     threads = 1 if min(jobs or cores, len(episodes)) > 1 else 0
     found = _recordings(dataset, episodes, reading["tolerance_s"], threads)
     # The recordings stand for the bags of the dataset.
-    asked = _command.replay_words([dataset.root], config, out, options)
-    told, no_store = _native.replay_to(asked, recordings=found, **native)
-    if dataset.splits and share == (0, 1):
+    words = _command.replay_words([dataset.root], config, out, options)
+    told, no_store = _native.replay_to(words, recordings=found, **native)
+    if dataset.splits and part == (0, 1):
         _whole.write(out / "splits.json", json.dumps(dataset.splits, indent=1) + "\n")
     return json.loads(told), no_store
+
+
+def _expect_episodes(dataset, reading):
+    """The episodes that are asked for. Raises ValueError if there is none."""
+    found = chosen(dataset, reading["episodes"], reading["split"], reading["share"])
+    if not found:
+        raise ValueError(f"{dataset.root}: expected an episode or more, found none")
+    return found
 
 
 def generated(dataset, **made):
@@ -281,7 +333,7 @@ def _written(out, text):
             )
         return path
     out.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    _whole.write(path, text)
     return path
 
 
@@ -326,46 +378,77 @@ def _main(parsed):
         return 0
     if parsed.write_config is not None:
         dataset = opened(parsed.dataset, parsed.mapping)
-        text = generated(dataset, preset=parsed.preset, resize=parsed.resize)
+        as_jpeg = str(parsed.images).startswith("jpeg")
+        text = generated(dataset, preset=parsed.preset, resize=parsed.resize, as_jpeg=as_jpeg)
         _new(parsed.write_config, text)
-        _tell(dataset)
+        _tell(dataset, generates=True)
         print(
             f"{parsed.write_config}: written; `robocache check` shows the tensor", file=sys.stderr
         )
         return 0
     dataset = _ready(parsed.dataset, parsed.mapping)
-    _tell(dataset)
+    _tell(dataset, generates=parsed.config is None)
     outcomes, no_store = _run(
         dataset,
         Path(parsed.out),
         parsed.config,
         words_of(parsed),
-        {name: getattr(parsed, name) for name in ("split", "episodes", "tolerance_s")},
+        {
+            **{name: getattr(parsed, name) for name in ("split", "episodes", "tolerance_s")},
+            "share": None,
+        },
         {"preset": parsed.preset, "resize": parsed.resize},
         {"has_bar": True},
     )
-    return told(parsed, outcomes, no_store)
+    code = told(parsed, outcomes, no_store)
+    if line := _complete_ones(dataset, outcomes):
+        print(line, file=sys.stderr)
+    return code
 
 
-def remarks(dataset):
-    """Yields what a user does not see in the results, line by line."""
+def _complete_ones(dataset, outcomes):
+    """The option that takes the complete episodes alone, if many have failed; None otherwise."""
+    names = {summary["name"] for summary in _complete(outcomes)}
+    if not names or _command.failed(outcomes) < 4:
+        return None
+    numbers = [episode.number for episode in dataset.episodes if episode.name in names]
+    return f"{len(names)} of {len(outcomes)} episodes are complete: --episodes {_spans(numbers)} takes them alone"
+
+
+def _spans(numbers):
+    """Increasing numbers as `--episodes` takes them: 0-9,12."""
+    spans = []
+    for number in numbers:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in spans)
+
+
+def remarks(dataset, generates=True):
+    """Yields what a user does not see in the results, line by line.
+
+    Args:
+        dataset: of `opened`.
+        generates: whether the configuration is generated, with what is guessed.
+    """
     yield dataset.stamps
     topics = Topics(dataset)
     for topic, name in topics.renamed.items():
         yield f"{name!r} is the topic {topic}"
     for name, why in topics.left_out.items():
         yield f"{name!r} is left out: {why}"
-    yield from _misnamed(dataset)
+    for name, why in dataset.misnamed.items():
+        yield f"{name!r}: {why}; the others have numbers"
+    if generates:
+        for name, guessed in dataset.guessed.items():
+            yield f"{name!r}: guessed by names and values: {guessed.why}; config.yaml says so, change it if it is wrong"
 
 
-def _misnamed(dataset):
-    """The features that have a name for some of their elements only, line by line."""
-    return [f"{name!r}: {why}; the others have numbers" for name, why in dataset.misnamed.items()]
-
-
-def _tell(dataset):
+def _tell(dataset, generates):
     """Says the remarks on stderr."""
-    for line in remarks(dataset):
+    for line in remarks(dataset, generates):
         print(line, file=sys.stderr)
 
 

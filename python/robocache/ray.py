@@ -132,6 +132,7 @@ def import_dataset(
     mapping: str | os.PathLike[str] | None = None,
     split: str | None = None,
     episodes: Any = None,
+    share: tuple[int, int] | None = None,
     preset: str | None = None,
     resize: Any = None,
     tolerance_s: float = importing.TOLERANCE_S,
@@ -154,31 +155,33 @@ def import_dataset(
     opened = importing.opened(dataset, mapping)
     opened.expect_packages()
     if told := (cluster or {}).get("told"):
-        for line in importing.remarks(opened):
+        for line in importing.remarks(opened, generates=config is None):
             told(line)
-    made = {"preset": preset, "resize": resize}
-    config = Path(importing.configured(opened, out, config, **made)).resolve()
-    reading = {"split": split, "episodes": episodes, "tolerance_s": tolerance_s}
+    as_jpeg = str(options.get("images")).startswith("jpeg")
+    made = {"preset": preset, "resize": resize, "as_jpeg": as_jpeg}
+    reading = {"split": split, "episodes": episodes, "share": share, "tolerance_s": tolerance_s}
     words = _command.words(format=format, **options)
-    _command.check([dataset], config, out, words)
+    with importing.configured(opened, out, config, **made) as path:
+        path = Path(path).resolve()
+        _command.check([dataset], path, out, words)
 
-    def share(number, of, folder):
-        # An episode that fails here fails again below. There the error is reported.
-        outcomes, _ = importing.replayed(
-            importing.opened(dataset, mapping),
-            folder,
-            config,
-            [*words, "--parts-only"],
-            reading,
-            share=(number - 1, of),
-            kept_in=out,
-        )
-        return len(outcomes)
+        def part(number, of, folder):
+            # An episode that fails here fails again below. There the error is reported.
+            outcomes, _ = importing.replayed(
+                importing.opened(dataset, mapping),
+                folder,
+                path,
+                [*words, "--parts-only"],
+                reading,
+                part=(number - 1, of),
+                kept_in=out,
+            )
+            return len(outcomes)
 
-    folder = _shares.folder_of(out)
-    parts = run_shares(share, folder, **(cluster or {}))
-    takes = [f"--take={part}" for part in parts]
-    result = importing.replayed(opened, out, config, [*words, *takes], reading)
+        folder = _shares.folder_of(out)
+        parts = run_shares(part, folder, **(cluster or {}))
+        takes = [f"--take={each}" for each in parts]
+        result = importing.replayed(opened, out, path, [*words, *takes], reading)
     shutil.rmtree(folder)
     return result
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from . import _native
 from ._dispatch import torch_operations
 from ._encoders import IDENTITY, voxel_rule
-from ._interop import place_of
+from ._interop import is_torch, place_of
 from .encoders import voxelize
 from .operations import resample
 
@@ -46,6 +46,7 @@ def resample_trajectories(
     Times are in seconds, `source_times` `[B, S]` increase strictly. Before the first row and after the last,
     that row is held. With `device`, the tensors are moved there first.
     """
+    _expect_tensors(source_data=source_data, source_times=source_times, target_times=target_times)
     if device is not None:
         moved = (each.to(device) for each in (source_data, source_times, target_times))
         source_data, source_times, target_times = moved
@@ -64,6 +65,15 @@ def fuse_multimodal(
     backend: str | None = None,
 ) -> Tensor:
     """Interpolates three streams as `resample_trajectories` does, to `[B, T, D1 + D2 + D3]`."""
+    _expect_tensors(
+        stream1_data=stream1_data,
+        stream1_times=stream1_times,
+        stream2_data=stream2_data,
+        stream2_times=stream2_times,
+        stream3_data=stream3_data,
+        stream3_times=stream3_times,
+        target_times=target_times,
+    )
     _expect_backend(backend, stream1_data)
     targets = _stamps(target_times)
     parts = [
@@ -85,6 +95,9 @@ def voxelize_pointcloud(
 ) -> Tensor:
     """Sorts `points` `[N, 3]` into a grid `[X, Y, Z]` of int32 counts ("count") or zeros and ones ("occupancy"),
     or, with `features` `[N, F]`, `[X, Y, Z, F]` of float32, their "mean" or "max" per voxel."""
+    _expect_tensors(points=points)
+    if features is not None:
+        _expect_tensors(features=features)
     _expect_backend(backend, points)
     grid: dict[str, Any] = {
         "origin_m": tuple(grid_min),
@@ -119,6 +132,7 @@ def voxelize_occupancy(
 ) -> Tensor:
     """Sorts clouds `points` `[B, N, 3]` into grids `[B, X, Y, Z]` of float32 zeros and ones. `grid_size` is X, Y and Z, `origin` the
     lower corner, `voxel_size` the edge of a voxel; all lengths have one unit."""
+    _expect_tensors(points=points)
     _expect_backend(backend, points)
     if points.ndim != 3 or points.shape[-1] != 3:
         raise ValueError(f"points: expected the shape [B, N, 3], found {list(points.shape)}")
@@ -184,6 +198,16 @@ def why_no_cuda() -> str | None:
     except RuntimeError as error:
         return str(error)
     return None
+
+
+def _expect_tensors(**given: Any) -> None:
+    """Raises TypeError for what is no tensor of torch."""
+    for name, each in given.items():
+        if not is_torch(each):
+            raise TypeError(
+                f"{name}: expected a torch.Tensor, found {type(each).__module__}.{type(each).__name__}; "
+                "robocache.resample and robocache.voxelize take NumPy arrays, torch.from_numpy makes tensors of them"
+            )
 
 
 def _expect_backend(backend: str | None, tensor: Tensor) -> None:
