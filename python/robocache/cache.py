@@ -203,8 +203,8 @@ class EpisodeCache:
         Args:
             streams: by name a dict with `rows` `[rows, row...]` (float32, float16, uint8 or int32), `stamp_ns` `[rows]`
                 (int64, increasing in every episode), and, if you like: `received_ns`, when the row came (without it, windows
-                see all rows), `channels`, names of the elements of a vector, `lanes`, per element `linear`, `angular` or
-                `quaternion`, `strategy` (`linear` for vectors of floats, otherwise `hold`), `max_age_ms` (100),
+                see all rows), `channels`, names of the elements of a vector, `lanes`, per element `linear`,
+                `angular`, `quaternion` or `held`, `strategy` (`linear` for vectors of floats, otherwise `hold`), `max_age_ms` (100),
                 `max_gap_ms` (100), `fill` (`zero`), `history`, `horizon`, `lag_ms` as in `windows`.
             lengths: by name the number of rows of each episode; or one list for all streams.
             episodes: names of the episodes, or dicts with `name` and `task`.

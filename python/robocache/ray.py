@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import _command, _dataset_mapping, _shares, importing
+from . import _command, _dataset_mapping, _import_options, _shares, importing
 
 #: What `replay` takes besides the options that all commands have.
 _OPTIONS = ("--format", "--bf16", "--images", "--replace")
@@ -273,7 +273,7 @@ def _parser():
 
     add_options(dataset)
     imported = commands.add_parser("import", help="read a dataset into rows or tensors")
-    importing.add_options(imported)
+    _import_options.add_options(imported)
     for command in (replay, dataset, imported):
         group = command.add_argument_group("the cluster")
         group.add_argument(
@@ -307,11 +307,14 @@ def main(arguments=None):
         return told(parsed.out, lambda: to_lerobot(*where, cluster=cluster, **given))
 
     def run_import():
-        importing.check(parser, parsed)
+        _import_options.check(parser, parsed)
         if parsed.out is None:
             parser.error("--write-config and --write-mapping are options of robocache import")
         names = ("mapping", "split", "episodes", "preset", "resize", "tolerance_s")
-        given = {**importing.words_of(parsed), **{name: getattr(parsed, name) for name in names}}
+        given = {
+            **_import_options.words_of(parsed),
+            **{name: getattr(parsed, name) for name in names},
+        }
         found = import_dataset(parsed.dataset, parsed.out, parsed.config, cluster=cluster, **given)
         return importing.told(parsed, *found)
 

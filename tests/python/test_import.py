@@ -24,7 +24,7 @@ pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 import robocache
-from robocache import _dataset_config, _ros_messages, importing
+from robocache import _dataset_config, _import_options, _ros_messages, importing
 from robocache._dataset import Topics, picture_size
 from robocache.lerobot_dataset import Dataset
 
@@ -652,9 +652,9 @@ def test_episodes_are_chosen(tmp_path):
     assert numbers((1, 4)) == [1, 4] and numbers([4, 2]) == [2, 4]
     with pytest.raises(ValueError, match="expected numbers of episodes, 0 to 5, found 6"):
         numbers([1, 6])
-    assert importing._numbers("0-2,5") == [0, 1, 2, 5]
+    assert _import_options._numbers("0-2,5") == [0, 1, 2, 5]
     with pytest.raises(argparse.ArgumentTypeError, match="found '2-1'"):
-        importing._numbers("2-1")
+        _import_options._numbers("2-1")
 
 
 def test_splits_are_ranges_of_episodes(tmp_path):

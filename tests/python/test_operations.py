@@ -423,3 +423,31 @@ def test_the_examples_of_the_page_print_what_it_says(capsys):
     rows, stamps, targets = (names[name] for name in ("rows", "stamps", "targets"))
     unlimited = robocache.resample(rows, stamps, targets, max_gap_ns=50_000_000)
     assert unlimited.valid.all() and (unlimited.values[0, 2] == rows[0, -1]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda rows, times: robocache.resample_trajectories(rows, times, times),
+            "source_data: expected a torch.Tensor, found numpy.ndarray; robocache.resample and",
+        ),
+        (
+            lambda rows, times: robocache.fuse_multimodal(*[rows, times] * 3, times),
+            "stream1_data: expected a torch.Tensor, found numpy.ndarray",
+        ),
+        (
+            lambda rows, times: robocache.voxelize_pointcloud(rows[0]),
+            "points: expected a torch.Tensor, found numpy.ndarray",
+        ),
+        (
+            lambda rows, times: robocache.voxelize_occupancy(
+                rows.tolist(), (8,) * 3, 0.1, (0,) * 3
+            ),
+            "points: expected a torch.Tensor, found builtins.list",
+        ),
+    ],
+)
+def test_functions_for_tensors_say_so(call, said):
+    with pytest.raises(TypeError, match=said):
+        call(np.zeros((1, 4, 3), np.float32), np.arange(4, dtype=np.float64)[None])

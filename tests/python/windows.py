@@ -1,7 +1,7 @@
 """What the node served at a tick, from nothing but the rows of `robocache replay --format rows`.
 
 This is the rule of docs/stores.md, in NumPy: a tick sees the rows with `received_ns <= tick < left_ns`.
-It has no quaternions and no angles on the short arc (`lanes`), and no operators that act after interpolation.
+It has no quaternions, no angles on the short arc and no held elements (`lanes`), and no operators that act after interpolation.
 """
 
 import numpy as np
