@@ -33,7 +33,8 @@ class Policy:
         contract: what it must be served: the contract of the streams that it takes.
         actions: the names of the actions.
 
-    Raises ValueError if the checkpoint lacks the file of its dataset.
+    Raises ValueError if the checkpoint lacks the file of its dataset, or if the actions of the dataset were not those of
+    their tick.
     """
 
     def __init__(self, checkpoint, task=""):
@@ -57,6 +58,8 @@ class Policy:
         # The policy uses `chunk` actions of each chunk. `left` of them remain, and the first is for tick `due`.
         self.chunk = getattr(config, "n_action_steps", 1)
         self.left, self.due = 0, 0
+        # Such a policy keeps the observations of the ticks before. They must be one tick apart, as in the training.
+        self.has_history = getattr(config, "n_obs_steps", 1) > 1
 
     def invalid(self, tensor):
         """The streams whose values are not valid at this tick."""
@@ -81,9 +84,10 @@ class Policy:
     def act(self, tensor):
         """The action of a tick whose values are valid: a number for each of `actions`."""
         batch = self.before(self.observation(tensor))
-        # Each action of a chunk is for its own tick. Those of skipped ticks are dropped.
+        # Each action of a chunk is for its own tick. Those of skipped ticks are dropped. With a history, the policy begins
+        # again after a skipped tick, because it takes each observation that it is given for that of the next tick.
         skipped = tensor.tick - self.due
-        if not 0 <= skipped <= self.left:
+        if not 0 <= skipped <= (0 if self.has_history else self.left):
             self.policy.reset()
             skipped = self.left = 0
         for _ in range(skipped + 1):
@@ -95,13 +99,32 @@ class Policy:
 
 def columns_of(path, needed):
     """Which streams the columns of the dataset have. Raises ValueError if the file does not say it."""
-    columns = json.loads(path.read_text()).get("columns", {}) if path.is_file() else {}
+    about = json.loads(path.read_text()) if path.is_file() else {}
+    columns = about.get("columns", {})
     if missing := [key for key in (*needed, "action") if key not in columns]:
         raise ValueError(
             f"{path}: expected the column {missing[0]} of the dataset, found none: copy the file meta/robocache.json "
             "of the dataset to this path; to-lerobot of this version writes the columns into it"
         )
+    check_shift(path, about.get("actions", {}), columns["action"]["steps"])
     return columns
+
+
+def check_shift(path, actions, streams):
+    """Raises ValueError unless the action of each frame was the command at its instant: this program publishes the action of
+    a tick at that tick."""
+    for name in streams:
+        lag_ns = actions.get(name, {}).get("lag_ns")
+        if lag_ns is None:
+            raise ValueError(
+                f"{path}: expected the lag of the action {name} under actions, found none: an older version wrote the "
+                "dataset. Its actions had the lag of the observations, so export it again and train again"
+            )
+        if lag_ns != 0:
+            raise ValueError(
+                f"{path}: expected the action {name} at the instant of its frame (lag_ns 0), found {lag_ns / 1e6:g} ms "
+                "before: each action would be that much late. Remove lag_ms from this stream, export again and train again"
+            )
 
 
 def message_of(names, action, stamp_ns):

@@ -103,12 +103,12 @@ fi
 mkdir -p "$folder"
 new=$(mktemp -d "$PWD/$folder/new.XXXXXX")
 trap 'rm -rf "$new"' EXIT
-arguments=(build --release --locked --out "$new" --sbom-include robocache.cyclonedx.json)
+arguments=(build --locked --out "$new" --sbom-include robocache.cyclonedx.json)
 [ ${#features[@]} -eq 0 ] || arguments+=(--features "$(IFS=,; echo "${features[*]}")")
 if [ -n "$local" ]; then
-  arguments+=(--compatibility linux --interpreter "$tools/bin/python")
+  arguments+=(--release --compatibility linux --interpreter "$tools/bin/python")
 else
-  arguments+=(--compatibility manylinux_2_28 --zig --interpreter "$tools/bin/python")
+  arguments+=(--profile wheel --compatibility manylinux_2_28 --zig --interpreter "$tools/bin/python")
 fi
 if [ "$target" != "$machine" ]; then
   # Another compiler may be used, so the folder is another one.

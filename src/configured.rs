@@ -12,7 +12,7 @@ use super::params::{Declared, OutputType, Settings};
 use super::shared::Shared;
 use robocache_core::backend::{self, Backend};
 use robocache_core::config::describe;
-use robocache_core::contract::Contract;
+use robocache_core::contract::{Contract, DifferenceKind, refused};
 use robocache_core::layout::Layout;
 use robocache_core::message::Envelope;
 use robocache_core::pipeline::Pipeline;
@@ -114,8 +114,16 @@ fn check_contract(settings: &Settings, config: &Config) -> Result<(), NodeError>
     let Some(folder) = &settings.contract else { return Ok(()) };
     let trained = Contract::load(folder)?;
     let differences = trained.differences(&Contract::of(config));
-    if !differences.is_empty() {
-        return Err(NodeError::Contract { folder: folder.clone(), differences });
+    let refused = refused(&differences);
+    if !refused.is_empty() {
+        return Err(NodeError::Contract { folder: folder.clone(), differences: refused });
+    }
+    for difference in &differences {
+        let (kind, sentence) = (difference.kind.name(), &difference.sentence);
+        match difference.kind {
+            DifferenceKind::Validity => tracing::warn!("contract, {kind}: {sentence}"),
+            _ => tracing::info!("contract, {kind}: {sentence}"),
+        }
     }
     tracing::info!("the contract {} of {} is kept", trained.digest(), folder.display());
     Ok(())

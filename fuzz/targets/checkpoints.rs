@@ -70,7 +70,7 @@ fn contract(text: &str) {
     let Ok(contract) = Contract::parse(text) else { return };
     let again = Contract::parse(&contract.to_string()).expect("what was written");
     assert_eq!((again.digest(), again.to_string()), (contract.digest(), contract.to_string()));
-    assert_eq!(contract.differences(&again), Vec::<String>::new());
+    assert_eq!(contract.differences(&again), Vec::new());
     let _ = SUBJECT.contract.differences(&contract);
     let _ = contract.differences(&SUBJECT.contract);
     let _ = contract.only(contract.streams());

@@ -35,8 +35,11 @@ def contract_read(text: str) -> tuple[str, str]:
 def contract_only(text: str, streams: Sequence[str]) -> str:
     """The JSON of the contract of some streams."""
 
-def contract_differences(trained: str, served: str) -> list[str]:
-    """A sentence for each thing that `served` serves otherwise than `trained` says."""
+def contract_accept(path: str, served: str, keys: Sequence[str]) -> str:
+    """Accepts differences in the contract of a folder, and returns its JSON."""
+
+def contract_differences(trained: str, served: str) -> list[tuple[str, str, str]]:
+    """Key, kind and sentence of each thing that `served` serves otherwise than `trained` says."""
 
 def contract_load(path: str) -> str:
     """The JSON of the contract in a folder or a file."""

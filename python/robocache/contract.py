@@ -11,21 +11,43 @@ both.
 from __future__ import annotations
 
 import json
+import logging
 import os
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _native
 from ._config_text import config_text
 
-__all__ = ["Contract", "ContractError", "load", "of", "save"]
+__all__ = ["Contract", "ContractError", "Difference", "accept", "load", "of", "save"]
+
+_log = logging.getLogger(__name__)
+
+
+class Difference(NamedTuple):
+    """A setting in which two contracts differ. Its text is the sentence.
+
+    Attributes:
+        key: the setting, such as "wrist.targets_ns".
+        kind: "values": other numbers, which is refused; "validity": other steps are valid; "transport": another message
+            type or codec; "unknown": one side does not know it; "accepted": other numbers, which the contract accepts.
+        sentence: what it is, for people. It begins with the key.
+    """
+
+    key: str
+    kind: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 class ContractError(ValueError):
     """What is served is not what the policy was trained with.
 
     Attributes:
-        differences: a sentence for each difference.
+        differences: a sentence for each difference that is refused.
     """
 
     def __init__(self, where: str, differences: Sequence[str]) -> None:
@@ -70,16 +92,28 @@ class Contract:
         """
         return Contract(_native.contract_only(self.json, list(streams)))
 
-    def differences(self, served: Contract) -> list[str]:
-        """A sentence for each thing in which `served`, another contract, differs for a policy that was trained by this
-        one. Streams that only `served` has are no difference."""
-        return _native.contract_differences(self.json, served.json)
+    def differences(self, served: Contract) -> list[Difference]:
+        """What `served`, another contract, serves otherwise to a policy that was trained by this one, the worst kind first.
+        Streams that only `served` has are no difference."""
+        return [Difference(*of) for of in _native.contract_differences(self.json, served.json)]
 
     def expect(self, served: Contract, where: str = "contract") -> None:
-        """Raises ContractError if `served` differs; `where` says what was compared."""
-        differences = self.differences(served)
-        if differences:
-            raise ContractError(where, differences)
+        """Raises ContractError if `served` has other values; `where` says what was compared.
+
+        Another validity is a warning. Any other difference is logged (`robocache.contract`, level INFO).
+        """
+        for difference in self._kept(served, where):
+            if difference.kind == "validity":
+                warnings.warn(f"{where}: {difference}", RuntimeWarning, stacklevel=2)
+            else:
+                _log.info("%s: %s: %s", where, difference.kind, difference)
+
+    def _kept(self, served: Contract, where: str) -> list[Difference]:
+        """The differences with which a policy is served. Raises ContractError if there are others."""
+        found = self.differences(served)
+        if refused := [str(difference) for difference in found if difference.kind == "values"]:
+            raise ContractError(where, refused)
+        return found
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Writes `robocache.json` into a folder that exists, beside a checkpoint. A file of this name is replaced.
@@ -128,6 +162,18 @@ def save(folder: str | os.PathLike[str], of_what: Any) -> Contract:
     return made
 
 
+def accept(path: str | os.PathLike[str], served: Any, *keys: str) -> Contract:
+    """Accepts differences between the contract in a folder or a file, as for `load`, and what is served, as for `save`.
+
+    `keys` are the names in the sentences, such as "wrist.targets_ns". What is served for them is written into the
+    contract beside the checkpoint. So everything that reads it serves the policy with that value, and refuses any other.
+    Returns the contract.
+
+    Raises ValueError if a key is no difference that is refused, or if there is no contract; OSError if it cannot be written.
+    """
+    return Contract(_native.contract_accept(os.fspath(path), _made(served).json, list(keys)))
+
+
 def _made(of_what: Any) -> Contract:
     if isinstance(of_what, Contract):
         return of_what
@@ -143,13 +189,21 @@ def trained(contract: str | os.PathLike[str] | Contract | None) -> Contract | No
     return contract if contract is None or isinstance(contract, Contract) else load(contract)
 
 
-def expect_served(contract: Contract, text: str, where: str) -> None:
-    """Checks what a node says that it serves, by the text of its contract.
-
-    Raises ContractError if it differs, or if the node says nothing.
-    """
+def served_as(text: str, where: str) -> Contract:
+    """The contract that a node says, by its text. Raises ContractError if it says nothing."""
     if not text:
         raise ContractError(
             where, ["the node does not say its contract: it is of an older version of robocache"]
         )
-    contract.expect(Contract(text), where)
+    return Contract(text)
+
+
+def expect_and_log(contract: Contract, served: Contract, where: str, logger: Any) -> None:
+    """Raises ContractError as `Contract.expect`. A logger of a ROS node gets the other differences."""
+    for difference in contract._kept(served, where):
+        words = f"{where}: {difference.kind}: {difference}"
+        # A logger of ROS refuses two levels in one line of code.
+        if difference.kind == "validity":
+            logger.warning(words)
+        else:
+            logger.info(words)

@@ -228,4 +228,6 @@ def _later(contract: Contract, latency_ns: Mapping[str, Any]) -> Contract:
         if name in value["streams"] and least == most:
             stream = value["streams"][name]
             stream["targets_ns"] = [target - int(least) for target in stream["targets_ns"]]
+            if least and "unknown" in stream:  # it is known now
+                stream["unknown"] = [key for key in stream["unknown"] if key != "lag_ns"]
     return type(contract)(json.dumps(value))

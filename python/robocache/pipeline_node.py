@@ -16,7 +16,7 @@ from rclpy.utilities import get_rmw_implementation_identifier
 from . import _native
 from ._config_text import config_text
 from ._views import Views
-from .contract import Contract, trained
+from .contract import Contract, expect_and_log, trained
 from .pipeline import checked_output, device_number
 from .tensor import FusedTensor
 
@@ -102,7 +102,8 @@ class PipelineNode:
         text, file = config_text(config)
         policy = trained(contract)
         if policy is not None:
-            policy.expect(Contract(_native.contract_of(text, file)), file)
+            served = Contract(_native.contract_of(text, file))
+            expect_and_log(policy, served, file, node.get_logger())
         simulated = bool(
             node.has_parameter("use_sim_time") and node.get_parameter("use_sim_time").value
         )

@@ -134,12 +134,13 @@ class TensorSubscriber:
 
     def _check(self, contract: Contract, info: Any) -> None:
         """Raises ContractError if the node serves something else than the policy was trained with."""
-        from .contract import ContractError, expect_served
+        from .contract import ContractError, expect_and_log, served_as
 
         self._is_checked, self.differences = False, []
         self._ahead = min(self._ahead + 1, 1)
         try:
-            expect_served(contract, info.contract, self.topic)
+            served = served_as(info.contract, self.topic)
+            expect_and_log(contract, served, self.topic, self._node.get_logger())
         except ContractError as error:
             self.differences = error.differences
             self._node.get_logger().fatal(str(error))

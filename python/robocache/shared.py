@@ -22,7 +22,7 @@ from typing import Any
 
 from ._native import SharedReader, SharedTensor
 from ._views import Views
-from .contract import Contract, expect_served, trained
+from .contract import Contract, served_as, trained
 from .tensor import FusedTensor
 
 __all__ = ["TensorReader"]
@@ -136,7 +136,7 @@ class TensorReader:
         info = self.info
         if info is None:
             return False
-        expect_served(self._contract, info["contract"], self._service)
+        self._contract.expect(served_as(info["contract"], self._service), self._service)
         self._checked_run = native.run
         return True
 

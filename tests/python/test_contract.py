@@ -72,20 +72,82 @@ def test_another_resize_than_in_the_training_is_refused(store, tmp_path):
     cache = robocache.EpisodeCache.load(store / "data" / "rows.zarr")
     robocache.contract.save(tmp_path, cache)
     said, warned = check(store / "robot.yaml", "--contract", tmp_path)
-    assert said.endswith(f"contract    kept: {tmp_path}\n") and not warned
+    assert said.startswith(f"contract    kept: {tmp_path}\nsegment ") and not warned
     for text, sentence in ((OTHER_FILTER, FILTER), (OTHER_FIT, FIT)):
         served = tmp_path / "served.yaml"
         served.write_text(text)
         said, refused = check(served, "--contract", tmp_path, code=1)
-        assert "kept" not in said and refused == f"{served}: {sentence}\n"
+        assert not said and refused == f"{served}: {sentence}\n"
         told = json.loads(check(served, "--contract", tmp_path, "--json", code=1)[0])
-        assert told["differences"] == [sentence]
+        key = sentence.split(":")[0]
+        assert told["differences"] == [{"key": key, "kind": "values", "sentence": sentence}]
         trained = robocache.contract.load(tmp_path)
         with pytest.raises(ContractError, match="would not be served") as raised:
             trained.expect(robocache.contract.of(text), "robot.yaml")
         assert raised.value.differences == [sentence]
         assert str(raised.value).startswith("robot.yaml: ") and sentence in str(raised.value)
         assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+def sentences(differences):
+    return [str(difference) for difference in differences]
+
+
+#: Other ages, and another message type.
+ELSEWHERE = CONFIG.replace("max_age_ms: 100", "max_age_ms: 90").replace(
+    "sensor_msgs/Image", "sensor_msgs/CompressedImage"
+)
+
+
+def test_another_validity_is_a_warning_and_another_transport_is_said(tmp_path, caplog):
+    trained, served = robocache.contract.of(CONFIG), robocache.contract.of(ELSEWHERE)
+    found = trained.differences(served)
+    assert [(each.kind, each.key) for each in found] == [
+        ("validity", "wrist.max_age_ns"),
+        ("transport", "wrist.inputs[0].codec"),
+        ("transport", "wrist.inputs[0].type"),
+    ]
+    with caplog.at_level("INFO"), pytest.warns(RuntimeWarning, match=r"100 ms, and 90 ms"):
+        trained.expect(served, "robot.yaml")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"robot.yaml: transport: {each}" for each in found[1:]
+    ]
+    trained.save(tmp_path)
+    (tmp_path / "served.yaml").write_text(ELSEWHERE)
+    said, refused = check(tmp_path / "served.yaml", "--contract", tmp_path)
+    lines = [f"{each.kind:<12}{each}" for each in found]
+    assert said.splitlines()[:5] == [f"contract    kept: {tmp_path}", *lines, said.splitlines()[4]]
+    assert said.splitlines()[4].startswith("segment ") and not refused
+
+
+def test_a_named_difference_is_accepted_beside_the_checkpoint(tmp_path):
+    key = "wrist.encoder.resizes[0].filter"
+    about = {"columns": {"action": 1}}
+    robocache.contract.save(tmp_path, CONFIG)
+    file = tmp_path / "robocache.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **about}))
+    served = tmp_path / "served.yaml"
+    served.write_text(OTHER_FILTER)
+    with pytest.raises(ValueError, match=rf"accept: expected one of the differences {key[:5]}"):
+        robocache.contract.accept(tmp_path, served, "wrist.filter")
+    _, refused = check(
+        served, "--contract", tmp_path, "--accept", "arm.lag", code=1
+    )
+    assert "accept: expected one of the differences" in refused and "found arm.lag" in refused
+    said, refused = check(served, "--contract", tmp_path, "--accept", key)
+    assert said.splitlines()[1] == f"accepted    {FILTER}" and not refused
+    # It is written: who serves the policy accepts it, and nothing else.
+    trained = robocache.contract.load(tmp_path)
+    trained.expect(robocache.contract.of(OTHER_FILTER))
+    third = CONFIG.replace("torch_bilinear_antialias", "cv2_area")
+    for other in (third, OTHER_FIT):
+        with pytest.raises(ContractError):
+            trained.expect(robocache.contract.of(other))
+    assert json.loads(file.read_text())["columns"] == about["columns"]
+    robocache.contract.accept(tmp_path, third, key)
+    robocache.contract.load(tmp_path).expect(robocache.contract.of(third))
+    _, refused = check(served, "--accept", key, code=2)
+    assert "--contract" in refused
 
 
 def test_everything_has_the_contract_of_its_configuration(store, tmp_path):
@@ -148,7 +210,7 @@ def test_windows_of_a_training_have_a_contract_of_their_own(store):
     served = CONFIG.replace("steps: 2, step_ms: 20", "steps: 3, step_ms: 10")
     served = served.replace("lag_ms: 20", "lag_ms: 40\n    dtype: f16")
     assert trained.differences(robocache.contract.of(served)) == []
-    assert trained.differences(robocache.contract.of(CONFIG)) == [
+    assert sentences(trained.differences(robocache.contract.of(CONFIG))) == [
         "arm.dtype: the policy was trained with f16, and f32 would be served",
         "arm.shape: the policy was trained with [3, 2], and [2, 2] would be served",
         "arm.targets_ns: the policy was trained with [-60, -50, -40] ms, and [-40, -20] ms would be served",
@@ -194,7 +256,8 @@ def test_what_is_no_contract_is_an_error(store, tmp_path):
     _, said = check(store / "robot.yaml", "--contract", tmp_path / "nowhere", code=1)
     assert "expected a contract" in said
     rows = {"rows": np.zeros((3, 2), np.float32), "stamp_ns": np.arange(3)}
-    with pytest.raises(ValueError, match="contract: expected one in the store"):
+    arrays = "contract: expected rows that a configuration made, found arrays: give the contract"
+    with pytest.raises(ValueError, match=arrays):
         robocache.EpisodeCache.from_arrays({"arm": rows}, [3]).contract()
 
 

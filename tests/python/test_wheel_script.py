@@ -101,6 +101,15 @@ def test_it_says_what_it_compiles_and_what_is_quicker(machine):
     assert said[-1] == f"wheel: dist/{PUBLISHED}: {size} bytes, with CUDA"
 
 
+def test_the_wheel_to_publish_has_a_profile_that_compiles_sooner(machine):
+    for arguments in ((), ("--local",)):
+        assert machine.wheel(*arguments, ROBOCACHE_CUDA="on").returncode == 0
+    wheels = machine.wheels()
+    assert "--profile wheel " in wheels[PUBLISHED] and "--release" not in wheels[PUBLISHED]
+    # It shares what `make build` compiled.
+    assert "--release " in wheels[LOCAL] and "--profile" not in wheels[LOCAL]
+
+
 def test_without_cuda_there_is_a_wheel_beside_the_one_with_it(machine):
     assert machine.wheel(ROBOCACHE_CUDA="on").returncode == 0
     built = machine.wheel(ROBOCACHE_CUDA="off")

@@ -43,6 +43,15 @@ def test_the_node_refuses_before_the_first_tick(start, checkpoints):
     assert LAG in node.output and "on the cpu backend" not in node.output
 
 
+def test_another_validity_is_a_warning_of_the_node(ros, start, checkpoints):
+    older = {"rate_hz": 100, "streams": {"wrench": {**WRENCH, "max_age_ms": 49}}}
+    given = ["-p", f"contract:={checkpoints / 'same'}"]
+    fusion = start_fusion(ros, start, checkpoints, older, *given).warm_up()
+    age = WRENCH["max_age_ms"]
+    sentence = f"wrench.max_age_ns: the policy was trained with {age} ms, and 49 ms would be served"
+    assert f"contract, validity: {sentence}" in fusion.process.output
+
+
 def test_the_node_says_that_there_is_no_contract(start, checkpoints):
     config = write_config(checkpoints, CONFIG)
     given = ["-p", f"config_file:={config}", "-p", f"contract:={checkpoints / 'none'}"]

@@ -46,10 +46,20 @@ pub(crate) fn contract_only(text: &str, streams: Vec<String>) -> PyResult<String
     Ok(contract.map_err(raised)?.to_string())
 }
 
-/// A sentence for each thing that `served` serves otherwise than `trained` says.
+/// Key, kind and sentence of each thing that `served` serves otherwise than `trained` says.
 #[pyfunction]
-pub(crate) fn contract_differences(trained: &str, served: &str) -> PyResult<Vec<String>> {
-    Ok(read(trained)?.differences(&read(served)?))
+pub(crate) fn contract_differences(
+    trained: &str,
+    served: &str,
+) -> PyResult<Vec<(String, &'static str, String)>> {
+    let found = read(trained)?.differences(&read(served)?);
+    Ok(found.into_iter().map(|of| (of.key, of.kind.name(), of.sentence)).collect())
+}
+
+/// Accepts differences in the contract of a folder, and returns its JSON.
+#[pyfunction]
+pub(crate) fn contract_accept(path: PathBuf, served: &str, keys: Vec<String>) -> PyResult<String> {
+    Ok(Contract::accept(&path, &read(served)?, &keys).map_err(raised)?.to_string())
 }
 
 /// The JSON of the contract in a folder or a file.

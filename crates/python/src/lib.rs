@@ -52,8 +52,8 @@ mod _native {
     use crate::asked::{check_replay, made_of, replay_options};
     #[pymodule_export]
     use crate::contract::{
-        contract_differences, contract_load, contract_of, contract_only, contract_read,
-        contract_save,
+        contract_accept, contract_differences, contract_load, contract_of, contract_only,
+        contract_read, contract_save,
     };
     #[pymodule_export]
     use crate::dlpack::DeviceArray;

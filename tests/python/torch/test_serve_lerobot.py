@@ -116,6 +116,47 @@ def test_each_action_is_for_its_own_tick(trained):
     assert policy.act(tensors[2]) == lerobots_chunk(trained, trained.dataset[7])[0].tolist()
 
 
+class Seen:
+    """A policy of LeRobot with a history of two observations, as Diffusion Policy keeps it: it notes the ticks in it."""
+
+    def __init__(self):
+        self.history, self.chunk, self.seen = [], [], []
+
+    def reset(self):
+        self.history, self.chunk = [], []
+
+    def select_action(self, batch):
+        tick = int(batch["tick"])
+        self.history = [*(self.history or [tick]), tick][-2:]
+        self.chunk = self.chunk or [list(self.history)] * CHUNK
+        self.seen.append(list(self.history))
+        return torch.tensor([self.chunk.pop()])
+
+
+def test_a_history_has_the_ticks_that_were_one_tick_apart(trained, monkeypatch):
+    """Diffusion Policy takes what it is given for the observation of the next tick, also when ticks were skipped."""
+    policy = serve_lerobot.Policy(trained.checkpoint)
+    policy.policy, policy.has_history = Seen(), True
+    policy.before = policy.after = lambda value: value
+    monkeypatch.setattr(policy, "observation", lambda tensor: {"tick": tensor.tick})
+    tensors = {tensor.tick: tensor for tensor in trained.tensors}
+    first = trained.tensors[5].tick
+    for after in (0, 1, 2, 4, 5, 9):
+        policy.act(tensors[first + after])
+    seen = [[tick - first for tick in history] for history in policy.policy.seen]
+    assert seen == [[0, 0], [0, 1], [1, 2], [4, 4], [4, 5], [9, 9]]
+
+
+def test_policies_with_a_history_are_known_by_their_configuration(trained, monkeypatch):
+    assert not serve_lerobot.Policy(trained.checkpoint).has_history
+    config = serve_lerobot.PreTrainedConfig.from_pretrained(trained.checkpoint)
+    monkeypatch.setattr(config, "n_obs_steps", 2)
+    monkeypatch.setattr(serve_lerobot.PreTrainedConfig, "from_pretrained", lambda *_: config)
+    kind = SimpleNamespace(from_pretrained=lambda *_, **__: Seen())
+    monkeypatch.setattr(serve_lerobot, "get_policy_class", lambda _: kind)
+    assert serve_lerobot.Policy(trained.checkpoint).has_history
+
+
 def lerobots_chunk(trained, item):
     policy = ACTPolicy.from_pretrained(trained.checkpoint)
     before, after = make_pre_post_processors(policy.config, str(trained.checkpoint))
@@ -147,6 +188,16 @@ def test_a_checkpoint_without_the_file_of_its_dataset_is_refused(trained, tmp_pa
     with pytest.raises(ValueError, match=r"expected the column observation.*meta/robocache.json"):
         serve_lerobot.Policy(checkpoint)
     about = json.loads((trained.checkpoint / "robocache.json").read_text())
+    for actions, found in (
+        (None, "expected the lag of the action .* found none: an older version"),
+        (20_000_000, r"expected the action .* \(lag_ns 0\), found 20 ms before"),
+    ):
+        other = {**about, "actions": {}}
+        if actions is not None:
+            other["actions"] = {name: {"lag_ns": actions} for name in about["actions"]}
+        file.write_text(json.dumps(other))
+        with pytest.raises(ValueError, match=found):
+            serve_lerobot.Policy(checkpoint)
     about["contract"]["rate_hz"] = 25
     file.write_text(json.dumps(about))
     with pytest.raises(ValueError, match="the file was changed"):

@@ -2,152 +2,250 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Contract, STORED, STREAMS};
-use robocache_ops::time::NANOS_PER_MS;
+use super::words::{lacking, long_lists, sentence, unknown};
+use super::{ACCEPTED, ACTIONS, Contract, LAG, STORED, STREAMS, UNKNOWN};
 
 /// Longer lists are not written as a whole.
-const MOST_ITEMS: usize = 8;
+pub(super) const MOST_ITEMS: usize = 8;
+/// The keys of a stream that say when a step is valid, and what an invalid step holds.
+const OF_VALIDITY: [&str; 4] = ["fill", "max_age_ns", "max_gap_ns", "transforms_max_gap_ns"];
+/// The keys of an input that say how its values came, and not what they are.
+const OF_TRANSPORT: [&str; 2] = ["codec", "type"];
+/// The kinds of rows whose values do not depend on the type of the message. A scan and a cloud have other points.
+const TYPELESS: [&str; 3] = ["vector", "image", "depth"];
+/// The strategies that make values between rows.
+const INTERPOLATING: [&str; 2] = ["linear", "slerp"];
+
+/// What a difference means for a policy, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DifferenceKind {
+    /// The policy would get other numbers in valid steps. It is refused.
+    Values,
+    /// Other steps would be valid, or invalid steps would hold other numbers. It is a warning.
+    Validity,
+    /// The values would come by another message type or codec. It is said.
+    Transport,
+    /// One side does not know it, as a dataset does not know the lag of its robot. It is said.
+    Unknown,
+    /// The policy would get other numbers, and its contract accepts that. It is said.
+    Accepted,
+}
+
+impl DifferenceKind {
+    /// Name of the kind, as people and JSON read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Values => "values",
+            Self::Validity => "validity",
+            Self::Transport => "transport",
+            Self::Unknown => "unknown",
+            Self::Accepted => "accepted",
+        }
+    }
+}
+
+/// A setting in which two contracts differ.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// The setting, such as `wrist.targets_ns`.
+    pub key: String,
+    /// What it means for the policy.
+    pub kind: DifferenceKind,
+    /// The sentence for people. It begins with the key.
+    pub sentence: String,
+    /// What would be served; `None` for nothing.
+    #[serde(skip)]
+    pub served: Option<Value>,
+}
+
+/// Sentences of the differences for which a policy is not served.
+pub fn refused(differences: &[Difference]) -> Vec<String> {
+    let values = differences.iter().filter(|of| of.kind == DifferenceKind::Values);
+    values.map(|of| of.sentence.clone()).collect()
+}
 
 impl Contract {
-    /// What a policy that was trained by this contract would be served else by `served`: a sentence for each
-    /// difference. Streams that `served` has beside those of the policy are no difference: the policy does not
-    /// look at them.
-    pub fn differences(&self, served: &Contract) -> Vec<String> {
-        let mut found = Vec::new();
-        for key in keys(&self.0, &served.0).into_iter().filter(|key| key != STREAMS) {
-            compare(&key, self.0.get(&key), served.0.get(&key), &mut found);
+    /// What a policy that was trained by this contract would be served else by `served`, the worst kind first.
+    ///
+    /// Streams that `served` has beside those of the policy are no difference: the policy does not look at them.
+    pub fn differences(&self, served: &Contract) -> Vec<Difference> {
+        let mut found = Found::default();
+        let [mut trained, mut other] = [self, served].map(|of| of.0.clone());
+        for map in [&mut trained, &mut other] {
+            map.retain(|key, _| ![STREAMS, ACCEPTED, ACTIONS].contains(&key.as_str()));
         }
+        found.unknown("", &mut trained, &mut other);
+        found.maps("", &trained, &other);
         for name in self.streams() {
             match served.stream(name) {
-                None => found.push(lacking(name, served)),
-                Some(other) => of_stream(name, &self.0[STREAMS][name], other, &mut found),
+                None => found.note(name, DifferenceKind::Values, None, lacking(name, served)),
+                Some(other) => found.stream(name, &self.0[STREAMS][name], other),
             }
         }
-        found
+        let mut all = found.all;
+        for of in all.iter_mut().filter(|of| of.kind == DifferenceKind::Values) {
+            if of.served.is_some() && self.accepted(&of.key) == of.served.as_ref() {
+                of.kind = DifferenceKind::Accepted;
+            }
+        }
+        all.sort_by_key(|of| of.kind);
+        all
     }
 }
 
-/// The sentence for a missing stream.
-fn lacking(name: &str, served: &Contract) -> String {
-    let streams: Vec<_> = served.streams().collect();
-    format!(
-        "{name}: the policy was trained with this stream, and only {} would be served",
-        streams.join(", ")
-    )
+/// The differences so far.
+#[derive(Default)]
+struct Found {
+    /// The kind of the rows of the stream that is compared.
+    kind: String,
+    all: Vec<Difference>,
 }
 
-fn of_stream(name: &str, trained: &Value, served: &Value, found: &mut Vec<String>) {
-    // Rows of two kinds have nothing to compare.
-    if trained["kind"] != served["kind"] {
-        let key = format!("{name}.kind");
-        return compare(&key, trained.get("kind"), served.get("kind"), found);
+impl Found {
+    /// Compares two streams.
+    fn stream(&mut self, name: &str, trained: &Value, served: &Value) {
+        self.kind = trained["kind"].as_str().unwrap_or_default().to_owned();
+        // Rows of two kinds have nothing to compare.
+        if trained["kind"] != served["kind"] {
+            let key = format!("{name}.kind");
+            return self.compare(&key, trained.get("kind"), served.get("kind"));
+        }
+        let has_lanes = needs_lanes(trained);
+        let [mut trained, mut served] = [trained, served].map(|stream| {
+            let mut map = stream.as_object().cloned().unwrap_or_default();
+            // Who trains with images that a store or a dataset has made lossy serves those of the camera.
+            map.remove(STORED);
+            if let Some(encoder) = map.get_mut("encoder").and_then(Value::as_object_mut) {
+                encoder.retain(|key, _| has_lanes || key != "lanes");
+            }
+            map
+        });
+        self.lag(name, &mut trained, &mut served);
+        self.unknown(&format!("{name}."), &mut trained, &mut served);
+        self.maps(&format!("{name}."), &trained, &served);
     }
-    let mut sides = match needs_lanes(trained) {
-        true => [trained.clone(), served.clone()],
-        false => [without_lanes(trained), without_lanes(served)],
-    };
-    // Who trains with images that a store or a dataset has made lossy serves those of the camera.
-    for map in sides.iter_mut().filter_map(Value::as_object_mut) {
-        map.remove(STORED);
+
+    /// Compares the lags if one side does not know its own. Then the distances of the targets count alone.
+    fn lag(
+        &mut self,
+        name: &str,
+        trained: &mut Map<String, Value>,
+        served: &mut Map<String, Value>,
+    ) {
+        let [one, other] = [&*trained, &*served].map(|of| unknown_of(of).contains(LAG));
+        let [from, to] = [trained.get("targets_ns"), served.get("targets_ns")];
+        let (true, Some(shift_ns)) = (one != other, shift(from, to)) else { return };
+        let lag = Value::from(if one { -shift_ns } else { shift_ns });
+        let key = format!("{name}.{LAG}");
+        let sentence = unknown(&key, one, Some(&lag));
+        self.note(&key, DifferenceKind::Unknown, one.then_some(lag), sentence);
+        let targets = trained.get("targets_ns").cloned().unwrap_or_default();
+        served.insert("targets_ns".into(), targets);
     }
-    let [trained, served] = sides;
-    compare(name, Some(&trained), Some(&served), found);
+
+    /// Takes from both sides what one of them does not know.
+    fn unknown(
+        &mut self,
+        path: &str,
+        trained: &mut Map<String, Value>,
+        served: &mut Map<String, Value>,
+    ) {
+        let [one, other] = [&*trained, &*served].map(unknown_of);
+        for key in one.union(&other) {
+            let [in_training, in_service] = [&mut *trained, &mut *served].map(|of| of.remove(key));
+            let (path, in_both) =
+                (format!("{path}{key}"), one.contains(key) && other.contains(key));
+            // The lag is compared before, and what nobody has is no difference.
+            if in_both || key == LAG || (in_training.is_none() && in_service.is_none()) {
+                continue;
+            }
+            let known = if one.contains(key) { &in_service } else { &in_training };
+            let sentence = unknown(&path, one.contains(key), known.as_ref());
+            self.note(&path, DifferenceKind::Unknown, in_service, sentence);
+        }
+        trained.remove(UNKNOWN);
+        served.remove(UNKNOWN);
+    }
+
+    /// Compares the values of two mappings, whose keys come after `path`.
+    fn maps(&mut self, path: &str, trained: &Map<String, Value>, served: &Map<String, Value>) {
+        for key in trained.keys().chain(served.keys()).collect::<BTreeSet<_>>() {
+            self.compare(&format!("{path}{key}"), trained.get(key), served.get(key));
+        }
+    }
+
+    /// Compares two values of a key.
+    fn compare(&mut self, key: &str, trained: Option<&Value>, served: Option<&Value>) {
+        match (trained, served) {
+            (one, other) if one == other => {}
+            (Some(Value::Object(one)), Some(Value::Object(other))) => {
+                self.maps(&format!("{key}."), one, other);
+            }
+            (Some(Value::Array(one)), Some(Value::Array(other)))
+                if one.len() == other.len() && !one.iter().all(is_scalar) =>
+            {
+                for (at, (one, other)) in one.iter().zip(other).enumerate() {
+                    self.compare(&format!("{key}[{at}]"), Some(one), Some(other));
+                }
+            }
+            (Some(Value::Array(one)), Some(Value::Array(other)))
+                if one.len() == other.len() && one.len() > MOST_ITEMS =>
+            {
+                let words = long_lists(key, one, other);
+                self.note(key, self.kind_of(key), served.cloned(), words);
+            }
+            _ => {
+                let words = sentence(key, trained, served);
+                self.note(key, self.kind_of(key), served.cloned(), words);
+            }
+        }
+    }
+
+    /// What a difference in a key means.
+    fn kind_of(&self, key: &str) -> DifferenceKind {
+        let mut parts = key.rsplit('.');
+        let (last, before) = (parts.next().unwrap_or(key), parts.next().unwrap_or_default());
+        let of_input = before.starts_with("inputs[");
+        if of_input && OF_TRANSPORT.contains(&last) && TYPELESS.contains(&self.kind.as_str()) {
+            DifferenceKind::Transport
+        } else if !of_input && OF_VALIDITY.contains(&last) {
+            DifferenceKind::Validity
+        } else {
+            DifferenceKind::Values
+        }
+    }
+
+    fn note(&mut self, key: &str, kind: DifferenceKind, served: Option<Value>, sentence: String) {
+        self.all.push(Difference { key: key.to_owned(), kind, sentence, served });
+    }
 }
 
-/// Whether the lanes of a stream bear on its numbers: it interpolates (only then it has a greatest gap), or it has
-/// operators.
+/// The keys of a mapping whose values are unknown.
+fn unknown_of(map: &Map<String, Value>) -> BTreeSet<String> {
+    let keys = map.get(UNKNOWN).and_then(Value::as_array).into_iter().flatten();
+    keys.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// How much later all targets of a list are than those of another \[ns\]; `None` if that differs between them.
+fn shift(targets: Option<&Value>, others: Option<&Value>) -> Option<i64> {
+    let (one, other) = (targets?.as_array()?, others?.as_array()?);
+    let shift = |(from, to): (&Value, &Value)| to.as_i64()?.checked_sub(from.as_i64()?);
+    let mut shifts = one.iter().zip(other).map(shift);
+    let first = shifts.next()??;
+    let is_lag = first.checked_neg().is_some() && one.len() == other.len();
+    (is_lag && shifts.all(|shift| shift == Some(first))).then_some(first)
+}
+
+/// Whether the lanes of a stream bear on its numbers: it interpolates, or it has operators.
 fn needs_lanes(stream: &Value) -> bool {
-    stream.get("max_gap_ns").is_some() || stream.pointer("/encoder/outputs").is_some()
-}
-
-fn without_lanes(stream: &Value) -> Value {
-    let mut stream = stream.clone();
-    if let Some(encoder) = stream.pointer_mut("/encoder").and_then(Value::as_object_mut) {
-        encoder.remove("lanes");
-    }
-    stream
-}
-
-/// Compares two values of a key.
-fn compare(key: &str, trained: Option<&Value>, served: Option<&Value>, found: &mut Vec<String>) {
-    match (trained, served) {
-        (one, other) if one == other => {}
-        (Some(Value::Object(one)), Some(Value::Object(other))) => {
-            for name in keys(one, other) {
-                let key = format!("{key}.{name}");
-                compare(&key, one.get(&name), other.get(&name), found);
-            }
-        }
-        (Some(Value::Array(one)), Some(Value::Array(other)))
-            if one.len() == other.len() && !one.iter().all(is_scalar) =>
-        {
-            for (at, (one, other)) in one.iter().zip(other).enumerate() {
-                compare(&format!("{key}[{at}]"), Some(one), Some(other), found);
-            }
-        }
-        (Some(Value::Array(one)), Some(Value::Array(other)))
-            if one.len() == other.len() && one.len() > MOST_ITEMS =>
-        {
-            of_long_lists(key, one, other, found);
-        }
-        _ => found.push(sentence(key, &in_words(key, trained), &in_words(key, served))),
-    }
-}
-
-/// Compares long lists of the same length: names the first difference, and how many there are.
-fn of_long_lists(key: &str, trained: &[Value], served: &[Value], found: &mut Vec<String>) {
-    let mut differing = trained.iter().zip(served).enumerate().filter(|(_, (a, b))| a != b);
-    let Some((at, (one, other))) = differing.next() else { return };
-    let [one, other] = [one, other].map(|value| in_words(key, Some(value)));
-    let more = match differing.count() {
-        0 => String::new(),
-        more => format!("; {more} more differ"),
-    };
-    found.push(sentence(&format!("{key}[{at}]"), &one, &other) + &more);
-}
-
-fn sentence(key: &str, trained: &str, served: &str) -> String {
-    format!("{key}: the policy was trained with {trained}, and {served} would be served")
-}
-
-/// A value in words. Times are in milliseconds.
-fn in_words(key: &str, value: Option<&Value>) -> String {
-    let scale = |number: &Value| match number.as_i64() {
-        Some(ns) if key.ends_with("_ns") => (ns as f64 / NANOS_PER_MS as f64).to_string(),
-        _ => text(number),
-    };
-    let unit = if key.ends_with("_ns") { " ms" } else { "" };
-    match value {
-        None | Some(Value::Null) => "nothing".to_owned(),
-        Some(Value::Array(items)) if items.iter().all(is_scalar) => {
-            let mut words: Vec<_> = items.iter().map(scale).collect();
-            if words.len() > MOST_ITEMS {
-                let (count, last) = (words.len(), words.pop().unwrap_or_default());
-                words.truncate(3);
-                words.extend(["...".to_owned(), last]);
-                return format!("[{}]{unit} ({count} entries)", words.join(", "));
-            }
-            format!("[{}]{unit}", words.join(", "))
-        }
-        Some(Value::Array(items)) if items.len() != 1 => format!("{} entries", items.len()),
-        Some(Value::Array(_)) => "1 entry".to_owned(),
-        Some(number @ Value::Number(_)) => format!("{}{unit}", scale(number)),
-        Some(other) => text(other),
-    }
-}
-
-/// A word without quotes, anything else as JSON.
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    let strategy = stream["strategy"].as_str().unwrap_or_default();
+    INTERPOLATING.contains(&strategy) || stream.pointer("/encoder/outputs").is_some()
 }
 
 fn is_scalar(value: &Value) -> bool {
     !value.is_array() && !value.is_object()
-}
-
-/// The keys of both, sorted.
-fn keys(one: &Map<String, Value>, other: &Map<String, Value>) -> BTreeSet<String> {
-    one.keys().chain(other.keys()).cloned().collect()
 }

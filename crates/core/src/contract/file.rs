@@ -15,6 +15,8 @@ static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// The name of the file beside a checkpoint.
 pub const FILE: &str = "robocache.json";
+/// The digest of the contract in the file of a dataset, which has more than a contract.
+const DIGEST: &str = "contract_digest";
 /// Where the contract is below a folder: the file, and the pointer (RFC 6901) to what holds `contract`. The second is
 /// that of a LeRobot dataset, the third that of a store of Zarr, the last that of a saved cache of episodes.
 const PLACES: [(&str, &str); 4] = [
@@ -40,15 +42,26 @@ impl Contract {
     /// # Errors
     /// [`ContractError::Read`] if it cannot be written.
     pub fn save(&self, folder: &Path) -> Result<(), ContractError> {
-        let path = folder.join(FILE);
-        // Under another name first: a file of this name is complete.
-        let number = BEGUN.fetch_add(1, Ordering::Relaxed);
-        let part = folder.join(format!("{FILE}.{}-{number}.partial", process::id()));
-        let written = write(&part, &self.to_file()).and_then(|()| fs::rename(&part, &path));
-        written.map_err(|source| {
-            let _ = fs::remove_file(&part);
-            ContractError::Read { path, source }
-        })
+        replace(&folder.join(FILE), &self.to_file())
+    }
+
+    /// Accepts what `served` has for these keys, in the contract of a folder or of a file. It is written beside the
+    /// checkpoint, so whoever reads it accepts the same. All else in the file stays.
+    ///
+    /// # Errors
+    /// Those of [`Contract::load`] and [`Contract::accepting`], or it cannot be written.
+    pub fn accept(path: &Path, served: &Contract, keys: &[String]) -> Result<Self, ContractError> {
+        let made = Self::load(path)?.accepting(served, keys)?;
+        let file = if path.is_file() { path.to_owned() } else { path.join(FILE) };
+        let Some(mut all) = json_of(&file)? else {
+            return made.save(path).map(|()| made);
+        };
+        if let Some(map) = all.as_object_mut() {
+            let digest = if map.contains_key(DIGEST) { DIGEST } else { "digest" };
+            map.insert("contract".into(), made.value());
+            map.insert(digest.into(), json!(made.digest()));
+        }
+        replace(&file, &format!("{all:#}\n")).map(|()| made)
     }
 
     /// Reads the contract of a folder: that of a checkpoint, a store, a dataset or a saved cache; or that of a file.
@@ -68,6 +81,19 @@ impl Contract {
     }
 }
 
+/// Replaces a file, or makes it. It is complete at all times.
+fn replace(path: &Path, text: &str) -> Result<(), ContractError> {
+    // Under another name first: a file of this name is complete.
+    let number = BEGUN.fetch_add(1, Ordering::Relaxed);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let part = path.with_file_name(format!("{name}.{}-{number}.partial", process::id()));
+    let written = write(&part, text).and_then(|()| fs::rename(&part, path));
+    written.map_err(|source| {
+        let _ = fs::remove_file(&part);
+        ContractError::Read { path: path.into(), source }
+    })
+}
+
 /// Writes a file, and waits until the disk has it.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = File::create(path)?;
@@ -75,22 +101,27 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The contract of a file; `None` if there is no such file, or it has no contract.
-fn read(path: &Path, pointer: &str) -> Result<Option<Contract>, ContractError> {
+/// The JSON of a file; `None` if there is no such file.
+fn json_of(path: &Path) -> Result<Option<Value>, ContractError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ContractError::Read { path: path.into(), source }),
     };
     let place = path.display().to_string();
-    let value: Value =
-        serde_json::from_str(&text).map_err(|error| wrong(&place, "JSON", error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| wrong(&place, "JSON", error.to_string())).map(Some)
+}
+
+/// The contract of a file; `None` if there is no such file, or it has no contract.
+fn read(path: &Path, pointer: &str) -> Result<Option<Contract>, ContractError> {
+    let Some(value) = json_of(path)? else { return Ok(None) };
+    let place = path.display().to_string();
     let Some(about) = value.pointer(pointer) else { return Ok(None) };
     let Some(contract) = about.get("contract").filter(|contract| !contract.is_null()) else {
         return Ok(None);
     };
     let contract = Contract::from_value(contract.clone(), &place)?;
-    let digest = about.get("digest").or_else(|| about.get("contract_digest"));
+    let digest = about.get("digest").or_else(|| about.get(DIGEST));
     match digest.and_then(Value::as_str) {
         Some(digest) if digest != contract.digest() => {
             let expected = format!("the digest {} of its contract", contract.digest());

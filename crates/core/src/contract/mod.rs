@@ -6,11 +6,15 @@
 //! `ring_rows` are not in it: they decide which ticks are published and which messages are kept, so that a step may be
 //! invalid. It is a JSON value in one form only, with a digest.
 //!
-//! `of` makes it of a configuration, [`differences`] compares two, and `file` finds it beside a checkpoint.
+//! `of` makes it of a configuration, `dataset` of a dataset, `differences` compares two, `accepted` has the differences
+//! that somebody accepts, and `file` finds it beside a checkpoint.
 
+mod accepted;
+mod dataset;
 mod differences;
 mod file;
 mod of;
+mod words;
 
 use std::fmt::{self, Display};
 use std::path::PathBuf;
@@ -18,6 +22,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use twox_hash::XxHash3_64;
 
+pub use differences::{Difference, DifferenceKind, refused};
 pub use file::FILE;
 
 use robocache_ops::align::AlignRule;
@@ -28,6 +33,18 @@ pub const FORMAT: u64 = 1;
 
 /// Where the keys of a contract are.
 const STREAMS: &str = "streams";
+
+/// Where the accepted differences are: what may be served, by its key.
+const ACCEPTED: &str = "accepted";
+
+/// What the answers of the policy are for: by stream, the lag of its targets. It is no difference.
+const ACTIONS: &str = "actions";
+
+/// The keys that a dataset does not know, of a contract or of a stream.
+const UNKNOWN: &str = "unknown";
+
+/// The name of the lag of a stream among the unknown keys. If it is known, `targets_ns` has it.
+const LAG: &str = "lag_ns";
 
 /// In which form the rows of a stream were stored, if that lost bits. It is no difference.
 const STORED: &str = "stored";
@@ -119,6 +136,13 @@ impl Contract {
         if let Some((name, _)) = streams.iter().find(|(_, stream)| !stream.is_object()) {
             return Err(wrong(place, expected(), format!("the stream {name} without keys")));
         }
+        if let Some(other) = map.get(ACCEPTED).filter(|accepted| !accepted.is_object()) {
+            return Err(wrong(
+                place,
+                "accepted values by their keys",
+                format!("{ACCEPTED}: {other}"),
+            ));
+        }
         Ok(Contract(map))
     }
 
@@ -187,6 +211,7 @@ impl Contract {
                 }
                 // An image of bytes keeps their values in another type, and so has no normalisation.
                 map.insert("dtype".into(), json!(dtype.name()));
+                dataset::of_windows(map, targets_ns);
                 if let Some(steps) = map.get_mut("shape").and_then(|shape| shape.get_mut(0)) {
                     *steps = json!(targets_ns.len());
                 }

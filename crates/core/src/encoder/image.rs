@@ -57,7 +57,7 @@ impl Encoder for ImageSpec {
         self.color.names().iter().copied().map(str::to_owned).collect()
     }
 
-    /// The channels, and from where to where their values go.
+    /// The channels, from where to where their values go, and how a picture fits into the row.
     fn contents(&self, dtype: DType) -> String {
         let names = self.color.names();
         let range = |at: usize| match dtype {
@@ -68,13 +68,15 @@ impl Encoder for ImageSpec {
             }
         };
         let ranges: Vec<String> = (0..names.len()).map(range).collect();
-        match ranges.iter().all(|range| *range == ranges[0]) {
+        let channels = match ranges.iter().all(|range| *range == ranges[0]) {
             true => format!("{} {}", names.join(", "), ranges[0]),
             false => {
                 let each = names.iter().zip(&ranges).map(|(name, range)| format!("{name} {range}"));
                 each.collect::<Vec<_>>().join(", ")
             }
-        }
+        };
+        let fit = |of: &Resize| format!("; {} into {}x{}", of.fit.name(), of.width, of.height);
+        channels + &self.resizes.iter().map(fit).collect::<String>()
     }
 
     /// Rows of bytes are not normalised.

@@ -96,9 +96,18 @@ impl Episodes {
     /// The rows are of no configuration, or of a version of robocache that wrote no contract.
     pub fn contract(&self, plan: &WindowPlan) -> Result<Contract, EpisodeError> {
         let Some(known) = self.contract.clone() else {
-            let expected = "one in the store; replay its bags again with this version, or give \
-                            the contract of the configuration";
-            return Err(EpisodeError::of("contract", expected, "none"));
+            let (expected, found) = match self.configuration.is_empty() {
+                true => (
+                    "rows that a configuration made",
+                    "arrays: give the contract of the configuration that serves the policy",
+                ),
+                false => (
+                    "one in the store; replay its bags again with this version, or give the \
+                     contract of the configuration",
+                    "none",
+                ),
+            };
+            return Err(EpisodeError::of("contract", expected, found));
         };
         let windows = plan.streams().iter().map(|of| WindowsOf {
             name: &of.name,

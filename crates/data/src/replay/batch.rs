@@ -283,7 +283,10 @@ fn contract_of<'a>(
             Ok(Opened { config, .. }) => {
                 let images = work.options.images;
                 let taken = images.streams(&config).map(|(taken, _)| taken).unwrap_or_default();
-                let contract = Contract::of(&config);
+                let mut contract = Contract::of(&config);
+                if episode.given.is_some() {
+                    contract = contract.of_dataset();
+                }
                 return Some(contract.with_stored(&taken, &images.to_string()));
             }
             Err(error) => failure = Some(error),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use robocache_core::config;
 use robocache_core::config::describe::Report;
-use robocache_core::contract::Contract;
+use robocache_core::contract::{Contract, Difference, DifferenceKind, refused};
 use robocache_core::schema::Prefixes;
 use robocache_core::spec::Config;
 use robocache_data::bag::Bag;
@@ -27,9 +27,10 @@ use crate::policy::{self, Checkpoint, Findings};
 /// one needs. Also the shared memory for policies without ROS, and how much a recording writes in a second.
 /// A warning is a line on stderr, and an entry of the JSON.
 ///
-/// With --contract, it is an error if the policy was trained with something else: each difference is a line. With
-/// --policy, the same of what a checkpoint of LeRobot says (ACT, Diffusion, SmolVLA, pi0); what it does not say is
-/// listed as unknown.
+/// With --contract, it is an error if the policy was trained with other values: each difference is a line on stderr, and
+/// nothing else is printed. Differences in validity, in transport, and in what a dataset does not know come first on
+/// stdout. --accept KEY accepts one difference from then on. With --policy, the same of what a checkpoint of LeRobot
+/// says (ACT, Diffusion, SmolVLA, pi0); what it does not say is listed as unknown.
 ///
 /// With --bag, it is an error if a topic has another type in the bag, or if no stream has its topic there. If some topics
 /// are missing, that is a warning.
@@ -54,6 +55,10 @@ pub(super) struct CheckArgs {
     /// A folder with the contract of a policy, a store or a dataset: compare it without running
     #[arg(long, value_name = "DIR")]
     contract: Option<PathBuf>,
+    /// A difference that the policy shall be served with, by its name in the sentence, such as wrist.targets_ns; may be
+    /// given several times. It is written into the contract with what this configuration serves
+    #[arg(long, value_name = "KEY", requires = "contract")]
+    accept: Vec<String>,
     /// A folder with a checkpoint of LeRobot (config.json): compare what it takes with what the configuration makes
     #[arg(long, value_name = "DIR")]
     policy: Option<PathBuf>,
@@ -64,9 +69,9 @@ pub(super) struct CheckArgs {
 struct Printed<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    /// What the policy was trained with and the configuration does not make.
+    /// What the policy was trained with and the configuration does not make: key, kind and sentence of each.
     #[serde(skip_serializing_if = "Option::is_none")]
-    differences: Option<&'a [String]>,
+    differences: Option<&'a [Difference]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<&'a Findings>,
 }
@@ -85,11 +90,39 @@ fn load(args: &CheckArgs) -> Result<(Config, Vec<String>), Error> {
     Ok((config::load(&args.config)?, Vec::new()))
 }
 
+/// Reads the contract that is given, after it accepts what it shall, and compares the configuration with it.
+fn compare(args: &CheckArgs, config: &Config) -> Result<Option<Vec<Difference>>, Error> {
+    let Some(path) = &args.contract else { return Ok(None) };
+    let served = Contract::of(config);
+    let trained = match args.accept.as_slice() {
+        [] => Contract::load(path)?,
+        keys => Contract::accept(path, &served, keys)?,
+    };
+    Ok(Some(trained.differences(&served)))
+}
+
+/// The lines about a contract and a checkpoint, without what is refused.
+fn kept(args: &CheckArgs, found: Option<&[Difference]>, checkpoint: Option<&Findings>) -> String {
+    let mut lines = Vec::new();
+    let found = found.unwrap_or_default();
+    if let (Some(path), true) = (&args.contract, refused(found).is_empty()) {
+        lines.push(format!("contract    kept: {}", path.display()));
+    }
+    let others = found.iter().filter(|of| of.kind != DifferenceKind::Values);
+    lines.extend(others.map(|of| format!("{:<12}{}", of.kind.name(), of.sentence)));
+    if let Some(Findings { policy, differences, unknown }) = checkpoint {
+        if differences.is_empty() {
+            lines.push(format!("policy      {policy}: takes what the configuration makes"));
+        }
+        lines.extend(unknown.iter().map(|sentence| format!("unknown     {sentence}")));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
 /// Runs the command, and returns its exit code.
 pub(super) fn run(args: &CheckArgs) -> Result<u8, Error> {
     let (config, lacks) = load(args)?;
-    let trained = args.contract.as_ref().map(|path| Contract::load(path)).transpose()?;
-    let differences = trained.as_ref().map(|trained| trained.differences(&Contract::of(&config)));
+    let differences = compare(args, &config)?;
     let checkpoint = args.policy.as_ref().map(|path| Checkpoint::read(path)).transpose()?;
     let checkpoint = checkpoint.map(|checkpoint| policy::compare(&checkpoint, &config));
     let mut report = Report::new(&config, &Prefixes::of_environment());
@@ -101,28 +134,21 @@ pub(super) fn run(args: &CheckArgs) -> Result<u8, Error> {
     for warning in &report.warnings {
         say(&format!("{}: warning: {warning}", args.config.display()));
     }
+    let mut all = refused(differences.as_deref().unwrap_or_default());
+    all.extend(checkpoint.iter().flat_map(|found| found.differences.iter().cloned()));
+    all.iter().for_each(|sentence| say(&format!("{}: {sentence}", args.config.display())));
     let mut out = std::io::stdout().lock();
     if args.json {
         let differences = differences.as_deref();
         let printed = Printed { report: &report, differences, checkpoint: checkpoint.as_ref() };
         writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
     } else {
-        write!(out, "{report}")?;
-        if let (Some(path), Some([])) = (&args.contract, differences.as_deref()) {
-            writeln!(out, "contract    kept: {}", path.display())?;
-        }
-        if let Some(Findings { policy, differences, unknown }) = &checkpoint {
-            if differences.is_empty() {
-                writeln!(out, "policy      {policy}: takes what the configuration makes")?;
-            }
-            for sentence in unknown {
-                writeln!(out, "unknown     {sentence}")?;
-            }
+        write!(out, "{}", kept(args, differences.as_deref(), checkpoint.as_ref()))?;
+        // Who is refused reads why, and not the table.
+        if all.is_empty() {
+            write!(out, "{report}")?;
         }
     }
     out.flush()?;
-    let of_checkpoint = checkpoint.iter().flat_map(|found| &found.differences);
-    let all: Vec<&String> = differences.iter().flatten().chain(of_checkpoint).collect();
-    all.iter().for_each(|sentence| say(&format!("{}: {sentence}", args.config.display())));
     Ok(if all.is_empty() { SUCCESS } else { FAILURE })
 }

@@ -89,9 +89,10 @@ impl Checkpoint {
         let below = folder.join("pretrained_model");
         let folder = if below.join(CONFIG).exists() { &below } else { folder };
         let path = folder.join(CONFIG);
-        let config = json(&path)?.ok_or_else(|| CheckpointError::Read {
-            path: path.clone(),
-            source: ErrorKind::NotFound.into(),
+        let config = json(&path)?.ok_or_else(|| CheckpointError::Wrong {
+            path: folder.to_owned(),
+            expected: "a checkpoint of LeRobot, a folder with config.json or pretrained_model/config.json",
+            found: if folder.is_dir() { "none" } else { "no such folder" }.to_owned(),
         })?;
         let processor = json(&folder.join(PROCESSOR))?;
         let wrong = |expected, found: &Value| {

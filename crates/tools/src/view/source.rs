@@ -97,6 +97,9 @@ pub enum ViewError {
     },
 }
 
+/// What a folder of a dataset has: LeRobot's, and those of RLDS.
+const DATASETS: [&str; 2] = ["meta/info.json", "features.json"];
+
 /// An episode of an output.
 #[derive(Clone, Debug)]
 pub struct Episode {
@@ -181,7 +184,12 @@ pub fn episodes(path: &Path) -> Result<Vec<Episode>, ViewError> {
         return of_store(&store);
     }
     if found.is_empty() {
-        let found = format!("a folder without .mcap files and without {TENSORS}");
+        let found = match DATASETS.iter().any(|file| path.join(file).exists()) {
+            true => {
+                "a dataset: `robocache import` makes rows of it, and view shows these".to_owned()
+            }
+            false => format!("a folder without .mcap files and without {TENSORS}"),
+        };
         return Err(ViewError::NoTensors { path: path.to_owned(), found });
     }
     Ok(found)

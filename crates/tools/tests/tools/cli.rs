@@ -88,9 +88,9 @@ streams:
 ";
     let table = text(&checked(&[], config).stdout);
     for line in [
-        "same     r, g, b from -1 to 1",
-        "own      r from -1 to 1, g from -1 to 3, b from 0 to 1",
-        "bytes    r, g, b from 0 to 255",
+        "same     r, g, b from -1 to 1; pad_center into 8x4",
+        "own      r from -1 to 1, g from -1 to 3, b from 0 to 1; pad_center into 8x4",
+        "bytes    r, g, b from 0 to 255; pad_center into 8x4",
         "wrench   force.x, force.y, force.z, torque.x, torque.y, torque.z",
     ] {
         assert!(table.lines().any(|found| found == line), "{line}: {table}");

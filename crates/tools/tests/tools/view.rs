@@ -312,3 +312,12 @@ fn a_written_report_of_another_format_is_an_error() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn a_dataset_is_imported_before_it_is_viewed() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("view-dataset");
+    std::fs::create_dir_all(folder.join("meta")).unwrap();
+    std::fs::write(folder.join("meta/info.json"), "{}").unwrap();
+    let error = page(&folder, &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("found a dataset: `robocache import` makes rows of it"), "{error}");
+}

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use super::*;
 
 /// A new folder that goes with the test.
@@ -73,4 +75,32 @@ fn many_may_save_at_once() {
     assert_eq!(Contract::load(&folder.0).unwrap(), made);
     let left = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(left.filter(|name| *name != *"meta").collect::<Vec<_>>(), [FILE]);
+}
+
+/// The file of a dataset beside a checkpoint has the columns of the dataset, too.
+#[test]
+fn accepting_keeps_what_else_a_file_has() {
+    let (folder, made) = (Folder::new("accept"), contract(&camera("cv2_area", "stretch")));
+    let served = contract(&camera("cv2_linear", "stretch"));
+    let keys = ["wrist.encoder.resizes[0].filter".to_owned()];
+    let about = format!(
+        "{{\"contract\": {made}, \"contract_digest\": \"{}\", \"columns\": {{\"action\": 1}}}}",
+        made.digest()
+    );
+    folder.write(FILE, &about);
+    for path in [folder.0.clone(), folder.0.join(FILE)] {
+        let accepted = Contract::accept(&path, &served, &keys).unwrap();
+        assert_eq!(Contract::load(&folder.0).unwrap(), accepted);
+        assert_eq!(refusals(&accepted, &served), Vec::<String>::new());
+    }
+    let text = fs::read_to_string(folder.0.join(FILE)).unwrap();
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["columns"]["action"], 1);
+    // A store keeps its contract. The folder gets a file of its own, which counts first.
+    let store = Folder::new("accept-store");
+    store.write("meta/robocache.json", &about);
+    let accepted = Contract::accept(&store.0, &served, &keys).unwrap();
+    assert_eq!(Contract::load(&store.0).unwrap(), accepted);
+    let wrong = Contract::accept(&store.0, &served, &["wrist.fit".to_owned()]).unwrap_err();
+    assert!(wrong.to_string().contains("found wrist.fit"), "{wrong}");
 }

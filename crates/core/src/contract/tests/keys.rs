@@ -209,7 +209,6 @@ const REFUSED: &[(&str, &[Change])] = &[
             ("base_frame", "base_link", "world"),
             ("streams", "  list:\n", "  items:\n"),
             ("output.dtype", "dtype: f32", "dtype: f16"),
-            ("tf.max_gap_ms", "max_gap_ms: 1000", "max_gap_ms: 900"),
             (
                 "stream.type",
                 "sensor_msgs/msg/JointState\n    topic: /list",
@@ -225,9 +224,6 @@ const REFUSED: &[(&str, &[Change])] = &[
             ("stream.history", "    history: {steps: 3, step_ms: 10}\n", ""),
             ("stream.horizon", "{steps: 2, step_ms: 30}", "{steps: 2, step_ms: 31}"),
             ("stream.max_ahead_ms", "max_ahead_ms: 500", "max_ahead_ms: 501"),
-            ("stream.max_age_ms", "max_age_ms: 50\n    max_gap", "max_age_ms: 49\n    max_gap"),
-            ("stream.max_gap_ms", "max_gap_ms: 80", "max_gap_ms: 81"),
-            ("stream.fill", "fill: zero", "fill: last"),
             ("stream.stamp_offset_ms", "stamp_offset_ms: 1", "stamp_offset_ms: 2"),
             ("stream.in_frame", "in_frame: tool", "in_frame: hand"),
             ("stream.lag_ms", "    lag_ms: 30", "    lag_ms: 31"),
@@ -275,7 +271,6 @@ const REFUSED: &[(&str, &[Change])] = &[
         IMAGES,
         &[
             ("timeline", "timeline: header", "timeline: receive"),
-            ("stream.type", "CompressedImage", "Image"),
             ("stream.image", "image: {preset: pi0}", "image: {preset: smolvla}"),
             ("image.preset", "preset: pi0", "preset: pi0_lerobot"),
             (
@@ -310,7 +305,6 @@ const REFUSED: &[(&str, &[Change])] = &[
             ("depth.max_m", "max_m: 10", "max_m: 11"),
             ("depth.fill_m", "fill_m: 2", "fill_m: 3"),
             ("depth.unit_m", "unit_m: 0.001", "unit_m: 0.002"),
-            ("defaults", "max_age_ms: 100", "max_age_ms: 101"),
         ],
     ),
     (
@@ -403,6 +397,22 @@ const REFUSED: &[(&str, &[Change])] = &[
     ),
 ];
 
+/// Changes that are said or warned of, by configuration, with their kind.
+const SAID: &[(&str, DifferenceKind, &[Change])] = &[
+    (
+        VECTORS,
+        DifferenceKind::Validity,
+        &[
+            ("tf.max_gap_ms", "max_gap_ms: 1000", "max_gap_ms: 900"),
+            ("stream.max_age_ms", "max_age_ms: 50\n    max_gap", "max_age_ms: 49\n    max_gap"),
+            ("stream.max_gap_ms", "max_gap_ms: 80", "max_gap_ms: 81"),
+            ("stream.fill", "fill: zero", "fill: last"),
+        ],
+    ),
+    (IMAGES, DifferenceKind::Validity, &[("defaults", "max_age_ms: 100", "max_age_ms: 101")]),
+    (IMAGES, DifferenceKind::Transport, &[("stream.type", "CompressedImage", "Image")]),
+];
+
 /// Changes that are accepted, by configuration.
 const ACCEPTED: &[(&str, &[Change])] = &[
     (
@@ -466,7 +476,7 @@ const ACCEPTED: &[(&str, &[Change])] = &[
 const OF_FILES: [&str; 3] = ["normalize.stats", "normalize.key", "normalize.first"];
 
 /// What a change makes different.
-fn differences(text: &str, (key, from, to): &Change) -> Vec<String> {
+fn differences(text: &str, (key, from, to): &Change) -> Vec<Difference> {
     assert!(text.contains(from), "{key}: no {from}");
     contract(text).differences(&contract(&text.replacen(from, to, 1)))
 }
@@ -476,6 +486,7 @@ fn what_bears_on_inputs_is_refused() {
     for (text, changes) in REFUSED {
         for change in *changes {
             let found = differences(text, change);
+            let found = refused(&found);
             assert!(!found.is_empty(), "{change:?} was accepted");
             let unclear = found.iter().find(|sentence| !sentence.contains("would be served"));
             assert_eq!(unclear, None, "{change:?}");
@@ -484,10 +495,21 @@ fn what_bears_on_inputs_is_refused() {
 }
 
 #[test]
+fn what_bears_on_validity_or_transport_alone_is_said() {
+    for (text, kind, changes) in SAID {
+        for change in *changes {
+            let found = differences(text, change);
+            assert!(!found.is_empty(), "{change:?} was accepted");
+            assert!(found.iter().all(|of| of.kind == *kind), "{change:?}: {found:?}");
+        }
+    }
+}
+
+#[test]
 fn what_does_not_bear_on_inputs_is_accepted() {
     for (text, changes) in ACCEPTED {
         for change in *changes {
-            assert_eq!(differences(text, change), Vec::<String>::new(), "{change:?}");
+            assert_eq!(differences(text, change), Vec::new(), "{change:?}");
         }
     }
 }
@@ -497,7 +519,8 @@ fn every_key_is_in_one_of_both_lists() {
     let listed = |lists: &[(&str, &'static [Change])]| -> BTreeSet<&str> {
         lists.iter().flat_map(|(_, changes)| changes.iter().map(|(key, ..)| *key)).collect()
     };
-    let (refused, mut accepted) = (listed(REFUSED), listed(ACCEPTED));
+    let (mut refused, mut accepted) = (listed(REFUSED), listed(ACCEPTED));
+    refused.extend(SAID.iter().flat_map(|(.., changes)| changes.iter().map(|(key, ..)| *key)));
     accepted.extend(OF_FILES);
     let both: Vec<_> = refused.intersection(&accepted).collect();
     assert!(both.is_empty(), "refused and accepted: {both:?}");
@@ -524,11 +547,11 @@ fn every_key_is_in_one_of_both_lists() {
 fn what_has_no_effect_is_accepted() {
     let stretched = camera("nearest", "stretch");
     let with = |more: &str| contract(&stretched.replace("image: {", &format!("image: {{{more}, ")));
-    assert_eq!(with("pad_value: 5").differences(&contract(&stretched)), Vec::<String>::new());
+    assert_eq!(with("pad_value: 5").differences(&contract(&stretched)), Vec::new());
     let bytes = stretched.replace("topic", "dtype: u8\n    topic");
-    assert_ne!(contract(&bytes).differences(&contract(&stretched)), Vec::<String>::new());
+    assert_ne!(contract(&bytes).differences(&contract(&stretched)), Vec::new());
     // The numbers are the same, whether they are written as a range or as mean and std.
     let range = with("range: [-1, 1]");
     let normalised = with("mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]");
-    assert_eq!(range.differences(&normalised), Vec::<String>::new());
+    assert_eq!(range.differences(&normalised), Vec::new());
 }

@@ -1,0 +1,53 @@
+//! Differences that somebody accepts: the contract has what may be served in place of what the policy was trained with.
+
+use serde_json::{Map, Value, json};
+
+use super::{ACCEPTED, Contract, ContractError, DifferenceKind, plain, wrong};
+
+impl Contract {
+    /// What may be served for a key in place of what the policy was trained with.
+    pub(super) fn accepted(&self, key: &str) -> Option<&Value> {
+        self.0.get(ACCEPTED)?.get(key)
+    }
+
+    /// The same contract, which accepts what `served` has for these keys. If something else is served one day, it is refused
+    /// again.
+    ///
+    /// # Errors
+    /// [`ContractError::Wrong`] if a key names no difference that is refused, or if nothing would be served for it.
+    pub fn accepting(&self, served: &Contract, keys: &[String]) -> Result<Self, ContractError> {
+        let found = self.differences(served);
+        let refused = || found.iter().filter(|of| of.kind == DifferenceKind::Values);
+        let mut accepted =
+            self.0.get(ACCEPTED).and_then(Value::as_object).cloned().unwrap_or_default();
+        for key in keys {
+            let known = found.iter().find(|of| of.key == *key);
+            match known.map(|of| (of.kind, &of.served)) {
+                Some((DifferenceKind::Accepted, _)) => {}
+                Some((DifferenceKind::Values, Some(served))) => {
+                    accepted.insert(key.clone(), served.clone());
+                }
+                Some((DifferenceKind::Values, None)) => {
+                    let found = format!("{key}, for which nothing would be served");
+                    return Err(wrong("accept", "a difference in a value", found));
+                }
+                _ => {
+                    let names: Vec<_> = refused().map(|of| of.key.as_str()).collect();
+                    let expected = match names.as_slice() {
+                        [] => "nothing, as nothing is refused".to_owned(),
+                        names => format!("one of the differences {}", names.join(", ")),
+                    };
+                    return Err(wrong("accept", expected, key.clone()));
+                }
+            }
+        }
+        let mut all: Map<String, Value> = self.0.clone();
+        if !accepted.is_empty() {
+            all.insert(ACCEPTED.into(), json!(accepted));
+        }
+        match plain(Value::Object(all)) {
+            Value::Object(map) => Ok(Contract(map)),
+            _ => unreachable!("it was a mapping"),
+        }
+    }
+}

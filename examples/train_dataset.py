@@ -1,0 +1,186 @@
+"""Trains a policy that answers with chunks of actions, on a dataset, or on bags that have a stream of actions.
+
+    robocache import dataset/ --out data/            # LeRobot; docs/datasets.md has RLDS, LIBERO and others
+    python3 examples/train_dataset.py data/rows.zarr --out checkpoint/
+    python3 examples/train_dataset.py data/rows.zarr --out checkpoint/ --steps 4000     # goes on where it was
+
+The policy sees the present values of all vectors and images, and predicts the next actions, one frame each. Steps beyond
+the end of an episode do not count. The last episodes only test. Replace `Policy` by a network of your own.
+
+CHECKPOINT/policy.pt has the weights, the statistics and the place in the order of the batches. CHECKPOINT/robocache.json is
+the contract of what the policy sees: whatever serves the policy refuses other values.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+import robocache
+from robocache.data import WindowDataset
+
+
+class Policy(nn.Module):
+    """Maps the present vectors and images to a chunk of actions.
+
+    Args:
+        streams: by name, the entries of `EpisodeCache.streams` for the streams that the policy sees.
+        statistics: by name of a vector, `mean` and `std` of its channels; also of the actions.
+        action: the stream of the actions.
+        chunk: the actions of an answer.
+    """
+
+    def __init__(self, streams, statistics, action, chunk, width=256):
+        super().__init__()
+        self.action, self.chunk = action, chunk
+        self.vectors = [name for name in streams if name in statistics]
+        self.images = [name for name in streams if name not in statistics]
+        for name in (*self.vectors, action):
+            mean, std = (torch.tensor(statistics[name][key]).float() for key in ("mean", "std"))
+            self.register_buffer(f"{name}_mean", mean)
+            self.register_buffer(f"{name}_std", std.clamp_min(1e-2))
+        size = sum(streams[name]["row_shape"][0] + 1 for name in self.vectors)
+        self.eyes = nn.ModuleDict()
+        for name in self.images:
+            self.eyes[name] = nn.Sequential(
+                nn.Conv2d(streams[name]["row_shape"][0], 16, 5, stride=4), nn.ReLU(),
+                nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
+            )  # fmt: skip
+            size += 32 * 16
+        self.numbers = len(self.get_buffer(f"{action}_mean"))
+        self.head = nn.Sequential(
+            nn.Linear(size, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
+            nn.Linear(width, chunk * self.numbers),
+        )  # fmt: skip
+
+    def normalised(self, name, values):
+        """The values of a vector with mean 0 and deviation 1, as in the training."""
+        mean, std = (self.get_buffer(f"{name}_{key}") for key in ("mean", "std"))
+        return (values.float() - mean) / std
+
+    def forward(self, batch):
+        """`batch` is one of a `WindowDataset`. Returns the normalised actions, `[windows, chunk, numbers]`."""
+        parts = []
+        for name in self.vectors:
+            valid = batch[f"{name}.valid"][:, -1:].float()  # a network must know what is missing
+            parts += [self.normalised(name, batch[name][:, -1]) * valid, valid]
+        parts += [self.eyes[name](batch[name][:, -1].float() / 255 - 0.5) for name in self.images]
+        return self.head(torch.cat(parts, dim=1)).unflatten(1, (self.chunk, self.numbers))
+
+    def loss(self, batch):
+        """The mean distance of the actions that are no padding, in deviations (L1)."""
+        distance = (self(batch) - self.normalised(self.action, batch[self.action])).abs()
+        counts = ~batch[f"{self.action}_is_pad"]
+        return (distance.mean(dim=2) * counts).sum() / counts.sum().clamp_min(1)
+
+    @torch.inference_mode()
+    def act(self, batch):
+        """The chunk of actions for each window, in their own units."""
+        mean, std = (self.get_buffer(f"{self.action}_{key}") for key in ("mean", "std"))
+        return self(batch) * std + mean
+
+
+def seen_streams(cache, action):
+    """The streams that the policy sees. Ends the program if it cannot take one of them."""
+    known = cache.streams
+    if action not in known or not known[action]["vector"]:
+        raise SystemExit(f"--action: expected a stream of numbers, found {action}; the streams are {', '.join(known)}")
+    seen = {name: means for name, means in known.items() if name != action}
+    for name, means in seen.items():
+        if not means["vector"] and (len(means["row_shape"]) != 3 or means["dtype"] != "u8"):
+            raise SystemExit(f"{name}: expected numbers, or an image of u8 with layout chw")
+    return seen
+
+
+def windows(store, episodes, seen, options, **more):
+    """The batches of some episodes."""
+    cache = robocache.EpisodeCache.load(store, [*seen, options.action], episodes=episodes, compressed=True)
+    config = {**dict.fromkeys(seen, {}), options.action: {"horizon": {"steps": options.chunk}}}
+    sampler = robocache.WindowSampler.of(cache, batch_size=options.batch, **more)
+    return WindowDataset(cache, sampler, config)
+
+
+def batches(dataset, steps, options):
+    """This many batches, over as many epochs as that takes."""
+    loader = DataLoader(dataset, batch_size=None, num_workers=options.workers)
+    while steps > 0:
+        for batch in loader:
+            yield batch
+            if (steps := steps - 1) == 0:
+                return
+        dataset.set_epoch(dataset.epoch + 1)
+
+
+def train(policy, dataset, file, options):
+    """Trains up to `--steps`, from where the checkpoint is, and saves it. Returns the losses of this run."""
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=options.lr)
+    done, losses, state = 0, [], None
+    if file.exists():
+        saved = torch.load(file, weights_only=False)
+        policy.load_state_dict(saved["policy"])
+        optimizer.load_state_dict(saved["optimizer"])
+        done, state = saved["steps"], saved["state"]
+        dataset.resume(state)
+    for batch in batches(dataset, options.steps - done, options):
+        state = dataset.state_after(batch)
+        loss = policy.loss({name: value.to(options.device) for name, value in batch.items()})
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    saved = {"policy": policy.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save({**saved, "steps": done + len(losses), "state": state}, file)
+    return losses
+
+
+@torch.no_grad()
+def judge(policy, dataset, options):
+    """The mean loss of the batches of episodes that the policy has not seen."""
+    found = [
+        policy.loss({name: value.to(options.device) for name, value in batch.items()}).item()
+        for batch in DataLoader(dataset, batch_size=None, num_workers=options.workers)
+    ]
+    return sum(found) / len(found)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("store", help="rows.zarr of `robocache import` or `robocache replay --format rows`")
+    parser.add_argument("--out", required=True, help="folder of the checkpoint")
+    parser.add_argument("--action", default="action", help="the stream of the actions")
+    parser.add_argument("--chunk", type=int, default=100, help="actions of an answer, one frame each")
+    parser.add_argument("--batch", type=int, default=32, help="windows of a step")
+    parser.add_argument("--steps", type=int, default=2000, help="steps of all runs together")
+    parser.add_argument("--held-out", type=int, default=1, help="last episodes, which only test")
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--workers", type=int, default=2, help="processes that make batches")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    torch.manual_seed(options.seed)
+    cache = robocache.EpisodeCache.load(options.store, compressed=True)
+    seen = seen_streams(cache, options.action)
+    count = len(cache.episodes)
+    if not 0 < options.held_out < count:
+        raise SystemExit(f"--held-out: expected 1 to {count - 1} of {count} episodes, found {options.held_out}")
+    last = count - options.held_out
+    dataset = windows(options.store, slice(0, last), seen, options, seed=options.seed)
+    # What only tests has no part in what the policy normalises by.
+    policy = Policy(seen, dataset.cache.statistics(), options.action, options.chunk).to(options.device)
+    out = Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
+    losses = train(policy, dataset, out / "policy.pt", options)
+    dataset.contract(*seen).save(out)
+    test = windows(options.store, slice(last, count), seen, options, drop_last=False)
+    told = f"loss {losses[0]:.3f} to {losses[-1]:.3f}, " if losses else ""
+    print(f"{len(losses)} steps, {told}held out {judge(policy, test, options):.3f}")
+
+
+if __name__ == "__main__":
+    main()
