@@ -12,7 +12,7 @@ from ._dataset import Topics, joint_names
 _INSTANTS = re.compile(r"tick|epoch|recorded_ns|(age_ns|target_ns)\..*")
 _HEAD = """\
 # A first configuration for a dataset, with a stream for each of its features, written by `robocache import`.
-# docs/import.md explains it, and config/robocache.yaml has every key. `robocache check` shows the tensor.
+# In the repository, docs/import.md explains it, and config/robocache.yaml has every key. `robocache check` shows the tensor.
 
 # The frames per second of the dataset. If its frames have no stamps of their own, tick k + 1 has the values of frame k.
 rate_hz: {rate}

@@ -36,7 +36,8 @@ def draft(dataset):
     task = dataset.first_task()
     values = _values(dataset, {field: of for field, of in streams.values() if of.kind == "vector"})
     lines = [
-        f"# A first mapping of {dataset.root}: {dataset.KIND}. Remove what you do not need; keep what your policy takes.",
+        f"# A first mapping of {dataset.root}: {dataset.KIND}. Remove what you do not need.",
+        "# In the repository, docs/datasets.md explains the keys.",
         *_known(fields),
         f"rate_hz:{'' if rate is None else f' {rate:g}'} # {source}",
         *([f"task: {_quoted(task)}"] if task else []),
@@ -94,7 +95,8 @@ def _stream(field, found, values):
         note = f" # or {{field: {text}, names: [...]}} with {count} names" if count > 1 else ""
         return text + note
     words = [f"field: {text}"]
-    words.append(f"names: {_list(called)}")
+    if called != [str(at) for at in range(count)]:
+        words.append(f"names: {_list(called)}")
     for key in ("angular", "held"):
         if own := getattr(guessed, key):
             words.append(f"{key}: {_list(own)}")

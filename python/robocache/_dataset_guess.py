@@ -60,8 +60,7 @@ def guess(name, names, values):
                 held += own
                 told.append(f"{', '.join(own)} are held: a quaternion that begins with w")
     for at, each in enumerate(names):
-        is_gripper = "gripper" in f"{name} {each}".lower() and each not in held
-        if is_gripper and len(np.unique(values[:, at])) == 2:
+        if each not in held and _is_binary(values[:, at], "gripper" in f"{name} {each}".lower()):
             held.append(each)
             told.append(f"{each} is held, because it has two values")
     if not told:
@@ -109,6 +108,14 @@ def _are_angles(values):
     in_turn = in_turn or (low >= 0 and high <= math.tau + 0.01)
     steps = np.abs(np.diff(values, axis=0))
     return bool(in_turn and ((steps < _STEP) | (steps > math.tau - _STEP)).all())
+
+
+def _is_binary(values, is_gripper):
+    """Whether values are two: of a gripper any two, of others two of -1, 0 and 1 in some frames."""
+    found = np.unique(values)
+    return len(found) == 2 and (
+        is_gripper or (len(values) >= 8 and np.isin(found, (-1, 0, 1)).all())
+    )
 
 
 def _are_unit(values):

@@ -10,6 +10,7 @@ import re
 import threading
 import zlib
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -100,12 +101,23 @@ class RldsDataset(MappedDataset):
         return len(self._steps[key].frames(self._where(episode), self._read(episode, [key])))
 
     def task(self, episode):
-        """The text of the first step, or of the episode: the first that is not empty."""
-        if not self.mapping.tasks:
-            return None
-        found = self._read(episode, self.mapping.tasks)
-        columns = (self._all()[key] for key in self.mapping.tasks)
-        return next(filter(None, (column.text(found.get(column.name)) for column in columns)), None)
+        """The text of the first step."""
+        return self.tasks(episode)[0][1]
+
+    def tasks(self, episode):
+        """A pair for each run of steps that have one task: the first step, and its text or None. One or more.
+
+        Of the places that the mapping has, the first whose text is not empty counts.
+        """
+        columns = [self._all()[key] for key in self.mapping.tasks]
+        found = self._read(episode, self.mapping.tasks) if columns else {}
+        texts = [column.texts(found.get(column.name)) for column in columns]
+        steps = max(map(len, texts), default=0)
+        # A text of the episode is that of all its steps.
+        texts = [own * steps if len(own) == 1 else own for own in texts]
+        of_steps = [next(filter(None, several), None) for several in zip_longest(*texts)] or [None]
+        firsts = [at for at, text in enumerate(of_steps) if at == 0 or text != of_steps[at - 1]]
+        return [(at, of_steps[at]) for at in firsts]
 
     def blocks(self, episode, names):
         columns = {name: self._all()[self.field(name)] for name in names}
@@ -297,19 +309,17 @@ class _Column:
         is_array = self.kind == "array" and len(self.shape) == 1 and self.encoding == "none"
         return self.kind == "text" or (is_array and self.dtype.kind in "iu")
 
-    def text(self, values):
-        """The text of the first step; None if it is empty."""
+    def texts(self, values):
+        """The text of each step; None for an empty one."""
         if self.kind == "text":
-            is_text = isinstance(values, list) and values
-            return values[0].decode(errors="replace").strip() or None if is_text else None
-        codes = (
-            [] if values is None or isinstance(values, list) else values[: math.prod(self.shape)]
-        )
-        # Zeros fill up the array.
-        return (
-            bytes(int(code) & 0xFF for code in codes if code).decode(errors="replace").strip()
-            or None
-        )
+            of_steps = values if isinstance(values, list) else []
+        else:
+            size = math.prod(self.shape)
+            is_whole = isinstance(values, np.ndarray) and len(values) % size == 0
+            # Zeros fill up the array.
+            rows = values.reshape(-1, size) if is_whole else []
+            of_steps = [(row[row != 0] & 0xFF).astype(np.uint8).tobytes() for row in rows]
+        return [each.decode(errors="replace").strip() or None for each in of_steps]
 
     def frames(self, where, features):
         """The values of all steps, from the features of a record: an array [steps, ...], or a list of bytes.

@@ -79,7 +79,7 @@ def mapped(tmp_path, text=MAPPING, change=None, **options):
 
 def between(tmp_path, root, path, instants):
     cache = robocache.EpisodeCache.from_dataset(root, tmp_path / "out", mapping=path)
-    found = cache.windows([0] * len(instants), instants, {"state": {"max_age_ms": 300}})
+    found = cache.windows([0] * len(instants), instants, {"state": {"max_age_ms": 300}}, rows="all")
     assert found["state"].valid.all()
     return found["state"].float32()[:, 0]
 
@@ -313,11 +313,19 @@ def test_a_guess_by_names_needs_values_that_are_angles():
     assert guess("state", ["qx", "qy", "qz", "qw"], 3 * w_first) is None
 
 
+def test_an_element_of_two_values_is_held():
+    values = np.stack([np.arange(9) % 2, np.arange(9) * 0.1, np.arange(9) % 2 * 0.7], axis=1)
+    assert guess("action", ["0", "1", "2"], values).held == ("0",)
+    assert guess("action", ["a", "b", "gripper"], values).held == ("a", "gripper")
+    # In few frames a number may have two values by chance.
+    assert guess("action", ["0", "1", "2"], values[:3]) is None
+
+
 def lerobot(root, values):
     """A dataset whose state has these values."""
     names = ["x", "ee.roll", "ee.pitch", "ee.yaw"]
     state = {"dtype": "float32", "shape": [4], "names": names}
-    files = lerobot_files.Files(root, features={lerobot_files.STATE: state})
+    files = lerobot_files.Files(root, "v2.1", features={lerobot_files.STATE: state})
     columns = lerobot_files.frames_of(len(values))
     files.add({**columns, lerobot_files.STATE: values.astype(np.float32)})
     return files.finish()
@@ -334,7 +342,7 @@ def test_a_lerobot_dataset_is_guessed_and_told(tmp_path, capsys):
     )
     assert yaml.safe_load(text)["streams"]["state"]["angular"] == ["ee.roll", "ee.pitch", "ee.yaw"]
     cache = robocache.EpisodeCache.load(out / "rows.zarr")
-    middle = cache.windows([0], [33_333_333 * 3 // 2], {"state": {"max_age_ms": 50}})
+    middle = cache.windows([0], [33_333_333 * 3 // 2], {"state": {"max_age_ms": 50}}, rows="all")
     assert abs(abs(middle["state"].float32()[0, 0, 3]) - np.pi) < 1e-5
     # Who gives a configuration guesses nothing.
     assert not any("guessed" in line for line in importing.remarks(Dataset(root), generates=False))

@@ -94,6 +94,28 @@ def test_rows_are_those_of_the_steps(tmp_path, mapping, capsys):
     assert [list(outcome) for outcome in outcomes] == [["kept"]] * 3
 
 
+def test_the_task_of_each_step_is_known(tmp_path):
+    def change(number, steps):
+        steps["language_instruction"] = [b"pick", b"pick", b"", b"place", b"place"][
+            : len(steps["reward"])
+        ]
+        return steps
+
+    root, path = write_rlds(tmp_path / "dataset", change=change), tmp_path / "mapping.yaml"
+    path.write_text(RLDS_MAPPING)
+    dataset = importing.opened(root, path)
+    assert dataset.tasks(dataset.episodes[0]) == [(0, "pick"), (2, None), (3, "place")]
+    assert dataset.tasks(dataset.episodes[1]) == [(0, "pick"), (2, None)]
+    # In place of an empty text, that of the episode.
+    both = "task: [language_instruction, episode_metadata/file_path]"
+    path.write_text(RLDS_MAPPING.replace("task: language_instruction", both))
+    dataset = importing.opened(root, path)
+    assert dataset.tasks(dataset.episodes[0]) == [(0, "pick"), (2, "somewhere"), (3, "place")]
+    path.write_text(RLDS_MAPPING.replace("task: language_instruction\n", ""))
+    dataset = importing.opened(root, path)
+    assert dataset.tasks(dataset.episodes[0]) == [(0, None)]
+
+
 def test_a_run_goes_on_with_what_is_missing(tmp_path, mapping, capsys):
     root, out = write_rlds(tmp_path / "dataset"), tmp_path / "out"
     data = shard(root, "val").read_bytes()
