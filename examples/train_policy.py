@@ -146,7 +146,7 @@ def open_cache(store, device, rank, world):
     """The episodes of this process: all, or its share of them. On a GPU their rows are in its memory."""
     share = (rank, world) if world > 1 else None
     where = str(device) if device.type == "cuda" else None
-    return robocache.EpisodeCache.load(store, episodes=share, device=where)
+    return robocache.EpisodeCache.load(store, share=share, device=where)
 
 
 def samplers(cache, held_out, options, world):
@@ -155,9 +155,8 @@ def samplers(cache, held_out, options, world):
     back = max(-min(means["target_offsets_ns"]) for means in cache.streams.values())
     period_ns = int(options.period_ms * 1e6)
     common = {"period_ns": period_ns, "margin_ns": (back, ACTION_NS[-1])}
-    weights = np.ones(count)
-    weights[count - held_out :] = 0
-    given = {**common, "batch_size": options.batch, "seed": options.seed, "weights": weights}
+    given = {**common, "batch_size": options.batch, "seed": options.seed}
+    given["episodes"] = slice(count - held_out)
     try:
         train = robocache.WindowSampler.of(cache, **given)
     except ValueError as error:
@@ -168,7 +167,8 @@ def samplers(cache, held_out, options, world):
         train = robocache.WindowSampler.of(cache, **given, batches=int(batches))
     if not held_out:
         return train, None
-    given = {**common, "batch_size": 256, "seed": 1, "weights": 1 - weights, "drop_last": False}
+    given = {**common, "batch_size": 256, "seed": 1, "drop_last": False}
+    given["episodes"] = slice(count - held_out, None)
     return train, robocache.WindowSampler.of(cache, **given)
 
 

@@ -3,7 +3,8 @@
 #include "interpolate.cuh"
 
 enum Strategy : u32 { STRATEGY_HOLD = 0, STRATEGY_NEAREST = 1, STRATEGY_INTERPOLATE = 2 };
-enum Fill : u32 { FILL_ZERO = 0, FILL_LAST = 1 };
+// Before the oldest row, FILL_FIRST is zeros here: only windows ask for it, and fill such steps themselves.
+enum Fill : u32 { FILL_ZERO = 0, FILL_LAST = 1, FILL_FIRST = 2 };
 
 constexpr i64 NO_AGE = 0x7FFFFFFFFFFFFFFFll;
 
@@ -71,7 +72,7 @@ __device__ inline Aligned align_rows(
         out.mode = alone ? MODE_ROW : MODE_BETWEEN;
         out.a = row;
         out.b = alone ? row : after;
-    } else if (rule.fill == FILL_LAST) {
+    } else if (rule.fill != FILL_ZERO) {
         out.mode = MODE_ROW;
         out.a = held;
         out.b = held;

@@ -83,6 +83,8 @@ struct Stream {
     u32 tile;   // elements of a task
     u32 tiles;  // of a step
     u32 tasks;  // of a window; 0 if this kernel does not write the stream
+    u32 within; // whether a step beyond its span is invalid
+    u32 reserved;
 };
 
 // a + b, saturating.
@@ -156,6 +158,9 @@ __device__ inline Aligned find(
             break;
         }
     }
+    if (held == NONE && next != NONE && stream.rule.fill == FILL_FIRST) {
+        return {next, next, 0.0f, MODE_ROW, false, since(target, stamps[next])};
+    }
     if (held == NONE) return {0, 0, 0.0f, MODE_NOTHING, false, NO_AGE};
     const i64 stamp_held = stamps[held];
     if (ring.until_next != nullptr && stamp_held < target) {
@@ -172,7 +177,7 @@ __device__ inline Aligned find(
         refused = !suffices(stream, ring.until_ns + (place.begin + out.a) * stream.inputs, target);
     }
     if (refused) {
-        const bool last = stream.rule.fill == FILL_LAST;
+        const bool last = stream.rule.fill != FILL_ZERO;
         out.valid = false;
         out.mode = last ? MODE_ROW : MODE_NOTHING;
         out.a = out.b = held;

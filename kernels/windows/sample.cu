@@ -78,16 +78,35 @@ __device__ __forceinline__ u32 count_at_most(const Number* numbers, u32 count, N
     return first;
 }
 
+// Where a slot is between 0 and 1, which is beyond the last: `_shares` of the twin.
+__device__ __forceinline__ double share_of(u64 slot, double offset, u64 count) {
+    constexpr double BELOW_ONE = 0x1.fffffffffffffp-1;
+    const double share = (static_cast<double>(slot) + offset) / static_cast<double>(count);
+    return share < BELOW_ONE ? share : BELOW_ONE;
+}
+
+// The first slot whose share is not below a chance: `_first_slots` of the twin.
+__device__ inline u64 first_slot(double chance, double offset, u64 count) {
+    const double guess = floor(chance * static_cast<double>(count) - offset);
+    u64 first = guess < 0.0 ? 0 : min(static_cast<u64>(guess), count);
+    while (first < count && share_of(first, offset, count) < chance) ++first;
+    while (first > 0 && share_of(first - 1, offset, count) >= chance) --first;
+    return first;
+}
+
 // The item at a position of the order of an epoch.
 __device__ inline u64 item_at(const Sample& job, u64 position, u64 epoch) {
     const u64 start = mix(mix(job.seed + GOLDEN) ^ epoch);
     if (job.chances == nullptr) return job.shuffle ? permuted(position, job.count, start) : position;
-    const u64 draw = mix(position ^ key_of(start, 0));
-    const double share = static_cast<double>(draw >> 11) * 0x1p-53;
-    const u32 episode = count_at_most(job.chances, job.episode_count, share);
+    const u64 slot = permuted(position, job.count, start);
+    const double offset = static_cast<double>(key_of(start, 0) >> 11) * 0x1p-53;
+    const u32 episode = count_at_most(job.chances, job.episode_count, share_of(slot, offset, job.count));
+    const u64 first = episode == 0 ? 0 : first_slot(job.chances[episode - 1], offset, job.count);
+    const u64 own = first_slot(job.chances[episode], offset, job.count) - first;
     const u64 begin = episode == 0 ? 0 : static_cast<u64>(job.episode_ends[episode - 1]);
-    const u64 end = static_cast<u64>(job.episode_ends[episode]);
-    return begin + mix(draw ^ key_of(start, 1)) % (end - begin);
+    const u64 count = static_cast<u64>(job.episode_ends[episode]) - begin;
+    const u64 turn = mix(episode ^ key_of(start, 1)) % count;
+    return begin + ((slot - first) * count + turn) / own;
 }
 
 extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS)

@@ -34,6 +34,7 @@ struct Windows {
     const u32* first_span; // [episodes + 1]
     const i64* span_epoch;
     const i64* span_begin;
+    const i64* span_end;
     u32 stream_count;
     u32 windows;
     u32 tasks; // of a window
@@ -296,6 +297,8 @@ struct Window {
     u32 span;
     i64 instant;
     Found* found; // of 32 steps, shared by the warp
+    i64 begin; // the first instant of the span, and the last
+    i64 end;
 
     __device__ Place place(const Ring& ring) const {
         if (span == NONE) return {0, 0, instant};
@@ -305,8 +308,9 @@ struct Window {
 
     __device__ i64 target(u32 step) const { return later(instant, stream.offsets_ns[step]); }
 
-    // Whether a ring of several has no valid value, so that the whole step is filled.
+    // Whether a step is filled whatever its rows: it is beyond its span, or a ring of several has no valid value.
     __device__ bool refused(u32 step) const {
+        if (stream.within && (target(step) < begin || target(step) > end)) return true;
         if (stream.ring_count == 1) return false;
         bool valid = true;
         for (u32 ring = 0; ring < stream.ring_count; ++ring) {
@@ -510,7 +514,10 @@ __device__ __forceinline__ void write_task(const Windows& job, const i64* words)
     const u32 span = span_of(job, numbers, item, instant);
     const u32 before = on_device ? 0 : 2 * job.windows;
     const i64 late = job.has_latency ? numbers[before + number_of * job.windows + item] : 0;
-    const Window window = {stream, span, since(instant, late), found[warp]};
+    const bool known = span != NONE;
+    const Window window = {
+        stream, span, since(instant, late), found[warp], known ? job.span_begin[span] : 0,
+        known ? job.span_end[span] : 0};
     const u32 chunk = rest / stream.tiles;
     // A window with angles without jumps is one task.
     const u32 end = stream.chunks == 1 ? stream.steps : min((chunk + 1) * stream.chunk, stream.steps);

@@ -13,7 +13,7 @@ The other names are of the package's compiled part. A workspace that was built f
 
 from __future__ import annotations
 
-import importlib
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 from .tensor import NO_AGE, FusedTensor, Segment, decode, digest_of, from_msg
@@ -78,13 +78,15 @@ __all__ = ["NO_AGE", "FusedTensor", "Segment", "decode", "digest_of", "from_msg"
 
 def __getattr__(name: str) -> Any:
     if name == "contract":  # a module: `robocache.contract.load`
-        return importlib.import_module(f".{name}", __name__)
+        return _import_module(f".{name}", __name__)
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+    value = getattr(_import_module(f".{_LAZY[name]}", __name__), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, "contract"})
+    own = {name for name in globals() if not name.startswith("_") or name.endswith("__")}
+    hidden = {"annotations", "TYPE_CHECKING", "Any"}
+    return sorted({*own, *_LAZY, "contract"} - hidden)

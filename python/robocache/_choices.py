@@ -5,28 +5,34 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .cache_input import nanoseconds, offsets_of
+from ._steps import nanoseconds, offsets_of
 
 #: What a stream of a configuration of windows may have, and what the compiled part calls it.
 _NANOSECONDS = {"max_age_ms": "max_age_ns", "max_gap_ms": "max_gap_ns"}
 _AS_THEY_ARE = {"strategy": "strategy", "fill": "fill", "dtype": "dtype", "rows": "view"}
 _KEYS = {
-    *("history", "horizon", "lag_ms", "offsets_ns", "present", "required"),
+    *("history", "horizon", "lag_ms", "offsets_ns", "present", "label", "required"),
     *_NANOSECONDS,
     *_AS_THEY_ARE,
 }
-_ROWS = ("as_served", "strict", "all")
+#: The words that a key may have.
+_WORDS = {
+    "strategy": ("hold", "nearest", "linear", "slerp"),
+    "fill": ("zero", "last", "first"),
+    "dtype": ("f32", "f16", "bf16", "u8", "i32"),
+    "rows": ("as_served", "strict", "all"),
+}
 
 
-def choices(config, rows, streams):
+def choices(config, rows, streams, period_ns):
     """The text of what `EpisodeCache.plan` is asked for; None for all streams as the node's configuration has them.
 
     Args:
         config, rows: of `EpisodeCache.windows`.
         streams: what the streams of the cache mean, by name.
+        period_ns: of the cache.
     """
-    if rows is not None and rows not in _ROWS:
-        raise ValueError(f"rows: expected one of {', '.join(_ROWS)}, found {rows!r}")
+    _check_word("rows", rows, "rows")
     if config is None and rows is not None:
         config = {name: {} for name in streams}
     if config is None:
@@ -35,11 +41,14 @@ def choices(config, rows, streams):
         raise TypeError(f"config: expected a dict by stream, found {config!r}")
     if not config:
         raise ValueError("config: expected a stream or more, found none")
-    asked = [_choice(name, own, rows, streams.get(name)) for name, own in config.items()]
+    if unknown := [name for name in config if name not in streams]:
+        known = ", ".join(streams)
+        raise ValueError(f"config: stream: expected one of {known}, found {unknown[0]!r}")
+    asked = [_choice(name, own, rows, streams[name], period_ns) for name, own in config.items()]
     return json.dumps(asked, default=_plain)
 
 
-def _choice(name, config, rows, means):
+def _choice(name, config, rows, means, period_ns):
     """What is asked of a stream."""
     if not isinstance(config, Mapping):
         raise TypeError(f"'{name}': expected a dict, found {config!r}")
@@ -47,25 +56,70 @@ def _choice(name, config, rows, means):
     if unknown:
         expected, found = ", ".join(sorted(_KEYS)), ", ".join(sorted(map(str, unknown)))
         raise ValueError(f"'{name}': expected {expected}, found {found}")
-    choice = {"stream": name, "required": bool(config.get("required", False))}
+    label = is_label(name, config, means)
+    choice = {"stream": name, "required": bool(config.get("required", False)), "label": label}
     for key, native in _AS_THEY_ARE.items():
         if key in config:
+            _check_word(key, config[key], f"{key} of '{name}'")
             choice[native] = config[key]
     for key, native in _NANOSECONDS.items():
         if key in config:
             choice[native] = nanoseconds(config[key], f"{key} of '{name}'")
-    choice.setdefault("view", rows)
+    if not label:
+        choice.setdefault("view", rows)
+    return choice | _targets(name, config, means, label, period_ns)
+
+
+def is_label(name, config, means):
+    """True if the windows of a stream are a label: what a policy is trained to say, rather than what it sees.
+
+    A stream with a `horizon` and no `history` is one, unless its rows are plans, it chooses which rows it sees, or it says
+    `label` itself.
+    """
+    if "label" not in config:
+        sees_all = config.get("rows", "all") == "all"
+        return "horizon" in config and "history" not in config and sees_all and not means["plans"]
+    label = config["label"]
+    if not isinstance(label, bool):
+        raise ValueError(f"label of '{name}': expected true or false, found {label!r}")
+    if label and config.get("rows", "all") != "all":
+        raise ValueError(
+            f"rows of '{name}': expected all, because a label sees all rows, found {config['rows']}"
+        )
+    if label and means["plans"]:
+        raise ValueError(f"label of '{name}': expected false for plans, found true")
+    return label
+
+
+def _targets(name, config, means, label, period_ns):
+    """The steps that are asked for; empty for those of the node."""
     if "present" in config and "offsets_ns" not in config:
         raise ValueError(f"present of '{name}': expected offsets_ns beside it")
+    timed = {"history", "horizon", "lag_ms"} & set(config)
     if "offsets_ns" in config:
+        if timed:
+            found = ", ".join(sorted(timed))
+            raise ValueError(f"offsets_ns of '{name}': expected no {found} beside it")
         offsets_ns = integers(config["offsets_ns"], f"offsets_ns of '{name}'")
-        choice["offsets_ns"] = offsets_ns.reshape(-1).tolist()
+        targets = {"offsets_ns": offsets_ns.reshape(-1).tolist()}
         if "present" in config:
-            choice["present"] = int(config["present"])
-    elif {"history", "horizon", "lag_ms"} & set(config):
-        choice["offsets_ns"] = offsets_of(config, name, means)
-        choice["present"] = config.get("history", {"steps": 1})["steps"] - 1
-    return choice
+            targets["present"] = int(config["present"])
+        return targets
+    own, present = means["target_offsets_ns"], means["present"]
+    if timed:
+        # A label is what the policy does at the instant; what it sees is as late as the node has it.
+        lag_ns = 0 if label else -own[present]
+        steps = offsets_of(config, name, lag_ns, period_ns)
+        return {"offsets_ns": steps, "present": config.get("history", {"steps": 1})["steps"] - 1}
+    if label:
+        return {"offsets_ns": [offset - own[present] for offset in own], "present": present}
+    return {}
+
+
+def _check_word(key, value, what):
+    words = _WORDS[key]
+    if value is not None and value not in words:
+        raise ValueError(f"{what}: expected one of {', '.join(words)}, found {value!r}")
 
 
 def _plain(value):

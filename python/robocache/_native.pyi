@@ -282,8 +282,8 @@ class Episodes:
     ) -> Episodes:
         """Writes a store into a new folder, and opens that."""
     @staticmethod
-    def count(path: str | PathLike[str], saved: bool) -> int:
-        """How many episodes a store or a saved folder has."""
+    def names(path: str | PathLike[str], saved: bool) -> list[str]:
+        """The names of the episodes of a store or of a saved folder."""
     @staticmethod
     def of_columns(described: str, columns: Sequence[Sequence[dict[str, Any]]]) -> Episodes:
         """Episodes of arrays. `described` is JSON; `columns` has for each stream its rings, each as arrays by name."""
@@ -295,6 +295,8 @@ class Episodes:
         """The names of the streams whose rows stay compressed."""
     def size(self, stream: str) -> tuple[int, int]:
         """Rows and bytes of a stream."""
+    def reach(self, stream: str) -> list[tuple[int, int]]:
+        """By span the first and the last instant at which a stream has a row."""
     def statistics(
         self, stream: str, episodes: Sequence[int] | None = None
     ) -> list[tuple[str, int, float, float, float, float, float, float]]:

@@ -13,15 +13,19 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import _native
+from ._asked_episodes import numbers_of, share_of
 from ._choices import choices, integers, latencies
+from ._frame_stamps import period_ns as period_of_rate
 from ._gpu import Gpu, is_on_gpu, number_of
+from ._valid_shares import look_at
 from .cache_input import of_arrays, of_lerobot, of_lerobot_files
 from .contract import Contract
 from .tensor import NO_AGE
@@ -29,8 +33,10 @@ from .windows import WindowPlan, Windows, WindowSegment, aligned, host_out
 
 __all__ = ["NO_AGE", "EpisodeCache", "WindowPlan", "WindowSegment", "Windows"]
 
-# The arguments of `_load_again`.
-_Source = tuple[str, Sequence[str] | None, Any, bool]
+#: The path that a cache was loaded from, and the arguments of `load` that say what of it.
+_Source = tuple[str, dict[str, Any]]
+#: Rows that are loaded again by each process without a word.
+_HELD_BYTES = 1 << 28
 
 
 class EpisodeCache:
@@ -45,6 +51,7 @@ class EpisodeCache:
         memory: a dict by stream of where its rows are: `host`, or `compressed` in the files of a store (see `load`); or, if
             there is a device, `device`, `pinned` or `mapped` (see `to`).
         share: the pair (rank, world) that it was loaded with; None for others.
+        period_ns: from a tick of the node to the next, or from a frame of a dataset to the next [ns]; None if unknown.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class EpisodeCache:
         self._plans: dict[bytes | None, WindowPlan] = {}
         described = json.loads(self._native.described())
         self.configuration = described["configuration"]
+        self.period_ns: int | None = described["period_ns"]
         self.streams = {means["name"]: means for means in described["streams"]}
         if gpu is None:
             packed = dict.fromkeys(self._native.packed(), "compressed")
@@ -80,11 +88,15 @@ class EpisodeCache:
         streams: Sequence[str] | None = None,
         *,
         episodes: Any = None,
+        split: str | None = None,
+        share: tuple[int, int] | None = None,
         compressed: bool = False,
         verify: bool = False,
         threads: int | None = None,
         device: Any = None,
-        **room: Any,
+        memory: str | dict[str, str] | None = None,
+        device_bytes: int | None = None,
+        pinned_bytes: int | None = None,
     ) -> EpisodeCache:
         """Loads a store of `robocache replay --format rows` into memory, or opens a folder that `save` wrote.
 
@@ -92,8 +104,10 @@ class EpisodeCache:
             path: of `rows.zarr`, or of the folder.
             streams: names of the streams to read from the store; all by default. A folder has them mapped, so there
                 is nothing to choose.
-            episodes: which episodes: a slice, a list of increasing numbers, or a pair (rank, world): every `world`-th episode,
-                from `rank` on. Of a store, only their rows are read and held. All by default.
+            episodes: which episodes: increasing numbers, names, or a slice. Of a store, only their rows are read and held. All
+                by default.
+            split: in place of `episodes`, those of a split by its name, as `splits.json` beside the store says.
+            share: a pair (rank, world): of these episodes every `world`-th, from `rank` on.
             compressed: leave large rows (images, grids) of a store compressed in its files. A window unpacks its own, and
                 checks them then: a damaged row is an error of the batch that needs it. So a store may be larger than
                 memory, and loads at once.
@@ -101,15 +115,21 @@ class EpisodeCache:
                 checked always.
             threads: how many read the store at once; all cores by default.
             device: the GPU that makes the windows, as for `to`; None for the host.
-            room: of `to`: `memory`, `device_bytes`, `pinned_bytes`.
+            memory, device_bytes, pinned_bytes: of `to`; only with a device.
 
         Raises:
-            ValueError: it is of another format, damaged, or lacks a stream.
+            ValueError: it is of another format, damaged, or lacks a stream or an episode; or its rows need more memory
+                than there is.
             OSError: it cannot be read.
         """
+        room = {"memory": memory, "device_bytes": device_bytes, "pinned_bytes": pinned_bytes}
+        room = {name: value for name, value in room.items() if value is not None}
+        if device is None and room:
+            raise TypeError(f"device: expected one for {', '.join(room)}, found None")
         path = Path(path)
         saved = _is_saved(path)
-        numbers, share, of = _numbers(episodes, lambda: _native.Episodes.count(path, saved))
+        asked = {"episodes": episodes, "split": split, "share": share}
+        numbers, of = numbers_of(lambda: _native.Episodes.names(path, saved), path=path, **asked)
         if saved:
             if streams is not None:
                 raise ValueError(
@@ -123,10 +143,8 @@ class EpisodeCache:
             native = _native.Episodes.open(path, verify, numbers, of)
         else:
             native = _native.Episodes.of_store(path, streams, threads, numbers, of, compressed)
-        source = (os.fspath(path.resolve()), streams, episodes, compressed)
-        cache = cls(native, source, share=share)
-        if device is None and room:
-            raise TypeError(f"device: expected one for {', '.join(room)}, found None")
+        source = os.fspath(path.resolve()), {**asked, "streams": streams, "compressed": compressed}
+        cache = cls(native, source, share=None if share is None else share_of(share))
         return cache if device is None else cache.to(device, **room)
 
     @classmethod
@@ -137,6 +155,8 @@ class EpisodeCache:
         streams: Sequence[str] | None = None,
         *,
         episodes: Any = None,
+        split: str | None = None,
+        share: tuple[int, int] | None = None,
         threads: int | None = None,
     ) -> EpisodeCache:
         """Writes a store of `robocache replay --format rows` into a new folder, as `save` does, and opens it. Its rows and
@@ -146,16 +166,18 @@ class EpisodeCache:
         Args:
             store: path of `rows.zarr`.
             path: of the new folder, which must not exist.
-            streams, episodes, threads: of `load`.
+            streams, episodes, split, share, threads: of `load`.
 
         Raises:
             ValueError: the store is of another format, damaged, or lacks a stream or an episode.
             OSError: the folder is there already, or cannot be written.
         """
-        numbers, share, of = _numbers(episodes, lambda: _native.Episodes.count(store, False))
+        store = Path(store)
+        asked = {"episodes": episodes, "split": split, "share": share}
+        numbers, of = numbers_of(lambda: _native.Episodes.names(store, False), path=store, **asked)
         native = _native.Episodes.convert(store, path, streams, threads, numbers, of)
-        source = (os.fspath(Path(path).resolve()), None, None, False)
-        return cls(native, source, share=share)
+        source = os.fspath(Path(path).resolve()), {}
+        return cls(native, source, share=None if share is None else share_of(share))
 
     def to(
         self,
@@ -197,6 +219,7 @@ class EpisodeCache:
         *,
         episodes: Sequence[Any] | None = None,
         configuration: str = "",
+        rate_hz: float | None = None,
     ) -> EpisodeCache:
         """Makes a cache of arrays, which it keeps without a copy; do not write to them later.
 
@@ -205,11 +228,13 @@ class EpisodeCache:
                 (int64, increasing in every episode), and, if you like: `received_ns`, when the row came (without it, windows
                 see all rows), `channels`, names of the elements of a vector, `lanes`, per element `linear`, `angular` or
                 `quaternion`, `strategy` (`linear` for vectors of floats, otherwise `hold`), `max_age_ms` (100),
-                `max_gap_ms` (100), `fill` (`zero`), `history`, `horizon`, `lag_ms` as in `windows`.
+                `max_gap_ms` (100), `fill` (`zero`, `last` or `first`), `history`, `horizon`, `lag_ms` as in `windows`.
             lengths: by name the number of rows of each episode; or one list for all streams.
             episodes: names of the episodes, or dicts with `name` and `task`.
             configuration: a text that `save` keeps.
+            rate_hz: frames per second. Frame k is then best at `k * cache.period_ns`, and `period_ns` is round(1e9 / rate_hz).
         """
+        period_ns = None if rate_hz is None else int(period_of_rate(rate_hz))
         described, columns = [], []
         count = None
         for name, stream in streams.items():
@@ -219,7 +244,7 @@ class EpisodeCache:
                     f"lengths of '{name}': expected {count} episodes, found {len(of_stream)}"
                 )
             count = len(of_stream)
-            means, ring = of_arrays(name, dict(stream), of_stream)
+            means, ring = of_arrays(name, dict(stream), of_stream, period_ns)
             described.append(means)
             columns.append([ring])
         named = episodes if episodes is not None else [f"{at:06d}" for at in range(count or 0)]
@@ -227,6 +252,7 @@ class EpisodeCache:
             raise ValueError(f"episodes: expected {count or 0}, found {len(named)}")
         about = [each if isinstance(each, dict) else {"name": str(each)} for each in named]
         text = {"configuration": configuration, "episodes": about, "streams": described}
+        text["period_ns"] = period_ns
         return cls(_native.Episodes.of_columns(json.dumps(text), columns))
 
     @classmethod
@@ -253,7 +279,8 @@ class EpisodeCache:
             max_gap_ms: greatest distance of two frames; one and a half frames by default. Only without `images`.
             images: the path of a configuration; True for one with a stream for each feature.
             out: the folder of the rows.
-            options: of `robocache.importing.import_dataset`.
+            options: of `robocache.importing.import_dataset`; and of `load`: `streams`, `share`, `compressed`, `threads`, `memory`,
+                `device_bytes`, `pinned_bytes`, and the device as `cache_device`. Images stay compressed by default.
 
         Raises:
             ValueError: it is no dataset, or an argument does not fit.
@@ -274,7 +301,9 @@ class EpisodeCache:
         from .importing import import_rows
 
         config = None if images is True else images
-        return cls.load(import_rows(dataset if is_path else dataset.root, out, config, **options))
+        load, options = _split_options(options)
+        path = import_rows(dataset if is_path else dataset.root, out, config, **options)
+        return cls.load(path, **load)
 
     @classmethod
     def from_dataset(
@@ -292,7 +321,9 @@ class EpisodeCache:
             dataset: the path of the dataset.
             out: the folder of the rows.
             config: the path of a configuration; None for one with a stream for each feature.
-            options: of `robocache.importing.import_dataset`, such as `mapping="bridge"` and `split="train"`.
+            options: of `robocache.importing.import_dataset`, such as `mapping="bridge"` and `split="train"`; and of `load`:
+                `streams`, `share`, `compressed`, `threads`, `memory`, `device_bytes`, `pinned_bytes`, and the device as
+                `cache_device`. Images stay compressed by default.
 
         Raises:
             ValueError: it is no dataset, or an argument does not fit.
@@ -300,7 +331,8 @@ class EpisodeCache:
         """
         from .importing import import_rows
 
-        return cls.load(import_rows(dataset, out, config, **options))
+        load, options = _split_options(options)
+        return cls.load(import_rows(dataset, out, config, **options), **load)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the cache into a new folder, from which `load` maps it into memory. The folder appears when it is complete.
@@ -314,6 +346,15 @@ class EpisodeCache:
         """The rows and the bytes of a stream."""
         return self._native.size(stream)
 
+    def reach(self, stream: str) -> list[list[tuple[int, int]]]:
+        """By episode and epoch of the clock the first and the last instant at which a stream has a row at the step of its
+        lag [ns]; the last before the first if it has no row there.
+
+        Raises ValueError if there is no such stream.
+        """
+        pairs = iter(self._native.reach(stream))
+        return [[next(pairs) for _ in episode["spans"]] for episode in self.episodes]
+
     def statistics(
         self, streams: Sequence[str] | None = None, *, episodes: Any = None
     ) -> dict[str, dict[str, np.ndarray]]:
@@ -322,7 +363,9 @@ class EpisodeCache:
 
         Args:
             streams: names; all vectors by default.
-            episodes: which episodes of the cache, as for `load`; all by default. Leave out those that only test.
+            episodes: which episodes of the cache: numbers, names or a slice; all by default. Leave out those that only test.
+
+        Warns if the cache is a share. `json.dumps(statistics, default=np.ndarray.tolist)` writes them.
 
         Raises:
             ValueError: a stream that is named is no vector; there is no such episode, or none is left.
@@ -330,7 +373,9 @@ class EpisodeCache:
         if streams is None:
             streams = [name for name, means in self.streams.items() if means["vector"]]
         names = ("count", "mean", "std", "min", "max", "q01", "q99")
-        numbers, _, _ = _numbers(episodes, lambda: len(self.episodes))
+        numbers, _ = numbers_of(
+            lambda: [episode["name"] for episode in self.episodes], episodes=episodes
+        )
         if numbers == []:
             raise ValueError(
                 f"episodes: expected at least one of {len(self.episodes)}, found none: record more episodes, or "
@@ -340,6 +385,20 @@ class EpisodeCache:
         for stream in streams:
             columns = list(zip(*self._native.statistics(stream, numbers), strict=True))[1:]
             told[stream] = {n: np.array(c) for n, c in zip(names, columns, strict=True)}
+        if self.share is not None:
+            rank, world = self.share
+            warnings.warn(
+                f"statistics of a share: these are of rank {rank} of {world} alone, and all ranks must normalise by the same: "
+                "give those of a cache without `share`, or save them in the model",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        if empty := [name for name, each in told.items() if not each["count"].all()]:
+            warnings.warn(
+                f"statistics: expected rows, found none of {', '.join(empty)}: its numbers are NaN",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return told
 
     def windows(
@@ -363,13 +422,18 @@ class EpisodeCache:
             target_ns: `[windows]` instants [ns] on the clock of the node, as a tick's. If the cache has a device, episodes and
                 instants may be int64 arrays on it. Then all steps of an unknown episode are invalid.
             config: a WindowPlan; or the streams and their windows, a dict by name; None: all streams, as the node's configuration has
-                them. A value may have `history` and `horizon` (`{"steps": ..., "step_ms": ...}`, as in the node's
-                configuration), `lag_ms`, or instead of these `offsets_ns` (with `present`, the number of the step whose angles
+                them. A value may have `history` and `horizon` (`{"steps": ...}`, a frame each, or with `step_ms` or `rate_hz`),
+                `lag_ms`, or instead of these `offsets_ns` (with `present`, the number of the step whose angles
                 stay, if angles go on from step to step); `strategy`, `max_age_ms`, `max_gap_ms`,
-                `fill`, `dtype`, `rows`, and `required`. What it does not have is as in the node's configuration.
-            rows: which rows steps see. `as_served`: those that a replay of the bag had at the instant, and for targets after
-                the instant all; `strict`: never another than the replay had; `all`: all that were not replaced. By default
-                `as_served`, `strict` for plans, and `all` for arrays without arrivals.
+                `fill` (`zero`, `last` or `first`), `dtype`, `rows`, `label` and `required`. What it does not have is as in the
+                node's configuration.
+                A stream with a `horizon` and no `history` is a label, unless it says `label: False`, or `rows` other than all:
+                it has no lag unless it says one, sees all rows, is filled with the first or the last row of the episode, and
+                its steps beyond the episode are invalid.
+            rows: which rows steps see that are no labels. `as_served`: those that a replay of the bag had at the instant,
+                and for targets after the instant all; `strict`: never another than the replay had; `all`: all that were
+                not replaced. By default `as_served`, `strict` for plans, and `all` for datasets and for arrays without
+                arrivals.
             epochs: `[windows]` numbers of the clock's epochs; by default the latest that had begun.
             jitter_ns: each instant is moved by up to this much, either way [ns].
             latency_ns: by stream how much earlier than at the instant it is taken [ns]: a number, or a pair
@@ -385,7 +449,9 @@ class EpisodeCache:
 
         Raises:
             ValueError, TypeError: an argument is not what it must be; there is no such stream, episode or epoch; an
-                episode lacks a stream that is `required`.
+                episode lacks a stream that is `required`; the ring of the node does not hold a history.
+
+        Warns, once for each configuration, if a stream is invalid at the instants of most windows.
         """
         plan = self.plan(config, rows=rows)
         on_gpu = self._gpu is not None and is_on_gpu(target_ns)
@@ -417,7 +483,10 @@ class EpisodeCache:
         buffer = aligned(size) if out is None else host_out(out, size)
         episodes, when, epochs = items
         plan._native.run(episodes, when, buffer, epochs, of_late, threads)
-        return Windows(buffer, plan, parts, instants, late)
+        windows = Windows(buffer, plan, parts, instants, late)
+        if not plan.looked_at:
+            look_at(windows, self.period_ns)
+        return windows
 
     def plan(
         self, config: WindowPlan | Mapping[str, Any] | None = None, *, rows: str | None = None
@@ -463,7 +532,7 @@ class EpisodeCache:
         return self.plan(config, rows=rows).contract()
 
     def _planned(self, config: Mapping[str, Any] | None, rows: str | None) -> WindowPlan:
-        native = self._native.plan(choices(config, rows, self.streams))
+        native = self._native.plan(choices(config, rows, self.streams, self.period_ns))
         on_gpu = None if self._gpu is None else self._gpu.native.plan(native)
         return WindowPlan(self._native, self.streams, native, on_gpu)
 
@@ -476,17 +545,38 @@ class EpisodeCache:
             raise TypeError(
                 "expected a cache of a file to send it to another process: save it, and load that"
             )
-        return _load_again, self._source
+        path, of = self._source
+        held = sum(self.size(name)[1] for name, kind in self.memory.items() if kind == "host")
+        if not (Path(path) / "index.json").exists() and held > _HELD_BYTES:
+            warnings.warn(
+                f"each process that this cache is sent to loads its {held / 1e9:.1f} GB again: load it with "
+                "compressed=True, save it and load that, or give the DataLoader multiprocessing_context='fork'",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return _load_again, (path, of)
 
     def __repr__(self) -> str:
         where = "" if self._gpu is None else f" on {self._gpu}"
         return f"EpisodeCache({len(self.episodes)} episodes of {', '.join(self.streams)}{where})"
 
 
-def _load_again(
-    path: str, streams: Sequence[str] | None, episodes: Any, compressed: bool
-) -> EpisodeCache:
-    return EpisodeCache.load(path, streams, episodes=episodes, compressed=compressed)
+def _load_again(path: str, of: dict[str, Any]) -> EpisodeCache:
+    return EpisodeCache.load(path, **of)
+
+
+#: The arguments of `load` that the functions that import take, too.
+_OF_LOAD = ("streams", "share", "compressed", "threads", "memory", "device_bytes", "pinned_bytes")
+
+
+def _split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of `load`, and those of the import. An import has a `device`, too, so that of `load` is `cache_device`."""
+    load = {name: value for name, value in options.items() if name in _OF_LOAD}
+    if "cache_device" in options:
+        load["device"] = options["cache_device"]
+    load.setdefault("compressed", True)
+    others = {n: v for n, v in options.items() if n not in _OF_LOAD and n != "cache_device"}
+    return load, others
 
 
 def _is_saved(path: Path) -> bool:
@@ -501,27 +591,3 @@ def _is_saved(path: Path) -> bool:
             f"expected a store of rows or a saved cache, found the folder of a store: load {path / 'rows.zarr'}"
         )
     return is_saved
-
-
-def _numbers(
-    episodes: Any, count: Callable[[], int]
-) -> tuple[list[int] | None, tuple[int, int] | None, int | None]:
-    """The numbers of the episodes that are asked for, None for all; the share that they are, if they are one; and how many
-    episodes they were chosen of, if `count` was asked."""
-    if episodes is None:
-        return None, None, None
-    if isinstance(episodes, tuple):
-        rank, world = episodes if len(episodes) == 2 else (0, 0)
-        if not 0 <= rank < world:
-            raise ValueError(
-                f"episodes: expected (rank, world) with rank below world, found {episodes}"
-            )
-        of = count()
-        return list(range(of)[rank::world]), (rank, world), of
-    if isinstance(episodes, slice):
-        of = count()
-        return list(range(of)[episodes]), None, of
-    numbers = integers(episodes, "episodes").reshape(-1).tolist()
-    if any(number < 0 for number in numbers):
-        raise ValueError(f"episodes: expected numbers of 0 or more, found {min(numbers)}")
-    return numbers, None, None

@@ -1,12 +1,11 @@
-"""Streams of arrays, and times of windows, as the compiled part reads them."""
-
-from collections.abc import Mapping
+"""Streams of arrays, as the compiled part reads them."""
 
 import numpy as np
 
 from . import _frame_stamps
 from ._dtypes import ARRAY_NAMES
 from ._interop import unmasked
+from ._steps import nanoseconds, offsets_of
 from .lerobot_dataset import Dataset
 
 _NAMES = {array: name for name, array in ARRAY_NAMES.items()}
@@ -14,43 +13,8 @@ _NEVER = np.iinfo(np.int64)
 _FLOATS = ("float32", "float64")
 
 
-def nanoseconds(ms, what):
-    ns = round(ms * 1e6)
-    if abs(ms * 1e6 - ns) > 1e-3:
-        raise ValueError(f"{what}: expected whole nanoseconds, found {ms} ms")
-    return ns
-
-
-def offsets_of(config, name, means):
-    """The targets of `history`, `horizon` and `lag_ms`, as a configuration of the node has them."""
-
-    def steps(key):
-        part = config.get(key, {"steps": 1})
-        is_dict = isinstance(part, Mapping)
-        count = part.get("steps") if is_dict else None
-        if (
-            not is_dict
-            or set(part) - {"steps", "step_ms"}
-            or not isinstance(count, int)
-            or count < 1
-            or (count > 1 and "step_ms" not in part)
-        ):
-            raise ValueError(
-                f"{key} of '{name}': expected steps (at least 1) and step_ms, found {part}"
-            )
-        return count, nanoseconds(part.get("step_ms", 0), f"step_ms of '{name}'")
-
-    (back, back_ns), (ahead, ahead_ns) = steps("history"), steps("horizon")
-    if "lag_ms" in config:
-        lag = nanoseconds(config["lag_ms"], f"lag_ms of '{name}'")
-    else:
-        lag = -means["target_offsets_ns"][means["present"]] if means else 0
-    past = [-(back - 1 - at) * back_ns - lag for at in range(back)]
-    return past + [at * ahead_ns - lag for at in range(1, ahead)]
-
-
-def of_arrays(name, stream, lengths):
-    """What a stream of arrays means, and its columns."""
+def of_arrays(name, stream, lengths, period_ns=None):
+    """What a stream of arrays means, and its columns. `period_ns` is a step that says no other length."""
     columns = ("rows", "stamp_ns")
     rows, stamp_ns = (np.asarray(unmasked(stream.pop(key), key)) for key in columns)
     dtype = _NAMES.get(str(rows.dtype))
@@ -70,7 +34,7 @@ def of_arrays(name, stream, lengths):
         )
     pairs = zip(channels, lanes, strict=True)
     config = {key: stream.pop(key) for key in ("history", "horizon", "lag_ms") if key in stream}
-    offsets = offsets_of({"lag_ms": 0, **config}, name, None)
+    offsets = offsets_of(config, name, 0, period_ns)
     means = {
         "name": name,
         "row_shape": list(rows.shape[1:]),

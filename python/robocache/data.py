@@ -6,18 +6,22 @@ for epoch in range(dataset.epoch, 10):
     dataset.set_epoch(epoch)
     for batch in loader:
         train(batch)
-        state = dataset.state_after(batch)  # save it; after load_state_dict(state) this loop goes on behind this batch
+        state = dataset.state_after(batch)  # save it; after resume(state) this loop goes on behind this batch
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+
+from ._choices import latencies
+from ._valid_shares import look_at
 
 if TYPE_CHECKING:
     from .cache import EpisodeCache
@@ -27,16 +31,22 @@ if TYPE_CHECKING:
 
 __all__ = ["WindowDataset"]
 
-_STATE = 3
+_STATE = 4
+#: A batch of windows: tensors by their names.
+Batch = dict[str, Any]
 
 
 class WindowDataset(torch.utils.data.IterableDataset):
-    """Batches of windows, one epoch per iteration. A batch is a dict: by stream `[windows, steps, row...]`, `STREAM.valid`
-    `[windows, steps]` bool, `episode`, `instant_ns` and `clock_epoch` `[windows]` (the last if the sampler has epochs of the
-    clock), `epoch` and `number`: which batch of the training it is.
+    """Batches of windows, one epoch per iteration. A batch is a dict of tensors: by stream `[windows, steps, row...]`,
+    `STREAM.valid` and its opposite `STREAM_is_pad` `[windows, steps]` bool, `episode`, `instant_ns` and `clock_epoch`
+    `[windows]` (the last if the sampler has epochs of the clock), `epoch` and `number` `[]`: which batch of the training it
+    is.
 
     Worker w of n makes every n-th batch of its rank, so that a DataLoader gives the same batches in the same order for
-    any number of workers.
+    any number of workers. Give the DataLoader `batch_size=None`: what this gives are batches already.
+
+    It has no `state_dict`: a StatefulDataLoader of torchdata would take a copy in a worker for the state of all. It
+    counts batches instead, and makes the first ones again. `state_after` and `resume` go to a batch at once.
 
     Args:
         cache: an EpisodeCache. If workers are spawned, it must be loaded from a path, which each worker loads again; save it and
@@ -44,8 +54,14 @@ class WindowDataset(torch.utils.data.IterableDataset):
         sampler: a WindowSampler.
         device: a GPU that makes the batches, in its memory (`EpisodeCache.to`; a cache that has a device needs none). `episode`,
             `instant_ns` and `clock_epoch` stay on the host. A DataLoader must have no workers then.
-        config, options: of `EpisodeCache.windows`. A `seed` there, the rank or the share, and the batch's number make the seed of
-            a batch.
+        config, rows, jitter_ns, latency_ns: of `EpisodeCache.windows`.
+        seed: of what is drawn, by default that of the sampler. It, the rank or the share, and the batch's number make the
+            seed of a batch.
+        transform: a function of a batch that returns one, such as an augmentation of images. It runs where the batch is
+            made: in a worker, if there are workers, which must be able to send it, if they are spawned.
+
+    Raises:
+        ValueError, TypeError: the cache has no such windows.
     """
 
     def __init__(
@@ -55,16 +71,27 @@ class WindowDataset(torch.utils.data.IterableDataset):
         config: WindowPlan | Mapping[str, Any] | None = None,
         *,
         device: Any = None,
-        **options: Any,
+        rows: str | None = None,
+        jitter_ns: int = 0,
+        latency_ns: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        transform: Callable[[Batch], Batch] | None = None,
     ) -> None:
         super().__init__()
         if device is not None and cache.device is None:
             cache = cache.to(device)
         self.cache, self.sampler, self.config = cache, sampler, config
-        self._seed = options.pop("seed", sampler.seed)
+        self._seed = sampler.seed if seed is None else seed
         # Each share of the episodes is the work of a rank of its own.
         self._rank = sampler.rank if cache.share is None else cache.share[0]
-        self._options = options
+        self._options = {"rows": rows, "jitter_ns": jitter_ns, "latency_ns": latency_ns}
+        if transform is not None and not callable(transform):
+            raise TypeError(f"transform: expected a function of a batch, found {transform!r}")
+        self._transform = transform
+        # What does not fit is an error here, and not in a worker.
+        plan = cache.plan(config, rows=rows)
+        if latency_ns:
+            latencies(latency_ns, plan.streams, 1, np.random.default_rng(0))
         # The epoch, and its first batch that is made. Workers that stay alive see what is set here.
         self._place = torch.zeros(2, dtype=torch.int64).share_memory_()
         # Whether a state was loaded and no epoch was set since.
@@ -81,7 +108,7 @@ class WindowDataset(torch.utils.data.IterableDataset):
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch of the next iteration, from its first batch on. Call it before each one: otherwise the same batches come
-        again. The first call after `load_state_dict` leaves the batch where it goes on, if the epoch is that of the state.
+        again. The first call after `resume` leaves the batch where it goes on, if the epoch is that of the state.
 
         Raises:
             ValueError: the state that was loaded is of a later epoch.
@@ -102,13 +129,21 @@ class WindowDataset(torch.utils.data.IterableDataset):
     def __len__(self) -> int:
         return len(self.sampler) - self._start
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Batch]:
+        # A DataLoader that makes batches of items asks for an iterator here. It would make a batch of batches.
+        if sys._getframe(1).f_locals.get("auto_collation"):
+            raise ValueError(
+                "batch_size: expected None for the DataLoader of a WindowDataset, which gives batches, found another"
+            )
         worker = torch.utils.data.get_worker_info()
         if worker and self.cache.device is not None:
             raise RuntimeError("num_workers: expected 0 for a cache on a GPU, found workers")
         own, workers = (worker.id, worker.num_workers) if worker else (0, 1)
-        for number in range(self._start + own, len(self.sampler), workers):
-            yield self.batch(number, threads=1 if worker else None)
+        if own:
+            # One process warns.
+            self.cache.plan(self.config, rows=self._options["rows"]).looked_at = True
+        numbers = range(self._start + own, len(self.sampler), workers)
+        return (self.batch(number, threads=1 if worker else None) for number in numbers)
 
     def contract(self, *streams: str) -> Contract:
         """What a policy relies on that is trained on these batches: a `robocache.Contract` of the streams that it sees; of
@@ -116,11 +151,11 @@ class WindowDataset(torch.utils.data.IterableDataset):
 
         Raises ValueError if the store has no contract, as `EpisodeCache.contract`.
         """
-        made = self.cache.contract(self.config, rows=self._options.get("rows"))
-        made = _later(made, self._options.get("latency_ns") or {})
+        made = self.cache.contract(self.config, rows=self._options["rows"])
+        made = _later(made, self._options["latency_ns"] or {})
         return made.only(*streams) if streams else made
 
-    def batch(self, number: int, threads: int | None = None) -> dict[str, Any]:
+    def batch(self, number: int, threads: int | None = None) -> Batch:
         """A batch of the epoch."""
         episodes, instants, epochs = self.sampler.batch(self.epoch, number)
         seed = [self._seed, self.epoch, number, self._rank]
@@ -133,22 +168,24 @@ class WindowDataset(torch.utils.data.IterableDataset):
             threads=threads,
             **self._options,
         )
+        look_at(windows, self.cache.period_ns)
         clock = {} if epochs is None else {"clock_epoch": torch.from_numpy(epochs)}
-        return {
+        batch = {
             **windows.torch(),
             **clock,
             "episode": torch.from_numpy(episodes),
             "instant_ns": torch.from_numpy(windows.instants_ns),
-            "epoch": self.epoch,
-            "number": number,
+            "epoch": torch.tensor(self.epoch),
+            "number": torch.tensor(number),
         }
+        return batch if self._transform is None else self._transform(batch)
 
     def state_after(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """The state behind a batch, whatever workers have made ahead."""
-        return {**self.state_dict(), "epoch": batch["epoch"], "number": batch["number"] + 1}
+        """The state behind a batch, whatever workers have made ahead: words and numbers, for `resume`."""
+        return {**self.state(), "epoch": int(batch["epoch"]), "number": int(batch["number"]) + 1}
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state at the begin of the next iteration."""
+    def state(self) -> dict[str, Any]:
+        """The state at the begin of the next iteration: words and numbers, for `resume`."""
         sampler = self.sampler
         same = {name: getattr(sampler, name) for name in ("seed", "items", "batch_size", "world")}
         order = zlib.crc32(f"{sampler.described()} {self._seed}".encode())
@@ -160,19 +197,27 @@ class WindowDataset(torch.utils.data.IterableDataset):
             "number": self._start,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def resume(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state: the next iteration begins there. If the epoch was done, it begins the next one.
 
         Raises:
             ValueError: the state is of another version or order of batches.
         """
-        own = self.state_dict()
+        own = self.state()
         for name in ("version", "seed", "items", "batch_size", "world", "order"):
             if state.get(name) != own[name]:
                 raise ValueError(f"state: expected {name} {own[name]}, found {state.get(name)}")
         epoch, number = int(state["epoch"]), int(state["number"])
         self._go_to(*((epoch, number) if number < len(self.sampler) else (epoch + 1, 0)))
         self._resumes = True
+
+    def __getitem__(self, index: Any) -> Batch:
+        raise TypeError(
+            f"expected an iteration, or batch(number), because a WindowDataset has batches and no items, found the index {index!r}"
+        )
+
+    def __repr__(self) -> str:
+        return f"WindowDataset({self.cache!r}, {self.sampler!r}, epoch {self.epoch})"
 
 
 def _later(contract: Contract, latency_ns: Mapping[str, Any]) -> Contract:

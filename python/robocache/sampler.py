@@ -1,6 +1,6 @@
 """Which windows a batch has: an order that is a pure function of (seed, epoch), in any process.
 
-    sampler = WindowSampler.of(cache, period_ns=10_000_000, batch_size=64, seed=1)
+    sampler = WindowSampler.of(cache, batch_size=64, seed=1)
     episodes, instants_ns, epochs = sampler.batch(epoch=0, number=17)     # no batch before it is needed
     windows = cache.windows(episodes, instants_ns, epochs=epochs)
 
@@ -9,10 +9,14 @@ The order is a keyed permutation of all items, so that the state of a run is an 
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._asked_episodes import numbers_of
 from ._choices import integers
 
 if TYPE_CHECKING:
@@ -28,14 +32,16 @@ _ROUNDS = 6
 #: Items whose order is computed at once: alone, a batch of 64 takes as long as 1,000 items.
 _BLOCK = 4096
 _MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
+_BELOW_ONE = float(np.nextafter(1.0, 0.0))
 
 
 class WindowSampler:
     """Batches of (episode, instant, clock's epoch). An item is an instant of a range: its first, and every `period_ns` up to
     its last. A range is an episode, or an epoch of the clock in it: a simulator that began again has several.
 
-    Without weights, each item comes once in an epoch of the training. With weights, such an epoch has as many items, and each
-    is drawn by itself: the episode by its weight, then one of its items.
+    Without weights, each item comes once in an epoch of the training. With weights, such an epoch has as many items as the
+    episodes whose weight is above 0. Each of these has its share of them by its weight, spread evenly over its own
+    items: none comes twice before all of its episode came once. An episode of weight 0 never comes.
 
     Rank r of `world` has every `world`-th batch, from batch r on. Without weights, no two ranks have the same item, and
     together they have all that `drop_last` does not leave out.
@@ -48,7 +54,7 @@ class WindowSampler:
         episodes: per range the number of its episode, which does not decrease; by default range n is episode n.
         epochs: per range the number of the clock's epoch; None if batches need not tell it.
         seed: of the order.
-        weights: per episode, not negative; None for the same chance of every item.
+        weights: per episode, not negative; None for each item once. To leave episodes out, `of` has `episodes`.
         rank, world: this process among all.
         drop_last: whether the items that make no whole round of batches of all ranks are left out. Then all ranks have
             equally many batches, which DDP needs.
@@ -77,10 +83,9 @@ class WindowSampler:
         batches: int | None = None,
     ) -> None:
         ranges = integers(ranges, "ranges").reshape(-1, 2)
-        if period_ns < 1 or batch_size < 1:
-            raise ValueError(
-                f"expected a period and a batch of at least 1, found {period_ns} and {batch_size}"
-            )
+        for name, value in (("period_ns", period_ns), ("batch_size", batch_size)):
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name}: expected a whole number of at least 1, found {value!r}")
         if not 0 <= rank < world:
             raise ValueError(f"rank: expected 0 to {world - 1}, found {rank}")
         if weights is not None and not shuffle:
@@ -94,7 +99,11 @@ class WindowSampler:
         if (self._episodes < 0).any() or (np.diff(self._episodes) < 0).any():
             raise ValueError("episodes: expected numbers that do not decrease, found others")
         self._epochs = None if epochs is None else self._of_ranges(epochs, "epochs")
+        self._chances = None if weights is None else self._chances_of(weights)
         self.items = int(self._counts.sum())
+        if self._chances is not None:
+            drawn = np.diff(self._chances, prepend=0.0) > 0
+            self.items = int(self._counts[drawn[self._episodes]].sum())
         if not self.items:
             raise ValueError("ranges: expected an instant or more, found none")
         self.batch_size, self.seed = int(batch_size), int(seed)
@@ -109,7 +118,9 @@ class WindowSampler:
             if not 1 <= batches <= len(self):
                 raise ValueError(f"batches: expected 1 to {len(self)}, found {batches}")
             self._batches = int(batches)
-        self._chances = None if weights is None else self._chances_of(weights)
+        # The arrays do not change, and are long.
+        arrays = [self.first_ns, self._counts, self._episodes, self._epochs, self._chances]
+        self._digest = zlib.crc32(b"".join(b"-" if a is None else a.tobytes() for a in arrays))
 
     def _of_ranges(self, values: Any, name: str) -> np.ndarray:
         """A number for each range."""
@@ -128,8 +139,11 @@ class WindowSampler:
 
     def _chances_of(self, weights: Any) -> np.ndarray:
         """The chance of each episode, and of all before it."""
-        of_ranges, count = self._episodes, self._episodes[-1] + 1
-        weights = np.asarray(weights, np.float64)
+        of_ranges, count = self._episodes, int(self._episodes.max(initial=-1)) + 1
+        try:
+            weights = np.asarray(weights, np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"weights: expected {count} numbers, found {weights!r}") from None
         if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
             raise ValueError(f"weights: expected {count} numbers that are not negative")
         weights = np.where(np.bincount(of_ranges, self._counts, count) > 0, weights, 0)
@@ -145,44 +159,55 @@ class WindowSampler:
         cls,
         cache: EpisodeCache,
         *,
-        period_ns: int,
-        margin_ns: tuple[int, int] = (0, 0),
+        period_ns: int | None = None,
+        margin_ns: int | tuple[int, int] = 0,
         grid: bool = True,
+        episodes: Any = None,
+        valid_only: Sequence[str] = (),
         **options: Any,
     ) -> WindowSampler:
         """A sampler over the instants of a cache, of all epochs of the clock in each episode. If the cache was loaded with
-        `episodes=(rank, world)`, all its items are this rank's, in an order of its own; `rank` and `world` are not given.
+        a `share`, all its items are this rank's, in an order of its own; `rank` and `world` are not given.
 
         Args:
             cache: an EpisodeCache.
-            period_ns: from one instant to the next [ns].
+            period_ns: from one instant to the next [ns]; by default the `period_ns` of the cache: each tick or each frame.
             margin_ns: how long after the first row an epoch's instants begin, and how long before the last row they end
-                [ns]: as long as histories and horizons are.
+                [ns]: a number, or a pair. Without it, the first histories and the last horizons go beyond the episode.
             grid: whether instants are at multiples of the period, as ticks are.
-            options: those of the class, but for `episodes` and `epochs`.
+            episodes: only these, by numbers, names or a slice, as of `EpisodeCache.load`; all by default.
+            valid_only: streams that must have come: instants begin at the first row of each, and end at its last.
+            options: those of the class, but for `epochs`.
         """
         if cache.share is not None:
             if "rank" in options or "world" in options:
                 raise ValueError("rank: expected none for a cache that is a share already")
             rank, world = cache.share
             options["seed"] = options.get("seed", 0) * world + rank
-        spans = [
-            (number, *span) for number, each in enumerate(cache.episodes) for span in each["spans"]
-        ]
-        episodes, epochs, begins, ends = np.array(spans, np.int64).reshape(-1, 4).T
-        ranges = np.stack([begins + margin_ns[0], ends - margin_ns[1]], axis=1)
+        period_ns = cache.period_ns if period_ns is None else period_ns
+        if period_ns is None:
+            raise ValueError(
+                "period_ns: expected the time from one instant to the next, because this cache has no rate, found None"
+            )
+        if not isinstance(period_ns, Integral) or period_ns < 1:
+            raise ValueError(
+                f"period_ns: expected a whole number of at least 1, found {period_ns!r}"
+            )
+        before, after = _margins(margin_ns)
+        numbers, of_ranges, epochs, begins, ends = _spans(cache, episodes, valid_only)
+        ranges = np.stack([begins + before, ends - after], axis=1)
         # An epoch without rows ends before it begins, also if a margin is negative.
         empty = (ends < begins) | (ranges[:, 1] < ranges[:, 0])
         if empty.all():
             longest = (ends - begins).max(initial=0)
             raise ValueError(
-                f"margin_ns: expected an epoch of {sum(margin_ns)} ns or more, found {longest} ns at most "
-                f"in {len(cache.episodes)} episodes"
+                f"margin_ns: expected an epoch of {before + after} ns or more, found {longest} ns at most "
+                f"in {numbers} episodes"
             )
         if grid:
             ranges[:, 0] = -(-ranges[:, 0] // period_ns) * period_ns
         ranges[empty | (ranges[:, 1] < ranges[:, 0])] = [period_ns, 0]
-        return cls(ranges, period_ns=period_ns, episodes=episodes, epochs=epochs, **options)
+        return cls(ranges, period_ns=period_ns, episodes=of_ranges, epochs=epochs, **options)
 
     def to(self, device: Any) -> DeviceSampler:
         """The same batches in the same order as tensors on a GPU, for example in a CUDA graph: a
@@ -193,9 +218,15 @@ class WindowSampler:
 
     def described(self) -> str:
         """All that the order of batches follows from, but for the rank: two samplers with the same text have the same order."""
-        numbers = [self.first_ns, self._counts, self._episodes, self._epochs, self._chances]
-        texts = ["" if each is None else each.tobytes().hex() for each in numbers]
-        return f"{self.period_ns} {self.batch_size} {self.seed} {self.world} {self.drop_last} {self.shuffle} {self._batches} {texts}"
+        of_batches = f"{self.batch_size} {self.world} {self.drop_last} {self._batches}"
+        return f"{self.period_ns} {self.seed} {self.shuffle} {of_batches} {self._digest:08x}"
+
+    def __repr__(self) -> str:
+        rank = f", rank {self.rank} of {self.world}" if self.world > 1 else ""
+        return (
+            f"WindowSampler({self.items} items each {self.period_ns} ns, {len(self)} batches of "
+            f"{self.batch_size}{rank})"
+        )
 
     def __len__(self) -> int:
         """The batches of this rank in an epoch."""
@@ -211,12 +242,15 @@ class WindowSampler:
         """The items of a batch of this rank: `(episodes, instants_ns, epochs)`, int64: what `EpisodeCache.windows` takes.
 
         Args:
-            epoch: that of the training. `epochs` of the result are those of the clock; None if the sampler has none.
-            number: of the batch.
+            epoch: that of the training, from 0 on. `epochs` of the result are those of the clock; None if the sampler has
+                none.
+            number: of the batch, from 0 on.
 
         Raises:
-            IndexError: there is no batch of this number.
+            IndexError: there is no such epoch, or no batch of this number.
         """
+        if epoch < 0:
+            raise IndexError(f"epoch: expected 0 or more, found {epoch}")
         if not 0 <= number < len(self):
             raise IndexError(f"batch: expected 0 to {len(self) - 1}, found {number}")
         per_block = max(1, _BLOCK // self.batch_size)
@@ -248,17 +282,7 @@ class WindowSampler:
         positions = np.asarray(positions, np.uint64)
         keys = _keys(self.seed, epoch)
         if self._chances is not None:
-            draw = _mix(positions ^ keys[0])
-            # 53 bits are exact in a float.
-            share = (draw >> np.uint64(11)).astype(np.float64) * 2.0**-53
-            episodes = np.searchsorted(self._chances, share, side="right")
-            begins, ends = (
-                np.concatenate([[0], self._ends])[np.searchsorted(self._episodes, episodes, side)]
-                for side in ("left", "right")
-            )
-            items = begins + (_mix(draw ^ keys[1]) % (ends - begins).astype(np.uint64)).astype(
-                np.int64
-            )
+            items = self._weighted(_permuted(positions, self.items, keys), keys)
         else:
             items = _permuted(positions, self.items, keys) if self.shuffle else positions
             items = items.astype(np.int64)
@@ -270,6 +294,77 @@ class WindowSampler:
             instants,
             None if self._epochs is None else self._epochs[ranges],
         )
+
+    def _weighted(self, slots: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """The items of slots of an epoch. An episode has the slots between its chances; an offset of the epoch decides who
+        has a slot that two share. Its items are spread evenly over its slots, from an offset on."""
+        chances: Any = self._chances
+        # 53 bits are exact in a float.
+        offset = float(keys[0] >> np.uint64(11)) * 2.0**-53
+        episodes = np.searchsorted(chances, _shares(slots, offset, self.items), side="right")
+        first = _first_slots(np.concatenate([[0.0], chances]), offset, self.items)
+        within = slots.astype(np.int64) - first[episodes]
+        own = first[episodes + 1] - first[episodes]
+        begins, ends = (
+            np.concatenate([[0], self._ends])[np.searchsorted(self._episodes, episodes, side)]
+            for side in ("left", "right")
+        )
+        counts = (ends - begins).astype(np.uint64)
+        turn = _mix(episodes.astype(np.uint64) ^ keys[1]) % counts
+        with np.errstate(over="ignore"):
+            spread = (within.astype(np.uint64) * counts + turn) // own.astype(np.uint64)
+        return begins + spread.astype(np.int64)
+
+
+def _first_slots(chances: np.ndarray, offset: float, items: int) -> np.ndarray:
+    """By chance the first of `items` slots whose share is not below it."""
+    first = np.clip(np.floor(chances * items - offset), 0, items)
+    # The estimate is off by rounding: by one slot, or by two.
+    for _ in range(3):
+        first += (first < items) & (_shares(first, offset, items) < chances)
+    for _ in range(3):
+        first -= (first > 0) & (_shares(first - 1, offset, items) >= chances)
+    return first.astype(np.int64)
+
+
+def _shares(slots: np.ndarray, offset: float, items: int) -> np.ndarray:
+    """Where slots are between 0 and 1, which is beyond the last."""
+    return np.minimum((slots.astype(np.float64) + offset) / items, _BELOW_ONE)
+
+
+def _margins(margin_ns: Any) -> tuple[int, int]:
+    """A margin as a pair."""
+    pair = (margin_ns, margin_ns) if isinstance(margin_ns, Integral) else margin_ns
+    try:
+        before, after = (int(each) for each in pair)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"margin_ns: expected nanoseconds, or a pair of them, found {margin_ns!r}"
+        ) from None
+    return before, after
+
+
+def _spans(cache: EpisodeCache, episodes: Any, valid_only: Sequence[str]) -> tuple[Any, ...]:
+    """How many episodes are asked for; and by epoch of the clock in them its episode, number, first and last instant."""
+    names = [episode["name"] for episode in cache.episodes]
+    numbers, _ = numbers_of(lambda: names, episodes=episodes)
+    chosen = set(range(len(names)) if numbers is None else numbers)
+    if wrong := [number for number in chosen if number >= len(names)]:
+        raise ValueError(f"episodes: expected numbers from 0 to {len(names) - 1}, found {wrong[0]}")
+    if isinstance(valid_only, str):
+        raise TypeError(f"valid_only: expected a list of streams, found the text {valid_only!r}")
+    bounds = [cache.reach(name) for name in valid_only]
+    spans = []
+    for number, episode in enumerate(cache.episodes):
+        for at, (epoch, begin, end) in enumerate(episode["spans"]):
+            own = [of_stream[number][at] for of_stream in bounds]
+            begin = max([begin, *(first for first, _ in own)])
+            end = min([end, *(last for _, last in own)])
+            # An episode that is left out keeps its number, for weights.
+            spans.append(
+                (number, epoch, begin, end) if number in chosen else (number, epoch, 0, -1)
+            )
+    return len(chosen), *np.array(spans, np.int64).reshape(-1, 4).T
 
 
 def _mix(x: Any) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ._message import SEGMENT_ALIGN, check_distinct, check_segment, stamp_ns
+from ._values import Values
 
 __all__ = [
     "NO_AGE",
@@ -40,8 +41,8 @@ _BIG = np.dtype(">i8"), np.dtype(">u4")
 _Steps = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-class Segment:
-    """One stream of a fused tensor.
+class Segment(Values):
+    """One stream of a fused tensor. It is an array of its numbers, too: `numpy.asarray(segment)`, `segment[-1]`.
 
     Attributes:
         name: the stream's name in the configuration.
@@ -167,8 +168,8 @@ class Segment:
         return f"Segment({self.name!r}, {self.dtype}{list(self.shape)}, valid={valid}{note})"
 
 
-class FusedTensor:
-    """Every stream at the target times of one control tick.
+class FusedTensor(Mapping[str, Segment]):
+    """Every stream at the target times of one control tick: a mapping of names to segments.
 
     Attributes:
         tick: the tick's number; `stamp_ns` is tick * period.
@@ -202,6 +203,16 @@ class FusedTensor:
 
     def __getitem__(self, name: str) -> Segment:
         return self.segments[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.segments)
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    # Not by the segments, which are arrays.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def age_at_tick_ns(self, name: str) -> np.ndarray:
         """How old the newest row that each step of a segment uses was at the tick [ns].

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, KeysView, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from . import _native
 from ._gpu import part
 from ._interop import is_torch
 from ._native import ALIGNMENT
+from ._values import Values
 from .contract import Contract
 
 _DTYPES = {
@@ -22,6 +23,10 @@ _DTYPES = {
     "u8": np.dtype("u1"),
     "i32": np.dtype("<i4"),
 }
+
+
+#: What the name of a stream's mask ends with, as of LeRobot's.
+_PAD = "_is_pad"
 
 
 class WindowStream:
@@ -34,6 +39,8 @@ class WindowStream:
         self.row_shape = tuple(means["row_shape"])
         self.coordinates_shape = means["coordinates_shape"]
         self.offsets_ns = np.array(offsets_ns, np.int64)
+        # The step that is closest to the instant.
+        self.present = int(np.argmin(np.abs(self.offsets_ns)))
 
 
 class WindowPlan:
@@ -53,6 +60,17 @@ class WindowPlan:
         self._episodes, self._native, self._on_gpu = episodes, native, on_gpu
         self.streams = [WindowStream(meanings[about[0]], *about) for about in native.streams()]
         self._numbers = {stream.name: at for at, stream in enumerate(self.streams)}
+        clash = [
+            name
+            for name in self._numbers
+            if name.endswith(_PAD) and name[: -len(_PAD)] in self._numbers
+        ]
+        if clash:
+            raise ValueError(
+                f"config: expected no stream {clash[0]!r}, as the mask of another has this name"
+            )
+        # Whether the shares of valid steps of a batch were looked at.
+        self.looked_at = False
         self._layouts: dict[int, tuple[int, dict[tuple[int, str], int]]] = {}
 
     def contract(self) -> Contract:
@@ -74,10 +92,12 @@ class WindowPlan:
         return f"WindowPlan({', '.join(self._numbers)})"
 
 
-class Windows:
-    """A batch of windows in one buffer. `windows["joints"]` is the segment of a stream.
+class Windows(Mapping[str, "WindowSegment"]):
+    """A batch of windows in one buffer: a mapping of the names of streams to their segments.
 
     Attributes:
+        batch_size: how many windows there are.
+        plan: the WindowPlan that they follow.
         buffer: all bytes. The buffer of every segment begins at a multiple of 64 bytes. If the cache has a device: a uint8
             tensor of torch there, if the program has imported torch, or else an array for DLPack.
         instants_ns: `[windows]` the instants, with their jitter. Those of a GPU are the caller's own array.
@@ -91,20 +111,24 @@ class Windows:
         instants_ns: Any,
         latency_ns: np.ndarray | None,
     ) -> None:
-        self.buffer, self.instants_ns = buffer, instants_ns
+        self.buffer, self.instants_ns, self.plan = buffer, instants_ns, plan
         self._streams, self._about = plan._numbers, plan.streams
         self._parts, self._latency_ns = parts, latency_ns
+        self.batch_size = len(instants_ns)
         self._version = _version_of(instants_ns)
 
     def __len__(self) -> int:
-        return len(self.instants_ns)
+        return len(self._streams)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._streams)
 
-    def keys(self) -> KeysView[str]:
-        """The names of the streams."""
-        return self._streams.keys()
+    def __contains__(self, name: object) -> bool:
+        return name in self._streams
+
+    # Not by the segments, which are arrays.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __getitem__(self, name: str) -> WindowSegment:
         if name not in self._streams:
@@ -112,38 +136,60 @@ class Windows:
         return WindowSegment(self, self._streams[name])
 
     def torch(self) -> dict[str, Any]:
-        """By stream the values as torch tensors, and `STREAM.valid` (bool); they share the buffer's memory."""
+        """By stream the values as torch tensors, and `STREAM.valid` (bool); they share the buffer's memory. `STREAM_is_pad`
+        (bool) is its opposite, as LeRobot's policies take it."""
         tensors = {}
         for name in self:
             segment = self[name]
             tensors[name] = segment.torch()
             valid = segment.valid
-            tensors[f"{name}.valid"] = (
-                _torch_of(valid, "bool") if isinstance(valid, np.ndarray) else valid
-            )
+            if isinstance(valid, np.ndarray):
+                valid = _torch_of(valid, "bool")
+            elif not is_torch(valid):
+                import torch
+
+                valid = torch.from_dlpack(valid)
+            tensors[f"{name}.valid"] = valid
+            tensors[f"{name}{_PAD}"] = ~valid
         return tensors
 
+    def valid_shares(self) -> dict[str, float]:
+        """By stream the share of windows whose step at the instant is valid, or else the step closest to it."""
+        shares = {}
+        for name, at in self._streams.items():
+            valid = self[name].valid
+            if not isinstance(valid, np.ndarray):
+                import torch
+
+                valid = torch.as_tensor(valid).cpu().numpy()
+            shares[name] = float(valid[:, self._about[at].present].mean()) if len(valid) else 1.0
+        return shares
+
     def __repr__(self) -> str:
-        return f"Windows({len(self)} of {', '.join(self)})"
+        return f"Windows({self.batch_size} of {', '.join(self)})"
 
 
-class WindowSegment:
-    """The windows of one stream. Arrays are views of the buffer, made when they are asked for.
+class WindowSegment(Values):
+    """The windows of one stream. Arrays are views of the buffer, made when they are asked for. It is an array of its
+    numbers, too: `numpy.asarray(segment)`, `segment[0]`.
 
     Attributes:
         name, dtype: of the stream; the type is "f32", "f16", "bf16", "u8" or "i32".
+        shape: `(windows, steps, row...)`.
     """
 
     def __init__(self, windows: Windows, number: int) -> None:
         self._windows, self._number = windows, number
         self._stream = windows._about[number]
         self.name, self.dtype = self._stream.name, self._stream.dtype
+        steps = len(self._stream.offsets_ns)
+        self.shape = (windows.batch_size, steps, *self._stream.row_shape)
 
     def _view(self, kind: str, dtype: Any, shape: Sequence[int]) -> Any:
         offset = self._windows._parts.get((self._number, kind))
         if offset is None:
             return None
-        shape = (len(self._windows), len(self._stream.offsets_ns), *shape)
+        shape = (*self.shape[:2], *shape)
         size = math.prod(shape) * np.dtype(dtype).itemsize
         buffer = self._windows.buffer
         if not isinstance(buffer, np.ndarray):
@@ -152,7 +198,7 @@ class WindowSegment:
         return buffer[offset : offset + size].view(dtype).reshape(shape)
 
     @property
-    def array(self) -> Any:
+    def array(self) -> Any:  # type: ignore[override] (a property in place of an attribute)
         """`[windows, steps, row...]`: the values as they are in the buffer. For bf16 these are no numbers but their bits as
         uint16, because NumPy has no bfloat16: `float32` and `torch` give numbers for every type. If the cache has a device:
         a tensor of torch (bf16 as torch.bfloat16), or, if torch was not imported, an array for DLPack; so are the others."""
@@ -162,6 +208,11 @@ class WindowSegment:
     def valid(self) -> Any:
         """`[windows, steps]` bool: whether a step may be used."""
         return self._view("valid", np.bool_, ())
+
+    @property
+    def is_pad(self) -> Any:
+        """`[windows, steps]` bool: the opposite of `valid`, as a new array."""
+        return ~self.valid
 
     @property
     def age_ns(self) -> Any:
@@ -219,10 +270,9 @@ class WindowSegment:
         return array if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
 
     def __repr__(self) -> str:
-        shape = (len(self._windows), len(self._stream.offsets_ns), *self._stream.row_shape)
         bits = self.dtype == "bf16" and isinstance(self._windows.buffer, np.ndarray)
         note = ", array: bits as uint16" if bits else ""
-        return f"WindowSegment({self.name}: {self.dtype} {list(shape)}{note})"
+        return f"WindowSegment({self.name}: {self.dtype} {list(self.shape)}{note})"
 
 
 def _version_of(instants: Any) -> Any:

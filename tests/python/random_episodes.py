@@ -126,7 +126,7 @@ def stream(random, name, episodes, epochs):
         "strategy": str(random.choice(strategies)),
         "max_age_ns": int(random.integers(0, 60)) * MS,
         "max_gap_ns": int(random.integers(5, 60)) * MS,
-        "fill": str(random.choice(["zero", "last"])),
+        "fill": str(random.choice(["zero", "last", "first"])),
         "plans": kind == "plan",
         "max_age_ns_of_inputs": None if inputs is None else [50 * MS] * inputs,
         "valid_when": [int(random.integers(0, inputs))]
@@ -196,9 +196,12 @@ def batch(seed, cache):
     random = np.random.default_rng([seed, 1])
     count = int(random.choice([0, 1, 3, 30, 64, 300]))
     numbers = random.integers(0, len(cache.episodes), count)
-    arguments = {"rows": VIEWS[random.integers(0, 4)], "seed": int(seed)}
+    rows = VIEWS[random.integers(0, 4)]
+    arguments = {"rows": rows, "seed": int(seed)}
     config = {
-        name: choice(random, cache.streams[name]) for name in cache.streams if random.random() < 0.8
+        name: held(cache, name, choice(random, cache.streams[name]), rows)
+        for name in cache.streams
+        if random.random() < 0.8
     }
     arguments["config"] = config or None
     if random.random() < 0.3:
@@ -219,11 +222,23 @@ def choice(random, means):
     if means["dtype"] not in ("u8", "i32") and random.random() < 0.5:
         found["dtype"] = str(random.choice(FLOATS))
     if random.random() < 0.3:
-        found["fill"] = "last"
+        found["fill"] = str(random.choice(["last", "first"]))
     if random.random() < 0.3:
         found["offsets_ns"] = (random.integers(-200, 200, random.integers(1, 40)) * MS).tolist()
         found["present"] = int(random.integers(0, len(found["offsets_ns"])))
+    if random.random() < 0.3 and not means["plans"]:
+        found["label"] = True
     return found
+
+
+def held(cache, name, config, rows):
+    """What is chosen of a stream, without steps that its ring does not hold."""
+    try:
+        cache.plan({name: config}, rows=rows)
+    except ValueError as error:
+        assert "rows: all" in str(error), error
+        config = {key: config[key] for key in config if key not in ("offsets_ns", "present")}
+    return config
 
 
 def parts(windows):

@@ -69,13 +69,22 @@ def test_weights_are_chances_of_episodes():
     weighted = WindowSampler(
         [[0, 99], [0, -1], [0, 999], [0, 0]], period_ns=1, batch_size=1000, weights=[3, 5, 1, 0]
     )
-    episodes, instants, _ = weighted.at(0, np.arange(200_000))
-    assert set(episodes.tolist()) == {0, 2}
-    assert abs((episodes == 0).mean() - 0.75) < 0.01
-    assert (
-        abs(instants[episodes == 0].mean() - 49.5) < 1
-        and abs(instants[episodes == 2].mean() - 499.5) < 10
-    )
+    assert weighted.items == 1100  # those of the episodes with a weight
+    episodes, instants, _ = weighted.at(0, np.arange(1100))
+    assert (episodes == 0).sum() == 825 and (episodes == 2).sum() == 275
+    # The 100 items of the one come 8 or 9 times; of the 1,000 of the other, 275 once.
+    assert set(np.bincount(instants[episodes == 0]).tolist()) == {8, 9}
+    assert len(set(instants[episodes == 2].tolist())) == 275
+    assert abs(instants[episodes == 2].mean() - 499.5) < 10
+    # Neighbours of the order are no neighbours of the episode.
+    assert abs(np.corrcoef(episodes[1:], episodes[:-1])[0, 1]) < 0.1
+    # Over many epochs each item comes as often.
+    came = np.zeros(1000)
+    for epoch in range(400):
+        episodes, instants, _ = weighted.at(epoch, np.arange(1100))
+        assert abs((episodes == 0).sum() - 825) <= 1
+        came += np.bincount(instants[episodes == 2], minlength=1000)
+    assert abs(came.mean() - 110) < 1 and came.std() < 20
     assert (weighted.batch(0, 0)[1] == weighted.at(0, np.arange(1000))[1]).all()
     assert (weighted.at(1, np.arange(1000))[1] != weighted.at(0, np.arange(1000))[1]).any()
 
@@ -156,10 +165,106 @@ def test_weights_of_an_episode_are_those_of_all_its_epochs():
     weighted = WindowSampler(
         ranges, episodes=[0, 0, 1], epochs=[4, 5, 4], weights=[1, 1], **options
     )
-    episodes, instants, epochs = weighted.at(0, np.arange(100_000))
-    assert abs((episodes == 0).mean() - 0.5) < 0.01
-    assert abs((epochs[episodes == 0] == 5).mean() - 0.9) < 0.01
+    episodes, instants, epochs = weighted.at(0, np.arange(110))
+    assert (episodes == 0).sum() == 55
+    assert abs((epochs[episodes == 0] == 5).mean() - 0.9) < 0.05
+    of_epochs = [weighted.at(epoch, np.arange(110)) for epoch in range(30)]
+    instants, epochs = (np.concatenate([own[at] for own in of_epochs]) for at in (1, 2))
     assert set(instants[epochs == 5].tolist()) == set(range(100, 190))
+
+
+def test_weights_of_zero_and_one_draw_each_item_once():
+    """Half of the episodes train: no item comes twice, and none of the others comes."""
+    ranges = [[0, 49]] * 10
+    weights = [1, 0] * 5
+    options = {"period_ns": 1, "batch_size": 25, "weights": weights}
+    train = WindowSampler(ranges, **options)
+    assert train.items == 250 and len(train) == 10
+    for epoch in range(3):
+        items = drawn(train, epoch)
+        assert sorted(items) == [(e, at) for e in range(0, 10, 2) for at in range(50)]
+    ranks = [drawn(WindowSampler(ranges, rank=rank, world=2, **options), 0) for rank in range(2)]
+    assert not set(ranks[0]) & set(ranks[1]) and len(ranks[0]) == len(ranks[1]) == 125
+
+
+def of_frames(lengths=(20, 12, 15), **options):
+    robocache = pytest.importorskip("robocache")
+    pytest.importorskip("robocache._native")
+    period = 33_333_333
+    stamps = np.concatenate([np.arange(count) * period for count in lengths])
+    late = [stamps[at : at + count] for at, count in zip(np.cumsum([0, *lengths]), lengths)]
+    late = [own[3:-2] for own in late]
+    streams = {
+        "state": {"rows": np.zeros((sum(lengths), 1), np.float32), "stamp_ns": stamps},
+        "late": {
+            "rows": np.zeros((sum(map(len, late)), 1), np.float32),
+            "stamp_ns": np.concatenate(late),
+        },
+    }
+    counts = {"state": list(lengths), "late": [len(own) for own in late]}
+    names = ["a", "b", "c"][: len(lengths)]
+    return robocache.EpisodeCache.from_arrays(streams, counts, episodes=names, rate_hz=30)
+
+
+def test_a_sampler_of_a_cache_has_its_frames():
+    cache = of_frames()
+    assert cache.period_ns == 33_333_333
+    sampler = WindowSampler.of(cache, batch_size=1)
+    assert sampler.items == 47 and sampler.period_ns == 33_333_333
+    assert repr(sampler) == "WindowSampler(47 items each 33333333 ns, 47 batches of 1)"
+    train = WindowSampler.of(cache, batch_size=1, episodes=slice(2))
+    test = WindowSampler.of(cache, batch_size=1, episodes=["c"])
+    assert (train.items, test.items) == (32, 15)
+    assert {episode for episode, *_ in drawn(test, 0)} == {2}
+    # Weights are by the number in the cache.
+    both = WindowSampler.of(cache, batch_size=1, episodes=slice(2), weights=[0, 1, 1])
+    assert {episode for episode, *_ in drawn(both, 0)} == {1} and both.items == 12
+    margin = WindowSampler.of(cache, batch_size=1, margin_ns=cache.period_ns)
+    assert margin.items == 47 - 2 * 3
+    # Three frames at the begin of each episode lack the stream, and two at the end.
+    whole = WindowSampler.of(cache, batch_size=1, valid_only=["late"])
+    items = drawn(whole, 0)
+    assert len(items) == 47 - 5 * 3
+    episodes, instants, epochs = (np.array(each) for each in zip(*items, strict=True))
+    assert cache.windows(episodes, instants, epochs=epochs)["late"].valid.all()
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "message"),
+    [
+        (TypeError, {"margin_ns": (1, 2, 3)}, "margin_ns: expected nanoseconds, or a pair"),
+        (TypeError, {"margin_ns": "1"}, "margin_ns: expected nanoseconds, or a pair"),
+        (TypeError, {"weights": {"a": 1}}, "weights: expected 3 numbers, found {'a': 1}"),
+        (ValueError, {"weights": [1]}, "weights: expected 3 numbers"),
+        (ValueError, {"period_ns": 0.5}, "period_ns: expected a whole number of at least 1"),
+        (ValueError, {"period_ns": 0}, "period_ns: expected a whole number of at least 1"),
+        (ValueError, {"episodes": [3]}, "episodes: expected numbers from 0 to 2, found 3"),
+        (ValueError, {"episodes": ["d"]}, "episodes: expected names of a, b, c, found 'd'"),
+        (ValueError, {"valid_only": ["nothing"]}, "stream: expected one of late, state"),
+        (TypeError, {"valid_only": "late"}, "valid_only: expected a list of streams"),
+        (TypeError, {"batchsize": 4}, "batchsize"),
+    ],
+)
+def test_a_sampler_of_a_cache_names_what_is_wrong(error, options, message):
+    with pytest.raises(error, match=message):
+        WindowSampler.of(of_frames(), **{"batch_size": 1, **options})
+
+
+@pytest.mark.parametrize("place", [(-1, 0), (0, -1), (0, 47)])
+def test_no_batch_has_a_negative_number(place):
+    with pytest.raises(IndexError, match="expected 0"):
+        WindowSampler.of(of_frames(), batch_size=1).batch(*place)
+
+
+def test_the_text_of_an_order_is_short_and_quick():
+    """76,000 episodes, as DROID has: the state of a training is made for every batch."""
+    ranges = np.stack([np.arange(76_000) * 1000, np.arange(76_000) * 1000 + 300], axis=1)
+    sampler = WindowSampler(ranges, period_ns=1, batch_size=64)
+    assert len(sampler.described()) < 100
+    other = ranges.copy()
+    other[5, 0] += 1
+    assert WindowSampler(other, period_ns=1, batch_size=64).described() != sampler.described()
+    assert WindowSampler(ranges, period_ns=1, batch_size=64).described() == sampler.described()
 
 
 def test_a_sampler_without_items_says_why():

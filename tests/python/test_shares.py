@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ import robocache
 from random_episodes import parts
 
 path, rank, world = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-cache = robocache.EpisodeCache.load(path, episodes=(rank, world))
+cache = robocache.EpisodeCache.load(path, share=(rank, world))
 sampler = robocache.WindowSampler.of(cache, period_ns=7_000_000, batch_size=5, seed=3, drop_last=False)
 items = [sampler.batch(0, number) for number in range(len(sampler))]
 windows = cache.windows(*items[0][:2], epochs=items[0][2], rows="strict")
@@ -100,23 +101,70 @@ def test_a_store_goes_to_files_without_its_rows_in_memory(stores, cache, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("episodes", "message"),
+    ("asked", "message"),
     [
-        ([2], "episodes: expected numbers from 0 to 1, found 2"),
-        ([1, 0], "episodes: expected numbers that increase, found 0 after 1"),
-        ([0, 0], "expected numbers that increase"),
-        ([-1], "episodes: expected numbers of 0 or more, found -1"),
-        ((2, 2), r"expected \(rank, world\)"),
-        ((0, 1, 2), r"expected \(rank, world\)"),
+        ({"episodes": [2]}, "episodes: expected numbers from 0 to 1, found 2"),
+        ({"episodes": [1, 0]}, "episodes: expected numbers that increase, found 0 after 1"),
+        ({"episodes": [0, 0]}, "expected numbers that increase"),
+        ({"episodes": [-1]}, "episodes: expected numbers of 0 or more, found -1"),
+        ({"episodes": (0, 2)}, "episodes: expected numbers from 0 to 1, found 2"),
+        ({"episodes": ["bag9"]}, "episodes: expected names of bag1, bag2, found 'bag9'"),
+        ({"episodes": "bag1"}, "episodes: expected a list of names, found the text 'bag1'"),
+        ({"episodes": [0], "split": "val"}, "episodes: expected None with a split"),
+        ({"split": "val"}, "split: expected .*splits.json, which `robocache import` writes"),
+        ({"share": (2, 2)}, r"share: expected \(rank, world\) with rank below world"),
+        ({"share": (0, 1, 2)}, r"share: expected a pair \(rank, world\)"),
+        ({"share": 3}, r"share: expected a pair \(rank, world\), found 3"),
     ],
 )
-def test_wrong_shares_are_told(stores, episodes, message):  # noqa: F811
-    with pytest.raises(ValueError, match=message):
-        robocache.EpisodeCache.load(stores / "rows.zarr", episodes=episodes)
+def test_wrong_shares_are_told(stores, asked, message):  # noqa: F811
+    with pytest.raises((ValueError, TypeError), match=message):
+        robocache.EpisodeCache.load(stores / "rows.zarr", **asked)
+
+
+def names_of(cache):  # noqa: F811
+    return [episode["name"] for episode in cache.episodes]
+
+
+def test_a_tuple_is_numbers_and_names_and_splits_choose(stores, tmp_path):  # noqa: F811
+    load = robocache.EpisodeCache.load
+    whole = load(stores / "rows.zarr")
+    first, second = names_of(whole)
+    folder = tmp_path / "data"
+    shutil.copytree(stores / "rows.zarr", folder / "rows.zarr")
+    (folder / "splits.json").write_text(json.dumps({"train": [second, "other"], "val": ["other"]}))
+    whole.save(folder / "saved")
+    for path in (folder / "rows.zarr", folder / "saved"):
+        assert names_of(load(path, episodes=(0, 1))) == [first, second]
+        assert names_of(load(path, episodes=(1,))) == [second]
+        assert names_of(load(path, episodes=[second])) == [second]
+        assert names_of(load(path, episodes=np.array([second, first]))) == [first, second]
+        assert names_of(load(path, episodes=slice(1, None))) == [second]
+        train = load(path, split="train")
+        assert names_of(train) == [second] and train.share is None
+        assert names_of(pickle.loads(pickle.dumps(train))) == [second]
+        assert names_of(load(path, share=(1, 2))) == [second]
+        assert names_of(load(path, episodes=[1], share=(0, 2))) == [second]
+        with pytest.raises(ValueError, match="split: expected one of train, val, found 'tset'"):
+            load(path, split="tset")
+        with pytest.raises(ValueError, match="split: expected an episode of 'val'"):
+            load(path, split="val")
+        with pytest.raises(TypeError, match="unexpected keyword argument 'compress'"):
+            load(path, compress=True)
+    with pytest.raises(TypeError, match="device: expected one for memory, found None"):
+        load(folder / "rows.zarr", memory="pinned")
+
+
+def test_statistics_of_a_share_say_so(stores):  # noqa: F811
+    share = robocache.EpisodeCache.load(stores / "rows.zarr", share=(1, 2))
+    with pytest.warns(RuntimeWarning, match="statistics of a share: these are of rank 1 of 2"):
+        told = share.statistics(["arm"])
+    text = json.dumps(told, default=np.ndarray.tolist)
+    assert json.loads(text)["arm"]["mean"] == told["arm"]["mean"].tolist()
 
 
 def test_a_share_is_sampled_as_it_is(stores):  # noqa: F811
-    share = robocache.EpisodeCache.load(stores / "rows.zarr", episodes=(1, 2))
+    share = robocache.EpisodeCache.load(stores / "rows.zarr", share=(1, 2))
     options = {"period_ns": 7 * MS, "batch_size": 4}
     with pytest.raises(ValueError, match="rank: expected none"):
         robocache.WindowSampler.of(share, rank=1, world=2, **options)
@@ -204,7 +252,8 @@ def test_statistics_are_of_the_episodes_that_are_named(tmp_path):
             (slice(None, -1), rows[:31]),
             ([0, 3], np.concatenate([rows[:30], rows[31:]])),
             (np.array([1]), rows[30:31]),
-            ((1, 2), rows[[30, *range(31, 81)]]),
+            ((1, 3), rows[[30, *range(31, 81)]]),
+            (["000001", "000003"], rows[[30, *range(31, 81)]]),
             (None, rows),
         ):
             told = cache.statistics(episodes=episodes)["state"]

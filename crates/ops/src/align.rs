@@ -45,6 +45,8 @@ pub enum Fill {
     Zero,
     /// The newest row at or before the target, however old. Without such a row: zeros.
     Last,
+    /// As `Last`; before the oldest row: that row. So the edge rows go on in both directions.
+    First,
 }
 
 impl Fill {
@@ -53,6 +55,7 @@ impl Fill {
         match self {
             Fill::Zero => "zero",
             Fill::Last => "last",
+            Fill::First => "first",
         }
     }
 }
@@ -175,7 +178,7 @@ pub(crate) fn align_after(
     after: usize,
 ) -> Alignment<Position> {
     let found = unfilled(rule, len, &stamp_at, target, after);
-    if found.valid { found } else { fill(rule, &stamp_at, target, after, found.age_ns) }
+    if found.valid { found } else { fill(rule, len, &stamp_at, target, after, found.age_ns) }
 }
 
 /// As [`align`], but for a step that is invalid for another reason: gives its fill.
@@ -187,7 +190,7 @@ pub fn align_invalid(
 ) -> Alignment<Position> {
     let after = first_after(len, &stamp_at, target);
     let found = unfilled(rule, len, &stamp_at, target, after);
-    fill(rule, &stamp_at, target, after, found.age_ns)
+    fill(rule, len, &stamp_at, target, after, found.age_ns)
 }
 
 /// The rows that give the value, valid or not. The first `after` are at or before the target.
@@ -354,18 +357,19 @@ fn after_the_newest(rule: AlignRule, seen: Seen) -> InvalidReason {
 #[inline(always)]
 fn fill(
     rule: AlignRule,
+    len: usize,
     stamp_at: impl Fn(usize) -> Stamp,
     target: Stamp,
     after: usize,
     age_ns: i64,
 ) -> Alignment<Position> {
-    match (rule.fill, after.checked_sub(1)) {
-        (Fill::Last, Some(held)) => {
-            let age_ns = target.since(stamp_at(held));
-            Alignment { value: Value::Row(Position(held)), valid: false, age_ns }
-        }
-        _ => Alignment { value: Value::Nothing, valid: false, age_ns },
-    }
+    let row = match (rule.fill, after.checked_sub(1)) {
+        (Fill::Last | Fill::First, Some(held)) => held,
+        (Fill::First, None) if len > 0 => 0,
+        _ => return Alignment { value: Value::Nothing, valid: false, age_ns },
+    };
+    let age_ns = target.since(stamp_at(row));
+    Alignment { value: Value::Row(Position(row)), valid: false, age_ns }
 }
 
 /// The first row after the target; the one before it is the newest at or before the target.

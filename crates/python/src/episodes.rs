@@ -167,12 +167,12 @@ impl Episodes {
         Ok(Episodes::new(made.map_err(raised)?))
     }
 
-    /// How many episodes a store or a saved folder has.
+    /// The names of the episodes of a store or of a saved folder.
     #[staticmethod]
-    fn count(py: Python<'_>, path: PathBuf, saved: bool) -> PyResult<usize> {
+    fn names(py: Python<'_>, path: PathBuf, saved: bool) -> PyResult<Vec<String>> {
         let found = || match saved {
-            true => episodes::Episodes::count_of_folder(&path),
-            false => episodes::Episodes::count_of_store(&path),
+            true => episodes::Episodes::names_of_folder(&path),
+            false => episodes::Episodes::names_of_store(&path),
         };
         py.detach(found).map_err(raised)
     }
@@ -184,7 +184,7 @@ impl Episodes {
         described: &str,
         columns: Vec<Vec<Bound<'_, PyDict>>>,
     ) -> PyResult<Self> {
-        let Described { configuration, episodes, streams, .. } =
+        let Described { configuration, period_ns, episodes, streams, .. } =
             Described::read(described).map_err(raised)?;
         if streams.len() != columns.len() {
             let (expected, found) = (streams.len(), columns.len());
@@ -196,7 +196,7 @@ impl Episodes {
             let rings = rings.iter().map(raw_ring).collect::<PyResult<_>>()?;
             raw.push(RawStream { means, rings });
         }
-        let raw = RawEpisodes { configuration, episodes, streams: raw };
+        let raw = RawEpisodes { configuration, period_ns, episodes, streams: raw };
         let made = py.detach(|| episodes::Episodes::new(raw));
         Ok(Episodes::new(made.map_err(raised)?))
     }
@@ -226,6 +226,11 @@ impl Episodes {
             rings.clone().map(episodes::Ring::len).sum(),
             rings.map(episodes::Ring::byte_len).sum(),
         ))
+    }
+
+    /// By span the first and the last instant at which a stream has a row at the step of its lag \[ns\].
+    fn reach(&self, stream: &str) -> PyResult<Vec<(i64, i64)>> {
+        self.0.reach(stream).map_err(raised)
     }
 
     /// The statistics of each channel of a vector, over all episodes or those of these numbers.

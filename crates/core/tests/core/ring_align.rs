@@ -38,7 +38,11 @@ impl Reference {
         let after = self.rows.iter().copied().find(|row| row.0 > target);
         let (max_age, max_gap) = (i128::from(rule.max_age_ns), i128::from(rule.max_gap_ns));
         let Some(held) = held else {
-            return Alignment { value: Value::Nothing, valid: false, age_ns: NO_AGE };
+            let (value, age_ns) = match after.filter(|_| rule.fill == Fill::First) {
+                Some(first) => (Value::Row(first.1), (target - first.0) as i64),
+                None => (Value::Nothing, NO_AGE),
+            };
+            return Alignment { value, valid: false, age_ns };
         };
         let (value, valid, newest_used) = match (rule.strategy, after) {
             (Method::Linear | Method::Slerp, Some(after)) if held.0 != target => {
@@ -55,7 +59,7 @@ impl Reference {
         let (value, newest_used) = match (valid, rule.fill) {
             (true, _) => (value, newest_used),
             (false, Fill::Zero) => (Value::Nothing, newest_used),
-            (false, Fill::Last) => (Value::Row(held.1), held.0),
+            (false, Fill::Last | Fill::First) => (Value::Row(held.1), held.0),
         };
         Alignment { value, valid, age_ns: (target - newest_used) as i64 }
     }
@@ -95,14 +99,10 @@ fn rule() -> impl Strategy<Value = AlignRule> {
     ];
     // Half of the limits are whole milliseconds, as the distances of the stamps often are.
     let limit = || prop_oneof![1i64..60_000_000, (1i64..60).prop_map(|ms| ms * 1_000_000)];
-    (method, limit(), limit(), prop_oneof![Just(Fill::Zero), Just(Fill::Last)]).prop_map(
-        |(strategy, max_age_ns, max_gap_ns, fill)| AlignRule {
-            strategy,
-            max_age_ns,
-            max_gap_ns,
-            fill,
-        },
-    )
+    let fill = prop_oneof![Just(Fill::Zero), Just(Fill::Last), Just(Fill::First)];
+    (method, limit(), limit(), fill).prop_map(|(strategy, max_age_ns, max_gap_ns, fill)| {
+        AlignRule { strategy, max_age_ns, max_gap_ns, fill }
+    })
 }
 
 proptest! {

@@ -10,6 +10,8 @@ use robocache_ops::windows::{SpanRows, bounds_of_times};
 pub struct RawEpisodes {
     /// The text of the configuration; empty if unknown.
     pub configuration: String,
+    /// Of [`Episodes`].
+    pub period_ns: Option<i64>,
     /// The episodes, in their order.
     pub episodes: Vec<About>,
     /// The streams.
@@ -56,6 +58,9 @@ pub struct Described {
     /// The text of the configuration; empty if unknown.
     #[serde(default)]
     pub configuration: String,
+    /// Of [`Episodes`].
+    #[serde(default)]
+    pub period_ns: Option<i64>,
     /// The episodes, in their order.
     pub episodes: Vec<About>,
     /// The epochs; only for reports.
@@ -81,6 +86,7 @@ impl Episodes {
     pub fn described(&self) -> String {
         let described = Described {
             configuration: self.configuration.clone(),
+            period_ns: self.period_ns,
             episodes: self.episodes.clone(),
             spans: self.spans.clone(),
             streams: self.streams.iter().map(|stream| stream.means.clone()).collect(),
@@ -93,7 +99,10 @@ impl Episodes {
     /// # Errors
     /// Columns contradict each other, or rows are not finite.
     pub fn new(raw: RawEpisodes) -> Result<Self, EpisodeError> {
-        let RawEpisodes { configuration, episodes, streams } = raw;
+        let RawEpisodes { configuration, period_ns, episodes, streams } = raw;
+        if let Some(found) = period_ns.filter(|period| *period < 1) {
+            return Err(EpisodeError::of("period_ns", "1 or more", found));
+        }
         let mut spans = Vec::new();
         let rings = || streams.iter().flat_map(|s| s.rings.iter().map(move |r| (&s.means.name, r)));
         let epochs = rings().map(|(name, ring)| epochs(name, ring, episodes.len()));
@@ -131,7 +140,8 @@ impl Episodes {
             }
             done.push(Stream::new(stream.means, rings));
         }
-        let episodes = Self::checked(configuration, episodes, spans, done)?;
+        let made = Self::checked(configuration, episodes, spans, done)?;
+        let episodes = Episodes { period_ns, ..made };
         episodes.streams.iter().try_for_each(finite::check)?;
         Ok(episodes)
     }
@@ -172,7 +182,7 @@ impl Episodes {
                 (span.begin_ns, span.end_ns) = (0, -1);
             }
         }
-        Ok(Episodes { configuration, contract: None, episodes, spans, streams })
+        Ok(Episodes { configuration, contract: None, period_ns: None, episodes, spans, streams })
     }
 }
 

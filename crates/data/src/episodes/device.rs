@@ -225,7 +225,8 @@ impl EpisodesOnDevice {
                 let (instants, latency_ns) = (request.instants_ns, request.latency_ns);
                 if plan.of_host().next().is_some() && !instants.is_empty() {
                     let rows = |stream: &WindowStream| self.episodes.rows_of(stream);
-                    let items = Items { spans: &spans, instants, latency_ns };
+                    let bounds = &self.episodes.bounds_of(&spans);
+                    let items = Items { spans: &spans, bounds, instants, latency_ns };
                     // SAFETY: the caller's promise is the same.
                     unsafe { plan.write_of_host(rows, items, out, stream, threads)? };
                 }
@@ -291,8 +292,8 @@ fn choose(
     };
     let pinned_bytes = room.pinned_bytes.unwrap_or_else(|| available::bytes_of_process() / 2);
     let sizes: Vec<Size> = streams.iter().map(|stream| Size::of(&stream.rings, spans)).collect();
-    // The table of spans, of an epoch and an instant each, is always there.
-    let table = size_of::<u32>() * (episodes.episodes.len() + 1) + 2 * size_of::<i64>() * spans;
+    // The table of spans, of an epoch and two instants each, is always there.
+    let table = size_of::<u32>() * (episodes.episodes.len() + 1) + 3 * size_of::<i64>() * spans;
     let left = [device_bytes.saturating_sub(table), pinned_bytes];
     let mut of_streams = room.of_streams.clone();
     of_streams.resize(streams.len(), None);
@@ -435,6 +436,7 @@ fn spans(
     let first: Vec<u32> = (0..=episodes.episodes.len() as u32).map(first).collect();
     let epoch: Vec<i64> = spans.iter().map(|span| span.epoch).collect();
     let begin_ns: Vec<i64> = spans.iter().map(|span| span.begin_ns).collect();
+    let end_ns: Vec<i64> = spans.iter().map(|span| span.end_ns).collect();
     let mut put = |bytes: &[u8]| -> Result<u64, EpisodeError> {
         let buffer = DeviceBuffer::from_bytes(device, bytes)?;
         let address = buffer.address();
@@ -445,6 +447,7 @@ fn spans(
         first: put(bytes_of(&first))?,
         epoch: put(bytes_of(&epoch))?,
         begin_ns: put(bytes_of(&begin_ns))?,
+        end_ns: put(bytes_of(&end_ns))?,
         episodes: episodes.episodes.len(),
     })
 }

@@ -67,6 +67,9 @@ struct RingAbout {
     dtype: DType,
     vector: Option<VectorSpec>,
     segment: SegmentAbout,
+    /// Stores of before this key are of bags, or were read as if they were.
+    #[serde(default = "yes")]
+    arrivals: bool,
     max_age_ns_of_inputs: Option<Vec<i64>>,
     valid_when: Value,
 }
@@ -98,7 +101,7 @@ impl RowMeaning {
             about.map_err(|error| format!("what its rows mean cannot be read: {error}"))
         };
         let about = rings.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let Some(RingAbout { vector, segment, max_age_ns_of_inputs, valid_when, .. }) =
+        let Some(RingAbout { vector, segment, arrivals, max_age_ns_of_inputs, valid_when, .. }) =
             about.first()
         else {
             return Err("a stream without groups".to_owned());
@@ -126,7 +129,7 @@ impl RowMeaning {
             max_gap_ns: segment.max_gap_ns,
             fill: segment.fill,
             plans,
-            arrivals: true,
+            arrivals: *arrivals,
             max_age_ns_of_inputs: max_age_ns_of_inputs.clone(),
             valid_when: valid_when.clone(),
         })
@@ -159,6 +162,7 @@ impl RowMeaning {
             offsets_ns: self.target_offsets_ns.clone(),
             present: self.present,
             rule,
+            within: false,
             view: match (self.plans, self.arrivals) {
                 // What a plan says of the future was known.
                 (true, _) => Visibility::Strict,

@@ -8,13 +8,13 @@
 //! If an episode lacks a stream, the stream has no rows there. Every step of its windows is invalid there, and
 //! filled as a step without any row is. If the caller requires the stream, it is an error.
 
-#[cfg(any(feature = "cuda", test))]
 mod available;
 mod build;
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound
 pub mod device;
 mod finite;
+mod held;
 mod mapped;
 mod means;
 mod memory;
@@ -110,6 +110,8 @@ pub struct Episodes {
     pub configuration: String,
     /// The contract of the tensors that a replay makes of these rows, as JSON; `None` if unknown.
     pub contract: Option<serde_json::Value>,
+    /// From a tick to the next, or from a frame of a dataset to the next \[ns\]; `None` if unknown.
+    pub period_ns: Option<i64>,
     /// The episodes, in their order.
     pub episodes: Vec<About>,
     /// The epochs: by episode, then by number. Each episode has at least one.
@@ -230,6 +232,32 @@ impl Episodes {
                 self.streams.iter().map(|stream| stream.means.name.as_str()).collect();
             EpisodeError::of("stream", format!("one of {}", names.join(", ")), name)
         })
+    }
+
+    /// By span the first and the last instant at which a stream has a row of every group at the step of its lag
+    /// \[ns\]. The last is before the first if it has none.
+    ///
+    /// # Errors
+    /// The name is unknown.
+    pub fn reach(&self, name: &str) -> Result<Vec<(i64, i64)>, EpisodeError> {
+        let (_, stream) = self.stream(name)?;
+        let means = &stream.means;
+        let lag = means.target_offsets_ns.get(means.present).map_or(0, |offset| -offset);
+        let mut reach = vec![(i64::MIN, i64::MAX); self.spans.len()];
+        for ring in &stream.rings {
+            let stamps: &[i64] = memory::numbers(&ring.stamp_ns, "stamp_ns")?;
+            for (reach, rows) in reach.iter_mut().zip(&ring.spans) {
+                let Some((first, last)) = rows.range().next().zip(rows.range().next_back()) else {
+                    *reach = (0, -1);
+                    continue;
+                };
+                // A tick has a row when it has come.
+                let came = if means.arrivals { ring.received_from[first] } else { i64::MIN };
+                reach.0 = reach.0.max(stamps[first].saturating_add(lag)).max(came);
+                reach.1 = reach.1.min(stamps[last].saturating_add(lag));
+            }
+        }
+        Ok(reach)
     }
 
     /// The span of an episode at an instant: the latest epoch that had begun, or else the first. If the clock jumped

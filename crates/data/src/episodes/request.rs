@@ -1,6 +1,6 @@
 //! Requests for windows of episodes: what is asked of a stream, prepared once, and a batch of windows.
 
-use super::{EpisodeError, Episodes, finite};
+use super::{EpisodeError, Episodes, Span, finite, held};
 use robocache_core::contract::{Contract, WindowsOf};
 use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::dtype::DType;
@@ -29,6 +29,10 @@ pub struct Choice {
     pub dtype: Option<DType>,
     /// Which rows are seen.
     pub view: Option<Visibility>,
+    /// Whether it is a label: it sees all rows, its fill is the nearest edge row, and a step beyond the episode
+    /// is invalid.
+    #[serde(default)]
+    pub label: bool,
     /// Whether an item of an episode without any row of the stream is an error.
     #[serde(default)]
     pub required: bool,
@@ -133,13 +137,23 @@ impl Episodes {
         let spans = self.spans_of(plan, request)?;
         let rows = plan.streams().iter().map(|stream| self.rows_of(stream));
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
-        let items = Items { spans: &spans, instants, latency_ns };
+        let bounds = &self.bounds_of(&spans);
+        let items = Items { spans: &spans, bounds, instants, latency_ns };
         Ok(cpu::windows(plan, &rows, items, out, threads)?)
     }
 
     /// The rings of a stream of a plan.
     pub(super) fn rows_of(&self, stream: &WindowStream) -> Result<Vec<RingRows<'_>>, EpisodeError> {
         self.streams[stream.number].rings.iter().map(super::Ring::view).collect()
+    }
+
+    /// The first and the last instant of spans.
+    pub(super) fn bounds_of(&self, spans: &[u32]) -> Vec<[i64; 2]> {
+        let bounds = |span: &u32| {
+            let Span { begin_ns, end_ns, .. } = self.spans[*span as usize];
+            [begin_ns, end_ns]
+        };
+        spans.iter().map(bounds).collect()
     }
 
     /// The span of each item.
@@ -227,10 +241,15 @@ impl Choice {
         means.strategy = strategy;
         means.max_age_ns = self.max_age_ns.unwrap_or(means.max_age_ns);
         means.max_gap_ns = self.max_gap_ns.unwrap_or(means.max_gap_ns);
-        means.fill = self.fill.unwrap_or(means.fill);
+        means.fill = self.fill.unwrap_or(if self.label { Fill::First } else { means.fill });
         means.dtype = self.dtype.unwrap_or(means.dtype);
         let mut windows = means.windows(stream.rings.len())?;
-        windows.view = self.view.unwrap_or(windows.view);
+        windows.view = self.view.unwrap_or(if self.label { Visibility::All } else { windows.view });
+        windows.within = self.label;
+        // The node's own history fits its ring.
+        if self.offsets_ns.is_some() {
+            held::check(stream, &windows)?;
+        }
         if windows.dtype != stream.means.dtype {
             finite::check_held(stream, &windows)?;
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::mapped::Mapped;
-use super::store::{Reading, Written, chosen};
+use super::store::{Reading, Written, chosen, period_of};
 use super::{
     About, Bytes, Column, EpisodeError, Episodes, RawRing, Ring, RowColumn, RowMeaning, Span,
     Stream,
@@ -33,6 +33,8 @@ struct Index {
     configuration: String,
     #[serde(default)]
     contract: Option<serde_json::Value>,
+    #[serde(default)]
+    period_ns: Option<i64>,
     episodes: Vec<About>,
     spans: Vec<Span>,
     streams: Vec<StreamIndex>,
@@ -111,6 +113,7 @@ impl Episodes {
             format_version: FORMAT_VERSION,
             configuration: self.configuration.clone(),
             contract: self.contract.clone(),
+            period_ns: self.period_ns,
             episodes: self.episodes.clone(),
             spans: self.spans.clone(),
             streams: streams.collect::<Result<_, _>>()?,
@@ -131,12 +134,12 @@ impl Episodes {
         File::open(parent).and_then(|parent| parent.sync_all()).map_err(of(parent))
     }
 
-    /// How many episodes a folder has that [`Episodes::save`] wrote.
+    /// The names of the episodes of a folder that [`Episodes::save`] wrote.
     ///
     /// # Errors
     /// As for [`Episodes::open`].
-    pub fn count_of_folder(folder: &Path) -> Result<usize, EpisodeError> {
-        Ok(read_index(folder)?.episodes.len())
+    pub fn names_of_folder(folder: &Path) -> Result<Vec<String>, EpisodeError> {
+        Ok(read_index(folder)?.episodes.into_iter().map(|about| about.name).collect())
     }
 
     /// Opens a folder that [`Episodes::save`] wrote: all episodes, or those of these numbers, chosen of `of`. Rows stay on
@@ -152,7 +155,9 @@ impl Episodes {
         verify: bool,
     ) -> Result<Self, EpisodeError> {
         let index = read_index(folder)?;
-        let Index { configuration, contract, episodes: all, spans, streams, .. } = index;
+        let Index { configuration, contract, period_ns, episodes: all, spans, streams, .. } = index;
+        // A folder of before this number has it in its contract.
+        let period_ns = period_ns.or_else(|| contract.as_ref().and_then(period_of));
         let of_episodes = spans.chunk_by(|a, b| a.episode == b.episode);
         let each_in_turn = of_episodes.map(|own| own[0].episode as usize).eq(0..all.len());
         if !each_in_turn || !spans.is_sorted_by_key(|span| (span.episode, span.epoch)) {
@@ -168,7 +173,8 @@ impl Episodes {
             done.push(Stream::new(means, rings));
         }
         // All of it is checked, and then what was not asked for is left out.
-        let all = Episodes { contract, ..Self::checked(configuration, all, spans, done)? };
+        let checked = Self::checked(configuration, all, spans, done)?;
+        let all = Episodes { contract, period_ns, ..checked };
         Ok(if episodes.is_some() { all.only(&numbers) } else { all })
     }
 

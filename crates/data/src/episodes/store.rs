@@ -10,9 +10,11 @@ use std::sync::Arc;
 use super::mapped::Mapped;
 use super::{
     About, Column, EpisodeError, Episodes, Owned, Packed, RawEpisodes, RawRing, RawStream,
-    RowColumn, RowMeaning,
+    RowColumn, RowMeaning, available,
 };
 use crate::store::read::{self, Array};
+use robocache_ops::time::TickGrid;
+use serde_json::Value;
 
 /// What is read of a store.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,15 +38,16 @@ pub(super) type Written = (String, usize, &'static str, String, u32);
 const BLOCK: usize = 1 << 26;
 
 impl Episodes {
-    /// How many episodes a store has.
+    /// The names of the episodes of a store.
     ///
     /// # Errors
     /// It is no such store.
-    pub fn count_of_store(store: &Path) -> Result<usize, EpisodeError> {
+    pub fn names_of_store(store: &Path) -> Result<Vec<String>, EpisodeError> {
         let wrong = |error: String| EpisodeError::Store(format!("{}: {error}", store.display()));
-        let about = read::about(store, "rows").map_err(wrong)?;
-        let list = about["episodes"].as_array();
-        list.map(Vec::len).ok_or_else(|| wrong("a store without a list of episodes".to_owned()))
+        let mut about = read::about(store, "rows").map_err(wrong)?;
+        let all: Vec<About> = serde_json::from_value(about["episodes"].take())
+            .map_err(|error| wrong(format!("a store without a list of episodes: {error}")))?;
+        Ok(all.into_iter().map(|about| about.name).collect())
     }
 
     /// Reads a store. Only the rows of the episodes that are asked for are read.
@@ -104,27 +107,39 @@ impl Episodes {
         };
         let mut written = Vec::new();
         let mut streams = Vec::with_capacity(names.len());
+        let reader = |number: usize| StreamReader {
+            name: &names[number],
+            number,
+            version: read::version(&about),
+            episodes: all.len(),
+            numbers: &numbers,
+            threads: reading.threads.max(1),
+            packed: reading.packed,
+            folder,
+        };
+        let folder_of = |name: &str| store.join("streams").join(name);
+        let sizes = names.iter().enumerate();
+        let sizes = sizes.map(|(at, name)| reader(at).held_bytes(&folder_of(name)));
+        let held = sizes.sum::<Result<u64, _>>().map_err(EpisodeError::Store)?;
+        check_room(held, available::bytes_of_process() as u64, reading.packed)?;
         for (number, name) in names.iter().enumerate() {
-            let mut stream = StreamReader {
-                name,
-                number,
-                version: read::version(&about),
-                episodes: all.len(),
-                numbers: &numbers,
-                threads: reading.threads.max(1),
-                packed: reading.packed,
-                folder,
-                written: &mut written,
-            };
-            let read = stream.read(&store.join("streams").join(name));
+            let read = reader(number).read(&folder_of(name), &mut written);
             streams.push(read.map_err(EpisodeError::Store)?);
         }
         let configuration = about["configuration"].as_str().unwrap_or_default().to_owned();
         let episodes = numbers.iter().map(|number| all[*number].clone()).collect();
-        let mut made = Episodes::new(RawEpisodes { configuration, episodes, streams })?;
-        made.contract = Some(about["contract"].take()).filter(|contract| !contract.is_null());
+        let contract = Some(about["contract"].take()).filter(|contract| !contract.is_null());
+        let period_ns = contract.as_ref().and_then(period_of);
+        let raw = RawEpisodes { configuration, period_ns, episodes, streams };
+        let mut made = Episodes::new(raw)?;
+        made.contract = contract;
         Ok((made, written))
     }
+}
+
+/// From a tick to the next \[ns\], as a contract says.
+pub(super) fn period_of(contract: &Value) -> Option<i64> {
+    contract["rate_hz"].as_f64().and_then(TickGrid::from_rate_hz).map(TickGrid::period_ns)
 }
 
 /// The numbers of the episodes that are asked for.
@@ -162,18 +177,35 @@ struct StreamReader<'a> {
     threads: usize,
     packed: bool,
     folder: Option<&'a Path>,
-    written: &'a mut Vec<Written>,
 }
 
 impl StreamReader<'_> {
-    fn read(&mut self, folder: &Path) -> Result<RawStream, String> {
-        let wrong = |error: String| format!("{}: {error}", folder.display());
-        let mut groups: Vec<usize> = Vec::new();
-        for group in read::members(folder)? {
-            groups.push(group.parse().map_err(|_| wrong(format!("a group named {group}")))?);
+    /// Bytes of the rows that will be in memory.
+    fn held_bytes(&self, folder: &Path) -> Result<u64, String> {
+        let mut bytes = 0u64;
+        for group in groups(folder)? {
+            let folder = folder.join(group.to_string());
+            let rows = Array::of(&folder.join("rows"))?;
+            if self.folder.is_some() || self.stays_packed(&folder, &rows) {
+                continue;
+            }
+            let (ranges, _) = self.ranges(&folder, &rows)?;
+            let count: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+            bytes = bytes.saturating_add(count.saturating_mul(rows.row_bytes as u64));
         }
-        // By number: 10 is after 9.
-        groups.sort_unstable();
+        Ok(bytes)
+    }
+
+    /// Whether the rows of a group stay compressed.
+    fn stays_packed(&self, folder: &Path, rows: &Array) -> bool {
+        // A row of a vector is one-dimensional.
+        let is_large = rows.shape.len() > 2 && rows.has_row_chunks();
+        self.packed && is_large && !folder.join("coordinates").exists()
+    }
+
+    fn read(&self, folder: &Path, written: &mut Vec<Written>) -> Result<RawStream, String> {
+        let wrong = |error: String| format!("{}: {error}", folder.display());
+        let groups = groups(folder)?;
         let (mut abouts, mut stored, mut rings) = (Vec::new(), Vec::new(), Vec::new());
         let (mut plans, mut coordinates_shape) = (false, None);
         for (at, group) in groups.into_iter().enumerate() {
@@ -185,7 +217,7 @@ impl StreamReader<'_> {
             if places.exists() {
                 coordinates_shape = Array::of(&places)?.shape.get(1..).map(<[usize]>::to_vec);
             }
-            let ring = self.ring(&folder, at, &rows)?;
+            let ring = self.ring(&folder, at, &rows, written)?;
             plans |= ring.until_next.is_some();
             rings.push(ring);
         }
@@ -194,7 +226,13 @@ impl StreamReader<'_> {
         Ok(RawStream { means, rings })
     }
 
-    fn ring(&mut self, folder: &Path, number: usize, rows: &Array) -> Result<RawRing, String> {
+    fn ring(
+        &self,
+        folder: &Path,
+        number: usize,
+        rows: &Array,
+        written: &mut Vec<Written>,
+    ) -> Result<RawRing, String> {
         let (ranges, ends) = self.ranges(folder, rows)?;
         let threads = self.threads;
         let all = |name: &str| read(&Array::of(&folder.join(name))?, &ranges, threads);
@@ -203,14 +241,15 @@ impl StreamReader<'_> {
         };
         let places = folder.join("coordinates");
         let coordinates = match places.exists() {
-            true => Some(self.large(&Array::of(&places)?, &ranges, number, "coordinates")?),
+            true => {
+                let column = (number, "coordinates");
+                Some(self.large(&Array::of(&places)?, &ranges, column, written)?)
+            }
             false => None,
         };
-        // A row of a vector is one-dimensional.
-        let is_large = rows.shape.len() > 2 && rows.has_row_chunks();
-        let rows = match rows.dtype().filter(|_| self.packed && is_large && coordinates.is_none()) {
+        let rows = match rows.dtype().filter(|_| self.stays_packed(folder, rows)) {
             Some(dtype) => RowColumn::Packed(Arc::new(Packed::new(rows, dtype, &ranges)?)),
-            None => self.large(rows, &ranges, number, "rows")?.into(),
+            None => self.large(rows, &ranges, (number, "rows"), written)?.into(),
         };
         Ok(RawRing {
             rows,
@@ -247,11 +286,11 @@ impl StreamReader<'_> {
 
     /// A column that may be larger than memory.
     fn large(
-        &mut self,
+        &self,
         array: &Array,
         ranges: &[Range<u64>],
-        ring: usize,
-        name: &'static str,
+        (ring, name): (usize, &'static str),
+        written: &mut Vec<Written>,
     ) -> Result<Column, String> {
         let Some(folder) = self.folder else { return read(array, ranges, self.threads) };
         let file_name = format!("{}.{ring}.{name}", self.number);
@@ -266,9 +305,37 @@ impl StreamReader<'_> {
             file.write_all(column.bytes()).map_err(wrong)?;
         }
         file.sync_all().map_err(wrong)?;
-        self.written.push((self.name.to_owned(), ring, name, file_name, crc32c));
+        written.push((self.name.to_owned(), ring, name, file_name, crc32c));
         Ok(Arc::new(Mapped::open(&path).map_err(wrong)?))
     }
+}
+
+/// The numbers of the groups of a stream, in their order.
+fn groups(folder: &Path) -> Result<Vec<usize>, String> {
+    let number = |group: String| {
+        let wrong = |_| format!("{}: a group named {group}", folder.display());
+        group.parse::<usize>().map_err(wrong)
+    };
+    let mut groups: Vec<usize> =
+        read::members(folder)?.into_iter().map(number).collect::<Result<_, _>>()?;
+    // By number: 10 is after 9.
+    groups.sort_unstable();
+    Ok(groups)
+}
+
+/// Checks that rows find room in memory, before any is read: the system would end the process. `available` is 0 if the
+/// system does not say.
+fn check_room(held: u64, available: u64, packed: bool) -> Result<(), EpisodeError> {
+    if available == 0 || held <= available {
+        return Ok(());
+    }
+    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let remedy = match packed {
+        true => "give fewer streams or episodes",
+        false => "give compressed=True, or fewer streams or episodes",
+    };
+    let expected = format!("at most the {} of memory that are left", gigabytes(available));
+    Err(EpisodeError::of("rows", expected, format!("{}: {remedy}", gigabytes(held))))
 }
 
 /// The same ranges in blocks of at most `each` rows.

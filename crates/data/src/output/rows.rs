@@ -100,7 +100,8 @@ impl RowColumn {
 }
 
 impl RowOutput {
-    /// Creates the part of an episode, and takes the rows of this pipeline from now on. They are stored as the pair says.
+    /// Creates the part of an episode, and takes the rows of this pipeline from now on. They are stored as the pair
+    /// says. `arrivals` says whether it is known when messages came: that of frames of a dataset is not.
     ///
     /// # Errors
     /// The part cannot be written.
@@ -108,11 +109,12 @@ impl RowOutput {
         path: &Path,
         pipeline: &mut Pipeline,
         (bf16, images): (Bf16, Images),
+        arrivals: bool,
         limits: WriterLimits,
     ) -> Result<Self, OutputError> {
         let places = pipeline.layout().rings().iter();
         let (rings, tables) =
-            places.map(|place| ring_columns(place, pipeline, (bf16, images))).unzip();
+            places.map(|place| ring_columns(place, pipeline, (bf16, images), arrivals)).unzip();
         let writer = RwLock::new(Some(PartWriter::create(path, tables, limits)?));
         let (error, failed) = (Mutex::default(), AtomicBool::new(false));
         let state = Arc::new(SharedRows { writer, rings, bf16, error, failed });
@@ -144,6 +146,7 @@ fn ring_columns(
     place: &RingPlace,
     pipeline: &Pipeline,
     (bf16, images): (Bf16, Images),
+    arrivals: bool,
 ) -> (RingColumns, Table) {
     let mut columns = Vec::new();
     let config = pipeline.config();
@@ -166,7 +169,7 @@ fn ring_columns(
     let element = bf16.element(dtype);
     let column = Column::new(format!("{folder}/rows"), element, "row", &named(holds, row));
     let column = Column { codec: images.codec(spec), ..column };
-    columns.push(bf16.told(dtype, column.with("ring", about(place, pipeline, dtype))));
+    columns.push(bf16.told(dtype, column.with("ring", about(place, pipeline, dtype, arrivals))));
     let merged = spec.merge.as_ref().map(|merge| merge.max_age_ns.len());
     let numbers = [
         Some(RowColumn::Stamp),
@@ -209,7 +212,7 @@ fn ring_columns(
 }
 
 /// What the store says of a ring.
-fn about(place: &RingPlace, pipeline: &Pipeline, dtype: DType) -> Value {
+fn about(place: &RingPlace, pipeline: &Pipeline, dtype: DType, arrivals: bool) -> Value {
     let config = pipeline.config();
     let spec = config.stream(place.stream);
     let info = &pipeline.segment_infos(&[])[place.segment.index()];
@@ -229,6 +232,7 @@ fn about(place: &RingPlace, pipeline: &Pipeline, dtype: DType) -> Value {
         "lanes": lanes,
         "vector": spec.encoder.as_vector(),
         "segment": info,
+        "arrivals": arrivals,
         "max_age_ns_of_inputs": spec.merge.as_ref().map(|merge| &merge.max_age_ns),
         "valid_when": spec.merge.as_ref().map(valid_when),
     })

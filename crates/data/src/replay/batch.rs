@@ -446,7 +446,9 @@ fn replay(
         Format::Rows => {
             let limits = options.limits();
             let stored = (options.bf16, options.images);
-            Writing::Rows(RowOutput::create(&path, &mut pipeline, stored, limits)?)
+            // What is no bag has no times of arrival.
+            let arrivals = episode.given.is_none();
+            Writing::Rows(RowOutput::create(&path, &mut pipeline, stored, arrivals, limits)?)
         }
     };
     watch.begins(episode, start, end);

@@ -16,8 +16,8 @@ use crate::device::shared::resample::batch::{
     Batch, Divisor, STREAMS_PER_LAUNCH, Stream as StreamJob, THREADS, WINDOW,
 };
 use crate::device::shared::resample::{
-    AlignRule, FILL_LAST, FILL_ZERO, LANE_ANGULAR, LANE_LINEAR, LANE_QUATERNION, STRATEGY_HOLD,
-    STRATEGY_INTERPOLATE, STRATEGY_NEAREST,
+    AlignRule, FILL_FIRST, FILL_LAST, FILL_ZERO, LANE_ANGULAR, LANE_LINEAR, LANE_QUATERNION,
+    STRATEGY_HOLD, STRATEGY_INTERPOLATE, STRATEGY_NEAREST,
 };
 use crate::device::{Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Stream};
 use crate::dtype::DType;
@@ -347,6 +347,7 @@ pub(crate) fn align_rule(rule: crate::align::AlignRule) -> AlignRule {
         fill: match rule.fill {
             Fill::Zero => FILL_ZERO,
             Fill::Last => FILL_LAST,
+            Fill::First => FILL_FIRST,
         },
     }
 }

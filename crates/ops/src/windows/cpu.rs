@@ -83,6 +83,7 @@ fn check(
     };
     let windows = layout.windows;
     equal("spans of items", windows, items.spans.len())?;
+    equal("bounds of items", windows, items.bounds.len())?;
     if !items.latency_ns.is_empty() {
         equal("latencies", windows * plan.streams().len(), items.latency_ns.len())?;
     }
@@ -170,7 +171,7 @@ fn write_share(
             let item = first + window;
             let late = items.latency_ns.get(number * items.spans.len() + item).copied();
             let instant = items.instants[item].saturating_sub(late.unwrap_or(0));
-            writer.align(items.spans[item] as usize, instant);
+            writer.align((items.spans[item] as usize, items.bounds[item]), instant);
             writer.write(window, &mut out)?;
         }
     }
@@ -212,10 +213,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Finds the rows of all steps of a window. A step is valid if all rings are, and its age is the greatest
-    /// of theirs. If one is not, the whole step is filled.
-    fn align(&mut self, span: usize, instant: i64) {
-        let WindowStream { rule, view, merge, offsets_ns, .. } = self.stream;
+    /// Finds the rows of all steps of a window in a span, which has a first and a last instant. A step is valid if
+    /// all rings are, and its age is the greatest of theirs. If one is not, or the step is beyond the span and
+    /// must not be, the whole step is filled.
+    fn align(&mut self, (span, [begin, end]): (usize, [i64; 2]), instant: i64) {
+        let WindowStream { rule, view, merge, offsets_ns, within, .. } = self.stream;
         let target = |step: usize| instant.saturating_add(offsets_ns[step]);
         let search =
             |rows: &'a RingRows<'a>| Search::new(rows, rows.spans[span], *view, instant, target(0));
@@ -227,12 +229,13 @@ impl<'a> Writer<'a> {
             }
         }
         let rings = self.rows.len();
-        if rings == 1 {
+        if rings == 1 && !within {
             return;
         }
         for step in 0..steps {
             let of = |ring: usize| ring * steps + step;
-            if (0..rings).all(|ring| self.found[of(ring)].valid) {
+            let beyond = *within && !(begin..=end).contains(&target(step));
+            if !beyond && (rings == 1 || (0..rings).all(|ring| self.found[of(ring)].valid)) {
                 continue;
             }
             for ring in 0..rings {

@@ -56,6 +56,8 @@ pub struct SpanPointers {
     pub epoch: u64,
     /// `i64` per span: when its first row came.
     pub begin_ns: u64,
+    /// `i64` per span: when its last row came.
+    pub end_ns: u64,
     /// Episodes.
     pub episodes: usize,
 }
@@ -241,6 +243,7 @@ impl DeviceWindowPlan {
             first_span: self.spans.first,
             span_epoch: self.spans.epoch,
             span_begin: self.spans.begin_ns,
+            span_end: self.spans.end_ns,
             stream_count: streams as u32,
             windows: windows as u32,
             tasks: self.tables.tasks,

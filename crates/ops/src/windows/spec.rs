@@ -39,6 +39,8 @@ pub struct WindowStream {
     pub rule: AlignRule,
     /// Which rows are seen.
     pub view: Visibility,
+    /// Whether a step whose target is beyond its span is invalid, whatever its age: it pads the window.
+    pub within: bool,
     /// When a step of a merged cloud is valid; `None` if clouds are not merged.
     pub merge: Option<MergeSpec>,
     /// Element type of the output.
@@ -98,6 +100,8 @@ impl WindowError {
 pub struct Items<'a> {
     /// The numbers of the spans: of an episode and an epoch in it.
     pub spans: &'a [u32],
+    /// The first and the last instant of these spans \[ns\].
+    pub bounds: &'a [[i64; 2]],
     /// The instants \[ns\].
     pub instants: &'a [i64],
     /// `[streams, windows]`: how much earlier than at the instant a stream is taken \[ns\]. Empty for 0.

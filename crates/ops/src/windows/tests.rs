@@ -133,10 +133,13 @@ impl Rows {
     }
 }
 
+/// The first and the last instant of each span.
+const BOUNDS: [[i64; 2]; 2] = [[20 * MS, 250 * MS], [0, 330 * MS]];
+
 const STRATEGIES: [Strategy; 3] = [Strategy::Hold, Strategy::Nearest, Strategy::Linear];
 
 fn stream(random: &mut Random, widths: &[usize]) -> WindowStream {
-    let fill = if random.below(2) == 0 { Fill::Zero } else { Fill::Last };
+    let fill = [Fill::Zero, Fill::Last, Fill::First][random.below(3) as usize];
     let strategy = STRATEGIES[random.below(3) as usize];
     let dtype = [DType::F32, DType::F16, DType::Bf16][random.below(3) as usize];
     let views = [Visibility::Served, Visibility::Strict, Visibility::All];
@@ -158,6 +161,7 @@ fn stream(random: &mut Random, widths: &[usize]) -> WindowStream {
         present: 0,
         rule: AlignRule { strategy, max_age_ns: 35 * MS, max_gap_ns: 25 * MS, fill },
         view: views[random.below(3) as usize],
+        within: random.below(2) == 0,
         merge: None,
         dtype,
         step_len: place,
@@ -212,7 +216,8 @@ fn a_damaged_row_is_an_error_that_names_it() {
     let packed = Inverted { damaged: true, ..Inverted::of((&rows, &3)) };
     let view = RingRows { rows: packed.rows(), ..rows.view() };
     let mut out = vec![0; plan.layout(8).unwrap().byte_len];
-    let items = Items { spans: &[0; 8], instants: &[i64::MAX / 2; 8], latency_ns: &[] };
+    let (spans, instants) = (&[0; 8], &[i64::MAX / 2; 8]);
+    let items = Items { spans, bounds: &[[0, i64::MAX]; 8], instants, latency_ns: &[] };
     for threads in [1, 4] {
         let error =
             windows(&plan, &[vec![view]], items, &mut out, threads).unwrap_err().to_string();
@@ -237,7 +242,9 @@ fn windows_are_those_of_the_plain_rule() {
         let latency: Vec<i64> = (0..count).map(|_| random.below(50) as i64 * MS).collect();
         let layout = plan.layout(count).unwrap();
         let mut out = vec![0xAA; layout.byte_len];
-        let items = Items { spans: &spans, instants: &instants, latency_ns: &latency };
+        let bounds: Vec<[i64; 2]> = spans.iter().map(|span| BOUNDS[*span as usize]).collect();
+        let (instants, latency_ns) = (&instants[..], &latency[..]);
+        let items = Items { spans: &spans, bounds: &bounds, instants, latency_ns };
         let views = vec![rows.iter().map(Rows::view).collect()];
         windows(&plan, &views, items, &mut out, 1 + case % 4).unwrap();
         let packed: Vec<Inverted> = rows.iter().zip(widths).map(Inverted::of).collect();
@@ -260,7 +267,9 @@ fn windows_are_those_of_the_plain_rule() {
                 let at = (spans[window] as usize, instant, target);
                 let mut found: Vec<_> =
                     rows.iter().map(|rows| rows.plain(spec.rule, at, all, false)).collect();
-                let good = found.iter().all(|found| found.valid);
+                let [begin, end] = BOUNDS[spans[window] as usize];
+                let beyond = spec.within && (target < begin || end < target);
+                let good = !beyond && found.iter().all(|found| found.valid);
                 if !good {
                     let fill = |rows: &Rows| rows.plain(spec.rule, at, all, true);
                     found = rows.iter().map(fill).collect();
@@ -325,7 +334,8 @@ fn sizes_that_do_not_fit_are_errors() {
     let rows = Rows::random(&mut random, 3, 9, false);
     let mut out = vec![0; layout.byte_len];
     let run = |rows: RingRows<'_>, spans: &[u32], out: &mut [u8]| {
-        let items = Items { spans, instants: &[0], latency_ns: &[] };
+        let bounds = &vec![[0, 0]; spans.len()];
+        let items = Items { spans, bounds, instants: &[0], latency_ns: &[] };
         windows(&plan, &[vec![rows]], items, out, 1).map_err(|error| error.to_string())
     };
     assert_eq!(run(rows.view(), &[1], &mut out), Ok(()));

@@ -13,6 +13,7 @@ numbers! { "":
     pub const STRATEGY_INTERPOLATE: u32 = 2;
     pub const FILL_ZERO: u32 = 0;
     pub const FILL_LAST: u32 = 1;
+    pub const FILL_FIRST: u32 = 2;
 }
 
 structs! { "":

@@ -86,6 +86,8 @@ structs! { "windows::":
         tile: u32,
         tiles: u32,
         tasks: u32,
+        within: u32,
+        reserved: u32,
     }
 
     /// What a launch writes.
@@ -99,6 +101,7 @@ structs! { "windows::":
         first_span: u64,
         span_epoch: u64,
         span_begin: u64,
+        span_end: u64,
         stream_count: u32,
         windows: u32,
         tasks: u32,

@@ -176,6 +176,7 @@ fn shape(stream: &WindowStream) -> Stream {
         tile: tile as u32,
         tiles: tiles as u32,
         tasks: (chunks * tiles) as u32,
+        within: u32::from(stream.within),
         ..Stream::default()
     }
 }

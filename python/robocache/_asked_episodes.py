@@ -1,0 +1,109 @@
+"""Which episodes of a store are asked for: by numbers, by names, by a split, or as a share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._choices import integers
+
+#: The names of the episodes of each split, which `robocache import` writes beside its store.
+SPLITS = "splits.json"
+
+
+def numbers_of(
+    names: Callable[[], Sequence[str]],
+    *,
+    episodes: Any = None,
+    split: str | None = None,
+    share: Any = None,
+    path: Path | None = None,
+) -> tuple[list[int] | None, int | None]:
+    """The numbers of the episodes that are asked for, increasing; None for all. Also how many episodes they were chosen of,
+    if that was asked.
+
+    Args:
+        names: returns the names of all episodes.
+        episodes, split, share: of `EpisodeCache.load`.
+        path: of the store, for `split`.
+
+    Raises ValueError if there is no such episode, split or share; TypeError if an argument is of another kind.
+    """
+    if split is not None and episodes is not None:
+        raise ValueError(f"episodes: expected None with a split, found {episodes!r}")
+    if split is not None:
+        chosen, of = _of_split(names(), split, path)
+    else:
+        chosen, of = _of_list(names, episodes)
+    if share is None:
+        return chosen, of
+    rank, world = share_of(share)
+    if of is None:
+        of = len(names())
+    return (list(range(of)) if chosen is None else chosen)[rank::world], of
+
+
+def share_of(share: Any) -> tuple[int, int]:
+    """A pair (rank, world) that was checked."""
+    try:
+        rank, world = (int(each) for each in share)
+    except (TypeError, ValueError):
+        raise TypeError(f"share: expected a pair (rank, world), found {share!r}") from None
+    if not 0 <= rank < world:
+        raise ValueError(f"share: expected (rank, world) with rank below world, found {share}")
+    return rank, world
+
+
+def _of_list(
+    names: Callable[[], Sequence[str]], episodes: Any
+) -> tuple[list[int] | None, int | None]:
+    """The numbers of `episodes`: None, a slice, numbers or names."""
+    if episodes is None:
+        return None, None
+    if isinstance(episodes, str):
+        raise TypeError(
+            f"episodes: expected a list of names, found the text {episodes!r}: a split is split={episodes!r}"
+        )
+    if isinstance(episodes, slice):
+        of = len(names())
+        return list(range(of)[episodes]), of
+    listed = episodes.tolist() if isinstance(episodes, np.ndarray) else list(episodes)
+    if any(isinstance(each, str) for each in listed):
+        known = names()
+        return _of_names(known, listed, "episodes"), len(known)
+    numbers = integers(episodes, "episodes").reshape(-1).tolist()
+    if any(number < 0 for number in numbers):
+        raise ValueError(f"episodes: expected numbers of 0 or more, found {min(numbers)}")
+    return numbers, None
+
+
+def _of_names(known: Sequence[str], asked: Sequence[Any], what: str) -> list[int]:
+    """The numbers of names, increasing."""
+    places = {name: number for number, name in enumerate(known)}
+    missing = [name for name in asked if name not in places]
+    if missing:
+        some = ", ".join(known[:3]) + (", ..." if len(known) > 3 else "")
+        raise ValueError(f"{what}: expected names of {some}, found {missing[0]!r}")
+    return sorted({places[name] for name in asked})
+
+
+def _of_split(known: Sequence[str], split: str, path: Path | None) -> tuple[list[int], int]:
+    """The numbers of the episodes of a split that are in the store."""
+    beside = (path or Path()).parent / SPLITS
+    try:
+        splits = json.loads(beside.read_text())
+    except FileNotFoundError:
+        raise ValueError(
+            f"split: expected {beside}, which `robocache import` writes for a dataset with splits, found none"
+        ) from None
+    if split not in splits:
+        raise ValueError(f"split: expected one of {', '.join(splits)}, found {split!r}")
+    names = set(splits[split])
+    chosen = [number for number, name in enumerate(known) if name in names]
+    if not chosen:
+        raise ValueError(f"split: expected an episode of {split!r} in {path}, found none")
+    return chosen, len(known)
