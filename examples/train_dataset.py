@@ -86,7 +86,9 @@ def seen_streams(cache, action):
     """The streams that the policy sees. Ends the program if it cannot take one of them."""
     known = cache.streams
     if action not in known or not known[action]["vector"]:
-        raise SystemExit(f"--action: expected a stream of numbers, found {action}; the streams are {', '.join(known)}")
+        raise SystemExit(
+            f"--action: expected a stream of numbers, found {action}; the streams are {', '.join(known)}"
+        )
     seen = {name: means for name, means in known.items() if name != action}
     for name, means in seen.items():
         if not means["vector"] and (len(means["row_shape"]) != 3 or means["dtype"] != "u8"):
@@ -96,7 +98,9 @@ def seen_streams(cache, action):
 
 def windows(store, episodes, seen, options, **more):
     """The batches of some episodes."""
-    cache = robocache.EpisodeCache.load(store, [*seen, options.action], episodes=episodes, compressed=True)
+    cache = robocache.EpisodeCache.load(
+        store, [*seen, options.action], episodes=episodes, compressed=True
+    )
     config = {**dict.fromkeys(seen, {}), options.action: {"horizon": {"steps": options.chunk}}}
     sampler = robocache.WindowSampler.of(cache, batch_size=options.batch, **more)
     return WindowDataset(cache, sampler, config)
@@ -147,10 +151,14 @@ def judge(policy, dataset, options):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("store", help="rows.zarr of `robocache import` or `robocache replay --format rows`")
+    parser.add_argument(
+        "store", help="rows.zarr of `robocache import` or `robocache replay --format rows`"
+    )
     parser.add_argument("--out", required=True, help="folder of the checkpoint")
     parser.add_argument("--action", default="action", help="the stream of the actions")
-    parser.add_argument("--chunk", type=int, default=100, help="actions of an answer, one frame each")
+    parser.add_argument(
+        "--chunk", type=int, default=100, help="actions of an answer, one frame each"
+    )
     parser.add_argument("--batch", type=int, default=32, help="windows of a step")
     parser.add_argument("--steps", type=int, default=2000, help="steps of all runs together")
     parser.add_argument("--held-out", type=int, default=1, help="last episodes, which only test")
@@ -168,11 +176,15 @@ def main():
     seen = seen_streams(cache, options.action)
     count = len(cache.episodes)
     if not 0 < options.held_out < count:
-        raise SystemExit(f"--held-out: expected 1 to {count - 1} of {count} episodes, found {options.held_out}")
+        raise SystemExit(
+            f"--held-out: expected 1 to {count - 1} of {count} episodes, found {options.held_out}"
+        )
     last = count - options.held_out
     dataset = windows(options.store, slice(0, last), seen, options, seed=options.seed)
     # What only tests has no part in what the policy normalises by.
-    policy = Policy(seen, dataset.cache.statistics(), options.action, options.chunk).to(options.device)
+    policy = Policy(seen, dataset.cache.statistics(), options.action, options.chunk).to(
+        options.device
+    )
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     losses = train(policy, dataset, out / "policy.pt", options)

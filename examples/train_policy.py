@@ -116,7 +116,10 @@ def check(streams):
             raise SystemExit(f"{name}: expected a vector, or an image of u8 with layout chw")
     action = streams.get(ACTION)
     if not action or not action["vector"] or action["row_shape"][0] < ACTION_CHANNELS:
-        raise SystemExit(f"expected a stream '{ACTION}' with {ACTION_CHANNELS} channels or more")
+        raise SystemExit(
+            f"expected a stream '{ACTION}' with {ACTION_CHANNELS} channels or more, found {', '.join(streams)}; "
+            "examples/train_dataset.py trains on a dataset, or on any stream of actions"
+        )
 
 
 def arguments():

@@ -130,9 +130,7 @@ def test_a_named_difference_is_accepted_beside_the_checkpoint(tmp_path):
     served.write_text(OTHER_FILTER)
     with pytest.raises(ValueError, match=rf"accept: expected one of the differences {key[:5]}"):
         robocache.contract.accept(tmp_path, served, "wrist.filter")
-    _, refused = check(
-        served, "--contract", tmp_path, "--accept", "arm.lag", code=1
-    )
+    _, refused = check(served, "--contract", tmp_path, "--accept", "arm.lag", code=1)
     assert "accept: expected one of the differences" in refused and "found arm.lag" in refused
     said, refused = check(served, "--contract", tmp_path, "--accept", key)
     assert said.splitlines()[1] == f"accepted    {FILTER}" and not refused

@@ -98,6 +98,14 @@ def test_too_little_data_is_an_error(saved, tmp_path):
     assert run.returncode == 1 and "choose a smaller --batch" in run.stderr
 
 
+def test_a_dataset_is_for_another_example(tmp_path):
+    rows = {"rows": np.zeros((9, 2), np.float32), "stamp_ns": np.arange(9) * MS}
+    store = robocache.EpisodeCache.from_arrays({"state": rows}, [9])
+    store.save(tmp_path / "cache")
+    run, _ = train(tmp_path / "cache", tmp_path, "--steps=5")
+    assert run.returncode == 1 and "found state; examples/train_dataset.py trains on" in run.stderr
+
+
 def test_a_graph_needs_a_gpu(saved, tmp_path):
     run, _ = train(saved, tmp_path, "--steps=5", "--graph")
     assert run.returncode == 2 and "--graph: expected a GPU, found --device cpu" in run.stderr
