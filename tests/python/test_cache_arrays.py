@@ -186,7 +186,11 @@ def test_statistics_are_those_of_numpy():
         (([0], [0], {"state": {"histroy": {}}}), {}, "found histroy"),
         (([0], [0], {"state": {"history": {"steps": 0}}}), {}, "history of 'state'"),
         (([0], [0], {"state": {"offsets_ns": []}}), {}, "offsets_ns of 'state'"),
-        (([0], [0], {"state": {"strategy": "best"}}), {}, "unknown variant"),
+        (
+            ([0], [0], {"state": {"strategy": "best"}}),
+            {},
+            "strategy of 'state': expected one of hold",
+        ),
         (([0], [0], {"picture": {"strategy": "linear", "max_gap_ms": 1}}), {}, "no float"),
         (([0], [0], {"picture": {"dtype": "f32"}}), {}, "rows of the type of the output"),
         (([0], [0], {"state": {"max_age_ms": -1}}), {}, "max_age_ns of 'state'"),
@@ -354,8 +358,8 @@ streams:
 def test_a_channel_of_no_group_is_refused(monkeypatch):
     of_arrays = cache_input.of_arrays
 
-    def wider(name, stream, lengths):
-        means, columns = of_arrays(name, stream, lengths)
+    def wider(*arguments):
+        means, columns = of_arrays(*arguments)
         means["row_shape"] = [3]
         means["vector"]["channels"].append({"name": "2", "lane": "linear"})
         return means, columns
