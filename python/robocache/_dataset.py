@@ -5,7 +5,7 @@
 - `root`: its path; `fps`: frames per second; `features`: a dict by name of `Feature`;
 - `left_out`: a dict by name of what is no topic: why;
 - `misnamed`: a dict by name of vectors whose elements have too few or too many names: how many;
-- `stamps`: a sentence that says which stamps the frames get; `has_stamps`: whether the files have stamps;
+- `stamps`: a sentence that says which stamps the frames get;
 - `episodes`: a list of objects with `number` and `name`, in the order of their numbers;
 - `splits`: a dict by name of lists of names of episodes;
 - `expect_packages()`: raises ImportError if a package is missing that the messages need;
@@ -98,7 +98,8 @@ def batches(path, stamp_ns, sources):
     Args:
         path: what errors name.
         stamp_ns: the stamps of the frames.
-        sources: pairs of topics' indices and an iterator, which has for each frame a message of each of them.
+        sources: pairs of topics' indices and an iterator, which has for each frame a message of each of them, or None if it
+            is not valid.
 
     Raises ValueError or OSError of a source, when the messages before it were yielded.
     """
@@ -110,6 +111,8 @@ def batches(path, stamp_ns, sources):
                 if found is None:
                     raise ValueError(f"{path}: expected {len(stamp_ns)} frames, found {at}")
                 for topic, message in zip(topics, found, strict=True):
+                    if message is None:
+                        continue
                     batch.append((topic, received, message))
                     size += len(message)
         except (ValueError, OSError) as error:

@@ -6,6 +6,7 @@ import re
 import numpy as np
 
 from ._dataset import Topics, joint_names
+from ._frame_stamps import period_ns
 
 #: Columns of datasets that `to_lerobot` wrote. Numbers of float32 do not hold them.
 _INSTANTS = re.compile(r"tick|epoch|recorded_ns|(age_ns|target_ns)\..*")
@@ -38,7 +39,6 @@ def config_of(dataset, *, preset=None, resize=None):
     if resize is not None and not _is_size(resize):
         raise ValueError(f"resize: expected (height, width), found {resize!r}")
     topics = Topics(dataset)
-    has_stamps = dataset.has_stamps
     streams, left_out, names = [], [], set()
     for feature, topic, kind in zip(topics.features, topics.names, topics.types(), strict=True):
         if _INSTANTS.fullmatch(feature.name):
@@ -48,9 +48,9 @@ def config_of(dataset, *, preset=None, resize=None):
         names.add(name)
         lines = [f"  # {_told(feature)}", f"  {name}:", f"    type: {kind}", f"    topic: {topic}"]
         if feature.kind == "vector":
-            lines += _vector(feature, dataset.fps, has_stamps)
+            lines += _vector(feature, dataset.fps)
         else:
-            lines += _image(feature, dataset.fps, has_stamps, preset, resize)
+            lines += _image(feature, dataset.fps, preset, resize)
         streams.append("\n".join(lines))
     if not streams:
         raise ValueError(f"{dataset.root}: expected numbers or images, found no such feature")
@@ -82,11 +82,11 @@ def stream_name(feature, taken):
     return name
 
 
-def _vector(feature, fps, has_stamps):
+def _vector(feature, fps):
     names = ", ".join(json.dumps(name, ensure_ascii=False) for name in joint_names(feature))
     is_smooth = feature.dtype.startswith("float")
     lines = [f"    joints: [{names}]", f"    strategy: {'linear' if is_smooth else 'hold'}"]
-    lines += _ages(fps, has_stamps)
+    lines += _ages(fps)
     if is_smooth:
         lines.append(
             f"    max_gap_ms: {_number(round(1500 / fps, 6))} # 1.5 frames, so no frame may be missing"
@@ -94,9 +94,9 @@ def _vector(feature, fps, has_stamps):
     return [*lines, "    dtype: f32"]
 
 
-def _image(feature, fps, has_stamps, preset, resize):
+def _image(feature, fps, preset, resize):
     height, width = feature.shape
-    lines = ["    strategy: hold", *_ages(fps, has_stamps)]
+    lines = ["    strategy: hold", *_ages(fps)]
     limits = [f"      max_width_px: {width}", f"      max_height_px: {height}"]
     if preset is not None:
         return [*lines, "    image:", f"      preset: {preset}", *limits]
@@ -107,10 +107,10 @@ def _image(feature, fps, has_stamps, preset, resize):
     return [*lines, f"      resize: {size}{note}", *limits]
 
 
-def _ages(fps, has_stamps):
-    """Without stamps a frame is at its tick. Otherwise a tick may come just before the next frame."""
-    frames = 1.5 if has_stamps else 0.5
-    return [f"    max_age_ms: {_number(round(frames * 1000 / fps, 6))} # {frames} frames"]
+def _ages(fps):
+    """A frame is valid until the next one is due, so that no step beyond the last frame is."""
+    age_ns = max(period_ns(fps) - 1, 1)
+    return [f"    max_age_ms: {_number(age_ns / 1e6)} # just below a frame: to its end"]
 
 
 def _told(feature):

@@ -96,13 +96,18 @@ class RldsDataset(MappedDataset):
 
     def task(self, episode):
         """The text of the first step, or of the episode."""
+        return self.tasks(episode)[0][1]
+
+    def tasks(self, episode):
+        """A text for each run of steps that have it, or that of the episode."""
         key = self._task_key()
-        if key is None:
-            return None
-        found = self._read(episode, [key]).get(self._all()[key].name)
+        found = key and self._read(episode, [key]).get(self._all()[key].name)
         if not found or not isinstance(found[0], bytes):
-            return None
-        return found[0].decode(errors="replace") or None
+            return [(0, None)]
+        if key not in self._steps:
+            found = found[:1]
+        firsts = [at for at, text in enumerate(found) if at == 0 or text != found[at - 1]]
+        return [(at, found[at].decode(errors="replace") or None) for at in firsts]
 
     def blocks(self, episode, names):
         columns = {name: self._steps[self.field(name)] for name in names}

@@ -32,8 +32,9 @@ _STATE = 3
 
 class WindowDataset(torch.utils.data.IterableDataset):
     """Batches of windows, one epoch per iteration. A batch is a dict: by stream `[windows, steps, row...]`, `STREAM.valid`
-    `[windows, steps]` bool, `episode`, `instant_ns` and `clock_epoch` `[windows]` (the last if the sampler has epochs of the
-    clock), `epoch` and `number`: which batch of the training it is.
+    `[windows, steps]` bool, `episode`, `instant_ns`, `task_index` and `clock_epoch` `[windows]` (the last if the sampler has
+    epochs of the clock), `epoch` and `number`: which batch of the training it is. `task_index` is that of
+    `EpisodeCache.task_index`.
 
     Worker w of n makes every n-th batch of its rank, so that a DataLoader gives the same batches in the same order for
     any number of workers.
@@ -139,6 +140,7 @@ class WindowDataset(torch.utils.data.IterableDataset):
             **clock,
             "episode": torch.from_numpy(episodes),
             "instant_ns": torch.from_numpy(windows.instants_ns),
+            "task_index": torch.from_numpy(self.cache.task_index(episodes, windows.instants_ns)),
             "epoch": self.epoch,
             "number": number,
         }

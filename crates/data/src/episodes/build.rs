@@ -1,6 +1,7 @@
 //! Episodes of columns, checked.
 
 use super::memory::numbers;
+use super::tasks::tasks_of;
 use super::{
     About, Column, EpisodeError, Episodes, Ring, RowColumn, RowMeaning, Span, Stream, finite,
 };
@@ -58,6 +59,9 @@ pub struct Described {
     pub configuration: String,
     /// The episodes, in their order.
     pub episodes: Vec<About>,
+    /// The texts of all tasks; only for reports.
+    #[serde(default, skip_deserializing)]
+    pub tasks: Vec<String>,
     /// The epochs; only for reports.
     #[serde(default, skip_deserializing)]
     pub spans: Vec<Span>,
@@ -82,6 +86,7 @@ impl Episodes {
         let described = Described {
             configuration: self.configuration.clone(),
             episodes: self.episodes.clone(),
+            tasks: self.tasks.clone(),
             spans: self.spans.clone(),
             streams: self.streams.iter().map(|stream| stream.means.clone()).collect(),
         };
@@ -172,7 +177,8 @@ impl Episodes {
                 (span.begin_ns, span.end_ns) = (0, -1);
             }
         }
-        Ok(Episodes { configuration, contract: None, episodes, spans, streams })
+        let tasks = tasks_of(&episodes);
+        Ok(Episodes { configuration, contract: None, episodes, tasks, spans, streams })
     }
 }
 

@@ -34,6 +34,9 @@ struct Index {
     #[serde(default)]
     contract: Option<serde_json::Value>,
     episodes: Vec<About>,
+    /// Of all episodes that these were chosen of. Folders of older versions have none.
+    #[serde(default)]
+    tasks: Option<Vec<String>>,
     spans: Vec<Span>,
     streams: Vec<StreamIndex>,
 }
@@ -112,6 +115,7 @@ impl Episodes {
             configuration: self.configuration.clone(),
             contract: self.contract.clone(),
             episodes: self.episodes.clone(),
+            tasks: Some(self.tasks.clone()),
             spans: self.spans.clone(),
             streams: streams.collect::<Result<_, _>>()?,
         };
@@ -152,7 +156,7 @@ impl Episodes {
         verify: bool,
     ) -> Result<Self, EpisodeError> {
         let index = read_index(folder)?;
-        let Index { configuration, contract, episodes: all, spans, streams, .. } = index;
+        let Index { configuration, contract, episodes: all, tasks, spans, streams, .. } = index;
         let of_episodes = spans.chunk_by(|a, b| a.episode == b.episode);
         let each_in_turn = of_episodes.map(|own| own[0].episode as usize).eq(0..all.len());
         if !each_in_turn || !spans.is_sorted_by_key(|span| (span.episode, span.epoch)) {
@@ -168,7 +172,9 @@ impl Episodes {
             done.push(Stream::new(means, rings));
         }
         // All of it is checked, and then what was not asked for is left out.
-        let all = Episodes { contract, ..Self::checked(configuration, all, spans, done)? };
+        let checked = Self::checked(configuration, all, spans, done)?;
+        let tasks = tasks.unwrap_or_else(|| checked.tasks.clone());
+        let all = Episodes { contract, tasks, ..checked };
         Ok(if episodes.is_some() { all.only(&numbers) } else { all })
     }
 

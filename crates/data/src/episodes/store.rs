@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::mapped::Mapped;
+use super::tasks::tasks_of;
 use super::{
     About, Column, EpisodeError, Episodes, Owned, Packed, RawEpisodes, RawRing, RawStream,
     RowColumn, RowMeaning,
@@ -122,6 +123,7 @@ impl Episodes {
         let configuration = about["configuration"].as_str().unwrap_or_default().to_owned();
         let episodes = numbers.iter().map(|number| all[*number].clone()).collect();
         let mut made = Episodes::new(RawEpisodes { configuration, episodes, streams })?;
+        made.tasks = tasks_of(&all);
         made.contract = Some(about["contract"].take()).filter(|contract| !contract.is_null());
         Ok((made, written))
     }
