@@ -6,7 +6,7 @@
 - `left_out`: a dict by name of what is no topic: why;
 - `guessed`: a dict by name of `_dataset_guess.Guess`: what elements of a vector seem to be;
 - `misnamed`: a dict by name of vectors whose elements have too few or too many names: how many;
-- `stamps`: a sentence that says which stamps the frames get; `has_stamps`: whether the files have stamps;
+- `stamps`: a sentence that says which stamps the frames get;
 - `episodes`: a list of objects with `number` and `name`, in the order of their numbers;
 - `splits`: a dict by name of lists of names of episodes;
 - `expect_packages()`: raises ImportError if a package is missing that the messages need;
@@ -105,7 +105,8 @@ def batches(path, stamp_ns, sources):
     Args:
         path: what errors name.
         stamp_ns: the stamps of the frames.
-        sources: pairs of topics' indices and an iterator, which has for each frame a message of each of them, or None.
+        sources: pairs of topics' indices and an iterator, which has for each frame a message of each of them, or None if it
+            is not valid.
 
     Raises ValueError or OSError of a source, when the messages before it were yielded.
     """

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ._dataset import Topics, joint_names
+from ._frame_stamps import period_ns
 
 #: Columns of datasets that `to_lerobot` wrote. Numbers of float32 do not hold them.
 _INSTANTS = re.compile(r"tick|epoch|recorded_ns|(age_ns|target_ns)\..*")
@@ -40,7 +41,6 @@ def config_of(dataset, *, preset=None, resize=None, as_jpeg=False):
     if resize is not None and not _is_size(resize):
         raise ValueError(f"resize: expected (height, width), found {resize!r}")
     topics = Topics(dataset)
-    has_stamps = dataset.has_stamps
     streams, left_out, names = [], [], set()
     for feature, topic, kind in zip(topics.features, topics.names, topics.types(), strict=True):
         if _INSTANTS.fullmatch(feature.name):
@@ -55,9 +55,9 @@ def config_of(dataset, *, preset=None, resize=None, as_jpeg=False):
                 kinds = {key: getattr(guessed, key) for key in ("angular", "quaternions", "held")}
                 feature = replace(feature, **kinds)
             why = None if guessed is None else guessed.why
-            lines += _vector(feature, dataset.fps, has_stamps, why)
+            lines += _vector(feature, dataset.fps, why)
         else:
-            lines += _image(feature, dataset.fps, has_stamps, (preset, resize, as_jpeg))
+            lines += _image(feature, dataset.fps, (preset, resize, as_jpeg))
         streams.append("\n".join(lines))
     if not streams:
         raise ValueError(f"{dataset.root}: expected numbers or images, found no such feature")
@@ -89,7 +89,7 @@ def stream_name(feature, taken):
     return name
 
 
-def _vector(feature, fps, has_stamps, why):
+def _vector(feature, fps, why):
     called = joint_names(feature)
     # Integers and booleans have no values in between, nor has a vector whose elements are all held.
     is_smooth = feature.dtype.startswith("float") and set(feature.names) - set(feature.held)
@@ -97,7 +97,7 @@ def _vector(feature, fps, has_stamps, why):
     lines = [f"    joints: {_list(called)}", f"    strategy: {strategy}"]
     if is_smooth:
         lines += _elements(feature, dict(zip(feature.names, called, strict=True)), why)
-    lines += _ages(fps, has_stamps)
+    lines += _ages(fps)
     if is_smooth:
         lines.append(
             f"    max_gap_ms: {_number(round(1500 / fps, 6))} # 1.5 frames, so no frame may be missing"
@@ -122,10 +122,10 @@ def _list(names):
     return "[" + ", ".join(json.dumps(name, ensure_ascii=False) for name in names) + "]"
 
 
-def _image(feature, fps, has_stamps, made):
+def _image(feature, fps, made):
     preset, resize, as_jpeg = made
     height, width = feature.shape
-    lines = ["    strategy: hold", *_ages(fps, has_stamps)]
+    lines = ["    strategy: hold", *_ages(fps)]
     limits = [f"      max_width_px: {width}", f"      max_height_px: {height}"]
     if preset is not None:
         # JPEG holds bytes, so the policy normalises what the preset would.
@@ -139,10 +139,10 @@ def _image(feature, fps, has_stamps, made):
     return [*lines, f"      resize: {size}{note}", *limits]
 
 
-def _ages(fps, has_stamps):
-    """Without stamps a frame is at its tick. Otherwise a tick may come just before the next frame."""
-    frames = 1.5 if has_stamps else 0.5
-    return [f"    max_age_ms: {_number(round(frames * 1000 / fps, 6))} # {frames} frames"]
+def _ages(fps):
+    """A frame is valid until the next one is due, so that no step beyond the last frame is."""
+    age_ns = max(period_ns(fps) - 1, 1)
+    return [f"    max_age_ms: {_number(age_ns / 1e6)} # just below a frame: to its end"]
 
 
 def _told(feature):

@@ -148,7 +148,7 @@ def _observation(info):
         values = tensors.read(name, first, end, present_step(info))
         return values.astype(integer or np.float32, copy=False)
 
-    return Column(_key("observation", name), integer or "float32", shape, names, read, [info])
+    return Column(column_key("observation", name), integer or "float32", shape, names, read, [info])
 
 
 def _of_steps(tensors, info):
@@ -163,10 +163,10 @@ def _of_steps(tensors, info):
         def read(tensors, first, end, array=array, dtype=dtype):
             return tensors.read(array, first, end, present_step(info)).astype(dtype)[:, None]
 
-        found.append(Column(_key(kind, info["name"]), dtype, (1,), None, read))
+        found.append(Column(column_key(kind, info["name"]), dtype, (1,), None, read))
     return found
 
 
-def _key(kind, name):
+def column_key(kind, name):
     """The name of a column that is no image. LeRobot takes each one with `image` in its name for an image."""
     return f"{kind}.{name}".replace("image", "img")

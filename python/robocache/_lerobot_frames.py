@@ -2,9 +2,14 @@
 
 import av
 
+from ._video_colours import Colours, named
+
+#: What a file may be, and where it may read. FFmpeg also knows playlists (HLS, DASH, concat), which name other files.
+_OPTIONS = {"format_whitelist": "mov,mp4,matroska,webm", "protocol_whitelist": "file"}
+
 
 def frames(path, seconds, size, *, tolerance_s, threads=1):
-    """Yields the pixels of a video's frames at these instants: [height, width, 3] of uint8, RGB.
+    """Yields the pixels of a video's frames at these instants: [height, width, 3] of uint8, RGB by the tags of the file.
 
     A frame is the one whose presentation stamp is nearest to the instant, as in LeRobot. Decoding begins at the
     keyframe before the first instant. Memory holds two frames.
@@ -17,15 +22,12 @@ def frames(path, seconds, size, *, tolerance_s, threads=1):
         threads: of the decoder; 0 for as many as it likes.
 
     Raises:
-        ValueError: the video is damaged, lacks a frame, or a frame has another size.
+        ValueError: the video is damaged, lacks a frame, or a frame has another size or an unknown matrix.
         OSError: it cannot be read.
     """
+    colours = Colours()
     with _opened(path) as container:
-        if not container.streams.video:
-            raise ValueError(f"{path}: expected a video, found none in the file")
-        stream = container.streams.video[0]
-        stream.thread_type = "NONE" if threads == 1 else "AUTO"
-        stream.codec_context.thread_count = threads
+        stream = _video(path, container, threads)
         decoded = _from(path, container, stream, seconds[0] + tolerance_s)
         before, after = None, next(decoded, None)
         for at in seconds:
@@ -39,18 +41,45 @@ def frames(path, seconds, size, *, tolerance_s, threads=1):
                     f"{path}: expected frames of {size[0]} x {size[1]} as in meta/info.json, found "
                     f"{near.height} x {near.width} at {near.time:.3f} s"
                 )
-            yield near.to_ndarray(format="rgb24")
+            yield _naming(path, colours.rgb, near)
+
+
+def colours_at(path, second):
+    """The matrix and the range of a video's frame at an instant [s], such as `BT.709, limited range`. Raises as `frames`."""
+    with _opened(path) as container:
+        frame = next(_from(path, container, _video(path, container, 1), second), None)
+        if frame is None:
+            raise ValueError(f"{path}: expected a video, found no frame: it may be truncated")
+        return _naming(path, named, frame)
+
+
+def _naming(path, call, frame):
+    """What a function says of a frame. Its errors name the file."""
+    try:
+        return call(frame)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _video(path, container, threads):
+    """The video of a file, to be decoded with so many threads."""
+    if not container.streams.video:
+        raise ValueError(f"{path}: expected a video, found none in the file")
+    stream = container.streams.video[0]
+    stream.thread_type = "NONE" if threads == 1 else "AUTO"
+    stream.codec_context.thread_count = threads
+    return stream
 
 
 def _opened(path):
     try:
-        return av.open(str(path))
+        return av.open(str(path), options=_OPTIONS)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: expected a video, found no such file") from None
     except av.FFmpegError as error:
         raise ValueError(
-            f"{path}: expected a video, found a file that FFmpeg cannot read ({error.strerror}): it may be "
-            "truncated"
+            f"{path}: expected a video, found a file that FFmpeg cannot read as MP4 or Matroska "
+            f"({error.strerror}): it may be truncated"
         ) from None
 
 

@@ -8,12 +8,13 @@ import json
 
 import numpy as np
 
-from . import _frame_stamps, _ros_messages
+from . import _frame_stamps, _lerobot_rows, _ros_messages
 from ._dataset import batches, joint_names, picture_messages, stamp_of
-from ._frame_stamps import STAMPS
 
 #: Of what messages are made of. It changes if the same files give other messages.
-FORMAT = 1
+FORMAT = 2
+#: How the pixels of a video are made.
+_BY_TAGS = "video; matrix and range by its tags, without a tag BT.601 of limited range"
 #: Frames whose vectors are serialized at once.
 _BLOCK = 256
 
@@ -24,33 +25,59 @@ class Recording:
     Each iteration of `messages` opens the files for itself, so several threads may read at once.
 
     Attributes:
-        name, task: of the episode.
+        name: of the episode.
+        task: that of the dataset's metadata; of several that of the first frame. `about` has those of all frames.
         path: the folder of the dataset, `#` and the name: errors name it.
         made_of: a text that changes if the content may differ.
-        topics: a list of (topic, ROS type, number of messages).
+        topics: a list of (topic, ROS type, number of frames).
+        decoded: a dict by topic of how its pixels are made.
     """
 
     def __init__(self, dataset, topics, episode, *, tolerance_s, threads=1):
         self._dataset, self._topics, self._episode = dataset, topics, episode
         self._tolerance_s, self._threads = tolerance_s, threads
         self.name = episode.name
-        self.task = _task(dataset, episode)
+        self.task = self._first_task()
         self.path = f"{dataset.root}#{episode.name}"
         pairs = zip(topics.names, topics.types(), strict=True)
         self.topics = [(name, kind, episode.length) for name, kind in pairs]
-        features = [[*vars(feature).values()] for feature in topics.features]
+        videos = {
+            topic: feature
+            for topic, feature in zip(topics.names, topics.features, strict=True)
+            if feature.kind == "video"
+        }
+        self.decoded = dict.fromkeys(videos, _BY_TAGS)
+        self._videos = []  # the features of those that were read
+        features = [
+            [*vars(feature).values(), dataset.gates.get(feature.name)]
+            for feature in topics.features
+        ]
         files = [episode.table, *(video.path for video in episode.videos.values())]
-        of_episode = [episode.number, episode.length, stamp_of(files)]
+        of_episode = [episode.number, episode.length, _tasks(dataset, episode), stamp_of(files)]
         of_video = [[key, each.begin_s] for key, each in episode.videos.items()]
-        of_dataset = [FORMAT, dataset.fps, tolerance_s, features]
+        of_dataset = [FORMAT, dataset.fps, tolerance_s, features, _scaler() if videos else None]
         text = json.dumps([of_dataset, of_episode, of_video])
         self.made_of = hashlib.sha256(text.encode()).hexdigest()
+
+    def _first_task(self):
+        """If the table is damaged, `messages` says so."""
+        if len(self._episode.tasks) <= 1:
+            return self._episode.tasks[0] if self._episode.tasks else None
+        try:
+            return self._tasks()[0]["task"]
+        except (ValueError, OSError):
+            return None
+
+    def _tasks(self):
+        """As `_lerobot_rows.tasks`."""
+        stamp_ns, _ = _lerobot_rows.instants(self._dataset, self._episode)
+        return _lerobot_rows.tasks(self._dataset, self._episode, stamp_ns)
 
     @property
     def span_ns(self):
         """The first and the last stamp. If the table is damaged, `messages` says so."""
         try:
-            stamp_ns = self._instants()[0]
+            stamp_ns, _ = _lerobot_rows.instants(self._dataset, self._episode)
         except (ValueError, OSError):
             ends = np.array([0, max(0, self._episode.length - 1)])
             stamp_ns = _frame_stamps.at_ticks(ends, self._dataset.fps)
@@ -64,41 +91,33 @@ class Recording:
 
         Raises ValueError or OSError if the episode is damaged from there on.
         """
-        stamp_ns, seconds = self._instants()
+        stamp_ns, seconds = _lerobot_rows.instants(self._dataset, self._episode)
         sources = self._sources(wanted, stamp_ns, seconds)
         yield from batches(self.path, stamp_ns, sources)
 
-    def _instants(self):
-        """The stamps of the frames [ns], and their instants in the episode [s]."""
-        dataset, episode = self._dataset, self._episode
-        has_stamps = dataset.has_stamps
-        names = ["timestamp", "frame_index", *([STAMPS] if has_stamps else [])]
-        columns = dataset.numbers(episode, names)
-        seconds = columns["timestamp"].astype(np.float64)
-        frames = columns["frame_index"].astype(np.int64)
-        if not len(frames):
-            raise ValueError(f"{self.path}: expected a frame or more, found none")
-        # NaN is not even, and its rounding is no stamp.
-        if not np.isfinite(seconds).all():
-            raise ValueError(f"{self.path}: expected finite timestamps, found others")
-        if _frame_stamps.is_even(seconds, frames, dataset.fps).all():
-            # A frame is at a tick: the period of ticks is a whole number of nanoseconds.
-            stamp_ns = _frame_stamps.at_ticks(frames, dataset.fps)
-            seconds = _frame_stamps.exact_ns(frames, dataset.fps) / 1e9
-        else:
-            stamp_ns = _frame_stamps.rounded_ns(seconds) + _frame_stamps.period_ns(dataset.fps)
-        if has_stamps:
-            stamp_ns = columns[STAMPS].astype(np.int64)
-        back = np.flatnonzero(np.diff(stamp_ns) <= 0)
-        if len(back):
-            raise ValueError(
-                f"{self.path}: expected increasing stamps, found {stamp_ns[back[0] + 1]} ns after "
-                f"{stamp_ns[back[0]]} ns at frame {back[0] + 1}"
-            )
-        return stamp_ns, seconds
+    def about(self):
+        """What the frames say of the episode, as the text of JSON: `task`; `tasks` if it changes; the `colours` of its
+        videos, by feature.
+
+        Raises ValueError or OSError if the episode is damaged.
+        """
+        tasks = self._tasks()
+        said = {"task": tasks[0]["task"] if tasks else None}
+        if len(tasks) > 1:
+            said["tasks"] = tasks
+        if self._videos:
+            said["colours"] = {name: self._colours(name) for name in self._videos}
+        return json.dumps(said)
+
+    def _colours(self, name):
+        from ._lerobot_frames import colours_at
+
+        video = self._episode.videos[name]
+        return colours_at(video.path, video.begin_s)
 
     def _sources(self, wanted, stamp_ns, seconds):
-        """Iterators over the frames of wanted topics, each with its topics: for a frame one message of each."""
+        """Iterators over the frames of wanted topics, each with its topics: for a frame one message of each, or None where
+        it is not valid."""
         chosen = [at for at, is_wanted in enumerate(wanted) if is_wanted]
         of_kind = {
             kind: [at for at in chosen if self._topics.features[at].kind == kind]
@@ -112,7 +131,20 @@ class Recording:
             sources.append((of_kind["image"], self._pictures(of_kind["image"], stamps)))
         for at in of_kind["video"]:
             sources.append(([at], self._video(self._topics.features[at], stamps, seconds)))
-        return sources
+        self._videos = [self._topics.features[at].name for at in of_kind["video"]]
+        if not self._dataset.gates:
+            return sources
+        return [(topics, self._valid(topics, messages)) for topics, messages in sources]
+
+    def _valid(self, topics, frames):
+        """The messages of frames, with None in place of those that the dataset says are not valid."""
+        names = [self._topics.features[topic].name for topic in topics]
+        valid = [_lerobot_rows.valid(self._dataset, self._episode, name) for name in names]
+        for at, messages in enumerate(frames):
+            yield [
+                message if of is None or of[at] else None
+                for message, of in zip(messages, valid, strict=True)
+            ]
 
     def _vectors(self, chosen, stamp_ns):
         features = [self._topics.features[at] for at in chosen]
@@ -156,9 +188,17 @@ class Recording:
             yield [images.message(stamp, np.ascontiguousarray(image))]
 
 
-def _task(dataset, episode):
-    """The task of an episode. If its table is damaged, `messages` says so."""
+def _tasks(dataset, episode):
+    """The tasks of an episode with their numbers, so that another text or number is another content."""
     try:
-        return dataset.task(episode)
-    except (ValueError, OSError):
-        return None
+        numbers = {task: number for number, task in dataset.tasks.items()}
+    except (ValueError, OSError):  # `about` says so
+        numbers = {}
+    return [[task, numbers.get(task)] for task in episode.tasks]
+
+
+def _scaler():
+    """The version of the library that makes RGB: another one may round otherwise."""
+    import av
+
+    return av.library_versions.get("libswscale")

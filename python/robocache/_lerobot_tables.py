@@ -148,6 +148,22 @@ class _Columns:
         return columns, np.flatnonzero(self._episodes == episode)
 
 
+def tasks(path):
+    """The rows of a table of tasks, v3.0: dicts of `task_index` and `task`.
+
+    Raises ValueError if it has not these columns.
+    """
+    with _Table(path) as file:
+        names = file.schema_arrow.names
+        # The table is that of a data frame whose index has the names.
+        texts = [name for name in names if name != "task_index"][:1]
+        if "task_index" not in names or not texts:
+            raise ValueError(f"{path}: expected columns of tasks and their numbers, found {names}")
+        table = file.read(columns=["task_index", *texts])
+    pairs = zip(table["task_index"].to_pylist(), table[texts[0]].to_pylist(), strict=True)
+    return [{"task_index": number, "task": task} for number, task in pairs]
+
+
 def pictures(episode, names):
     """Yields for each frame of an episode the bytes of its pictures, in the order of `names`.
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,13 +48,12 @@ class MappedDataset:
     A subclass has these attributes:
 
     - `KIND`: what the files are, for the user;
-    - `has_stamps`: False;
     - `fields()`: a dict by field of `Found`, or of a text: why it is left out; `flags()`: those that may say what is valid;
     - `first_rate()`: the rate of a first mapping: a pair of frames per second, or None, and its source;
     - `first_task()`: where a first mapping has the task, or None;
     - `open(mapping)`: finds `episodes` and `splits`;
     - `length(episode)`: its number of frames;
-    - `task(episode)`: its text or None;
+    - `task(episode)`: its text or None; `tasks(episode)` if it may change;
     - `files(episode)`: the paths of its files;
     - `blocks(episode, names)`: yields dicts by name, which `field` knows, of the values of consecutive frames: an array
       [frames, ...], or a list of bytes for the kind "image";
@@ -62,7 +62,6 @@ class MappedDataset:
     Those that read an episode raise ValueError or OSError if it is damaged.
     """
 
-    has_stamps = False
     #: A mapping says what elements are, so nothing is guessed.
     guessed: dict[str, Guess] = {}
 
@@ -110,6 +109,10 @@ class MappedDataset:
             "the files have no stamps"
         )
 
+    def tasks(self, episode):
+        """The tasks of an episode: pairs of the first frame that has it and its text or None. One or more."""
+        return [(0, self.task(episode))]
+
     def field(self, name):
         """The field of a feature, or of the flags of a feature: `flag_of`."""
         if name.startswith(_FLAG):
@@ -139,7 +142,10 @@ class MappedRecording:
         name, task: of the episode.
         path: the dataset, `#` and the name: errors name it.
         made_of: a text that changes if the content may differ.
+        decoded: empty: no topic is decoded of a video.
     """
+
+    decoded: ClassVar = {}
 
     def __init__(self, dataset, topics, episode):
         self._dataset, self._topics, self._episode = dataset, topics, episode
@@ -148,17 +154,36 @@ class MappedRecording:
             [*vars(feature).values(), *vars(dataset.mapping.streams[feature.name]).values()]
             for feature in topics.features
         ]
-        about = [FORMAT, dataset.fps, features, self.name, self.task]
+        tasks = self._tasks if len(self._tasks) > 1 else self.task
+        about = [FORMAT, dataset.fps, features, self.name, tasks]
         about.append(stamp_of(dataset.files(episode)))
         self.made_of = hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
-    @cached_property
+    @property
     def task(self):
+        """Of several the first."""
+        return self._tasks[0][1]
+
+    @cached_property
+    def _tasks(self):
         """If the episode is damaged, `messages` says so."""
         try:
-            return self._dataset.task(self._episode)
+            return self._dataset.tasks(self._episode)
         except (ValueError, OSError):
-            return None
+            return [(0, None)]
+
+    def about(self):
+        """What the frames say of the episode, as the text of JSON: `task`, and `tasks` if it changes."""
+        said = {"task": self.task}
+        if len(self._tasks) > 1:
+            begin_ns = _frame_stamps.at_ticks(
+                np.array([frame for frame, _ in self._tasks]), self._dataset.fps
+            )
+            said["tasks"] = [
+                {"begin_ns": at, "task": task or ""}
+                for at, (_, task) in zip(begin_ns.tolist(), self._tasks, strict=True)
+            ]
+        return json.dumps(said)
 
     @cached_property
     def _length(self):

@@ -25,8 +25,9 @@ from ._asked_episodes import numbers_of, share_of
 from ._choices import choices, integers, latencies
 from ._frame_stamps import period_ns as period_of_rate
 from ._gpu import Gpu, is_on_gpu, number_of
+from ._tasks import Tasks
 from ._valid_shares import look_at
-from .cache_input import of_arrays, of_lerobot, of_lerobot_files
+from .cache_input import of_arrays
 from .contract import Contract
 from .tensor import NO_AGE
 from .windows import WindowPlan, Windows, WindowSegment, aligned, host_out
@@ -44,7 +45,9 @@ class EpisodeCache:
 
     Attributes:
         episodes: a list of dicts: `name`, `task`, `bag`, and `spans`, a list of `(epoch, begin_ns, end_ns)`: when the
-            first and the last row of each epoch of the clock came.
+            first and the last row of each epoch of the clock came. If the task changes, `tasks` has all: a list of dicts
+            with `begin_ns` and `task`.
+        tasks: a list of the texts of all tasks of the store, each once; `task_index` gives numbers in it.
         streams: a dict by name of what rows mean: `row_shape`, `dtype`, `channels`, `target_offsets_ns` and others.
         configuration: the text of the configuration that the rows were made with.
         device: the number of the GPU that makes the windows; None for the host.
@@ -77,6 +80,8 @@ class EpisodeCache:
         else:
             self.memory = gpu.memory
         self.episodes = [{**about, "spans": []} for about in described["episodes"]]
+        self.tasks: list[str] = described["tasks"]
+        self._tasks = Tasks(self.episodes, self.tasks)
         for span in described["spans"]:
             place = self.episodes[span["episode"]]["spans"]
             place.append((span["epoch"], span["begin_ns"], span["end_ns"]))
@@ -230,7 +235,7 @@ class EpisodeCache:
                 `angular`, `quaternion` or `held`, `strategy` (`linear` for vectors of floats, otherwise `hold`), `max_age_ms` (100),
                 `max_gap_ms` (100), `fill` (`zero`, `last` or `first`), `history`, `horizon`, `lag_ms` as in `windows`.
             lengths: by name the number of rows of each episode; or one list for all streams.
-            episodes: names of the episodes, or dicts with `name` and `task`.
+            episodes: names of the episodes, or dicts with `name` and `task`, and `tasks` if the task changes.
             configuration: a text that `save` keeps.
             rate_hz: frames per second. Frame k is then best at `k * cache.period_ns`, and `period_ns` is round(1e9 / rate_hz).
         """
@@ -260,50 +265,52 @@ class EpisodeCache:
         cls,
         dataset: Any,
         *,
-        max_gap_ms: float | None = None,
         images: str | os.PathLike[str] | bool | None = None,
         out: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> EpisodeCache:
         """Makes a cache of a LeRobot dataset. A path is read without LeRobot, and needs pyarrow.
 
-        Without `images`, it has the numbers in memory: every float column of `features` is a stream with one row per
-        frame at its `timestamp`, linear between frames. If an episode's frames are evenly spaced, a frame's instant is
-        exact: `frame_index / fps`.
-
-        With `images`, `robocache import` first writes the episodes to `OUT/rows.zarr`, images too, or finds them there.
+        Without `images`, it has the numbers in memory, and nothing is written. With `images`, `robocache import` first
+        writes the episodes to `OUT/rows.zarr`, images too, or finds them there. Streams, instants and rules of the numbers
+        are the same: those of the configuration that the import generates. docs/import.md has them.
 
         Args:
-            dataset: the path of a dataset, or a LeRobotDataset. Of this one, `hf_dataset` and `meta` are read; with `images`, the
-                files at its `root`.
-            max_gap_ms: greatest distance of two frames; one and a half frames by default. Only without `images`.
+            dataset: the path of a dataset, or a LeRobotDataset: of this one the files at its `root` and its `episodes`.
             images: the path of a configuration; True for one with a stream for each feature.
             out: the folder of the rows.
-            options: of `robocache.importing.import_dataset`; and of `load`: `streams`, `share`, `compressed`, `threads`, `memory`,
-                `device_bytes`, `pinned_bytes`, and the device as `cache_device`. Images stay compressed by default.
+            options: of `robocache.importing.import_dataset`; without `images` only `episodes` and `split`. With images also of
+                `load`: `streams`, `share`, `compressed`, `threads`, `memory`, `device_bytes`, `pinned_bytes`, and the device as
+                `cache_device`. Images stay compressed by default.
 
         Raises:
-            ValueError: it is no dataset, or an argument does not fit.
+            ValueError: it is no dataset, an argument does not fit, or, without `images`, an episode could not be read.
             RuntimeError: an episode could not be read; `load` of OUT/rows.zarr has the others.
         """
-        is_path = isinstance(dataset, (str, os.PathLike))
+        if not isinstance(dataset, (str, os.PathLike)):
+            if (chosen := getattr(dataset, "episodes", None)) is not None:
+                options.setdefault("episodes", list(chosen))
+            dataset = dataset.root
         if images is None or images is False:
-            if out is not None or options:
-                given = ", ".join(["out"] * (out is not None) + list(options))
+            others = set(options) - {"episodes", "split"}
+            if out is not None or others:
+                given = ", ".join(["out"] * (out is not None) + sorted(others))
                 raise ValueError(
                     f"images: expected a configuration or True with {given}, found None"
                 )
-            read = of_lerobot_files if is_path else of_lerobot
-            streams, lengths, about = read(dataset, max_gap_ms)
-            return cls.from_arrays(streams, lengths, episodes=about)
-        if out is None or max_gap_ms is not None:
-            raise ValueError("images: expected `out`, the folder of the rows, and no max_gap_ms")
+            from ._lerobot_numbers import of_files
+
+            streams, lengths, about, text, fps = of_files(dataset, **options)
+            return cls.from_arrays(
+                streams, lengths, episodes=about, configuration=text, rate_hz=fps
+            )
+        if out is None:
+            raise ValueError("out: expected the folder of the rows with images, found None")
         from .importing import import_rows
 
         config = None if images is True else images
         load, options = _split_options(options)
-        path = import_rows(dataset if is_path else dataset.root, out, config, **options)
-        return cls.load(path, **load)
+        return cls.load(import_rows(dataset, out, config, **options), **load)
 
     @classmethod
     def from_dataset(
@@ -333,6 +340,18 @@ class EpisodeCache:
 
         load, options = _split_options(options)
         return cls.load(import_rows(dataset, out, config, **options), **load)
+
+    def task_index(self, episodes: Any, instants_ns: Any) -> np.ndarray:
+        """The tasks of windows, as numbers in `tasks`: an int64 array [windows]. A window has the task of the frame at or
+        before its instant; before the first frame the first one. -1 if there is none.
+
+        Args:
+            episodes: numbers of the episodes [windows].
+            instants_ns: the instants of the windows [ns].
+
+        Raises ValueError if there is no such episode.
+        """
+        return self._tasks.at(episodes, instants_ns)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the cache into a new folder, from which `load` maps it into memory. The folder appears when it is complete.

@@ -38,9 +38,9 @@ Batch = dict[str, Any]
 
 class WindowDataset(torch.utils.data.IterableDataset):
     """Batches of windows, one epoch per iteration. A batch is a dict of tensors: by stream `[windows, steps, row...]`,
-    `STREAM.valid` and its opposite `STREAM_is_pad` `[windows, steps]` bool, `episode`, `instant_ns` and `clock_epoch`
-    `[windows]` (the last if the sampler has epochs of the clock), `epoch` and `number` `[]`: which batch of the training it
-    is.
+    `STREAM.valid` and its opposite `STREAM_is_pad` `[windows, steps]` bool, `episode`, `instant_ns`, `task_index` (that of
+    `EpisodeCache.task_index`) and `clock_epoch` `[windows]` (the last if the sampler has epochs of the clock), `epoch` and
+    `number` `[]`: which batch of the training it is.
 
     Worker w of n makes every n-th batch of its rank, so that a DataLoader gives the same batches in the same order for
     any number of workers. Give the DataLoader `batch_size=None`: what this gives are batches already.
@@ -175,6 +175,7 @@ class WindowDataset(torch.utils.data.IterableDataset):
             **clock,
             "episode": torch.from_numpy(episodes),
             "instant_ns": torch.from_numpy(windows.instants_ns),
+            "task_index": torch.from_numpy(self.cache.task_index(episodes, windows.instants_ns)),
             "epoch": torch.tensor(self.epoch),
             "number": torch.tensor(number),
         }

@@ -17,9 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
-from . import _lerobot_tables
+from . import _lerobot_rows, _lerobot_tables
 from ._dataset import Feature
 from ._dataset_guess import guess
 from ._frame_stamps import STAMPS
@@ -63,9 +61,11 @@ class Dataset:
         root: its folder.
         version: such as "v3.0".
         fps: frames per second.
-        features: a dict by name of `Feature`, without `PLACES` and `STAMPS`. The dtype and the names are those of
-            `meta/info.json`.
-        left_out: a dict by name of features that are neither numbers nor images, and of splits that are no range: why.
+        features: a dict by name of `Feature`, without `PLACES`, `STAMPS` and `gates`. The dtype and the names are those
+            of `meta/info.json`.
+        gates: a dict by feature of the columns that say which of its frames are valid.
+        left_out: a dict by name of features that are neither numbers nor images, of gates, and of splits that are no range:
+            why.
         misnamed: a dict by name of vectors whose elements have too few or too many names: how many.
         episodes: a list of `Episode`, in the order of their numbers.
 
@@ -88,8 +88,12 @@ class Dataset:
         if not isinstance(self.fps, (int, float)) or not 0 < self.fps < 1e6:
             raise ValueError(f"{self.root}: expected frames per second, found fps {self.fps!r}")
         self.features, self.left_out, self.misnamed = {}, {}, {}
+        self.gates = _lerobot_rows.gates(self.root, info["features"])
         for name, about in info["features"].items():
             if name in PLACES or name == STAMPS:
+                continue
+            if gated := [feature for feature, names in self.gates.items() if name in names]:
+                self.left_out[name] = f"it says which frames of {', '.join(gated)} are valid"
                 continue
             found = _feature(name, about, self.misnamed)
             if isinstance(found, Feature):
@@ -121,7 +125,7 @@ class Dataset:
 
     @property
     def has_stamps(self):
-        """Whether the frames have stamps of their own, rather than those of evenly spaced frames."""
+        """True if the frames have stamps of their own, rather than those of evenly spaced frames."""
         return STAMPS in self.columns
 
     @property
@@ -277,8 +281,7 @@ class Dataset:
         for key in videos:
             video = file("video_path", f"videos/{key}", video_key=key)
             if video is not None:
-                begin_s = float(row.get(f"videos/{key}/from_timestamp") or 0.0)
-                of_videos[key] = Video(video, begin_s)
+                of_videos[key] = Video(video, _begin_s(path, key, number, row))
         table = file("data_path", "data")
         if table is None:
             raise ValueError(f"{self.root}: expected the table of episode {number}, found none")
@@ -286,25 +289,19 @@ class Dataset:
 
     @cached_property
     def tasks(self):
-        """The names of tasks by their numbers."""
-        lines, keys = self.root / "meta/tasks.jsonl", ("task_index", "task")
-        if self.version != "v3.0":
-            return {int(line["task_index"]): str(line["task"]) for line in _lines(lines, *keys)}
-        from pyarrow import parquet
+        """The names of tasks by their numbers; empty if the dataset has no table of them.
 
-        path = self.root / "meta/tasks.parquet"
-        with _lerobot_tables.Damage(path):
-            table = parquet.read_table(path)
-        # The table is that of a data frame whose index has the names.
-        (texts,) = [name for name in table.column_names if name != "task_index"][:1]
-        pairs = zip(table["task_index"].to_pylist(), table[texts].to_pylist(), strict=True)
-        return {int(number): str(name) for number, name in pairs}
-
-    def task(self, episode):
-        """The task of an episode's first frame; None if it has none."""
-        if len(episode.tasks) <= 1:
-            return episode.tasks[0] if episode.tasks else None
-        return self.tasks.get(int(self.numbers(episode, ["task_index"])["task_index"][0]))
+        Raises ValueError if the table is damaged.
+        """
+        is_v3 = self.version == "v3.0"
+        path = self.root / ("meta/tasks.parquet" if is_v3 else "meta/tasks.jsonl")
+        if not path.is_file():
+            return {}
+        lines = _lerobot_tables.tasks(path) if is_v3 else _lines(path, "task_index", "task")
+        try:
+            return {int(line["task_index"]): str(line["task"]) for line in lines}
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"{path}: expected numbers of tasks, found others ({error})") from None
 
     def numbers(self, episode, columns):
         """Columns of numbers of an episode, by name: a value for each frame, of vectors [frames, elements].
@@ -315,13 +312,6 @@ class Dataset:
         """
         shapes = {name: self._shape(name) for name in columns}
         return self._tables.numbers(episode, shapes)
-
-    def table(self, columns):
-        """Columns of numbers of all episodes, by name: as of `numbers`, one episode after the other."""
-        if not self.episodes:
-            raise ValueError(f"{self.root}: expected an episode or more, found none")
-        parts = [self.numbers(episode, columns) for episode in self.episodes]
-        return {name: np.concatenate([part[name] for part in parts]) for name in columns}
 
     def pictures(self, episode, names):
         """Yields for each frame of an episode the bytes of its pictures, in the order of `names`."""
@@ -388,6 +378,17 @@ def _episode(path, row):
             f"{length!r:.50} and {tasks!r:.50}"
         )
     return *numbers, tuple(map(str, tasks))
+
+
+def _begin_s(path, key, number, row):
+    """Where an episode begins in the video of a camera [s]. Without it, the video would be that of another episode."""
+    begin_s = row.get(f"videos/{key}/from_timestamp")
+    if not isinstance(begin_s, (int, float)) or not 0 <= begin_s < 1e9:
+        raise ValueError(
+            f"{path}: expected in 'videos/{key}/from_timestamp' the begin of episode {number} in its video [s], found "
+            f"{begin_s!r}"
+        )
+    return float(begin_s)
 
 
 def _lines(path, *keys):

@@ -31,25 +31,37 @@ def picture(at, height=48, width=64):
     return (127.5 + 120 * np.stack(waves, axis=-1)).astype(np.uint8)
 
 
-def encode(path, pictures, fps, codec="libx264", options=None, seconds=None):
-    """Writes a video. `seconds` has the instants of its frames, by default evenly spaced."""
+def encode(path, pictures, fps, codec="libx264", options=None, seconds=None, tags=None):
+    """Writes a video. `seconds` has the instants of its frames, by default evenly spaced. With `tags`, the numbers of a matrix
+    and a range (None for no tag), pictures are planes of yuv420p."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:
         rate = Fraction(fps).limit_denominator(10**6)
         stream = container.add_stream(codec, rate=rate)
-        stream.height, stream.width = pictures[0].shape[:2]
+        height, stream.width = pictures[0].shape[:2]
+        stream.height = height * 2 // 3 if tags else height
         stream.pix_fmt = "yuv420p"
         stream.options = {**LOSSY[codec], **{"g": "2"}, **(options or {})}
         if seconds is not None:
             stream.codec_context.time_base = Fraction(1, 90_000)
+        if tags is not None:
+            _tag(stream.codec_context, tags)
         open_encoder(stream.codec_context)
         for at, pixels in enumerate(pictures):
-            frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
+            frame = av.VideoFrame.from_ndarray(pixels, format="yuv420p" if tags else "rgb24")
+            _tag(frame, tags or (None, None))
             frame.pts = at if seconds is None else round(seconds[at] * 90_000)
             frame.time_base = 1 / rate if seconds is None else Fraction(1, 90_000)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path
+
+
+def _tag(of, tags):
+    """Sets the matrix and the range of an encoder or a frame, if they are given."""
+    for name, value in zip(("colorspace", "color_range"), tags, strict=True):
+        if value is not None:
+            setattr(of, name, value)
 
 
 def decoded(path):
@@ -85,6 +97,10 @@ FEATURES = {
 }
 
 
+#: The feature of the stamps of our own datasets.
+STAMP = {"stamp_ns": {"dtype": "int64", "shape": [1], "names": None}}
+
+
 def camera(height=48, width=64, dtype="video"):
     return {
         "dtype": dtype,
@@ -102,19 +118,21 @@ class Files:
         self._rows, self._episodes, self._tasks, self._videos = [], [], [], {}
 
     def add(self, columns, videos=(), task="pick"):
-        """An episode. `videos` has for each feature its pictures, and further arguments of `encode`."""
+        """An episode. `videos` has for each feature its pictures, and further arguments of `encode`; `task` is a text, or
+        a list with the text of each frame."""
         number, length = len(self._episodes), len(columns["timestamp"])
-        if task not in self._tasks:
-            self._tasks.append(task)
+        of_frames = [task] * length if isinstance(task, str) else task
+        tasks = list(dict.fromkeys(of_frames))
+        self._tasks += [each for each in tasks if each not in self._tasks]
         first = sum(row["length"] for row in self._episodes)
         columns = {
             **columns,
             "episode_index": np.full(length, number),
             "index": first + np.arange(length),
-            "task_index": np.full(length, self._tasks.index(task)),
+            "task_index": np.array([self._tasks.index(each) for each in of_frames], np.int64),
         }
         self._rows.append(pa.table({name: _column(values) for name, values in columns.items()}))
-        self._episodes.append({"episode_index": number, "length": length, "tasks": [task]})
+        self._episodes.append({"episode_index": number, "length": length, "tasks": tasks})
         for key, (pictures, more) in dict(videos).items():
             self._videos.setdefault(key, []).append((number, pictures, more))
 
@@ -199,3 +217,11 @@ def write(root, version="v2.1", lengths=(20, 12), fps=30, codec="libx264", optio
         video = {CAMERA: (pictures, {"codec": codec, "options": options})}
         files.add(frames_of(length, number, fps), video, task=("pick", "place")[number % 2])
     return files.finish()
+
+
+def rewritten(root, change):
+    """Writes the table of the first episode again."""
+    path = root / "data/chunk-000/episode_000000.parquet"
+    columns = parquet.read_table(path).to_pydict()
+    change(columns)
+    parquet.write_table(pa.table(columns), path)

@@ -16,7 +16,18 @@ import pytest
 import read_recordings
 import yaml
 from bags import STORE
-from lerobot_files import CAMERA, STATE, Files, camera, decoded, encode, frames_of, picture
+from lerobot_files import (
+    CAMERA,
+    STAMP,
+    STATE,
+    Files,
+    camera,
+    decoded,
+    encode,
+    frames_of,
+    picture,
+    rewritten,
+)
 from PIL import Image
 from read_recordings import parsed, read
 
@@ -269,22 +280,35 @@ def test_an_episode_without_a_camera_is_an_error(tmp_path):
         read(lacks)
 
 
+@pytest.mark.parametrize("wrong", [None, float("nan"), -1.0, "0"])
+def test_a_video_without_its_begin_is_an_error(both, tmp_path, wrong):
+    """In a shared file, it would be the video of another episode."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if Dataset(both).version != "v3.0":
+        pytest.skip("v2.1 has a video for each episode")
+    root = copied(both, tmp_path)
+    (path,) = (root / "meta/episodes").rglob("*.parquet")
+    name = f"videos/{CAMERA}/from_timestamp"
+    table = parquet.read_table(path)
+    columns = table.to_pydict()
+    columns[name] = [columns[name][0] if wrong != "0" else "0", wrong]
+    parquet.write_table(pa.table(columns), path)
+    with pytest.raises(ValueError, match=r"from_timestamp' the begin of episode \d in its video"):
+        Dataset(root)
+    parquet.write_table(table.drop_columns([name]), path)
+    with pytest.raises(
+        ValueError, match=r"parquet: expected in 'videos/.*/from_timestamp' the begin of episode 0"
+    ):
+        Dataset(root)
+
+
 def test_another_size_is_an_error(dataset, tmp_path):
     root = copied(dataset, tmp_path)
     encode(video_of(root), [picture(at, 64, 64) for at in range(20)], 30)
     with pytest.raises(ValueError, match=r"expected frames of 48 x 64 .* found 64 x 64 at 0.000 s"):
         read(recordings(root)[0])
-
-
-def rewritten(root, change):
-    """Writes the table of the first episode again."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    path = root / "data/chunk-000/episode_000000.parquet"
-    columns = parquet.read_table(path).to_pydict()
-    change(columns)
-    parquet.write_table(pa.table(columns), path)
 
 
 def wrong_tables():
@@ -598,9 +622,6 @@ def test_presets_and_sizes(dataset, tmp_path, capsys):
     assert "expected --preset or --resize, found both" in capsys.readouterr().err
 
 
-STAMP = {"stamp_ns": {"dtype": "int64", "shape": [1], "names": None}}
-
-
 def test_a_column_of_stamps_has_the_instants(tmp_path):
     stamps = 1_795_000_000_000_000_000 + np.cumsum([0, 33, 34, 40, 20, 33]) * 1_000_000
     root = odd(tmp_path / "dataset", features=STAMP, stamp_ns=stamps)
@@ -681,26 +702,6 @@ def test_a_dataset_that_says_itself_what_it_has_needs_no_mapping(dataset, tmp_pa
     assert not (tmp_path / "m.yaml").exists()
     cache = robocache.EpisodeCache.from_dataset(dataset, tmp_path / "out", resize=(8, 8))
     assert len(cache.episodes) == 2
-
-
-def test_the_task_of_several_is_that_of_the_first_frame(dataset, tmp_path):
-    root = copied(dataset, tmp_path)
-    path = root / "meta/episodes.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[0]["tasks"] = ["place", "pick"]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert [recording.task for recording in recordings(root)] == ["pick", "place"]
-
-
-def test_numbers_of_a_dataset_are_a_cache(both):
-    cache = robocache.EpisodeCache.from_lerobot(both)
-    assert [episode["task"] for episode in cache.episodes] == ["pick", "place"]
-    assert sorted(cache.streams) == ["action", "next.reward", STATE]
-    windows = cache.windows([0, 1], [round(7e9 / 30), round(3e9 / 30)])
-    expected = [frames_of(20, 0)[STATE][7], frames_of(12, 1)[STATE][3]]
-    assert np.array_equal(windows[STATE].array[:, 0], expected) and windows[STATE].valid.all()
-    with pytest.raises(ValueError, match="images: expected a configuration or True with out"):
-        robocache.EpisodeCache.from_lerobot(both, out="rows")
 
 
 def test_many_numbers_are_one_vector():

@@ -6,10 +6,14 @@
 //! - `made_of`: a text that differs if its messages may differ;
 //! - `topics`: a list of (name, ROS type, number of messages);
 //! - `span_ns`: the receive stamps of the first and the last message, or None;
+//! - `decoded`: a dict by topic of how its numbers were decoded, in words;
+//! - `about()`: a JSON object, as text, of what the results say of the episode beside that. It is called when the messages
+//!   were read. Its `task` takes the place of the attribute. If the task changes, it has
+//!   `tasks: [{"begin_ns": int, "task": str}, ...]`;
 //! - `messages(wanted)`: `wanted` has a bool for each topic. Returns an iterator of lists of (number of the topic,
 //!   receive stamp \[ns\], serialized message), in the order of the stamps. A thread of the replay calls it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +26,7 @@ use robocache_data::bag::{
 };
 use robocache_data::replay::{Episode, Given, Source};
 use robocache_ops::time::Stamp;
+use serde_json::{Map, Value};
 
 /// The episodes of these objects.
 ///
@@ -31,7 +36,10 @@ pub(crate) fn episodes(recordings: &[Bound<'_, PyAny>]) -> PyResult<Vec<Episode>
     let episode = |object: &Bound<'_, PyAny>| {
         let bag: PathBuf = object.getattr("path")?.extract()?;
         let made_of = object.getattr("made_of")?.extract()?;
-        let recording = Recording { object: object.clone().unbind(), path: bag.clone(), made_of };
+        let decoded: BTreeMap<String, String> = object.getattr("decoded")?.extract()?;
+        let decoded = decoded.into_iter().collect();
+        let object_of = object.clone().unbind();
+        let recording = Recording { object: object_of, path: bag.clone(), made_of, decoded };
         Ok(Episode {
             bag,
             given: Some(Given(Arc::new(recording))),
@@ -47,6 +55,7 @@ struct Recording {
     object: Py<PyAny>,
     path: PathBuf,
     made_of: String,
+    decoded: Vec<(String, String)>,
 }
 
 impl Source for Recording {
@@ -58,6 +67,18 @@ impl Source for Recording {
 
     fn made_of(&self) -> String {
         self.made_of.clone()
+    }
+
+    fn decoded(&self) -> Vec<(String, String)> {
+        self.decoded.clone()
+    }
+
+    fn about(&self) -> Result<Map<String, Value>, BagError> {
+        let said: PyResult<String> =
+            Python::attach(|py| self.object.bind(py).call_method0("about")?.extract());
+        let damaged = |what| BagError::Damaged { path: self.path.clone(), what };
+        let said = said.map_err(|error| damaged(text_of(&error)))?;
+        serde_json::from_str(&said).map_err(|error| damaged(format!("about(): {error}")))
     }
 }
 

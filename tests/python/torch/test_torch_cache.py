@@ -1,9 +1,7 @@
 """`robocache.data`: batches of windows for PyTorch, in the same order for any workers."""
 
 import re
-from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -309,61 +307,20 @@ def test_a_lerobot_dataset_gives_its_frames(tmp_path):
     dataset = datasets.LeRobotDataset("local/robot", root=tmp_path / "made", delta_timestamps=steps)
     cache = robocache.EpisodeCache.from_lerobot(dataset)
     assert [episode["task"] for episode in cache.episodes] == ["pick", "place"]
+    streams = {"observation.state": "state", "action": "action"}
     config = {
-        name: {"offsets_ns": [round(at * 1e9) for at in each]} for name, each in steps.items()
+        streams[name]: {"offsets_ns": [round(at * 1e9) for at in each]}
+        for name, each in steps.items()
     }
     episodes, numbers = np.array([0, 0, 1, 1]), np.array([2, 17, 5, 18])
-    windows = cache.windows(episodes, numbers * 50 * MS, config)
+    windows = cache.windows(episodes, (numbers + 1) * 50 * MS, config)
     for at, (episode, number) in enumerate(zip(episodes, numbers, strict=True)):
         item = dataset[int(number + (30 if episode else 0))]
-        for name in steps:
-            assert (windows[name].array[at] == item[name].numpy()).all()
-            assert windows[name].valid[at].all()
-    beyond = cache.windows([0], [29 * 50 * MS], config)["action"]
+        for name, stream in streams.items():
+            assert (windows[stream].array[at] == item[name].numpy()).all()
+            assert windows[stream].valid[at].all()
+    beyond = cache.windows([0], [30 * 50 * MS], config)["action"]
     assert beyond.valid.tolist() == [[True, False]]
-
-
-def lerobot_like(datasets, seconds, fps):
-    """What `from_lerobot` reads of a LeRobotDataset; `seconds` has the timestamps of each episode."""
-    lengths = list(map(len, seconds))
-    columns = {
-        "observation.state": np.arange(sum(lengths), dtype=np.float32)[:, None] % 101,
-        "timestamp": np.concatenate(seconds).astype(np.float32),
-        "frame_index": np.concatenate(list(map(np.arange, lengths))),
-        "episode_index": np.repeat(np.arange(len(lengths)), lengths),
-    }
-    features = {name: {"dtype": str(own.dtype)} for name, own in columns.items()}
-    table = datasets.Dataset.from_dict({name: own.tolist() for name, own in columns.items()})
-    meta = SimpleNamespace(fps=fps, features=features)
-    return SimpleNamespace(hf_dataset=table, meta=meta), columns["observation.state"]
-
-
-@pytest.mark.parametrize("fps", [3, 29.97])
-def test_frames_of_a_long_lerobot_episode_are_at_their_exact_instants(fps):
-    datasets = pytest.importorskip("datasets")
-    length = int(4500 * fps)  # beyond 2,048 s and 4,096 s float32 is off by 0.12 ms and 0.24 ms
-    seconds = [np.arange(length) / fps, np.arange(30) / fps]
-    dataset, states = lerobot_like(datasets, seconds, fps)
-    cache = robocache.EpisodeCache.from_lerobot(dataset)
-    frames = np.array([7, int(2100 * fps) + 1, length - 2])
-    exact = [round(Fraction(int(frame) * 10**9) / Fraction(str(fps))) for frame in frames]
-    windows = cache.windows([0, 0, 0], exact)["observation.state"]
-    assert windows.valid.all()
-    assert windows.array[:, 0, 0].tolist() == states[frames, 0].tolist()
-    # The last frame of an episode ends its span.
-    last = round(Fraction((length - 1) * 10**9) / Fraction(str(fps)))
-    assert cache.episodes[0]["spans"] == [(0, 0, last)]
-
-
-def test_an_episode_of_uneven_timestamps_keeps_its_seconds():
-    datasets = pytest.importorskip("datasets")
-    uneven = np.arange(30) / 3 + np.where(np.arange(30) == 20, 0.01, 0)
-    dataset, states = lerobot_like(datasets, [np.arange(8000) / 3, uneven], 3)
-    cache = robocache.EpisodeCache.from_lerobot(dataset)
-    instants = [round(7499 * 10**9 / 3), round(float(np.float32(uneven[20])) * 1e9)]
-    windows = cache.windows([0, 1], instants)["observation.state"]
-    assert windows.valid.all()
-    assert windows.array[:, 0, 0].tolist() == states[[7499, 8020], 0].tolist()
 
 
 def test_targets_of_instants_that_were_written_are_refused(cache):

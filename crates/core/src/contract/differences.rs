@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::words::{lacking, long_lists, sentence, unknown};
-use super::{ACCEPTED, ACTIONS, Contract, LAG, STORED, STREAMS, UNKNOWN};
+use super::{ACCEPTED, ACTIONS, Contract, DECODED, LAG, STORED, STREAMS, UNKNOWN};
 
 /// Longer lists are not written as a whole.
 pub(super) const MOST_ITEMS: usize = 8;
@@ -117,8 +117,10 @@ impl Found {
         let has_lanes = needs_lanes(trained);
         let [mut trained, mut served] = [trained, served].map(|stream| {
             let mut map = stream.as_object().cloned().unwrap_or_default();
-            // Who trains with images that a store or a dataset has made lossy serves those of the camera.
+            // Who trains with images that a store or a dataset has made lossy, or decoded of videos, serves those of the
+            // camera.
             map.remove(STORED);
+            map.remove(DECODED);
             if let Some(encoder) = map.get_mut("encoder").and_then(Value::as_object_mut) {
                 encoder.retain(|key, _| has_lanes || key != "lanes");
             }

@@ -49,6 +49,9 @@ const LAG: &str = "lag_ns";
 /// In which form the rows of a stream were stored, if that lost bits. It is no difference.
 const STORED: &str = "stored";
 
+/// How the numbers of a stream were decoded before they were messages. It is no difference.
+const DECODED: &str = "decoded";
+
 /// Integers up to this size are the same as floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -174,12 +177,24 @@ impl Contract {
     /// The same, if rows of these streams are stored in another form, which loses bits: `form` is its name, such as
     /// `jpeg:95`. A policy that was trained with such rows may be served others.
     #[must_use]
-    pub fn with_stored(mut self, streams: &[String], form: &str) -> Self {
+    pub fn with_stored(self, streams: &[String], form: &str) -> Self {
+        self.with_note(streams, STORED, form)
+    }
+
+    /// The same, if the numbers of these streams were decoded of something that is no message, such as a dataset's video:
+    /// `words` says how. The messages of a robot are made otherwise, so it is no difference.
+    #[must_use]
+    pub fn with_decoded(self, streams: &[String], words: &str) -> Self {
+        self.with_note(streams, DECODED, words)
+    }
+
+    fn with_note(mut self, streams: &[String], key: &str, words: &str) -> Self {
         for name in streams {
             let stream = self.0.get_mut(STREAMS).and_then(|all| all.get_mut(name));
             if let Some(map) = stream.and_then(Value::as_object_mut) {
                 let mut entries: Vec<_> = std::mem::take(map).into_iter().collect();
-                entries.push((STORED.into(), json!(form)));
+                entries.retain(|(known, _)| known != key);
+                entries.push((key.into(), json!(words)));
                 entries.sort_by(|(one, _), (other, _)| one.cmp(other));
                 map.extend(entries);
             }

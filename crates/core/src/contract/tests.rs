@@ -95,6 +95,12 @@ fn rows_that_lost_bits_are_noted_and_are_no_difference() {
     }
     let padded = contract(&camera("pil_bilinear", "stretch"));
     assert!(!trained.differences(&padded).is_empty());
+    let decoded = served.clone().with_decoded(&["wrist".to_owned()], "by the tags of the video");
+    assert_eq!(decoded.stream("wrist").unwrap()["decoded"], "by the tags of the video");
+    assert_ne!(decoded.digest(), served.digest());
+    assert_eq!(Contract::parse(&decoded.to_string()).unwrap(), decoded);
+    assert_eq!(decoded.differences(&served), Vec::<String>::new());
+    assert_eq!(served.differences(&decoded), Vec::<String>::new());
     // An unknown stream has no rows.
     assert_eq!(served.clone().with_stored(&["none".to_owned()], "jpeg:95"), served);
 }

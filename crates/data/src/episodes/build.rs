@@ -1,6 +1,7 @@
 //! Episodes of columns, checked.
 
 use super::memory::numbers;
+use super::tasks::tasks_of;
 use super::{
     About, Column, EpisodeError, Episodes, Ring, RowColumn, RowMeaning, Span, Stream, finite,
 };
@@ -63,6 +64,9 @@ pub struct Described {
     pub period_ns: Option<i64>,
     /// The episodes, in their order.
     pub episodes: Vec<About>,
+    /// The texts of all tasks; only for reports.
+    #[serde(default, skip_deserializing)]
+    pub tasks: Vec<String>,
     /// The epochs; only for reports.
     #[serde(default, skip_deserializing)]
     pub spans: Vec<Span>,
@@ -88,6 +92,7 @@ impl Episodes {
             configuration: self.configuration.clone(),
             period_ns: self.period_ns,
             episodes: self.episodes.clone(),
+            tasks: self.tasks.clone(),
             spans: self.spans.clone(),
             streams: self.streams.iter().map(|stream| stream.means.clone()).collect(),
         };
@@ -182,7 +187,9 @@ impl Episodes {
                 (span.begin_ns, span.end_ns) = (0, -1);
             }
         }
-        Ok(Episodes { configuration, contract: None, period_ns: None, episodes, spans, streams })
+        let tasks = tasks_of(&episodes);
+        let (contract, period_ns) = (None, None);
+        Ok(Episodes { configuration, contract, period_ns, episodes, tasks, spans, streams })
     }
 }
 

@@ -23,7 +23,9 @@ mod request;
 mod saved;
 mod statistics;
 mod store;
+mod tasks;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,6 +36,7 @@ pub use packed::Packed;
 pub use request::{Choice, WindowBatch};
 pub use statistics::{ChannelStatistics, statistics};
 pub use store::Reading;
+pub use tasks::TaskFrom;
 
 use robocache_ops::windows::{RingRows, SpanRows, WindowError};
 
@@ -82,9 +85,15 @@ impl EpisodeError {
 pub struct About {
     /// Its name.
     pub name: String,
-    /// The task that the robot was given.
+    /// The task that the robot was given; of several the first.
     #[serde(default)]
     pub task: Option<String>,
+    /// All of its tasks, in the order of their begins; empty if the task never changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskFrom>,
+    /// The matrix and the range of each video that it was decoded of, by the name of the feature.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub colours: BTreeMap<String, String>,
     /// The bag that it was made of.
     #[serde(default)]
     pub bag: Option<String>,
@@ -114,6 +123,9 @@ pub struct Episodes {
     pub period_ns: Option<i64>,
     /// The episodes, in their order.
     pub episodes: Vec<About>,
+    /// The texts of all tasks, each once. They are those of the whole store, so that a number means the same for each
+    /// choice of episodes.
+    pub tasks: Vec<String>,
     /// The epochs: by episode, then by number. Each episode has at least one.
     pub spans: Vec<Span>,
     /// The streams, in the order of their names.

@@ -36,6 +36,9 @@ struct Index {
     #[serde(default)]
     period_ns: Option<i64>,
     episodes: Vec<About>,
+    /// Of all episodes that these were chosen of. Folders of older versions have none.
+    #[serde(default)]
+    tasks: Option<Vec<String>>,
     spans: Vec<Span>,
     streams: Vec<StreamIndex>,
 }
@@ -115,6 +118,7 @@ impl Episodes {
             contract: self.contract.clone(),
             period_ns: self.period_ns,
             episodes: self.episodes.clone(),
+            tasks: Some(self.tasks.clone()),
             spans: self.spans.clone(),
             streams: streams.collect::<Result<_, _>>()?,
         };
@@ -155,7 +159,8 @@ impl Episodes {
         verify: bool,
     ) -> Result<Self, EpisodeError> {
         let index = read_index(folder)?;
-        let Index { configuration, contract, period_ns, episodes: all, spans, streams, .. } = index;
+        let Index { configuration, contract, period_ns, episodes: all, tasks, spans, streams, .. } =
+            index;
         // A folder of before this number has it in its contract.
         let period_ns = period_ns.or_else(|| contract.as_ref().and_then(period_of));
         let of_episodes = spans.chunk_by(|a, b| a.episode == b.episode);
@@ -174,7 +179,8 @@ impl Episodes {
         }
         // All of it is checked, and then what was not asked for is left out.
         let checked = Self::checked(configuration, all, spans, done)?;
-        let all = Episodes { contract, period_ns, ..checked };
+        let tasks = tasks.unwrap_or_else(|| checked.tasks.clone());
+        let all = Episodes { contract, period_ns, tasks, ..checked };
         Ok(if episodes.is_some() { all.only(&numbers) } else { all })
     }
 

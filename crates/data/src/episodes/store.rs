@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::mapped::Mapped;
+use super::tasks::tasks_of;
 use super::{
     About, Column, EpisodeError, Episodes, Owned, Packed, RawEpisodes, RawRing, RawStream,
     RowColumn, RowMeaning, available,
@@ -132,6 +133,7 @@ impl Episodes {
         let period_ns = contract.as_ref().and_then(period_of);
         let raw = RawEpisodes { configuration, period_ns, episodes, streams };
         let mut made = Episodes::new(raw)?;
+        made.tasks = tasks_of(&all);
         made.contract = contract;
         Ok((made, written))
     }

@@ -280,14 +280,15 @@ fn contract_of<'a>(
     let mut failure = None;
     for episode in episodes {
         match Opened::open(episode, work.options, work.text) {
-            Ok(Opened { config, .. }) => {
+            Ok(Opened { bag, config, .. }) => {
                 let images = work.options.images;
                 let taken = images.streams(&config).map(|(taken, _)| taken).unwrap_or_default();
                 let mut contract = Contract::of(&config);
                 if episode.given.is_some() {
                     contract = contract.of_dataset();
                 }
-                return Some(contract.with_stored(&taken, &images.to_string()));
+                let contract = contract.with_stored(&taken, &images.to_string());
+                return Some(with_decoded(contract, episode, &bag, &config, work.options));
             }
             Err(error) => failure = Some(error),
         }
@@ -296,6 +297,27 @@ fn contract_of<'a>(
         tracing::warn!("the store has no contract, because no bag can be opened: {error}");
     }
     None
+}
+
+/// The contract with how the numbers of its streams were decoded, if the episode's source says so.
+fn with_decoded(
+    mut contract: Contract,
+    episode: &Episode,
+    bag: &Bag,
+    config: &Config,
+    options: &Options,
+) -> Contract {
+    let Ok(wiring) = Wiring::new(bag, config, &options.remaps, &options.time) else {
+        return contract;
+    };
+    for (topic, words) in episode.decoded() {
+        let feeds = bag.topic(&topic).map(|at| wiring.feeds[at].as_slice());
+        for input in feeds.unwrap_or_default() {
+            let stream = config.input(*input).stream.map(|id| config.stream(id).name.clone());
+            contract = contract.with_decoded(stream.as_slice(), &words);
+        }
+    }
+    contract
 }
 
 /// What a store says of itself.
@@ -464,6 +486,12 @@ fn replay(
     summary.check_rows(&bag)?;
     about["simulated"] = json!(summary.simulated);
     about["missing"] = json!(summary.missing);
+    for (key, value) in episode.about()? {
+        if key == "task" {
+            summary.task = value.as_str().map(str::to_owned);
+        }
+        about[key] = value;
+    }
     // If the program ends in between, no entry describes another result than what is there.
     lock(ledger).remove(&result)?;
     summary.note_jpeg(&output.complete(about)?);

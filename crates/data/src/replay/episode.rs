@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use crate::bag::{Bag, BagError, Storage};
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 
@@ -37,6 +39,17 @@ pub trait Source: Send + Sync {
 
     /// A text that differs if the messages may differ.
     fn made_of(&self) -> String;
+
+    /// How the numbers of a topic were made of what the source has, in words, such as the pixels of a video: pairs of a
+    /// topic and the words. A contract has them.
+    fn decoded(&self) -> Vec<(String, String)>;
+
+    /// What the results say of the episode beside its name and its bag: a JSON object. It is asked for when the messages
+    /// were read. Of its keys, `task` takes the place of that of the [`Episode`].
+    ///
+    /// # Errors
+    /// If the episode is damaged.
+    fn about(&self) -> Result<Map<String, Value>, BagError>;
 }
 
 /// A [`Source`] that episodes share.
@@ -66,6 +79,22 @@ impl Episode {
         match &self.given {
             None => Bag::open(&self.bag),
             Some(Given(source)) => Ok(Bag::of(self.bag.clone(), source.open()?)),
+        }
+    }
+
+    /// As of [`Source::decoded`]. A bag has nothing to say.
+    pub(super) fn decoded(&self) -> Vec<(String, String)> {
+        self.given.as_ref().map(|Given(source)| source.decoded()).unwrap_or_default()
+    }
+
+    /// As of [`Source::about`]. A bag has nothing to say.
+    ///
+    /// # Errors
+    /// If the episode is damaged.
+    pub(super) fn about(&self) -> Result<Map<String, Value>, BagError> {
+        match &self.given {
+            None => Ok(Map::new()),
+            Some(Given(source)) => source.about(),
         }
     }
 }
