@@ -24,8 +24,22 @@ def nanoseconds(ms: float, what: str) -> int:
     return round(float(ms) * 1e6)
 
 
+def on_grid(ns: int, period_ns: int | None) -> int:
+    """A time that is whole frames but for the rounding of `period_ns`, as these frames: 500 ms of 30 Hz are 15 frames of
+    33,333,333 ns, 5 ns less. Others stay as they are."""
+    if not period_ns:
+        return ns
+    frames = round(ns / period_ns)
+    # The period is off by half a nanosecond at most, and so is the time.
+    return frames * period_ns if 2 * abs(ns - frames * period_ns) <= abs(frames) + 1 else ns
+
+
 def offsets_of(
-    config: Mapping[str, Any], name: str, lag_ns: int, period_ns: int | None
+    config: Mapping[str, Any],
+    name: str,
+    lag_ns: int,
+    period_ns: int | None,
+    frames_ns: int | None = None,
 ) -> list[int]:
     """The targets minus the instant of `history` and `horizon` [ns], the oldest first. Both count the present step.
 
@@ -34,11 +48,13 @@ def offsets_of(
         name: of the stream, for errors.
         lag_ns: of the present step, if `config` has no `lag_ms`.
         period_ns: a step that says no other length, as of `EpisodeCache.period_ns`; None if unknown.
+        frames_ns: the same if rows are at frames, so that steps must be, too; None for rows at any instants.
     """
     back, back_ns = _steps(config, "history", name, period_ns)
     ahead, ahead_ns = _steps(config, "horizon", name, period_ns)
     if "lag_ms" in config:
         lag_ns = nanoseconds(config["lag_ms"], f"lag_ms of '{name}'")
+    back_ns, ahead_ns, lag_ns = (on_grid(ns, frames_ns) for ns in (back_ns, ahead_ns, lag_ns))
     past = [-(back - 1 - at) * back_ns - lag_ns for at in range(back)]
     return past + [at * ahead_ns - lag_ns for at in range(1, ahead)]
 

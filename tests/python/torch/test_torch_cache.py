@@ -99,6 +99,25 @@ def test_a_run_goes_on_where_its_state_was_saved(cache, workers):
         dataset(cache, seed=1).resume(state)
 
 
+def test_a_run_goes_on_with_another_number_of_ranks(cache):
+    alone = loaded(dataset(cache), 0)
+    first = dataset(cache, rank=1, world=2)
+    state = first.state_after(loaded(first, 0)[2])  # six batches of all ranks
+    ranks = [dataset(cache, rank=rank, world=4) for rank in range(4)]
+    found = {}
+    for rank, data in enumerate(ranks):
+        data.resume(state)
+        assert data.epoch == 0
+        for round_, batch in enumerate(loaded(data, 2)):
+            found[6 + 4 * round_ + rank] = batch["instant_ns"].tolist()
+            assert data.state_after(batch)["done"] == 6 + 4 * (round_ + 1)
+    assert sorted(found) == list(range(6, 6 + len(found))) and len(alone) - 6 - len(found) < 4
+    sampled = {number: dataset(cache).sampler.batch(0, number)[1] for number in found}
+    for number, instants in found.items():
+        # Each rank draws a jitter of its own.
+        assert np.abs(sampled[number] - instants).max() <= 2 * MS
+
+
 class Interrupted(Exception):
     """A training that ends early."""
 
@@ -140,7 +159,7 @@ def test_the_documented_loop_goes_on_where_it_was(cache):
 
 def test_a_loop_that_would_undo_a_state_is_told(cache):
     data = dataset(cache)
-    data.resume({**data.state(), "epoch": 3, "number": 2})
+    data.resume({**data.state(), "epoch": 3, "done": 2})
     with pytest.raises(ValueError, match="epoch: expected 3 or more, .* found 0: begin the loop"):
         data.set_epoch(0)
     data.set_epoch(3)
