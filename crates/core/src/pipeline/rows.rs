@@ -34,6 +34,11 @@ pub struct LeftRow<'a> {
 
 /// Takes rows, those of a ring in the order in which they left. Threads call it; those of a ring one by one.
 pub trait RowSink: Send + Sync {
+    /// Whether it takes the rows of a ring. The values of other rows are not read.
+    fn takes(&self, _ring: RingId) -> bool {
+        true
+    }
+
     /// Takes a row. `bytes` has its values, as [`Backend::read_row`] gives them. The sink may exchange it for
     /// other memory. If the sink fails, it must tell by itself.
     fn row(&self, row: &LeftRow<'_>, bytes: &mut RowMemory);
@@ -50,6 +55,9 @@ pub(super) struct Tap {
 
 impl Tap {
     fn take(&self, row: &LeftRow<'_>) {
+        if !self.sink.takes(row.ring) {
+            return;
+        }
         let bytes = &mut *lock(&self.bytes[row.ring.index()]);
         match self.backend.read_row(row.ring, row.entry.slot, bytes) {
             Ok(()) => self.sink.row(row, bytes),

@@ -159,8 +159,9 @@ impl Episodes {
         verify: bool,
     ) -> Result<Self, EpisodeError> {
         let index = read_index(folder)?;
-        let Index { configuration, contract, period_ns, episodes: all, tasks, spans, streams, .. } =
-            index;
+        let Index {
+            configuration, contract, period_ns, episodes: all, tasks, spans, streams, ..
+        } = index;
         // A folder of before this number has it in its contract.
         let period_ns = period_ns.or_else(|| contract.as_ref().and_then(period_of));
         let of_episodes = spans.chunk_by(|a, b| a.episode == b.episode);

@@ -1,4 +1,4 @@
-//! Reads the stores of `robocache replay --format rows`.
+//! Reads the rows of stores: those of `robocache replay --format rows`, and those of `--format zarr --rows STREAM`.
 
 use std::fs::{self, File, Metadata};
 use std::io::Write;
@@ -45,7 +45,7 @@ impl Episodes {
     /// It is no such store.
     pub fn names_of_store(store: &Path) -> Result<Vec<String>, EpisodeError> {
         let wrong = |error: String| EpisodeError::Store(format!("{}: {error}", store.display()));
-        let mut about = read::about(store, "rows").map_err(wrong)?;
+        let mut about = read::about_rows(store).map_err(wrong)?;
         let all: Vec<About> = serde_json::from_value(about["episodes"].take())
             .map_err(|error| wrong(format!("a store without a list of episodes: {error}")))?;
         Ok(all.into_iter().map(|about| about.name).collect())
@@ -88,7 +88,7 @@ impl Episodes {
         folder: Option<&Path>,
     ) -> Result<(Self, Vec<Written>), EpisodeError> {
         let wrong = |error: String| EpisodeError::Store(format!("{}: {error}", store.display()));
-        let mut about = read::about(store, "rows").map_err(wrong)?;
+        let mut about = read::about_rows(store).map_err(wrong)?;
         let all: Vec<About> = serde_json::from_value(about["episodes"].take())
             .map_err(|error| wrong(format!("a store without a list of episodes: {error}")))?;
         let numbers = chosen(reading.episodes, reading.of, all.len())?;

@@ -1,9 +1,10 @@
-//! The columns of rows at their own stamps: a row of the store is a row of a ring.
+//! The columns of rows at their own stamps: a row of the store is a row of a ring. A store of tensors may have those of
+//! some streams, too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::{Value, json};
 
@@ -14,6 +15,7 @@ use robocache_core::layout::{Holds, RingPlace};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{LeftRow, Pipeline, RowSink};
 use robocache_core::ring::UntilNext;
+use robocache_core::spec::RingId;
 use robocache_ops::align::{MergeSpec, ValidWhen};
 use robocache_ops::device::RowMemory;
 use robocache_ops::dtype::DType;
@@ -23,22 +25,28 @@ use robocache_ops::voxelize::SparseRow;
 use robocache_runtime::Tick;
 
 /// The rows of an episode, as columns.
-pub struct RowOutput(Arc<SharedRows>);
+pub struct RowOutput(PartRows);
 
-/// What the output shares with the sink of the pipeline's rows.
+/// A part that gets rows from a pipeline. Its owner may write into other tables of it meanwhile.
+pub(super) struct PartRows(Arc<SharedRows>);
+
+/// What the owner of a part shares with the sink of the pipeline's rows.
 struct SharedRows {
     /// `None` at the end.
     writer: RwLock<Option<PartWriter>>,
-    rings: Vec<RingColumns>,
+    /// By the number of a ring; `None` if its rows are not kept.
+    rings: Vec<Option<RingColumns>>,
     bf16: Bf16,
     /// The first error.
     error: Mutex<Option<OutputError>>,
     failed: AtomicBool,
 }
 
-/// The columns of a ring, whose table has the number of the ring.
+/// The columns of a ring.
 struct RingColumns {
     stream: String,
+    /// The number of its table.
+    table: usize,
     dtype: DType,
     values: usize,
     /// Where the numbers of a row go.
@@ -112,14 +120,8 @@ impl RowOutput {
         arrivals: bool,
         limits: WriterLimits,
     ) -> Result<Self, OutputError> {
-        let places = pipeline.layout().rings().iter();
-        let (rings, tables) =
-            places.map(|place| ring_columns(place, pipeline, (bf16, images), arrivals)).unzip();
-        let writer = RwLock::new(Some(PartWriter::create(path, tables, limits)?));
-        let (error, failed) = (Mutex::default(), AtomicBool::new(false));
-        let state = Arc::new(SharedRows { writer, rings, bf16, error, failed });
-        pipeline.keep_rows(Box::new(Sink(Arc::clone(&state))));
-        Ok(RowOutput(state))
+        let made = (bf16, images, arrivals);
+        PartRows::create(path, Vec::new(), (pipeline, None), made, limits).map(RowOutput)
     }
 
     /// Ends the part. `about` is what the store says of the episode. Returns what JPEG made of the rows of streams, by
@@ -128,6 +130,60 @@ impl RowOutput {
     /// # Errors
     /// It cannot be written.
     pub fn complete(self, about: Value) -> Result<BTreeMap<String, Loss>, OutputError> {
+        self.0.complete(about)
+    }
+}
+
+impl PartRows {
+    /// Creates a part with these tables, and behind them those of the rows of some streams of the pipeline, or of all. Their
+    /// rows come to it from now on. They are stored as `made` says, whose last is `arrivals` of [`RowOutput::create`].
+    ///
+    /// # Errors
+    /// The part cannot be written.
+    pub(super) fn create(
+        path: &Path,
+        mut tables: Vec<Table>,
+        (pipeline, streams): (&mut Pipeline, Option<&[String]>),
+        made: (Bf16, Images, bool),
+        limits: WriterLimits,
+    ) -> Result<Self, OutputError> {
+        let mut rings = Vec::new();
+        for place in pipeline.layout().rings() {
+            let name = &pipeline.config().stream(place.stream).name;
+            rings.push(streams.is_none_or(|streams| streams.contains(name)).then(|| {
+                let (ring, table) = ring_columns(place, pipeline, made, tables.len());
+                tables.push(table);
+                ring
+            }));
+        }
+        let keeps = rings.iter().any(Option::is_some);
+        let writer = RwLock::new(Some(PartWriter::create(path, tables, limits)?));
+        let (error, failed) = (Mutex::default(), AtomicBool::new(false));
+        let state = Arc::new(SharedRows { writer, rings, bf16: made.0, error, failed });
+        if keeps {
+            pipeline.keep_rows(Box::new(Sink(Arc::clone(&state))));
+        }
+        Ok(PartRows(state))
+    }
+
+    /// The writer of the part; `None` at the end.
+    pub(super) fn writer(&self) -> RwLockReadGuard<'_, Option<PartWriter>> {
+        self.0.writer.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells what went wrong since the last call.
+    ///
+    /// # Errors
+    /// A row could not be written.
+    pub(super) fn check(&self) -> Result<(), OutputError> {
+        lock(&self.0.error).take().map_or(Ok(()), Err)
+    }
+
+    /// Ends the part, as [`RowOutput::complete`].
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn complete(self, about: Value) -> Result<BTreeMap<String, Loss>, OutputError> {
         let mut writer = self.0.writer.write().unwrap_or_else(PoisonError::into_inner);
         let losses = match (lock(&self.0.error).take(), writer.take()) {
             (Some(error), _) => return Err(error),
@@ -135,18 +191,20 @@ impl RowOutput {
             (None, None) => BTreeMap::new(),
         };
         // An image has one ring.
-        let named =
-            |((ring, _), loss): ((usize, usize), Loss)| (self.0.rings[ring].stream.clone(), loss);
-        Ok(losses.into_iter().map(named).collect())
+        let ring = |table| self.0.rings.iter().flatten().find(|ring| ring.table == table);
+        let named = |((table, _), loss): ((usize, usize), Loss)| {
+            ring(table).map(|ring| (ring.stream.clone(), loss))
+        };
+        Ok(losses.into_iter().filter_map(named).collect())
     }
 }
 
-/// The columns of a ring.
+/// The columns of a ring, and its table, which has this number.
 fn ring_columns(
     place: &RingPlace,
     pipeline: &Pipeline,
-    (bf16, images): (Bf16, Images),
-    arrivals: bool,
+    (bf16, images, arrivals): (Bf16, Images, bool),
+    number: usize,
 ) -> (RingColumns, Table) {
     let mut columns = Vec::new();
     let config = pipeline.config();
@@ -208,7 +266,7 @@ fn ring_columns(
     let table = Table { columns, ends: format!("{folder}/episode_ends"), begins, sorted_by };
     let scratch = Mutex::default();
     let stream = spec.name.clone();
-    (RingColumns { stream, dtype, values, numbers: places, sparse, scratch }, table)
+    (RingColumns { stream, table: number, dtype, values, numbers: places, sparse, scratch }, table)
 }
 
 /// What the store says of a ring.
@@ -254,6 +312,10 @@ fn valid_when(merge: &MergeSpec) -> Value {
 struct Sink(Arc<SharedRows>);
 
 impl RowSink for Sink {
+    fn takes(&self, ring: RingId) -> bool {
+        self.0.rings[ring.index()].is_some()
+    }
+
     fn row(&self, row: &LeftRow<'_>, bytes: &mut RowMemory) {
         let SharedRows { failed, error, .. } = &*self.0;
         if !failed.load(Ordering::Relaxed)
@@ -268,10 +330,11 @@ impl RowSink for Sink {
 impl SharedRows {
     fn write(&self, row: &LeftRow<'_>, bytes: &mut RowMemory) -> Result<(), OutputError> {
         let writer = self.writer.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(writer) = &*writer else { return Ok(()) };
-        let ring = &self.rings[row.ring.index()];
+        let (Some(writer), Some(ring)) = (&*writer, &self.rings[row.ring.index()]) else {
+            return Ok(());
+        };
         let scratch = &mut *lock(&ring.scratch);
-        let mut out = writer.row(row.ring.index());
+        let mut out = writer.row(ring.table);
         match &ring.sparse {
             Some((column, sparse)) => {
                 let coordinates = &bytes[sparse.coordinates_at()..][..sparse.coordinates()];
@@ -306,6 +369,6 @@ impl Output for RowOutput {
     }
 
     fn check(&mut self) -> Result<(), OutputError> {
-        lock(&self.0.error).take().map_or(Ok(()), Err)
+        self.0.check()
     }
 }

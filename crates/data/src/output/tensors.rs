@@ -1,12 +1,13 @@
-//! The columns of tensors: a row per tick.
+//! The columns of tensors: a row per tick. Beside them, a store may have the rows of some streams.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Bf16, Output, row_dimensions};
+use super::rows::PartRows;
+use super::{Bf16, Images, Output, row_dimensions};
 use crate::file::OutputError;
-use crate::store::{BREAKS, Column, Element, PartWriter, Table, WriterLimits};
+use crate::store::{BREAKS, Column, Element, Table, WriterLimits};
 use robocache_core::layout::{Holds, Segment};
 use robocache_core::message::{StepState, TensorMessage};
 use robocache_core::pipeline::Pipeline;
@@ -19,7 +20,7 @@ pub(super) const TICK_COLUMNS: [&str; 4] = ["tick", "stamp_ns", "recorded_ns", "
 
 /// The tensors of an episode, as columns.
 pub struct TensorOutput {
-    writer: PartWriter,
+    part: PartRows,
     segments: Vec<SegmentColumns>,
     /// A row, before it is written.
     scratch: Vec<u8>,
@@ -73,13 +74,13 @@ impl Known {
 }
 
 impl TensorOutput {
-    /// Creates the part of an episode.
+    /// Creates the part of an episode. It also takes the rows of these streams from the pipeline from now on.
     ///
     /// # Errors
     /// A stream has the name of a column of the ticks, or the part cannot be written.
     pub fn create(
         path: &Path,
-        pipeline: &Pipeline,
+        (pipeline, rows_of): (&mut Pipeline, &[String]),
         bf16: Bf16,
         limits: WriterLimits,
     ) -> Result<Self, OutputError> {
@@ -128,9 +129,10 @@ impl TensorOutput {
         // As in the ReplayBuffer of UMI, an episode begins where the one before ends.
         let ends = "meta/episode_ends".into();
         let table = Table { columns, ends, begins: None, sorted_by: None };
-        let writer = PartWriter::create(path, vec![table], limits)?;
+        let (tables, rows_of) = (vec![table], (pipeline, Some(rows_of)));
+        let part = PartRows::create(path, tables, rows_of, (bf16, Images::Zstd, true), limits)?;
         let (scratch, breaks) = (Vec::new(), Vec::new());
-        Ok(TensorOutput { writer, segments, scratch, bf16, newest: None, ticks: 0, breaks })
+        Ok(TensorOutput { part, segments, scratch, bf16, newest: None, ticks: 0, breaks })
     }
 
     /// Ends the part. `about` is what the store says of the episode.
@@ -140,13 +142,15 @@ impl TensorOutput {
     pub fn complete(self, mut about: Value) -> Result<(), OutputError> {
         about[BREAKS] = self.breaks.into();
         // Tensors are stored without loss.
-        self.writer.complete(about).map(|_| ())
+        self.part.complete(about).map(|_| ())
     }
 }
 
 impl Output for TensorOutput {
     fn tick(&mut self, tick: Tick, message: &TensorMessage) -> Result<(), OutputError> {
-        let TensorOutput { writer, segments, scratch, bf16, newest, ticks, breaks } = self;
+        let TensorOutput { part, segments, scratch, bf16, newest, ticks, breaks } = self;
+        let writer = part.writer();
+        let Some(writer) = &*writer else { return Ok(()) };
         let epoch = tick.epoch.number() as i64;
         let follows = |newest: (i64, i64)| newest == (tick.number - 1, epoch);
         if newest.is_some_and(|newest| !follows(newest)) {
@@ -172,6 +176,10 @@ impl Output for TensorOutput {
         }
         row.end();
         Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), OutputError> {
+        self.part.check()
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
 use crate::bag::Bag;
 use crate::file::{OutputError, remove};
 use crate::output::{Images, Info, McapOutput, Output, RowOutput, TensorOutput};
-use crate::store::{FORMAT_VERSION, Joined, Loss, Source, assemble};
+use crate::store::{FORMAT_VERSION, Joined, Loss, Source, assemble, read};
 use robocache_core::backend;
 use robocache_core::config;
 use robocache_core::contract::Contract;
@@ -95,7 +95,7 @@ pub fn run_all(
             ledger.check_asked(store, &Asked::new(options, &text))?;
         }
     }
-    check_images(episodes, options, &text)?;
+    check_streams(episodes, options, &text)?;
     let ledger = Mutex::new(ledger);
     let others = Others::open(&options.take)?;
     let kept_in = options.kept_in.as_deref().map(Ledger::read_beside).transpose()?;
@@ -260,13 +260,21 @@ fn forget(error: OutputError, out: &Path, parts: &[PathBuf], ledger: &mut Ledger
 /// Warns of pictures that stay without loss, though the user asks for JPEG. If no bag can be opened, each episode says why.
 ///
 /// # Errors
-/// No stream can be stored as JPEG.
-fn check_images(episodes: &[Episode], options: &Options, text: &str) -> Result<(), ReplayError> {
-    if options.images == Images::Zstd {
+/// No stream can be stored as JPEG, or there is no stream whose rows the user asks for.
+fn check_streams(episodes: &[Episode], options: &Options, text: &str) -> Result<(), ReplayError> {
+    if options.images == Images::Zstd && options.rows.is_empty() {
         return Ok(());
     }
     let opened = episodes.iter().find_map(|episode| Opened::open(episode, options, text).ok());
     let Some(Opened { config, .. }) = opened else { return Ok(()) };
+    let names: Vec<&str> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
+    if let Some(name) = options.rows.iter().find(|name| !names.contains(&name.as_str())) {
+        let known = names.join(", ");
+        return Err(ReplayError::Wiring(format!("--rows: expected {known}, found '{name}'")));
+    }
+    if options.images == Images::Zstd {
+        return Ok(());
+    }
     let (_, kept) = options.images.streams(&config).map_err(ReplayError::Wiring)?;
     kept.iter().for_each(|sentence| tracing::warn!("{sentence}"));
     Ok(())
@@ -324,6 +332,7 @@ fn with_decoded(
 fn about_store(work: &Work<'_>, contract: Option<Contract>) -> Map<String, Value> {
     let Work { options, text, .. } = work;
     let kind = if options.format == Format::Rows { "rows" } else { "tensors" };
+    let rows_of = (!options.rows.is_empty()).then(|| (read::ROWS_OF, json!(options.rows)));
     let about = [
         ("kind", json!(kind)),
         ("format_version", json!(FORMAT_VERSION)),
@@ -333,7 +342,8 @@ fn about_store(work: &Work<'_>, contract: Option<Contract>) -> Map<String, Value
         ("contract", json!(contract.as_ref().map(Contract::value))),
         ("contract_digest", json!(contract.as_ref().map(Contract::digest))),
     ];
-    about.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
+    let about = about.into_iter().chain(rows_of);
+    about.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Replays one episode, unless its result is there.
@@ -462,7 +472,8 @@ fn replay(
             Writing::Mcap(Box::new(McapOutput::create(&path, info, options.threads())?))
         }
         Format::Zarr => {
-            let output = TensorOutput::create(&path, &pipeline, options.bf16, options.limits())?;
+            let rows_of = (&mut pipeline, options.rows.as_slice());
+            let output = TensorOutput::create(&path, rows_of, options.bf16, options.limits())?;
             Writing::Tensors(Box::new(output))
         }
         Format::Rows => {

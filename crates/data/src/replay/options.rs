@@ -35,6 +35,8 @@ pub struct Options {
     pub bf16: Bf16,
     /// How rows of images are stored.
     pub images: Images,
+    /// The streams whose rows a store of tensors has, too.
+    pub rows: Vec<String>,
     /// Whether the parts of a store stay parts, which another run takes and joins.
     pub parts_only: bool,
     /// Whether results of another configuration or other options may be replaced.

@@ -438,10 +438,14 @@ const IMAGES_AS: &str = "images as ";
 impl Asked {
     /// `text` is that of the configuration.
     pub(super) fn new(options: &Options, text: &str) -> Self {
-        let Options { rate_hz, remaps, time, digest: sealed, .. } = options;
+        let Options { rate_hz, remaps, time, digest: sealed, rows, .. } = options;
+        let rows_of = match rows.as_slice() {
+            [] => String::new(),
+            rows => format!(" rows of {}", rows.join(",")),
+        };
         Asked {
             configuration: format!("configuration {:016x}", digest(text)),
-            options: format!("{rate_hz:?} {remaps:?} {time:?} {sealed}"),
+            options: format!("{rate_hz:?} {remaps:?} {time:?} {sealed}{rows_of}"),
             bf16: match options.format.store().is_some() && options.bf16 != Bf16::default() {
                 true => BF16_AS_F32,
                 false => "",

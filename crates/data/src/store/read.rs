@@ -76,6 +76,17 @@ struct Shards {
     codecs: Vec<Value>,
 }
 
+/// The key of a store of tensors that has rows, too: the names of their streams.
+pub const ROWS_OF: &str = "rows_of";
+
+/// What a store says of itself. It must have rows: it is a store of rows, or one of tensors with those of some streams.
+pub fn about_rows(store: &Path) -> Result<Value, String> {
+    about(store, "rows").or_else(|why| {
+        let about = about(store, "tensors").ok();
+        about.filter(|about| about[ROWS_OF].is_array()).ok_or(why)
+    })
+}
+
 /// What a store says of itself. It must be of this kind.
 pub fn about(store: &Path, kind: &str) -> Result<Value, String> {
     let mut root = json(&store.join("zarr.json"))?;

@@ -266,7 +266,10 @@ impl<'a> Join<'a> {
     fn ends_of(&self, table: usize) -> Vec<i64> {
         let mut ends = Vec::new();
         for (episode, span) in self.episodes.iter().zip(&self.spans[table]) {
-            let breaks = episode.about().get(BREAKS).and_then(Value::as_array);
+            // Rows have instants of their own.
+            let of_ticks = self.tables[table].begins.is_none();
+            let breaks = of_ticks.then(|| episode.about().get(BREAKS)).flatten();
+            let breaks = breaks.and_then(Value::as_array);
             let breaks = breaks.into_iter().flatten().filter_map(Value::as_u64);
             ends.extend(breaks.map(|end| (span.start + end) as i64).chain([span.end as i64]));
         }

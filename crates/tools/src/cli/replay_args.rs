@@ -52,6 +52,9 @@ pub struct ReplayArgs {
     /// --format rows
     #[arg(long, default_value_t, value_name = "zstd or jpeg:QUALITY")]
     images: Images,
+    /// Streams whose rows OUT/tensors.zarr has, too, at their own stamps; only with --format zarr
+    #[arg(long, value_delimiter = ',', value_name = "STREAM,...")]
+    rows: Vec<String>,
     /// Which episodes, and how.
     #[command(flatten)]
     pub common: EpisodeArgs,
@@ -248,6 +251,10 @@ impl ReplayArgs {
             let why = "--bf16: expected --format zarr or rows, found mcap, which has bf16";
             return Err(AskedError::wrong(why));
         }
+        if !self.rows.is_empty() && !matches!(self.format, Written::Zarr) {
+            let why = "--rows: expected --format zarr, found another: --format rows has all rows";
+            return Err(AskedError::wrong(why));
+        }
         let format = match self.format {
             Written::Mcap => "mcap",
             Written::Zarr => "zarr",
@@ -303,6 +310,7 @@ impl ReplayArgs {
                 Some(StoredBf16::F32) => Bf16::F32,
             },
             images: self.images,
+            rows: self.rows.clone(),
             parts_only: self.parts_only,
             replace: self.replace,
             take: self.take.clone(),
