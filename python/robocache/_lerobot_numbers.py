@@ -103,7 +103,8 @@ def _read(dataset, episodes, names):
     if failures:
         failed = {number for number, _ in failures}
         others = [episode.number for episode in episodes if episode.number not in failed]
-        way = f"; episodes={others} takes the others" if others else ""
+        few = others if len(others) <= 20 else [*others[:20], ...]
+        way = f"; episodes={few} takes the others".replace("Ellipsis", "...") if others else ""
         raise ValueError(
             f"expected every episode, found {len(failures)} of {len(episodes)} that cannot be read{way}. The first: "
             f"{failures[0][1]}"

@@ -191,7 +191,7 @@ class Recording:
 def _tasks(dataset, episode):
     """The tasks of an episode with their numbers, so that another text or number is another content."""
     try:
-        numbers = {task: number for number, task in dataset.tasks.items()}
+        numbers = dataset.task_numbers
     except (ValueError, OSError):  # `about` says so
         numbers = {}
     return [[task, numbers.get(task)] for task in episode.tasks]

@@ -56,10 +56,16 @@ def gates(root, columns):
         root: of the dataset.
         columns: the names of its columns.
 
-    Raises ValueError if `meta/robocache.json` is damaged.
+    Raises ValueError if `meta/robocache.json` is damaged, or a dataset of to-lerobot lacks it.
     """
     path = root / _ABOUT
     if not path.is_file():
+        own = [name for name in columns if _is_own(name, columns)]
+        if own:
+            raise ValueError(
+                f"{path}: expected this file of the export, because it says to which columns {own[0]!r} belongs, found none. "
+                "Copy it from the dataset that `robocache to-lerobot` wrote"
+            )
         return {}
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
@@ -75,6 +81,12 @@ def gates(root, columns):
     }
     found = {key: [name for name in of if name in columns] for key, of in valid.items()}
     return {key: names for key, names in found.items() if names}
+
+
+def _is_own(name, columns):
+    """True for a column `valid.STREAM` of to-lerobot, which comes with the targets of the stream."""
+    kind, _, stream = name.partition(".")
+    return kind == "valid" and f"target_ns.{stream}" in columns
 
 
 def valid(dataset, episode, feature):

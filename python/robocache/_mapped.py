@@ -145,7 +145,7 @@ class MappedRecording:
         decoded: empty: no topic is decoded of a video.
     """
 
-    decoded: ClassVar = {}
+    decoded: ClassVar[dict[str, str]] = {}
 
     def __init__(self, dataset, topics, episode):
         self._dataset, self._topics, self._episode = dataset, topics, episode

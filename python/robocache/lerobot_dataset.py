@@ -303,6 +303,11 @@ class Dataset:
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path}: expected numbers of tasks, found others ({error})") from None
 
+    @cached_property
+    def task_numbers(self):
+        """The numbers of tasks by their names. Raises as `tasks`."""
+        return {task: number for number, task in self.tasks.items()}
+
     def numbers(self, episode, columns):
         """Columns of numbers of an episode, by name: a value for each frame, of vectors [frames, elements].
 

@@ -187,6 +187,22 @@ def test_frames_that_are_not_valid_stay_so(tmp_path):
     )
 
 
+def test_an_export_without_its_description_is_an_error(tmp_path):
+    """LeRobot's tools lose the file. Without it, zeros would be a state and an action."""
+    root = exported(tmp_path / "dataset")
+    info = json.loads((root / "meta/info.json").read_text())
+    info["features"]["target_ns.arm"] = {"dtype": "int64", "shape": [1], "names": None}
+    (root / "meta/info.json").write_text(json.dumps(info))
+    Dataset(root)
+    (root / "meta/robocache.json").unlink()
+    with pytest.raises(ValueError, match=r"robocache\.json: expected this file of the export"):
+        Dataset(root)
+    # `valid.arm` of somebody else is a stream.
+    del info["features"]["target_ns.arm"]
+    (root / "meta/info.json").write_text(json.dumps(info))
+    assert "valid.arm" in Dataset(root).features
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"columns": {"action": {}}}', '{"columns": 3}'])
 def test_a_damaged_description_of_an_export_is_an_error(tmp_path, text):
     with pytest.raises(ValueError, match=r"meta/robocache\.json: expected the columns and their"):

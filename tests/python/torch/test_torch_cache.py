@@ -342,6 +342,27 @@ def test_a_lerobot_dataset_gives_its_frames(tmp_path):
     assert beyond.valid.tolist() == [[True, False]]
 
 
+def test_batches_have_the_task_of_each_window():
+    parts = [{"begin_ns": 0, "task": "pick"}, {"begin_ns": 300 * MS, "task": "place"}]
+    about = [
+        {"name": "a", "task": "pick", "tasks": parts},
+        {"name": "b"},
+        {"name": "c", "task": "open"},
+    ]
+    rows = {"rows": np.zeros((30, 1), np.float32), "stamp_ns": np.tile(np.arange(10) * 50 * MS, 3)}
+    cache = robocache.EpisodeCache.from_arrays({"state": rows}, [10, 10, 10], episodes=about)
+    assert cache.tasks == ["pick", "place", "open"]
+    data = WindowDataset(cache, WindowSampler.of(cache, period_ns=50 * MS, batch_size=7))
+    seen = set()
+    for batch in data:
+        assert batch["task_index"].dtype == torch.int64
+        of = zip(batch["episode"].tolist(), batch["instant_ns"].tolist(), strict=True)
+        expected = [(int(at >= 300 * MS), -1, 2)[0 if e == 0 else e] for e, at in of]
+        assert batch["task_index"].tolist() == expected
+        seen |= set(expected)
+    assert seen == {-1, 0, 1, 2}
+
+
 def test_targets_of_instants_that_were_written_are_refused(cache):
     """On a GPU the instants are the caller's tensor. The CPU shows the errors for it."""
     from robocache.windows import Windows
