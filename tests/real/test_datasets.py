@@ -78,7 +78,8 @@ def test_bridge_has_the_numbers_and_the_tasks_of_its_files(bridge):
         [0.2338, 0.1124, 0.175, 0.1, -0.2138, 0.2133, 1.0008],
         atol=5e-5,
     )
-    assert (first["action"].float32() == 0).all()
+    # The first action moves nothing.
+    assert np.allclose(first["action"].float32()[0, 0, :6], 0, atol=1e-6)
 
 
 def test_bridge_has_the_images_of_its_files(bridge):
