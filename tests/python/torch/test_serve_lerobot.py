@@ -67,7 +67,8 @@ def trained(request, tmp_path_factory):
     text, streams = CASES[request.param]
     (folder / "robot.yaml").write_text(text)
     robots.record(folder / "bags" / "pick", seed=1)
-    to_lerobot([folder / "bags"], folder / "robot.yaml", folder / "dataset", images=True, **streams)
+    given = {"images": True, "keep_invalid": True, **streams}
+    to_lerobot([folder / "bags"], folder / "robot.yaml", folder / "dataset", **given)
     played = robots.replay([folder / "bags"], folder / "robot.yaml", folder / "mcap")
     dataset = LeRobotDataset("local/dataset", root=folder / "dataset")
     checkpoint = folder / "checkpoint"
