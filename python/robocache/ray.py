@@ -24,7 +24,7 @@ from . import _command, _dataset_mapping, _shares, importing
 from ._summary import Findings, complete
 
 #: What `replay` takes besides the options that all commands have.
-_OPTIONS = ("--format", "--bf16", "--images", "--replace")
+_OPTIONS = ("--format", "--bf16", "--images", "--rows", "--replace")
 #: Shares for each task that the cluster runs at once, so that none waits long for the last one.
 SHARES_PER_SLOT = 4
 
