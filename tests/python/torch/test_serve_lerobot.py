@@ -164,5 +164,7 @@ def test_the_dataset_says_which_streams_its_columns_have(trained):
             )
             for tensor in trained.tensors[:1]
         ]
-        if not key.startswith("observation.images."):
+        # Actions are those of the tick, and not those that the node had then: test_lerobot_actions.py.
+        if not key.startswith("observation.images.") and key != "action":
             assert np.array_equal(np.ravel(trained.dataset[0][key]), rows[0])
+    assert set(about["actions"]) == set(about["columns"]["action"]["steps"])
