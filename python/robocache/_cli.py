@@ -10,7 +10,7 @@ from . import _native
 def main():
     """Runs the command line and returns its exit code."""
     if sys.argv[1:2] == ["to-lerobot"]:
-        from .lerobot import main as to_lerobot
+        from ._lerobot_cli import main as to_lerobot
 
         return to_lerobot(sys.argv[2:])
     if sys.argv[1:2] == ["import"]:

@@ -1,5 +1,7 @@
 """Episodes of a store of tensors (docs/stores.md), in blocks of ticks."""
 
+import bisect
+
 import numpy as np
 
 #: Ticks that are read at once.
@@ -14,6 +16,7 @@ class Tensors:
     """A store `tensors.zarr`.
 
     Attributes:
+        path: where it is.
         about: what the store says of itself (`robocache` of its attributes).
         segments: dict of name to what `FusedTensorInfo` says of a segment.
         period_ns: the time between two ticks; None if the store has no tick.
@@ -22,6 +25,7 @@ class Tensors:
     def __init__(self, path):
         import zarr
 
+        self.path = path
         root = zarr.open_group(str(path), mode="r")
         self.about = root.attrs["robocache"]
         if self.about["format_version"] not in FORMAT_VERSIONS:
@@ -33,6 +37,7 @@ class Tensors:
         # Those of the configuration come in its order.
         self.segments = {name: info for name, info in infos.items() if info is not None}
         self.period_ns = self._period_ns()
+        self._first_ticks = [first for _, runs in self._all_runs() for first, _ in runs[:1]]
 
     def has(self, name):
         """Whether there is an array of this name."""
@@ -44,14 +49,23 @@ class Tensors:
         return np.asarray(array[first:end] if step is None else array[first:end, step])
 
     def runs(self):
-        """Yields (episode, first, end): ticks `first..end`, all of which follow one another."""
+        """Yields (episode, runs): pairs `first, end` of ticks of the episode, all of which follow one another."""
+        for episode, runs in self._all_runs():
+            yield episode, [(first, end) for first, end in runs if end > first]
+
+    def episode_of(self, tick):
+        """The number of the episode that has the tick with this number in the store."""
+        return bisect.bisect_right(self._first_ticks, tick) - 1
+
+    def _all_runs(self):
         first, ends = 0, iter(self._ends)
         for episode in self.about["episodes"]:
+            runs = []
             for _ in range(len(episode["breaks"]) + 1):
                 end = next(ends)
-                if end > first:
-                    yield episode, first, end
+                runs.append((first, end))
                 first = end
+            yield episode, runs
 
     def _period_ns(self):
         """Tick `k` is at `k * period`."""

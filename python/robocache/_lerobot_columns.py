@@ -15,26 +15,65 @@ class Column:
         key: its name.
         feature: what LeRobot needs to know of it: dtype, shape and names.
         kind: "number", "image" or "video".
-        read: a function of (tensors, first, end). It returns the values of these ticks.
+        read: a function of (frames, first, end). It returns the values of these ticks.
         steps: the segments whose values it has, in their order, and the step of each.
+        streams: the streams of these segments. A value is valid if all of them are.
+        must_be_valid: whether a policy needs the value: it is part of the state, of the action or an image.
     """
 
-    def __init__(self, key, dtype, shape, names, read, infos=()):
+    def __init__(self, key, dtype, shape, names, read, infos=(), must_be_valid=False):
         self.key = key
         self.steps = {info["name"]: present_step(info) for info in infos}
+        self.streams = list(dict.fromkeys(info["name"].split(".")[0] for info in infos))
         self.feature = {"dtype": dtype, "shape": tuple(shape), "names": names}
         self.kind = dtype if dtype in ("image", "video") else "number"
-        self.read = read
+        self.read, self.must_be_valid = read, must_be_valid
+
+    def valid(self, frames, first, end):
+        """Which of these ticks have a valid value: an array of bool."""
+        whole = np.ones(end - first, bool)
+        for stream in self.streams:
+            whole &= frames.known(stream, "valid", first, end)
+        return whole
 
 
-def columns(tensors, order, *, state=None, action=None, images=False):
-    """The columns of a dataset, and the streams of the segments that they have.
+class Frames:
+    """The present step of every stream, at the ticks of a store."""
+
+    def __init__(self, tensors, actions):
+        """
+        Args:
+            tensors: the store.
+            actions: an `Actions` of the streams of actions.
+        """
+        self.tensors, self.actions = tensors, actions
+
+    def plain(self, name, first, end):
+        """A number of each tick, such as its stamp."""
+        return self.tensors.read(name, first, end)
+
+    def values(self, name, first, end):
+        """The values of a segment [tick, ...]."""
+        if name in self.actions:
+            return self.actions.read(name, "values", first, end)
+        return self.tensors.read(name, first, end, present_step(self.tensors.segments[name]))
+
+    def known(self, name, kind, first, end):
+        """What is known of a stream, such as "valid" [tick]."""
+        if name in self.actions:
+            return self.actions.read(name, kind, first, end)
+        step = present_step(self.tensors.segments[name])
+        return self.tensors.read(f"{name}.{kind}", first, end, step)
+
+
+def columns(tensors, order, action, *, state=None, images=False):
+    """The columns of a dataset.
 
     Args:
         tensors: the store.
         order: names of streams, in the order of the configuration.
-        state, action: names of streams that become `observation.state` and `action`; None: by
-            `state_and_action`.
+        action: names of the streams that become `action`: an `Actions` has their values.
+        state: names of the streams that become `observation.state`; None: by `state_of`.
         images: whether images are kept as images rather than as videos.
 
     Raises ValueError if a stream does not fit.
@@ -43,7 +82,7 @@ def columns(tensors, order, *, state=None, action=None, images=False):
     segments = dict(
         sorted(tensors.segments.items(), key=lambda named: place.get(named[0].split(".")[0], -1))
     )
-    state, action = state_and_action(segments, state, action)
+    state = state_of(segments, state, action)
     found = [Column(name, "int64", (1,), None, _plain(name)) for name in _TICK_COLUMNS]
     for key, streams in (("observation.state", state), ("action", action)):
         if streams:
@@ -54,19 +93,49 @@ def columns(tensors, order, *, state=None, action=None, images=False):
         elif name not in state + action:
             found.append(_observation(info))
         if info["encoder"] != "voxel_coordinates":
-            found += _of_steps(tensors, info)
+            found += _of_steps(tensors, info, name in action)
     keys = [column.key for column in found]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
         raise ValueError(f"expected distinct columns, found {twice[0]!r} twice: rename the stream")
-    return found, [
-        name for name, info in segments.items() if info["encoder"] != "voxel_coordinates"
-    ]
+    return found
 
 
-def state_and_action(segments, state, action):
-    """By default the action is the streams `action` or `actions`, or else all plans; and the state
-    is the stream `state`, or else all other vectors."""
+def action_of(streams, state, action):
+    """The streams of actions: those that are given, or else `action` or `actions`, or else all plans.
+
+    Args:
+        streams: a dict of the streams of the configuration, as they are written.
+        state, action: names that the user gives, or None.
+
+    Raises ValueError if there is none, or a stream is unknown or of both.
+    """
+    named = list(action or ())
+    for name in named:
+        if name not in streams:
+            raise ValueError(f"--action: expected streams of {', '.join(streams)}, found {name!r}")
+    if both := sorted(set(state or ()) & set(named)):
+        raise ValueError(f"expected the stream {both[0]!r} in the state or the action, found both")
+    if not named and action is None:
+        free = {name: of for name, of in streams.items() if name not in (state or ())}
+        named = [name for name in free if name in ("action", "actions")]
+        plan = _PLAN.rpartition("/")[2]
+        named = named or [name for name, of in free.items() if plan in str(_type_of(of))]
+    if not named:
+        raise ValueError(
+            f"expected a stream of actions, found only {', '.join(streams)}: give --action STREAM, or add a stream of "
+            "the commands, whose topic is that of your robot:\n"
+            "  action:\n"
+            "    {type: sensor_msgs/msg/JointState, topic: /command, joints: [...], max_age_ms: 100}"
+        )
+    return named
+
+
+def state_of(segments, state, action):
+    """The streams of the state: those that are given, or else `state`, or else all vectors that are no actions.
+
+    Raises ValueError if a stream of the state or of the action is no vector.
+    """
     vectors = [name for name, info in segments.items() if info["encoder"] == "vector"]
     for option, names in (("--state", state), ("--action", action)):
         for name in names or ():
@@ -74,22 +143,28 @@ def state_and_action(segments, state, action):
                 raise ValueError(
                     f"{option}: expected streams of vectors ({', '.join(vectors)}), found {name!r}"
                 )
-    taken = list(state or ())
-    if action is None:
-        free = [name for name in vectors if name not in taken]
-        action = [name for name in free if name in ("action", "actions")]
-        action = action or [name for name in free if _PLAN in segments[name]["ros_types"]]
-    both = sorted(set(taken) & set(action))
-    if both:
-        raise ValueError(f"expected the stream {both[0]!r} in the state or the action, found both")
-    if state is None:
-        free = [name for name in vectors if name not in action]
-        state = ["state"] if "state" in free else free
-    return list(state), list(action)
+    if state is not None:
+        return list(state)
+    free = [name for name in vectors if name not in action]
+    return ["state"] if "state" in free else free
+
+
+def is_plan(info):
+    """Whether a segment is of a stream of plans."""
+    return _PLAN in info["ros_types"]
+
+
+def valid_keys(steps):
+    """The columns that say whether a column's values are valid. `steps` has its segments, as `Column.steps`."""
+    return list(dict.fromkeys(_key("valid", name.split(".")[0]) for name in steps))
+
+
+def _type_of(stream):
+    return stream.get("type") if isinstance(stream, dict) else None
 
 
 def _plain(name):
-    return lambda tensors, first, end: tensors.read(name, first, end)[:, None]
+    return lambda frames, first, end: frames.plain(name, first, end)[:, None]
 
 
 def _vector(key, infos, several):
@@ -100,12 +175,12 @@ def _vector(key, infos, several):
         for channel in info["channels"]
     ]
 
-    def read(tensors, first, end):
-        parts = [tensors.read(info["name"], first, end, present_step(info)) for info in infos]
+    def read(frames, first, end):
+        parts = [frames.values(info["name"], first, end) for info in infos]
         rows = [np.asarray(part, np.float32).reshape(len(part), -1) for part in parts]
         return np.concatenate(rows, axis=1)
 
-    return Column(key, "float32", (len(names),), names, read, infos)
+    return Column(key, "float32", (len(names),), names, read, infos, must_be_valid=True)
 
 
 def _image(info, kind):
@@ -128,14 +203,15 @@ def _image(info, kind):
             f"{height} x {width}; resize the image, or keep images (--images)"
         )
 
-    def read(tensors, first, end):
-        pixels = tensors.read(name, first, end, present_step(info))
+    def read(frames, first, end):
+        pixels = frames.values(name, first, end)
         if info["layout"] == "chw":
             pixels = pixels.transpose(0, 2, 3, 1)
         return np.ascontiguousarray(np.broadcast_to(pixels, (*pixels.shape[:3], 3)))
 
     names = ["height", "width", "channels"]
-    return Column(f"observation.images.{name}", kind, (height, width, 3), names, read, [info])
+    key, shape = f"observation.images.{name}", (height, width, 3)
+    return Column(key, kind, shape, names, read, [info], must_be_valid=True)
 
 
 def _observation(info):
@@ -144,26 +220,28 @@ def _observation(info):
     integer = {"u8": "uint8", "i32": "int32"}.get(info["dtype"])
     names = info["channels"] if len(shape) == 1 and len(info["channels"]) == shape[0] else None
 
-    def read(tensors, first, end):
-        values = tensors.read(name, first, end, present_step(info))
+    def read(frames, first, end):
+        values = frames.values(name, first, end)
         return values.astype(integer or np.float32, copy=False)
 
     return Column(column_key("observation", name), integer or "float32", shape, names, read, [info])
 
 
-def _of_steps(tensors, info):
-    """What is known of the present step: whether it is valid, its age, its target."""
-    found = []
+def _of_steps(tensors, info, is_action):
+    """What is known of the present step: whether it is valid, its age, its target. Of which inputs a value is, is known of
+    observations alone."""
+    found, name = [], info["name"]
     kinds = {"valid": "bool", "age_ns": "int64", "target_ns": "int64"}
-    for kind, dtype in (kinds | {"count": "int64", "inputs_valid": "int64"}).items():
-        array = f"{info['name']}.{kind}"
-        if not tensors.has(array):
+    if not is_action:
+        kinds |= {"count": "int64", "inputs_valid": "int64"}
+    for kind, dtype in kinds.items():
+        if not tensors.has(f"{name}.{kind}"):
             continue
 
-        def read(tensors, first, end, array=array, dtype=dtype):
-            return tensors.read(array, first, end, present_step(info)).astype(dtype)[:, None]
+        def read(frames, first, end, kind=kind, dtype=dtype):
+            return frames.known(name, kind, first, end).astype(dtype)[:, None]
 
-        found.append(Column(column_key(kind, info["name"]), dtype, (1,), None, read))
+        found.append(Column(column_key(kind, name), dtype, (1,), None, read))
     return found
 
 

@@ -19,15 +19,15 @@ class Exporter:
 
     Args:
         writer: a `DatasetWriter` of the columns.
-        tensors: the store.
+        frames: a `Frames`.
         columns: of the dataset.
         encoder: a function of (path, shape) that returns an `Encoder`.
         pool: threads that read and encode images, a column each.
         folder: where an episode's videos are until they are complete.
     """
 
-    def __init__(self, writer, tensors, columns, encoder, pool, folder):
-        self._writer, self._tensors, self._pool = writer, tensors, pool
+    def __init__(self, writer, frames, columns, encoder, pool, folder):
+        self._writer, self._frames, self._pool = writer, frames, pool
         self._features = {column.key: column.feature for column in columns}
         self._columns = {
             kind: [column for column in columns if column.kind == kind]
@@ -38,38 +38,48 @@ class Exporter:
     def write(self, first, end, task):
         """Writes ticks `first..end` as an episode."""
         counted = self._writer.begin(end - first, task)
-        statistics = self._add_videos(first, end)
-        statistics |= self._add_rows(first, end, counted)
-        self._writer.end(statistics)
+        pixels = self._add_videos(first, end)
+        statistics, of_pictures = self._add_rows(first, end, counted)
+        pixels |= of_pictures
+        statistics |= {key: of.result() for key, of in pixels.items()}
+        self._writer.end(statistics, {key: of.counts for key, of in pixels.items()})
 
     def _add_videos(self, first, end):
-        """Encodes the videos. Returns the statistics of their images."""
+        """Encodes the videos. Returns the `Pixels` of their images."""
         videos = [
-            _Video(column, self._folder / f"{column.key}.mp4", end - first, self._encoder)
+            _Video(
+                column,
+                self._folder / f"{column.key}.mp4",
+                column.valid(self._frames, first, end),
+                self._encoder,
+            )
             for column in self._columns["video"]
         ]
         for start, stop in _spans(first, end, BLOCK):
-            self._each(videos, lambda video: video.add(self._tensors, start, stop, start - first))
+            self._each(videos, lambda video: video.add(self._frames, start, stop, start - first))
         for video in videos:
             video.close()
             with opened(video.path) as (stream, packets):
                 self._writer.add_video(video.key, stream, packets)
             video.path.unlink()
-        return {video.key: video.pixels.result() for video in videos}
+        return {video.key: video.pixels for video in videos}
 
     def _add_rows(self, first, end, counted):
-        """Writes the rows. Returns the statistics of their columns."""
-        numbers = _Numbers(self._tensors, self._columns["number"], first, end)
-        pictures = [_Pictures(column, end - first) for column in self._columns["image"]]
+        """Writes the rows. Returns the statistics of their numbers, and the `Pixels` of their images."""
+        numbers = _Numbers(self._frames, self._columns["number"], first, end)
+        pictures = [
+            _Pictures(column, column.valid(self._frames, first, end))
+            for column in self._columns["image"]
+        ]
         waiting = []
         for start, stop in numbers.spans:
             of_span = numbers.read(start, stop)
-            numbers.count(of_span)
+            numbers.count(start, of_span)
             for at, until in _spans(start, stop, BLOCK if pictures else stop - start):
                 values = {key: array[at - first : until - first] for key, array in counted.items()}
                 values |= {key: of[at - start : until - start] for key, of in of_span.items()}
                 values |= self._each(
-                    pictures, lambda each: each.read(self._tensors, at, until, at - first)
+                    pictures, lambda each: each.read(self._frames, at, until, at - first)
                 )
                 waiting.append(table_of(self._writer.schema, self._features, values))
                 if sum(rows.nbytes for rows in waiting) > _HELD:
@@ -77,7 +87,7 @@ class Exporter:
                     waiting = []
         if waiting:
             self._writer.write(pa.concat_tables(waiting))
-        return numbers.result() | {each.key: each.pixels.result() for each in pictures}
+        return numbers.result(), {each.key: each.pixels for each in pictures}
 
     def _each(self, columns, call):
         """What `call` returns for each of these columns, by key. They run at once."""
@@ -86,14 +96,15 @@ class Exporter:
 
 
 class _Numbers:
-    """The columns of an episode that are no images, and their statistics.
+    """The columns of an episode that are no images, and their statistics: those of its valid values. If a column has none,
+    they are those of all, and their `count` is 0.
 
     Attributes:
         spans: parts of the episode that are read at once.
     """
 
-    def __init__(self, tensors, columns, first, end):
-        self._tensors, self._columns = tensors, columns
+    def __init__(self, frames, columns, first, end):
+        self._frames, self._columns, self._first = frames, columns, first
         bytes_of_tick = sum(
             np.dtype(column.feature["dtype"]).itemsize * math.prod(column.feature["shape"])
             for column in columns
@@ -101,41 +112,50 @@ class _Numbers:
         self.spans = list(_spans(first, end, max(1, _HELD // bytes_of_tick)))
         self._only = None
         self._statistics = {column.key: Rows() for column in columns}
+        self._valid = {column.key: column.valid(frames, first, end) for column in columns}
+        self._without = {key for key, valid in self._valid.items() if not valid.any()}
         for span in self.spans:
-            for key, values in self.read(*span).items():
+            for key, values in self._counting(span[0], self.read(*span)):
                 self._statistics[key].measure(values)
 
     def read(self, start, stop):
         """The values of these ticks: a dict of column to array."""
         if self._only is None:
-            found = {
-                column.key: column.read(self._tensors, start, stop) for column in self._columns
-            }
+            found = {column.key: column.read(self._frames, start, stop) for column in self._columns}
             if len(self.spans) > 1:
                 return found
             self._only = found
         return self._only
 
-    def count(self, values):
+    def count(self, start, values):
         """Counts the values of a span for the quantiles."""
-        for key, block in values.items():
+        for key, block in self._counting(start, values):
             self._statistics[key].count(block)
 
     def result(self):
         """The statistics, when all spans are counted."""
-        return {key: statistics.result() for key, statistics in self._statistics.items()}
+        found = {key: statistics.result() for key, statistics in self._statistics.items()}
+        for key in self._without:
+            found[key]["count"] = np.array([0])
+        return found
+
+    def _counting(self, start, values):
+        """Yields (key, values): the values of a span that count."""
+        for key, block in values.items():
+            use = self._valid[key][start - self._first :][: len(block)]
+            yield key, block if key in self._without or use.all() else block[use]
 
 
 class _Video:
     """A column of an episode that becomes a video."""
 
-    def __init__(self, column, path, frames, encoder):
+    def __init__(self, column, path, valid, encoder):
         self.key, self.path, self._read = column.key, path, column.read
-        self.pixels = Pixels(frames)
+        self.pixels = Pixels(valid)
         self._encoder = encoder(path, column.feature["shape"])
 
-    def add(self, tensors, start, stop, number):
-        images = self._read(tensors, start, stop)
+    def add(self, frames, start, stop, number):
+        images = self._read(frames, start, stop)
         self.pixels.add(number, images)
         self._encoder.add(images)
 
@@ -146,13 +166,13 @@ class _Video:
 class _Pictures:
     """A column of an episode that becomes PNG files in the rows."""
 
-    def __init__(self, column, frames):
+    def __init__(self, column, valid):
         self.key, self._read = column.key, column.read
-        self.pixels = Pixels(frames)
+        self.pixels = Pixels(valid)
         self._encoder = PngEncoder(column.feature["shape"])
 
-    def read(self, tensors, start, stop, number):
-        images = self._read(tensors, start, stop)
+    def read(self, frames, start, stop, number):
+        images = self._read(frames, start, stop)
         self.pixels.add(number, images)
         files = self._encoder.add(images)
         return [f"frame-{at:06}.png" for at in range(number, number + len(files))], files

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ._lerobot_stats import NAMES, Rows, Total
+from ._lerobot_quantiles import of_counts, of_table
+from ._lerobot_stats import NAMES, QUANTILES, Rows, Total
 from ._lerobot_video import VideoFiles
 
 _MIB = 1 << 20
@@ -60,9 +61,14 @@ class Rolling:
 
 
 class RowFiles:
-    """Parquet files, each with whole episodes."""
+    """Parquet files, each with whole episodes.
+
+    Attributes:
+        paths: of the files.
+    """
 
     def __init__(self, root, path, schema, rolling):
+        self.paths = []
         self._root, self._path, self.schema = root, path, schema
         self._rolling = rolling
         self._file = self._writer = None
@@ -76,6 +82,7 @@ class RowFiles:
             chunk, file = self._rolling.place
             path = self._root / self._path.format(chunk_index=chunk, file_index=file)
             path.parent.mkdir(parents=True, exist_ok=True)
+            self.paths.append(path)
             self._file = path.open("wb")
             self._writer = pq.ParquetWriter(self._file, self.schema, compression="snappy")
         self._frames += frames
@@ -102,11 +109,15 @@ class DatasetWriter:
     Attributes:
         schema: of the rows. `table_of` makes them.
         video_keys: the columns that are videos.
+        pixels: by column of images how many of the pixels that its statistics are of have each of the values 0..255
+            [channel, value].
         info: what info.json says of the layout: its version and the patterns of paths.
     """
 
     #: Paths of files, with the fields `chunk_index`, `file_index` and, for videos, `video_key`.
     DATA, VIDEO = DATA, VIDEO
+    #: What the library `datasets` calls a list of numbers.
+    LIST = "List"
     info = {
         "codebase_version": "v3.0",
         "chunks_size": CHUNK_FILES,
@@ -116,23 +127,29 @@ class DatasetWriter:
         "video_path": VIDEO,
     }
 
-    def __init__(self, root, fps, features, robot_type=None):
+    def __init__(self, root, fps, features, valid, robot_type=None):
         """
         Args:
             root: the folder, which must not exist.
             fps: frames per second.
             features: a dict of column to dtype, shape and names, and of a video also info, as in info.json.
+            valid: a dict of column to the names of the columns that say which of its values are valid.
             robot_type: what info.json says of the robot.
         """
         self._root, self._fps, self._robot_type = root, fps, robot_type
-        self._features = {**features, **COUNTED}
+        self._features, self._valid = {**features, **COUNTED}, valid
         self.video_keys = [key for key, of in features.items() if of["dtype"] == "video"]
-        self.schema = schema_of(self._features)
+        self.schema = schema_of(self._features, self.LIST)
         (root / "meta").mkdir(parents=True)
         self._rows = RowFiles(root, self.DATA, self.schema, self.rolling(DATA_MB))
         self._videos = {key: self._video_files(key) for key in self.video_keys}
         self._episodes = self.episode_files(root, self._features)
         self._tasks, self._total = {}, Total()
+        self.pixels = {
+            key: np.zeros((3, 256), np.int64)
+            for key, of in features.items()
+            if of["dtype"] in ("image", "video")
+        }
         self._number = self._frames = 0
         self._episode = self._counted = None
 
@@ -167,13 +184,16 @@ class DatasetWriter:
         place = self._videos[key].append(stream, packets, self._episode["length"])
         self._episode.update({f"videos/{key}/{name}": value for name, value in place.items()})
 
-    def end(self, statistics):
-        """Ends the episode: a dict of column to statistics, of all columns but those of `COUNTED`."""
+    def end(self, statistics, pixels=None):
+        """Ends the episode: a dict of column to statistics, of all columns but those of `COUNTED`; and what the episode adds
+        to `pixels`."""
         counted = {key: _statistics(values) for key, values in self._counted.items()}
         statistics = {
             **{key: statistics[key] for key in self._features if key in statistics},
             **counted,
         }
+        for key, counts in (pixels or {}).items():
+            self.pixels[key] += counts
         self._total.add(statistics)
         self._episodes.add(self._episode, statistics)
         self._number += 1
@@ -186,9 +206,20 @@ class DatasetWriter:
             files.close()
         self._episodes.close()
         self.write_tasks(self._root, self._tasks)
-        contents = {STATS: self.statistics_of(self._total.result()), INFO: self._about()}
+        statistics = self._total.result(self._quantiles())
+        contents = {STATS: self.statistics_of(statistics), INFO: self._about()}
         for name, content in contents.items():
             (self._root / name).write_text(json.dumps(content, indent=4) + "\n")
+
+    def _quantiles(self):
+        """By column the quantiles of all its valid values; of images, those of the pixels that count."""
+        shares = list(QUANTILES.values())
+        numbers = {key: of for key, of in self._features.items() if key not in self.pixels}
+        found = of_table(self._rows.paths, numbers, self._valid, shares)
+        for key, counts in self.pixels.items():
+            of_channels = [of_counts(channel, shares) for channel in counts]
+            found[key] = np.stack(of_channels, axis=1).reshape(-1, 3, 1, 1) / 255
+        return found
 
     def rolling(self, limit_mb):
         """What says when another file begins."""
@@ -256,11 +287,11 @@ class _EpisodeFiles:
         self._waiting = []
 
 
-def schema_of(features):
-    """The schema of the rows, which the library `datasets` understands."""
+def schema_of(features, list_type="List"):
+    """The schema of the rows, which the library `datasets` understands. It calls a list of numbers `list_type`."""
     stored = {key: of for key, of in features.items() if of["dtype"] != "video"}
     fields = [pa.field(key, _type(of), metadata=_extension(of)) for key, of in stored.items()]
-    said = {"info": {"features": {key: _hugging_face(of) for key, of in stored.items()}}}
+    said = {"info": {"features": {key: _hugging_face(of, list_type) for key, of in stored.items()}}}
     return pa.schema(fields, {"huggingface": json.dumps(said)})
 
 
@@ -309,7 +340,7 @@ def _type(feature):
     return kind
 
 
-def _hugging_face(feature):
+def _hugging_face(feature, list_type):
     """What the library `datasets` calls a column."""
     dtype, shape = feature["dtype"], tuple(feature["shape"])
     if dtype == "image":
@@ -318,7 +349,7 @@ def _hugging_face(feature):
     if shape == (1,):
         return value
     if len(shape) == 1:
-        return {"feature": value, "length": shape[0], "_type": "List"}
+        return {"feature": value, "length": shape[0], "_type": list_type}
     return {"shape": list(shape), "dtype": dtype, "_type": f"Array{len(shape)}D"}
 
 

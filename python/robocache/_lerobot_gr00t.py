@@ -38,6 +38,8 @@ class Gr00tWriter(DatasetWriter):
 
     DATA = "data/chunk-{chunk_index:03d}/episode_{file_index:06d}.parquet"
     VIDEO = "videos/chunk-{chunk_index:03d}/{video_key}/episode_{file_index:06d}.mp4"
+    #: The name of `datasets` up to 3.6, which LeRobot of v2.1 and openpi have. Later ones read it, too.
+    LIST = "Sequence"
     info = {
         "codebase_version": "v2.1",
         "chunks_size": CHUNK_FILES,

@@ -7,13 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ._lerobot_columns import valid_keys
 from ._lerobot_files import COUNTED, DATA, EPISODES, INFO, VIDEO
 from ._lerobot_stats import NAMES
 from ._lerobot_video import episodes_of
+from ._lerobot_writing import PIXELS
 
 
-def aggregate(datasets, out, writer_of):
-    """Writes the dataset of these folders, in their order, to `out`, by a writer of the class `writer_of`."""
+def aggregate(datasets, out, writer_of, columns):
+    """Writes the dataset of these folders, in their order, to `out`, by a writer of the class `writer_of`. `columns` is what
+    they say of them in `meta/robocache.json`. Returns the writer."""
     infos = [json.loads((root / INFO).read_text()) for root in datasets]
     info = infos[0]
     for root, other in zip(datasets, infos, strict=True):
@@ -23,10 +26,14 @@ def aggregate(datasets, out, writer_of):
                     f"{root}: expected {name} of {datasets[0]}, {info[name]}, found {other[name]}"
                 )
     features = {key: of for key, of in info["features"].items() if key not in COUNTED}
-    writer = writer_of(out, info["fps"], features, info["robot_type"])
+    valid = {key: valid_keys(column["steps"]) for key, column in columns.items()}
+    writer = writer_of(out, info["fps"], features, valid, info["robot_type"])
     for root in datasets:
         _append(writer, root, features)
+        for key, counts in json.loads((root / PIXELS).read_text()).items():
+            writer.pixels[key] += np.array(counts)
     writer.finish()
+    return writer
 
 
 def _append(writer, root, features):

@@ -1,7 +1,7 @@
 """Statistics of the columns of a LeRobot dataset. Policies normalise by them.
 
-They are defined as LeRobot defines them, so a dataset from here and one from there normalise alike. Sums are in
-float64, because LeRobot's float32 sums over many pixels lose digits.
+Those of an episode are defined as LeRobot defines them. Sums are in float64, because LeRobot's float32 sums over many pixels
+lose digits. The quantiles of a dataset are those of all its values (`_lerobot_quantiles`), not of its episodes.
 """
 
 import numpy as np
@@ -28,6 +28,8 @@ class Rows:
 
     def measure(self, block):
         """Takes the extent and the mean of values [frame, ...]."""
+        if not len(block):
+            return
         rows = _rows(block)
         least, most = rows.min(axis=0), rows.max(axis=0)
         mean = rows.mean(axis=0, dtype=np.float64)
@@ -63,12 +65,23 @@ class Rows:
 
 
 class Pixels:
-    """Statistics of an episode's images [height, width, 3], each channel in 0..1. Some frames are enough."""
+    """Statistics of an episode's images [height, width, 3], each channel in 0..1. Some frames are enough.
 
-    def __init__(self, frames):
-        self._wanted = set(_sampled(frames))
+    Attributes:
+        counts: how many pixels have each of the values 0..255 [channel, value]. None are counted if no frame is valid.
+    """
+
+    def __init__(self, valid):
+        """`valid` says of each frame whether its image counts. If none does, all do, and `count` is 0."""
+        self._is_valid = bool(valid.any())
+        frames = np.flatnonzero(valid) if self._is_valid else np.arange(len(valid))
+        self._wanted = set(frames[_sampled(len(frames))].tolist())
         self._taken = 0
         self._counts = np.zeros((3, 256), np.int64)
+
+    @property
+    def counts(self):
+        return self._counts if self._is_valid else np.zeros_like(self._counts)
 
     def add(self, first, images):
         """Takes the images of the frames from `first`."""
@@ -86,11 +99,11 @@ class Pixels:
             name: np.array([channel[name] for channel in channels]).reshape(3, 1, 1) / 255
             for name in channels[0]
         }
-        return {**found, "count": np.array([self._taken])}
+        return {**found, "count": np.array([self._taken if self._is_valid else 0])}
 
 
 class Total:
-    """Statistics of many episodes. Quantiles are means of those of the episodes, as LeRobot has them."""
+    """Statistics of many episodes, without quantiles."""
 
     def __init__(self):
         self._columns = {}
@@ -102,11 +115,12 @@ class Total:
             sofar = self._columns.get(key)
             self._columns[key] = stats if sofar is None else _joined(sofar, stats)
 
-    def result(self):
-        """The statistics of all, as lists."""
+    def result(self, quantiles):
+        """The statistics of all, as lists. `quantiles` has those of each column, in the order of `QUANTILES`."""
         found = {}
         for key, stats in self._columns.items():
-            found[key] = {name: stats[name].tolist() for name in NAMES}
+            of_all = {**stats, **dict(zip(QUANTILES, quantiles[key], strict=True))}
+            found[key] = {name: of_all[name].tolist() for name in NAMES}
             found[key]["count"] = stats["count"].astype(int).tolist()
         return found
 
@@ -163,12 +177,16 @@ def _of_counts(counts):
 
 
 def _joined(one, other):
-    """The statistics of two parts."""
+    """The statistics of two parts. A part without a valid value does not count."""
+    if not other["count"].all():
+        return one
+    if not one["count"].all():
+        return other
     count = one["count"] + other["count"]
     part = other["count"] / count
-    found = {name: one[name] + (other[name] - one[name]) * part for name in ("mean", *QUANTILES)}
+    mean = one["mean"] + (other["mean"] - one["mean"]) * part
     apart = (one["mean"] - other["mean"]) ** 2 * part * (1 - part)
     variance = one["std"] ** 2 * (1 - part) + other["std"] ** 2 * part + apart
     least, most = (np.minimum, "min"), (np.maximum, "max")
     extent = {name: take(one[name], other[name]) for take, name in (least, most)}
-    return {**found, **extent, "std": np.sqrt(variance), "count": count}
+    return {**extent, "mean": mean, "std": np.sqrt(variance), "count": count}

@@ -24,6 +24,7 @@ from . import _command, _dataset_kinds, _import_options, _native, _whole
 from ._dataset import Topics
 from ._dataset_config import config_of
 from ._import_options import OPTIONS, TOLERANCE_S
+from ._summary import Findings, complete
 from .pipeline import Pipeline
 
 
@@ -111,8 +112,8 @@ def import_rows(
     Raises RuntimeError, when the store is complete, if an episode could not be read.
     """
     outcomes = import_dataset(dataset, out, config, format="rows", **options)
-    if lost := _lost(_complete(outcomes)):
-        warnings.warn("\n".join(lost), RuntimeWarning, stacklevel=_outside())
+    if lines := Findings.of(complete(outcomes), "dataset").lines():
+        warnings.warn("\n".join(lines), RuntimeWarning, stacklevel=_outside())
     failures = _command.failures(outcomes)
     store = Path(out) / "rows.zarr"
     if failures:
@@ -367,7 +368,7 @@ def _main(parsed):
 
 def _complete_ones(dataset, outcomes):
     """The option that takes the complete episodes alone, if many have failed; None otherwise."""
-    names = {summary["name"] for summary in _complete(outcomes)}
+    names = {summary["name"] for summary in complete(outcomes)}
     if not names or _command.failed(outcomes) < 4:
         return None
     numbers = [episode.number for episode in dataset.episodes if episode.name in names]
@@ -415,11 +416,8 @@ def told(parsed, outcomes, no_store):
     """Prints the outcomes, and returns the exit code."""
     if parsed.json:
         print(json.dumps(outcomes))
-    kept = _complete(outcomes)
-    for summary in kept:
-        for problem in summary.get("problems", ()):
-            print(f"{summary['name']}: {problem}", file=sys.stderr)
-    for line in _lost(kept):
+    kept = complete(outcomes)
+    for line in Findings.of(kept, "dataset").lines():
         print(line, file=sys.stderr)
     failures = _command.failures(outcomes)
     for line in failures:
@@ -432,27 +430,6 @@ def told(parsed, outcomes, no_store):
         for line in _command.jpeg_lines(kept):
             print(line)
     return int(no_store is not None or bool(failures))
-
-
-def _complete(outcomes):
-    """The summaries of the episodes that have a result."""
-    return [of[kind] for of in outcomes for kind in ("done", "kept") if kind in of]
-
-
-def _lost(summaries):
-    """A line for each topic that the dataset lacks, and for each input that dropped messages, with the reason."""
-    topics = dict.fromkeys(topic for summary in summaries for topic in summary["missing"])
-    lines = [
-        f"{topic}: not in the dataset, so its stream has no row from it; `remap` gives a topic another name"
-        for topic in topics
-    ]
-    for summary in summaries:
-        for name, numbers in summary["inputs"].items():
-            lines += [
-                f"{summary['name']}: {name}: {count} of {numbers['received']} messages dropped: {reason}"
-                for reason, count in numbers["dropped"].items()
-            ]
-    return lines
 
 
 def _new(path, text):

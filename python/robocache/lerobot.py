@@ -9,34 +9,38 @@ docs/lerobot.md explains the columns.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
+import inspect
 import json
 import os
 import shutil
-import sys
+import warnings
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from . import _command, _whole
-from ._episodes import Tensors, present_step
-from ._lerobot_columns import columns, state_and_action
-from .contract import Contract
+from ._episodes import Tensors
+from ._lerobot_actions import Actions, lags_ns
+from ._lerobot_columns import Frames, action_of, columns
+from ._lerobot_pieces import Pieces
+from ._lerobot_writing import (
+    ABOUT,
+    about_of,
+    counts_of,
+    rate_hz,
+    write_about,
+    write_dataset,
+    writer_of,
+)
+from ._summary import Findings, complete
 
 #: What `layout` may be.
 LAYOUTS = ("lerobot", "gr00t")
-#: The format of `meta/robocache.json`.
-FORMAT = 1
 #: The options of the replay whose tensors become a dataset. Tensors that are there are of an older run, which made no
 #: dataset of them.
 _REPLAY = ("--format=zarr", "--bf16=f32", "--replace")
-#: The file of a dataset that says which episode is made of what.
-ABOUT = Path("meta/robocache.json")
 
 
 def to_lerobot(
@@ -50,68 +54,146 @@ def to_lerobot(
     images: bool = False,
     codec: str = "libsvtav1",
     crf: int = 30,
-    drop_invalid: bool = False,
+    keep_invalid: bool = False,
+    min_frames: int | None = None,
     robot_type: str | None = None,
     layout: str = "lerobot",
+    replace: bool = False,
     replay_options: Iterable[str] = (),
 ) -> tuple[int, int]:
     """Replays bags and writes a LeRobot dataset of their ticks, a frame for each tick.
 
+    If a stream of the state, of the action or of images is not valid at a tick, the tick is left out: an episode ends before
+    it, and another one begins behind it. An action is what was commanded at the tick, also if its message came later.
+
     A run that was interrupted goes on with the episodes that it had replayed. The dataset has its
     name only when it is complete. If an episode fails, the dataset has the others; the tensors of
-    these stay in `OUT.replayed`. If you remove the dataset and run again, only the failed ones are replayed.
+    these stay in `OUT.replayed`. If you run again with `replace`, only the failed ones are replayed.
 
     Args:
         bags: bags, or folders of bags.
         config: the path of the configuration.
-        out: the folder of the dataset, which must not exist.
+        out: the folder of the dataset.
         state, action: streams of vectors that become `observation.state` and `action`. By default
             the action is the stream `action` or `actions`, or else all plans; the state is the
             stream `state`, or else all other vectors.
         task: the task of the episodes that have none.
         images: keep images as PNG, without loss, rather than as videos.
         codec, crf: the codec of videos, and its quality (less is better).
-        drop_invalid: end an episode before a tick at which a stream is not valid, and leave the
-            tick out; otherwise the tick is kept and its column `valid.STREAM` is false.
+        keep_invalid: keep ticks at which a stream is not valid. Their column `valid.STREAM` is false.
+        min_frames: the fewest frames of an episode. Shorter ones are left out. By default those of one second. Not with
+            `keep_invalid`.
         robot_type: what the dataset says of the robot.
         layout: "lerobot" for v3.0, or "gr00t" for what Isaac-GR00T reads: v2.1 with `meta/modality.json`.
+        replace: replace the dataset that is at `out`, when the new one is complete.
         replay_options: further arguments of `robocache replay`, such as `["--rate-hz=30"]`.
 
-    Returns the number of episodes and of frames. If there is no frame, there is no dataset.
+    Returns the number of episodes and of frames. Warns of what was left out, of missing topics, of dropped messages and of
+    damage.
 
-    Raises EpisodesFailed when the dataset is complete, if an episode could not be replayed;
-    ValueError if a stream does not fit or `out` exists, ImportError without pyarrow, PyAV or zarr,
-    and RuntimeError if the replay was stopped.
+    Raises EpisodesFailed when the dataset is complete, if an episode has no frame or could not be replayed;
+    ValueError if a stream does not fit, no stream is of actions or `out` exists, ImportError without pyarrow, PyAV or zarr,
+    and RuntimeError if the replay was stopped or no frame is left.
     """
+    found = export(
+        bags,
+        config,
+        out,
+        state=state,
+        action=action,
+        task=task,
+        images=images,
+        codec=codec,
+        crf=crf,
+        keep_invalid=keep_invalid,
+        min_frames=min_frames,
+        robot_type=robot_type,
+        layout=layout,
+        replace=replace,
+        replay_options=replay_options,
+    )
+    return counted(found)
+
+
+class Export:
+    """What became of an export.
+
+    Attributes:
+        episodes, frames: the numbers of episodes and of frames of the dataset. Without any, there is none.
+        failures: a line for each episode that failed.
+        findings: what the user must know of the others.
+        actions: by stream of actions how long before its frame it is taken [ns].
+    """
+
+    def __init__(self, counts, failures, findings, actions):
+        (self.episodes, self.frames), self.failures = counts, list(failures)
+        self.findings, self.actions = findings, dict(actions)
+
+
+def export(bags, config, out, **given):
+    """As `to_lerobot`. Returns an `Export`, and says nothing."""
+    given = _with_defaults(given)
     _import_needed()
     from ._lerobot_video import check
 
-    check(codec, crf)
-    check_layout(layout, images)
+    check(given["codec"], given["crf"])
+    check_layout(given["layout"], given["images"])
+    _check_frames(given["keep_invalid"], given["min_frames"])
     out = Path(out)
-    expect_new(out)
+    expect_new(out, given["replace"])
+    words = _words(config, given["state"], given["action"], given["replay_options"])
     replayed = _replayed(out)
     partial = out.with_name(f"{out.name}.partial")
     replayed.mkdir(parents=True, exist_ok=True)
     with _held(replayed):
-        code, outcomes = _command.replay(bags, config, replayed, *_REPLAY, *replay_options)
-        failures = _command.failures(outcomes)
-        about: dict[str, Any] = {"episodes": []}
+        code, outcomes = _command.replay(bags, config, replayed, *words)
         tensors = _tensors(replayed, code, outcomes)
-        if tensors is not None:
-            order = _streams(tensors.about["configuration"])
-            found, streams = columns(tensors, order, state=state, action=action, images=images)
-            episodes = list(_episodes(tensors, streams if drop_invalid else []))
-            quality = codec, crf
-            made_of = _about(tensors, found, state, action)
-            made_of["images"] = {"codec": "png"} if images else {"codec": codec, "crf": crf}
-            given = (episodes, task or "", robot_type, quality, layout)
-            about = _dataset(partial, tensors, found, given, made_of)
-        if about["episodes"]:
-            _whole.complete(partial, out)
-        if not failures:
+        found = _exported(partial, tensors, complete(outcomes), given)
+        found.failures = [*_command.failures(outcomes), *found.failures]
+        if found.episodes:
+            _complete(partial, out)
+        if not found.failures:
             shutil.rmtree(replayed)
-    return counted(_counts(about), failures)
+    return found
+
+
+def _with_defaults(given):
+    """The options of `to_lerobot`, with its defaults."""
+    known = inspect.signature(to_lerobot).parameters.values()
+    options = {each.name: each.default for each in known if each.kind is each.KEYWORD_ONLY}
+    if unknown := sorted(set(given) - set(options)):
+        raise TypeError(f"to_lerobot() got an unexpected keyword argument {unknown[0]!r}")
+    return {**options, **given}
+
+
+def _exported(partial, tensors, summaries, given):
+    """Writes a dataset of tensors to a folder. Returns an `Export`."""
+    findings = Findings.of(summaries, "bag", has_steps=False)
+    if tensors is None:
+        return Export((0, 0), [], findings, {})
+    streams = _streams(tensors.about["configuration"])
+    names = action_of(streams, given["state"], given["action"])
+    actions = Actions(tensors, lags_ns(streams, names))
+    frames = Frames(tensors, actions)
+    found = columns(tensors, list(streams), names, state=given["state"], images=given["images"])
+    pieces = Pieces(frames, found, {each["name"]: each for each in summaries}, findings)
+    pieces.choose(given["keep_invalid"], given["min_frames"] or rate_hz(tensors))
+    made_of = about_of(tensors, found, actions)
+    quality = given["codec"], given["crf"]
+    of_video = dict(zip(("codec", "crf"), quality, strict=True))
+    made_of["images"] = {"codec": "png"} if given["images"] else of_video
+    about = write_dataset(
+        partial,
+        frames,
+        found,
+        made_of,
+        pieces.kept,
+        task=given["task"] or "",
+        robot_type=given["robot_type"],
+        quality=quality,
+        layout=given["layout"],
+    )
+    return Export(counts_of(about), pieces.failures, findings, actions.lags_ns)
 
 
 def made_of(
@@ -126,12 +208,21 @@ def made_of(
 
     Raises ValueError if an argument does not fit.
     """
-    episodes = _command.made_of(bags, config, _replayed(out), *_REPLAY, *replay_options)
+    words = _words(config, given.get("state"), given.get("action"), replay_options)
+    episodes = _command.made_of(bags, config, _replayed(Path(out)), *words)
     return json.dumps([given, episodes], default=str)
 
 
+def _words(config, state, action, replay_options):
+    """The options of the replay: its store has the rows of the streams of actions, too."""
+    streams = _streams(Path(config).read_text(encoding="utf-8", errors="replace"))
+    # If it is no configuration, the replay says why.
+    rows = [f"--rows={','.join(action_of(streams, state, action))}"] if streams else []
+    return [*_REPLAY, *rows, *replay_options]
+
+
 class EpisodesFailed(RuntimeError):
-    """Episodes could not be replayed. The dataset has the other episodes. If all failed, there is no dataset.
+    """Episodes have no frame, or could not be replayed. The dataset has the other episodes. If all failed, there is none.
 
     Attributes:
         failures: a line for each of them.
@@ -148,11 +239,48 @@ class EpisodesFailed(RuntimeError):
         return EpisodesFailed, (self.failures, self.episodes, self.frames)
 
 
-def counted(counts, failures):
-    """The numbers of episodes and of frames of a dataset. Raises EpisodesFailed if an episode failed."""
-    if failures:
-        raise EpisodesFailed(failures, *counts)
+def counted(found):
+    """The numbers of episodes and of frames of an `Export`. Warns of what it found.
+
+    Raises EpisodesFailed if an episode failed, and RuntimeError if no frame is left.
+    """
+    if lines := found.findings.lines():
+        warnings.warn("\n".join(lines), RuntimeWarning, stacklevel=3)
+    counts = found.episodes, found.frames
+    if found.failures:
+        raise EpisodesFailed(found.failures, *counts)
+    if why := nothing_left(found):
+        raise RuntimeError(why)
     return counts
+
+
+def nothing_left(found):
+    """Why there is no dataset, though no episode failed; None if there is one, or there was no episode."""
+    if found.episodes or not found.findings.valid:
+        return None
+    return "no frame is left, so there is no dataset: all pieces are shorter than --min-frames"
+
+
+def _streams(configuration):
+    """The streams of a configuration by name, in their order; none if it is no configuration."""
+    import yaml
+
+    try:
+        root = yaml.safe_load(configuration)
+    except yaml.YAMLError:
+        return {}
+    streams = root.get("streams") if isinstance(root, dict) else None
+    return {str(name): of for name, of in streams.items()} if isinstance(streams, dict) else {}
+
+
+def _complete(partial, out):
+    """Gives a dataset its name, in place of an older one."""
+    older = out.with_name(f"{out.name}.old")
+    shutil.rmtree(older, ignore_errors=True)
+    if out.exists():
+        out.rename(older)
+    _whole.complete(partial, out)
+    shutil.rmtree(older, ignore_errors=True)
 
 
 def _replayed(out):
@@ -160,10 +288,28 @@ def _replayed(out):
     return out.with_name(f"{out.name}.replayed")
 
 
-def expect_new(out):
-    """Raises ValueError if there is something at the path of a dataset."""
-    if out.exists():
-        raise ValueError(f"{out}: expected a folder that does not exist yet")
+def expect_new(out, replace):
+    """Raises ValueError if there is something at the path of a dataset, unless it is a dataset that may be replaced."""
+    if not out.exists():
+        return
+    if not replace:
+        raise ValueError(
+            f"{out}: expected a folder that does not exist yet; --replace replaces a dataset"
+        )
+    if not (out / ABOUT).is_file():
+        raise ValueError(
+            f"{out}: --replace: expected a dataset of to-lerobot, found a folder without {ABOUT}"
+        )
+
+
+def _check_frames(keep_invalid, min_frames):
+    """Raises ValueError if these two do not fit."""
+    if min_frames is None:
+        return
+    if keep_invalid:
+        raise ValueError("--min-frames: expected none with --keep-invalid, which keeps all ticks")
+    if min_frames < 1:
+        raise ValueError(f"--min-frames: expected 1 or more, found {min_frames}")
 
 
 def _tensors(replayed, code, outcomes):
@@ -201,18 +347,7 @@ def check_layout(layout, images):
         )
 
 
-def _writer_of(layout):
-    """The class that writes a layout."""
-    if layout == "gr00t":
-        from ._lerobot_gr00t import Gr00tWriter
-
-        return Gr00tWriter
-    from ._lerobot_files import DatasetWriter
-
-    return DatasetWriter
-
-
-def join(datasets, out, layout="lerobot"):
+def join(datasets, out, layout="lerobot", replace=False):
     """Makes one dataset of those of shares, in their order. Those are of the layout "lerobot".
 
     A dataset that does not exist has no episode. Returns the number of episodes and of frames.
@@ -221,96 +356,19 @@ def join(datasets, out, layout="lerobot"):
     from ._lerobot_join import aggregate
 
     out = Path(out)
+    expect_new(out, replace)
     partial = out.with_name(f"{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     datasets = [dataset for dataset in map(Path, datasets) if dataset.exists()]
     if not datasets:
         return 0, 0
-    aggregate(datasets, partial, _writer_of(layout))
     abouts = [json.loads((dataset / ABOUT).read_text()) for dataset in datasets]
+    writer = aggregate(datasets, partial, writer_of(layout), abouts[0]["columns"])
     episodes = [episode for about in abouts for episode in about["episodes"]]
     about = {**abouts[0], "episodes": episodes}
-    _write_about(partial, about, layout)
-    _whole.complete(partial, out)
-    return _counts(about)
-
-
-def _about(tensors, found, state, action):
-    """What a dataset says of its tensors. Its contract is that of the observations as the configuration has them: actions
-    are what a policy gives."""
-    about = {key: tensors.about[key] for key in ("version", "configuration", "rate_hz")}
-    # Who serves a policy of this dataset makes the same columns of live tensors.
-    about["columns"] = {column.key: _column(column) for column in found if column.steps}
-    if tensors.about.get("contract") is None:  # tensors of an older version
-        return about
-    contract = Contract(json.dumps(tensors.about["contract"]))
-    _, action = state_and_action(tensors.segments, state, action)
-    observed = [name for name in contract.streams if name not in action]
-    if not observed:
-        return about
-    contract = contract.only(*observed)
-    return {**about, "contract": contract.value, "contract_digest": contract.digest}
-
-
-def _column(column):
-    return {"steps": column.steps, "names": column.feature["names"]}
-
-
-def _dataset(partial, tensors, found, given, made_of):
-    """Writes a dataset at `partial`. Returns what it says of itself."""
-    episodes, task, robot_type, quality, layout = given
-    shutil.rmtree(partial, ignore_errors=True)
-    listed = []
-    if episodes:
-        with _exporter(partial, tensors, found, robot_type, quality, layout) as write:
-            for episode, first, end in episodes:
-                write(first, end, episode["task"] or task)
-                ticks = tensors.read("tick", first, end)
-                names = {key: episode[key] for key in ("name", "bag", "task")}
-                listed.append({**names, "first_tick": int(ticks[0]), "ticks": len(ticks)})
-    about = {"format": FORMAT, **made_of, "episodes": listed}
-    if listed:
-        _write_about(partial, about, layout)
-    return about
-
-
-@contextlib.contextmanager
-def _exporter(root, tensors, found, robot_type, quality, layout):
-    """Gives a function of (first, end, task) that writes these ticks as an episode. The dataset is complete at the end."""
-    from ._lerobot_episode import Exporter
-    from ._lerobot_video import Encoder, encoding
-
-    fps = _rate_hz(tensors)
-    features = {column.key: dict(column.feature) for column in found}
-    for feature in features.values():
-        if feature["dtype"] == "video":
-            feature["info"] = encoding(*quality, fps, feature["shape"])
-    if layout == "gr00t":
-        from ._lerobot_gr00t import modality
-
-        # If something is missing, it is said before the episodes are encoded.
-        modality({column.key: _column(column) for column in found if column.steps}, features)
-    writer = _writer_of(layout)(root, fps, features, robot_type)
-
-    def encoder(path, shape):
-        return Encoder(path, *quality, fps, shape)
-
-    with ThreadPoolExecutor() as pool:
-        yield Exporter(writer, tensors, found, encoder, pool, root).write
-    writer.finish()
-
-
-def _write_about(root, about, layout):
-    """Writes what a dataset says of itself, and what its layout adds."""
-    (root / ABOUT).write_text(json.dumps(about, indent=1) + "\n")
-    if layout == "gr00t":
-        from ._lerobot_gr00t import write_modality
-
-        write_modality(root, about["columns"])
-
-
-def _counts(about):
-    return len(about["episodes"]), sum(episode["ticks"] for episode in about["episodes"])
+    write_about(partial, about, writer, layout)
+    _complete(partial, out)
+    return counts_of(about)
 
 
 def _import_needed():
@@ -335,104 +393,3 @@ def _held(folder):
         except BlockingIOError:
             raise ValueError(f"{folder}: another run writes into it") from None
         yield
-
-
-def _streams(configuration):
-    """The names of the streams in the order of the configuration."""
-    import yaml
-
-    return [str(name) for name in yaml.safe_load(configuration)["streams"]]
-
-
-def _rate_hz(tensors):
-    """The rate of the frames. LeRobot takes whole numbers alone."""
-    if tensors.period_ns is None:
-        return 1  # of no frames
-    rate = 1e9 / tensors.period_ns
-    if abs(rate - round(rate)) > 1e-6 * rate:
-        raise ValueError(
-            f"expected a whole number of ticks per second, found {rate:.6g}: give --rate-hz"
-        )
-    return round(rate)
-
-
-def _episodes(tensors, required):
-    """Yields (episode, first, end): evenly spaced ticks at which the required streams are valid."""
-    for episode, first, end in tensors.runs():
-        use = np.ones(end - first, bool)
-        for name in required:
-            step = present_step(tensors.segments[name])
-            use &= tensors.read(f"{name}.valid", first, end, step)
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], use, [False]])))
-        for start, stop in edges.reshape(-1, 2).tolist():
-            yield episode, first + start, first + stop
-
-
-def add_options(parser):
-    """Adds what `to_lerobot` takes to a parser of argparse."""
-    _command.add_places(parser, "the folder of the dataset; it must not exist")
-    names = {"type": lambda text: text.split(","), "metavar": "STREAM,..."}
-    parser.add_argument(
-        "--state",
-        help="streams of observation.state [default: state, or all vectors but the action]",
-        **names,
-    )
-    parser.add_argument(
-        "--action", help="streams of action [default: action or actions, or all plans]", **names
-    )
-    parser.add_argument("--task", help="the task of the episodes that have none")
-    parser.add_argument("--images", action="store_true", help="keep images as PNG, without loss")
-    parser.add_argument("--codec", default="libsvtav1", help="of videos [default: %(default)s]")
-    parser.add_argument("--crf", type=int, default=30, help="quality of videos [default: 30]")
-    parser.add_argument(
-        "--drop-invalid",
-        action="store_true",
-        help="end an episode before a tick at which a stream is not valid",
-    )
-    parser.add_argument("--robot-type", help="what the dataset says of the robot")
-    parser.add_argument(
-        "--layout",
-        choices=LAYOUTS,
-        default="lerobot",
-        help="lerobot: v3.0; gr00t: what Isaac-GR00T reads, v2.1 with meta/modality.json [default: lerobot]",
-    )
-    _command.add_replay_options(parser)
-
-
-def options(parser, parsed):
-    """What `add_options` has parsed, as arguments of `to_lerobot` by name."""
-    names = "state action task images codec crf drop_invalid robot_type layout".split()
-    given = {name: getattr(parsed, name) for name in names}
-    return {**given, "replay_options": _command.replay_options(parser, parsed)}
-
-
-def main(arguments):
-    """The command `robocache to-lerobot`. Returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="robocache to-lerobot",
-        description="Replay bags and write their ticks as a LeRobot dataset (v3.0, or v2.1 for GR00T). A tick is a "
-        "frame. Where ticks are missing, the episode ends and another one begins. "
-        "docs/lerobot.md explains the columns.",
-    )
-    add_options(parser)
-    parsed = parser.parse_args(arguments)
-    given = options(parser, parsed)
-
-    def write():
-        return to_lerobot(parsed.bags, parsed.config, parsed.out, **given)
-
-    return _command.exit_code(lambda: told(parsed.out, write))
-
-
-def told(out, write):
-    """Calls `write`, which writes a dataset, and says what it wrote. Returns the exit code."""
-    failed = None
-    try:
-        episodes, frames = write()
-    except EpisodesFailed as error:
-        episodes, frames, failed = error.episodes, error.frames, error
-    if failed is not None:
-        print(failed, file=sys.stderr)
-    if episodes:
-        print(f"{out}: {episodes} episodes, {frames} frames")
-    return 0 if episodes and failed is None else 1

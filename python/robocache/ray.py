@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from . import _command, _dataset_mapping, _import_options, _shares, importing
+from ._summary import Findings, complete
 
 #: What `replay` takes besides the options that all commands have.
-_OPTIONS = ("--format", "--bf16", "--images", "--replace")
+_OPTIONS = ("--format", "--bf16", "--images", "--rows", "--replace")
 #: Shares for each task that the cluster runs at once, so that none waits long for the last one.
 SHARES_PER_SLOT = 4
 
@@ -79,20 +80,27 @@ def to_lerobot(
     config: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    layout: str = "lerobot",
-    replay_options: Iterable[str] = (),
     cluster: Mapping[str, Any] | None = None,
     **given: Any,
 ) -> tuple[int, int]:
     """Writes a LeRobot dataset on a Ray cluster: each share is a dataset, and this process joins them.
 
     Takes what `robocache.lerobot.to_lerobot` takes, and as `cluster` a dict of what `run_shares`
-    takes. Returns the number of episodes and of frames. Raises what these two raise.
+    takes. Returns the number of episodes and of frames. Warns and raises as these two do.
     """
     from . import lerobot
 
+    return lerobot.counted(_to_lerobot(bags, config, out, cluster=cluster, **given))
+
+
+def _to_lerobot(
+    bags, config, out, *, layout="lerobot", replace=False, replay_options=(), cluster=None, **given
+):
+    """As `to_lerobot`. Returns an `Export`, and says nothing."""
+    from . import lerobot
+
     bags, config, out = _paths(bags, config, out)
-    lerobot.expect_new(out)
+    lerobot.expect_new(out, replace)
     lerobot.check_layout(layout, given.get("images"))
 
     def share(number, of, folder):
@@ -105,22 +113,29 @@ def to_lerobot(
         # No note may be beside a dataset that it does not describe.
         _shares.forget(folder)
         shutil.rmtree(dataset, ignore_errors=True)
-        failures = []
-        try:
-            counts = lerobot.to_lerobot(bags, config, dataset, **asked)
-        except lerobot.EpisodesFailed as error:
+        found = lerobot.export(bags, config, dataset, **asked)
+        note = {
+            "made_of": made_of,
+            "counts": (found.episodes, found.frames),
             # The next run tries them again.
-            counts, failures = (error.episodes, error.frames), error.failures
-        _shares.note_done(folder, {"made_of": made_of, "counts": counts, "failures": failures})
-        return counts[0]
+            "failures": found.failures,
+            "findings": found.findings.value,
+            "actions": found.actions,
+        }
+        _shares.note_done(folder, note)
+        return found.episodes
 
     folder = _shares.folder_of(out)
     parts = run_shares(share, folder, **(cluster or {}))
-    counts = lerobot.join([part / "dataset" for part in parts], out, layout)
-    failures = [line for part in parts for line in _shares.done(part)["failures"]]
-    if not failures:
+    counts = lerobot.join([part / "dataset" for part in parts], out, layout, replace)
+    found = lerobot.Export(counts, [], Findings(), {})
+    for note in map(_shares.done, parts):
+        found.failures += note["failures"]
+        found.findings.join(note["findings"])
+        found.actions |= note["actions"]
+    if not found.failures:
         shutil.rmtree(folder)
-    return lerobot.counted(counts, failures)
+    return found
 
 
 def import_dataset(
@@ -269,7 +284,7 @@ def _parser():
     _command.add_places(replay, "the folder of the results")
     _command.add_replay_options(replay, *_OPTIONS)
     dataset = commands.add_parser("to-lerobot", help="write a LeRobot dataset of bags")
-    from .lerobot import add_options
+    from ._lerobot_cli import add_options
 
     add_options(dataset)
     imported = commands.add_parser("import", help="read a dataset into rows or tensors")
@@ -296,15 +311,17 @@ def main(arguments=None):
     def run_replay():
         options = _command.replay_options(parser, parsed, *_OPTIONS)
         code, outcomes = _replay(*where, options, cluster)
+        for line in Findings.of(complete(outcomes), "bag").lines():
+            print(line, file=sys.stderr)
         lines = _command.failures(outcomes)
         print("\n".join([*lines, f"{len(outcomes) - len(lines)} episodes in {parsed.out}"]))
         return code
 
     def run_to_lerobot():
-        from .lerobot import options, told
+        from ._lerobot_cli import options, told
 
         given = options(parser, parsed)
-        return told(parsed.out, lambda: to_lerobot(*where, cluster=cluster, **given))
+        return told(parsed.out, lambda: _to_lerobot(*where, cluster=cluster, **given))
 
     def run_import():
         _import_options.check(parser, parsed)

@@ -86,6 +86,19 @@ def runs(tensors):
     return [tensors[first:end] for first, end in zip(edges, edges[1:], strict=False)]
 
 
+def commanded(tensor, start):
+    """The values that an action has at a tick, valid, age and target: the newest command at the tick itself, as `record` wrote
+    it from `start` on, also if it came later."""
+    at = (tensor.stamp_ns - start) // PERIOD
+    t = at / 20
+    values = np.array([np.sin(t + 0.1), np.cos(t + 0.1), float(5 * at % 20 > 10)], np.float32)
+    # To bf16, to nearest, ties to even.
+    bits = values.view(np.uint32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32)
+    age = tensor.stamp_ns - (start + at * PERIOD)
+    return rounded.view(np.float32), (age <= 100 * MS, age, tensor.stamp_ns)
+
+
 def present(tensor, name):
     """The newest values of a stream, valid, age and target: the streams look at no horizon."""
     segment = tensor[name]

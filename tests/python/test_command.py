@@ -272,7 +272,7 @@ def test_the_options_of_other_commands_are_those_of_replay(command, tmp_path):
     )
     own = {"--share", "--parts-only", "--take", "--no-digest", "--json"}
     if command[1] == "to-lerobot":
-        own |= {"--format", "--bf16", "--replace"}
+        own |= {"--format", "--bf16", "--rows"}
     assert len(of_replay) > 15 and of_replay - own <= found and not own & found
     # Their help is the same, whatever the width of the lines.
     words = [" ".join(text.stdout.split()) for text in helps]

@@ -21,8 +21,13 @@ from robocache import importing  # noqa: E402
 from robocache._lerobot_gr00t import modality  # noqa: E402
 from robocache.lerobot import join, to_lerobot  # noqa: E402
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore:.*(are left out|steps valid):RuntimeWarning"),
+]
 IMAGE = "observation.images.image_left"
+#: The first table of the layout `lerobot`.
+FIRST = "lerobot/data/chunk-000/file-000.parquet"
 
 
 @pytest.fixture(scope="module", name="made")
@@ -38,6 +43,7 @@ def made_fixture(tmp_path_factory):
             folder / layout,
             codec="h264",
             layout=layout,
+            min_frames=1,
             replay_options=listed,
         )
     return folder
@@ -125,6 +131,25 @@ def test_several_streams_in_a_column_are_several_parts():
         rest = {name: each for name, each in columns.items() if name != key}
         with pytest.raises(ValueError, match=said):
             modality(rest, features)
+
+
+def test_older_libraries_know_the_types(made):
+    """LeRobot of v2.1 and openpi have `datasets` up to 3.6, which knows no `List`."""
+    for file in sorted((made / "gr00t").glob("data/*/*.parquet")):
+        said = json.loads(pq.read_schema(file).metadata[b"huggingface"])["info"]["features"]
+        expected = {"feature": {"dtype": "float32", "_type": "Value"}, "length": 3}
+        assert said["action"] == {**expected, "_type": "Sequence"}
+        assert "List" not in {feature["_type"] for feature in said.values()}
+    said = json.loads(pq.read_schema(made / FIRST).metadata[b"huggingface"])["info"]["features"]
+    assert said["action"]["_type"] == "List"
+
+
+def test_the_library_datasets_reads_it(made, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    (file, *_) = sorted((made / "gr00t").glob("data/*/*.parquet"))
+    read = datasets.Dataset.from_parquet(str(file), cache_dir=str(tmp_path))
+    assert read.features["action"].length == 3
+    assert np.array_equal(read["action"], pq.read_table(file)["action"].to_pylist())
 
 
 def test_both_layouts_have_the_same_values(made):

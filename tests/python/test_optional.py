@@ -32,7 +32,9 @@ def test_the_help_needs_no_other_package(command):
         "--state",
         "--action",
         "--images",
-        "--drop-invalid",
+        "--keep-invalid",
+        "--min-frames",
+        "--replace",
         "--rate-hz",
         "--episodes-by",
     ):

@@ -24,10 +24,14 @@ from same_files import expect_same  # noqa: E402
 
 from robocache import _command, _lerobot_episode, _lerobot_files  # noqa: E402
 from robocache._episodes import Tensors  # noqa: E402
+from robocache._lerobot_cli import main  # noqa: E402
 from robocache._lerobot_files import DatasetWriter  # noqa: E402
-from robocache.lerobot import EpisodesFailed, _tensors, join, main, to_lerobot  # noqa: E402
+from robocache.lerobot import EpisodesFailed, _tensors, join, to_lerobot  # noqa: E402
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore:.*(are left out|steps valid):RuntimeWarning"),
+]
 IMAGE = "observation.images.image_left"
 
 
@@ -52,7 +56,8 @@ def tasks_of(out):
 
 
 def export(folder, out, **options):
-    """A dataset of both bags, in three episodes."""
+    """A dataset of all ticks of both bags, in three episodes."""
+    options = {"keep_invalid": True, **options}
     listed = [f"--episodes={folder / 'episodes.csv'}"]
     return to_lerobot(
         [folder / "bags"], folder / "robot.yaml", out, replay_options=listed, **options
@@ -81,7 +86,6 @@ def test_every_column_has_the_values_of_the_store(robot, tmp_path):
         ("valid.joints", "joints.valid", 2),
         ("age_ns.joints", "joints.age_ns", 2),
         ("target_ns.joints", "joints.target_ns", 2),
-        ("action", "action", 0),
         ("observation.grid", "grid", 0),
         ("observation.cells", "cells", 0),
         ("observation.cells.coordinates", "cells.coordinates", 0),
@@ -89,6 +93,17 @@ def test_every_column_has_the_values_of_the_store(robot, tmp_path):
     ):
         got = np.array(rows[column].to_pylist())
         assert np.array_equal(got, stored.read(name, 0, number, step)), column
+    starts = robots.T0, robots.T0 + 3600 * 10**9
+    wanted = [
+        robots.commanded(tensor, start)
+        for start, of in zip(starts, tensors, strict=True)
+        for tensor in of
+    ]
+    assert np.array_equal(np.array(rows["action"].to_pylist()), [values for values, _ in wanted])
+    for kind, known in zip(
+        ("valid", "age_ns", "target_ns"), zip(*[k for _, k in wanted]), strict=True
+    ):
+        assert rows[f"{kind}.action"].to_pylist() == list(known), kind
     files = [row["bytes"] for row in rows[IMAGE].to_pylist()]
     decoded = np.stack([np.array(png(file)) for file in files])
     assert np.array_equal(decoded, pixels_of([*tensors[0], *tensors[1]]))
@@ -147,9 +162,8 @@ def test_shares_join_to_the_bytes_of_one_run(robot, tmp_path, monkeypatch, image
     shares = [tmp_path / name for name in ("one", "two", "none")]
     for number, out in enumerate(shares, start=1):
         options = [*listed, f"--share={number}/{len(shares)}"]
-        to_lerobot(
-            [folder / "bags"], folder / "robot.yaml", out, images=images, replay_options=options
-        )
+        given = {"images": images, "keep_invalid": True, "replay_options": options}
+        to_lerobot([folder / "bags"], folder / "robot.yaml", out, **given)
     alone, joined = tmp_path / "alone", tmp_path / "joined"
     counts = export(folder, alone, images=images)
     assert join(shares, joined) == counts and counts[0] == 3
@@ -192,10 +206,11 @@ def test_invalid_ticks_are_left_out(robot, tmp_path):
     config.write_text(robots.CONFIG.replace("    required: true\n", ""))
     bags, out = [folder / "bags" / "place"], tmp_path / "dataset"
     played = robots.tensors(robots.replay(bags, config, tmp_path / "mcap") / "place.mcap")
-    streams = ("joints", "image_left", "action", "grid", "cells")
+    # A command is there at each tick, and no policy needs a grid.
+    streams = ("joints", "image_left")
     valid = [tensor for tensor in played if all(tensor[name].valid[-1] for name in streams)]
     assert 0 < len(valid) < len(played) - 3
-    episodes, frames = to_lerobot(bags, config, out, images=True, drop_invalid=True)
+    episodes, frames = to_lerobot(bags, config, out, images=True, min_frames=1)
     assert (episodes, frames) == (len(robots.runs(valid)), len(valid)) and episodes == 2
     assert rows_of(out)["tick"].to_pylist() == [tensor.tick for tensor in valid]
 
@@ -230,17 +245,17 @@ def test_an_interrupted_run_leaves_no_dataset(robot, tmp_path, monkeypatch):
     arguments = [[folder / "bags"], folder / "robot.yaml", tmp_path / "dataset"]
     end, ended = DatasetWriter.end, []
 
-    def interrupted(writer, statistics):
+    def interrupted(writer, *statistics):
         if ended:
             raise KeyboardInterrupt
-        ended.append(end(writer, statistics))
+        ended.append(end(writer, *statistics))
 
     with monkeypatch.context() as patch:
         patch.setattr(DatasetWriter, "end", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            to_lerobot(*arguments, images=True)
+            to_lerobot(*arguments, images=True, min_frames=1)
     assert not (tmp_path / "dataset").exists()
-    assert to_lerobot(*arguments, images=True, task="tidy up")[0] == 3
+    assert to_lerobot(*arguments, images=True, min_frames=1, task="tidy up")[0] == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset"]
     assert tasks_of(tmp_path / "dataset") == ["tidy up"]
     with pytest.raises(ValueError, match="does not exist yet"):
@@ -286,11 +301,12 @@ def test_an_episode_that_fails_is_left_out_and_told(robot, tmp_path, capfd, monk
     wrong.write_bytes(b"no bag")
     bags = [str(folder / "bags" / "pick"), str(wrong)]
     arguments = [*bags, "--config", str(folder / "robot.yaml"), "--out", str(out), "--images"]
+    arguments.append("--min-frames=1")
     assert main(arguments) == 1
     said = capfd.readouterr()
     assert "wrong: failed: " in said.err and "the dataset has the others" in said.err
     frames = len(rows_of(out))
-    assert said.out == f"{out}: 1 episodes, {frames} frames\n" and frames > 30
+    assert said.out.splitlines()[0] == f"{out}: 1 episodes, {frames} frames" and frames > 30
 
     def episodes():
         about = json.loads((out / "meta/robocache.json").read_text())
@@ -300,7 +316,6 @@ def test_an_episode_that_fails_is_left_out_and_told(robot, tmp_path, capfd, monk
     # When its bag is repaired, it alone is replayed.
     (file,) = (folder / "bags" / "place").glob("*.mcap")
     shutil.copyfile(file, wrong)
-    shutil.rmtree(out)
     replay, kinds = _command.replay, []
 
     def spied(*given):
@@ -309,7 +324,7 @@ def test_an_episode_that_fails_is_left_out_and_told(robot, tmp_path, capfd, monk
         return code, outcomes
 
     monkeypatch.setattr(_command, "replay", spied)
-    assert main(arguments) == 0 and kinds == ["kept", "done"]
+    assert main([*arguments, "--replace"]) == 0 and kinds == ["kept", "done"]
     assert episodes() == ["pick", "wrong", "wrong"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "wrong.mcap"]
 

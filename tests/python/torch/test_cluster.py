@@ -193,9 +193,10 @@ def test_a_dataset_lacks_an_episode_that_fails(two_workers, robot, tmp_path):
     wrong.write_bytes(b"no bag")
     bags = [folder / "robot2", wrong, folder / "robot4"]
     out, alone = tmp_path / "out" / "dataset", tmp_path / "alone" / "dataset"
+    given = {"images": True, "keep_invalid": True}
     with pytest.raises(EpisodesFailed, match="the dataset has the others:\nwrong: ") as failed:
-        cluster.to_lerobot(bags, config, out, cluster={"shares": 3}, images=True)
-    counts = to_lerobot([bags[0], bags[2]], config, alone, images=True)
+        cluster.to_lerobot(bags, config, out, cluster={"shares": 3}, **given)
+    counts = to_lerobot([bags[0], bags[2]], config, alone, **given)
     assert (failed.value.episodes, failed.value.frames) == counts
     expect_same(out, alone)
 
@@ -207,7 +208,7 @@ def test_a_finished_share_is_used_again_if_it_is_made_of_the_same(two_workers, r
     wrong, listed = tmp_path / "wrong.mcap", tmp_path / "episodes.csv"
     wrong.write_bytes(b"no bag")
     bags, out = [folder / "robot2", wrong], tmp_path / "out" / "dataset"
-    given = {"images": True, "replay_options": [f"--episodes={listed}"]}
+    given = {"images": True, "keep_invalid": True, "replay_options": [f"--episodes={listed}"]}
 
     def run():
         shutil.rmtree(out, ignore_errors=True)
@@ -252,7 +253,8 @@ def test_a_share_is_made_of_all_that_its_dataset_depends_on(robot, tmp_path, mon
     statistics.write_text(json.dumps({"joints": {"mean": [1.0, 2.0], "std": [1.0, 1.0]}}))
 
     def made_of(options=(), **given):
-        return lerobot.made_of(bags, config, tmp_path / "out", replay_options=options, **given)
+        given = {"action": ["joints"], "replay_options": options, **given}
+        return lerobot.made_of(bags, config, tmp_path / "out", **given)
 
     def differs(change):
         before = made_of()
@@ -287,7 +289,7 @@ def test_a_dataset_has_the_bytes_of_one_process(two_workers, robot, tmp_path, ki
 
     bags, config = robot
     out, alone = tmp_path / "out" / "dataset", tmp_path / "alone" / "dataset"
-    given = {"images": images, "task": "tidy up"}
+    given = {"images": images, "keep_invalid": True, "task": "tidy up"}
     # More shares than bags: some are empty.
     counts = cluster.to_lerobot(bags, config, out, cluster={"shares": 6}, **given)
     assert counts == to_lerobot(bags, config, alone, **given) and counts[0] == BAGS + 1
@@ -307,7 +309,7 @@ def test_tasks_of_shares_are_numbered_as_those_of_one_process(two_workers, robot
         "robot4,0,1.6,tidy up",
     ]
     listed.write_text("\n".join(["bag,start,end,task", *lines]) + "\n")
-    given = {"images": True, "replay_options": [f"--episodes={listed}"]}
+    given = {"images": True, "keep_invalid": True, "replay_options": [f"--episodes={listed}"]}
     counts = cluster.to_lerobot(bags, config, out, cluster={"shares": 3}, **given)
     assert counts == to_lerobot(bags, config, alone, **given)
     expect_same(out, alone)

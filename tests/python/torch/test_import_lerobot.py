@@ -102,7 +102,8 @@ def test_a_dataset_of_bags_keeps_its_stamps(tmp_path):
     """`to-lerobot` and back: ticks are at the stamps of the bag, and have its values."""
     record(tmp_path / "bags" / "pick", seconds=1.0)
     (tmp_path / "robot.yaml").write_text(CONFIG)
-    to_lerobot([tmp_path / "bags"], tmp_path / "robot.yaml", tmp_path / "dataset", images=True)
+    given = {"images": True, "keep_invalid": True}
+    to_lerobot([tmp_path / "bags"], tmp_path / "robot.yaml", tmp_path / "dataset", **given)
     dataset = LeRobotDataset("local/dataset", root=tmp_path / "dataset")
     own = Dataset(tmp_path / "dataset")
     pipeline = robocache.Pipeline(importing.config_of(own), backend="cpu")

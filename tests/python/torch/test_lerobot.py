@@ -45,6 +45,7 @@ def written(request, robot, tmp_path_factory):
         folder / "robot.yaml",
         out,
         images=is_lossless,
+        keep_invalid=True,
         crf=20,
         robot_type="small",
         replay_options=[f"--episodes={folder / 'episodes.csv'}"],
@@ -52,6 +53,12 @@ def written(request, robot, tmp_path_factory):
     expected = [tensors[0], *robots.runs(tensors[1])]
     assert (episodes, frames) == (3, sum(map(len, expected)))
     return out, expected, is_lossless
+
+
+def action_of(expected, tensor):
+    """The action of a frame, as of `robots.commanded`; the bag of the first episode begins an hour before the others'."""
+    is_first = tensor.stamp_ns < expected[1][0].stamp_ns
+    return robots.commanded(tensor, robots.T0 + (0 if is_first else 3600 * 10**9))
 
 
 def load(out, **options):
@@ -82,7 +89,6 @@ def test_the_loader_returns_what_was_written(written):
         assert item["task"] == ("pick it" if episode == 0 else "put it")
         streams = {
             "observation.state": ("joints", "joints"),
-            "action": ("action", "action"),
             "observation.grid": ("grid", "grid"),
             "observation.cells": ("cells", "cells"),
         }
@@ -91,6 +97,10 @@ def test_the_loader_returns_what_was_written(written):
             assert item[key].numpy().tobytes() == values.tobytes(), key
             got = [item[f"{kind}.{extra}"].item() for kind in ("valid", "age_ns", "target_ns")]
             assert got == list(known), key
+        values, known = action_of(expected, tensor)
+        assert item["action"].numpy().tobytes() == values.tobytes()
+        got = [item[f"{kind}.action"].item() for kind in ("valid", "age_ns", "target_ns")]
+        assert got == list(known)
         coordinates = tensor["cells.coordinates"].array[-1]
         assert np.array_equal(item["observation.cells.coordinates"], coordinates)
         assert int(item["count.cells"]) == tensor["cells"].count[-1]
@@ -114,18 +124,21 @@ def test_histories_by_delta_timestamps(written):
     for tensors in expected:
         for at in range(len(tensors)):
             item = dataset[number + at]
-            for key, stream, steps in (
-                ("observation.state", "joints", (-2, 0)),
-                ("action", "action", (0, 1, 2)),
-            ):
+            for key, steps in (("observation.state", (-2, 0)), ("action", (0, 1, 2))):
                 wanted = [at + step for step in steps]
                 inside = np.clip(wanted, 0, len(tensors) - 1)
-                rows = np.stack([robots.present(tensors[k], stream)[0] for k in inside])
+                rows = np.stack([values_of(expected, tensors[k], key) for k in inside])
                 assert item[key].numpy().tobytes() == rows.tobytes()
                 assert item[f"{key}_is_pad"].tolist() == [
                     k != c for k, c in zip(wanted, inside, strict=True)
                 ]
         number += len(tensors)
+
+
+def values_of(expected, tensor, key):
+    if key == "action":
+        return action_of(expected, tensor)[0]
+    return robots.present(tensor, "joints")[0]
 
 
 def test_a_gap_ends_an_episode(written):
@@ -151,29 +164,50 @@ def test_a_gap_ends_an_episode(written):
 def test_statistics_are_those_of_numpy(written):
     out, expected, _ = written
     stats = load(out).meta.stats
-    for key, stream in (("observation.state", "joints"), ("action", "action")):
-        rows = [robots.present(tensor, stream)[0] for tensors in expected for tensor in tensors]
-        rows = np.array(rows, np.float64)
-        assert stats[key]["count"] == len(rows)
+    for key in ("observation.state", "action"):
+        rows = np.array(
+            [values_of(expected, tensor, key) for tensors in expected for tensor in tensors],
+            np.float64,
+        )
+        stream = "joints" if key == "observation.state" else "action"
+        valid = np.array(load(out).hf_dataset.with_format("numpy")[f"valid.{stream}"], bool)
+        assert stats[key]["count"] == valid.sum()
+        rows = rows[valid]
         for name in ("min", "max", "mean", "std"):
             np.testing.assert_allclose(stats[key][name], getattr(rows, name)(axis=0), atol=1e-5)
+        for name, share in {"q01": 0.01, "q50": 0.5, "q99": 0.99}.items():
+            np.testing.assert_allclose(
+                stats[key][name], np.quantile(rows, share, axis=0), rtol=1e-6
+            )
 
 
 def test_statistics_are_those_of_lerobot(written):
     out, expected, is_lossless = written
     dataset = load(out)
     rows = {key: np.array(dataset.hf_dataset.with_format("numpy")[key]) for key in numbers(dataset)}
+    columns = json.loads((out / "meta/robocache.json").read_text())["columns"]
+
+    def valid(key, of):
+        """Only valid values count."""
+        use = np.ones(of.stop - of.start, bool)
+        for name in columns.get(key, {"steps": ()})["steps"]:
+            use &= rows[f"valid.{name.split('.')[0].replace('image', 'img')}"][of]
+        return use
+
     episodes, first = [], 0
     for tensors in expected:
         of = slice(first, first := first + len(tensors))
         # In float32 or float64, as LeRobot 0.6 computes: 0.4 lets the squares of small integers overflow.
         found = {
             key: get_feature_stats(
-                values[of].astype(np.result_type(values.dtype, np.float32)), 0, values.ndim == 1
+                values[of][valid(key, of)].astype(np.result_type(values.dtype, np.float32)),
+                0,
+                values.ndim == 1,
             )
             for key, values in rows.items()
         }
         pixels = np.stack([tensor["image_left"].array[-1] for tensor in tensors])
+        pixels = pixels[valid("observation.images.image_left", of)]
         stats = get_feature_stats(pixels.astype(np.float32), (0, 2, 3), True)
         found["observation.images.image_left"] = {
             name: value if name == "count" else value[0] / 255 for name, value in stats.items()
@@ -186,6 +220,8 @@ def test_statistics_are_those_of_lerobot(written):
         for name, value in stats.items():
             got = dataset.meta.stats[key][name]
             assert got.shape == value.shape, (key, name)
+            if name.startswith("q"):
+                continue  # LeRobot has means of those of the episodes, or bounds: test_lerobot_stats.py
             # LeRobot subtracts squares, which leaves no digits of large numbers such as nanoseconds.
             if name != "std" or np.all(stats["mean"] ** 2 < 1e6 * (value**2 + 1)):
                 # It sums many pixels in float32.
@@ -211,7 +247,7 @@ def test_streams_that_are_no_images_may_be_called_so(robot, tmp_path):
     config.write_text(text)
     bags = [folder / "bags" / "pick"]
     played = robots.tensors(robots.replay(bags, config, tmp_path / "mcap") / "pick.mcap")
-    counts = to_lerobot(bags, config, out, images=True, state=[])
+    counts = to_lerobot(bags, config, out, images=True, keep_invalid=True, state=[])
     assert counts == (1, len(played))
     assert join([out], tmp_path / "joined") == counts
     # LeRobot checks the shapes of what it takes for images when it joins datasets.

@@ -1,0 +1,294 @@
+"""`robocache to-lerobot`: no value that is not valid is trained on, and what is left out is told."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("robocache._native", reason="there is no compiled part")
+for needed in ("av", "mcap", "pyarrow", "rosbags", "zarr"):
+    pytest.importorskip(needed, exc_type=ImportError)
+import pyarrow as pa  # noqa: E402 (what is missing is said first)
+import pyarrow.parquet as pq  # noqa: E402
+from bags import MS, T0, image, joints, write_bag  # noqa: E402
+from configs import camera, configuration  # noqa: E402
+
+from robocache import _shares  # noqa: E402
+from robocache import ray as cluster  # noqa: E402
+from robocache._lerobot_cli import main  # noqa: E402
+from robocache.lerobot import EpisodesFailed, to_lerobot  # noqa: E402
+
+pytestmark = pytest.mark.timeout(600)
+IMAGE = "observation.images.camera"
+CONFIG = configuration(
+    """\
+  joints:
+    type: sensor_msgs/msg/JointState
+    topic: /joints
+    joints: [a, b]
+    max_age_ms: 40
+""",
+    """\
+  action:
+    type: sensor_msgs/msg/JointState
+    topic: /command
+    joints: [a, b]
+    max_age_ms: 60
+""",
+    camera(32, 16),
+    rate_hz=20,
+)
+#: What each bag lacks: by topic, from when to when [s].
+LACKS = {
+    "whole": {},
+    "late": {"/command": (0, 1), "/camera": (0, 0.5)},
+    "gap": {"/camera": (1.0, 1.3)},
+    "never": {"/command": (0, 9)},
+}
+
+
+def record(path, lacks, seconds=3.0):
+    """A bag whose commands are all 1.5 or more, and whose pictures are never black."""
+    messages = []
+    for k in range(round(seconds * 100)):
+        ns, t = T0 + k * 10 * MS, k / 100
+        messages.append(("/joints", ns + MS, joints(ns, a=t, b=2.0)))
+        if k % 5 == 0:
+            messages.append(("/command", ns + MS, joints(ns, a=1.5 + t, b=1.5)))
+            picture = np.full((32, 64, 3), 40 + k % 100, np.uint8)
+            messages.append(("/camera", ns + MS, image(ns, picture)))
+
+    def lacks_it(topic, ns):
+        first, last = lacks.get(topic, (0, 0))
+        return first <= (ns - T0) / 1e9 < last
+
+    write_bag(path, [each for each in messages if not lacks_it(*each[:2])])
+
+
+@pytest.fixture(scope="module", name="robot")
+def robot_fixture(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("invalid")
+    for name, lacks in LACKS.items():
+        record(folder / "bags" / name, lacks)
+    (folder / "robot.yaml").write_text(CONFIG)
+    return folder
+
+
+def bags(folder, *names):
+    return [str(folder / "bags" / name) for name in names]
+
+
+def arguments(folder, out, *names, options=()):
+    return [*bags(folder, *names), f"--config={folder / 'robot.yaml'}", f"--out={out}", *options]
+
+
+def rows_of(out):
+    return pa.concat_tables(map(pq.read_table, sorted(out.glob("data/*/*.parquet"))))
+
+
+def stats_of(out):
+    return json.loads((out / "meta/stats.json").read_text())
+
+
+def vectors(rows, key):
+    return np.array(rows[key].to_pylist())
+
+
+def test_an_episode_without_an_action_fails_by_name(robot, tmp_path, capfd):
+    out = tmp_path / "out"
+    assert main(arguments(robot, out, "late", "never", options=["--images"])) == 1
+    said = capfd.readouterr()
+    why = (
+        "never: failed: action is valid at none of its 59 ticks: /command has no message in the bag"
+    )
+    assert why in said.err and "the dataset has the others" in said.err
+    assert "never: /command: not in the bag" in said.err
+    rows = rows_of(out)
+    # From 1 s on there is a command, and the rest was valid before.
+    assert vectors(rows, "action").min() == 1.5 and len(rows) == 40
+    assert said.out.splitlines()[0] == f"{out}: 1 episodes, 40 frames"
+    assert "late: 19 of 59 ticks are left out, at which a stream is not valid: " in said.err
+    assert "action at 19" in said.err and "action: 33.9 % of 118 steps valid" in said.err
+    stats = stats_of(out)
+    assert stats["action"]["min"] == [2.5, 1.5] and stats["action"]["count"] == [40]
+    assert min(np.ravel(stats[IMAGE]["min"])) > 0.1
+
+
+def test_a_gap_begins_another_episode(robot, tmp_path):
+    out = tmp_path / "out"
+    with pytest.warns(RuntimeWarning, match="gap: 5 of 59 ticks are left out.*camera at 5"):
+        assert to_lerobot(bags(robot, "gap"), robot / "robot.yaml", out) == (2, 54)
+    rows = rows_of(out)
+    assert rows["valid.camera"].to_pylist() == rows["valid.action"].to_pylist() == [True] * 54
+    stamps, episodes = (np.array(rows[key]) for key in ("stamp_ns", "episode_index"))
+    for episode in (0, 1):
+        of = episodes == episode
+        expected = (np.arange(of.sum()) / 20).astype(np.float32)
+        assert np.array_equal(np.array(rows["timestamp"])[of], expected)
+        assert set(np.diff(stamps[of])) == {50 * MS}
+    assert np.diff(stamps).max() == 6 * 50 * MS
+
+
+def test_short_pieces_are_left_out_and_counted(robot, tmp_path, capfd):
+    # Before the gap, 21 frames; behind it, 35.
+    out = tmp_path / "out"
+    assert main(arguments(robot, out, "gap", options=["--min-frames=30"])) == 0
+    said = capfd.readouterr()
+    assert f"{out}: 1 episodes, " in said.out
+    assert "1 pieces of fewer than 30 frames are left out, " in said.err
+    with pytest.warns(RuntimeWarning, match="pieces of fewer than 20 frames"):
+        bag = [tmp_path / "bags" / "gap"]
+        record(bag[0], {"/camera": (0.5, 0.8)})
+        assert to_lerobot(bag, robot / "robot.yaml", tmp_path / "second")[0] == 1
+
+
+def test_all_ticks_can_be_kept_but_statistics_are_of_valid_values(robot, tmp_path):
+    out = tmp_path / "out"
+    with pytest.warns(RuntimeWarning, match="action: 67.8 % of 59 steps valid"):
+        counts = to_lerobot(bags(robot, "late"), robot / "robot.yaml", out, keep_invalid=True)
+    assert counts == (1, 59)
+    rows, stats = rows_of(out), stats_of(out)
+    valid = np.array(rows["valid.action"])
+    assert valid.sum() == 40 and not vectors(rows, "action")[~valid].any()
+    of_valid = vectors(rows, "action")[valid].astype(np.float64)
+    got = stats["action"]
+    assert got["count"] == [40] and got["min"] == of_valid.min(axis=0).tolist()
+    np.testing.assert_allclose(got["mean"], of_valid.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(got["q01"], np.quantile(of_valid, 0.01, axis=0), rtol=1e-6)
+    assert min(np.ravel(stats[IMAGE]["min"])) > 0.1
+
+
+def test_a_stream_that_no_policy_needs_may_be_missing(robot, tmp_path):
+    config = tmp_path / "robot.yaml"
+    config.write_text(
+        CONFIG
+        + "  force:\n    type: geometry_msgs/msg/WrenchStamped\n    topic: /force\n    max_age_ms: 50\n"
+    )
+    out = tmp_path / "out"
+    with pytest.warns(RuntimeWarning, match="whole: /force: not in the bag"):
+        counts = to_lerobot(bags(robot, "whole"), config, out, state=["joints"], images=True)
+    assert counts[0] == 1
+    rows, got = rows_of(out), stats_of(out)["observation.force"]
+    assert set(rows["valid.force"].to_pylist()) == {False}
+    assert got["count"] == [0] and got["std"] == [0.0] * 6
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            ("/command", "/commands"),
+            "action is valid at none of its 59 ticks: /commands has no message in the bag",
+        ),
+        (
+            ("/command\n    joints: [a, b]", "/command\n    joints: [a, wrong]"),
+            "action is valid at none of its 59 ticks: /command: 60 of 60 messages dropped: missing_field",
+        ),
+        (("topic: /camera", "topic: /eye"), "camera is valid at none of its 59 ticks: /eye has no"),
+        (
+            ("/command\n", "/commands\n    required: true\n"),
+            "it has no tick; 59 were held back, because a required stream was not valid",
+        ),
+    ],
+)
+def test_what_is_misspelt_is_told_and_no_dataset_is_written(robot, tmp_path, capfd, change, why):
+    config, out = tmp_path / "robot.yaml", tmp_path / "out"
+    config.write_text(CONFIG.replace(*change))
+    assert main([*bags(robot, "whole"), f"--config={config}", f"--out={out}"]) == 1
+    said = capfd.readouterr()
+    assert f"whole: failed: {why}" in said.err
+    assert "so there is no dataset" in said.err and said.out == "" and not out.exists()
+
+
+def test_without_a_stream_of_actions_nothing_is_replayed(robot, tmp_path, capfd):
+    config, out = tmp_path / "robot.yaml", tmp_path / "out"
+    config.write_text(CONFIG.replace("  action:\n", "  command:\n"))
+    assert main([*bags(robot, "whole"), f"--config={config}", f"--out={out}"]) == 1
+    said = capfd.readouterr().err
+    assert "expected a stream of actions, found only joints, command, camera: give --action" in said
+    assert "\n  action:\n    {type: sensor_msgs/msg/JointState, topic: /command, joints" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["robot.yaml"]
+    assert to_lerobot(bags(robot, "whole"), config, out, action=["command"]) == (1, 59)
+
+
+def test_if_no_frame_is_left_the_reason_is_told(robot, tmp_path, capfd):
+    out = tmp_path / "out"
+    assert main(arguments(robot, out, "whole", "gap", options=["--min-frames=1000"])) == 1
+    said = capfd.readouterr()
+    assert "no frame is left, so there is no dataset: all pieces are shorter" in said.err
+    assert "pieces of fewer than 1000 frames" in said.err and said.out == "" and not out.exists()
+    with pytest.warns(RuntimeWarning), pytest.raises(RuntimeError, match="no frame is left"):
+        to_lerobot(bags(robot, "gap"), robot / "robot.yaml", out, min_frames=1000)
+    for given, why in (
+        ({"min_frames": 0}, "--min-frames: expected 1 or more, found 0"),
+        ({"min_frames": 5, "keep_invalid": True}, "--min-frames: expected none with"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            to_lerobot(bags(robot, "gap"), robot / "robot.yaml", out, **given)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'drop_invalid'"):
+        to_lerobot(bags(robot, "gap"), robot / "robot.yaml", out, drop_invalid=True)
+
+
+def test_damage_is_told(robot, tmp_path, capfd):
+    record(tmp_path / "bags" / "whole", {})
+    (file,) = (tmp_path / "bags" / "whole").glob("*.mcap")
+    data = bytearray(file.read_bytes())
+    middle = len(data) // 3
+    data[middle : middle + len(data) // 3] = np.random.default_rng(0).bytes(len(data) // 3)
+    file.write_bytes(data)
+    out, config = tmp_path / "out", robot / "robot.yaml"
+    main([str(tmp_path / "bags"), f"--config={config}", f"--out={out}", "--min-frames=1"])
+    said = capfd.readouterr().err
+    assert "whole: " in said and ".mcap" in said and "damaged" in said, said
+
+
+@pytest.fixture(name="inline")
+def inline_fixture(monkeypatch):
+    """Shares run in this process, without Ray."""
+
+    def run_shares(share, folder, **_):
+        of = _shares.number_of(folder, 2)
+        parts = [folder / f"{number:05}" for number in range(1, of + 1)]
+        for number, part in enumerate(parts, start=1):
+            part.mkdir(exist_ok=True)
+            share(number, of, part)
+        return parts
+
+    monkeypatch.setattr(cluster, "run_shares", run_shares)
+
+
+def test_a_replay_on_a_cluster_tells_what_it_lacks(robot, tmp_path, capfd, inline):
+    assert cluster.main(["replay", *arguments(robot, tmp_path / "out", "late", "never")]) == 0
+    said = capfd.readouterr().err
+    assert "never: /command: not in the bag" in said and "action: 33." in said
+
+
+def test_a_cluster_tells_the_same(robot, tmp_path, capfd, inline):
+    names = ("late", "never")
+    code = main(arguments(robot, tmp_path / "alone", *names, options=["--images"]))
+    alone = capfd.readouterr()
+    options = arguments(robot, tmp_path / "joined", *names, options=["--images"])
+    assert cluster.main(["to-lerobot", *options]) == code == 1
+    joined = capfd.readouterr()
+    assert sorted(joined.err.splitlines()) == sorted(alone.err.splitlines())
+    assert joined.out == alone.out.replace("/alone", "/joined")
+    with pytest.raises(EpisodesFailed), pytest.warns(RuntimeWarning, match="late: 19 of 59"):
+        given = {"replace": True, "images": True}
+        cluster.to_lerobot(bags(robot, *names), robot / "robot.yaml", tmp_path / "joined", **given)
+
+
+def test_a_dataset_can_be_replaced(robot, tmp_path, capfd):
+    out = tmp_path / "out"
+    assert main(arguments(robot, out, "whole")) == 0
+    capfd.readouterr()
+    assert main(arguments(robot, out, "gap")) == 1
+    assert "expected a folder that does not exist yet; --replace" in capfd.readouterr().err
+    assert main(arguments(robot, out, "gap", options=["--replace"])) == 0
+    assert len(rows_of(out)) == 54
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    # If nothing comes of it, the older one stays. What is no dataset is not removed.
+    assert main(arguments(robot, out, "never", options=["--replace"])) == 1
+    assert len(rows_of(out)) == 54
+    (tmp_path / "other").mkdir()
+    assert main(arguments(robot, tmp_path / "other", "gap", options=["--replace"])) == 1
+    assert "found a folder without meta/robocache.json" in capfd.readouterr().err
