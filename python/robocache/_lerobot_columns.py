@@ -156,7 +156,7 @@ def is_plan(info):
 
 def valid_keys(steps):
     """The columns that say whether a column's values are valid. `steps` has its segments, as `Column.steps`."""
-    return list(dict.fromkeys(_key("valid", name.split(".")[0]) for name in steps))
+    return list(dict.fromkeys(column_key("valid", name.split(".")[0]) for name in steps))
 
 
 def _type_of(stream):
