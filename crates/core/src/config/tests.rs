@@ -192,7 +192,7 @@ fn joint_state_lanes_follow_fields_then_joints() {
 #[test]
 fn a_row_of_joints_has_angles_quaternions_and_held_numbers() {
     use Lane::{Angular, Held, Linear, Quaternion};
-    let (_, vector, _) = self::vector(
+    let (_, vector, _) = vector(
         "sensor_msgs/JointState",
         &[
             "joints: [x, yaw, qx, qy, qz, qw, gripper]",
