@@ -156,7 +156,7 @@ def is_plan(info):
 
 def valid_keys(steps):
     """The columns that say whether a column's values are valid. `steps` has its segments, as `Column.steps`."""
-    return list(dict.fromkeys(_key("valid", name.split(".")[0]) for name in steps))
+    return list(dict.fromkeys(column_key("valid", name.split(".")[0]) for name in steps))
 
 
 def _type_of(stream):
@@ -224,7 +224,7 @@ def _observation(info):
         values = frames.values(name, first, end)
         return values.astype(integer or np.float32, copy=False)
 
-    return Column(_key("observation", name), integer or "float32", shape, names, read, [info])
+    return Column(column_key("observation", name), integer or "float32", shape, names, read, [info])
 
 
 def _of_steps(tensors, info, is_action):
@@ -241,10 +241,10 @@ def _of_steps(tensors, info, is_action):
         def read(frames, first, end, kind=kind, dtype=dtype):
             return frames.known(name, kind, first, end).astype(dtype)[:, None]
 
-        found.append(Column(_key(kind, name), dtype, (1,), None, read))
+        found.append(Column(column_key(kind, name), dtype, (1,), None, read))
     return found
 
 
-def _key(kind, name):
+def column_key(kind, name):
     """The name of a column that is no image. LeRobot takes each one with `image` in its name for an image."""
     return f"{kind}.{name}".replace("image", "img")
