@@ -108,11 +108,9 @@ class Pieces:
             )
             self._findings.add(name, text + ", ".join(lacking))
         if left:
-            self._findings.add(
-                name,
-                f"{len(pieces) - len(long)} pieces of fewer than {least} frames are left out, {left} frames together: "
-                "give --min-frames",
-            )
+            text = f"pieces of fewer than {least} frames are left out (--min-frames): "
+            text += f"{len(pieces) - len(long)}, of {left} frames together"
+            self._findings.add(name, text)
 
 
 def _lengths(pieces):

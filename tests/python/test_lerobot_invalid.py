@@ -135,7 +135,7 @@ def test_short_pieces_are_left_out_and_counted(robot, tmp_path, capfd):
     assert main(arguments(robot, out, "gap", options=["--min-frames=30"])) == 0
     said = capfd.readouterr()
     assert f"{out}: 1 episodes, " in said.out
-    assert "1 pieces of fewer than 30 frames are left out, " in said.err
+    assert "pieces of fewer than 30 frames are left out (--min-frames): 1, of " in said.err
     with pytest.warns(RuntimeWarning, match="pieces of fewer than 20 frames"):
         bag = [tmp_path / "bags" / "gap"]
         record(bag[0], {"/camera": (0.5, 0.8)})
