@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Mapping
-from numbers import Integral, Real
 from typing import Any
 
 from ._frame_stamps import period_ns as period_of_rate
@@ -15,9 +15,14 @@ _KEYS = ("steps", "step_ms", "rate_hz")
 _CLOSE = 0.02
 
 
+def _is_number(value: Any, kind: type = numbers.Real) -> bool:
+    """True for numbers of Python and NumPy, but not for true and false."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def nanoseconds(ms: float, what: str) -> int:
     """Whole nanoseconds of milliseconds, rounded: 1000 / 30 ms are 33,333,333 ns."""
-    if isinstance(ms, bool) or not isinstance(ms, Real):
+    if not _is_number(ms):
         raise TypeError(f"{what}: expected a number of milliseconds, found {ms!r}")
     if not abs(ms) < 1e12:
         raise ValueError(f"{what}: expected milliseconds, found {ms}")
@@ -66,12 +71,11 @@ def _steps(
     part = config.get(key, {"steps": 1})
     what = f"{key} of '{name}'"
     is_dict = isinstance(part, Mapping)
-    count = part.get("steps") if is_dict else None
+    count: Any = part.get("steps") if is_dict else None
     if (
         not is_dict
         or set(part) - set(_KEYS)
-        or isinstance(count, bool)
-        or not isinstance(count, Integral)
+        or not _is_number(count, numbers.Integral)
         or count < 1
         or {"step_ms", "rate_hz"} <= set(part)
     ):
@@ -80,7 +84,7 @@ def _steps(
         )
     if "rate_hz" in part:
         rate = part["rate_hz"]
-        if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 < rate <= 1e9:
+        if not _is_number(rate) or not 0 < rate <= 1e9:
             raise ValueError(f"rate_hz in {what}: expected more than 0 Hz, found {rate!r}")
         return count, int(period_of_rate(float(rate)))
     if "step_ms" not in part:

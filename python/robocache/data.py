@@ -84,7 +84,11 @@ class WindowDataset(torch.utils.data.IterableDataset):
         self._seed = sampler.seed if seed is None else seed
         # Each share of the episodes is the work of a rank of its own.
         self._rank = sampler.rank if cache.share is None else cache.share[0]
-        self._options = {"rows": rows, "jitter_ns": jitter_ns, "latency_ns": latency_ns}
+        self._options: dict[str, Any] = {
+            "rows": rows,
+            "jitter_ns": jitter_ns,
+            "latency_ns": latency_ns,
+        }
         if transform is not None and not callable(transform):
             raise TypeError(f"transform: expected a function of a batch, found {transform!r}")
         self._transform = transform
