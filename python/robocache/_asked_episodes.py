@@ -35,10 +35,7 @@ def numbers_of(
     """
     if split is not None and episodes is not None:
         raise ValueError(f"episodes: expected None with a split, found {episodes!r}")
-    if split is not None:
-        chosen, of = _of_split(names(), split, path)
-    else:
-        chosen, of = _of_list(names, episodes)
+    chosen, of = _of_list(names, episodes) if split is None else _of_split(names(), split, path)
     if share is None:
         return chosen, of
     rank, world = share_of(share)
@@ -91,7 +88,9 @@ def _of_names(known: Sequence[str], asked: Sequence[Any], what: str) -> list[int
     return sorted({places[name] for name in asked})
 
 
-def _of_split(known: Sequence[str], split: str, path: Path | None) -> tuple[list[int], int]:
+def _of_split(
+    known: Sequence[str], split: str, path: Path | None
+) -> tuple[list[int] | None, int | None]:
     """The numbers of the episodes of a split that are in the store."""
     beside = (path or Path()).parent / SPLITS
     try:

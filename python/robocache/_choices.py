@@ -109,7 +109,8 @@ def _targets(name, config, means, label, period_ns):
     if timed:
         # A label is what the policy does at the instant; what it sees is as late as the node has it.
         lag_ns = 0 if label else -own[present]
-        steps = offsets_of(config, name, lag_ns, period_ns)
+        frames_ns = None if means["arrivals"] else period_ns
+        steps = offsets_of(config, name, lag_ns, period_ns, frames_ns)
         return {"offsets_ns": steps, "present": config.get("history", {"steps": 1})["steps"] - 1}
     if label:
         return {"offsets_ns": [offset - own[present] for offset in own], "present": present}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Mapping
-from numbers import Integral, Real
 from typing import Any
 
 from ._frame_stamps import period_ns as period_of_rate
@@ -15,17 +15,36 @@ _KEYS = ("steps", "step_ms", "rate_hz")
 _CLOSE = 0.02
 
 
+def _is_number(value: Any, kind: type = numbers.Real) -> bool:
+    """True for numbers of Python and NumPy, but not for true and false."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def nanoseconds(ms: float, what: str) -> int:
     """Whole nanoseconds of milliseconds, rounded: 1000 / 30 ms are 33,333,333 ns."""
-    if isinstance(ms, bool) or not isinstance(ms, Real):
+    if not _is_number(ms):
         raise TypeError(f"{what}: expected a number of milliseconds, found {ms!r}")
     if not abs(ms) < 1e12:
         raise ValueError(f"{what}: expected milliseconds, found {ms}")
     return round(float(ms) * 1e6)
 
 
+def on_grid(ns: int, period_ns: int | None) -> int:
+    """A time that is whole frames but for the rounding of `period_ns`, as these frames: 500 ms of 30 Hz are 15 frames of
+    33,333,333 ns, 5 ns less. Others stay as they are."""
+    if not period_ns:
+        return ns
+    frames = round(ns / period_ns)
+    # The period is off by half a nanosecond at most, and so is the time.
+    return frames * period_ns if 2 * abs(ns - frames * period_ns) <= abs(frames) + 1 else ns
+
+
 def offsets_of(
-    config: Mapping[str, Any], name: str, lag_ns: int, period_ns: int | None
+    config: Mapping[str, Any],
+    name: str,
+    lag_ns: int,
+    period_ns: int | None,
+    frames_ns: int | None = None,
 ) -> list[int]:
     """The targets minus the instant of `history` and `horizon` [ns], the oldest first. Both count the present step.
 
@@ -34,11 +53,13 @@ def offsets_of(
         name: of the stream, for errors.
         lag_ns: of the present step, if `config` has no `lag_ms`.
         period_ns: a step that says no other length, as of `EpisodeCache.period_ns`; None if unknown.
+        frames_ns: the same if rows are at frames, so that steps must be, too; None for rows at any instants.
     """
     back, back_ns = _steps(config, "history", name, period_ns)
     ahead, ahead_ns = _steps(config, "horizon", name, period_ns)
     if "lag_ms" in config:
         lag_ns = nanoseconds(config["lag_ms"], f"lag_ms of '{name}'")
+    back_ns, ahead_ns, lag_ns = (on_grid(ns, frames_ns) for ns in (back_ns, ahead_ns, lag_ns))
     past = [-(back - 1 - at) * back_ns - lag_ns for at in range(back)]
     return past + [at * ahead_ns - lag_ns for at in range(1, ahead)]
 
@@ -50,12 +71,11 @@ def _steps(
     part = config.get(key, {"steps": 1})
     what = f"{key} of '{name}'"
     is_dict = isinstance(part, Mapping)
-    count = part.get("steps") if is_dict else None
+    count: Any = part.get("steps") if is_dict else None
     if (
         not is_dict
         or set(part) - set(_KEYS)
-        or isinstance(count, bool)
-        or not isinstance(count, Integral)
+        or not _is_number(count, numbers.Integral)
         or count < 1
         or {"step_ms", "rate_hz"} <= set(part)
     ):
@@ -64,7 +84,7 @@ def _steps(
         )
     if "rate_hz" in part:
         rate = part["rate_hz"]
-        if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 < rate <= 1e9:
+        if not _is_number(rate) or not 0 < rate <= 1e9:
             raise ValueError(f"rate_hz in {what}: expected more than 0 Hz, found {rate!r}")
         return count, int(period_of_rate(float(rate)))
     if "step_ms" not in part:

@@ -30,8 +30,7 @@ def look_at(windows: Windows, period_ns: int | None) -> None:
     rate = "" if period_ns is None else f" The data has a frame or a tick each {period_ns} ns."
     warnings.warn(
         f"valid at the instants of this batch: {told}. Invalid steps hold their fill: read `valid` or `is_pad`.{rate} "
-        f"If {few[0]!r} must be valid, give the sampler no other period_ns, a margin_ns or valid_only, or the stream a "
-        "greater max_age_ms",
+        f"If {few[0]!r} should be valid, check period_ns, margin_ns and valid_only of the sampler, and its max_age_ms",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -122,7 +122,11 @@ class EpisodeCache:
                 than there is.
             OSError: it cannot be read.
         """
-        room = {"memory": memory, "device_bytes": device_bytes, "pinned_bytes": pinned_bytes}
+        room: dict[str, Any] = {
+            "memory": memory,
+            "device_bytes": device_bytes,
+            "pinned_bytes": pinned_bytes,
+        }
         room = {name: value for name, value in room.items() if value is not None}
         if device is None and room:
             raise TypeError(f"device: expected one for {', '.join(room)}, found None")
@@ -176,7 +180,7 @@ class EpisodeCache:
         asked = {"episodes": episodes, "split": split, "share": share}
         numbers, of = numbers_of(lambda: _native.Episodes.names(store, False), path=store, **asked)
         native = _native.Episodes.convert(store, path, streams, threads, numbers, of)
-        source = os.fspath(Path(path).resolve()), {}
+        source: _Source = (os.fspath(Path(path).resolve()), {})
         return cls(native, source, share=None if share is None else share_of(share))
 
     def to(
@@ -251,8 +255,12 @@ class EpisodeCache:
         if len(named) != (count or 0):
             raise ValueError(f"episodes: expected {count or 0}, found {len(named)}")
         about = [each if isinstance(each, dict) else {"name": str(each)} for each in named]
-        text = {"configuration": configuration, "episodes": about, "streams": described}
-        text["period_ns"] = period_ns
+        text = {
+            "configuration": configuration,
+            "period_ns": period_ns,
+            "episodes": about,
+            "streams": described,
+        }
         return cls(_native.Episodes.of_columns(json.dumps(text), columns))
 
     @classmethod

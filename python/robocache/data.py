@@ -84,7 +84,11 @@ class WindowDataset(torch.utils.data.IterableDataset):
         self._seed = sampler.seed if seed is None else seed
         # Each share of the episodes is the work of a rank of its own.
         self._rank = sampler.rank if cache.share is None else cache.share[0]
-        self._options = {"rows": rows, "jitter_ns": jitter_ns, "latency_ns": latency_ns}
+        self._options: dict[str, Any] = {
+            "rows": rows,
+            "jitter_ns": jitter_ns,
+            "latency_ns": latency_ns,
+        }
         if transform is not None and not callable(transform):
             raise TypeError(f"transform: expected a function of a batch, found {transform!r}")
         self._transform = transform
@@ -92,8 +96,9 @@ class WindowDataset(torch.utils.data.IterableDataset):
         plan = cache.plan(config, rows=rows)
         if latency_ns:
             latencies(latency_ns, plan.streams, 1, np.random.default_rng(0))
-        # The epoch, and its first batch that is made. Workers that stay alive see what is set here.
-        self._place = torch.zeros(2, dtype=torch.int64).share_memory_()
+        # The epoch, its first batch that is made, and the offset of the sampler's batches. Workers that stay alive see
+        # what is set here.
+        self._place = torch.zeros(3, dtype=torch.int64).share_memory_()
         # Whether a state was loaded and no epoch was set since.
         self._resumes = False
 
@@ -105,6 +110,10 @@ class WindowDataset(torch.utils.data.IterableDataset):
     @property
     def _start(self) -> int:
         return int(self._place[1])
+
+    @property
+    def _offset(self) -> int:
+        return int(self._place[2])
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch of the next iteration, from its first batch on. Call it before each one: otherwise the same batches come
@@ -119,15 +128,15 @@ class WindowDataset(torch.utils.data.IterableDataset):
                 f"epoch: expected {self.epoch} or more, where the loaded state goes on, found {epoch}: "
                 "begin the loop at dataset.epoch"
             )
-        start = self._start if self._resumes and epoch == self.epoch else 0
-        self._go_to(epoch, start)
+        goes_on = self._resumes and epoch == self.epoch
+        self._go_to(epoch, *((self._start, self._offset) if goes_on else (0, 0)))
         self._resumes = False
 
-    def _go_to(self, epoch: int, number: int) -> None:
-        self._place.copy_(torch.tensor([epoch, number]))
+    def _go_to(self, epoch: int, number: int, offset: int) -> None:
+        self._place.copy_(torch.tensor([epoch, number, offset]))
 
     def __len__(self) -> int:
-        return len(self.sampler) - self._start
+        return max(0, self.sampler.count(self._offset) - self._start)
 
     def __iter__(self) -> Iterator[Batch]:
         # A DataLoader that makes batches of items asks for an iterator here. It would make a batch of batches.
@@ -142,7 +151,7 @@ class WindowDataset(torch.utils.data.IterableDataset):
         if own:
             # One process warns.
             self.cache.plan(self.config, rows=self._options["rows"]).looked_at = True
-        numbers = range(self._start + own, len(self.sampler), workers)
+        numbers = range(self._start + own, self.sampler.count(self._offset), workers)
         return (self.batch(number, threads=1 if worker else None) for number in numbers)
 
     def contract(self, *streams: str) -> Contract:
@@ -157,7 +166,7 @@ class WindowDataset(torch.utils.data.IterableDataset):
 
     def batch(self, number: int, threads: int | None = None) -> Batch:
         """A batch of the epoch."""
-        episodes, instants, epochs = self.sampler.batch(self.epoch, number)
+        episodes, instants, epochs = self.sampler.batch(self.epoch, number, self._offset)
         seed = [self._seed, self.epoch, number, self._rank]
         windows = self.cache.windows(
             episodes,
@@ -182,33 +191,39 @@ class WindowDataset(torch.utils.data.IterableDataset):
 
     def state_after(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """The state behind a batch, whatever workers have made ahead: words and numbers, for `resume`."""
-        return {**self.state(), "epoch": int(batch["epoch"]), "number": int(batch["number"]) + 1}
+        done = self._offset + (int(batch["number"]) + 1) * self.sampler.world
+        return {**self.state(), "epoch": int(batch["epoch"]), "done": done}
 
     def state(self) -> dict[str, Any]:
         """The state at the begin of the next iteration: words and numbers, for `resume`."""
         sampler = self.sampler
-        same = {name: getattr(sampler, name) for name in ("seed", "items", "batch_size", "world")}
+        same = {name: getattr(sampler, name) for name in ("seed", "items", "batch_size")}
         order = zlib.crc32(f"{sampler.described()} {self._seed}".encode())
         return {
             "version": _STATE,
             **same,
             "order": order,
             "epoch": self.epoch,
-            "number": self._start,
+            # Batches of all ranks.
+            "done": self._offset + self._start * sampler.world,
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state: the next iteration begins there. If the epoch was done, it begins the next one.
+        """Goes on from a state: the next iteration begins there. If the epoch was done, it begins the next one. The number of
+        ranks may be another than that of the state.
 
         Raises:
             ValueError: the state is of another version or order of batches.
         """
         own = self.state()
-        for name in ("version", "seed", "items", "batch_size", "world", "order"):
+        for name in ("version", "seed", "items", "batch_size", "order"):
             if state.get(name) != own[name]:
                 raise ValueError(f"state: expected {name} {own[name]}, found {state.get(name)}")
-        epoch, number = int(state["epoch"]), int(state["number"])
-        self._go_to(*((epoch, number) if number < len(self.sampler) else (epoch + 1, 0)))
+        epoch = int(state["epoch"])
+        number, offset = divmod(int(state["done"]), self.sampler.world)
+        # All ranks decide alike: the first one has most.
+        is_done = number >= self.sampler.count(offset, 0)
+        self._go_to(*((epoch + 1, 0, 0) if is_done else (epoch, number, offset)))
         self._resumes = True
 
     def __getitem__(self, index: Any) -> Batch:

@@ -217,8 +217,9 @@ class WindowSampler:
         return DeviceSampler(self, device)
 
     def described(self) -> str:
-        """All that the order of batches follows from, but for the rank: two samplers with the same text have the same order."""
-        of_batches = f"{self.batch_size} {self.world} {self.drop_last} {self._batches}"
+        """All that the order of the batches of all ranks follows from: two samplers with the same text have the same order,
+        also if they are of other numbers of ranks."""
+        of_batches = f"{self.batch_size} {self.drop_last} {self._batches}"
         return f"{self.period_ns} {self.seed} {self.shuffle} {of_batches} {self._digest:08x}"
 
     def __repr__(self) -> str:
@@ -230,34 +231,43 @@ class WindowSampler:
 
     def __len__(self) -> int:
         """The batches of this rank in an epoch."""
-        if self._batches is not None:
-            return self._batches
-        whole = self.items // (self.batch_size * self.world)
-        if self.drop_last:
-            return whole
-        rest = self.items - whole * self.batch_size * self.world
-        return whole + (rest > self.rank * self.batch_size)
+        return self.count(0)
 
-    def batch(self, epoch: int, number: int) -> Items:
+    def count(self, offset: int, rank: int | None = None) -> int:
+        """The batches of this rank, or of another, in an epoch whose first `offset` batches are left out: see `batch`."""
+        if self.drop_last:
+            found = (self.items // self.batch_size - offset) // self.world
+        else:
+            rank = self.rank if rank is None else rank
+            rest = -(-self.items // self.batch_size) - offset - rank
+            found = -(-rest // self.world)
+        found = max(0, found)
+        return found if self._batches is None else min(found, self._batches)
+
+    def batch(self, epoch: int, number: int, offset: int = 0) -> Items:
         """The items of a batch of this rank: `(episodes, instants_ns, epochs)`, int64: what `EpisodeCache.windows` takes.
 
         Args:
             epoch: that of the training, from 0 on. `epochs` of the result are those of the clock; None if the sampler has
                 none.
             number: of the batch, from 0 on.
+            offset: the batch of all ranks that is the first of rank 0. A run that goes on with another number of ranks begins
+                between two rounds of these.
 
         Raises:
             IndexError: there is no such epoch, or no batch of this number.
         """
         if epoch < 0:
             raise IndexError(f"epoch: expected 0 or more, found {epoch}")
-        if not 0 <= number < len(self):
-            raise IndexError(f"batch: expected 0 to {len(self) - 1}, found {number}")
+        count = self.count(offset)
+        if not 0 <= number < count:
+            raise IndexError(f"batch: expected 0 to {count - 1}, found {number}")
         per_block = max(1, _BLOCK // self.batch_size)
         block, within = divmod(number, per_block)
-        held, asked = self._held, (epoch, block, self.seed, self.rank, self.world, self.batch_size)
+        held, asked = self._held, (epoch, block, offset, self.seed, self.rank, self.world)
         if held is None or held[0] != asked:
-            held = asked, *self._block(epoch, block * per_block, per_block)
+            own_numbers = range(block * per_block, min((block + 1) * per_block, count))
+            held = asked, *self._block(epoch, own_numbers, offset)
             self._held = held  # at once: another thread may read it
         own = slice(within * self.batch_size, (within + 1) * self.batch_size)
         _, episodes, instants, epochs = held
@@ -267,12 +277,11 @@ class WindowSampler:
             None if epochs is None else epochs[own].copy(),
         )
 
-    def _block(self, epoch: int, first: int, count: int) -> Items:
-        """The items of `count` batches of this rank from `first` on, of those that there are."""
-        batches = np.arange(first, min(first + count, len(self)), dtype=np.uint64)
-        begins = (batches * np.uint64(self.world) + np.uint64(self.rank)) * np.uint64(
-            self.batch_size
-        )
+    def _block(self, epoch: int, numbers: range, offset: int) -> Items:
+        """The items of batches of this rank."""
+        batches = np.arange(numbers.start, numbers.stop, dtype=np.uint64)
+        of_all = batches * np.uint64(self.world) + np.uint64(self.rank + offset)
+        begins = of_all * np.uint64(self.batch_size)
         positions = (begins[:, None] + np.arange(self.batch_size, dtype=np.uint64)).reshape(-1)
         # Only the last batch may have fewer.
         return self.at(epoch, positions[positions < self.items])

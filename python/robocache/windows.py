@@ -198,7 +198,7 @@ class WindowSegment(Values):
         return buffer[offset : offset + size].view(dtype).reshape(shape)
 
     @property
-    def array(self) -> Any:  # type: ignore[override] (a property in place of an attribute)
+    def array(self) -> Any:
         """`[windows, steps, row...]`: the values as they are in the buffer. For bf16 these are no numbers but their bits as
         uint16, because NumPy has no bfloat16: `float32` and `torch` give numbers for every type. If the cache has a device:
         a tensor of torch (bf16 as torch.bfloat16), or, if torch was not imported, an array for DLPack; so are the others."""

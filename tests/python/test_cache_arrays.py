@@ -186,7 +186,11 @@ def test_statistics_are_those_of_numpy():
         (([0], [0], {"state": {"histroy": {}}}), {}, "found histroy"),
         (([0], [0], {"state": {"history": {"steps": 0}}}), {}, "history of 'state'"),
         (([0], [0], {"state": {"offsets_ns": []}}), {}, "offsets_ns of 'state'"),
-        (([0], [0], {"state": {"strategy": "best"}}), {}, "unknown variant"),
+        (
+            ([0], [0], {"state": {"strategy": "best"}}),
+            {},
+            "strategy of 'state': expected one of hold",
+        ),
         (([0], [0], {"picture": {"strategy": "linear", "max_gap_ms": 1}}), {}, "no float"),
         (([0], [0], {"picture": {"dtype": "f32"}}), {}, "rows of the type of the output"),
         (([0], [0], {"state": {"max_age_ms": -1}}), {}, "max_age_ns of 'state'"),
@@ -354,8 +358,8 @@ streams:
 def test_a_channel_of_no_group_is_refused(monkeypatch):
     of_arrays = cache_input.of_arrays
 
-    def wider(name, stream, lengths):
-        means, columns = of_arrays(name, stream, lengths)
+    def wider(*arguments):
+        means, columns = of_arrays(*arguments)
         means["row_shape"] = [3]
         means["vector"]["channels"].append({"name": "2", "lane": "linear"})
         return means, columns
@@ -365,3 +369,50 @@ def test_a_channel_of_no_group_is_refused(monkeypatch):
     with pytest.raises(ValueError, match="'x': expected groups that write each element once"):
         found = robocache.EpisodeCache.from_arrays({"x": stream}, [4])
         found.windows([0], [10 * MS])
+
+
+def test_windows_behave_as_a_mapping_and_segments_as_arrays():
+    cache, rows, *_ = made_of_arrays()
+    batch = cache.windows([0, 2], [50 * MS, 70 * MS])
+    assert len(batch) == len(list(batch)) == 2 and batch.batch_size == 2
+    assert dict(batch.items()).keys() == batch.keys() == {"state", "picture"}
+    assert [segment.name for segment in batch.values()] == list(batch)
+    assert "state" in batch and "other" not in batch and batch.get("other") is None
+    assert batch == batch and batch != cache.windows([0, 2], [50 * MS, 70 * MS])
+    state = batch["state"]
+    assert state.shape == state.array.shape == (2, 2, 3) and state.ndim == 3 and len(state) == 2
+    assert np.asarray(state) is not None and np.shares_memory(np.asarray(state), state.array)
+    assert (np.asarray(state) == state.array).all() and (state[1] == state.array[1]).all()
+    assert np.asarray(state, np.float64).dtype == np.float64
+    assert (np.mean(state) == state.array.mean()) and (state.is_pad == ~state.valid).all()
+    half = cache.windows([0], [50 * MS], {"state": {"dtype": "bf16"}})["state"]
+    assert np.asarray(half).dtype == np.float32 and (half.numpy() == half.float32()).all()
+    assert (half[0, -1] == half.float32()[0, -1]).all()
+
+
+def test_a_tensor_of_a_pipeline_behaves_as_a_mapping_too():
+    steps = {"valid": np.ones(1, bool), "target_ns": np.zeros(1, np.int64)}
+    steps |= {"age_ns": np.zeros(1, np.int64), "count": np.ones(1, np.uint32)}
+    steps |= {"inputs_valid": np.ones(1, np.uint32)}
+    values = np.arange(3, dtype=np.float32).reshape(1, 3)
+    segment = robocache.Segment("arm", "f32", values, **steps)
+    tensor = robocache.FusedTensor(1, 10, "base", {"arm": segment}, values.view(np.uint8))
+    assert dict(tensor) == {"arm": segment} and len(tensor) == 1 and "leg" not in tensor
+    assert (np.asarray(tensor["arm"]) == values).all() and len(segment) == 1
+    assert (segment[-1] == values[-1]).all() and segment.shape == (1, 3)
+
+
+def test_the_package_lists_what_it_has():
+    names = dir(robocache)
+    assert {"EpisodeCache", "WindowSampler", "decode", "contract", "__version__"} <= set(names)
+    assert not {"importlib", "annotations", "Any", "TYPE_CHECKING"} & set(names)
+
+
+def test_statistics_of_no_row_are_told():
+    streams = {
+        name: {"rows": np.ones((rows, 2), np.float32), "stamp_ns": np.arange(rows) * MS}
+        for name, rows in (("there", 5), ("gone", 0))
+    }
+    cache = robocache.EpisodeCache.from_arrays(streams, {"there": [5], "gone": [0]})
+    with pytest.warns(RuntimeWarning, match="statistics: expected rows, found none of gone"):
+        cache.statistics()

@@ -1,5 +1,7 @@
 """Labels: what a policy is trained to say. Their steps are those of LeRobot's datasets, with LeRobot's mask."""
 
+import warnings
+
 import numpy as np
 import pytest
 from bags import MS, T0, wrench, write_bag
@@ -120,6 +122,31 @@ def test_a_step_that_is_almost_a_frame_is_told(frames, recwarn):
         cache.plan({"action": {"horizon": {"steps": 100, "step_ms": 33}}})
 
 
+@pytest.mark.parametrize(
+    ("step_ms", "expected"),
+    [
+        (500, 15 * PERIOD),
+        (100, 3 * PERIOD),
+        (60_000, 1800 * PERIOD),
+        (40, 40 * MS),
+        (33.4, 33_400_000),
+    ],
+)
+def test_a_step_of_whole_frames_is_on_the_grid_of_frames(frames, step_ms, expected):
+    """500 ms are 15 frames of 30 Hz, 5 ns less; of a robot's messages they stay 500 ms."""
+    cache, _ = frames
+    of_step = {"history": {"steps": 2, "step_ms": step_ms}, "lag_ms": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (stream,) = cache.plan({"state": of_step}).streams
+    assert stream.offsets_ns.tolist() == [-expected, 0]
+
+
+def test_a_step_of_messages_stays_as_it_is(commands):
+    (stream,) = commands.plan({"command": {"horizon": {"steps": 2, "step_ms": 25.000001}}}).streams
+    assert stream.offsets_ns.tolist() == [0, 25 * MS + 1]
+
+
 def test_a_step_needs_a_length_if_the_cache_has_no_rate():
     stream = {"rows": np.zeros((4, 1), np.float32), "stamp_ns": np.arange(4) * PERIOD}
     cache = robocache.EpisodeCache.from_arrays({"x": stream}, [4])
@@ -212,12 +239,10 @@ def test_mostly_invalid_windows_are_told_once(frames):
     cache, _ = frames
     config = {"state": {"strategy": "hold", "max_age_ms": 3, "lag_ms": 0}}
     instants = np.arange(40) * 7 * MS
-    with pytest.warns(RuntimeWarning, match=r"valid at the instants of this batch: state 2\d %"):
+    with pytest.warns(RuntimeWarning, match=r"valid at the instants of this batch: state 8 %"):
         cache.windows(np.zeros(40, np.int64), instants, config)
     plan = cache.plan(config)
     assert plan.looked_at
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cache.windows(np.zeros(40, np.int64), instants, config)

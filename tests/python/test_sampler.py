@@ -65,6 +65,25 @@ def test_ranks_share_an_epoch(world, drop_last):
         assert (episodes == expected[0]).all() and (instants == expected[1]).all()
 
 
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize(("before", "after"), [(4, 4), (4, 3), (2, 5), (3, 1), (1, 4)])
+def test_other_ranks_go_on_behind_the_batches_that_were_made(before, after, drop_last):
+    order = [sampler(drop_last=False).batch(2, number)[1].tolist() for number in range(28)]
+    for rounds in range(3):
+        done = rounds * before
+        number, offset = divmod(done, after)
+        ranks = [sampler(rank=rank, world=after, drop_last=drop_last) for rank in range(after)]
+        made = {}
+        for rank, own in enumerate(ranks):
+            for at in range(number, own.count(offset)):
+                made[offset + at * after + rank] = own.batch(2, at, offset)[1].tolist()
+        assert sorted(made) == list(range(done, done + len(made)))
+        assert all(order[at] == items for at, items in made.items())
+        assert len(order) - done - len(made) in (range(after + 1) if drop_last else [0])
+        if drop_last:
+            assert len({own.count(offset) for own in ranks}) == 1
+
+
 def test_weights_are_chances_of_episodes():
     weighted = WindowSampler(
         [[0, 99], [0, -1], [0, 999], [0, 0]], period_ns=1, batch_size=1000, weights=[3, 5, 1, 0]

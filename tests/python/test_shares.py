@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -287,3 +288,18 @@ def test_the_step_whose_angles_stay_is_named(cache):  # noqa: F811
     }
     numbers = np.zeros(len(at), np.int64)
     assert parts(cache.windows(numbers, at, named)) == parts(cache.windows(numbers, at, usual))
+
+
+def test_a_cache_that_each_worker_would_load_again_says_so(stores, tmp_path, monkeypatch):  # noqa: F811
+    """Python 3.14 starts workers by `forkserver`: they get the cache by its pickle."""
+    monkeypatch.setattr(robocache.cache, "_HELD_BYTES", 1000)
+    load = robocache.EpisodeCache.load
+    with pytest.warns(RuntimeWarning, match=r"loads its \d+.\d GB again: load it with compressed"):
+        pickle.dumps(load(stores / "rows.zarr"))
+    load(stores / "rows.zarr").save(tmp_path / "saved")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = pickle.loads(pickle.dumps(load(tmp_path / "saved", share=(1, 2))))
+        monkeypatch.undo()  # what is small is loaded again without a word
+        pickle.dumps(load(stores / "rows.zarr"))
+    assert again.share == (1, 2) and len(again.episodes) == 1

@@ -91,14 +91,33 @@ def test_a_run_goes_on_where_its_state_was_saved(cache, workers):
             state = first.state_after(batch)
             break
     again = dataset(cache)
-    again.load_state_dict(state)
+    again.resume(state)
     assert len(again) == len(whole[0]) - 5
     assert_same(whole[0][5:], loaded(again, workers))
-    again.load_state_dict(again.state_after(whole[0][-1]))
+    again.resume(again.state_after(whole[0][-1]))
     assert again.epoch == 1
     assert_same(whole[1], loaded(again, workers))
     with pytest.raises(ValueError, match="state: expected seed"):
-        dataset(cache, seed=1).load_state_dict(state)
+        dataset(cache, seed=1).resume(state)
+
+
+def test_a_run_goes_on_with_another_number_of_ranks(cache):
+    alone = loaded(dataset(cache), 0)
+    first = dataset(cache, rank=1, world=2)
+    state = first.state_after(loaded(first, 0)[2])  # six batches of all ranks
+    ranks = [dataset(cache, rank=rank, world=4) for rank in range(4)]
+    found = {}
+    for rank, data in enumerate(ranks):
+        data.resume(state)
+        assert data.epoch == 0
+        for round_, batch in enumerate(loaded(data, 2)):
+            found[6 + 4 * round_ + rank] = batch["instant_ns"].tolist()
+            assert data.state_after(batch)["done"] == 6 + 4 * (round_ + 1)
+    assert sorted(found) == list(range(6, 6 + len(found))) and len(alone) - 6 - len(found) < 4
+    sampled = {number: dataset(cache).sampler.batch(0, number)[1] for number in found}
+    for number, instants in found.items():
+        # Each rank draws a jitter of its own.
+        assert np.abs(sampled[number] - instants).max() <= 2 * MS
 
 
 class Interrupted(Exception):
@@ -114,7 +133,8 @@ def documented_loop(cache, state, batches):
     def train(batch):
         if len(trained) == batches:
             raise Interrupted
-        trained.append((batch["epoch"], batch["number"], batch["instant_ns"].tolist()))
+        place = int(batch["epoch"]), int(batch["number"])
+        trained.append((*place, batch["instant_ns"].tolist()))
 
     options = {"period_ns": 7 * MS, "batch_size": 32, "seed": 2}
     names = {"cache": cache, "sampler": WindowSampler.of(cache, **options), "torch": torch}
@@ -141,7 +161,7 @@ def test_the_documented_loop_goes_on_where_it_was(cache):
 
 def test_a_loop_that_would_undo_a_state_is_told(cache):
     data = dataset(cache)
-    data.load_state_dict({**data.state_dict(), "epoch": 3, "number": 2})
+    data.resume({**data.state(), "epoch": 3, "done": 2})
     with pytest.raises(ValueError, match="epoch: expected 3 or more, .* found 0: begin the loop"):
         data.set_epoch(0)
     data.set_epoch(3)
@@ -156,7 +176,7 @@ def test_a_loop_that_would_undo_a_state_is_told(cache):
 @pytest.mark.parametrize("seed", [None, 5])
 def test_each_share_draws_its_own_jitter(cache, tmp_path, seed):
     def moved(share):
-        own = robocache.EpisodeCache.load(tmp_path / "cache", episodes=share)
+        own = robocache.EpisodeCache.load(tmp_path / "cache", share=share)
         sampler = WindowSampler.of(own, period_ns=7 * MS, batch_size=16)
         options = {} if seed is None else {"seed": seed}
         data = WindowDataset(own, sampler, {"state": {}}, jitter_ns=2 * MS, **options)
@@ -192,6 +212,76 @@ def test_ranks_share_the_batches(cache):
     for number, batch in enumerate(ranks[0] + ranks[1]):
         rank, at = divmod(number, len(ranks[0]))
         assert torch.equal(batch["episode"], alone[2 * at + rank]["episode"])
+
+
+def test_a_batch_has_tensors_alone(cache):
+    batch = dataset(cache).batch(3)
+    moved = {name: value.to("cpu") for name, value in batch.items()}
+    assert (int(moved["epoch"]), int(moved["number"])) == (0, 3)
+    assert torch.equal(batch["state_is_pad"], ~batch["state.valid"])
+    assert batch["state_is_pad"].dtype == torch.bool and not batch["state_is_pad"].all()
+    assert batch["picture_is_pad"].shape == (16, 1)
+
+
+def halved(batch):
+    return {**batch, "half": batch["picture"].float() / 2}
+
+
+def test_a_transform_runs_where_batches_are_made(cache):
+    sampler = WindowSampler.of(cache, period_ns=7 * MS, batch_size=16)
+    data = WindowDataset(cache, sampler, {"picture": {}}, transform=halved)
+    for batch in [data.batch(0), *loaded(data, 2, "spawn")]:
+        assert torch.equal(batch["half"] * 2, batch["picture"].float())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"config": {"stat": {}}}, "config: stream: expected one of picture, state, found 'stat'"),
+        ({"jitter": 3}, "unexpected keyword argument 'jitter'"),
+        ({"rows": "some"}, "rows: expected one of as_served, strict, all, found 'some'"),
+        ({"latency_ns": {"stat": 3}}, "latency_ns: expected streams of picture, state, found stat"),
+        ({"transform": 3}, "transform: expected a function of a batch, found 3"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_the_first_batch(cache, options, message):
+    sampler = WindowSampler.of(cache, period_ns=7 * MS, batch_size=16)
+    with pytest.raises((TypeError, ValueError), match=message):
+        WindowDataset(cache, sampler, **options)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_that_makes_batches_of_batches_is_refused(cache, workers):
+    loader = torch.utils.data.DataLoader(dataset(cache), batch_size=8, num_workers=workers)
+    with pytest.raises(ValueError, match="batch_size: expected None for the DataLoader"):
+        next(iter(loader))
+    with pytest.raises(TypeError, match="has batches and no items, found the index 0"):
+        dataset(cache)[0]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader_goes_on_where_it_was(cache, workers):
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def loader():
+        return stateful.StatefulDataLoader(dataset(cache), batch_size=None, num_workers=workers)
+
+    whole = list(loader())
+    first = loader()
+    for number, _ in enumerate(first):
+        if number == 4:
+            state = first.state_dict()
+            break
+    again = loader()
+    again.load_state_dict(state)
+    assert_same(whole[5:], list(again))
+
+
+def test_mostly_invalid_batches_are_told(cache):
+    sampler = WindowSampler.of(cache, period_ns=3 * MS, batch_size=64)
+    data = WindowDataset(cache, sampler, {"picture": {"max_age_ms": 2}})
+    with pytest.warns(RuntimeWarning, match=r"valid at the instants of this batch: picture 3\d %"):
+        data.batch(0)
 
 
 def test_tensors_share_the_memory_of_the_windows(cache):

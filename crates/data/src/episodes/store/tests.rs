@@ -13,3 +13,14 @@ fn blocks_have_all_rows_in_their_order() {
     }
     assert!(blocks(&[], 9).is_empty());
 }
+
+#[test]
+fn rows_that_find_no_room_are_an_error() {
+    assert!(check_room(9_000_000_000, 9_000_000_000, false).is_ok());
+    // The system does not say what is left.
+    assert!(check_room(u64::MAX, 0, false).is_ok());
+    let error = |packed| check_room(352_000_000_000, 64_000_000_000, packed).unwrap_err().to_string();
+    let said = "rows: expected at most the 64.0 GB of memory that are left, found 352.0 GB: give ";
+    assert_eq!(error(false), format!("{said}compressed=True, or fewer streams or episodes"));
+    assert_eq!(error(true), format!("{said}fewer streams or episodes"));
+}
