@@ -288,3 +288,52 @@ def test_a_checkpoint_of_lerobot_is_compared(store, tmp_path):
         "are wrist",
         f"{served}: observation.state: the policy takes 7 numbers, and the configuration makes 2: 2 arm",
     ]
+
+
+#: A robot for the dataset of `dataset_files`: it is later, and its camera compresses.
+ROBOT = """\
+rate_hz: 5
+lag_ms: 60
+streams:
+  state:
+    type: sensor_msgs/JointState
+    topic: /joint_states
+    joints: [a, b, c]
+    strategy: linear
+    max_age_ms: 300
+    dtype: f32
+  top:
+    type: sensor_msgs/CompressedImage
+    topic: /camera
+    max_age_ms: 300
+    dtype: u8
+    image: {resize: {width: 64, height: 48, fit: stretch}}
+"""
+
+
+def test_a_robot_serves_what_an_imported_dataset_trained(tmp_path):
+    pytest.importorskip("google_crc32c")
+    from dataset_files import RLDS_MAPPING, write_rlds
+
+    (tmp_path / "mapping.yaml").write_text(RLDS_MAPPING)
+    root = write_rlds(tmp_path / "dataset")
+    mapping = str(tmp_path / "mapping.yaml")
+    cache = robocache.EpisodeCache.from_dataset(root, tmp_path / "data", mapping=mapping)
+    trained = cache.contract({"state": {}, "top": {}})
+    served = robocache.contract.of(ROBOT)
+    found = {each.key: each.kind for each in trained.differences(served)}
+    assert set(found.values()) == {"unknown"}
+    assert {"state.lag_ns", "top.lag_ns", "top.inputs", "top.max_age_ns", "base_frame"} <= set(
+        found
+    )
+    trained.expect(served)
+    # Who states the lag is held to it.
+    stated = cache.contract({"state": {"lag_ms": 40}, "top": {"lag_ms": 60}})
+    with pytest.raises(ContractError) as raised:
+        stated.expect(served)
+    assert raised.value.differences == [
+        "state.targets_ns: the policy was trained with [-40] ms, and [-60] ms would be served"
+    ]
+    other = robocache.contract.of(ROBOT.replace("[a, b, c]", "[b, a, c]"))
+    with pytest.raises(ContractError, match="state.channels"):
+        trained.expect(other)

@@ -50,12 +50,15 @@ def of_rlds(folder):
 
 
 def of_bags(folder):
-    """Bags of a robot whose camera and joints have other rates, replayed."""
+    """Bags of a robot whose camera and joints have other rates, replayed with their tasks."""
+    lines = ["bag,start,end,task"]
     for number, length in enumerate(LENGTHS):
         write_bag(folder / "bags" / f"take_{number}", sorted(_messages(number, length), key=_stamp))
+        lines.append(f"take_{number},0,{length / 30:.2f},{('pick', 'place')[number % 2]}")
     (folder / "robot.yaml").write_text(ROBOT)
-    bags = [folder / "bags"]
-    robots.replay(bags, folder / "robot.yaml", folder / "data", "--format", "rows")
+    (folder / "episodes.csv").write_text("\n".join(lines))
+    options = ["--format", "rows", "--episodes", folder / "episodes.csv"]
+    robots.replay([folder / "bags"], folder / "robot.yaml", folder / "data", *options)
     return folder / "data"
 
 

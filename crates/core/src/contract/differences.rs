@@ -49,7 +49,7 @@ impl DifferenceKind {
 }
 
 /// A setting in which two contracts differ.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The setting, such as `wrist.targets_ns`.
     pub key: String,
@@ -108,7 +108,7 @@ struct Found {
 impl Found {
     /// Compares two streams.
     fn stream(&mut self, name: &str, trained: &Value, served: &Value) {
-        self.kind = trained["kind"].as_str().unwrap_or_default().to_owned();
+        trained["kind"].as_str().unwrap_or_default().clone_into(&mut self.kind);
         // Rows of two kinds have nothing to compare.
         if trained["kind"] != served["kind"] {
             let key = format!("{name}.kind");
@@ -126,19 +126,14 @@ impl Found {
             }
             map
         });
-        self.lag(name, &mut trained, &mut served);
+        self.lag(name, &trained, &mut served);
         self.unknown(&format!("{name}."), &mut trained, &mut served);
         self.maps(&format!("{name}."), &trained, &served);
     }
 
     /// Compares the lags if one side does not know its own. Then the distances of the targets count alone.
-    fn lag(
-        &mut self,
-        name: &str,
-        trained: &mut Map<String, Value>,
-        served: &mut Map<String, Value>,
-    ) {
-        let [one, other] = [&*trained, &*served].map(|of| unknown_of(of).contains(LAG));
+    fn lag(&mut self, name: &str, trained: &Map<String, Value>, served: &mut Map<String, Value>) {
+        let [one, other] = [trained, &*served].map(|of| unknown_of(of).contains(LAG));
         let [from, to] = [trained.get("targets_ns"), served.get("targets_ns")];
         let (true, Some(shift_ns)) = (one != other, shift(from, to)) else { return };
         let lag = Value::from(if one { -shift_ns } else { shift_ns });
