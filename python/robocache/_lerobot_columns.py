@@ -18,7 +18,7 @@ class Column:
         read: a function of (frames, first, end). It returns the values of these ticks.
         steps: the segments whose values it has, in their order, and the step of each.
         streams: the streams of these segments. A value is valid if all of them are.
-        must_be_valid: whether a policy needs the value: it is part of the state, of the action or an image.
+        must_be_valid: whether a policy may take the value: it is of vectors or an image.
     """
 
     def __init__(self, key, dtype, shape, names, read, infos=(), must_be_valid=False):
@@ -108,9 +108,12 @@ def action_of(streams, state, action):
         streams: a dict of the streams of the configuration, as they are written.
         state, action: names that the user gives, or None.
 
-    Raises ValueError if there is none, or a stream is unknown or of both.
+    Raises ValueError if there is none, or a stream is unknown, of both or there twice.
     """
     named = list(action or ())
+    for option, names in (("--state", state or ()), ("--action", named)):
+        if twice := [name for at, name in enumerate(names) if name in names[:at]]:
+            raise ValueError(f"{option}: expected each stream once, found {twice[0]!r} twice")
     for name in named:
         if name not in streams:
             raise ValueError(f"--action: expected streams of {', '.join(streams)}, found {name!r}")
@@ -215,7 +218,10 @@ def _image(info, kind):
 
 
 def _observation(info):
-    """Any other stream: floats as float32, integers as they are."""
+    """Any other stream: floats as float32, integers as they are.
+
+    LeRobot gives each vector that is called an observation to a policy, and `meta/modality.json` has it as a state.
+    """
     name, shape = info["name"], info["shape"][1:]
     integer = {"u8": "uint8", "i32": "int32"}.get(info["dtype"])
     names = info["channels"] if len(shape) == 1 and len(info["channels"]) == shape[0] else None
@@ -224,7 +230,9 @@ def _observation(info):
         values = frames.values(name, first, end)
         return values.astype(integer or np.float32, copy=False)
 
-    return Column(column_key("observation", name), integer or "float32", shape, names, read, [info])
+    key, is_vector = column_key("observation", name), info["encoder"] == "vector"
+    dtype = integer or "float32"
+    return Column(key, dtype, shape, names, read, [info], must_be_valid=is_vector)
 
 
 def _of_steps(tensors, info, is_action):

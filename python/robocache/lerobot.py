@@ -63,7 +63,7 @@ def to_lerobot(
 ) -> tuple[int, int]:
     """Replays bags and writes a LeRobot dataset of their ticks, a frame for each tick.
 
-    If a stream of the state, of the action or of images is not valid at a tick, the tick is left out: an episode ends before
+    If a stream of vectors or of images is not valid at a tick, the tick is left out: an episode ends before
     it, and another one begins behind it. An action is what was commanded at the tick, also if its message came later.
 
     A run that was interrupted goes on with the episodes that it had replayed. The dataset has its

@@ -162,15 +162,50 @@ def test_a_stream_that_no_policy_needs_may_be_missing(robot, tmp_path):
     config = tmp_path / "robot.yaml"
     config.write_text(
         CONFIG
-        + "  force:\n    type: geometry_msgs/msg/WrenchStamped\n    topic: /force\n    max_age_ms: 50\n"
+        + "  grid:\n    type: sensor_msgs/msg/PointCloud2\n    topic: /cloud\n    max_age_ms: 50\n"
+        "    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: occupancy}]}\n"
     )
     out = tmp_path / "out"
-    with pytest.warns(RuntimeWarning, match="whole: /force: not in the bag"):
-        counts = to_lerobot(bags(robot, "whole"), config, out, state=["joints"], images=True)
+    with pytest.warns(RuntimeWarning, match="whole: /cloud: not in the bag"):
+        counts = to_lerobot(bags(robot, "whole"), config, out, images=True)
     assert counts[0] == 1
-    rows, got = rows_of(out), stats_of(out)["observation.force"]
-    assert set(rows["valid.force"].to_pylist()) == {False}
-    assert got["count"] == [0] and got["std"] == [0.0] * 6
+    rows, got = rows_of(out), stats_of(out)["observation.grid"]
+    assert set(rows["valid.grid"].to_pylist()) == {False}
+    assert np.ravel(got["count"]).tolist() == [0] and not np.ravel(got["std"]).any()
+
+
+@pytest.mark.parametrize("layout", ["lerobot", "gr00t"])
+def test_every_vector_that_a_policy_may_read_is_valid(robot, tmp_path, layout):
+    """LeRobot and GR00T give vectors beside `observation.state` to a policy, too."""
+    config = tmp_path / "robot.yaml"
+    config.write_text(
+        CONFIG.replace("  joints:\n", "  state:\n")
+        + "  environment_state:\n    type: sensor_msgs/msg/JointState\n    topic: /environment\n    joints: [x]\n"
+        "    max_age_ms: 40\n"
+    )
+    messages = []
+    for k in range(300):
+        ns = T0 + k * 10 * MS
+        messages.append(("/joints", ns + MS, joints(ns, a=1.0, b=1.0)))
+        messages.append(("/command", ns + MS, joints(ns, a=1.0, b=1.0)))
+        messages.append(("/camera", ns + MS, image(ns, np.full((32, 64, 3), 90, np.uint8))))
+        if not 100 <= k < 150:
+            messages.append(("/environment", ns + MS, joints(ns, x=5.0)))
+    write_bag(tmp_path / "bags" / "gap", messages)
+    out = tmp_path / "out"
+    with pytest.warns(RuntimeWarning, match="environment_state at "):
+        counts = to_lerobot([tmp_path / "bags"], config, out, layout=layout, codec="h264")
+    assert counts[0] == 2
+    rows = rows_of(out)
+    assert set(np.ravel(rows["observation.environment_state"].to_pylist())) == {5.0}
+    assert set(rows["valid.environment_state"].to_pylist()) == {True}
+
+
+@pytest.mark.parametrize(("option", "name"), [("action", "action"), ("state", "joints")])
+def test_a_stream_that_is_named_twice_is_an_error(robot, tmp_path, option, name):
+    with pytest.raises(ValueError, match=f"--{option}: expected each stream once, found '{name}'"):
+        given = {option: [name, name]}
+        to_lerobot(bags(robot, "whole"), robot / "robot.yaml", tmp_path / "out", **given)
 
 
 @pytest.mark.parametrize(
