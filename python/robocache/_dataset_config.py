@@ -25,7 +25,7 @@ streams:
 
 
 def config_of(dataset, *, preset=None, resize=None, as_jpeg=False):
-    """The text of a configuration. Of the episodes it depends on what a dataset guesses of the first that can be read.
+    """The text of a configuration. Of the episodes it depends on what a dataset guesses of some of them.
 
     Args:
         dataset: a dataset of any kind.

@@ -7,11 +7,13 @@ import re
 import numpy as np
 
 from . import _dataset_mapping
-from ._dataset_guess import guess
+from ._dataset_guess import guess, some_of
 from ._dataset_mapping import Field, Mapping
 
 #: A field that needs no quotes in YAML.
 _PLAIN = re.compile(r"(?!(?i:y|n|yes|no|on|off|true|false|null)$)[A-Za-z_][A-Za-z0-9_/.]*")
+#: Frames that a guess reads. CALVIN has a file for each.
+_FRAMES = 2000
 #: Fields of RLDS that say where an episode begins and ends, or how good it is. Policies seldom take them.
 _SELDOM = ("is_first", "is_last", "is_terminal", "discount", "reward", "dones", "rewards")
 
@@ -45,7 +47,7 @@ def draft(dataset):
     ]
     for stream, (field, found) in streams.items():
         seldom = "# " if field.rpartition("/")[2] in _SELDOM else ""
-        lines.append(f"  {seldom}{stream}: {_stream(field, found, values.get(field))}")
+        lines.append(f"  {seldom}{stream}: {_stream(field, found, values.get(field, []))}")
     lines += [f"  # {field}: left out, {why}" for field, why in left_out.items()]
     return "\n".join(lines) + "\n"
 
@@ -59,23 +61,27 @@ def _known(fields):
 
 
 def _values(dataset, vectors):
-    """By field the values of an episode that can be read, [frames, elements]; of none: an empty dict."""
+    """By field the values of some episodes that can be read: a list of [frames, elements]. Reads few frames of each."""
+    found = {field: [] for field in vectors}
     if not vectors:
-        return {}
+        return found
     streams = {f"s{at}": Field(field) for at, field in enumerate(vectors)}
     dataset.take(Mapping(dataset.root, 1.0, (), streams))
-    for episode in dataset.episodes[:10]:
+    episodes = some_of(dataset.episodes)
+    for episode in episodes:
+        blocks, frames = [], 0
         try:
-            blocks = list(dataset.blocks(episode, list(streams)))
+            for block in dataset.blocks(episode, list(streams)):
+                blocks.append(block)
+                frames += len(block["s0"])
+                if frames >= _FRAMES // len(episodes):
+                    break
         except (ValueError, OSError):
             continue
-        if blocks:
-            parts = {name: np.concatenate([block[name] for block in blocks]) for name in streams}
-            return {
-                streams[name].name: all_of.reshape(len(all_of), -1)
-                for name, all_of in parts.items()
-            }
-    return {}
+        for name, stream in streams.items() if blocks else ():
+            rows = np.concatenate([block[name] for block in blocks])
+            found[stream.name].append(rows.reshape(len(rows), -1))
+    return found
 
 
 def _stream(field, found, values):
@@ -90,7 +96,7 @@ def _stream(field, found, values):
     elif count == 4 and "quat" in field.lower():
         called = ["x", "y", "z", "w"]
     is_float = np.dtype(found.dtype).kind == "f"
-    guessed = None if values is None or not is_float else guess(field, called, values)
+    guessed = guess(field, called, values) if is_float else None
     if guessed is None:
         note = f" # or {{field: {text}, names: [...]}} with {count} names" if count > 1 else ""
         return text + note

@@ -1,7 +1,7 @@
-"""Guesses what the elements of a vector are, by their names and by values of one episode.
+"""Guesses what the elements of a vector are, by their names and by values of several episodes.
 
 A guess says no more than the values allow: names such as roll, pitch and yaw are angles in radians only if the values are.
-Numbers that a line between two frames would make wrong, and that are neither, are held.
+If a vector never moves, nothing is guessed of it. Numbers that a line between two frames would make wrong, and that are neither, are held.
 """
 
 import math
@@ -13,6 +13,8 @@ import numpy as np
 _ANGLES = (("roll", "pitch", "yaw"), ("rx", "ry", "rz"))
 _QUATERNION = ("qx", "qy", "qz", "qw")
 _OTHER_ORDER = ("qw", "qx", "qy", "qz")
+#: Episodes that are looked at.
+_EPISODES = 16
 #: How far two frames of an angle [rad] may be apart.
 _STEP = 1.5
 
@@ -27,14 +29,32 @@ class Guess:
     why: str = ""
 
 
-def guess(name, names, values):
+def some_of(episodes):
+    """At most 16 of these episodes, evenly spaced."""
+    last = len(episodes) - 1
+    places = np.linspace(0, last, min(len(episodes), _EPISODES)).round().astype(int)
+    return [episodes[at] for at in places.tolist()]
+
+
+def guess(name, names, episodes, bounds=None):
     """The guess for a vector; None if nothing is special.
 
     Args:
         name: of the vector: a field or a feature.
         names: of its elements.
-        values: those of an episode, [frames, elements] of floats.
+        episodes: a list of the values of some episodes, each [frames, elements] of floats.
+        bounds: the least and the greatest value of each element in the whole dataset, [2, elements]; None if unknown. They
+            only refute.
     """
+    parts = [finite for each in episodes if len(finite := each[np.isfinite(each).all(axis=1)])]
+    if not parts:
+        return None
+    values = np.concatenate(parts)
+    # A step is one within an episode.
+    steps = np.concatenate([np.abs(np.diff(part, axis=0)) for part in parts])
+    seen = np.array([values.min(axis=0), values.max(axis=0)])
+    bounds = seen if bounds is None else np.where(np.isfinite(bounds), bounds, seen)
+    moves, is_still = seen[0] != seen[1], (bounds[0] == bounds[1]) & (seen[0] == seen[1])
     words = [_words(each) for each in names]
     if len(names) == 4 and "quat" in name.lower() and not _fours(words, _QUATERNION):
         words = [(*name.lower().split("/"), each) for each in _order(words)]
@@ -42,7 +62,10 @@ def guess(name, names, values):
     for triple in _ANGLES:
         for places in _triples(words, triple):
             own = [names[at] for at in places]
-            if _are_angles(values[:, places]):
+            if is_still[places].all():
+                continue
+            of_all = np.concatenate([values, bounds])[:, places]
+            if moves[places].any() and _are_angles(of_all, steps[:, places]):
                 angular += own
                 told.append(f"{', '.join(own)} are angles [rad]")
             else:
@@ -50,8 +73,8 @@ def guess(name, names, values):
                 told.append(f"{', '.join(own)} are held, because their values are no angles [rad]")
     for order in (_QUATERNION, _OTHER_ORDER):
         for first in _fours(words, order):
-            own = names[first : first + 4]
-            if not _are_unit(values[:, first : first + 4]):
+            own, places = names[first : first + 4], slice(first, first + 4)
+            if is_still[places].all() or not _are_unit(values[:, places], bounds[:, places]):
                 continue
             if order == _QUATERNION:
                 quaternions.append(tuple(own))
@@ -60,7 +83,8 @@ def guess(name, names, values):
                 held += own
                 told.append(f"{', '.join(own)} are held: a quaternion that begins with w")
     for at, each in enumerate(names):
-        if each not in held and _is_binary(values[:, at], "gripper" in f"{name} {each}".lower()):
+        is_gripper = "gripper" in f"{name} {each}".lower()
+        if each not in held and _is_binary(values[:, at], bounds[:, at], is_gripper):
             held.append(each)
             told.append(f"{each} is held, because it has two values")
     if not told:
@@ -99,25 +123,22 @@ def _fours(words, order):
     return [at for at in places if tuple(each[-1] for each in words[at : at + 4]) == order]
 
 
-def _are_angles(values):
+def _are_angles(values, steps):
     """Whether values are in one turn, and go from frame to frame as angles do."""
-    if not len(values) or not np.isfinite(values).all():
-        return False
     low, high = values.min(), values.max()
     in_turn = high <= math.pi + 0.01 and low >= -math.pi - 0.01
     in_turn = in_turn or (low >= 0 and high <= math.tau + 0.01)
-    steps = np.abs(np.diff(values, axis=0))
     return bool(in_turn and ((steps < _STEP) | (steps > math.tau - _STEP)).all())
 
 
-def _is_binary(values, is_gripper):
+def _is_binary(values, bounds, is_gripper):
     """Whether values are two: of a gripper any two, of others two of -1, 0 and 1 in some frames."""
     found = np.unique(values)
-    return len(found) == 2 and (
-        is_gripper or (len(values) >= 8 and np.isin(found, (-1, 0, 1)).all())
-    )
+    if len(found) != 2 or not np.isin(bounds.astype(found.dtype), found).all():
+        return False
+    return bool(is_gripper or (len(values) >= 8 and np.isin(found, (-1, 0, 1)).all()))
 
 
-def _are_unit(values):
+def _are_unit(values, bounds):
     norms = (values.astype(np.float64) ** 2).sum(axis=1)
-    return bool(len(norms) and np.isfinite(norms).all() and (np.abs(norms - 1) < 0.01).all())
+    return bool((np.abs(norms - 1) < 0.01).all() and (np.abs(bounds) < 1.01).all())

@@ -1,6 +1,7 @@
 """The tables of a LeRobot dataset, read with pyarrow."""
 
 import collections
+import json
 import math
 import os
 import re
@@ -232,3 +233,32 @@ def _dtype(kind):
     """The name that NumPy has for an element type of Arrow."""
     names = {"halffloat": "float16", "float": "float32", "double": "float64"}
     return names.get(str(kind), str(kind))
+
+
+def bounds(root):
+    """By feature the least and the greatest value of each element in a dataset, [2, elements]: those of `meta/stats.json`
+    or, in v2.1, of `meta/episodes_stats.jsonl`. Empty if neither can be read."""
+    try:
+        texts = [(root / "meta/stats.json").read_text(encoding="utf-8")]
+    except (OSError, ValueError):
+        texts = []
+    found = {}
+    try:
+        if texts:
+            parts = [json.loads(texts[0])]
+        else:
+            lines = (root / "meta/episodes_stats.jsonl").read_text(encoding="utf-8").splitlines()
+            parts = [json.loads(line)["stats"] for line in lines if line.strip()]
+        for part in parts:
+            for name, of in part.items():
+                if isinstance(of, dict) and {"min", "max"} <= of.keys():
+                    found.setdefault(name, []).append(
+                        [np.array(of[key], np.float64).reshape(-1) for key in ("min", "max")]
+                    )
+        return {
+            name: np.array([np.fmin.reduce(low), np.fmax.reduce(high)])
+            for name, of in found.items()
+            for low, high in [zip(*of, strict=True)]
+        }
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from . import _lerobot_rows, _lerobot_tables
 from ._dataset import Feature
-from ._dataset_guess import guess
+from ._dataset_guess import guess, some_of
 from ._frame_stamps import STAMPS
 
 #: Columns that say where a frame belongs.
@@ -154,25 +154,37 @@ class Dataset:
 
     @cached_property
     def guessed(self):
-        """By feature a guess of what its elements are, by their names and by the first episode that can be read."""
+        """By feature a guess of what its elements are, by their names, by some episodes and by the statistics of the dataset."""
         vectors = [
             each
             for each in self.features.values()
             if each.kind == "vector" and each.dtype.startswith("float")
         ]
-        for episode in self.episodes:
+        if not vectors:
+            return {}
+        values = self._values_of([each.name for each in vectors])
+        bounds = _lerobot_tables.bounds(self.root)
+        found = {}
+        for each in vectors:
+            of_all = bounds.get(each.name)
+            if of_all is not None and of_all.shape != (2, len(each.names)):
+                of_all = None
+            found[each.name] = guess(each.name, each.names, values[each.name], of_all)
+        return {name: each for name, each in found.items() if each is not None}
+
+    def _values_of(self, names):
+        """By feature the valid rows of some episodes that can be read: a list of [frames, elements]."""
+        found = {name: [] for name in names}
+        for episode in some_of(self.episodes):
             try:
-                columns = self.numbers(episode, [each.name for each in vectors])
+                columns = self.numbers(episode, names)
+                valid = {name: _lerobot_rows.valid(self, episode, name) for name in names}
             except (ValueError, OSError):
                 continue
-            guesses = {
-                each.name: guess(
-                    each.name, each.names, columns[each.name].reshape(-1, len(each.names))
-                )
-                for each in vectors
-            }
-            return {name: each for name, each in guesses.items() if each is not None}
-        return {}
+            for name, own in found.items():
+                rows = columns[name].reshape(len(columns[name]), -1)
+                own.append(rows if valid[name] is None else rows[valid[name]])
+        return found
 
     def expect_packages(self):
         """Raises ImportError if there are videos and no PyAV."""

@@ -1,5 +1,7 @@
 """What the numbers and images of a dataset are: angles, quaternions, grippers, images that are none or that are turned."""
 
+import json
+
 import numpy as np
 import pytest
 import yaml
@@ -10,6 +12,7 @@ from dataset_files import (
     group,
     picture,
     tensor,
+    write_calvin,
     write_hdf5,
     write_rlds,
 )
@@ -25,7 +28,7 @@ pytest.importorskip("pyarrow")
 import lerobot_files
 
 import robocache
-from robocache import importing
+from robocache import _calvin, _dataset_draft, _dataset_kinds, importing
 from robocache._dataset_guess import guess
 from robocache._mapped_values import absolute_gripper, is_blank_picture
 from robocache.lerobot_dataset import Dataset
@@ -303,31 +306,60 @@ def turning(length, degrees=False):
 
 def test_a_guess_by_names_needs_values_that_are_angles():
     names = ["x", "ee.roll", "ee.pitch", "ee.yaw"]
-    assert guess("state", names, turning(9)).angular == ("ee.roll", "ee.pitch", "ee.yaw")
-    degrees = guess("state", names, turning(9, degrees=True))
+    assert guess("state", names, [turning(9)]).angular == ("ee.roll", "ee.pitch", "ee.yaw")
+    degrees = guess("state", names, [turning(9, degrees=True)])
     assert degrees.angular == () and degrees.held == ("ee.roll", "ee.pitch", "ee.yaw")
     # A joint that is called so is none of three.
-    assert guess("state", ["x", "wrist_roll", "y", "z"], turning(9)) is None
-    w_first = np.tile([1.0, 0, 0, 0], (5, 1))
-    assert guess("state", ["qw", "qx", "qy", "qz"], w_first).held == ("qw", "qx", "qy", "qz")
-    assert guess("state", ["qx", "qy", "qz", "qw"], 3 * w_first) is None
+    assert guess("state", ["x", "wrist_roll", "y", "z"], [turning(9)]) is None
+    half = np.arange(9) * 0.2
+    w_first = np.stack([np.cos(half), np.sin(half), 0 * half, 0 * half], axis=1)
+    assert guess("state", ["qw", "qx", "qy", "qz"], [w_first]).held == ("qw", "qx", "qy", "qz")
+    assert guess("state", ["qx", "qy", "qz", "qw"], [3 * w_first]) is None
+
+
+def test_what_never_moves_is_not_guessed():
+    still = [np.tile([1.0, 0, 0, 0], (5, 1))] * 2
+    assert guess("state", ["qw", "qx", "qy", "qz"], still) is None
+    assert guess("state", ["x", "roll", "pitch", "yaw"], still) is None
+    # The statistics say that it moves elsewhere, so nobody knows how.
+    bounds = np.array([[1.0, 0, 0, 0], [1.0, 0, 0, 2]])
+    held = guess("state", ["x", "roll", "pitch", "yaw"], still, bounds)
+    assert held.held == ("roll", "pitch", "yaw") and held.angular == ()
+
+
+def test_statistics_refute_a_guess():
+    names = ["x", "roll", "pitch", "yaw"]
+    bounds = np.array([[0, -1, -1, -1], [1, 1, 1, 174.0]])
+    assert guess("state", names, [turning(9)], bounds).held == ("roll", "pitch", "yaw")
+    assert guess("state", names, [turning(9)], bounds * np.nan).angular == ("roll", "pitch", "yaw")
+    two = np.array([[0.0], [1.0]] * 5)
+    assert guess("action", ["gripper"], [two], np.array([[0.0], [1.0]])).held == ("gripper",)
+    assert guess("action", ["gripper"], [two], np.array([[0.0], [1.2]])) is None
 
 
 def test_an_element_of_two_values_is_held():
     values = np.stack([np.arange(9) % 2, np.arange(9) * 0.1, np.arange(9) % 2 * 0.7], axis=1)
-    assert guess("action", ["0", "1", "2"], values).held == ("0",)
-    assert guess("action", ["a", "b", "gripper"], values).held == ("a", "gripper")
+    assert guess("action", ["0", "1", "2"], [values]).held == ("0",)
+    assert guess("action", ["a", "b", "gripper"], [values]).held == ("a", "gripper")
     # In few frames a number may have two values by chance.
-    assert guess("action", ["0", "1", "2"], values[:3]) is None
+    assert guess("action", ["0", "1", "2"], [values[:3]]) is None
 
 
-def lerobot(root, values):
-    """A dataset whose state has these values."""
+def test_rows_that_are_not_finite_change_no_guess():
+    names, values = ["x", "roll", "pitch", "yaw"], turning(20)
+    values[4] = np.nan
+    assert guess("state", names, [values]).angular == ("roll", "pitch", "yaw")
+    assert guess("state", names, [values * np.nan]) is None
+
+
+def lerobot(root, *episodes):
+    """A dataset whose state has these values, an array for each episode."""
     names = ["x", "ee.roll", "ee.pitch", "ee.yaw"]
     state = {"dtype": "float32", "shape": [4], "names": names}
     files = lerobot_files.Files(root, "v2.1", features={lerobot_files.STATE: state})
-    columns = lerobot_files.frames_of(len(values))
-    files.add({**columns, lerobot_files.STATE: values.astype(np.float32)})
+    for values in episodes:
+        columns = lerobot_files.frames_of(len(values))
+        files.add({**columns, lerobot_files.STATE: values.astype(np.float32)})
     return files.finish()
 
 
@@ -353,3 +385,51 @@ def test_degrees_of_a_lerobot_dataset_are_held(tmp_path):
     content = yaml.safe_load(importing.generated(Dataset(root)))
     assert content["streams"]["state"]["held"] == ["ee.roll", "ee.pitch", "ee.yaw"]
     assert "angular" not in content["streams"]["state"]
+
+
+def test_a_guess_looks_at_several_episodes_and_the_statistics(tmp_path):
+    """An episode that never moves says nothing of the others."""
+    degrees = np.stack([np.zeros(20)] * 3 + [170 + 0.4 * np.arange(20)], axis=1)
+    root = lerobot(tmp_path / "dataset", np.zeros((20, 4)), degrees)
+    assert Dataset(root).guessed["observation.state"].held == ("ee.roll", "ee.pitch", "ee.yaw")
+    cache = robocache.EpisodeCache.from_lerobot(root)
+    between = cache.windows([1], [33_333_333 * 3 // 2])["state"].float32()
+    assert between[0, 0, 3] == 170
+    # Of 40 episodes 16 are looked at, so the statistics must say what the others have.
+    of = {"observation.state": {"min": [0.0] * 4, "max": [1.0, 0.0, 0.0, 177.6]}}
+    of_episode = {"episode_index": 1, "stats": of}
+    for name, text in (("stats.json", of), ("episodes_stats.jsonl", of_episode)):
+        root = lerobot(tmp_path / name, turning(20), degrees, *[turning(20)] * 38)
+        assert Dataset(root).guessed["observation.state"].angular
+        (root / "meta" / name).write_text(json.dumps(text))
+        held = Dataset(root).guessed["observation.state"].held
+        assert held == ("ee.roll", "ee.pitch", "ee.yaw")
+
+
+def test_a_frame_that_is_not_valid_changes_no_guess(tmp_path):
+    """An export has zeros there, and zeros are no quaternion."""
+    half = np.arange(20) * 0.2
+    turns = np.stack([np.sin(half), 0 * half, 0 * half, np.cos(half)], axis=1)
+    turns[:2] = 0
+    columns = lerobot_files.frames_of(20)
+    state = {"dtype": "float32", "shape": [4], "names": ["qx", "qy", "qz", "qw"]}
+    flag = {"dtype": "bool", "shape": [1], "names": None}
+    files = lerobot_files.Files(
+        tmp_path / "dataset", "v2.1", features={lerobot_files.STATE: state, "valid.arm": flag}
+    )
+    columns |= {lerobot_files.STATE: turns.astype(np.float32), "valid.arm": np.arange(20) >= 2}
+    root = files.add(columns) or files.finish()
+    about = {"columns": {lerobot_files.STATE: {"steps": {"arm": 0}}}}
+    (root / "meta/robocache.json").write_text(json.dumps(about))
+    guessed = Dataset(root).guessed["observation.state"]
+    assert guessed.quaternions == (("qx", "qy", "qz", "qw"),)
+
+
+def test_a_first_mapping_reads_few_frames(tmp_path, monkeypatch):
+    """CALVIN has a file for each frame."""
+    root = write_calvin(tmp_path / "calvin", spans=((0, 299), (300, 599)))
+    opened, enter = [], _calvin._Frame.__enter__
+    monkeypatch.setattr(_calvin._Frame, "__enter__", lambda of: opened.append(1) or enter(of))
+    monkeypatch.setattr(_dataset_draft, "_FRAMES", 100)
+    assert "streams:" in _dataset_kinds.draft(root)
+    assert 100 <= len(opened) <= 110
