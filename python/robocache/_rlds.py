@@ -10,7 +10,6 @@ import re
 import threading
 import zlib
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -97,8 +96,14 @@ class RldsDataset(MappedDataset):
 
     def length(self, episode):
         """The number of steps: that of the smallest field, usually `is_first`."""
-        key = min(self._steps, key=lambda key: self._steps[key].cost)
-        return len(self._steps[key].frames(self._where(episode), self._read(episode, [key])))
+        return self._count(episode, self._read(episode, [self._smallest()]))
+
+    def _smallest(self):
+        return min(self._steps, key=lambda key: self._steps[key].cost)
+
+    def _count(self, episode, features):
+        """The number of steps, by the smallest field of a record."""
+        return len(self._steps[self._smallest()].frames(self._where(episode), features))
 
     def task(self, episode):
         """The text of the first step."""
@@ -109,15 +114,30 @@ class RldsDataset(MappedDataset):
 
         Of the places that the mapping has, the first whose text is not empty counts.
         """
-        columns = [self._all()[key] for key in self.mapping.tasks]
-        found = self._read(episode, self.mapping.tasks) if columns else {}
-        texts = [column.texts(found.get(column.name)) for column in columns]
-        steps = max(map(len, texts), default=0)
-        # A text of the episode is that of all its steps.
-        texts = [own * steps if len(own) == 1 else own for own in texts]
-        of_steps = [next(filter(None, several), None) for several in zip_longest(*texts)] or [None]
+        keys = self.mapping.tasks
+        texts = self._texts(episode, self._read(episode, [*keys, self._smallest()])) if keys else []
+        of_steps = [next(filter(None, several), None) for several in zip(*texts, strict=True)]
+        of_steps = of_steps or [None]
         firsts = [at for at, text in enumerate(of_steps) if at == 0 or text != of_steps[at - 1]]
         return [(at, of_steps[at]) for at in firsts]
+
+    def _texts(self, episode, features):
+        """For each place of the task the text of each step, or None. A place that the record lacks has no text.
+
+        Raises ValueError if a place has another number of texts than one or one for each step: it is unknown whose they are.
+        """
+        steps, found = self._count(episode, features), []
+        for key in self.mapping.tasks:
+            column = self._all()[key]
+            own = column.texts(features.get(column.name)) or [None]
+            if len(own) not in (1, steps):
+                raise ValueError(
+                    f"{self._where(episode)}: {column.name}: expected one text or one for each of {steps} steps, found "
+                    f"{len(own)}"
+                )
+            # A text of the episode is that of all its steps.
+            found.append(own * steps if len(own) == 1 else own)
+        return found
 
     def blocks(self, episode, names):
         columns = {name: self._all()[self.field(name)] for name in names}
@@ -125,10 +145,13 @@ class RldsDataset(MappedDataset):
         data = _tfrecord.record(episode.shard, *self._span(episode))
         wanted = {column.name for column in columns.values()}
         text = {self._all()[key].name for key in self.mapping.tasks}
-        features = _tfrecord.features(where, data, wanted | text)
+        smallest = {self._steps[self._smallest()].name} if text else set()
+        features = _tfrecord.features(where, data, wanted | text | smallest)
         del data
         for name in text - set(features):
             raise ValueError(f"{where}: {name}: expected the text of the task, found none")
+        if text:
+            self._texts(episode, features)
         frames = {name: column.frames(where, features) for name, column in columns.items()}
         for name in names:
             if self.field(name) in self._others:  # one value for all steps

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from . import _command, _dataset_kinds, _import_options, _native, _whole
+from ._asked_episodes import share_of
+from ._choices import integers
 from ._dataset import Topics
 from ._dataset_config import config_of
 from ._import_options import OPTIONS, TOLERANCE_S
@@ -59,7 +61,7 @@ def import_dataset(
         mapping: of `opened`.
         split: the name of a split: only its episodes; all by default.
         episodes: numbers or names of episodes, or a slice of all. All by default.
-        share: a pair (rank, world): of these episodes every `world`-th from `rank` on.
+        share: a pair of integers (rank, world): of these episodes every `world`-th from `rank` on.
         preset, resize: of `config_of`; only without `config`.
         tolerance_s: how far a frame of a video may be from the timestamp of its row, as of LeRobotDataset.
         jobs: episodes at once; None for as many as there are cores.
@@ -69,8 +71,8 @@ def import_dataset(
 
     Returns a list of dicts, one per episode, as `robocache replay --json` prints them. Warns of `remarks`.
 
-    Raises ValueError if an argument does not fit or it is no dataset, ImportError without pyarrow or PyAV, RuntimeError
-    if the store of all episodes could not be made.
+    Raises ValueError if an argument does not fit or it is no dataset, TypeError if an argument is of another kind, ImportError
+    without pyarrow or PyAV, RuntimeError if the store of all episodes could not be made.
     """
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise TypeError(f"import_dataset() got an unexpected keyword argument {unknown[0]!r}")
@@ -178,9 +180,8 @@ def chosen(dataset, episodes=None, split=None, share=None):
     found = _asked(of_split, episodes)
     if share is None:
         return found
-    rank, world = share
-    if not 0 <= rank < world:
-        raise ValueError(f"share: expected a rank from 0 to {world - 1}, found {rank}")
+    integers(share, "share")
+    rank, world = share_of(share)
     return found[rank::world]
 
 
@@ -194,7 +195,16 @@ def _asked(of_split, episodes):
         raise ValueError(
             f"episodes: expected a list of numbers or names, found the text {episodes!r}"
         )
-    wanted = {each if isinstance(each, str) else int(each) for each in episodes}
+    try:
+        listed = list(episodes)
+    except TypeError:
+        raise ValueError(
+            f"episodes: expected a list of numbers or names, or a slice, found {episodes!r}"
+        ) from None
+    numbers = [each for each in listed if not isinstance(each, str)]
+    # A mask or a fraction is no number of an episode.
+    wanted = {each for each in listed if isinstance(each, str)}
+    wanted |= set(integers(numbers, "episodes").reshape(-1).tolist())
     known = {episode.number: episode for episode in of_split}
     known |= {episode.name: episode for episode in of_split}
     missing = sorted(wanted - set(known), key=str)

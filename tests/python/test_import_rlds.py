@@ -1,5 +1,6 @@
 """RLDS datasets as recordings and as rows. The files are of `dataset_files`; tests/python/tfds has those of tfds."""
 
+import copy
 import json
 import struct
 import zlib
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from dataset_files import (
     RLDS_MAPPING,
+    RLDS_STEPS,
     encoded,
     group,
     image,
@@ -567,3 +569,28 @@ def test_an_episode_without_its_task_is_an_error(tmp_path):
     mapping.write_text(RLDS_MAPPING)
     with pytest.raises(ValueError, match="language_instruction: expected the text of the task"):
         read(importing.recordings(importing.opened(root, mapping))[0])
+
+
+def test_an_episode_with_too_few_texts_is_an_error(tmp_path):
+    """The text of another place would fill the rest: another instruction."""
+    steps = copy.deepcopy(RLDS_STEPS)
+    steps["featuresDict"]["features"]["instruction_2"] = {"text": {}}
+
+    def change(number, values):
+        values["instruction_2"] = [b"other"] * len(values["reward"])
+        if number == 0:
+            values["language_instruction"] = values["language_instruction"][:2]
+        return values
+
+    root = write_rlds(tmp_path / "demo", steps=steps, change=change)
+    both = "task: [language_instruction, instruction_2]"
+    for task in (both, "task: language_instruction"):
+        path = tmp_path / "mapping.yaml"
+        path.write_text(RLDS_MAPPING.replace("task: language_instruction", task))
+        dataset = importing.opened(root, path)
+        said = "language_instruction: expected one text or one for each of 5 steps, found 2"
+        with pytest.raises(ValueError, match=said):
+            dataset.tasks(dataset.episodes[0])
+        with pytest.raises(ValueError, match=said):
+            read(importing.recordings(dataset)[0])
+        assert dataset.tasks(dataset.episodes[1]) == [(0, "do 1")]

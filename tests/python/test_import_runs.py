@@ -143,8 +143,17 @@ def test_episodes_are_numbers_or_names_and_a_share_is_a_pair(tmp_path):
         numbers("train")
     with pytest.raises(ValueError, match="names of episodes, episode_000000 to .* found 'x'"):
         numbers(["x"])
-    with pytest.raises(ValueError, match="share: expected a rank from 0 to 1, found 2"):
+    with pytest.raises(ValueError, match=r"share: expected \(rank, world\) with rank below world"):
         numbers(share=(2, 2))
+    for wrong in (np.array([False, True] * 3), [2.7, 4.2], [None]):
+        with pytest.raises(TypeError, match="episodes: expected integers, found"):
+            numbers(wrong)
+    with pytest.raises(ValueError, match="episodes: expected a list of numbers or names, or a slice"):
+        numbers(5)
+    for wrong in ((0.5, 2), 3, (0, 1, 2)):
+        with pytest.raises(TypeError, match="share: expected"):
+            numbers(share=wrong)
+    assert numbers([]) == []
 
 
 def test_results_name_what_their_values_mean(tmp_path):
