@@ -83,7 +83,7 @@ struct Stream {
     u32 tile;   // elements of a task
     u32 tiles;  // of a step
     u32 tasks;  // of a window; 0 if this kernel does not write the stream
-    u32 within; // whether a step beyond its span is invalid
+    u32 within; // whether a step beyond its span, or beyond the rows of a ring in it, is invalid
     u32 reserved;
 };
 

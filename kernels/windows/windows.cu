@@ -308,9 +308,24 @@ struct Window {
 
     __device__ i64 target(u32 step) const { return later(instant, stream.offsets_ns[step]); }
 
-    // Whether a step is filled whatever its rows: it is beyond its span, or a ring of several has no valid value.
+    // Whether a target is before the first row of a ring in the span, or after its last one.
+    __device__ bool beyond(const Ring& ring, i64 target) const {
+        const Place own = place(ring);
+        if (own.len == 0) return false;
+        const i64* stamps = ring.stamp_ns + own.begin;
+        return target < stamps[0] || target > stamps[own.len - 1];
+    }
+
+    // Whether a step is filled whatever the rows around it: it is beyond its span or the rows that a ring has there, or a
+    // ring of several has no valid value.
     __device__ bool refused(u32 step) const {
-        if (stream.within && (target(step) < begin || target(step) > end)) return true;
+        if (stream.within) {
+            bool outside = target(step) < begin || target(step) > end;
+            for (u32 ring = 0; ring < stream.ring_count; ++ring) {
+                outside = outside || beyond(stream.rings[ring], target(step));
+            }
+            if (outside) return true;
+        }
         if (stream.ring_count == 1) return false;
         bool valid = true;
         for (u32 ring = 0; ring < stream.ring_count; ++ring) {

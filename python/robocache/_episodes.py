@@ -9,7 +9,7 @@ BLOCK = 64
 
 
 #: Of the stores that `robocache replay` writes (docs/stores.md): tensors are the same in both.
-FORMAT_VERSIONS = (3, 4)
+FORMAT_VERSIONS = (3, 4, 5)
 
 
 class Tensors:

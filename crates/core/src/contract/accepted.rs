@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ACCEPTED, Contract, ContractError, DifferenceKind, plain, wrong};
+use super::{ACCEPTED, Contract, ContractError, DifferenceKind, FORMAT, FORMAT_KEY, plain, wrong};
 
 impl Contract {
     /// What may be served for a key in place of what the policy was trained with.
@@ -44,6 +44,7 @@ impl Contract {
         let mut all: Map<String, Value> = self.0.clone();
         if !accepted.is_empty() {
             all.insert(ACCEPTED.into(), json!(accepted));
+            all.insert(FORMAT_KEY.into(), json!(FORMAT));
         }
         match plain(Value::Object(all)) {
             Value::Object(map) => Ok(Contract(map)),

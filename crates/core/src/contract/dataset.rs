@@ -62,11 +62,11 @@ fn has_numbers_for_names(stream: &Map<String, Value>) -> bool {
     channels.is_some_and(|names| !names.is_empty() && names.iter().enumerate().all(is_number))
 }
 
-/// Keeps unknown what windows do not state: they state a lag, and no ages that the robot had.
-pub(super) fn of_windows(stream: &mut Map<String, Value>, targets_ns: &[i64]) {
+/// Keeps unknown what windows do not state: they may state a lag, and no ages that the robot had.
+pub(super) fn of_windows(stream: &mut Map<String, Value>, lag_stated: bool) {
     let Some(unknown) = stream.get(UNKNOWN).and_then(Value::as_array) else { return };
     let mut keys: Vec<_> = unknown.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    keys.retain(|key| key != LAG || targets_ns.contains(&0));
+    keys.retain(|key| key != LAG || !lag_stated);
     let keys: Vec<_> = keys.iter().map(String::as_str).collect();
     forget(stream, &keys);
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::words::{lacking, long_lists, sentence, unknown};
-use super::{ACCEPTED, ACTIONS, Contract, DECODED, LAG, STORED, STREAMS, UNKNOWN};
+use super::{ACCEPTED, ACTIONS, Contract, DECODED, FORMAT_KEY, LAG, STORED, STREAMS, UNKNOWN};
 
 /// Longer lists are not written as a whole.
 pub(super) const MOST_ITEMS: usize = 8;
@@ -76,7 +76,7 @@ impl Contract {
         let mut found = Found::default();
         let [mut trained, mut other] = [self, served].map(|of| of.0.clone());
         for map in [&mut trained, &mut other] {
-            map.retain(|key, _| ![STREAMS, ACCEPTED, ACTIONS].contains(&key.as_str()));
+            map.retain(|key, _| ![FORMAT_KEY, STREAMS, ACCEPTED, ACTIONS].contains(&key.as_str()));
         }
         found.unknown("", &mut trained, &mut other);
         found.maps("", &trained, &other);

@@ -45,17 +45,21 @@ impl Contract {
         replace(&folder.join(FILE), &self.to_file())
     }
 
-    /// Accepts what `served` has for these keys, in the contract of a folder or of a file. It is written beside the
+    /// Accepts what `served` has for these keys, in `robocache.json` or a folder that has it. It is written beside the
     /// checkpoint, so whoever reads it accepts the same. All else in the file stays.
     ///
     /// # Errors
-    /// Those of [`Contract::load`] and [`Contract::accepting`], or it cannot be written.
+    /// [`ContractError::Wrong`] if it is no such file, because stores, datasets and caches keep the contract that they
+    /// were made by; those of [`Contract::load`] and [`Contract::accepting`]; or it cannot be written.
     pub fn accept(path: &Path, served: &Contract, keys: &[String]) -> Result<Self, ContractError> {
-        let made = Self::load(path)?.accepting(served, keys)?;
-        let file = if path.is_file() { path.to_owned() } else { path.join(FILE) };
-        let Some(mut all) = json_of(&file)? else {
-            return made.save(path).map(|()| made);
+        let file = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
+        let all = if file.ends_with(FILE) { json_of(&file)? } else { None };
+        let Some(mut all) = all else {
+            let expected = "the folder of a checkpoint: contract.save(...) first";
+            let found = format!("no {FILE}");
+            return Err(wrong(&path.display().to_string(), expected, found));
         };
+        let made = Self::load(&file)?.accepting(served, keys)?;
         if let Some(map) = all.as_object_mut() {
             let digest = if map.contains_key(DIGEST) { DIGEST } else { "digest" };
             map.insert("contract".into(), made.value());

@@ -29,7 +29,12 @@ use robocache_ops::align::AlignRule;
 use robocache_ops::dtype::DType;
 
 /// The version of the keys and of their meaning.
-pub const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 2;
+/// The oldest version that is read. Version 1 had no `unknown`, `accepted` and `actions`.
+const OLDEST_FORMAT: u64 = 1;
+
+/// Where the version is. It is no difference.
+const FORMAT_KEY: &str = "format";
 
 /// Where the keys of a contract are.
 const STREAMS: &str = "streams";
@@ -97,6 +102,8 @@ pub struct WindowsOf<'a> {
     pub name: &'a str,
     /// Targets minus the instant \[ns\], one per step.
     pub targets_ns: &'a [i64],
+    /// Whether the caller states the lag of the targets, also if it is 0.
+    pub lag_stated: bool,
     /// The step whose angles stay as they are.
     pub present: usize,
     /// How a value follows from rows, and when it is valid.
@@ -121,12 +128,12 @@ impl Contract {
     /// # Errors
     /// As for [`Contract::parse`].
     pub fn from_value(value: Value, place: &str) -> Result<Self, ContractError> {
-        let expected = || format!("a contract of format {FORMAT}");
+        let expected = || format!("a contract of format {OLDEST_FORMAT} or {FORMAT}");
         let Value::Object(map) = plain(value) else {
             return Err(wrong(place, expected(), "another JSON value".to_owned()));
         };
-        match map.get("format") {
-            Some(format) if *format == json!(FORMAT) => {}
+        match map.get(FORMAT_KEY) {
+            Some(format) if [OLDEST_FORMAT, FORMAT].contains(&format.as_u64().unwrap_or(0)) => {}
             found => {
                 let found = found.map_or("none".to_owned(), |found| format!("format {found}"));
                 return Err(wrong(place, expected(), found));
@@ -211,7 +218,7 @@ impl Contract {
         windows: impl IntoIterator<Item = WindowsOf<'a>>,
     ) -> Result<Self, ContractError> {
         let mut streams = Map::new();
-        for WindowsOf { name, targets_ns, present, rule, dtype } in windows {
+        for WindowsOf { name, targets_ns, lag_stated, present, rule, dtype } in windows {
             let mut stream = self.known(name)?.clone();
             if let Some(map) = stream.as_object_mut() {
                 let unwraps = map.contains_key("present_step");
@@ -226,7 +233,7 @@ impl Contract {
                 }
                 // An image of bytes keeps their values in another type, and so has no normalisation.
                 map.insert("dtype".into(), json!(dtype.name()));
-                dataset::of_windows(map, targets_ns);
+                dataset::of_windows(map, lag_stated);
                 if let Some(steps) = map.get_mut("shape").and_then(|shape| shape.get_mut(0)) {
                     *steps = json!(targets_ns.len());
                 }

@@ -6,7 +6,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Contract, FORMAT, STREAMS, plain, sorted};
+use super::{Contract, FORMAT, FORMAT_KEY, STREAMS, plain, sorted};
 use crate::encoder::EncoderSpec;
 use crate::sample::SampleKind;
 use crate::schema::StampSource;
@@ -29,7 +29,7 @@ impl Contract {
             (name, Value::Object(of_stream(config, id)))
         });
         let all = [
-            ("format", json!(FORMAT)),
+            (FORMAT_KEY, json!(FORMAT)),
             ("rate_hz", json!(config.rate_hz)),
             ("base_frame", json!(config.base_frame)),
             (STREAMS, sorted(streams.collect())),

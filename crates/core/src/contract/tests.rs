@@ -99,8 +99,8 @@ fn rows_that_lost_bits_are_noted_and_are_no_difference() {
     assert_eq!(decoded.stream("wrist").unwrap()["decoded"], "by the tags of the video");
     assert_ne!(decoded.digest(), served.digest());
     assert_eq!(Contract::parse(&decoded.to_string()).unwrap(), decoded);
-    assert_eq!(decoded.differences(&served), Vec::<String>::new());
-    assert_eq!(served.differences(&decoded), Vec::<String>::new());
+    assert_eq!(decoded.differences(&served), Vec::new());
+    assert_eq!(served.differences(&decoded), Vec::new());
     // An unknown stream has no rows.
     assert_eq!(served.clone().with_stored(&["none".to_owned()], "jpeg:95"), served);
 }
@@ -140,7 +140,9 @@ fn windows_have_only_what_matters_to_them() {
             fill: Fill::Zero,
         };
         let (name, dtype) = ("arm", DType::F32);
-        of.of_windows([WindowsOf { name, targets_ns, present: 0, rule, dtype }]).unwrap()
+        let lag_stated = false;
+        of.of_windows([WindowsOf { name, targets_ns, lag_stated, present: 0, rule, dtype }])
+            .unwrap()
     };
     let stored = arm("dtype: f32, max_gap_ms: 80, angular: [a], horizon: {steps: 3, step_ms: 20}");
     let linear = windows(&stored, Strategy::Linear, &[0]);
@@ -205,17 +207,17 @@ fn a_text_is_read_in_any_form() {
     assert_eq!(Contract::parse(&spaced).unwrap().digest(), made.digest());
     for (text, expected) in [
         ("{", "contract: expected JSON"),
-        ("[]", "contract: expected a contract of format 1, found another JSON value"),
-        ("{}", "contract: expected a contract of format 1, found none"),
-        ("{\"format\": 2}", "contract: expected a contract of format 1, found format 2"),
-        ("{\"format\": 1}", "contract: expected a contract of format 1, found no streams"),
+        ("[]", "contract: expected a contract of format 1 or 2, found another JSON value"),
+        ("{}", "contract: expected a contract of format 1 or 2, found none"),
+        ("{\"format\": 3}", "contract: expected a contract of format 1 or 2, found format 3"),
+        ("{\"format\": 1}", "contract: expected a contract of format 1 or 2, found no streams"),
         (
             "{\"format\": 1, \"streams\": {}}",
-            "contract: expected a contract of format 1, found no streams",
+            "contract: expected a contract of format 1 or 2, found no streams",
         ),
         (
             "{\"format\": 1, \"streams\": {\"arm\": 1}}",
-            "contract: expected a contract of format 1, found the stream arm without keys",
+            "contract: expected a contract of format 1 or 2, found the stream arm without keys",
         ),
     ] {
         let error = Contract::parse(text).unwrap_err().to_string();

@@ -10,6 +10,11 @@ pub(super) fn bytes_of_process() -> usize {
     bytes(Path::new("/"), ranks.unwrap_or(1))
 }
 
+/// Memory of the host that is left for all processes together \[bytes\]. 0 if the system does not say.
+pub(super) fn bytes_left() -> usize {
+    bytes(Path::new("/"), 1)
+}
+
 /// Memory that is available to each of `ranks` processes \[bytes\]. The files of the system are below `root`.
 fn bytes(root: &Path, ranks: usize) -> usize {
     let machine = read_to_string(root.join("proc/meminfo")).unwrap_or_default();

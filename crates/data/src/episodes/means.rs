@@ -159,6 +159,7 @@ impl RowMeaning {
             name: self.name.clone(),
             number: 0,
             required: false,
+            lag_stated: false,
             offsets_ns: self.target_offsets_ns.clone(),
             present: self.present,
             rule,

@@ -36,6 +36,9 @@ pub struct Choice {
     /// Whether an item of an episode without any row of the stream is an error.
     #[serde(default)]
     pub required: bool,
+    /// Whether the caller states the lag of `offsets_ns`, also if it is 0. The contract then has it.
+    #[serde(default)]
+    pub lag_stated: bool,
 }
 
 impl Choice {
@@ -85,7 +88,8 @@ impl Episodes {
         let streams = choices.iter().map(|choice| {
             let (number, stream) = self.stream(&choice.stream)?;
             let windows = choice.applied(stream)?;
-            Ok(WindowStream { number, required: choice.required, ..windows })
+            let Choice { required, lag_stated, .. } = *choice;
+            Ok(WindowStream { number, required, lag_stated, ..windows })
         });
         Ok(WindowPlan::new(streams.collect::<Result<_, EpisodeError>>()?)?)
     }
@@ -112,6 +116,7 @@ impl Episodes {
         let windows = plan.streams().iter().map(|of| WindowsOf {
             name: &of.name,
             targets_ns: &of.offsets_ns,
+            lag_stated: of.lag_stated,
             present: of.present,
             rule: of.rule,
             dtype: of.dtype,

@@ -122,7 +122,7 @@ impl Episodes {
         let sizes = names.iter().enumerate();
         let sizes = sizes.map(|(at, name)| reader(at).held_bytes(&folder_of(name)));
         let held = sizes.sum::<Result<u64, _>>().map_err(EpisodeError::Store)?;
-        check_room(held, available::bytes_of_process() as u64, reading.packed)?;
+        check_room(held, available::bytes_left() as u64, reading.packed)?;
         for (number, name) in names.iter().enumerate() {
             let read = reader(number).read(&folder_of(name), &mut written);
             streams.push(read.map_err(EpisodeError::Store)?);
@@ -193,7 +193,10 @@ impl StreamReader<'_> {
             }
             let (ranges, _) = self.ranges(&folder, &rows)?;
             let count: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-            bytes = bytes.saturating_add(count.saturating_mul(rows.row_bytes as u64));
+            let places = folder.join("coordinates");
+            let places = if places.exists() { Array::of(&places)?.row_bytes } else { 0 };
+            let row_bytes = (rows.row_bytes as u64).saturating_add(places as u64);
+            bytes = bytes.saturating_add(count.saturating_mul(row_bytes));
         }
         Ok(bytes)
     }
@@ -325,19 +328,22 @@ fn groups(folder: &Path) -> Result<Vec<usize>, String> {
     Ok(groups)
 }
 
-/// Checks that rows find room in memory, before any is read: the system would end the process. `available` is 0 if the
-/// system does not say.
+/// Checks that rows find room in memory, before any is read: the system would end the process. `available` is all that is
+/// left, as ranks may load one after the other; 0 if the system does not say.
 fn check_room(held: u64, available: u64, packed: bool) -> Result<(), EpisodeError> {
     if available == 0 || held <= available {
         return Ok(());
     }
-    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let text = |bytes: u64| match bytes as f64 {
+        few if few < 1e9 => format!("{:.1} MB", few / 1e6),
+        many => format!("{:.1} GB", many / 1e9),
+    };
     let remedy = match packed {
         true => "give fewer streams or episodes",
         false => "give compressed=True, or fewer streams or episodes",
     };
-    let expected = format!("at most the {} of memory that are left", gigabytes(available));
-    Err(EpisodeError::of("rows", expected, format!("{}: {remedy}", gigabytes(held))))
+    let expected = format!("at most the {} of memory that are left", text(available));
+    Err(EpisodeError::of("rows", expected, format!("{}: {remedy}", text(held))))
 }
 
 /// The same ranges in blocks of at most `each` rows.

@@ -96,7 +96,7 @@ pub fn about(store: &Path, kind: &str) -> Result<Value, String> {
     if about["kind"] != kind || !known.contains(&version(&about)) {
         let (found, version) = (&about["kind"], &about["format_version"]);
         return Err(format!(
-            "a store of kind {found}, format {version}; expected \"{kind}\", format {OLDEST_FORMAT_VERSION} or \
+            "a store of kind {found}, format {version}; expected \"{kind}\", format {OLDEST_FORMAT_VERSION} to \
              {FORMAT_VERSION}"
         ));
     }

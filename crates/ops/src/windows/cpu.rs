@@ -214,8 +214,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Finds the rows of all steps of a window in a span, which has a first and a last instant. A step is valid if
-    /// all rings are, and its age is the greatest of theirs. If one is not, or the step is beyond the span and
-    /// must not be, the whole step is filled.
+    /// all rings are, and its age is the greatest of theirs. If one is not, or the step is beyond the span or the rows
+    /// of a ring and must not be, the whole step is filled.
     fn align(&mut self, (span, [begin, end]): (usize, [i64; 2]), instant: i64) {
         let WindowStream { rule, view, merge, offsets_ns, within, .. } = self.stream;
         let target = |step: usize| instant.saturating_add(offsets_ns[step]);
@@ -234,7 +234,9 @@ impl<'a> Writer<'a> {
         }
         for step in 0..steps {
             let of = |ring: usize| ring * steps + step;
-            let beyond = *within && !(begin..=end).contains(&target(step));
+            let beyond_rows = |rows: &RingRows<'_>| rows.is_beyond(span, target(step));
+            let beyond = *within
+                && (!(begin..=end).contains(&target(step)) || self.rows.iter().any(beyond_rows));
             if !beyond && (rings == 1 || (0..rings).all(|ring| self.found[of(ring)].valid)) {
                 continue;
             }

@@ -42,6 +42,15 @@ pub struct RingRows<'a> {
     pub spans: &'a [SpanRows],
 }
 
+impl RingRows<'_> {
+    /// True if a target is before the first row of a span or after its last one. No row of a span: nothing is beyond it.
+    pub(super) fn is_beyond(&self, span: usize, target: i64) -> bool {
+        let stamps = &self.stamp_ns[self.spans[span].range()];
+        let (first, last) = (stamps.first(), stamps.last());
+        first.is_some_and(|first| target < *first) || last.is_some_and(|last| target > *last)
+    }
+}
+
 /// The rows of an epoch of an episode: the first, and the one after the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct SpanRows {

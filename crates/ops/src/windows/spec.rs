@@ -31,6 +31,8 @@ pub struct WindowStream {
     pub number: usize,
     /// Whether the caller wants an error if an episode has none of its rows.
     pub required: bool,
+    /// Whether the caller states the lag of its targets, also if it is 0.
+    pub lag_stated: bool,
     /// Targets minus the instant of the item \[ns\], one per step.
     pub offsets_ns: Vec<i64>,
     /// The step whose angles stay as they are, if a step depends on the others.
@@ -39,7 +41,8 @@ pub struct WindowStream {
     pub rule: AlignRule,
     /// Which rows are seen.
     pub view: Visibility,
-    /// Whether a step whose target is beyond its span is invalid, whatever its age: it pads the window.
+    /// Whether a step is invalid, whatever its age, if its target is beyond its span or beyond the rows that a ring has in
+    /// it: it pads the window.
     pub within: bool,
     /// When a step of a merged cloud is valid; `None` if clouds are not merged.
     pub merge: Option<MergeSpec>,

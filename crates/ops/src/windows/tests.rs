@@ -157,6 +157,7 @@ fn stream(random: &mut Random, widths: &[usize]) -> WindowStream {
         name: "stream".into(),
         number: 0,
         required: false,
+        lag_stated: false,
         offsets_ns: (0..steps).map(|at| (start + at * step) * MS).collect(),
         present: 0,
         rule: AlignRule { strategy, max_age_ns: 35 * MS, max_gap_ns: 25 * MS, fill },
@@ -268,7 +269,14 @@ fn windows_are_those_of_the_plain_rule() {
                 let mut found: Vec<_> =
                     rows.iter().map(|rows| rows.plain(spec.rule, at, all, false)).collect();
                 let [begin, end] = BOUNDS[spans[window] as usize];
-                let beyond = spec.within && (target < begin || end < target);
+                let span = spans[window] as usize;
+                let mut beyond = target < begin || end < target;
+                for rows in &rows {
+                    let stamps = &rows.stamps[rows.spans[span].range()];
+                    beyond |= stamps.iter().all(|stamp| *stamp < target) && !stamps.is_empty();
+                    beyond |= stamps.iter().all(|stamp| target < *stamp) && !stamps.is_empty();
+                }
+                let beyond = spec.within && beyond;
                 let good = !beyond && found.iter().all(|found| found.valid);
                 if !good {
                     let fill = |rows: &Rows| rows.plain(spec.rule, at, all, true);

@@ -95,17 +95,21 @@ fn a_stated_lag_is_compared() {
     );
     let rule =
         AlignRule { strategy: Strategy::Linear, max_age_ns: 1, max_gap_ns: 2, fill: Fill::Zero };
-    let windows = |lag_ns: i64| {
+    let windows_of = |lag_ns: i64, lag_stated| {
         let of = WindowsOf {
             name: "state",
             targets_ns: &[-lag_ns],
+            lag_stated,
             present: 0,
             rule,
             dtype: DType::F32,
         };
         contract(&imported("a")).of_dataset().of_windows([of]).unwrap()
     };
-    assert_eq!(refusals(&windows(0), &served), Vec::<String>::new());
+    assert_eq!(refusals(&windows_of(0, false), &served), Vec::<String>::new());
+    let windows = |lag_ns| windows_of(lag_ns, true);
+    // A stated lag of 0 is compared as any other.
+    assert_eq!(refusals(&windows(0), &served).len(), 1);
     assert_eq!(refusals(&windows(60_000_000), &served), Vec::<String>::new());
     let lag = keys_of(&windows(60_000_000), &served, DifferenceKind::Unknown);
     assert!(!lag.contains(&"state.lag_ns".to_owned()), "{lag:?}");

@@ -96,11 +96,33 @@ fn accepting_keeps_what_else_a_file_has() {
     let text = fs::read_to_string(folder.0.join(FILE)).unwrap();
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["columns"]["action"], 1);
-    // A store keeps its contract. The folder gets a file of its own, which counts first.
-    let store = Folder::new("accept-store");
-    store.write("meta/robocache.json", &about);
-    let accepted = Contract::accept(&store.0, &served, &keys).unwrap();
-    assert_eq!(Contract::load(&store.0).unwrap(), accepted);
-    let wrong = Contract::accept(&store.0, &served, &["wrist.fit".to_owned()]).unwrap_err();
+    let wrong = Contract::accept(&folder.0, &served, &["wrist.fit".to_owned()]).unwrap_err();
     assert!(wrong.to_string().contains("found wrist.fit"), "{wrong}");
+}
+
+/// Datasets, stores and saved caches keep the contract that they were made by, and the checksum of what says it.
+#[test]
+fn nothing_is_accepted_but_beside_a_checkpoint() {
+    let made = contract(&camera("cv2_area", "stretch"));
+    let served = contract(&camera("cv2_linear", "stretch"));
+    let keys = ["wrist.encoder.resizes[0].filter".to_owned()];
+    for (name, text) in [
+        ("meta/robocache.json", format!("{{\"contract\": {made}}}")),
+        ("index.json", format!("{{\"contract\": {made}, \"xxh3\": 1}}")),
+        ("zarr.json", format!("{{\"attributes\": {{\"robocache\": {{\"contract\": {made}}}}}}}")),
+    ] {
+        let folder = Folder::new("accept-others");
+        folder.write(name, &text);
+        assert_eq!(Contract::load(&folder.0).unwrap(), made);
+        let mut paths = vec![folder.0.clone()];
+        paths.extend((name != "meta/robocache.json").then(|| folder.0.join(name)));
+        for path in paths {
+            let error = Contract::accept(&path, &served, &keys).unwrap_err().to_string();
+            let place = path.display();
+            let expected = "expected the folder of a checkpoint: contract.save(...) first";
+            assert_eq!(error, format!("{place}: {expected}, found no robocache.json"));
+        }
+        assert_eq!(fs::read_to_string(folder.0.join(name)).unwrap(), text);
+        assert!(!folder.0.join(FILE).exists(), "{name}");
+    }
 }

@@ -199,6 +199,20 @@ streams:
     inputs: [{topic: /left, joints: [a, b]}, {topic: /right, joints: [a, b]}]
 ";
 
+/// Joints that are interpolated in three ways.
+const LANES: &str = "
+rate_hz: 30
+streams:
+  arm:
+    type: sensor_msgs/msg/JointState
+    topic: /arm
+    joints: [x, y, z, w, grip, a]
+    quaternions: [[x, y, z, w]]
+    held: [grip]
+    strategy: linear
+    max_age_ms: 50
+";
+
 /// Changes that are refused, by configuration.
 const REFUSED: &[(&str, &[Change])] = &[
     (
@@ -267,6 +281,13 @@ const REFUSED: &[(&str, &[Change])] = &[
         ],
     ),
     (ARMS, &[("input.joints", "/right, joints: [a, b]", "/right, joints: [b, a]")]),
+    (
+        LANES,
+        &[
+            ("stream.quaternions", "    quaternions: [[x, y, z, w]]\n", ""),
+            ("stream.held", "    held: [grip]\n", ""),
+        ],
+    ),
     (
         IMAGES,
         &[

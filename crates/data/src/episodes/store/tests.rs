@@ -24,4 +24,6 @@ fn rows_that_find_no_room_are_an_error() {
     let said = "rows: expected at most the 64.0 GB of memory that are left, found 352.0 GB: give ";
     assert_eq!(error(false), format!("{said}compressed=True, or fewer streams or episodes"));
     assert_eq!(error(true), format!("{said}fewer streams or episodes"));
+    let small = check_room(2_400_000, 640_000, true).unwrap_err().to_string();
+    assert!(small.contains("at most the 0.6 MB of memory that are left, found 2.4 MB:"), "{small}");
 }
