@@ -61,6 +61,8 @@ def made_of(bags, config, out, *options):
 
 #: Episodes that fail for one reason have a line each, unless there are more than so many.
 _ALIKE = 3
+#: How errors and files call one of many episodes: `record 7` of RLDS, `demo_7` of HDF5.
+_EPISODE = re.compile(r"\b(episode|record|demo)[ _]\d+")
 
 
 def failures(outcomes):
@@ -69,9 +71,7 @@ def failures(outcomes):
     for outcome in outcomes:
         if "failed" in outcome:
             name, error = outcome["failed"]["name"], outcome["failed"]["error"]
-            # Names of episodes and files differ in their numbers.
-            reason = re.sub(r"\d+", "0", error.replace(name, ""))
-            groups.setdefault(reason, []).append((name, f"{name}: failed: {error}"))
+            groups.setdefault(_reason(name, error), []).append((name, f"{name}: failed: {error}"))
         elif "stopped" in outcome:
             name = outcome["stopped"]["name"]
             groups.setdefault(name, []).append((name, f"{name}: stopped, and left out"))
@@ -84,6 +84,11 @@ def failures(outcomes):
         between = f"{others[0][0]} to {others[-1][0]}"
         lines.append(f"{first}; {len(others)} more failed for the same reason: {between}")
     return lines
+
+
+def _reason(name, error):
+    """An error without the name and the number of its episode. Other numbers may be the cause."""
+    return _EPISODE.sub(r"\1", error.replace(name, ""))
 
 
 def failed(outcomes):

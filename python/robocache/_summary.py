@@ -76,17 +76,17 @@ class Findings:
 
 def why_without(summary, stream, source):
     """Why a stream has no value in an episode, in words: what became of its topics, or of its steps."""
-    reasons = []
+    reasons, missing = [], summary["missing"]
     for name, numbers in summary["inputs"].items():
         if name.partition(" ")[0].partition("[")[0] != stream:
             continue
         topic, received = numbers["topic"], numbers["received"]
-        if not received:
+        if not received and (topic in missing or not missing):
             reasons.append(f"{topic} has no message in the {source}")
-        reasons += [
-            f"{topic}: {count} of {received} messages dropped: {reason}"
-            for reason, count in numbers["dropped"].items()
-        ]
+        elif not received:
+            # `remap` may have given the topic another name, which is not there.
+            reasons.append(f"{topic} got no message; not in the {source}: {', '.join(missing)}")
+        reasons += [f"{topic}: {text}" for text in _losses(numbers)]
     steps = summary["streams"].get(stream, {}).get("invalid", {})
     return "; ".join(reasons) or ", ".join(f"{reason} {count}" for reason, count in steps.items())
 
@@ -97,12 +97,32 @@ def _of_messages(summary, source):
         yield (
             f"{topic}: not in the {source}, so its stream has no row from it; `remap` gives a topic another name"
         )
+    # Each frame of a dataset has a message of each topic, unless its value is not valid.
+    frames = max((each["received"] for each in summary["inputs"].values()), default=0)
     for name, numbers in summary["inputs"].items():
-        for reason, count in numbers["dropped"].items():
-            yield f"{name}: {count} of {numbers['received']} messages dropped: {reason}"
+        received = numbers["received"]
+        if numbers["topic"] in summary["missing"]:
+            continue
+        if not received:
+            yield f"{name}: no frame has a value" if source == "dataset" else f"{name}: no message"
+        elif source == "dataset" and received < frames:
+            yield f"{name}: {frames - received} of {frames} frames have no value"
+        for text in _losses(numbers):
+            yield f"{name}: {text}"
     yield from summary.get("problems", ())
     if more := summary.get("more_problems", 0):
         yield f"and {more} more problems of this {source}"
+
+
+def _losses(numbers):
+    """What became of messages of an input that gave no row, or a part of one."""
+    received = numbers["received"]
+    for reason, count in numbers["dropped"].items():
+        yield f"{count} of {received} messages dropped: {reason}"
+    if waiting := numbers.get("waiting", 0):
+        yield f"{waiting} of {received} messages still wait for a transform"
+    for reason, count in numbers.get("parts_dropped", {}).items():
+        yield f"{count} parts of messages dropped: {reason}"
 
 
 def _of_many(text, names):

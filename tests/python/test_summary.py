@@ -2,6 +2,7 @@
 
 import json
 
+from robocache import _command
 from robocache._summary import Findings, why_without
 
 
@@ -57,3 +58,58 @@ def test_why_a_stream_has_no_value():
     why = "/left has no message in the bag; /right: 9 of 9 messages dropped: missing_field"
     assert why_without(of, "arm", "bag") == why
     assert why_without(of, "camera", "bag") == "too_old 1, no_row 2"
+
+
+def test_a_remapped_topic_is_not_blamed():
+    """`missing` has the name in the bag; an input has the name in the configuration."""
+    of = {**summary("one"), "missing": ["/gripper"]}
+    why = "/left got no message; not in the bag: /gripper; /right: 9 of 9 messages dropped: missing_field"
+    assert why_without(of, "arm", "bag") == why
+
+
+def test_messages_that_wait_are_told():
+    numbers = {"topic": "/pose", "received": 50, "dropped": {}, "waiting": 48}
+    numbers["parts_dropped"] = {"no_transform": 3}
+    streams = {"pose": {"steps": 10, "invalid": {"no_row": 10}}}
+    of = {"name": "one", "missing": [], "inputs": {"pose /pose": numbers}, "streams": streams}
+    waiting = "48 of 50 messages still wait for a transform"
+    parts = "3 parts of messages dropped: no_transform"
+    assert Findings.of([of], "bag", has_steps=False).lines() == [
+        f"one: pose /pose: {waiting}",
+        f"one: pose /pose: {parts}",
+    ]
+    assert why_without(of, "pose", "bag") == f"/pose: {waiting}; /pose: {parts}"
+
+
+def test_frames_of_a_dataset_without_a_value_are_told():
+    def numbers(topic, received):
+        return {"topic": topic, "received": received, "dropped": {}}
+
+    inputs = {
+        "state /state": numbers("/state", 20),
+        "top /top": numbers("/top", 0),
+        "wrist /wrist": numbers("/wrist", 17),
+        "other /other": numbers("/other", 0),
+    }
+    of = {"name": "one", "missing": ["/other"], "inputs": inputs, "streams": {}}
+    assert Findings.of([of], "dataset").lines()[1:] == [
+        "one: top /top: no frame has a value",
+        "one: wrist /wrist: 3 of 20 frames have no value",
+    ]
+    assert Findings.of([of], "bag").lines()[1:] == ["one: top /top: no message"]
+
+
+def test_failures_with_other_causes_have_their_own_lines():
+    def outcomes(*errors):
+        return [
+            {"failed": {"name": f"episode_{at:06d}", "error": error}}
+            for at, error in enumerate(errors)
+        ]
+
+    alike = outcomes(*(f"/data/episode_{at:06d}.parquet: damaged, file {at}" for at in range(5)))
+    (line,) = _command.failures(alike)
+    assert "4 more failed for the same reason: episode_000001 to episode_000004" in line
+    differ = outcomes(*(f"cam{at % 2} broken" for at in range(8)))
+    lines = _command.failures(differ)
+    assert len(lines) == 2 and "cam0 broken; 3 more" in lines[0] and "cam1" in lines[1]
+    assert _command.failed(differ) == 8
