@@ -180,16 +180,19 @@ def test_everything_has_the_contract_of_its_configuration(store, tmp_path):
 
 def test_a_dataset_has_the_contract_of_its_observations(store, tmp_path):
     """What `to-lerobot` writes beside the frames, without LeRobot, which writes these."""
-    from robocache import lerobot
+    from robocache import _lerobot_writing as writing
     from robocache._episodes import Tensors
+    from robocache._lerobot_actions import Actions
 
     command = CONFIG.split("  wrist:")[0].split("streams:\n")[1].replace("arm:", "action:")
     (tmp_path / "robot.yaml").write_text(CONFIG + command)
     options = ["--format", "zarr", "--bf16", "f32"]
     replay(tmp_path / "robot.yaml", tmp_path / "data", store / "bag", options=options)
-    about = lerobot._about(Tensors(tmp_path / "data" / "tensors.zarr"), [], None, None)
+    tensors = Tensors(tmp_path / "data" / "tensors.zarr")
+    about = writing.about_of(tensors, [], Actions(tensors, {"action": 0}))
+    assert about["actions"] == {"action": {"lag_ns": 0}}
     (tmp_path / "set" / "meta").mkdir(parents=True)
-    lerobot._write_about(tmp_path / "set", {"format": lerobot.FORMAT, **about}, "lerobot")
+    (tmp_path / "set" / writing.ABOUT).write_text(json.dumps({"format": writing.FORMAT, **about}))
     trained = robocache.contract.load(tmp_path / "set")
     assert trained == robocache.contract.of(CONFIG)  # an action is no input
     assert robocache.contract.load(tmp_path / "data" / "tensors.zarr").streams == [
@@ -334,6 +337,20 @@ def test_a_robot_serves_what_an_imported_dataset_trained(tmp_path):
     assert raised.value.differences == [
         "state.targets_ns: the policy was trained with [-40] ms, and [-60] ms would be served"
     ]
+    # Also to a lag of 0.
+    none = cache.contract({"state": {"lag_ms": 0}, "top": {"lag_ms": 60}})
+    with pytest.raises(ContractError, match="state.targets_ns"):
+        none.expect(served)
+    # A store and a saved cache keep their contract, and say where to accept.
+    cache.save(tmp_path / "saved")
+    for place in (
+        tmp_path / "data" / "rows.zarr",
+        tmp_path / "saved",
+        tmp_path / "saved" / "index.json",
+    ):
+        with pytest.raises(ValueError, match="expected the folder of a checkpoint: contract.save"):
+            robocache.contract.accept(place, served, "state.targets_ns")
+    assert robocache.EpisodeCache.load(tmp_path / "saved").contract() == cache.contract()
     other = robocache.contract.of(ROBOT.replace("[a, b, c]", "[b, a, c]"))
     with pytest.raises(ContractError, match="state.channels"):
         trained.expect(other)
