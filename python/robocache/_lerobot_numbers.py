@@ -4,8 +4,6 @@ Names, instants and rules are those of the configuration that `robocache import`
 and one without have the same.
 """
 
-import warnings
-
 import numpy as np
 
 from . import _lerobot_rows, contract
@@ -20,6 +18,8 @@ def of_files(root, episodes=None, split=None):
         root: of the dataset.
         episodes, split: of `robocache.importing.import_dataset`.
 
+    Warns of `robocache.importing.remarks`, and of rows with NaN.
+
     Raises ValueError if it is no dataset or an episode cannot be read, ImportError without pyarrow and PyYAML.
     """
     from . import importing
@@ -29,6 +29,7 @@ def of_files(root, episodes=None, split=None):
     if not chosen:
         raise ValueError(f"{root}: expected an episode or more, found none")
     text = importing.generated(dataset)
+    importing.warn_of(importing.remarks(dataset))
     streams = _streams(dataset, text)
     if not streams:
         raise ValueError(f"{root}: expected numbers, found images alone: give images=True and out")
@@ -79,6 +80,8 @@ def _streams(dataset, text):
 
 def _read(dataset, episodes, names):
     """For each episode a dict by feature of its valid frames (stamps, rows of float32), and what is said of it."""
+    from . import importing
+
     parts, about, failures, dropped = [], [], [], 0
     for episode in episodes:
         try:
@@ -111,5 +114,5 @@ def _read(dataset, episodes, names):
         )
     if dropped:
         text = f"{dataset.root}: {dropped} rows have NaN or infinity, and are left out"
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
+        importing.warn_of([text])
     return parts, about

@@ -70,6 +70,8 @@ def gates(root, columns):
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
         steps = {key: list(each["steps"]) for key, each in about.get("columns", {}).items()}
+        if not all(isinstance(stream, str) for of in steps.values() for stream in of):
+            raise TypeError(f"{steps} without names of streams")
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(
             f"{path}: expected the columns and their streams, found others ({error!r})"

@@ -77,8 +77,7 @@ def import_dataset(
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise TypeError(f"import_dataset() got an unexpected keyword argument {unknown[0]!r}")
     ready = _ready(dataset, mapping)
-    if said := list(remarks(ready, generates=config is None)):
-        warnings.warn("\n".join(said), RuntimeWarning, stacklevel=_outside())
+    warn_of(remarks(ready, generates=config is None))
     outcomes, no_store = _run(
         ready,
         Path(out),
@@ -91,6 +90,12 @@ def import_dataset(
     if no_store is not None:
         raise RuntimeError(f"no new store: {no_store}")
     return outcomes
+
+
+def warn_of(lines):
+    """Warns of lines, if there are any, at the line that called this package."""
+    if text := "\n".join(lines):
+        warnings.warn(text, RuntimeWarning, stacklevel=_outside())
 
 
 def _outside():
@@ -114,8 +119,7 @@ def import_rows(
     Raises RuntimeError, when the store is complete, if an episode could not be read.
     """
     outcomes = import_dataset(dataset, out, config, format="rows", **options)
-    if lines := Findings.of(complete(outcomes), "dataset").lines():
-        warnings.warn("\n".join(lines), RuntimeWarning, stacklevel=_outside())
+    warn_of(Findings.of(complete(outcomes), "dataset").lines())
     failures = _command.failures(outcomes)
     store = Path(out) / "rows.zarr"
     if failures:

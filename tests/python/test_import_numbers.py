@@ -203,7 +203,27 @@ def test_an_export_without_its_description_is_an_error(tmp_path):
     assert "valid.arm" in Dataset(root).features
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"columns": {"action": {}}}', '{"columns": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"columns": {"action": {}}}',
+        '{"columns": 3}',
+        '{"columns": {"action": {"steps": [1]}}}',
+    ],
+)
 def test_a_damaged_description_of_an_export_is_an_error(tmp_path, text):
     with pytest.raises(ValueError, match=r"meta/robocache\.json: expected the columns and their"):
         Dataset(exported(tmp_path / "dataset", text))
+
+
+def test_numbers_alone_warn_as_the_import_does(dataset):
+    info = json.loads((dataset / "meta/info.json").read_text())
+    info["features"]["note"] = {"dtype": "string", "shape": [1], "names": None}
+    (dataset / "meta/info.json").write_text(json.dumps(info))
+    with pytest.warns(RuntimeWarning, match="stamps: frame k is at tick k") as found:
+        robocache.EpisodeCache.from_lerobot(dataset)
+    (told,) = found
+    assert str(told.message).splitlines() == list(importing.remarks(Dataset(dataset)))
+    assert "'note' is left out: " in str(told.message) and told.filename == __file__
