@@ -177,6 +177,8 @@ class Recording:
                 f"{self.path}: expected a video of {feature.name!r}, found none in meta/episodes"
             )
         images = _ros_messages.Images(*feature.shape)
+        if video.damage is not None:
+            raise ValueError(video.damage)
         pixels = frames(
             video.path,
             (video.begin_s + seconds).tolist(),

@@ -28,10 +28,14 @@ PLACES = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 @dataclass(frozen=True)
 class Video:
-    """Where the video of an episode is: the file, and the instant of its first frame there [s]."""
+    """Where the video of an episode is: the file, and the instant of its first frame there [s].
+
+    If the dataset does not say the instant, `damage` says so: without it, the video would be that of another episode.
+    """
 
     path: Path
     begin_s: float
+    damage: str | None = None
 
 
 @dataclass(frozen=True)
@@ -293,7 +297,7 @@ class Dataset:
         for key in videos:
             video = file("video_path", f"videos/{key}", video_key=key)
             if video is not None:
-                of_videos[key] = Video(video, _begin_s(path, key, number, row))
+                of_videos[key] = _video(video, path, key, number, row)
         table = file("data_path", "data")
         if table is None:
             raise ValueError(f"{self.root}: expected the table of episode {number}, found none")
@@ -397,15 +401,16 @@ def _episode(path, row):
     return *numbers, tuple(map(str, tasks))
 
 
-def _begin_s(path, key, number, row):
-    """Where an episode begins in the video of a camera [s]. Without it, the video would be that of another episode."""
+def _video(video, path, key, number, row):
+    """The `Video` of an episode that shares its file with others."""
     begin_s = row.get(f"videos/{key}/from_timestamp")
-    if not isinstance(begin_s, (int, float)) or not 0 <= begin_s < 1e9:
-        raise ValueError(
-            f"{path}: expected in 'videos/{key}/from_timestamp' the begin of episode {number} in its video [s], found "
-            f"{begin_s!r}"
-        )
-    return float(begin_s)
+    if isinstance(begin_s, (int, float)) and 0 <= begin_s < 1e9:
+        return Video(video, float(begin_s))
+    damage = (
+        f"{path}: expected in 'videos/{key}/from_timestamp' the begin of episode {number} in its video [s], found "
+        f"{begin_s!r}"
+    )
+    return Video(video, 0.0, damage)
 
 
 def _lines(path, *keys):
