@@ -95,8 +95,10 @@ def _vector(feature, fps, why):
     is_smooth = feature.dtype.startswith("float") and set(feature.names) - set(feature.held)
     strategy = ("slerp" if feature.quaternions else "linear") if is_smooth else "hold"
     lines = [f"    joints: {_list(called)}", f"    strategy: {strategy}"]
+    if why:
+        lines.append(f"    # Guessed: {why}. Change it if it is wrong.")
     if is_smooth:
-        lines += _elements(feature, dict(zip(feature.names, called, strict=True)), why)
+        lines += _elements(feature, dict(zip(feature.names, called, strict=True)))
     lines += _ages(fps)
     if is_smooth:
         lines.append(
@@ -105,9 +107,9 @@ def _vector(feature, fps, why):
     return [*lines, "    dtype: f32"]
 
 
-def _elements(feature, called, why):
-    """Lines that say which elements are no plain numbers. `why` says so if it is a guess."""
-    lines = [f"    # Guessed: {why}. Change it if it is wrong."] if why else []
+def _elements(feature, called):
+    """Lines that say which elements are no plain numbers."""
+    lines = []
     if feature.angular:
         lines.append(f"    angular: {_list([called[name] for name in feature.angular])}")
     if feature.quaternions:

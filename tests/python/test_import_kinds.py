@@ -387,6 +387,16 @@ def test_degrees_of_a_lerobot_dataset_are_held(tmp_path):
     assert "angular" not in content["streams"]["state"]
 
 
+def test_a_guess_is_told_if_all_elements_are_held(tmp_path):
+    state = {"dtype": "float32", "shape": [1], "names": ["gripper"]}
+    files = lerobot_files.Files(tmp_path / "dataset", "v2.1", features={lerobot_files.STATE: state})
+    columns = lerobot_files.frames_of(20)
+    files.add({**columns, lerobot_files.STATE: (np.arange(20) % 2)[:, None].astype(np.float32)})
+    text = importing.generated(Dataset(files.finish()))
+    assert yaml.safe_load(text)["streams"]["state"]["strategy"] == "hold"
+    assert "# Guessed: gripper is held, because it has two values. Change it" in text
+
+
 def test_a_guess_looks_at_several_episodes_and_the_statistics(tmp_path):
     """An episode that never moves says nothing of the others."""
     degrees = np.stack([np.zeros(20)] * 3 + [170 + 0.4 * np.arange(20)], axis=1)
