@@ -120,7 +120,7 @@ class Export:
 
     Attributes:
         episodes, frames: the numbers of episodes and of frames of the dataset. Without any, there is none.
-        failures: a line for each episode that failed.
+        failures: a line for each episode that failed, or one line for many that failed for the same reason.
         findings: what the user must know of the others.
         actions: by stream of actions how long before its frame it is taken [ns].
     """
@@ -132,13 +132,7 @@ class Export:
 
 def export(bags, config, out, **given):
     """As `to_lerobot`. Returns an `Export`, and says nothing."""
-    given = _with_defaults(given)
-    _import_needed()
-    from ._lerobot_video import check
-
-    check(given["codec"], given["crf"])
-    check_layout(given["layout"], given["images"])
-    _check_frames(given["keep_invalid"], given["min_frames"])
+    given = checked(config, given)
     out = Path(out)
     expect_new(out, given["replace"])
     words = _words(config, given["state"], given["action"], given["replay_options"])
@@ -155,6 +149,23 @@ def export(bags, config, out, **given):
         if not found.failures:
             shutil.rmtree(replayed)
     return found
+
+
+def checked(config, given):
+    """The options of `to_lerobot`, with its defaults. Nothing is replayed.
+
+    Raises ValueError or TypeError if one does not fit, ImportError without pyarrow, PyAV or zarr, OSError if the configuration
+    cannot be read.
+    """
+    given = _with_defaults(given)
+    _import_needed()
+    from ._lerobot_video import check
+
+    check(given["codec"], given["crf"])
+    _check_layout(given["layout"], given["images"])
+    _check_frames(given["keep_invalid"], given["min_frames"])
+    _words(config, given["state"], given["action"], given["replay_options"])
+    return given
 
 
 def _with_defaults(given):
@@ -225,7 +236,7 @@ class EpisodesFailed(RuntimeError):
     """Episodes have no frame, or could not be replayed. The dataset has the other episodes. If all failed, there is none.
 
     Attributes:
-        failures: a line for each of them.
+        failures: a line for each of them, or one line for many that failed for the same reason.
         episodes, frames: the numbers of episodes and of frames of the dataset.
     """
 
@@ -337,7 +348,7 @@ def _tensors(replayed, code, outcomes):
     return tensors
 
 
-def check_layout(layout, images):
+def _check_layout(layout, images):
     """Raises ValueError if there is no such layout, or it has no images."""
     if layout not in LAYOUTS:
         raise ValueError(f"--layout: expected {' or '.join(LAYOUTS)}, found {layout!r}")

@@ -100,8 +100,9 @@ def _to_lerobot(
     from . import lerobot
 
     bags, config, out = _paths(bags, config, out)
+    about = {**given, "layout": layout, "replace": replace, "replay_options": replay_options}
+    lerobot.checked(config, about)
     lerobot.expect_new(out, replace)
-    lerobot.check_layout(layout, given.get("images"))
 
     def share(number, of, folder):
         asked = {**given, "replay_options": [*replay_options, f"--share={number}/{of}"]}
@@ -160,22 +161,37 @@ def import_dataset(
     Takes what `robocache.importing.import_dataset` takes, except `progress` and `has_bar`, with the path of a dataset, and
     as `cluster` a dict of what `run_shares` takes.
 
-    Returns the outcomes of episodes, as `robocache import --json` prints them, and why there is no new store, or None.
-    Raises what these two raise.
+    Returns the outcomes of episodes, as `robocache import --json` prints them, and why there is no new store, or None. Warns
+    of `importing.remarks`, of missing topics, dropped messages and damage. Raises what these two raise.
     """
+    said: list[str] = []
+    result = _import(
+        (dataset, out, config),
+        {"split": split, "episodes": episodes, "share": share, "tolerance_s": tolerance_s},
+        {"preset": preset, "resize": resize},
+        {"format": format, **options},
+        mapping=mapping,
+        cluster=dict(cluster or {}),
+        told=said.append,
+    )
+    said += Findings.of(complete(result[0]), "dataset").lines()
+    importing.warn_of(said)
+    return result
+
+
+def _import(places, reading, made, options, *, mapping, cluster, told):
+    """As `import_dataset`. Gives the remarks to `told`, line by line."""
+    dataset, out, config = places
     dataset, out = Path(dataset).resolve(), Path(out).resolve()
     _expect_outside(dataset, out)
     if mapping is not None and str(mapping) not in _dataset_mapping.known():
         mapping = Path(mapping).resolve()
     opened = importing.opened(dataset, mapping)
     opened.expect_packages()
-    if told := (cluster or {}).get("told"):
-        for line in importing.remarks(opened, generates=config is None):
-            told(line)
-    as_jpeg = str(options.get("images")).startswith("jpeg")
-    made = {"preset": preset, "resize": resize, "as_jpeg": as_jpeg}
-    reading = {"split": split, "episodes": episodes, "share": share, "tolerance_s": tolerance_s}
-    words = _command.words(format=format, **options)
+    for line in importing.remarks(opened, generates=config is None):
+        told(line)
+    made = {**made, "as_jpeg": str(options.get("images")).startswith("jpeg")}
+    words = _command.words(**options)
     with importing.configured(opened, out, config, **made) as path:
         path = Path(path).resolve()
         _command.check([dataset], path, out, words)
@@ -194,7 +210,7 @@ def import_dataset(
             return len(outcomes)
 
         folder = _shares.folder_of(out)
-        parts = run_shares(part, folder, **(cluster or {}))
+        parts = run_shares(part, folder, **cluster)
         takes = [f"--take={each}" for each in parts]
         result = importing.replayed(opened, out, path, [*words, *takes], reading)
     shutil.rmtree(folder)
@@ -314,7 +330,8 @@ def main(arguments=None):
         for line in Findings.of(complete(outcomes), "bag").lines():
             print(line, file=sys.stderr)
         lines = _command.failures(outcomes)
-        print("\n".join([*lines, f"{len(outcomes) - len(lines)} episodes in {parsed.out}"]))
+        done = len(outcomes) - _command.failed(outcomes)
+        print("\n".join([*lines, f"{done} episodes in {parsed.out}"]))
         return code
 
     def run_to_lerobot():
@@ -327,12 +344,16 @@ def main(arguments=None):
         _import_options.check(parser, parsed)
         if parsed.out is None:
             parser.error("--write-config and --write-mapping are options of robocache import")
-        names = ("mapping", "split", "episodes", "preset", "resize", "tolerance_s")
-        given = {
-            **_import_options.words_of(parsed),
-            **{name: getattr(parsed, name) for name in names},
-        }
-        found = import_dataset(parsed.dataset, parsed.out, parsed.config, cluster=cluster, **given)
+        names = ("split", "episodes", "tolerance_s")
+        found = _import(
+            (parsed.dataset, parsed.out, parsed.config),
+            {**{name: getattr(parsed, name) for name in names}, "share": None},
+            {"preset": parsed.preset, "resize": parsed.resize},
+            _import_options.words_of(parsed),
+            mapping=parsed.mapping,
+            cluster=cluster,
+            told=cluster["told"],
+        )
         return importing.told(parsed, *found)
 
     commands = {"replay": run_replay, "to-lerobot": run_to_lerobot, "import": run_import}

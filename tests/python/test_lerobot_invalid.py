@@ -1,6 +1,7 @@
 """`robocache to-lerobot`: no value that is not valid is trained on, and what is left out is told."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -8,12 +9,13 @@ import pytest
 pytest.importorskip("robocache._native", reason="there is no compiled part")
 for needed in ("av", "mcap", "pyarrow", "rosbags", "zarr"):
     pytest.importorskip(needed, exc_type=ImportError)
+import lerobot_files  # noqa: E402
 import pyarrow as pa  # noqa: E402 (what is missing is said first)
 import pyarrow.parquet as pq  # noqa: E402
 from bags import MS, T0, image, joints, write_bag  # noqa: E402
 from configs import camera, configuration  # noqa: E402
 
-from robocache import _shares  # noqa: E402
+from robocache import _shares, importing  # noqa: E402
 from robocache import ray as cluster  # noqa: E402
 from robocache._lerobot_cli import main  # noqa: E402
 from robocache.lerobot import EpisodesFailed, to_lerobot  # noqa: E402
@@ -327,3 +329,54 @@ def test_a_dataset_can_be_replaced(robot, tmp_path, capfd):
     (tmp_path / "other").mkdir()
     assert main(arguments(robot, tmp_path / "other", "gap", options=["--replace"])) == 1
     assert "found a folder without meta/robocache.json" in capfd.readouterr().err
+
+
+def test_the_warning_of_samplers_is_not_of_an_export(robot, tmp_path):
+    """Its windows are mostly invalid where a command is missing, and a program may make errors of warnings."""
+    out = tmp_path / "out"
+    with warnings.catch_warnings(record=True) as found, pytest.raises(EpisodesFailed):
+        warnings.simplefilter("always")
+        to_lerobot(bags(robot, "never"), robot / "robot.yaml", out)
+    assert not [each for each in found if "instants of this batch" in str(each.message)]
+
+
+def test_a_cluster_refuses_wrong_options_before_it_runs(robot, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "run_shares", lambda *_, **__: pytest.fail("it ran"))
+    config = tmp_path / "robot.yaml"
+    config.write_text(CONFIG.replace("  action:\n", "  command:\n"))
+    for path, given, kind, said in (
+        (robot / "robot.yaml", {"keep_invaild": True}, TypeError, "unexpected keyword argument"),
+        (robot / "robot.yaml", {"keep_invalid": True, "min_frames": 3}, ValueError, "--min-frames"),
+        (robot / "robot.yaml", {"codec": "mpeg2"}, ValueError, "mpeg2"),
+        (robot / "robot.yaml", {"layout": "x"}, ValueError, "--layout"),
+        (config, {}, ValueError, "expected a stream of actions"),
+    ):
+        with pytest.raises(kind, match=said):
+            cluster.to_lerobot(bags(robot, "whole"), path, tmp_path / "out", **given)
+    assert [path.name for path in tmp_path.iterdir()] == ["robot.yaml"]
+
+
+def test_a_cluster_counts_the_episodes_that_are_there(robot, tmp_path, capfd, inline):
+    for number in range(6):
+        (tmp_path / "bags").mkdir(exist_ok=True)
+        (tmp_path / "bags" / f"bad{number}.mcap").write_bytes(b"no bag")
+    bad = [str(path) for path in sorted((tmp_path / "bags").iterdir())]
+    options = arguments(robot, tmp_path / "out", "whole")
+    assert cluster.main(["replay", *bad, *options]) == 1
+    assert capfd.readouterr().out.splitlines()[-1] == f"1 episodes in {tmp_path / 'out'}"
+
+
+def test_an_import_on_a_cluster_warns_as_one_of_this_machine(tmp_path, inline):
+    files = lerobot_files.Files(tmp_path / "dataset", "v2.1", features={})
+    for number in range(3):
+        columns = lerobot_files.frames_of(20, number)
+        columns[lerobot_files.STATE][5:10] = np.nan
+        files.add(columns)
+    root = files.finish()
+    with pytest.warns(RuntimeWarning, match="messages dropped: non_finite") as found:
+        cluster.import_dataset(root, tmp_path / "joined")
+    (joined,) = found
+    assert joined.filename == __file__
+    with pytest.warns(RuntimeWarning) as found:
+        importing.import_rows(root, tmp_path / "alone")
+    assert str(joined.message) == "\n".join(str(each.message) for each in found)

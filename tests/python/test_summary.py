@@ -106,7 +106,7 @@ def test_failures_with_other_causes_have_their_own_lines():
             for at, error in enumerate(errors)
         ]
 
-    alike = outcomes(*(f"/data/episode_{at:06d}.parquet: damaged, file {at}" for at in range(5)))
+    alike = outcomes(*(f"/data/episode_{at:06d}.parquet: damaged, record {at}" for at in range(5)))
     (line,) = _command.failures(alike)
     assert "4 more failed for the same reason: episode_000001 to episode_000004" in line
     differ = outcomes(*(f"cam{at % 2} broken" for at in range(8)))
