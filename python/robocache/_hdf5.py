@@ -223,15 +223,20 @@ def _demonstrations(path, file):
 
 
 def _task(path, file, mapping):
-    """The text of the task of a file; None if the mapping has no task."""
+    """The text of the task of a file: of the places that the mapping has, the first that has one. None if the mapping has no
+    task, or all texts are empty.
+
+    Raises ValueError if none of the places has a text.
+    """
     found = [_attribute(file["data"], key) for key in mapping.tasks]
-    for key, text in zip(mapping.tasks, found, strict=True):
-        if not isinstance(text, str):
-            raise ValueError(
-                f"{path}: expected a text at {key!r} in the attributes of 'data', as {mapping.path} says, found "
-                f"{'none' if text is None else type(text).__name__}"
-            )
-    return next(filter(None, found), None)
+    texts = [each for each in found if isinstance(each, str)]
+    if found and not texts:
+        kinds = ["none" if each is None else type(each).__name__ for each in found]
+        raise ValueError(
+            f"{path}: expected a text at {' or '.join(map(repr, mapping.tasks))} in the attributes of 'data', as "
+            f"{mapping.path} says, found {', '.join(kinds)}"
+        )
+    return next(filter(None, texts), None)
 
 
 def _order(name):

@@ -264,3 +264,16 @@ def test_values_in_another_file_are_an_error(tmp_path):
     mapping.write_text("rate_hz: 20\nstreams:\n  a: x\n")
     with pytest.raises(ValueError, match="expected the values of 'x' in this file"):
         read(recordings(path, mapping)[0])
+
+
+def test_the_first_of_several_tasks_that_has_a_text_counts(tmp_path, mapping):
+    path = write_hdf5(tmp_path / "a.hdf5")
+    both = "task: [problem_info/missing, problem_info/language_instruction]"
+    text = mapping.read_text().replace("task: problem_info/language_instruction", both)
+    assert both in text
+    mapping.write_text(text)
+    assert {each.task for each in recordings(path, mapping)} == {"open the drawer"}
+    mapping.write_text(text.replace("language_instruction", "neither"))
+    (failed,) = importing.import_dataset(path, tmp_path / "out", mapping=mapping)
+    said = "expected a text at 'problem_info/missing' or 'problem_info/neither' in the attributes"
+    assert said in failed["failed"]["error"]

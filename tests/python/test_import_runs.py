@@ -148,7 +148,9 @@ def test_episodes_are_numbers_or_names_and_a_share_is_a_pair(tmp_path):
     for wrong in (np.array([False, True] * 3), [2.7, 4.2], [None]):
         with pytest.raises(TypeError, match="episodes: expected integers, found"):
             numbers(wrong)
-    with pytest.raises(ValueError, match="episodes: expected a list of numbers or names, or a slice"):
+    with pytest.raises(
+        ValueError, match="episodes: expected a list of numbers or names, or a slice"
+    ):
         numbers(5)
     for wrong in ((0.5, 2), 3, (0, 1, 2)):
         with pytest.raises(TypeError, match="share: expected"):
