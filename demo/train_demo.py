@@ -93,12 +93,15 @@ def compare(store, served, policy_file):
     known = (instants >= span[1]) & (instants <= span[2])
     windows = cache.windows(np.zeros(known.sum(), np.int64), instants[known], rows="strict")
     order = [stream.name for stream in configuration.load(str(CONFIG)).streams]
-    digests = np.array([digest_of(windows, at, order) for at in range(len(windows))], np.uint64)
+    digests = np.array(
+        [digest_of(windows, at, order) for at in range(windows.batch_size)], np.uint64
+    )
     policy, batch = train_policy.load(policy_file), windows.torch()
     with torch.inference_mode():
         # One by one, as live: a batch may be summed in another order.
         each = (
-            {name: part[at : at + 1] for name, part in batch.items()} for at in range(len(windows))
+            {name: part[at : at + 1] for name, part in batch.items()}
+            for at in range(windows.batch_size)
         )
         actions = np.stack([policy(one)[0].numpy() for one in each])
     return {

@@ -135,3 +135,52 @@ def test_a_graph_trains_on_images(saved, tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert np.allclose(about["loss"], without["loss"], rtol=0.02)
+
+
+def test_the_demo_compares_every_tick_with_a_window(tmp_path, monkeypatch):
+    """The comparison of demo/train_demo.py, with what a node would have served."""
+    pytest.importorskip("xxhash")
+    monkeypatch.setattr(
+        sys,
+        "path",
+        [*(str(REPOSITORY / part) for part in ("demo", "examples", "scripts")), *sys.path],
+    )
+    import train_demo
+    import train_policy
+
+    order = [
+        stream.name for stream in train_demo.configuration.load(str(train_demo.CONFIG)).streams
+    ]
+    random = np.random.default_rng(3)
+    stamps = np.arange(1, 101) * 20 * MS
+    streams = {}
+    for name in order:
+        vector = {"rows": random.normal(size=(100, 14)).astype(np.float32), "stamp_ns": stamps}
+        streams[name] = vector
+    cache = robocache.EpisodeCache.from_arrays(streams, [100], rate_hz=50)
+    cache.save(tmp_path / "cache")
+    torch.manual_seed(1)
+    policy = train_policy.Policy(cache.streams, cache.statistics())
+    saved = {
+        "policy": policy.state_dict(),
+        "streams": cache.streams,
+        "statistics": cache.statistics(),
+    }
+    torch.save(saved, tmp_path / "policy.pt")
+    ticks = np.arange(1, 101)
+    windows = cache.windows(np.zeros(100, np.int64), ticks * 20 * MS, rows="strict")
+    digests = [train_demo.digest_of(windows, at, order) for at in range(100)]
+    assert len(set(digests)) == 100
+    served = {"tick": ticks, "digest": np.array(digests, np.uint64)}
+    served["action"] = np.zeros(
+        (100, len(train_policy.ACTION_NS), train_policy.ACTION_CHANNELS), np.float32
+    )
+    found = train_demo.compare(tmp_path / "cache", served, tmp_path / "policy.pt")
+    assert (found["ticks"], found["compared"], found["digests_differ"]) == (100, 100, 0)
+    assert found["actions"].shape == served["action"].shape and found["actions_differ"] == 100
+    served["action"], served["digest"] = (
+        found["actions"],
+        served["digest"] + (ticks == 7).astype(np.uint64),
+    )
+    found = train_demo.compare(tmp_path / "cache", served, tmp_path / "policy.pt")
+    assert (found["digests_differ"], found["actions_differ"]) == (1, 0)
