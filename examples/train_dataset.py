@@ -122,7 +122,7 @@ def train(policy, dataset, file, options):
     optimizer = torch.optim.AdamW(policy.parameters(), lr=options.lr)
     done, losses, state = 0, [], None
     if file.exists():
-        saved = torch.load(file, weights_only=False)
+        saved = torch.load(file, map_location=options.device, weights_only=False)
         policy.load_state_dict(saved["policy"])
         optimizer.load_state_dict(saved["optimizer"])
         done, state = saved["steps"], saved["state"]
@@ -135,7 +135,10 @@ def train(policy, dataset, file, options):
         optimizer.step()
         losses.append(loss.item())
     saved = {"policy": policy.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save({**saved, "steps": done + len(losses), "state": state}, file)
+    # Under another name first: a checkpoint is complete.
+    part = file.with_suffix(".partial")
+    torch.save({**saved, "steps": done + len(losses), "state": state}, part)
+    part.replace(file)
     return losses
 
 

@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -289,7 +290,9 @@ def main():
     held_out = min(options.held_out, count - 1)
     # Test episodes do not count for the normalisation. Under DDP all processes have the statistics of the first
     # one's share: it broadcasts buffers.
-    statistics = cache.statistics(episodes=slice(0, count - held_out))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "statistics of a share", RuntimeWarning)
+        statistics = cache.statistics(episodes=slice(0, count - held_out))
     policy = Policy(cache.streams, statistics).to(device)
     model = DistributedDataParallel(policy) if world > 1 else policy
     sampler, only = samplers(cache, held_out, options, world)

@@ -42,7 +42,7 @@ def test_it_learns_and_goes_on(store, tmp_path):
     ).groups()
     assert steps == "60" and float(last) < 0.5 * float(first)
     saved = torch.load(tmp_path / "policy" / "policy.pt", weights_only=False)
-    batches = saved["state"]["epoch"], saved["state"]["number"]
+    batches = saved["state"]["epoch"], saved["state"]["done"]
     # The policy sees no actions, and what only tests has no part in its statistics.
     assert set(robocache.contract.load(tmp_path / "policy").streams) == {"state", "top"}
     cache = robocache.EpisodeCache.load(store, episodes=slice(0, 3))
@@ -51,7 +51,7 @@ def test_it_learns_and_goes_on(store, tmp_path):
     run = train(store, tmp_path / "policy", "--steps=70", "--chunk=20")
     assert run.returncode == 0 and run.stdout.startswith("10 steps, ")
     saved = torch.load(tmp_path / "policy" / "policy.pt", weights_only=False)
-    assert saved["steps"] == 70 and batches < (saved["state"]["epoch"], saved["state"]["number"])
+    assert saved["steps"] == 70 and batches < (saved["state"]["epoch"], saved["state"]["done"])
 
 
 def test_what_it_cannot_train_on_is_an_error(store, tmp_path):
