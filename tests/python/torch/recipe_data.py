@@ -11,6 +11,8 @@ from bags import MS, T0, image, joints, write_bag
 
 #: Lengths of the episodes in frames: each is shorter than some chunk.
 LENGTHS = (70, 60, 50, 40)
+#: Of bags. The second episode has none.
+TASKS = ("pick", "", "place", "place")
 ROBOT = """\
 rate_hz: 30
 lag_ms: 30
@@ -54,7 +56,7 @@ def of_bags(folder):
     lines = ["bag,start,end,task"]
     for number, length in enumerate(LENGTHS):
         write_bag(folder / "bags" / f"take_{number}", sorted(_messages(number, length), key=_stamp))
-        lines.append(f"take_{number},0,{length / 30:.2f},{('pick', 'place')[number % 2]}")
+        lines.append(f"take_{number},0,{length / 30:.2f},{TASKS[number]}")
     (folder / "robot.yaml").write_text(ROBOT)
     (folder / "episodes.csv").write_text("\n".join(lines))
     options = ["--format", "rows", "--episodes", folder / "episodes.csv"]
@@ -81,6 +83,10 @@ def _messages(number, length):
     for at in range(round(length * 100 / 30)):
         ns, t = start + at * 10 * MS, at / 100
         yield "/joints", ns, joints(ns, a=np.sin(t), b=np.cos(t), c=t)
-        yield "/command", ns + 3 * MS, joints(ns + 3 * MS, a=np.sin(t + 0.1), b=np.cos(t + 0.1))
+        yield (
+            "/command",
+            ns + 3 * MS,
+            joints(ns + 3 * MS, a=np.sin(t + 0.1), b=0.5),
+        )  # b never moves
         if at % 3 == 0:
             yield "/camera", ns + 5 * MS, image(ns, dataset_files.picture(at))
