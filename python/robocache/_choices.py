@@ -24,16 +24,17 @@ _WORDS = {
 }
 
 
-def choices(config, rows, streams, period_ns):
+def choices(config, rows, streams, period_ns, labels=frozenset()):
     """The text of what `EpisodeCache.plan` is asked for; None for all streams as the node's configuration has them.
 
     Args:
         config, rows: of `EpisodeCache.windows`.
         streams: what the streams of the cache mean, by name.
         period_ns: of the cache.
+        labels: the streams whose own steps are a label.
     """
     _check_word("rows", rows, "rows")
-    if config is None and rows is not None:
+    if config is None and (rows is not None or labels):
         config = {name: {} for name in streams}
     if config is None:
         return None
@@ -44,11 +45,14 @@ def choices(config, rows, streams, period_ns):
     if unknown := [name for name in config if name not in streams]:
         known = ", ".join(streams)
         raise ValueError(f"config: stream: expected one of {known}, found {unknown[0]!r}")
-    asked = [_choice(name, own, rows, streams[name], period_ns) for name, own in config.items()]
+    asked = [
+        _choice(name, own, rows, streams[name], period_ns, name in labels)
+        for name, own in config.items()
+    ]
     return json.dumps(asked, default=_plain)
 
 
-def _choice(name, config, rows, means, period_ns):
+def _choice(name, config, rows, means, period_ns, own_label):
     """What is asked of a stream."""
     if not isinstance(config, Mapping):
         raise TypeError(f"'{name}': expected a dict, found {config!r}")
@@ -56,8 +60,11 @@ def _choice(name, config, rows, means, period_ns):
     if unknown:
         expected, found = ", ".join(sorted(_KEYS)), ", ".join(sorted(map(str, unknown)))
         raise ValueError(f"'{name}': expected {expected}, found {found}")
-    label = is_label(name, config, means)
-    choice = {"stream": name, "required": bool(config.get("required", False)), "label": label}
+    required = config.get("required", False)
+    if not isinstance(required, bool):
+        raise ValueError(f"required of '{name}': expected true or false, found {required!r}")
+    label = is_label(name, config, means, own_label)
+    choice = {"stream": name, "required": required, "label": label}
     for key, native in _AS_THEY_ARE.items():
         if key in config:
             _check_word(key, config[key], f"{key} of '{name}'")
@@ -67,18 +74,21 @@ def _choice(name, config, rows, means, period_ns):
             choice[native] = nanoseconds(config[key], f"{key} of '{name}'")
     if not label:
         choice.setdefault("view", rows)
-    return choice | _targets(name, config, means, label, period_ns)
+    keeps_own = own_label and "horizon" not in config and "label" not in config
+    return choice | _targets(name, config, means, label and not keeps_own, period_ns)
 
 
-def is_label(name, config, means):
+def is_label(name, config, means, own_label=False):
     """True if the windows of a stream are a label: what a policy is trained to say, rather than what it sees.
 
     A stream with a `horizon` and no `history` is one, unless its rows are plans, it chooses which rows it sees, or it says
-    `label` itself.
+    `label` itself. `own_label`: its own steps are one.
     """
     if "label" not in config:
         sees_all = config.get("rows", "all") == "all"
-        return "horizon" in config and "history" not in config and sees_all and not means["plans"]
+        own = own_label and not {"history", "horizon", "lag_ms", "offsets_ns"} & set(config)
+        ahead = "horizon" in config and "history" not in config
+        return (own or ahead) and sees_all and not means["plans"]
     label = config["label"]
     if not isinstance(label, bool):
         raise ValueError(f"label of '{name}': expected true or false, found {label!r}")
@@ -102,6 +112,8 @@ def _targets(name, config, means, label, period_ns):
             raise ValueError(f"offsets_ns of '{name}': expected no {found} beside it")
         offsets_ns = integers(config["offsets_ns"], f"offsets_ns of '{name}'")
         targets = {"offsets_ns": offsets_ns.reshape(-1).tolist()}
+        # Targets without the instant itself have a lag. The others may have none that somebody stated.
+        targets["lag_stated"] = 0 not in targets["offsets_ns"]
         if "present" in config:
             targets["present"] = int(config["present"])
         return targets
@@ -111,7 +123,8 @@ def _targets(name, config, means, label, period_ns):
         lag_ns = 0 if label else -own[present]
         frames_ns = None if means["arrivals"] else period_ns
         steps = offsets_of(config, name, lag_ns, period_ns, frames_ns)
-        return {"offsets_ns": steps, "present": config.get("history", {"steps": 1})["steps"] - 1}
+        present = config.get("history", {"steps": 1})["steps"] - 1
+        return {"offsets_ns": steps, "present": present, "lag_stated": "lag_ms" in config}
     if label:
         return {"offsets_ns": [offset - own[present] for offset in own], "present": present}
     return {}

@@ -96,6 +96,8 @@ def _steps(
             )
         return count, period_ns
     step_ns = nanoseconds(part["step_ms"], f"step_ms in {what}")
+    if step_ns <= 0 and count > 1:
+        raise ValueError(f"step_ms in {what}: expected more than 0 ms, found {part['step_ms']}")
     if period_ns is not None and 0 < abs(step_ns - period_ns) <= _CLOSE * period_ns:
         warnings.warn(
             f"{what}: step_ms {part['step_ms']:g} is {step_ns} ns, and a frame is {period_ns} ns: the last of {count} "

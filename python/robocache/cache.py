@@ -27,7 +27,7 @@ from ._frame_stamps import period_ns as period_of_rate
 from ._gpu import Gpu, is_on_gpu, number_of
 from ._tasks import Tasks
 from ._valid_shares import look_at
-from .cache_input import of_arrays
+from .cache_input import is_own_label, of_arrays, own_labels
 from .contract import Contract
 from .tensor import NO_AGE
 from .windows import WindowPlan, Windows, WindowSegment, aligned, host_out
@@ -74,6 +74,8 @@ class EpisodeCache:
         self.configuration = described["configuration"]
         self.period_ns: int | None = described["period_ns"]
         self.streams = {means["name"]: means for means in described["streams"]}
+        # Of arrays, which no node serves, steps ahead are a label.
+        self._labels = frozenset(own_labels(self.streams) if not self.configuration else ())
         if gpu is None:
             packed = dict.fromkeys(self._native.packed(), "compressed")
             self.memory = dict.fromkeys(self.streams, "host") | packed
@@ -218,7 +220,9 @@ class EpisodeCache:
         """
         names = list(self.streams)
         gpu = Gpu(self._native, number_of(device), names, memory, device_bytes, pinned_bytes)
-        return EpisodeCache(gpu.native.episodes(), self._source, gpu, self.share)
+        moved = EpisodeCache(gpu.native.episodes(), self._source, gpu, self.share)
+        moved._labels = self._labels
+        return moved
 
     @classmethod
     def from_arrays(
@@ -236,13 +240,16 @@ class EpisodeCache:
             streams: by name a dict with `rows` `[rows, row...]` (float32, float16, uint8 or int32), `stamp_ns` `[rows]`
                 (int64, increasing in every episode), and, if you like: `received_ns`, when the row came (without it, windows
                 see all rows), `channels`, names of the elements of a vector, `lanes`, per element `linear`,
-                `angular`, `quaternion` or `held`, `strategy` (`linear` for vectors of floats, otherwise `hold`), `max_age_ms` (100),
-                `max_gap_ms` (100), `fill` (`zero`, `last` or `first`), `history`, `horizon`, `lag_ms` as in `windows`.
+                `angular`, `quaternion` or `held`, `strategy` (`linear` for vectors of floats, otherwise `hold`), `max_age_ms` and
+                `max_gap_ms` (these two: 100, or a frame if that is more), `fill` (`zero`, `last` or `first`), `history`, `horizon`, `lag_ms` as in
+                `windows`: a `horizon` without `history` is a label.
             lengths: by name the number of rows of each episode; or one list for all streams.
             episodes: names of the episodes, or dicts with `name` and `task`, and `tasks` if the task changes.
             configuration: a text that `save` keeps.
-            rate_hz: frames per second. Frame k is then best at `k * cache.period_ns`, and `period_ns` is round(1e9 / rate_hz).
+            rate_hz: frames per second. Frame k is then at `k * cache.period_ns`, and `period_ns` is round(1e9 / rate_hz).
         """
+        if rate_hz is not None and not 0 < rate_hz <= 1e9:
+            raise ValueError(f"rate_hz: expected more than 0 Hz, found {rate_hz!r}")
         period_ns = None if rate_hz is None else int(period_of_rate(rate_hz))
         described, columns = [], []
         count = None
@@ -253,7 +260,7 @@ class EpisodeCache:
                     f"lengths of '{name}': expected {count} episodes, found {len(of_stream)}"
                 )
             count = len(of_stream)
-            means, ring = of_arrays(name, dict(stream), of_stream, period_ns)
+            means, ring = of_arrays(name, dict(stream), of_stream, period_ns, rate_hz)
             described.append(means)
             columns.append([ring])
         named = episodes if episodes is not None else [f"{at:06d}" for at in range(count or 0)]
@@ -266,7 +273,9 @@ class EpisodeCache:
             "episodes": about,
             "streams": described,
         }
-        return cls(_native.Episodes.of_columns(json.dumps(text), columns))
+        made = cls(_native.Episodes.of_columns(json.dumps(text), columns))
+        made._labels = frozenset(name for name, each in streams.items() if is_own_label(each))
+        return made
 
     @classmethod
     def from_lerobot(
@@ -403,11 +412,6 @@ class EpisodeCache:
         numbers, _ = numbers_of(
             lambda: [episode["name"] for episode in self.episodes], episodes=episodes
         )
-        if numbers == []:
-            raise ValueError(
-                f"episodes: expected at least one of {len(self.episodes)}, found none: record more episodes, or "
-                "leave out fewer"
-            )
         told = {}
         for stream in streams:
             columns = list(zip(*self._native.statistics(stream, numbers), strict=True))[1:]
@@ -478,7 +482,8 @@ class EpisodeCache:
             ValueError, TypeError: an argument is not what it must be; there is no such stream, episode or epoch; an
                 episode lacks a stream that is `required`; the ring of the node does not hold a history.
 
-        Warns, once for each configuration, if a stream is invalid at the instants of most windows.
+        Warns, once for each configuration, if most steps of a stream inside the episodes are invalid. Of a GPU's
+        windows, only a WindowDataset looks at the first ones.
         """
         plan = self.plan(config, rows=rows)
         on_gpu = self._gpu is not None and is_on_gpu(target_ns)
@@ -508,11 +513,11 @@ class EpisodeCache:
             buffer = self._gpu.write(plan._on_gpu, size, items, of_late, out, threads)
             return Windows(buffer, plan, parts, instants, late)
         buffer = aligned(size) if out is None else host_out(out, size)
-        episodes, when, epochs = items
-        plan._native.run(episodes, when, buffer, epochs, of_late, threads)
+        of_episodes, when, epochs = items
+        plan._native.run(of_episodes, when, buffer, epochs, of_late, threads)
         windows = Windows(buffer, plan, parts, instants, late)
         if not plan.looked_at:
-            look_at(windows, self.period_ns)
+            look_at(windows, episodes, self)
         return windows
 
     def plan(
@@ -559,7 +564,9 @@ class EpisodeCache:
         return self.plan(config, rows=rows).contract()
 
     def _planned(self, config: Mapping[str, Any] | None, rows: str | None) -> WindowPlan:
-        native = self._native.plan(choices(config, rows, self.streams, self.period_ns))
+        native = self._native.plan(
+            choices(config, rows, self.streams, self.period_ns, self._labels)
+        )
         on_gpu = None if self._gpu is None else self._gpu.native.plan(native)
         return WindowPlan(self._native, self.streams, native, on_gpu)
 

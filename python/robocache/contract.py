@@ -163,13 +163,15 @@ def save(folder: str | os.PathLike[str], of_what: Any) -> Contract:
 
 
 def accept(path: str | os.PathLike[str], served: Any, *keys: str) -> Contract:
-    """Accepts differences between the contract in a folder or a file, as for `load`, and what is served, as for `save`.
+    """Accepts differences between the contract beside a checkpoint, its folder or its `robocache.json`, and what is served,
+    as for `save`.
 
     `keys` are the names in the sentences, such as "wrist.targets_ns". What is served for them is written into the
     contract beside the checkpoint. So everything that reads it serves the policy with that value, and refuses any other.
     Returns the contract.
 
-    Raises ValueError if a key is no difference that is refused, or if there is no contract; OSError if it cannot be written.
+    Raises ValueError if a key is no difference that is refused, or if there is no `robocache.json`: stores, datasets and
+    saved caches keep their contract; OSError if it cannot be written.
     """
     return Contract(_native.contract_accept(os.fspath(path), _made(served).json, list(keys)))
 

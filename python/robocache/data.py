@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["WindowDataset"]
 
 _STATE = 4
+#: Tensors of a batch that are of no stream.
+_OWN = ("episode", "instant_ns", "task_index", "clock_epoch", "epoch", "number")
 #: A batch of windows: tensors by their names.
 Batch = dict[str, Any]
 
@@ -94,6 +96,12 @@ class WindowDataset(torch.utils.data.IterableDataset):
         self._transform = transform
         # What does not fit is an error here, and not in a worker.
         plan = cache.plan(config, rows=rows)
+        if clash := [stream.name for stream in plan.streams if stream.name in _OWN]:
+            raise ValueError(
+                f"config: expected no stream {clash[0]!r}, as another tensor of a batch has this name"
+            )
+        if not isinstance(jitter_ns, (int, np.integer)) or jitter_ns < 0:
+            raise ValueError(f"jitter_ns: expected 0 ns or more, found {jitter_ns!r}")
         if latency_ns:
             latencies(latency_ns, plan.streams, 1, np.random.default_rng(0))
         # The epoch, its first batch that is made, and the offset of the sampler's batches. Workers that stay alive see
@@ -177,7 +185,8 @@ class WindowDataset(torch.utils.data.IterableDataset):
             threads=threads,
             **self._options,
         )
-        look_at(windows, self.cache.period_ns)
+        if self.cache.device is not None:  # those of the host were looked at
+            look_at(windows, episodes, self.cache)
         clock = {} if epochs is None else {"clock_epoch": torch.from_numpy(epochs)}
         batch = {
             **windows.torch(),
@@ -188,7 +197,12 @@ class WindowDataset(torch.utils.data.IterableDataset):
             "epoch": torch.tensor(self.epoch),
             "number": torch.tensor(number),
         }
-        return batch if self._transform is None else self._transform(batch)
+        if self._transform is None:
+            return batch
+        changed = self._transform(batch)
+        if changed is None:
+            raise TypeError("transform: expected a function that returns a batch, found None")
+        return changed
 
     def state_after(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """The state behind a batch, whatever workers have made ahead: words and numbers, for `resume`."""

@@ -60,17 +60,15 @@ class WindowPlan:
         self._episodes, self._native, self._on_gpu = episodes, native, on_gpu
         self.streams = [WindowStream(meanings[about[0]], *about) for about in native.streams()]
         self._numbers = {stream.name: at for at, stream in enumerate(self.streams)}
-        clash = [
-            name
-            for name in self._numbers
-            if name.endswith(_PAD) and name[: -len(_PAD)] in self._numbers
-        ]
-        if clash:
+        masks = {f"{name}{end}" for name in self._numbers for end in (".valid", _PAD)}
+        if clash := [name for name in self._numbers if name in masks]:
             raise ValueError(
                 f"config: expected no stream {clash[0]!r}, as the mask of another has this name"
             )
-        # Whether the shares of valid steps of a batch were looked at.
+        # Whether the shares of valid steps were looked at, and until then what was seen: windows, and by stream the
+        # valid steps and all of them.
         self.looked_at = False
+        self.seen: tuple[int, dict[str, list[int]]] = (0, {})
         self._layouts: dict[int, tuple[int, dict[tuple[int, str], int]]] = {}
 
     def contract(self) -> Contract:
@@ -152,18 +150,6 @@ class Windows(Mapping[str, "WindowSegment"]):
             tensors[f"{name}.valid"] = valid
             tensors[f"{name}{_PAD}"] = ~valid
         return tensors
-
-    def valid_shares(self) -> dict[str, float]:
-        """By stream the share of windows whose step at the instant is valid, or else the step closest to it."""
-        shares = {}
-        for name, at in self._streams.items():
-            valid = self[name].valid
-            if not isinstance(valid, np.ndarray):
-                import torch
-
-                valid = torch.as_tensor(valid).cpu().numpy()
-            shares[name] = float(valid[:, self._about[at].present].mean()) if len(valid) else 1.0
-        return shares
 
     def __repr__(self) -> str:
         return f"Windows({self.batch_size} of {', '.join(self)})"

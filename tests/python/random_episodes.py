@@ -232,12 +232,13 @@ def choice(random, means):
 
 
 def held(cache, name, config, rows):
-    """What is chosen of a stream, without steps that its ring does not hold."""
+    """What is chosen of a stream. Steps that its ring does not hold are of all rows."""
     try:
         cache.plan({name: config}, rows=rows)
     except ValueError as error:
-        assert "rows: all" in str(error), error
-        config = {key: config[key] for key in config if key not in ("offsets_ns", "present")}
+        assert "rows: all" in str(error) and "offsets_ns" in config, error
+        config = {**config, "rows": "all"}
+        cache.plan({name: config}, rows=rows)
     return config
 
 

@@ -172,7 +172,7 @@ def test_statistics_are_those_of_numpy():
     assert told["state"]["count"].tolist() == [900] * 3
     with pytest.raises(ValueError, match="expected a vector"):
         cache.statistics(["picture"])
-    with pytest.raises(ValueError, match="episodes: expected at least one of 2, found none"):
+    with pytest.raises(ValueError, match="episodes: expected one or more of 2, found none"):
         cache.statistics(episodes=slice(None, -2))
 
 

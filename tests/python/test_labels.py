@@ -239,14 +239,133 @@ def test_mostly_invalid_windows_are_told_once(frames):
     cache, _ = frames
     config = {"state": {"strategy": "hold", "max_age_ms": 3, "lag_ms": 0}}
     instants = np.arange(40) * 7 * MS
-    with pytest.warns(RuntimeWarning, match=r"valid at the instants of this batch: state 8 %"):
+    with pytest.warns(RuntimeWarning, match=r"valid steps inside the episodes: state 8 %"):
         cache.windows(np.zeros(40, np.int64), instants, config)
     plan = cache.plan(config)
     assert plan.looked_at
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cache.windows(np.zeros(40, np.int64), instants, config)
-        # Padding is no fault: the first step of a label counts.
+        # Padding is no fault: steps inside the episode count.
         cache.windows(
             np.zeros(20, np.int64), np.arange(20) * PERIOD, {"action": {"horizon": {"steps": 99}}}
         )
+
+
+def test_the_mask_of_a_label_does_not_depend_on_other_streams(frames):
+    def cache_of(*names):
+        rows = np.arange(50, dtype=np.float32)[:, None]
+        stamps = np.arange(50) * PERIOD
+        longer = {"rows": np.zeros((90, 1), np.float32), "stamp_ns": np.arange(-20, 70) * PERIOD}
+        streams = {"action": {"rows": rows, "stamp_ns": stamps}, "late": longer}
+        lengths = {"action": [50], "late": [90]}
+        return robocache.EpisodeCache.from_arrays(
+            {name: streams[name] for name in names},
+            {name: lengths[name] for name in names},
+            rate_hz=30,
+        )
+
+    for strategy in ("hold", "linear", "nearest"):
+        for steps in ({"steps": 10}, {"steps": 10, "rate_hz": 50}):
+            config = {"action": {"horizon": steps, "strategy": strategy}}
+            alone, beside = (
+                cache_of(*names).windows([0, 0], [45 * PERIOD, -PERIOD], config)["action"]
+                for names in (("action",), ("action", "late"))
+            )
+            inside = (alone.target_ns >= 0) & (alone.target_ns <= 49 * PERIOD)
+            assert (alone.valid == inside).all() and not inside.all()
+            assert (beside.valid == inside).all() and (beside.array == alone.array).all()
+
+
+def test_steps_of_no_length_are_an_error(frames):
+    cache, _ = frames
+    for step_ms in (0, -33):
+        for key in ("history", "horizon"):
+            with pytest.raises(
+                ValueError, match=f"step_ms in {key} of 'state': expected more than 0"
+            ):
+                cache.plan({"state": {key: {"steps": 2, "step_ms": step_ms}}})
+    assert cache.plan({"state": {"history": {"steps": 1, "step_ms": 0}}})
+    with pytest.raises(ValueError, match="required of 'state': expected true or false, found 'no'"):
+        cache.plan({"state": {"required": "no"}})
+
+
+def test_small_batches_are_told_of_too_and_gaps_ahead():
+    stamps = np.arange(1, 201) * 200 * MS
+    stream = {"rows": np.zeros((200, 1), np.float32), "stamp_ns": stamps}
+    cache = robocache.EpisodeCache.from_arrays({"state": stream}, [200], rate_hz=5)
+    assert cache.streams["state"]["max_age_ns"] == cache.streams["state"]["max_gap_ns"] == 200 * MS
+    zeros = np.zeros(8, np.int64)
+    config = {"state": {"max_age_ms": 1, "strategy": "hold"}}
+    instants = stamps[:8] + 50 * MS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.windows(zeros, instants, config)
+    with pytest.warns(RuntimeWarning, match="valid steps inside the episodes: state 0 %"):
+        cache.windows(zeros, instants, config)
+    # Each chunk begins at a frame, but most of its steps are between two frames that are too far apart.
+    config = {
+        "state": {"horizon": {"steps": 100, "rate_hz": 50}, "max_age_ms": 5, "max_gap_ms": 100}
+    }
+    with pytest.warns(RuntimeWarning, match=r"valid steps inside the episodes: state 1\d %"):
+        cache.windows(np.zeros(16, np.int64), stamps[:16], config)
+
+
+def test_own_steps_of_arrays_are_frames_and_labels(tmp_path):
+    stamps = np.arange(1, 91) * PERIOD
+    rows = np.arange(90, dtype=np.uint8)[:, None, None, None] * np.ones((1, 1, 2, 2), np.uint8)
+    half = {"steps": 2, "step_ms": 500}
+    own = {"top": {"rows": rows, "stamp_ns": stamps, "history": half}}
+    asked = {"top": {"rows": rows, "stamp_ns": stamps}}
+    found, expected = (
+        robocache.EpisodeCache.from_arrays(streams, [90], rate_hz=30).windows(
+            [0], [stamps[40]], config
+        )["top"]
+        for streams, config in ((own, None), (asked, {"top": {"history": half}}))
+    )
+    assert found.target_ns.tolist() == expected.target_ns.tolist()
+    assert found.array[0, :, 0, 0, 0].tolist() == [25, 40]
+    action = {
+        "rows": np.arange(90, dtype=np.float32)[:, None],
+        "stamp_ns": stamps,
+        "horizon": {"steps": 3},
+    }
+    made = robocache.EpisodeCache.from_arrays({"action": action}, [90], rate_hz=30)
+    made.save(tmp_path / "saved")
+    for cache in (made, robocache.EpisodeCache.load(tmp_path / "saved")):
+        for config in (None, {"action": {}}):
+            label = cache.windows([0], [stamps[-1]], config)["action"]
+            assert label.array.ravel().tolist() == [89, 89, 89]
+            assert label.is_pad.ravel().tolist() == [False, True, True]
+
+
+def test_stamps_that_are_late_on_the_grid_of_frames_are_an_error():
+    exact = np.round((np.arange(90) + 1) * 1e9 / 30).astype(np.int64)
+    rows = np.zeros((90, 1), np.float32)
+
+    def made(stamps, **more):
+        streams = {"a": {"rows": rows, "stamp_ns": stamps, **more}}
+        return robocache.EpisodeCache.from_arrays(streams, [90], rate_hz=30)
+
+    expected = "expected frame 2 at 2 * 33333333 = 66666666 ns, found 66666667: give frames"
+    with pytest.raises(ValueError, match=expected.replace("*", r"\*")):
+        made(exact)
+    made((np.arange(90) + 1) * PERIOD)
+    made(exact + np.arange(90) % 7 * MS)
+    made(exact, received_ns=exact)
+    for rate in (0, float("nan"), -30):
+        with pytest.raises(ValueError, match="rate_hz: expected more than 0 Hz"):
+            robocache.EpisodeCache.from_arrays(
+                {"a": {"rows": rows, "stamp_ns": exact}}, [90], rate_hz=rate
+            )
+    with pytest.raises(ValueError, match="'a': expected stamp_ns, found rows"):
+        robocache.EpisodeCache.from_arrays({"a": {"rows": rows}}, [90])
+
+
+def test_names_that_a_batch_has_already_are_an_error():
+    stream = {"rows": np.zeros((9, 1), np.float32), "stamp_ns": np.arange(9) * PERIOD}
+    for name in ("a.valid", "a_is_pad"):
+        cache = robocache.EpisodeCache.from_arrays({"a": stream, name: stream}, [9], rate_hz=30)
+        with pytest.raises(ValueError, match=f"expected no stream '{name}'"):
+            cache.plan()
+        assert cache.plan({name: {}})

@@ -240,6 +240,8 @@ def test_a_transform_runs_where_batches_are_made(cache):
         ({"rows": "some"}, "rows: expected one of as_served, strict, all, found 'some'"),
         ({"latency_ns": {"stat": 3}}, "latency_ns: expected streams of picture, state, found stat"),
         ({"transform": 3}, "transform: expected a function of a batch, found 3"),
+        ({"jitter_ns": -5}, "jitter_ns: expected 0 ns or more, found -5"),
+        ({"jitter_ns": 1.5}, "jitter_ns: expected 0 ns or more, found 1.5"),
     ],
 )
 def test_what_does_not_fit_is_told_before_the_first_batch(cache, options, message):
@@ -278,7 +280,7 @@ def test_a_stateful_loader_goes_on_where_it_was(cache, workers):
 def test_mostly_invalid_batches_are_told(cache):
     sampler = WindowSampler.of(cache, period_ns=3 * MS, batch_size=64)
     data = WindowDataset(cache, sampler, {"picture": {"max_age_ms": 2}})
-    with pytest.warns(RuntimeWarning, match=r"valid at the instants of this batch: picture 3\d %"):
+    with pytest.warns(RuntimeWarning, match=r"valid steps inside the episodes: picture \d+ %"):
         data.batch(0)
 
 
@@ -376,3 +378,37 @@ def test_targets_of_instants_that_were_written_are_refused(cache):
     instants += 1
     with pytest.raises(RuntimeError, match="written since"):
         windows["state"].target_ns  # noqa: B018 (it raises)
+
+
+@pytest.mark.parametrize(
+    "name", ["episode", "instant_ns", "task_index", "clock_epoch", "epoch", "number"]
+)
+def test_a_stream_does_not_overwrite_a_tensor_of_the_batch(name):
+    stream = {"rows": np.zeros((9, 1), np.float32), "stamp_ns": np.arange(9) * MS}
+    cache = robocache.EpisodeCache.from_arrays({name: stream}, [9])
+    sampler = WindowSampler.of(cache, period_ns=MS, batch_size=3)
+    with pytest.raises(ValueError, match=f"config: expected no stream '{name}'"):
+        WindowDataset(cache, sampler)
+
+
+def test_a_transform_that_returns_nothing_is_told(cache):
+    sampler = WindowSampler.of(cache, period_ns=7 * MS, batch_size=16)
+    data = WindowDataset(cache, sampler, transform=lambda batch: None)
+    with pytest.raises(
+        TypeError, match="transform: expected a function that returns a batch, found None"
+    ):
+        data.batch(0)
+
+
+def test_a_state_of_other_epochs_is_refused(cache):
+    """`batches` counts those of a rank, so an epoch of four ranks has other batches than one of two."""
+
+    def of(world, **options):
+        sampler = WindowSampler.of(cache, period_ns=MS, batch_size=2, world=world, **options)
+        return WindowDataset(cache, sampler)
+
+    state = of(4, batches=10).state()
+    with pytest.raises(ValueError, match="state: expected order"):
+        of(2, batches=10).resume(state)
+    of(2, batches=20).resume(state)
+    of(2).resume(of(4).state())
