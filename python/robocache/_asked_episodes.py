@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ def numbers_of(
     if split is not None and episodes is not None:
         raise ValueError(f"episodes: expected None with a split, found {episodes!r}")
     chosen, of = _of_list(names, episodes) if split is None else _of_split(names(), split, path)
+    if chosen is not None and not chosen:
+        of = len(names()) if of is None else of
+        raise ValueError(f"episodes: expected one or more of {of}, found none: {episodes!r}")
     if share is None:
         return chosen, of
     rank, world = share_of(share)
@@ -47,9 +51,11 @@ def numbers_of(
 def share_of(share: Any) -> tuple[int, int]:
     """A pair (rank, world) that was checked."""
     try:
-        rank, world = (int(each) for each in share)
+        rank, world = (operator.index(each) for each in share)
     except (TypeError, ValueError):
-        raise TypeError(f"share: expected a pair (rank, world), found {share!r}") from None
+        raise TypeError(
+            f"share: expected a pair (rank, world) of whole numbers, found {share!r}"
+        ) from None
     if not 0 <= rank < world:
         raise ValueError(f"share: expected (rank, world) with rank below world, found {share}")
     return rank, world
@@ -68,7 +74,12 @@ def _of_list(
     if isinstance(episodes, slice):
         of = len(names())
         return list(range(of)[episodes]), of
-    listed = episodes.tolist() if isinstance(episodes, np.ndarray) else list(episodes)
+    try:
+        listed = list(np.ravel(episodes)) if isinstance(episodes, np.ndarray) else list(episodes)
+    except TypeError:
+        raise TypeError(
+            f"episodes: expected a list of numbers or names, or a slice, found {episodes!r}"
+        ) from None
     if any(isinstance(each, str) for each in listed):
         known = names()
         return _of_names(known, listed, "episodes"), len(known)

@@ -41,7 +41,7 @@ class WindowSampler:
 
     Without weights, each item comes once in an epoch of the training. With weights, such an epoch has as many items as the
     episodes whose weight is above 0. Each of these has its share of them by its weight, spread evenly over its own
-    items: none comes twice before all of its episode came once. An episode of weight 0 never comes.
+    items: each item comes floor or ceil of its share per epoch. An episode of weight 0 never comes.
 
     Rank r of `world` has every `world`-th batch, from batch r on. Without weights, no two ranks have the same item, and
     together they have all that `drop_last` does not leave out.
@@ -108,14 +108,17 @@ class WindowSampler:
             raise ValueError("ranges: expected an instant or more, found none")
         self.batch_size, self.seed = int(batch_size), int(seed)
         self.rank, self.world = int(rank), int(world)
-        self.drop_last, self.shuffle = bool(drop_last), bool(shuffle)
+        for name, flag in (("drop_last", drop_last), ("shuffle", shuffle)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name}: expected True or False, found {flag!r}")
+        self.drop_last, self.shuffle = drop_last, shuffle
         # The newest block of batches: what it is, its episodes, its instants and its epochs.
         self._held: tuple[Any, np.ndarray, np.ndarray, np.ndarray | None] | None = None
         self._batches = None
         if not len(self):
             raise ValueError(self._why_empty())
         if batches is not None:
-            if not 1 <= batches <= len(self):
+            if not isinstance(batches, Integral) or not 1 <= batches <= len(self):
                 raise ValueError(f"batches: expected 1 to {len(self)}, found {batches}")
             self._batches = int(batches)
         # The arrays do not change, and are long.
@@ -218,8 +221,10 @@ class WindowSampler:
 
     def described(self) -> str:
         """All that the order of the batches of all ranks follows from: two samplers with the same text have the same order,
-        also if they are of other numbers of ranks."""
-        of_batches = f"{self.batch_size} {self.drop_last} {self._batches}"
+        also if they are of other numbers of ranks. With `batches`, the number of ranks counts."""
+        # An epoch of all ranks has so many batches.
+        of_all = None if self._batches is None else self._batches * self.world
+        of_batches = f"{self.batch_size} {self.drop_last} {of_all}"
         return f"{self.period_ns} {self.seed} {self.shuffle} {of_batches} {self._digest:08x}"
 
     def __repr__(self) -> str:

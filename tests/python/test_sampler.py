@@ -296,3 +296,9 @@ def test_a_sampler_without_items_says_why():
         WindowSampler.of(cache, margin_ns=(300_000_000, 1_000_000_000), **options)
     with pytest.raises(ValueError, match="batch_size: expected 52 items .* found 51"):
         WindowSampler.of(cache, **{**options, "batch_size": 52})
+
+
+def test_a_flag_is_no_word():
+    for name in ("drop_last", "shuffle"):
+        with pytest.raises(TypeError, match=f"{name}: expected True or False, found 'no'"):
+            sampler(**{name: "no"})

@@ -115,7 +115,11 @@ def test_a_store_goes_to_files_without_its_rows_in_memory(stores, cache, tmp_pat
         ({"split": "val"}, "split: expected .*splits.json, which `robocache import` writes"),
         ({"share": (2, 2)}, r"share: expected \(rank, world\) with rank below world"),
         ({"share": (0, 1, 2)}, r"share: expected a pair \(rank, world\)"),
-        ({"share": 3}, r"share: expected a pair \(rank, world\), found 3"),
+        ({"share": 3}, r"share: expected a pair \(rank, world\) of whole numbers, found 3"),
+        ({"share": (0.5, 2)}, r"share: expected a pair \(rank, world\) of whole numbers, found"),
+        ({"episodes": 0}, "episodes: expected a list of numbers or names, or a slice, found 0"),
+        ({"episodes": []}, r"episodes: expected one or more of 2, found none: \[\]"),
+        ({"episodes": slice(5, 9)}, "episodes: expected one or more of 2, found none: slice"),
     ],
 )
 def test_wrong_shares_are_told(stores, asked, message):  # noqa: F811
