@@ -194,7 +194,7 @@ def test_what_has_an_older_format_is_made_again(config, bags, tmp_path, format_b
     out = tmp_path / "out"
     replay(config, out, bags[0], options=ROWS)
     expected, ledger = files(out / "rows.zarr"), out / "replay.json"
-    now = "format 4 of parts 3;"
+    now = "format 5 of parts 3;"
     assert ledger.read_text().count(now) == 2
     ledger.write_text(ledger.read_text().replace(now, format_before))
     ((outcome, _),) = replay(config, out, bags[0], options=ROWS)

@@ -51,7 +51,7 @@ def test_rows_are_what_numpy_and_pillow_say(config, bags, episodes, tmp_path):
     names = {p.name for p in (tmp_path / "out").iterdir()}
     assert names == {"rows.zarr", "replay.json"}
     about = zarr.open_group(store, mode="r").attrs["robocache"]
-    assert (about["kind"], about["format_version"]) == ("rows", 4)
+    assert (about["kind"], about["format_version"]) == ("rows", 5)
     assert about["configuration"] == CONFIG
     assert [episode["name"] for episode in about["episodes"]] == ["robot0", "robot1", "robot2"]
 
