@@ -206,7 +206,7 @@ impl PackedRows for Inverted {
 fn a_damaged_row_is_an_error_that_names_it() {
     let mut random = Random::new(19);
     let mut spec = stream(&mut random, &[3]);
-    (spec.view, spec.rule.max_age_ns) = (Visibility::All, i64::MAX);
+    (spec.view, spec.rule.max_age_ns, spec.within) = (Visibility::All, i64::MAX, false);
     let plan = WindowPlan::new(vec![spec]).unwrap();
     let rows = loop {
         let rows = Rows::random(&mut random, 3, 9, false);
