@@ -12,6 +12,7 @@ the contract of what the policy sees: whatever serves the policy refuses other v
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 import torch
@@ -20,6 +21,9 @@ from torch.utils.data import DataLoader
 
 import robocache
 from robocache.data import WindowDataset
+
+#: Steps between two checkpoints. A run that was stopped goes on at the last one.
+SAVE_STEPS = 100
 
 
 class Policy(nn.Module):
@@ -48,7 +52,7 @@ class Policy(nn.Module):
                 nn.Conv2d(streams[name]["row_shape"][0], 16, 5, stride=4), nn.ReLU(),
                 nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
             )  # fmt: skip
-            size += 32 * 16
+            size += 32 * 16 + 1
         self.numbers = len(self.get_buffer(f"{action}_mean"))
         self.head = nn.Sequential(
             nn.Linear(size, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
@@ -63,10 +67,14 @@ class Policy(nn.Module):
     def forward(self, batch):
         """`batch` is one of a `WindowDataset`. Returns the normalised actions, `[windows, chunk, numbers]`."""
         parts = []
-        for name in self.vectors:
-            valid = batch[f"{name}.valid"][:, -1:].float()  # a network must know what is missing
-            parts += [self.normalised(name, batch[name][:, -1]) * valid, valid]
-        parts += [self.eyes[name](batch[name][:, -1].float() / 255 - 0.5) for name in self.images]
+        for name in (*self.vectors, *self.images):
+            values, valid = batch[name][:, -1], batch[f"{name}.valid"][:, -1:].float()
+            seen = (
+                self.normalised(name, values)
+                if name in self.vectors
+                else self.eyes[name](values.float() / 255 - 0.5)
+            )
+            parts += [seen * valid, valid]  # a network must know what is missing
         return self.head(torch.cat(parts, dim=1)).unflatten(1, (self.chunk, self.numbers))
 
     def loss(self, batch):
@@ -108,7 +116,12 @@ def windows(store, episodes, seen, options, **more):
 
 def batches(dataset, steps, options):
     """This many batches, over as many epochs as that takes."""
-    loader = DataLoader(dataset, batch_size=None, num_workers=options.workers)
+    loader = DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=options.workers,
+        persistent_workers=options.workers > 0,
+    )
     while steps > 0:
         for batch in loader:
             yield batch
@@ -120,13 +133,13 @@ def batches(dataset, steps, options):
 def train(policy, dataset, file, options):
     """Trains up to `--steps`, from where the checkpoint is, and saves it. Returns the losses of this run."""
     optimizer = torch.optim.AdamW(policy.parameters(), lr=options.lr)
-    done, losses, state = 0, [], None
+    done, losses = 0, []
     if file.exists():
         saved = torch.load(file, map_location=options.device, weights_only=False)
         policy.load_state_dict(saved["policy"])
         optimizer.load_state_dict(saved["optimizer"])
-        done, state = saved["steps"], saved["state"]
-        dataset.resume(state)
+        done = saved["steps"]
+        dataset.resume(saved["state"])
     for batch in batches(dataset, options.steps - done, options):
         state = dataset.state_after(batch)
         loss = policy.loss({name: value.to(options.device) for name, value in batch.items()})
@@ -134,11 +147,14 @@ def train(policy, dataset, file, options):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    saved = {"policy": policy.state_dict(), "optimizer": optimizer.state_dict()}
-    # Under another name first: a checkpoint is complete.
-    part = file.with_suffix(".partial")
-    torch.save({**saved, "steps": done + len(losses), "state": state}, part)
-    part.replace(file)
+        steps = done + len(losses)
+        if steps % SAVE_STEPS == 0 or steps == options.steps:
+            print(f"step {steps}: loss {losses[-1]:.3f}", file=sys.stderr)
+            saved = {"policy": policy.state_dict(), "optimizer": optimizer.state_dict()}
+            # Under another name first: a checkpoint is complete.
+            part = file.with_suffix(".partial")
+            torch.save({**saved, "steps": steps, "state": state}, part)
+            part.replace(file)
     return losses
 
 

@@ -136,7 +136,12 @@ class Dataset:
     def stamps(self):
         """A sentence: which stamps the frames get."""
         if self.has_stamps:
-            return f"stamps: the column {STAMPS}"
+            lags = _lerobot_rows.lags_ms(self.root).items()
+            told = ", ".join(f"{name} {lag_ms:g} ms" for name, lag_ms in lags if lag_ms > 0)
+            taken = (
+                f"; observations have the lag of the export already ({told}), so write no lag_ms"
+            )
+            return f"stamps: the column {STAMPS}" + (taken if told else "")
         return (
             f"stamps: frame k is at tick k + 1 of {self.fps:g} Hz, as the dataset has no column {STAMPS}; if an "
             "episode's frames are uneven, one period after its timestamps"

@@ -187,6 +187,19 @@ def test_frames_that_are_not_valid_stay_so(tmp_path):
     )
 
 
+def test_an_export_says_the_lag_that_its_frames_have(tmp_path):
+    """With `lag_ms`, its observations would have the lag twice."""
+    root = exported(tmp_path / "dataset")
+    told = "so write no lag_ms"
+    assert told not in Dataset(root).stamps
+    path = root / "meta/robocache.json"
+    about = json.loads(path.read_text())
+    targets = {"arm": [-40_000_000, -20_000_000], "top": [0]}
+    about["contract"] = {"streams": {name: {"targets_ns": of} for name, of in targets.items()}}
+    path.write_text(json.dumps(about))
+    assert "the lag of the export already (arm 20 ms), so write no lag_ms" in Dataset(root).stamps
+
+
 def test_an_export_without_its_description_is_an_error(tmp_path):
     """LeRobot's tools lose the file. Without it, zeros would be a state and an action."""
     root = exported(tmp_path / "dataset")
