@@ -14,7 +14,7 @@ use crate::input::Content;
 use crate::pipeline::{MAX_AHEAD_NS, SENSOR_AHEAD_NS};
 use crate::sample::Bounds;
 use crate::spec::{InFrame, Selection, StreamSpec, Timeline};
-use robocache_ops::align::{AlignRule, Strategy};
+use robocache_ops::align::{AlignRule, Fill, Strategy};
 use robocache_ops::dtype::DType;
 use robocache_ops::resample::Lane;
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S};
@@ -128,15 +128,16 @@ pub(super) fn stream(
         operators(check, &at("operators"), raw, strategy, (names, vector))?;
     }
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
+    let fill = raw.fill.unwrap_or_default();
+    // Which row a ring has first depends on arrivals, so no lag would make live and replay equal.
+    if fill == Fill::First {
+        let expected = "zero or last, as only windows of training have first";
+        check.fail_found(&at("fill"), expected, "first".to_owned());
+    }
     let stream = StreamSpec {
         name: name?,
         encoder,
-        rule: AlignRule {
-            strategy: strategy?,
-            max_age_ns,
-            max_gap_ns: times.max_gap_ns,
-            fill: raw.fill.unwrap_or_default(),
-        },
+        rule: AlignRule { strategy: strategy?, max_age_ns, max_gap_ns: times.max_gap_ns, fill },
         lag_ns: times.lag_ns,
         history_steps: times.history_steps,
         history_step_ns: times.history_step_ns,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 /// Memory of the host that is available to this process \[bytes\]. The ranks that torchrun starts on a machine share
 /// what its control group and the machine itself have left. 0 if the system does not say.
+#[cfg(feature = "cuda")]
 pub(super) fn bytes_of_process() -> usize {
     let ranks = std::env::var("LOCAL_WORLD_SIZE").ok().and_then(|ranks| ranks.parse().ok());
     bytes(Path::new("/"), ranks.unwrap_or(1))
