@@ -229,7 +229,7 @@ run_beside() {
 # The Python package. A step of training is measured on one GPU, and on all of them at once.
 run_python() {
     local failed=0 gpus
-    export PYTHONPATH="$PWD/python:$PWD/tests" HF_HUB_OFFLINE=1
+    export PYTHONPATH="$PWD/python:$PWD/tests" HF_HUB_OFFLINE=1 ROBOCACHE="$PWD/$programs/robocache"
     gpus=$(nvidia-smi --list-gpus | wc -l)
     python3 -m pytest -q --noconftest -p no:cacheprovider tests/python/test_device_output.py \
         tests/python/torch/test_torch_*.py tests/python/torch/test_cuda_*.py \
