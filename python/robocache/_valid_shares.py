@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .cache import EpisodeCache
     from .windows import Windows
 
 #: Fewer windows say little.
@@ -16,7 +15,7 @@ LEAST_WINDOWS = 16
 _FEW = 0.5
 
 
-def look_at(windows: Windows, episodes: Any, cache: EpisodeCache) -> None:
+def look_at(windows: Windows, episodes: Any, cache: Any) -> None:
     """Warns, once for each plan, if most steps of a stream are invalid. Steps beyond their episode do not count.
 
     It adds up batches until they have `LEAST_WINDOWS`. If a GPU has made the windows, their `valid` is copied to the host.
@@ -24,7 +23,7 @@ def look_at(windows: Windows, episodes: Any, cache: EpisodeCache) -> None:
     Args:
         windows: a batch.
         episodes: their numbers.
-        cache: theirs.
+        cache: their `EpisodeCache`.
     """
     plan = windows.plan
     if plan.looked_at:
@@ -63,7 +62,7 @@ def look_at(windows: Windows, episodes: Any, cache: EpisodeCache) -> None:
     )
 
 
-def _bounds(episodes: np.ndarray, cache: EpisodeCache) -> np.ndarray:
+def _bounds(episodes: np.ndarray, cache: Any) -> np.ndarray:
     """`[windows, 2]`: the first and the last instant of the episodes of windows [ns]; none of an unknown episode."""
     of_all = []
     for episode in cache.episodes:
