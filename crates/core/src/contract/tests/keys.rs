@@ -206,10 +206,10 @@ streams:
   arm:
     type: sensor_msgs/msg/JointState
     topic: /arm
-    joints: [x, y, z, w, grip, a]
-    quaternions: [[x, y, z, w]]
+    joints: [x, y, z, w, i, j, k, l, grip, a]
+    quaternions: [[x, y, z, w], [i, j, k, l]]
     held: [grip]
-    strategy: linear
+    strategy: slerp
     max_age_ms: 50
 ";
 
@@ -284,7 +284,7 @@ const REFUSED: &[(&str, &[Change])] = &[
     (
         LANES,
         &[
-            ("stream.quaternions", "    quaternions: [[x, y, z, w]]\n", ""),
+            ("stream.quaternions", "[[x, y, z, w], [i, j, k, l]]", "[[x, y, z, w]]"),
             ("stream.held", "    held: [grip]\n", ""),
         ],
     ),

@@ -81,7 +81,8 @@ fn other_strategies_and_lanes_have_none() {
     for (strategy, lane, word) in [
         (Strategy::Hold, Lane::Linear, "hold"),
         (Strategy::Slerp, Lane::Linear, "slerp"),
-        (Strategy::Linear, Lane::Angular, "angles"),
+        (Strategy::Linear, Lane::Angular, "linear lanes"),
+        (Strategy::Linear, Lane::Held, "linear lanes"),
     ] {
         let fault = spec(strategy, lane).gradient_fault().unwrap();
         assert!(fault.contains(word), "{fault}");
