@@ -112,7 +112,8 @@ def files_of_the_engine():
     """The files of shared memory and the services, on this machine."""
     found = list(Path("/dev/shm").glob("iox2_*"))
     for folder in (Path("/tmp/iceoryx2/services"), Path("/tmp/iceoryx2/nodes")):
-        found += folder.rglob("*") if folder.exists() else []
+        # The node may remove a folder meanwhile, which `os.walk` passes over.
+        found += [Path(at, name) for at, *several in os.walk(folder) for name in sum(several, [])]
     return {str(path) for path in found}
 
 
