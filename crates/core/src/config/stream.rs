@@ -128,12 +128,7 @@ pub(super) fn stream(
         operators(check, &at("operators"), raw, strategy, (names, vector))?;
     }
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
-    let fill = raw.fill.unwrap_or_default();
-    // Which row a ring has first depends on arrivals, so no lag would make live and replay equal.
-    if fill == Fill::First {
-        let expected = "zero or last, as only windows of training have first";
-        check.fail_found(&at("fill"), expected, "first".to_owned());
-    }
+    let fill = fill_of(check, &at("fill"), raw.fill);
     let stream = StreamSpec {
         name: name?,
         encoder,
@@ -158,6 +153,14 @@ pub(super) fn stream(
     let given = raw.ring_rows.is_some();
     ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
         .then_some(StreamAndInputs { stream, inputs, camera })
+}
+
+/// What invalid steps hold. Which row a ring has first depends on arrivals, so no lag would make live and replay equal.
+fn fill_of(check: &mut Check<'_>, key: &str, fill: Option<Fill>) -> Fill {
+    if fill == Some(Fill::First) {
+        check.fail_found(key, "zero or last, as only windows of training have first", "first");
+    }
+    fill.unwrap_or_default()
 }
 
 fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String> {
