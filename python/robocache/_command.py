@@ -59,7 +59,7 @@ def made_of(bags, config, out, *options):
     return _native.made_of(replay_words(bags, config, out, options))
 
 
-#: Episodes that fail for one reason have a line each, unless there are more than so many.
+#: Most episodes that have a line each if they fail for one reason. If more fail, they share a line.
 _ALIKE = 3
 #: How errors and files call one of many episodes: `record 7` of RLDS, `demo_7` of HDF5.
 _EPISODE = re.compile(r"\b(episode|record|demo)[ _]\d+")

@@ -49,7 +49,7 @@ class Tensors:
         return np.asarray(array[first:end] if step is None else array[first:end, step])
 
     def runs(self):
-        """Yields (episode, runs): pairs `first, end` of ticks of the episode, all of which follow one another."""
+        """Yields (episode, runs). A run is a pair `first, end` of ticks without a gap."""
         for episode, runs in self._all_runs():
             yield episode, [(first, end) for first, end in runs if end > first]
 

@@ -62,7 +62,7 @@ def _naming(path, call, frame):
 
 
 def _video(path, container, threads):
-    """The video of a file, to be decoded with so many threads."""
+    """The video stream of an open file. Its decoder has this many threads."""
     if not container.streams.video:
         raise ValueError(f"{path}: expected a video, found none in the file")
     stream = container.streams.video[0]

@@ -22,7 +22,7 @@ class Pieces:
             frames: a `Frames`.
             columns: of the dataset.
             summaries: those of the replay, by the names of episodes.
-            findings: a `Findings`, which is told what is left out, and the share of valid steps.
+            findings: a `Findings`. It gets what is left out, and the share of valid steps.
         """
         self._frames, self._summaries, self._findings = frames, summaries, findings
         self._streams = dict.fromkeys(stream for column in columns for stream in column.streams)

@@ -39,7 +39,7 @@ def of_table(paths, features, valid, shares):
 
 
 def of_counts(counts, shares):
-    """Quantiles [share] of whole numbers, of which `counts` says how many there are of each; 0 if there is none."""
+    """Quantiles [share] of the whole numbers from 0 on; 0 if there is none. `counts` has how often each number occurs."""
     if not counts.any():
         return np.zeros(len(shares))
     rows, upto = int(counts.sum()), np.cumsum(counts)
@@ -77,7 +77,7 @@ def quantiles(blocks, shares):
 
 
 class _Ranks:
-    """The values of some ranks in each channel of a column, of which each pass finds more bits.
+    """The values of some ranks in each channel of a column. Each pass finds more of their bits.
 
     Attributes:
         bits: how many are not known yet.

@@ -222,7 +222,7 @@ class WindowSampler:
     def described(self) -> str:
         """All that the order of the batches of all ranks follows from: two samplers with the same text have the same order,
         also if they are of other numbers of ranks. With `batches`, the number of ranks counts."""
-        # An epoch of all ranks has so many batches.
+        # The number of batches of all ranks in an epoch.
         of_all = None if self._batches is None else self._batches * self.world
         of_batches = f"{self.batch_size} {self.drop_last} {of_all}"
         return f"{self.period_ns} {self.seed} {self.shuffle} {of_batches} {self._digest:08x}"

@@ -76,7 +76,7 @@ def test_an_action_is_the_command_at_the_tick(robot, tmp_path, capfd):
     rows = rows_of(out)
     stamps = np.array(rows["stamp_ns"])
     assert len(rows) > 50 and set(rows["valid.action"].to_pylist()) == {True}
-    # A tick is half way between two commands, the later of which it has not received.
+    # A tick is half way between two commands. The later one has not come by then.
     expected = (stamps - T0 - OFF) / (50 * MS)
     assert set(expected[:-1] % 1) == {0.5}
     got = np.array(rows["action"].to_pylist(), np.float64)

@@ -1,4 +1,4 @@
-"""`robocache to-lerobot`: no value that is not valid is trained on, and what is left out is told."""
+"""`robocache to-lerobot`: invalid values are left out of the dataset, and the command says so."""
 
 import json
 import warnings

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module", name="robot")
 def robot_fixture(tmp_path_factory):
-    """Two bags, one of which has a silence: their ticks have a gap, and their rows have none."""
+    """Two bags. One has a silence: its ticks have a gap, its rows have none."""
     folder = tmp_path_factory.mktemp("robot")
     robots.record(folder / "bags" / "pick", seed=1)
     robots.record(folder / "bags" / "place", seed=2, start=T0 + 3600 * 10**9, silence=(0.8, 1.3))

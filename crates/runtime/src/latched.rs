@@ -165,7 +165,7 @@ impl Runtime {
         }
     }
 
-    /// Whether the newest message of an input stays true, however long ago it came. If messages come again and again, an
+    /// True if the newest message of an input stays true, however long ago it came. If messages come again and again, an
     /// input that stops is silent, whatever quality of service its publishers offer.
     pub(super) fn is_kept(&self, input: InputId) -> bool {
         let state = self.input(input);

@@ -1,4 +1,4 @@
-//! How the positions of joints are interpolated: the keys `angular`, `quaternions` and `held`.
+//! Lanes of the positions of joints: the keys `angular`, `quaternions` and `held`.
 
 use super::check::Check;
 use super::raw::RawStream;
@@ -123,7 +123,7 @@ fn needs_position(
     has_position.then_some(())
 }
 
-/// Whether `name` names this joint: with its label, or without it for the joints of all inputs.
+/// True if `name` names this joint: with its label, or without it for the joints of all inputs.
 fn is_joint(name: &str, (label, joint): Joint<'_>) -> bool {
     name == joint || name.strip_prefix(label) == Some(joint)
 }

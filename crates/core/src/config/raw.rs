@@ -7,7 +7,7 @@ use super::presets::Preset;
 use super::read::{InOrder, Named, Read, check_keys, field, word};
 use crate::input::Content;
 use crate::spec::{Durability, Reliability, Timeline};
-use robocache_ops::align::{Fill, Strategy};
+use robocache_ops::align::Strategy;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Color, Filter, Fit, ImageLayout};
 use robocache_ops::occupancy::Between;
@@ -97,7 +97,7 @@ mapping! { RawStream {
     max_ahead_ms: f64,
     max_age_ms: f64,
     max_gap_ms: f64,
-    fill: Fill,
+    fill: RawFill,
     required: bool,
     timeline: Timeline,
     stamp_offset_ms: f64,
@@ -381,6 +381,15 @@ pub(super) enum RawFeature {
     OffsetZ,
 }
 
+/// Fill of invalid steps. A node has no `first`: which row is the first depends on arrivals, so no lag would make live and
+/// replay equal.
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RawFill {
+    Zero,
+    Last,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum GridOutput {
@@ -400,7 +409,7 @@ read_all_keys! {
     RawCloud RawOccupancy RawTransform RawChannel RawOperator RawNormalize RawCrop RawSolid RawDeskew
 }
 read_words! {
-    Rotation6d NormalizeMode Sensor TimeUnit TimeFrom Strategy Fill DType Timeline Filter Fit ImageLayout Color Reliability
+    Rotation6d NormalizeMode Sensor TimeUnit TimeFrom Strategy RawFill DType Timeline Filter Fit ImageLayout Color Reliability
     Durability Reduce
     RawFeature CropAction GridOutput Between
 }

@@ -4,7 +4,7 @@ use super::check::{Check, Range};
 use super::input::{self, Input, InputDefaults, Keys, Taken};
 use super::message::{Type, message_type, of_joints, owners, selects};
 use super::operators::{Names, operators};
-use super::raw::{RawSteps, RawStream};
+use super::raw::{RawFill, RawSteps, RawStream};
 use super::select::{Selected, SelectedInput, select};
 use super::undistort::{CameraTopic, undistort};
 use super::words::one_of;
@@ -128,7 +128,10 @@ pub(super) fn stream(
         operators(check, &at("operators"), raw, strategy, (names, vector))?;
     }
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
-    let fill = fill_of(check, &at("fill"), raw.fill);
+    let fill = match raw.fill {
+        None | Some(RawFill::Zero) => Fill::Zero,
+        Some(RawFill::Last) => Fill::Last,
+    };
     let stream = StreamSpec {
         name: name?,
         encoder,
@@ -153,14 +156,6 @@ pub(super) fn stream(
     let given = raw.ring_rows.is_some();
     ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
         .then_some(StreamAndInputs { stream, inputs, camera })
-}
-
-/// What invalid steps hold. Which row a ring has first depends on arrivals, so no lag would make live and replay equal.
-fn fill_of(check: &mut Check<'_>, key: &str, fill: Option<Fill>) -> Fill {
-    if fill == Some(Fill::First) {
-        check.fail_found(key, "zero or last, as only windows of training have first", "first");
-    }
-    fill.unwrap_or_default()
 }
 
 fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String> {

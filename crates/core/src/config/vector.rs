@@ -106,8 +106,8 @@ impl JointGroups {
     }
 }
 
-/// Validates the keys `fields`, `joints`, `groups`, `angular`, `quaternions` and `held` of the stream at `key`, whose messages are of this
-/// type. Plans have at most `max_points` points. `of_inputs` are the joints of each input, if they have their own.
+/// Validates the keys `fields`, `joints`, `groups`, `angular`, `quaternions` and `held` of the stream at `key`, whose
+/// messages are of this type. Plans have at most `max_points` points. `of_inputs` are the joints of each input, if they have their own.
 /// Returns a selection for all inputs, or one for each.
 pub(super) fn joints(
     check: &mut Check<'_>,

@@ -1,17 +1,16 @@
 //! Differences that somebody accepts: the contract has what may be served in place of what the policy was trained with.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{ACCEPTED, Contract, ContractError, DifferenceKind, FORMAT, FORMAT_KEY, plain, wrong};
+use super::{ACCEPTED, Contract, ContractError, DifferenceKind, FORMAT, FORMAT_KEY, wrong};
 
 impl Contract {
-    /// What may be served for a key in place of what the policy was trained with.
+    /// Value that may be served for a key in place of that of the training.
     pub(super) fn accepted(&self, key: &str) -> Option<&Value> {
         self.0.get(ACCEPTED)?.get(key)
     }
 
-    /// The same contract, which accepts what `served` has for these keys. If something else is served one day, it is refused
-    /// again.
+    /// This contract, which also accepts the values of `served` for these keys. Any other value is still refused.
     ///
     /// # Errors
     /// [`ContractError::Wrong`] if a key names no difference that is refused, or if nothing would be served for it.
@@ -41,14 +40,11 @@ impl Contract {
                 }
             }
         }
-        let mut all: Map<String, Value> = self.0.clone();
+        let mut all = self.0.clone();
         if !accepted.is_empty() {
             all.insert(ACCEPTED.into(), json!(accepted));
             all.insert(FORMAT_KEY.into(), json!(FORMAT));
         }
-        match plain(Value::Object(all)) {
-            Value::Object(map) => Ok(Contract(map)),
-            _ => unreachable!("it was a mapping"),
-        }
+        Ok(Self::of_map(all))
     }
 }

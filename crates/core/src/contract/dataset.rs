@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Contract, LAG, STREAMS, UNKNOWN, plain};
+use super::{Contract, LAG, STREAMS, UNKNOWN};
 
-/// What no dataset says of itself.
+/// Keys of the whole that no dataset knows.
 const OF_ALL: [&str; 1] = ["base_frame"];
-/// What no dataset says of a stream: its messages, and how old a value was. Its frames have the age zero.
+/// Keys of a stream that no dataset knows: its messages, and how old a value was. Its frames have the age zero.
 const OF_STREAMS: [&str; 4] = ["inputs", "max_age_ns", "max_gap_ns", "transforms_max_gap_ns"];
 
 impl Contract {
@@ -21,10 +21,7 @@ impl Contract {
             streams.iter_mut().filter_map(|(_, of)| of.as_object_mut()).for_each(of_stream);
         }
         forget(&mut all, &OF_ALL);
-        match plain(Value::Object(all)) {
-            Value::Object(map) => Contract(map),
-            _ => unreachable!("it was a mapping"),
-        }
+        Self::of_map(all)
     }
 }
 
@@ -53,7 +50,7 @@ fn has_no_lag(stream: &Map<String, Value>) -> bool {
     targets.is_some_and(|targets| targets.contains(&json!(0)))
 }
 
-/// Whether the channels are called `0.position`, `1.position` and so on: the dataset has no names.
+/// True if the channels are called `0.position`, `1.position` and so on: the dataset has no names.
 fn has_numbers_for_names(stream: &Map<String, Value>) -> bool {
     let channels = stream.get("channels").and_then(Value::as_array);
     let is_number = |(at, name): (usize, &Value)| {

@@ -19,7 +19,7 @@ const TYPELESS: [&str; 3] = ["vector", "image", "depth"];
 /// The strategies that make values between rows.
 const INTERPOLATING: [&str; 2] = ["linear", "slerp"];
 
-/// What a difference means for a policy, the worst first.
+/// Kinds of differences, the worst for a policy first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
@@ -53,11 +53,11 @@ impl DifferenceKind {
 pub struct Difference {
     /// The setting, such as `wrist.targets_ns`.
     pub key: String,
-    /// What it means for the policy.
+    /// Its kind: the meaning for the policy.
     pub kind: DifferenceKind,
     /// The sentence for people. It begins with the key.
     pub sentence: String,
-    /// What would be served; `None` for nothing.
+    /// Value that would be served; `None` for nothing.
     #[serde(skip)]
     pub served: Option<Value>,
 }
@@ -69,7 +69,7 @@ pub fn refused(differences: &[Difference]) -> Vec<String> {
 }
 
 impl Contract {
-    /// What a policy that was trained by this contract would be served else by `served`, the worst kind first.
+    /// Differences between the training, which had this contract, and what `served` would serve; the worst kind first.
     ///
     /// Streams that `served` has beside those of the policy are no difference: the policy does not look at them.
     pub fn differences(&self, served: &Contract) -> Vec<Difference> {
@@ -202,7 +202,7 @@ impl Found {
         }
     }
 
-    /// What a difference in a key means.
+    /// Kind of a difference in a key.
     fn kind_of(&self, key: &str) -> DifferenceKind {
         let mut parts = key.rsplit('.');
         let (last, before) = (parts.next().unwrap_or(key), parts.next().unwrap_or_default());
@@ -227,7 +227,7 @@ fn unknown_of(map: &Map<String, Value>) -> BTreeSet<String> {
     keys.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// How much later all targets of a list are than those of another \[ns\]; `None` if that differs between them.
+/// Time from the targets of a list to those of another \[ns\]; `None` if it is not the same for all.
 fn shift(targets: Option<&Value>, others: Option<&Value>) -> Option<i64> {
     let (one, other) = (targets?.as_array()?, others?.as_array()?);
     let shift = |(from, to): (&Value, &Value)| to.as_i64()?.checked_sub(from.as_i64()?);
@@ -237,7 +237,7 @@ fn shift(targets: Option<&Value>, others: Option<&Value>) -> Option<i64> {
     (is_lag && shifts.all(|shift| shift == Some(first))).then_some(first)
 }
 
-/// Whether the lanes of a stream bear on its numbers: it interpolates, or it has operators.
+/// True if the lanes of a stream bear on its numbers: it interpolates, or it has operators.
 fn needs_lanes(stream: &Value) -> bool {
     let strategy = stream["strategy"].as_str().unwrap_or_default();
     INTERPOLATING.contains(&strategy) || stream.pointer("/encoder/outputs").is_some()

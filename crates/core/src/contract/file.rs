@@ -46,7 +46,7 @@ impl Contract {
     }
 
     /// Accepts what `served` has for these keys, in `robocache.json` or a folder that has it. It is written beside the
-    /// checkpoint, so whoever reads it accepts the same. All else in the file stays.
+    /// checkpoint, so each reader accepts the same. The other keys of the file stay.
     ///
     /// # Errors
     /// [`ContractError::Wrong`] if it is no such file, because stores, datasets and caches keep the contract that they

@@ -33,16 +33,16 @@ pub const FORMAT: u64 = 2;
 /// The oldest version that is read. Version 1 had no `unknown`, `accepted` and `actions`.
 const OLDEST_FORMAT: u64 = 1;
 
-/// Where the version is. It is no difference.
+/// Key of the version. It is no difference.
 const FORMAT_KEY: &str = "format";
 
 /// Where the keys of a contract are.
 const STREAMS: &str = "streams";
 
-/// Where the accepted differences are: what may be served, by its key.
+/// Key of the accepted differences: by the key of each, the value that may be served.
 const ACCEPTED: &str = "accepted";
 
-/// What the answers of the policy are for: by stream, the lag of its targets. It is no difference.
+/// Key of the policy's answers: by stream, the lag of its targets. It is no difference.
 const ACTIONS: &str = "actions";
 
 /// The keys that a dataset does not know, of a contract or of a stream.
@@ -54,7 +54,7 @@ const LAG: &str = "lag_ns";
 /// In which form the rows of a stream were stored, if that lost bits. It is no difference.
 const STORED: &str = "stored";
 
-/// How the numbers of a stream were decoded before they were messages. It is no difference.
+/// Key of the way in which the numbers of a stream were decoded before they were messages. It is no difference.
 const DECODED: &str = "decoded";
 
 /// Integers up to this size are the same as floats.
@@ -102,7 +102,7 @@ pub struct WindowsOf<'a> {
     pub name: &'a str,
     /// Targets minus the instant \[ns\], one per step.
     pub targets_ns: &'a [i64],
-    /// Whether the caller states the lag of the targets, also if it is 0.
+    /// True if the caller states the lag of the targets, also if it is 0.
     pub lag_stated: bool,
     /// The step whose angles stay as they are.
     pub present: usize,
@@ -241,6 +241,14 @@ impl Contract {
             streams.insert(name.to_owned(), stream);
         }
         self.with(streams)
+    }
+
+    /// The contract with these keys, in its one form.
+    fn of_map(map: Map<String, Value>) -> Self {
+        match plain(Value::Object(map)) {
+            Value::Object(map) => Contract(map),
+            _ => unreachable!("it was a mapping"),
+        }
     }
 
     /// The same with other streams.

@@ -6,7 +6,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Contract, FORMAT, FORMAT_KEY, STREAMS, plain, sorted};
+use super::{Contract, FORMAT, FORMAT_KEY, STREAMS, sorted};
 use crate::encoder::EncoderSpec;
 use crate::sample::SampleKind;
 use crate::schema::StampSource;
@@ -35,10 +35,7 @@ impl Contract {
             (STREAMS, sorted(streams.collect())),
         ];
         let all = all.map(|(key, value)| (key.to_owned(), value));
-        match plain(all.into_iter().collect()) {
-            Value::Object(map) => Contract(map),
-            _ => unreachable!("it was a mapping"),
-        }
+        Self::of_map(all.into_iter().collect())
     }
 }
 

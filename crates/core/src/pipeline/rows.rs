@@ -34,7 +34,7 @@ pub struct LeftRow<'a> {
 
 /// Takes rows, those of a ring in the order in which they left. Threads call it; those of a ring one by one.
 pub trait RowSink: Send + Sync {
-    /// Whether it takes the rows of a ring. The values of other rows are not read.
+    /// True if it takes the rows of a ring. The values of other rows are not read.
     fn takes(&self, _ring: RingId) -> bool {
         true
     }

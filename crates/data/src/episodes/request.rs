@@ -29,14 +29,14 @@ pub struct Choice {
     pub dtype: Option<DType>,
     /// Which rows are seen.
     pub view: Option<Visibility>,
-    /// Whether it is a label: it sees all rows, its fill is the nearest edge row, and a step beyond the episode
+    /// True for a label: it sees all rows, its fill is the nearest edge row, and a step beyond the episode
     /// is invalid.
     #[serde(default)]
     pub label: bool,
     /// Whether an item of an episode without any row of the stream is an error.
     #[serde(default)]
     pub required: bool,
-    /// Whether the caller states the lag of `offsets_ns`, also if it is 0. The contract then has it.
+    /// True if the caller states the lag of `offsets_ns`, also if it is 0. The contract then has it.
     #[serde(default)]
     pub lag_stated: bool,
 }

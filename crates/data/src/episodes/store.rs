@@ -201,7 +201,7 @@ impl StreamReader<'_> {
         Ok(bytes)
     }
 
-    /// Whether the rows of a group stay compressed.
+    /// True if the rows of a group stay compressed.
     fn stays_packed(&self, folder: &Path, rows: &Array) -> bool {
         // A row of a vector is one-dimensional.
         let is_large = rows.shape.len() > 2 && rows.has_row_chunks();

@@ -9,7 +9,7 @@ use super::About;
 pub struct TaskFrom {
     /// The stamp of its first frame \[ns\].
     pub begin_ns: i64,
-    /// What the robot was told; empty without a task.
+    /// Text of the task; empty without a task.
     pub task: String,
 }
 

@@ -30,7 +30,7 @@ pub struct RowOutput(PartRows);
 /// A part that gets rows from a pipeline. Its owner may write into other tables of it meanwhile.
 pub(super) struct PartRows(Arc<SharedRows>);
 
-/// What the owner of a part shares with the sink of the pipeline's rows.
+/// State that the owner of a part shares with the sink of the pipeline's rows.
 struct SharedRows {
     /// `None` at the end.
     writer: RwLock<Option<PartWriter>>,

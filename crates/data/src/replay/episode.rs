@@ -40,11 +40,11 @@ pub trait Source: Send + Sync {
     /// A text that differs if the messages may differ.
     fn made_of(&self) -> String;
 
-    /// How the numbers of a topic were made of what the source has, in words, such as the pixels of a video: pairs of a
+    /// The way in which the source made the numbers of a topic, in words, such as the pixels of a video: pairs of a
     /// topic and the words. A contract has them.
     fn decoded(&self) -> Vec<(String, String)>;
 
-    /// What the results say of the episode beside its name and its bag: a JSON object. It is asked for when the messages
+    /// Notes of the results on the episode beside its name and its bag: a JSON object. It is asked for when the messages
     /// were read. Of its keys, `task` takes the place of that of the [`Episode`].
     ///
     /// # Errors

@@ -79,7 +79,7 @@ struct Shards {
 /// The key of a store of tensors that has rows, too: the names of their streams.
 pub const ROWS_OF: &str = "rows_of";
 
-/// What a store says of itself. It must have rows: it is a store of rows, or one of tensors with those of some streams.
+/// Attributes of a store that has rows: a store of rows, or one of tensors with the rows of some streams.
 pub fn about_rows(store: &Path) -> Result<Value, String> {
     about(store, "rows").or_else(|why| {
         let about = about(store, "tensors").ok();

@@ -31,7 +31,7 @@ pub struct WindowStream {
     pub number: usize,
     /// Whether the caller wants an error if an episode has none of its rows.
     pub required: bool,
-    /// Whether the caller states the lag of its targets, also if it is 0.
+    /// True if the caller states the lag of its targets, also if it is 0.
     pub lag_stated: bool,
     /// Targets minus the instant of the item \[ns\], one per step.
     pub offsets_ns: Vec<i64>,
@@ -41,7 +41,7 @@ pub struct WindowStream {
     pub rule: AlignRule,
     /// Which rows are seen.
     pub view: Visibility,
-    /// Whether a step is invalid, whatever its age, if its target is beyond its span or beyond the rows that a ring has in
+    /// True if a step is invalid, whatever its age, when its target is beyond its span or beyond the rows that a ring has in
     /// it: it pads the window.
     pub within: bool,
     /// When a step of a merged cloud is valid; `None` if clouds are not merged.

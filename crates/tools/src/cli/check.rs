@@ -69,7 +69,7 @@ pub(super) struct CheckArgs {
 struct Printed<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    /// What the policy was trained with and the configuration does not make: key, kind and sentence of each.
+    /// Differences between the training of the policy and the configuration: key, kind and sentence of each.
     #[serde(skip_serializing_if = "Option::is_none")]
     differences: Option<&'a [Difference]>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -97,7 +97,7 @@ pub enum ViewError {
     },
 }
 
-/// What a folder of a dataset has: LeRobot's, and those of RLDS.
+/// Files by which a folder of a dataset is known: LeRobot's, and those of RLDS.
 const DATASETS: [&str; 2] = ["meta/info.json", "features.json"];
 
 /// An episode of an output.
