@@ -5,8 +5,6 @@ two messages is interpolated between both, at the tick itself. A policy then lea
 not what was commanded when its observation was measured.
 """
 
-import warnings
-
 import numpy as np
 
 from ._lerobot_columns import is_plan
@@ -75,12 +73,12 @@ class Actions:
         stamps = self._tensors.read("stamp_ns", first, end)
         # An epoch without any row of an action is unknown there.
         known = np.isin(epochs, [epoch for epoch, _, _ in cache.episodes[at]["spans"]])
-        with warnings.catch_warnings():
-            # The export counts invalid steps itself. A sampler's settings, which the warning names, are not its.
-            warnings.filterwarnings("ignore", "valid at the instants of this batch", RuntimeWarning)
-            windows = cache.windows(
-                np.full(int(known.sum()), at), stamps[known], self._config, epochs=epochs[known]
-            )
+        plan = cache.plan(self._config)
+        # The export counts invalid steps itself. The settings of a sampler, which the warning names, are not its.
+        plan.looked_at = True
+        windows = cache.windows(
+            np.full(int(known.sum()), at), stamps[known], plan, epochs=epochs[known]
+        )
         found = {}
         for name, lag_ns in self.lags_ns.items():
             segment, frames = windows[name], end - first
