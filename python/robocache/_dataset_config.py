@@ -79,7 +79,12 @@ def _is_size(given):
 def stream_name(feature, taken):
     """The name of a feature's stream: `state` of `observation.state`, `top` of `observation.images.top`."""
     short = re.sub(r"^(observation\.(images?\.)?|next\.)(?=.)", "", feature)
-    for name in (short, feature):
+    return free_name((short, feature), taken)
+
+
+def free_name(wanted, taken):
+    """The first of the wanted names, as that of a stream, which is not taken. If all are taken, the last with `_` behind it."""
+    for name in wanted:
         name = re.sub(r"[^a-z0-9_]", "_", name.lower())
         name = name if name[:1].isalpha() else f"f{name}"
         if name not in taken:

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from . import _dataset_mapping
+from ._dataset_config import free_name
 from ._dataset_guess import guess, some_of
 from ._dataset_mapping import Field, Mapping
 
@@ -121,12 +122,5 @@ def _quoted(text):
 
 def _stream_name(field, taken):
     """The name of a field's stream: its last word, or as many as it takes to differ."""
-    words = [re.sub(r"[^a-z0-9_]", "_", word.lower()) for word in field.split("/") if word]
-    for count in range(1, len(words) + 1):
-        name = "_".join(words[-count:])
-        name = name if name[:1].isalpha() else f"f{name}"
-        if name not in taken:
-            return name
-    while name in taken:
-        name += "_"
-    return name
+    words = [word for word in field.split("/") if word]
+    return free_name(["_".join(words[-count:]) for count in range(1, len(words) + 1)], taken)

@@ -1,7 +1,7 @@
 """Guesses what the elements of a vector are, by their names and by values of several episodes.
 
 A guess says no more than the values allow: names such as roll, pitch and yaw are angles in radians only if the values are.
-If a vector never moves, nothing is guessed of it. Numbers that a line between two frames would make wrong, and that are neither, are held.
+If a vector never moves, nothing is guessed of it. Other numbers that a line between two frames would make wrong are held.
 """
 
 import math
