@@ -7,7 +7,7 @@ use super::presets::Preset;
 use super::read::{InOrder, Named, Read, check_keys, field, word};
 use crate::input::Content;
 use crate::spec::{Durability, Reliability, Timeline};
-use robocache_ops::align::Strategy;
+use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Color, Filter, Fit, ImageLayout};
 use robocache_ops::occupancy::Between;
@@ -388,6 +388,15 @@ pub(super) enum RawFeature {
 pub(super) enum RawFill {
     Zero,
     Last,
+}
+
+impl From<RawFill> for Fill {
+    fn from(fill: RawFill) -> Self {
+        match fill {
+            RawFill::Zero => Fill::Zero,
+            RawFill::Last => Fill::Last,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, serde::Deserialize)]

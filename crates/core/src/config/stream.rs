@@ -4,7 +4,7 @@ use super::check::{Check, Range};
 use super::input::{self, Input, InputDefaults, Keys, Taken};
 use super::message::{Type, message_type, of_joints, owners, selects};
 use super::operators::{Names, operators};
-use super::raw::{RawFill, RawSteps, RawStream};
+use super::raw::{RawSteps, RawStream};
 use super::select::{Selected, SelectedInput, select};
 use super::undistort::{CameraTopic, undistort};
 use super::words::one_of;
@@ -128,10 +128,7 @@ pub(super) fn stream(
         operators(check, &at("operators"), raw, strategy, (names, vector))?;
     }
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
-    let fill = match raw.fill {
-        None | Some(RawFill::Zero) => Fill::Zero,
-        Some(RawFill::Last) => Fill::Last,
-    };
+    let fill = raw.fill.map(Fill::from).unwrap_or_default();
     let stream = StreamSpec {
         name: name?,
         encoder,
