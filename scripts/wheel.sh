@@ -61,8 +61,8 @@ if [ "$wanted" != "$(cat "$tools/installed.txt" 2>/dev/null)" ]; then
 fi
 
 if [ -n "$fetch" ]; then
-  # The licences are those of all crates of both machines. NumPy is what the wheel needs.
-  cargo fetch --quiet --locked --target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu
+  # maturin asks cargo for the crates of all systems, also those of Windows. NumPy is what the wheel needs.
+  cargo fetch --quiet --locked
   numpy=$(grep '^numpy==' scripts/requirements-ros.txt)
   compgen -G ".wheel/packages/numpy-${numpy#*==}-*" >/dev/null ||
     "${PYTHON:-python3}" -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: \

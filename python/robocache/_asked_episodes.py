@@ -6,7 +6,7 @@ import json
 import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ._choices import integers
 
 #: The names of the episodes of each split, which `robocache import` writes beside its store.
 SPLITS = "splits.json"
+_Episode = TypeVar("_Episode")
 
 
 def numbers_of(
@@ -32,7 +33,8 @@ def numbers_of(
         episodes, split, share: of `EpisodeCache.load`.
         path: of the store, for `split`.
 
-    Raises ValueError if there is no such episode, split or share; TypeError if an argument is of another kind.
+    Raises ValueError if there is no such episode, split or share, or the share is empty; TypeError if an argument is of
+    another kind.
     """
     if split is not None and episodes is not None:
         raise ValueError(f"episodes: expected None with a split, found {episodes!r}")
@@ -42,10 +44,21 @@ def numbers_of(
         raise ValueError(f"episodes: expected one or more of {of}, found none: {episodes!r}")
     if share is None:
         return chosen, of
-    rank, world = share_of(share)
     if of is None:
         of = len(names())
-    return (list(range(of)) if chosen is None else chosen)[rank::world], of
+    return share_among(list(range(of)) if chosen is None else chosen, share), of
+
+
+def share_among(episodes: list[_Episode], share: Any) -> list[_Episode]:
+    """Of these episodes every `world`-th, from `rank` on. Raises ValueError if this rank would have none."""
+    rank, world = share_of(share)
+    own = episodes[rank::world]
+    if not own:
+        raise ValueError(
+            f"share: expected an episode or more for each of {world} ranks, found {len(episodes)} in all and none for rank "
+            f"{rank}: give fewer ranks, or choose more episodes"
+        )
+    return own
 
 
 def share_of(share: Any) -> tuple[int, int]:

@@ -74,9 +74,18 @@ def guess(name, names, episodes, bounds=None):
     for order in (_QUATERNION, _OTHER_ORDER):
         for first in _fours(words, order):
             own, places = names[first : first + 4], slice(first, first + 4)
-            if is_still[places].all() or not _are_unit(values[:, places], bounds[:, places]):
+            is_zero = ~values[:, places].any(axis=1)
+            turns = values[~is_zero, places]
+            if is_still[places].all() or not _are_unit(turns, bounds[:, places]):
                 continue
-            if order == _QUATERNION:
+            if order == _QUATERNION and is_zero.any():
+                held += own
+                told.append(
+                    f"{', '.join(own)} are held, because {is_zero.sum()} of {len(values)} rows that were looked at are zeros, "
+                    f"and the others a quaternion: with quaternions: [[{', '.join(own)}]] in place of held, rows of zeros "
+                    "are dropped and counted"
+                )
+            elif order == _QUATERNION:
                 quaternions.append(tuple(own))
                 told.append(f"{', '.join(own)} are x, y, z, w of a quaternion")
             else:
@@ -140,5 +149,7 @@ def _is_binary(values, bounds, is_gripper):
 
 
 def _are_unit(values, bounds):
+    """Whether there are quaternions, all of length 1."""
     norms = (values.astype(np.float64) ** 2).sum(axis=1)
-    return bool((np.abs(norms - 1) < 0.01).all() and (np.abs(bounds) < 1.01).all())
+    are_unit = len(norms) and (np.abs(norms - 1) < 0.01).all()
+    return bool(are_unit and (np.abs(bounds) < 1.01).all())

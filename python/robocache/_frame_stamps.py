@@ -10,6 +10,8 @@ import numpy as np
 
 #: The column of our own datasets with the true instants of frames.
 STAMPS = "stamp_ns"
+#: How far the median time between frames may be from a period, as a part of it.
+_OFF = 0.02
 
 
 def exact_ns(frames, fps):
@@ -37,6 +39,22 @@ def at_ticks(frames, fps):
     """The instants of frames at the ticks of a node with this rate: frame k is at tick k + 1, as a stamp of zero means
     that none was set."""
     return (frames + 1) * period_ns(fps)
+
+
+def other_spacing_ns(stamp_ns, fps):
+    """The median time between frames [ns], if it contradicts the frames per second; None otherwise."""
+    period = period_ns(fps)
+    found = np.median(np.diff(stamp_ns)) if len(stamp_ns) > 1 else period
+    return float(found) if abs(found - period) > _OFF * period else None
+
+
+def told_of_spacing(spacings_ns, fps):
+    """The sentence for episodes whose frames have other spacings than `fps` says, as of `other_spacing_ns`."""
+    return (
+        f"frames are {np.median(spacings_ns) / 1e6:.4g} ms apart (median of their stamps), and fps {fps:g} of meta/info.json "
+        f"says {period_ns(fps) / 1e6:.4g} ms: rows keep their stamps, but ticks and steps of windows have the period of fps. "
+        "If the stamps are right, correct fps and import again"
+    )
 
 
 def rounded_ns(seconds):

@@ -6,8 +6,9 @@ and one without have the same.
 
 import numpy as np
 
-from . import _lerobot_rows, contract
+from . import _frame_stamps, _lerobot_rows, contract
 from ._dataset import Topics, joint_names
+from ._summary import Findings
 
 
 def of_files(root, episodes=None, split=None):
@@ -18,7 +19,7 @@ def of_files(root, episodes=None, split=None):
         root: of the dataset.
         episodes, split: of `robocache.importing.import_dataset`.
 
-    Warns of `robocache.importing.remarks`, and of rows with NaN.
+    Warns of `robocache.importing.remarks`, of rows with NaN, and of stamps that contradict the frames per second.
 
     Raises ValueError if it is no dataset or an episode cannot be read, ImportError without pyarrow and PyYAML.
     """
@@ -82,10 +83,11 @@ def _read(dataset, episodes, names):
     """For each episode a dict by feature of its valid frames (stamps, rows of float32), and what is said of it."""
     from . import importing
 
-    parts, about, failures, dropped = [], [], [], 0
+    parts, about, failures, dropped, spacings = [], [], [], 0, {}
     for episode in episodes:
         try:
             stamp_ns, _ = _lerobot_rows.instants(dataset, episode)
+            spacing_ns = _frame_stamps.other_spacing_ns(stamp_ns, dataset.fps)
             columns = dataset.numbers(episode, sorted(names))
             part = {}
             for name, values in columns.items():
@@ -100,14 +102,16 @@ def _read(dataset, episodes, names):
             failures.append((episode.number, error))
             continue
         parts.append(part)
+        if spacing_ns is not None:
+            spacings[episode.name] = spacing_ns
         task = tasks[0]["task"] if tasks else None
         several = {"tasks": tasks} if len(tasks) > 1 else {}
         about.append({"name": episode.name, "task": task, **several})
     if failures:
         failed = {number for number, _ in failures}
         others = [episode.number for episode in episodes if episode.number not in failed]
-        few = others if len(others) <= 20 else [*others[:20], ...]
-        way = f"; episodes={few} takes the others".replace("Ellipsis", "...") if others else ""
+        few = ", ".join(map(str, others[:20])) + (", ..." if len(others) > 20 else "")
+        way = f"; episodes=[{few}] takes the others" if others else ""
         raise ValueError(
             f"expected every episode, found {len(failures)} of {len(episodes)} that cannot be read{way}. The first: "
             f"{failures[0][1]}"
@@ -115,4 +119,7 @@ def _read(dataset, episodes, names):
     if dropped:
         text = f"{dataset.root}: {dropped} rows have NaN or infinity, and are left out"
         importing.warn_of([text])
+    if spacings:
+        told = _frame_stamps.told_of_spacing([*spacings.values()], dataset.fps)
+        importing.warn_of(Findings({told: spacings}).lines())
     return parts, about

@@ -31,11 +31,13 @@ class Recording:
         made_of: a text that changes if the content may differ.
         topics: a list of (topic, ROS type, number of frames).
         decoded: a dict by topic of how its pixels are made.
+        spacing_ns: that of `_frame_stamps.other_spacing_ns`, when the stamps were read.
     """
 
     def __init__(self, dataset, topics, episode, *, tolerance_s, threads=1):
         self._dataset, self._topics, self._episode = dataset, topics, episode
         self._tolerance_s, self._threads = tolerance_s, threads
+        self.spacing_ns = None
         self.name = episode.name
         self.task = self._first_task()
         self.path = f"{dataset.root}#{episode.name}"
@@ -68,16 +70,22 @@ class Recording:
         except (ValueError, OSError):
             return None
 
+    def _instants(self):
+        """As `_lerobot_rows.instants`."""
+        stamp_ns, seconds = _lerobot_rows.instants(self._dataset, self._episode)
+        self.spacing_ns = _frame_stamps.other_spacing_ns(stamp_ns, self._dataset.fps)
+        return stamp_ns, seconds
+
     def _tasks(self):
         """As `_lerobot_rows.tasks`."""
-        stamp_ns, _ = _lerobot_rows.instants(self._dataset, self._episode)
+        stamp_ns, _ = self._instants()
         return _lerobot_rows.tasks(self._dataset, self._episode, stamp_ns)
 
     @property
     def span_ns(self):
         """The first and the last stamp. If the table is damaged, `messages` says so."""
         try:
-            stamp_ns, _ = _lerobot_rows.instants(self._dataset, self._episode)
+            stamp_ns, _ = self._instants()
         except (ValueError, OSError):
             ends = np.array([0, max(0, self._episode.length - 1)])
             stamp_ns = _frame_stamps.at_ticks(ends, self._dataset.fps)
@@ -91,7 +99,7 @@ class Recording:
 
         Raises ValueError or OSError if the episode is damaged from there on.
         """
-        stamp_ns, seconds = _lerobot_rows.instants(self._dataset, self._episode)
+        stamp_ns, seconds = self._instants()
         sources = self._sources(wanted, stamp_ns, seconds)
         yield from batches(self.path, stamp_ns, sources)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ _FEW = 0.5
 
 
 def look_at(windows: Windows, episodes: Any, cache: Any) -> None:
-    """Warns, once for each plan, if most steps of a stream are invalid. Steps beyond their episode do not count.
+    """Warns, once for each plan, if most steps of a stream are invalid. Steps beyond their episode do not count. Of the
+    workers of a DataLoader the first one warns.
 
     It adds up batches until they have `LEAST_WINDOWS`. If a GPU has made the windows, their `valid` is copied to the host.
 
@@ -26,7 +28,7 @@ def look_at(windows: Windows, episodes: Any, cache: Any) -> None:
         cache: their `EpisodeCache`.
     """
     plan = windows.plan
-    if plan.looked_at:
+    if plan.looked_at or _is_another_worker():
         return
     count, seen = plan.seen
     bounds = _bounds(_on_host(episodes).reshape(-1), cache)
@@ -60,6 +62,13 @@ def look_at(windows: Windows, episodes: Any, cache: Any) -> None:
         RuntimeWarning,
         stacklevel=3,
     )
+
+
+def _is_another_worker() -> bool:
+    """True in every worker of a DataLoader but the first, so that one process warns."""
+    loading: Any = sys.modules.get("torch.utils.data")
+    worker = None if loading is None else loading.get_worker_info()
+    return worker is not None and worker.id > 0
 
 
 def _bounds(episodes: np.ndarray, cache: Any) -> np.ndarray:

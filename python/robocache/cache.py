@@ -38,6 +38,8 @@ __all__ = ["NO_AGE", "EpisodeCache", "WindowPlan", "WindowSegment", "Windows"]
 _Source = tuple[str, dict[str, Any]]
 #: Rows that are loaded again by each process without a word.
 _HELD_BYTES = 1 << 28
+#: What is known of an episode: the keys of `EpisodeCache.episodes`.
+_OF_EPISODE = {"name", "task", "tasks", "colours", "bag", "spans"}
 
 
 class EpisodeCache:
@@ -267,6 +269,14 @@ class EpisodeCache:
         if len(named) != (count or 0):
             raise ValueError(f"episodes: expected {count or 0}, found {len(named)}")
         about = [each if isinstance(each, dict) else {"name": str(each)} for each in named]
+        for at, each in enumerate(about):
+            unknown = sorted(set(each) - _OF_EPISODE)
+            if unknown or "name" not in each:
+                found = f"the key {unknown[0]!r}" if unknown else "no name"
+                raise ValueError(
+                    f"episodes: expected name, and of {', '.join(sorted(_OF_EPISODE))} what is known, found {found} in the "
+                    f"dict of episode {at}"
+                )
         text = {
             "configuration": configuration,
             "period_ns": period_ns,

@@ -107,6 +107,8 @@ class WindowDataset(torch.utils.data.IterableDataset):
         # The epoch, its first batch that is made, and the offset of the sampler's batches. Workers that stay alive see
         # what is set here.
         self._place = torch.zeros(3, dtype=torch.int64).share_memory_()
+        # Whether the shares of valid steps were looked at, in whatever process.
+        self._looked_at = torch.zeros((), dtype=torch.bool).share_memory_()
         # Whether a state was loaded and no epoch was set since.
         self._resumes = False
 
@@ -156,8 +158,8 @@ class WindowDataset(torch.utils.data.IterableDataset):
         if worker and self.cache.device is not None:
             raise RuntimeError("num_workers: expected 0 for a cache on a GPU, found workers")
         own, workers = (worker.id, worker.num_workers) if worker else (0, 1)
-        if own:
-            # One process warns.
+        if self._looked_at:
+            # The workers of an earlier epoch have warned, if there was a reason.
             self.cache.plan(self.config, rows=self._options["rows"]).looked_at = True
         numbers = range(self._start + own, self.sampler.count(self._offset), workers)
         return (self.batch(number, threads=1 if worker else None) for number in numbers)
@@ -187,6 +189,8 @@ class WindowDataset(torch.utils.data.IterableDataset):
         )
         if self.cache.device is not None:  # those of the host were looked at
             look_at(windows, episodes, self.cache)
+        if windows.plan.looked_at:
+            self._looked_at.fill_(True)
         clock = {} if epochs is None else {"clock_epoch": torch.from_numpy(epochs)}
         batch = {
             **windows.torch(),

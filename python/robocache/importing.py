@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from . import _command, _dataset_kinds, _import_options, _native, _whole
-from ._asked_episodes import share_of
+from . import _command, _dataset_kinds, _frame_stamps, _import_options, _native, _whole
+from ._asked_episodes import share_among
 from ._choices import integers
 from ._dataset import Topics
 from ._dataset_config import config_of
@@ -182,10 +182,7 @@ def chosen(dataset, episodes=None, split=None, share=None):
         names = set(dataset.splits[split])
         of_split = [episode for episode in of_split if episode.name in names]
     found = _asked(of_split, episodes)
-    if share is None:
-        return found
-    rank, world = share_of(share)
-    return found[rank::world]
+    return found if share is None else share_among(found, share)
 
 
 def _asked(of_split, episodes):
@@ -298,7 +295,20 @@ def replayed(dataset, out, config, options, reading, *, jobs=None, part=(0, 1), 
     told, no_store = _native.replay_to(words, recordings=found, **native)
     if dataset.splits and part == (0, 1):
         _whole.write(out / "splits.json", json.dumps(dataset.splits, indent=1) + "\n")
-    return json.loads(told), no_store
+    outcomes = json.loads(told)
+    _note_spacings(found, dataset.fps, complete(outcomes))
+    return outcomes, no_store
+
+
+def _note_spacings(recordings, fps, summaries):
+    """Adds a problem, the same for all, to the summaries of episodes whose stamps contradict the frames per second."""
+    spacings = {each.name: each.spacing_ns for each in recordings if each.spacing_ns is not None}
+    if not spacings:
+        return
+    told = _frame_stamps.told_of_spacing([*spacings.values()], fps)
+    for summary in summaries:
+        if summary["name"] in spacings:
+            summary["problems"].append(told)
 
 
 def _expect_episodes(dataset, reading):

@@ -131,10 +131,17 @@ def rlds_steps(seed, length):
 
 
 def write_rlds(
-    root, lengths=(5, 3, 4), steps=RLDS_STEPS, change=None, splits=None, more=None, has_image=None
+    root,
+    lengths=(5, 3, 4),
+    steps=RLDS_STEPS,
+    change=None,
+    splits=None,
+    more=None,
+    has_image=None,
+    paths=None,
 ):
     """A dataset of two splits: the last episode is of `val`. `change` gets the number and the values of each episode.
-    `has_image` is a flag of each episode."""
+    `has_image` is a flag of each episode, `paths` has its `file_path`."""
     root.mkdir(parents=True)
     if splits is None:
         splits = {"train": [[*range(len(lengths) - 1)]], "val": [[len(lengths) - 1]]}
@@ -146,7 +153,8 @@ def write_rlds(
                 if change is not None:
                     values = change(number, values)
                 own = {f"steps/{name}": each for name, each in values.items()}
-                own["episode_metadata/file_path"] = [b"somewhere"]
+                path = "somewhere" if paths is None else paths[number]
+                own["episode_metadata/file_path"] = [path.encode()]
                 if has_image is not None:
                     own["episode_metadata/has_image"] = np.array([has_image[number]])
                 records.append(example(own))

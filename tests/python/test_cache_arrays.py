@@ -206,6 +206,23 @@ def test_bad_arguments_are_told(arguments, options, message):
         cache.windows(*arguments, **options)
 
 
+@pytest.mark.parametrize(
+    ("episode", "found"),
+    [
+        ({"name": "a", "instruction": "pick"}, "the key 'instruction'"),
+        ({"task": "pick"}, "no name"),
+    ],
+)
+def test_an_unknown_key_of_an_episode_is_told(episode, found):
+    stream = {"rows": np.zeros((2, 1), np.float32), "stamp_ns": np.zeros(2, np.int64)}
+    known = "bag, colours, name, spans, task, tasks"
+    said = f"expected name, and of {known} what is known, found {found} in the dict of episode 1"
+    with pytest.raises(ValueError, match=said):
+        robocache.EpisodeCache.from_arrays(
+            {"state": stream}, [1, 1], episodes=[{"name": "b", "task": "place"}, episode]
+        )
+
+
 def test_columns_that_contradict_each_other_are_told():
     make = robocache.EpisodeCache.from_arrays
     rows, stamps = np.zeros((4, 2), np.float32), np.arange(4)

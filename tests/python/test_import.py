@@ -676,6 +676,8 @@ def test_episodes_are_chosen(tmp_path):
     assert numbers((1, 4)) == [1, 4] and numbers([4, 2]) == [2, 4]
     with pytest.raises(ValueError, match="expected numbers of episodes, 0 to 5, found 6"):
         numbers([1, 6])
+    with pytest.raises(ValueError, match="each of 7 ranks, found 6 in all and none for rank 6"):
+        importing.chosen(Dataset(root), share=(6, 7))
     assert _import_options._numbers("0-2,5") == [0, 1, 2, 5]
     with pytest.raises(argparse.ArgumentTypeError, match="found '2-1'"):
         _import_options._numbers("2-1")

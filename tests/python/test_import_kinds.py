@@ -317,6 +317,35 @@ def test_a_guess_by_names_needs_values_that_are_angles():
     assert guess("state", ["qx", "qy", "qz", "qw"], [3 * w_first]) is None
 
 
+def test_a_quaternion_with_rows_of_zeros_is_held_and_told():
+    """A line through zero is no rotation, and a row of zeros is none."""
+    names, half = ["x", "qx", "qy", "qz", "qw"], np.arange(9) * 0.2
+    turns = np.stack([half, np.sin(half), 0 * half, 0 * half, np.cos(half)], axis=1)
+    assert guess("pose", names, [turns]).quaternions == (("qx", "qy", "qz", "qw"),)
+    turns[[2, 5], 1:] = 0
+    found = guess("pose", names, [turns])
+    assert found.held == ("qx", "qy", "qz", "qw") and found.quaternions == ()
+    assert "because 2 of 9 rows that were looked at are zeros" in found.why
+    assert "with quaternions: [[qx, qy, qz, qw]] in place of held, rows of zeros are" in found.why
+    w_first = guess("pose", ["x", "qw", "qx", "qy", "qz"], [turns[:, [0, 4, 1, 2, 3]]])
+    assert w_first.held == ("qw", "qx", "qy", "qz")
+    # Zeros alone are no quaternion, whatever the statistics say.
+    bounds = np.array([[0, 0, 0, 0, 0], [1, 1, 1, 1, 1.0]])
+    assert guess("pose", names, [turns * [1, 0, 0, 0, 0]], bounds) is None
+
+
+def test_what_is_written_for_rows_of_zeros_drops_them(tmp_path):
+    """What the guess says is true: of a quaternion, rows of zeros are dropped and counted."""
+
+    def change(number, values):
+        values["observation/pose"][1, 4:8] = 0
+        return values
+
+    root, path = mapped(tmp_path, MAPPING, change)
+    with pytest.warns(RuntimeWarning, match="1 of 5 messages dropped: out_of_range"):
+        robocache.EpisodeCache.from_dataset(root, tmp_path / "out", mapping=path)
+
+
 def test_what_never_moves_is_not_guessed():
     still = [np.tile([1.0, 0, 0, 0], (5, 1))] * 2
     assert guess("state", ["qw", "qx", "qy", "qz"], still) is None

@@ -92,6 +92,42 @@ def test_frames_of_a_long_episode_are_at_multiples_of_the_period(tmp_path):
     assert np.array_equal(cache.windows([1], [at])["state"].array[0, 0], uneven[STATE][20])
 
 
+def slower(root, version, spacings=(0.1, 0.1)):
+    """A dataset whose fps is 30, and whose timestamps say otherwise: an episode for each spacing [s]."""
+    files = Files(root, version, features={})
+    for number, spacing in enumerate(spacings):
+        timestamps = (np.arange(20) * spacing).astype(np.float32)
+        files.add(frames_of(20, number) | {"timestamp": timestamps})
+    return files.finish()
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_timestamps_that_contradict_fps_are_told_once(tmp_path, version, capsys):
+    """The rows have the timestamps, so a window of each frame of `fps` is mostly invalid."""
+    root, out = slower(tmp_path / "dataset", version), tmp_path / "out"
+    said = "frames are 100 ms apart (median of their stamps), and fps 30 of meta/info.json says 33.33 ms: rows keep their stamps"
+    for _ in range(2):  # the second time, the episodes are kept
+        assert importing.main([str(root), "--out", str(out)]) == 0
+        (line,) = [each for each in capsys.readouterr().err.splitlines() if said in each]
+        assert line.endswith("(2 episodes: episode_000000, episode_000001)")
+    with pytest.warns(RuntimeWarning) as warned:
+        alone = robocache.EpisodeCache.from_lerobot(root)
+    assert [line for each in warned for line in str(each.message).splitlines()].count(line) == 1
+    seconds = (np.arange(20) * 0.1).astype(np.float32).astype(float)
+    frames = 33_333_333 + np.rint(seconds * 1e9).astype(np.int64)
+    for cache in (alone, robocache.EpisodeCache.load(out / "rows.zarr")):
+        state = cache.windows([0] * 20, frames, {"state": {"strategy": "hold"}})["state"]
+        assert state.valid.all() and np.array_equal(state.array[:, 0], frames_of(20)[STATE])
+
+
+def test_timestamps_that_fit_fps_say_nothing(tmp_path, capsys):
+    """A late frame is no other rate; of an episode that is slower, the line names it alone."""
+    root = slower(tmp_path / "dataset", "v2.1", (1 / 30, 0.04, 0.0335))
+    assert importing.main([str(root), "--out", str(tmp_path / "out")]) == 0
+    (line,) = [each for each in capsys.readouterr().err.splitlines() if "ms apart" in each]
+    assert line.startswith("episode_000001: frames are 40 ms apart")
+
+
 def test_numbers_of_a_dataset_are_a_cache(both):
     cache = robocache.EpisodeCache.from_lerobot(both)
     assert [episode["task"] for episode in cache.episodes] == ["pick", "place"]
@@ -118,6 +154,14 @@ def test_numbers_that_cannot_be_read_are_told(dataset):
     ):
         robocache.EpisodeCache.from_lerobot(dataset)
     assert len(robocache.EpisodeCache.from_lerobot(dataset, episodes=[1]).episodes) == 1
+
+
+def test_many_episodes_that_can_be_read_are_told_in_short(tmp_path):
+    root = slower(tmp_path / "dataset", "v2.1", [1 / 30] * 23)
+    (root / "data/chunk-000/episode_000001.parquet").unlink()
+    few = ", ".join(map(str, [0, *range(2, 21)]))
+    with pytest.raises(ValueError, match=rf"; episodes=\[{few}, \.\.\.\] takes the others"):
+        robocache.EpisodeCache.from_lerobot(root)
 
 
 def test_rows_that_are_not_finite_are_left_out_and_told(dataset):

@@ -1,8 +1,13 @@
 """The tasks of datasets: of each window that of its frame."""
 
+import json
+
+import configuration
 import lerobot_files
+import mcap.reader
 import numpy as np
 import pytest
+import waiting
 from lerobot_files import Files, frames_of, rewritten
 
 pytest.importorskip(
@@ -60,6 +65,33 @@ def test_each_window_has_the_task_of_its_frame(tmp_path, version):
         assert share.tasks == ["pick", "place", "open"] and share.task_index([0], [0]) == [2]
     summaries = importing.import_dataset(root, tmp_path / "out")
     assert [each["kept"]["task"] for each in summaries] == ["pick", "open"]
+
+
+@pytest.mark.parametrize("kind", ["mcap", "zarr", "rows"])
+def test_results_and_their_pages_have_all_tasks(tmp_path, kind):
+    root = several_tasks(tmp_path / "dataset", "v2.1")
+    if kind == "rows":
+        importing.import_rows(root, tmp_path / "out")
+    else:
+        importing.import_dataset(root, tmp_path / "out", format=kind)
+    if kind == "mcap":
+        with open(tmp_path / "out/episode_000000.mcap", "rb") as file:
+            (record,) = mcap.reader.make_reader(file).iter_metadata()
+        assert record.name == "robocache" and record.metadata["task"] == "pick"
+        parts = [(part["begin_ns"], part["task"]) for part in json.loads(record.metadata["tasks"])]
+        period = 33_333_333
+        assert parts == [(period, "pick"), (6 * period, "place"), (18 * period, "pick")]
+        with open(tmp_path / "out/episode_000001.mcap", "rb") as file:
+            (record,) = mcap.reader.make_reader(file).iter_metadata()
+        assert record.metadata["task"] == "open" and "tasks" not in record.metadata
+    page = tmp_path / "page.html"
+    words = ["view", tmp_path / "out", "--out", page]
+    done = waiting.run([configuration.program(), *map(str, words)])
+    assert done.returncode == 0, done.stderr
+    html = page.read_text()
+    assert "pick; place" in html and "open" in html
+    if kind != "rows":
+        assert "Task from 0.167 s on: place" in html
 
 
 def test_the_task_is_that_of_the_frames(dataset, tmp_path):

@@ -352,7 +352,7 @@ def test_a_cluster_refuses_wrong_options_before_it_runs(robot, tmp_path, monkeyp
     config = tmp_path / "robot.yaml"
     config.write_text(CONFIG.replace("  action:\n", "  command:\n"))
     for path, given, kind, said in (
-        (robot / "robot.yaml", {"keep_invaild": True}, TypeError, "unexpected keyword argument"),
+        (robot / "robot.yaml", {"keep_bad": True}, TypeError, "unexpected keyword argument"),
         (robot / "robot.yaml", {"keep_invalid": True, "min_frames": 3}, ValueError, "--min-frames"),
         (robot / "robot.yaml", {"codec": "mpeg2"}, ValueError, "mpeg2"),
         (robot / "robot.yaml", {"layout": "x"}, ValueError, "--layout"),

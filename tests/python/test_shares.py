@@ -113,6 +113,11 @@ def test_a_store_goes_to_files_without_its_rows_in_memory(stores, cache, tmp_pat
         ({"episodes": "bag1"}, "episodes: expected a list of names, found the text 'bag1'"),
         ({"episodes": [0], "split": "val"}, "episodes: expected None with a split"),
         ({"split": "val"}, "split: expected .*splits.json, which `robocache import` writes"),
+        (
+            {"share": (2, 3)},
+            "share: expected an episode or more for each of 3 ranks, found 2 in all and none for rank 2",
+        ),
+        ({"share": (1, 2), "episodes": [0]}, "each of 2 ranks, found 1 in all and none for rank 1"),
         ({"share": (2, 2)}, r"share: expected \(rank, world\) with rank below world"),
         ({"share": (0, 1, 2)}, r"share: expected a pair \(rank, world\)"),
         ({"share": 3}, r"share: expected a pair \(rank, world\) of whole numbers, found 3"),

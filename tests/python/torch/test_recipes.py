@@ -1,5 +1,6 @@
 """The recipes of docs/training.md, as they are written there, on small data of every source that the page names."""
 
+import json
 import re
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import pytest
 pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
 for needed in ("av", "pyarrow", "rosbags", "google.protobuf"):
     pytest.importorskip(needed)
+import dataset_files  # noqa: E402
 import recipe_data  # noqa: E402
 import torch  # noqa: E402
 
 import robocache  # noqa: E402
+from robocache.data import WindowDataset  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "training.md"
@@ -105,3 +108,32 @@ def test_the_chunk_is_that_of_the_frames(folder, recipe, tmp_path, monkeypatch):
         inside = (wanted >= 0) & (wanted < length)
         assert np.array_equal(batch["action_is_pad"][at], ~inside)
         assert np.array_equal(batch["action"][at], expected[wanted.clip(0, length - 1)])
+
+
+def test_frames_that_a_list_leaves_out_come_in_no_window(tmp_path, monkeypatch):
+    """The ranges of DROID's list, on a dataset whose paths are those of its episodes."""
+    monkeypatch.chdir(tmp_path)
+    kept = {
+        "folder--/data/0.h5": [[3, 5], [10, 11]],
+        "folder--/data/2.h5": [[0, 6]],
+        "other--/x": [],
+    }
+    Path("droid_sample_ranges_v1_0_1.json").write_text(json.dumps(kept))
+    recipe = "DROID without idle frames"
+    text = re.search(rf"### {recipe}.*?```yaml\n(.*?)```", PAGE.read_text(), re.S)[1]
+    Path("files.yaml").write_text(
+        text.replace("gripper: observation/gripper_position", "first: is_first")
+    )
+    Path("mapping.yaml").write_text(dataset_files.RLDS_MAPPING)
+    paths = [f"/data/{number}.h5" for number in range(3)]
+    root = dataset_files.write_rlds(tmp_path / "droid/1.0.1", (12, 12, 6), paths=paths)
+    train = robocache.EpisodeCache.from_dataset(root, "data", mapping="mapping.yaml")
+    names = {"train": train, "robocache": robocache}
+    code = code_of(recipe).replace("batch_size=32", "batch_size=9")
+    exec(compile(code, PAGE.name, "exec"), names)
+    dataset = WindowDataset(train, names["sampler"], {"state": {}})
+    (batch,) = [dataset.batch(at) for at in range(len(dataset))]
+    frames = batch["instant_ns"] // train.period_ns - 1
+    found = sorted(zip(batch["episode"].tolist(), frames.tolist(), strict=True))
+    assert found == [(0, 3), (0, 4), (0, 10), *((2, frame) for frame in range(6))]
+    assert batch["state.valid"].all()

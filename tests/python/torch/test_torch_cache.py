@@ -1,10 +1,13 @@
 """`robocache.data`: batches of windows for PyTorch, in the same order for any workers."""
 
+import os
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import waiting
 
 # A folder of tests has the name `torch`, so look for a part of the real one.
 pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
@@ -282,6 +285,47 @@ def test_mostly_invalid_batches_are_told(cache):
     data = WindowDataset(cache, sampler, {"picture": {"max_age_ms": 2}})
     with pytest.warns(RuntimeWarning, match=r"valid steps inside the episodes: picture \d+ %"):
         data.batch(0)
+
+
+#: Two workers make mostly invalid windows in each epoch.
+INVALID = """
+import sys
+import robocache
+from torch.utils.data import DataLoader, Dataset
+from robocache.data import WindowDataset
+
+path, kind, context, epochs = sys.argv[1:]
+cache, config = robocache.EpisodeCache.load(path), {"picture": {"max_age_ms": 2}}
+
+class Own(Dataset):
+    def __len__(self):
+        return 320
+
+    def __getitem__(self, at):
+        return cache.windows([0], [at * 3_000_000], config)["picture"].array
+
+if __name__ == "__main__":
+    sampler = robocache.WindowSampler.of(cache, period_ns=3_000_000, batch_size=16)
+    data, size = (Own(), 1) if kind == "own" else (WindowDataset(cache, sampler, config), None)
+    for _ in range(int(epochs)):
+        loader = DataLoader(data, batch_size=size, num_workers=2, multiprocessing_context=context)
+        assert len(list(loader)) > 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "context", "epochs"),
+    [("windows", "fork", 3), ("windows", "spawn", 2), ("own", "fork", 1)],
+)
+def test_one_worker_warns_once(cache, tmp_path, kind, context, epochs):
+    """Workers begin anew in each epoch, and each has plans of its own."""
+    script = tmp_path / "train.py"
+    script.write_text(INVALID)
+    arguments = [sys.executable, script, tmp_path / "cache", kind, context, str(epochs)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = waiting.run(arguments, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("valid steps inside the episodes: ") == 1
 
 
 def test_tensors_share_the_memory_of_the_windows(cache):

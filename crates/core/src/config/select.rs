@@ -206,11 +206,12 @@ fn mark(
         let name = canonical(name, labels);
         match channels.iter_mut().find(|channel| channel.name == name) {
             Some(channel) if channel.lane == Lane::Linear => channel.lane = lane,
-            Some(_) => {
-                check.fail(
-                    &format!("{key}[{i}]"),
-                    "a number that is no part of a quaternion, and in one such list",
-                );
+            Some(channel) => {
+                let expected = match channel.lane {
+                    Lane::Quaternion => "a number that is no part of a quaternion",
+                    _ => "a number that is in one list alone: angular or held",
+                };
+                check.fail(&format!("{key}[{i}]"), expected);
                 all = false;
             }
             None => {

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::path::Path;
 
 use mcap::McapError;
+use serde_json::Value;
 
 use self::writer::{Head, McapWriter, Topic};
 use super::Output;
@@ -36,21 +37,11 @@ pub struct Info<'a> {
     pub configuration: &'a str,
     /// When it begins, on the recorder's clock.
     pub start: Stamp,
-    /// The recording.
-    pub bag: String,
-    /// What the robot did.
-    pub task: Option<&'a str>,
 }
 
 impl<'a> Info<'a> {
     /// The information of a pipeline's tensors.
-    pub fn of(
-        pipeline: &'a Pipeline,
-        digest: bool,
-        start: Stamp,
-        bag: String,
-        task: Option<&'a str>,
-    ) -> Self {
+    pub fn of(pipeline: &'a Pipeline, digest: bool, start: Stamp) -> Self {
         let config = pipeline.config();
         // Every backend gives the same bytes, so the file does not say which it was.
         let backend = "replay";
@@ -60,8 +51,6 @@ impl<'a> Info<'a> {
             message: pipeline.info(&publication),
             configuration: &config.source.text,
             start,
-            bag,
-            task,
         }
     }
 }
@@ -72,6 +61,7 @@ pub struct McapOutput {
     /// For the end: bytes must be on the disk before the file gets its name.
     file: File,
     partial: Partial,
+    configuration: String,
     sequence: u32,
 }
 
@@ -93,34 +83,40 @@ impl McapOutput {
             let metadata = BTreeMap::from([("offered_qos_profiles".to_owned(), qos(latched))]);
             Topic { name, ros_type, definition, metadata }
         };
-        let mut metadata = BTreeMap::from([
-            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("configuration".to_owned(), info.configuration.to_owned()),
-            ("bag".to_owned(), info.bag),
-        ]);
-        metadata.extend(info.task.map(|task| ("task".to_owned(), task.to_owned())));
         let head = Head {
             library: concat!("robocache ", env!("CARGO_PKG_VERSION")),
-            metadata_name: "robocache",
-            metadata,
             topics: vec![
                 channel(&topic, FUSED_TENSOR, fused_tensor_definition(), false),
                 channel(&info_topic, FUSED_TENSOR_INFO, fused_tensor_info_definition(), true),
             ],
         };
         let writer = McapWriter::create((file, path), &head, threads)?;
-        let mut output = McapOutput { writer, file: same, partial, sequence: 0 };
+        let configuration = info.configuration.to_owned();
+        let mut output = McapOutput { writer, file: same, partial, configuration, sequence: 0 };
         // Latched, so it comes first, also if there are no tensors.
         output.write(INFOS, [info.start; 2], &info.message)?;
         Ok(output)
     }
 
-    /// Ends the file and gives it its name.
+    /// Ends the file and gives it its name. `about` is what is known of the episode, a JSON object. Of that, the file's
+    /// metadata has `bag`, `task` and, as the text of JSON, `tasks`.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn complete(self) -> Result<(), OutputError> {
-        self.writer.finish()?;
+    pub fn complete(self, about: &Value) -> Result<(), OutputError> {
+        let mut metadata = BTreeMap::from([
+            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("configuration".to_owned(), self.configuration),
+        ]);
+        for key in ["bag", "task", "tasks"] {
+            let text = match &about[key] {
+                Value::Null => continue,
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            metadata.insert(key.to_owned(), text);
+        }
+        self.writer.finish("robocache", &metadata)?;
         self.partial.complete(&self.file)
     }
 

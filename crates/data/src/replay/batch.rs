@@ -467,8 +467,7 @@ fn replay(
     });
     let mut output = match options.format {
         Format::Mcap => {
-            let task = episode.task.as_deref();
-            let info = Info::of(&pipeline, options.digest, start, named, task);
+            let info = Info::of(&pipeline, options.digest, start);
             Writing::Mcap(Box::new(McapOutput::create(&path, info, options.threads())?))
         }
         Format::Zarr => {
@@ -501,6 +500,9 @@ fn replay(
         if key == "task" {
             summary.task = value.as_str().map(str::to_owned);
         }
+        if key == "tasks" {
+            summary.tasks = serde_json::from_value(value.clone()).unwrap_or_default();
+        }
         about[key] = value;
     }
     // If the program ends in between, no entry describes another result than what is there.
@@ -530,7 +532,7 @@ impl Writing {
     /// Ends the output. Returns what JPEG made of the rows of streams, by their names.
     fn complete(self, about: Value) -> Result<BTreeMap<String, Loss>, OutputError> {
         match self {
-            Writing::Mcap(output) => output.complete().map(|()| BTreeMap::new()),
+            Writing::Mcap(output) => output.complete(&about).map(|()| BTreeMap::new()),
             Writing::Tensors(output) => output.complete(about).map(|()| BTreeMap::new()),
             Writing::Rows(output) => output.complete(about),
         }

@@ -73,11 +73,6 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
             episodes.push(Episode { bag, name, start, end, task, ..Episode::default() });
         }
     }
-    if episodes.is_empty() {
-        return Err(ReplayError::Wiring(
-            "the list of episodes: expected a line, found none".into(),
-        ));
-    }
     if let Division::Listed(listed) = &parts.division {
         let unknown = listed.iter().filter_map(|listed| listed.bag.as_ref()).find(|named| {
             !bags
@@ -89,6 +84,11 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
                 "the list of episodes names the bag '{named}': expected one of those that are replayed"
             )));
         }
+    }
+    if episodes.is_empty() {
+        return Err(ReplayError::Wiring(
+            "the list of episodes: expected a line, found none".into(),
+        ));
     }
     for episode in &mut episodes {
         // These endings are those of results that are not complete.

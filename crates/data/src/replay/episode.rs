@@ -209,6 +209,10 @@ pub fn read_episodes(path: &Path) -> Result<Vec<Listed>, EpisodesError> {
         let found = header.iter().collect::<Vec<_>>().join(",");
         return Err(wrong(1, "the columns start and end (and if wanted task and bag)", &found));
     };
+    let is_known = |name: &&str| ["start", "end", "task", "bag"].contains(name);
+    if let Some(unknown) = header.iter().find(|name| !is_known(name)) {
+        return Err(wrong(1, "no columns but start, end, task and bag", unknown));
+    }
     let (task, bag) = (column("task"), column("bag"));
     let mut episodes = Vec::new();
     for record in reader.records() {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::wiring::no_row;
 use super::{Episode, ReplayError, Wiring};
 use crate::bag::{Bag, Problems};
+use crate::episodes::TaskFrom;
 use crate::store::Loss;
 use robocache_core::message::TensorMessage;
 use robocache_core::rejected::DropReason;
@@ -23,6 +24,9 @@ pub struct Summary {
     pub name: String,
     /// What the robot did, if the list of episodes says so.
     pub task: Option<String>,
+    /// All of its tasks, in the order of their begins; empty if the task never changes.
+    #[serde(default)]
+    pub tasks: Vec<TaskFrom>,
     /// Tensors.
     pub ticks: u64,
     /// Ticks without a tensor, because a required stream was not valid.
@@ -151,6 +155,7 @@ impl Summary {
             bag: episode.bag.display().to_string(),
             name: episode.name.clone(),
             task: episode.task.clone(),
+            tasks: Vec::new(),
             ticks: runtime.ticks.published.get(),
             held_back: runtime.ticks.held_back.get(),
             overruns: runtime.ticks.overruns.get(),

@@ -16,6 +16,7 @@ mod store;
 mod track;
 mod written;
 
+use std::collections::HashSet;
 use std::path::Path;
 
 pub use parts::percent;
@@ -24,6 +25,7 @@ pub use source::{Episode, Looked, ViewError};
 pub use track::{Break, Kept, Segment, Step, StepValidity, Track};
 
 use crate::report::{Page, Section, Table, number, significant};
+use robocache_data::episodes::TaskFrom;
 use robocache_data::replay::Summary;
 
 /// What of an output is shown.
@@ -220,7 +222,14 @@ fn about(episode: &Episode, track: &Track, looked: &Looked) -> Section {
 /// What `robocache replay` says of the whole episode.
 fn summarise(summary: &Summary, section: &mut Section) {
     let mut facts = vec![format!("From {}", summary.bag)];
-    facts.extend(summary.task.as_ref().map(|task| format!("Task: {task}")));
+    match summary.tasks.as_slice() {
+        [] => facts.extend(summary.task.as_ref().map(|task| format!("Task: {task}"))),
+        tasks => facts.extend(tasks.iter().map(|part| {
+            let from_s = (part.begin_ns - tasks[0].begin_ns) as f64 / 1e9;
+            let task = if part.task.is_empty() { "none" } else { &part.task };
+            format!("Task from {} s on: {task}", number(from_s, 3))
+        })),
+    }
     facts.push(format!(
         "{} ticks, {} held back, {} passed over by the clock",
         summary.ticks, summary.held_back, summary.overruns
@@ -254,6 +263,14 @@ fn summarise(summary: &Summary, section: &mut Section) {
     }
 }
 
+/// The texts of the tasks of an episode, each once.
+fn task_texts(task: Option<&str>, tasks: &[TaskFrom]) -> String {
+    let mut texts: Vec<&str> = tasks.iter().map(|part| part.task.as_str()).chain(task).collect();
+    let mut known = HashSet::new();
+    texts.retain(|text| !text.is_empty() && known.insert(*text));
+    texts.join("; ")
+}
+
 /// All episodes.
 fn list(episodes: &[Episode], chosen: &[&Episode]) -> Section {
     let mut section = Section::new("Episodes");
@@ -279,7 +296,7 @@ fn list(episodes: &[Episode], chosen: &[&Episode]) -> Section {
         let worst = worst.min_by(|a, b| a.0.total_cmp(&b.0));
         table.row(&[
             episode.name.clone(),
-            summary.task.clone().unwrap_or_default(),
+            task_texts(summary.task.as_deref(), &summary.tasks),
             shown,
             summary.ticks.to_string(),
             summary.held_back.to_string(),

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::source::{ViewError, which};
-use super::store;
+use super::store::{self, About};
 use super::track::{MAX_TICKS, Track};
-use super::{Options, of_rows};
+use super::{Options, of_rows, task_texts};
 use crate::inspect::{GAP_FACTOR, Intervals, Series};
 use crate::report::{Page, Section, Table, Timeline, Tone, counted, number, significant};
 use robocache_core::message::{SegmentInfo, SegmentRead, TensorInfo, TensorRead};
@@ -20,8 +20,7 @@ const KINDS: [(&str, Tone); 2] = [("rows", Tone::Good), ("gap", Tone::Bad)];
 
 /// A store of rows.
 struct RowStore {
-    /// Names of the episodes.
-    episodes: Vec<String>,
+    episodes: Vec<About>,
     rings: Vec<Ring>,
     info: TensorInfo,
 }
@@ -57,12 +56,16 @@ pub(super) fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
     page.tile(&store.rings.len().to_string(), "streams and groups");
     let rows: u64 = store.rings.iter().map(|ring| ring.rows.rows()).sum();
     page.tile(&rows.to_string(), "rows");
-    if store.episodes.len() > 1 {
-        page.add(store.list(&chosen));
+    match store.episodes.as_slice() {
+        [About { task: None, .. }] => {}
+        [about] => {
+            page.about(&format!("Task: {}", task_texts(about.task.as_deref(), &about.tasks)));
+        }
+        _ => _ = page.add(store.list(&chosen)),
     }
     let budget = options.budget / (chosen.len() * store.rings.len()).max(1) as u64;
     for at in &chosen {
-        let name = store.episodes[*at].clone();
+        let name = store.episodes[*at].name.clone();
         let sections = store.sections(*at, budget, options.pictures).map_err(wrong)?;
         for section in sections {
             let title = match chosen.len() {
@@ -88,7 +91,7 @@ impl RowStore {
             config_file: "the configuration of the store".to_owned(),
             ..TensorInfo::default()
         };
-        let episodes = store::listed(&root)?.into_iter().map(|about| about.name).collect();
+        let episodes = store::listed(&root)?;
         let (mut rings, version) = (Vec::new(), read::version(&root));
         let streams = path.join("streams");
         for stream in read::members(&streams)? {
@@ -111,11 +114,12 @@ impl RowStore {
             return Ok((0..self.episodes.len().min(options.most_episodes.max(1))).collect());
         }
         let named = |name: &String| {
-            self.episodes.iter().position(|episode| episode == name).ok_or_else(|| {
+            self.episodes.iter().position(|about| about.name == *name).ok_or_else(|| {
+                let names: Vec<_> = self.episodes.iter().map(|about| about.name.as_str()).collect();
                 ViewError::Episode {
                     path: path.to_owned(),
                     found: name.clone(),
-                    expected: self.episodes.join(", "),
+                    expected: names.join(", "),
                 }
             })
         };
@@ -125,12 +129,13 @@ impl RowStore {
     /// All episodes.
     fn list(&self, chosen: &[usize]) -> Section {
         let mut section = Section::new("Episodes");
-        let mut table = Table::new(&["episode", "shown below", "rows"]).texts(2);
-        for (at, name) in self.episodes.iter().enumerate() {
+        let mut table = Table::new(&["episode", "task", "shown below", "rows"]).texts(3);
+        for (at, about) in self.episodes.iter().enumerate() {
             let rows = |ring: &Ring| ring.episodes.get(at).map_or(0, |[from, to]| to - from);
             let rows: u64 = self.rings.iter().map(rows).sum();
             let shown = if chosen.contains(&at) { "yes" } else { "" };
-            table.row(&[name, shown, &rows.to_string()]);
+            let task = task_texts(about.task.as_deref(), &about.tasks);
+            table.row(&[about.name.as_str(), &task, shown, &rows.to_string()]);
         }
         section.table(&table);
         section

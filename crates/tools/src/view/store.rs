@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::track::Track;
 use robocache_core::message::{SegmentInfo, SegmentRead, TensorInfo, TensorRead};
+use robocache_data::episodes::TaskFrom;
 use robocache_data::store::read::{Array, about, members};
 use robocache_ops::dtype::DType;
 use robocache_ops::time::Stamp;
@@ -21,6 +22,10 @@ pub(super) struct About {
     pub name: String,
     #[serde(default)]
     bag: Option<String>,
+    #[serde(default)]
+    pub task: Option<String>,
+    #[serde(default)]
+    pub tasks: Vec<TaskFrom>,
     /// Where its ticks do not follow each other. An end is there, too.
     #[serde(default)]
     breaks: Vec<u64>,

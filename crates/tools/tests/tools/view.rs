@@ -12,6 +12,7 @@ use robocache_data::output::{Info as FileInfo, McapOutput, Output};
 use robocache_ops::time::{Epoch, Stamp};
 use robocache_runtime::Tick;
 use robocache_tools::view::{Looked, Options, StepValidity, Track, of_tensors, page, source};
+use serde_json::json;
 
 const MS: i64 = 1_000_000;
 /// An instant like that of a real clock.
@@ -97,7 +98,7 @@ fn result(name: &str, ticks: i64) -> PathBuf {
     let path = folder.join("pick <one>.mcap");
     let pipeline = pipeline();
     let start = Stamp::from_nanos(T0);
-    let about = FileInfo::of(&pipeline, true, start, "bag".into(), None);
+    let about = FileInfo::of(&pipeline, true, start);
     let mut output = McapOutput::create(&path, about, 1).unwrap();
     for at in 0..ticks {
         let now = start.offset(at * 10 * MS);
@@ -107,7 +108,7 @@ fn result(name: &str, ticks: i64) -> PathBuf {
         let (tick, message) = tick(&pipeline, now);
         output.tick(tick, &message).unwrap();
     }
-    output.complete().unwrap();
+    output.complete(&json!({"bag": "bag"})).unwrap();
     path
 }
 

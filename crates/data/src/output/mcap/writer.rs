@@ -33,20 +33,17 @@ pub(super) struct Topic<'a> {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// What the file has beside its messages.
+/// What the file begins with.
 pub(super) struct Head<'a> {
     pub library: &'a str,
-    pub metadata_name: &'a str,
-    pub metadata: BTreeMap<String, String>,
     /// Messages name them by their position.
     pub topics: Vec<Topic<'a>>,
 }
 
 /// Writes a file.
 pub(super) struct McapWriter {
-    /// The records of schemas and of channels, and the place of the metadata, for the end.
+    /// The records of schemas and of channels, for the end.
     definitions: [Vec<u8>; 2],
-    metadata_index: Vec<u8>,
     /// Messages by topic, and the span of their log times.
     counts: Vec<u64>,
     span: Option<[u64; 2]>,
@@ -90,16 +87,6 @@ impl McapWriter {
             text(out, "ros2");
             text(out, head.library);
         });
-        let metadata_at = start.len() as u64;
-        record(&mut start, op::METADATA, |out| {
-            text(out, head.metadata_name);
-            texts(out, &head.metadata);
-        });
-        let mut metadata_index = Vec::new();
-        record(&mut metadata_index, op::METADATA_INDEX, |out| {
-            numbers(out, [metadata_at, start.len() as u64 - metadata_at]);
-            text(out, head.metadata_name);
-        });
         let definitions = definitions(&head.topics);
         definitions.iter().for_each(|records| start.extend_from_slice(records));
         let (len, crc) = (0, crc32fast::Hasher::new());
@@ -114,7 +101,6 @@ impl McapWriter {
         });
         Ok(McapWriter {
             definitions,
-            metadata_index,
             counts: vec![0; head.topics.len()],
             span: None,
             chunk: Chunk::default(),
@@ -159,28 +145,42 @@ impl McapWriter {
         self.threads.put(std::mem::replace(&mut self.chunk, next))
     }
 
-    /// Writes the end of the file. The caller brings it to the disk.
+    /// Writes the end of the file, with this metadata of this name. The caller brings it to the disk.
     ///
     /// # Errors
     /// It or a message before could not be written.
-    pub(super) fn finish(mut self) -> Result<(), OutputError> {
+    pub(super) fn finish(
+        mut self,
+        name: &str,
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<(), OutputError> {
         if !self.chunk.messages.is_empty() {
             self.end_chunk()?;
         }
         self.threads.finish()?;
         let shared = self.threads.shared();
         let mut written = lock(&shared.written);
-        let crc = written.crc.clone().finalize();
         let mut end = Vec::new();
-        record(&mut end, op::DATA_END, |out| out.extend_from_slice(&crc.to_le_bytes()));
+        record(&mut end, op::METADATA, |out| {
+            text(out, name);
+            texts(out, metadata);
+        });
+        let mut metadata_index = Vec::new();
+        record(&mut metadata_index, op::METADATA_INDEX, |out| {
+            numbers(out, [written.len, end.len() as u64]);
+            text(out, name);
+        });
+        let mut crc = written.crc.clone();
+        crc.update(&end);
+        record(&mut end, op::DATA_END, |out| out.extend_from_slice(&crc.finalize().to_le_bytes()));
         let summary_at = written.len + end.len() as u64;
-        end.extend_from_slice(&self.summary(summary_at, &written));
+        end.extend_from_slice(&self.summary(summary_at, &written, &metadata_index));
         end.extend_from_slice(MAGIC);
         written.put(&end).map_err(|error| shared.failure.of(error))
     }
 
     /// The summary, which begins at this place of the file, and the footer.
-    fn summary(&self, summary_at: u64, written: &Written) -> Vec<u8> {
+    fn summary(&self, summary_at: u64, written: &Written, metadata_index: &Vec<u8>) -> Vec<u8> {
         let [schemas, channels] = &self.definitions;
         let statistics = self.statistics(written.chunks as u32);
         let groups = [
@@ -188,7 +188,7 @@ impl McapWriter {
             (op::CHANNEL, channels),
             (op::STATISTICS, &statistics),
             (op::CHUNK_INDEX, &written.chunk_indexes),
-            (op::METADATA_INDEX, &self.metadata_index),
+            (op::METADATA_INDEX, metadata_index),
         ];
         let (mut out, mut offsets) = (Vec::new(), Vec::new());
         for (kind, records) in groups.into_iter().filter(|(_, records)| !records.is_empty()) {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use node::{
-    By, CAMERA, JOINTS, Node, WRENCH, config_text, drive, drive_live, image, joints, page,
+    By, CAMERA, GREY, JOINTS, Node, WRENCH, config_text, drive, drive_live, image, joints, page,
     send_image, vectors, verified, wrench,
 };
 use robocache_core::backend::Choice;
@@ -70,6 +70,8 @@ fn with_slow_images(lag_ms: f64) -> Report {
         vectors(&node, 5, 8, |_| ());
         let closed = lock(&node.gate.open);
         send_image(&node, node.now().offset(-12 * NANOS_PER_MS), k);
+        // Before the next tick, which is to see it.
+        node.settle_of(GREY);
         vectors(&node, 30, 8, |_| ());
         drop(closed);
         node.settle();

@@ -259,11 +259,15 @@ impl Node {
 
     /// Waits until all messages are rows or dropped.
     pub(super) fn settle(&self) {
-        let settled = |(at, sent): (usize, &Cell<u64>)| {
-            let stats = self.runtime.input_stats(InputId::new(at));
-            stats.accepted.get() + stats.dropped_total() == sent.get()
-        };
-        until("the encoders", || self.sent.iter().enumerate().all(settled));
+        [WRENCH, JOINTS, CAMERA, GREY].into_iter().for_each(|input| self.settle_of(input));
+    }
+
+    /// Waits until all messages of this input are rows or dropped.
+    pub(super) fn settle_of(&self, input: InputId) {
+        let stats = self.runtime.input_stats(input);
+        until("the encoders", || {
+            stats.accepted.get() + stats.dropped_total() == self.sent[input.index()].get()
+        });
     }
 
     /// Waits until the disk has all messages that the recorder had room for.

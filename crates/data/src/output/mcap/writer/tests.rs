@@ -24,12 +24,11 @@ fn head() -> Head<'static> {
         definition: "uint8[] data\n".into(),
         metadata: BTreeMap::from([("offered_qos_profiles".to_owned(), "- depth: 1".to_owned())]),
     };
-    Head {
-        library: "tests",
-        metadata_name: "robocache",
-        metadata: BTreeMap::from([("bag".to_owned(), "robot.mcap".to_owned())]),
-        topics: vec![topic("/a"), topic("/b")],
-    }
+    Head { library: "tests", topics: vec![topic("/a"), topic("/b")] }
+}
+
+fn metadata() -> BTreeMap<String, String> {
+    BTreeMap::from([("bag".to_owned(), "robot.mcap".to_owned())])
 }
 
 /// Messages as those of ticks: each has an image of noise that comes five times. A last one is small.
@@ -49,7 +48,7 @@ fn written(name: &str, threads: usize) -> Vec<u8> {
     for (sequence, (topic, times, message)) in (1..).zip(messages()) {
         writer.write(topic, sequence, times, &message).unwrap();
     }
-    writer.finish().unwrap();
+    writer.finish("robocache", &metadata()).unwrap();
     fs::read(&path).unwrap()
 }
 
@@ -111,7 +110,7 @@ fn a_file_has_every_message_its_index_finds_them_and_threads_do_not_change_a_byt
     }
     assert_eq!(found, 31);
     let metadata = mcap::read::metadata(&file, &summary.metadata_indexes[0]).unwrap();
-    assert_eq!(metadata.metadata, head().metadata);
+    assert_eq!(metadata.metadata, self::metadata());
 }
 
 /// The six images are stored once in each chunk that they are in, although noise lies between and does not compress.
@@ -138,6 +137,6 @@ fn a_file_that_cannot_be_written_ends_the_caller_and_no_thread_waits() {
     for (topic, times, message) in messages() {
         outcome = outcome.and_then(|()| writer.write(topic, 1, times, &message));
     }
-    let error = outcome.and_then(|()| writer.finish()).unwrap_err();
+    let error = outcome.and_then(|()| writer.finish("robocache", &metadata())).unwrap_err();
     assert_eq!(error.source.kind(), io::ErrorKind::StorageFull, "{error}");
 }
