@@ -94,7 +94,7 @@ else
 fi
 if [ "$cuda" = 'with CUDA' ]; then
   say 'compiling the package with CUDA: the kernels for every chip, then the Rust code. nvcc prints nothing for minutes.' \
-    'The first build takes ten minutes on two free cores. ROBOCACHE_CUDA=off is quicker, as it leaves the kernels out'
+    'The first build takes ten minutes on two free cores. ROBOCACHE_CUDA=off takes six, as it leaves the kernels out'
 else
   say 'compiling the package without CUDA: the wheel computes on the CPU alone, and backend cuda is an error'
 fi

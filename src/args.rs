@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 
 /// Name of the node before remapping.
 pub(super) const NODE_NAME: &str = "fusion_node";
@@ -192,9 +192,22 @@ pub(crate) fn without_files(args: impl IntoIterator<Item = OsString>) -> Vec<OsS
     kept
 }
 
-/// Returns the log filter: `RUST_LOG`, else `--log-level`, else `info`.
-pub fn log_filter(args: &RosArgs) -> EnvFilter {
-    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(args)))
+/// Returns the log filter: `RUST_LOG`, else `--log-level`, else `info`. A `RUST_LOG` that cannot be read is told on stderr.
+pub fn log_filter(args: &RosArgs) -> Targets {
+    let given = std::env::var("RUST_LOG").ok().filter(|words| !words.is_empty());
+    let parsed = given.as_ref().map(|words| words.parse());
+    if let (Some(words), Some(Err(error))) = (&given, &parsed) {
+        eprintln!(
+            "RUST_LOG: expected levels of modules such as info,robocache_runtime=debug, found '{words}' ({error}); the level \
+             is '{}'",
+            directives(args)
+        );
+    }
+    parsed.and_then(Result::ok).unwrap_or_else(|| targets(args))
+}
+
+fn targets(args: &RosArgs) -> Targets {
+    directives(args).parse().unwrap_or_default()
 }
 
 /// The filter of the level, in the words of `RUST_LOG`.
