@@ -270,7 +270,7 @@ def test_a_share_is_made_of_all_that_its_dataset_depends_on(robot, tmp_path, mon
     assert made_of(["--jobs=1"]) == made_of()
     shares = [made_of([f"--share={number}/{BAGS}"]) for number in range(1, BAGS + 1)]
     assert len(set(shares)) == BAGS
-    assert f"robocache {robocache.__version__}; " in made_of()
+    assert f"robocache {robocache.__version__} values " in made_of()
     with pytest.raises(ValueError, match="--rate-hz"):
         made_of(["--rate-hz=often"])
 
