@@ -12,8 +12,8 @@
 - `expect_packages()`: raises ImportError if a package is missing that the messages need;
 - `recording(topics, episode, tolerance_s=, threads=)`: the episode as a recording.
 
-A recording is what `crates/python/src/recordings.rs` says. When it was read, its `spacing_ns` is that of
-`_frame_stamps.other_spacing_ns`.
+A recording is what `crates/python/src/recordings.rs` says. When it was read, its `spacing` is that of
+`_frame_stamps.other_spacing`.
 """
 
 import json

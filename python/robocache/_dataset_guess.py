@@ -82,8 +82,8 @@ def guess(name, names, episodes, bounds=None):
                 held += own
                 told.append(
                     f"{', '.join(own)} are held, because {is_zero.sum()} of {len(values)} rows that were looked at are zeros, "
-                    f"and the others a quaternion: with quaternions: [[{', '.join(own)}]] in place of held, rows of zeros "
-                    "are dropped and counted"
+                    f"and the others a quaternion: with quaternions: [[{', '.join(own)}]] in place of held and strategy: slerp, "
+                    "rows of zeros are dropped and counted"
                 )
             elif order == _QUATERNION:
                 quaternions.append(tuple(own))

@@ -10,8 +10,8 @@ import numpy as np
 
 #: The column of our own datasets with the true instants of frames.
 STAMPS = "stamp_ns"
-#: How far the median time between frames may be from a period, as a part of it.
-_OFF = 0.02
+#: How far the median time between frames may be from a period, and each of these times, as parts of it.
+_OFF, _UNEVEN = 0.002, 0.1
 
 
 def exact_ns(frames, fps):
@@ -41,20 +41,40 @@ def at_ticks(frames, fps):
     return (frames + 1) * period_ns(fps)
 
 
-def other_spacing_ns(stamp_ns, fps):
-    """The median time between frames [ns], if it contradicts the frames per second; None otherwise."""
-    period = period_ns(fps)
-    found = np.median(np.diff(stamp_ns)) if len(stamp_ns) > 1 else period
-    return float(found) if abs(found - period) > _OFF * period else None
+def other_spacing(stamp_ns, fps):
+    """How the times between frames contradict the frames per second: ("median", the median [ns]), ("uneven", the longest
+    [ns]), or None."""
+    if len(stamp_ns) < 2:
+        return None
+    between, period = np.diff(stamp_ns), period_ns(fps)
+    median = float(np.median(between))
+    if abs(median - period) > _OFF * period:
+        return "median", median
+    is_uneven = (np.abs(between - period) > _UNEVEN * period).any()
+    return ("uneven", float(between.max())) if is_uneven else None
 
 
-def told_of_spacing(spacings_ns, fps):
-    """The sentence for episodes whose frames have other spacings than `fps` says, as of `other_spacing_ns`."""
-    return (
-        f"frames are {np.median(spacings_ns) / 1e6:.4g} ms apart (median of their stamps), and fps {fps:g} of meta/info.json "
-        f"says {period_ns(fps) / 1e6:.4g} ms: rows keep their stamps, but ticks and steps of windows have the period of fps. "
-        "If the stamps are right, correct fps and import again"
-    )
+def told_of_spacings(spacings, fps):
+    """By sentence the names of its episodes: of a dict by name of what `other_spacing` found."""
+    told, period_ms = {}, period_ns(fps) / 1e6
+    for kind in ("median", "uneven"):
+        found = {name: ns for name, (of, ns) in spacings.items() if of == kind}
+        if not found:
+            continue
+        of_all = np.median if kind == "median" else np.max
+        ms = of_all([*found.values()]) / 1e6
+        told[_SPACINGS[kind].format(ms=ms, fps=fps, period_ms=period_ms)] = list(found)
+    return told
+
+
+_SPACINGS = {
+    "median": "frames are {ms:.4g} ms apart (median of their stamps), and fps {fps:g} of meta/info.json says "
+    "{period_ms:.4g} ms: rows keep their stamps, but ticks and steps of windows have the configured rate, which is that of "
+    "fps by default. If the stamps are right, correct fps and import again",
+    "uneven": "frames are unevenly spaced, up to {ms:.4g} ms apart, where fps {fps:g} says {period_ms:.4g} ms: an instant of a "
+    "window may be between two frames. There, values are interpolated or held, and beyond max_gap_ms or max_age_ms they are "
+    "invalid: weigh the loss by `valid`",
+}
 
 
 def rounded_ns(seconds):

@@ -87,7 +87,7 @@ def _read(dataset, episodes, names):
     for episode in episodes:
         try:
             stamp_ns, _ = _lerobot_rows.instants(dataset, episode)
-            spacing_ns = _frame_stamps.other_spacing_ns(stamp_ns, dataset.fps)
+            spacing = _frame_stamps.other_spacing(stamp_ns, dataset.fps)
             columns = dataset.numbers(episode, sorted(names))
             part = {}
             for name, values in columns.items():
@@ -102,8 +102,8 @@ def _read(dataset, episodes, names):
             failures.append((episode.number, error))
             continue
         parts.append(part)
-        if spacing_ns is not None:
-            spacings[episode.name] = spacing_ns
+        if spacing is not None:
+            spacings[episode.name] = spacing
         task = tasks[0]["task"] if tasks else None
         several = {"tasks": tasks} if len(tasks) > 1 else {}
         about.append({"name": episode.name, "task": task, **several})
@@ -120,6 +120,6 @@ def _read(dataset, episodes, names):
         text = f"{dataset.root}: {dropped} rows have NaN or infinity, and are left out"
         importing.warn_of([text])
     if spacings:
-        told = _frame_stamps.told_of_spacing([*spacings.values()], dataset.fps)
-        importing.warn_of(Findings({told: spacings}).lines())
+        told = _frame_stamps.told_of_spacings(spacings, dataset.fps)
+        importing.warn_of(Findings(told).lines())
     return parts, about

@@ -31,13 +31,13 @@ class Recording:
         made_of: a text that changes if the content may differ.
         topics: a list of (topic, ROS type, number of frames).
         decoded: a dict by topic of how its pixels are made.
-        spacing_ns: that of `_frame_stamps.other_spacing_ns`, when the stamps were read.
+        spacing: that of `_frame_stamps.other_spacing`, when the stamps were read.
     """
 
     def __init__(self, dataset, topics, episode, *, tolerance_s, threads=1):
         self._dataset, self._topics, self._episode = dataset, topics, episode
         self._tolerance_s, self._threads = tolerance_s, threads
-        self.spacing_ns = None
+        self.spacing = None
         self.name = episode.name
         self.task = self._first_task()
         self.path = f"{dataset.root}#{episode.name}"
@@ -73,7 +73,7 @@ class Recording:
     def _instants(self):
         """As `_lerobot_rows.instants`."""
         stamp_ns, seconds = _lerobot_rows.instants(self._dataset, self._episode)
-        self.spacing_ns = _frame_stamps.other_spacing_ns(stamp_ns, self._dataset.fps)
+        self.spacing = _frame_stamps.other_spacing(stamp_ns, self._dataset.fps)
         return stamp_ns, seconds
 
     def _tasks(self):

@@ -132,8 +132,8 @@ def tasks(dataset, episode, stamp_ns):
     found = []
     for first in firsts.tolist():
         task = dataset.tasks.get(int(numbers[first]))
-        if task is None and len(firsts) == 1 and len(episode.tasks) <= 1:
-            # The table of tasks lacks it, or the dataset has no table.
+        if task is None and not dataset.tasks and len(firsts) == 1 and len(episode.tasks) <= 1:
+            # The dataset has no table of tasks.
             return [{"begin_ns": int(stamp_ns[0]), "task": task} for task in episode.tasks]
         if task is None:
             raise ValueError(

@@ -143,11 +143,11 @@ class MappedRecording:
         path: the dataset, `#` and the name: errors name it.
         made_of: a text that changes if the content may differ.
         decoded: empty: no topic is decoded of a video.
-        spacing_ns: None: the frames have the stamps of the rate.
+        spacing: None: the frames have the stamps of the rate.
     """
 
     decoded: ClassVar[dict[str, str]] = {}
-    spacing_ns = None
+    spacing = None
 
     def __init__(self, dataset, topics, episode):
         self._dataset, self._topics, self._episode = dataset, topics, episode

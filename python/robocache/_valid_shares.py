@@ -57,8 +57,8 @@ def look_at(windows: Windows, episodes: Any, cache: Any) -> None:
     )
     warnings.warn(
         f"valid steps inside the episodes: {told}. Invalid steps hold their fill: read `valid` or `is_pad`.{rate} "
-        f"If {few[0]!r} should be valid, check period_ns, margin_ns and valid_only of the sampler, and its max_age_ms and "
-        "max_gap_ms",
+        f"If {few[0]!r} should be valid, check period_ns, margin_ns and valid_only of the sampler, its max_age_ms and "
+        "max_gap_ms, and of bags its stamps (robocache inspect)",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -296,19 +296,26 @@ def replayed(dataset, out, config, options, reading, *, jobs=None, part=(0, 1), 
     if dataset.splits and part == (0, 1):
         _whole.write(out / "splits.json", json.dumps(dataset.splits, indent=1) + "\n")
     outcomes = json.loads(told)
-    _note_spacings(found, dataset.fps, complete(outcomes))
+    told = _frame_stamps.told_of_spacings(
+        {each.name: each.spacing for each in found if each.spacing is not None}, dataset.fps
+    )
+    if other := _other_rate(config, options, dataset.fps):
+        told[other] = [episode.name for episode in episodes]
+    for summary in complete(outcomes):
+        summary["problems"] += [text for text, names in told.items() if summary["name"] in names]
     return outcomes, no_store
 
 
-def _note_spacings(recordings, fps, summaries):
-    """Adds a problem, the same for all, to the summaries of episodes whose stamps contradict the frames per second."""
-    spacings = {each.name: each.spacing_ns for each in recordings if each.spacing_ns is not None}
-    if not spacings:
-        return
-    told = _frame_stamps.told_of_spacing([*spacings.values()], fps)
-    for summary in summaries:
-        if summary["name"] in spacings:
-            summary["problems"].append(told)
+def _other_rate(config, options, fps):
+    """A sentence if a configuration, or a word of `options` in its place, has another rate than the frames; None otherwise."""
+    rates = [word.partition("=")[2] for word in options if word.startswith("--rate-hz=")]
+    rate_hz = float(rates[-1]) if rates else 1e9 / Pipeline(config, backend="cpu").period_ns
+    if abs(rate_hz - fps) < 1e-6 * fps:
+        return None
+    return (
+        f"the configured rate is {rate_hz:.6g} Hz, and there are {fps:.6g} frames per second: ticks, instants and steps of "
+        "windows are at the configured rate, between the frames"
+    )
 
 
 def _expect_episodes(dataset, reading):

@@ -9,6 +9,7 @@ The order is a keyed permutation of all items, so that the state of a run is an 
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Sequence
 from numbers import Integral
@@ -198,6 +199,8 @@ class WindowSampler:
             )
         before, after = _margins(margin_ns)
         numbers, of_ranges, epochs, begins, ends = _spans(cache, episodes, valid_only)
+        if valid_only:
+            _look_at_episodes(cache, valid_only, numbers, of_ranges[begins <= ends])
         ranges = np.stack([begins + before, ends - after], axis=1)
         # An epoch without rows ends before it begins, also if a margin is negative.
         empty = (ends < begins) | (ranges[:, 1] < ranges[:, 0])
@@ -205,7 +208,7 @@ class WindowSampler:
             longest = (ends - begins).max(initial=0)
             raise ValueError(
                 f"margin_ns: expected an epoch of {before + after} ns or more, found {longest} ns at most "
-                f"in {numbers} episodes"
+                f"in {len(numbers)} episodes"
             )
         if grid:
             ranges[:, 0] = -(-ranges[:, 0] // period_ns) * period_ns
@@ -359,7 +362,7 @@ def _margins(margin_ns: Any) -> tuple[int, int]:
 
 
 def _spans(cache: EpisodeCache, episodes: Any, valid_only: Sequence[str]) -> tuple[Any, ...]:
-    """How many episodes are asked for; and by epoch of the clock in them its episode, number, first and last instant."""
+    """The numbers of the episodes that are asked for; and by epoch of the clock its episode, number, first and last instant."""
     names = [episode["name"] for episode in cache.episodes]
     numbers, _ = numbers_of(lambda: names, episodes=episodes)
     chosen = set(range(len(names)) if numbers is None else numbers)
@@ -378,7 +381,24 @@ def _spans(cache: EpisodeCache, episodes: Any, valid_only: Sequence[str]) -> tup
             spans.append(
                 (number, epoch, begin, end) if number in chosen else (number, epoch, 0, -1)
             )
-    return len(chosen), *np.array(spans, np.int64).reshape(-1, 4).T
+    return np.array(sorted(chosen)), *np.array(spans, np.int64).reshape(-1, 4).T
+
+
+def _look_at_episodes(
+    cache: EpisodeCache, valid_only: Sequence[str], asked: np.ndarray, found: np.ndarray
+) -> None:
+    """Warns of episodes that are not found to have an instant; raises ValueError if none has one."""
+    lacking = np.setdiff1d(asked, found)
+    if not len(lacking):
+        return
+    name = cache.episodes[int(lacking[0])]["name"]
+    told = (
+        f"valid_only: {len(lacking)} of {len(asked)} episodes have no instant, because one of {', '.join(valid_only)} has no "
+        f"row in them, or never at the same time as the others. The first is {name!r}"
+    )
+    if len(lacking) == len(asked):
+        raise ValueError(told)
+    warnings.warn(told, RuntimeWarning, stacklevel=3)
 
 
 def _mix(x: Any) -> Any:

@@ -1,6 +1,7 @@
 """`EpisodeCache.from_lerobot` without images and with them: one timeline, and which frames are valid."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import lerobot_files
@@ -122,10 +123,38 @@ def test_timestamps_that_contradict_fps_are_told_once(tmp_path, version, capsys)
 
 def test_timestamps_that_fit_fps_say_nothing(tmp_path, capsys):
     """A late frame is no other rate; of an episode that is slower, the line names it alone."""
-    root = slower(tmp_path / "dataset", "v2.1", (1 / 30, 0.04, 0.0335))
+    root = slower(tmp_path / "dataset", "v2.1", (1 / 30, 0.04, 0.03334))
     assert importing.main([str(root), "--out", str(tmp_path / "out")]) == 0
     (line,) = [each for each in capsys.readouterr().err.splitlines() if "ms apart" in each]
     assert line.startswith("episode_000001: frames are 40 ms apart")
+
+
+def test_a_gap_in_the_timestamps_is_told(tmp_path, capsys):
+    files = Files(tmp_path / "dataset", "v2.1", features={})
+    timestamps = (np.arange(20) / 30 + (np.arange(20) >= 10)).astype(np.float32)
+    files.add(frames_of(20) | {"timestamp": timestamps})
+    root = files.finish()
+    assert importing.main([str(root), "--out", str(tmp_path / "out")]) == 0
+    said = "episode_000000: frames are unevenly spaced, up to 1033 ms apart, where fps 30 says 33.33 ms"
+    assert said in capsys.readouterr().err
+    with pytest.warns(RuntimeWarning, match="unevenly spaced, up to 1033 ms apart"):
+        robocache.EpisodeCache.from_lerobot(root)
+
+
+@pytest.mark.parametrize("way", ["option", "configuration"])
+def test_another_rate_than_that_of_the_frames_is_told(dataset, tmp_path, capsys, way):
+    words = [str(dataset), "--out", str(tmp_path / "out"), "--resize", "8x8"]
+    if way == "option":
+        words += ["--rate-hz", "50"]
+    else:
+        config = tmp_path / "config.yaml"
+        assert importing.main([str(dataset), "--write-config", str(config)]) == 0
+        config.write_text(re.sub("rate_hz: [0-9.]+", "rate_hz: 50", config.read_text()))
+        words = [*words[:3], "--config", str(config)]
+    assert importing.main(words) == 0
+    said = capsys.readouterr().err
+    assert "the configured rate is 50 Hz, and there are 30 frames per second" in said
+    assert said.count("the configured rate is") == 1
 
 
 def test_numbers_of_a_dataset_are_a_cache(both):

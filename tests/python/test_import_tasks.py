@@ -108,6 +108,9 @@ def test_the_task_is_that_of_the_frames(dataset, tmp_path):
         robocache.EpisodeCache.from_lerobot(dataset)
     (outcome, _) = importing.import_dataset(dataset, tmp_path / "other", resize=(8, 8))
     assert "found task_index 7" in outcome["failed"]["error"]
+    rewritten(dataset, lambda columns: columns.update(task_index=[7] * 20))
+    with pytest.raises(ValueError, match="expected a task of meta/tasks in frame 0"):
+        robocache.EpisodeCache.from_lerobot(dataset)
 
 
 def test_another_text_of_a_task_is_another_content(dataset, tmp_path):

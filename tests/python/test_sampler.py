@@ -248,6 +248,26 @@ def test_a_sampler_of_a_cache_has_its_frames():
     assert cache.windows(episodes, instants, epochs=epochs)["late"].valid.all()
 
 
+def test_episodes_without_a_valid_instant_are_told():
+    """The stream has a row in no frame of `b`."""
+    robocache = pytest.importorskip("robocache")
+    pytest.importorskip("robocache._native")
+    frames = {"a": 20, "b": 12}
+    values = np.arange(32, dtype=np.float32)[:, None]
+    stamps = np.concatenate([np.arange(count) + 1 for count in frames.values()]) * 33_333_333
+    streams = {
+        "state": {"rows": values, "stamp_ns": stamps},
+        "camera": {"rows": values[:20], "stamp_ns": stamps[:20]},
+    }
+    counts = {"state": [20, 12], "camera": [20, 0]}
+    cache = robocache.EpisodeCache.from_arrays(streams, counts, episodes=list(frames), rate_hz=30)
+    with pytest.warns(RuntimeWarning, match="valid_only: 1 of 2 episodes have no instant.* 'b'"):
+        sampler = WindowSampler.of(cache, batch_size=1, valid_only=["state", "camera"])
+    assert {episode for episode, *_ in drawn(sampler, 0)} == {0}
+    with pytest.raises(ValueError, match="valid_only: 1 of 1 episodes have no instant"):
+        WindowSampler.of(cache, batch_size=1, valid_only=["camera"], episodes=["b"])
+
+
 @pytest.mark.parametrize(
     ("error", "options", "message"),
     [
