@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// Name of the node before remapping.
 pub(super) const NODE_NAME: &str = "fusion_node";
@@ -194,20 +194,42 @@ pub(crate) fn without_files(args: impl IntoIterator<Item = OsString>) -> Vec<OsS
 
 /// Returns the log filter: `RUST_LOG`, else `--log-level`, else `info`. A `RUST_LOG` that cannot be read is told on stderr.
 pub fn log_filter(args: &RosArgs) -> Targets {
-    let given = std::env::var("RUST_LOG").ok().filter(|words| !words.is_empty());
-    let parsed = given.as_ref().map(|words| words.parse());
-    if let (Some(words), Some(Err(error))) = (&given, &parsed) {
-        eprintln!(
-            "RUST_LOG: expected levels of modules such as info,robocache_runtime=debug, found '{words}' ({error}); the level \
-             is '{}'",
+    let given = std::env::var_os("RUST_LOG").map(|words| words.to_string_lossy().into_owned());
+    match given.as_deref().filter(|words| !words.trim().is_empty()).map(targets) {
+        Some(Ok(targets)) => return targets,
+        Some(Err(found)) => eprintln!(
+            "RUST_LOG: expected levels of modules such as info,robocache_runtime=debug, found '{found}'; the levels are {}",
             directives(args)
-        );
+        ),
+        None => {}
     }
-    parsed.and_then(Result::ok).unwrap_or_else(|| targets(args))
+    targets(directives(args)).unwrap_or_default()
 }
 
-fn targets(args: &RosArgs) -> Targets {
-    directives(args).parse().unwrap_or_default()
+/// The filter of such words: `LEVEL`, `MODULE=LEVEL`, or `MODULE` for all levels, between commas. An error is the word that is
+/// none of these.
+fn targets(words: &str) -> Result<Targets, &str> {
+    let mut targets = Targets::new();
+    for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let (module, level) = match word.split_once('=') {
+            // An empty level would be one of errors.
+            Some((_, "")) => return Err(word),
+            Some((module, level)) => (Some(module), level.parse().map_err(|_| word)?),
+            None => match word.parse() {
+                Ok(level) => (None, level),
+                Err(_) => (Some(word), LevelFilter::TRACE),
+            },
+        };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+        targets = match module {
+            None => targets.with_default(level),
+            Some(module) if !module.is_empty() && module.chars().all(is_name) => {
+                targets.with_target(module, level)
+            }
+            Some(_) => return Err(word),
+        };
+    }
+    Ok(targets)
 }
 
 /// The filter of the level, in the words of `RUST_LOG`.

@@ -42,38 +42,46 @@ def at_ticks(frames, fps):
 
 
 def other_spacing(stamp_ns, fps):
-    """How the times between frames contradict the frames per second: ("median", the median [ns]), ("uneven", the longest
-    [ns]), or None."""
+    """How the stamps of frames differ from the ticks of the frames per second, or None: a kind ("median", "uneven" or
+    "grid"), and the median, the shortest and the longest time between frames [ns]."""
     if len(stamp_ns) < 2:
         return None
     between, period = np.diff(stamp_ns), period_ns(fps)
     median = float(np.median(between))
     if abs(median - period) > _OFF * period:
-        return "median", median
-    is_uneven = (np.abs(between - period) > _UNEVEN * period).any()
-    return ("uneven", float(between.max())) if is_uneven else None
+        kind = "median"
+    elif (np.abs(between - period) > _UNEVEN * period).any():
+        kind = "uneven"
+    elif (np.asarray(stamp_ns) % period).any():
+        kind = "grid"
+    else:
+        return None
+    return kind, median, float(between.min()), float(between.max())
 
 
 def told_of_spacings(spacings, fps):
-    """By sentence the names of its episodes: of a dict by name of what `other_spacing` found."""
+    """By sentence a dict by the names of its episodes: of a dict by name of what `other_spacing` found."""
     told, period_ms = {}, period_ns(fps) / 1e6
-    for kind in ("median", "uneven"):
-        found = {name: ns for name, (of, ns) in spacings.items() if of == kind}
+    for kind, sentence in _SPACINGS.items():
+        found = {name: times for name, (of, *times) in spacings.items() if of == kind}
         if not found:
             continue
-        of_all = np.median if kind == "median" else np.max
-        ms = of_all([*found.values()]) / 1e6
-        told[_SPACINGS[kind].format(ms=ms, fps=fps, period_ms=period_ms)] = list(found)
+        medians, shortest, longest = np.array([*found.values()]).T / 1e6
+        range_ms = f"from {shortest.min():.4g} to {longest.max():.4g} ms apart"
+        text = sentence.format(ms=np.median(medians), range=range_ms, fps=fps, period_ms=period_ms)
+        told[text] = found
     return told
 
 
 _SPACINGS = {
-    "median": "frames are {ms:.4g} ms apart (median of their stamps), and fps {fps:g} of meta/info.json says "
+    "median": "frames are {ms:.4g} ms apart (median of their stamps; {range}), and fps {fps:g} of meta/info.json says "
     "{period_ms:.4g} ms: rows keep their stamps, but ticks and steps of windows have the configured rate, which is that of "
     "fps by default. If the stamps are right, correct fps and import again",
-    "uneven": "frames are unevenly spaced, up to {ms:.4g} ms apart, where fps {fps:g} says {period_ms:.4g} ms: an instant of a "
-    "window may be between two frames. There, values are interpolated or held, and beyond max_gap_ms or max_age_ms they are "
-    "invalid: weigh the loss by `valid`",
+    "uneven": "frames are unevenly spaced, {range}, where fps {fps:g} says {period_ms:.4g} ms: an instant of a window may be "
+    "between two frames. There, values are interpolated or held, and beyond max_gap_ms or max_age_ms they are invalid: weigh "
+    "the loss by `valid`",
+    "grid": "stamps of frames are not at the ticks of fps {fps:g} ({range}): at an instant, hold has the frame before, which is "
+    "up to a period old, and linear is between two frames",
 }
 
 

@@ -270,7 +270,7 @@ class EpisodeCache:
             raise ValueError(f"episodes: expected {count or 0}, found {len(named)}")
         about = [each if isinstance(each, dict) else {"name": str(each)} for each in named]
         for at, each in enumerate(about):
-            unknown = sorted(set(each) - _OF_EPISODE)
+            unknown = sorted(map(str, set(each) - _OF_EPISODE))
             if unknown or "name" not in each:
                 found = f"the key {unknown[0]!r}" if unknown else "no name"
                 raise ValueError(

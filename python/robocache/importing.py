@@ -299,10 +299,10 @@ def replayed(dataset, out, config, options, reading, *, jobs=None, part=(0, 1), 
     told = _frame_stamps.told_of_spacings(
         {each.name: each.spacing for each in found if each.spacing is not None}, dataset.fps
     )
-    if other := _other_rate(config, options, dataset.fps):
-        told[other] = [episode.name for episode in episodes]
+    of_all = _other_rate(config, options, dataset.fps)
     for summary in complete(outcomes):
         summary["problems"] += [text for text, names in told.items() if summary["name"] in names]
+        summary["problems"] += [] if of_all is None else [of_all]
     return outcomes, no_store
 
 
@@ -312,9 +312,15 @@ def _other_rate(config, options, fps):
     rate_hz = float(rates[-1]) if rates else 1e9 / Pipeline(config, backend="cpu").period_ns
     if abs(rate_hz - fps) < 1e-6 * fps:
         return None
+    each = round(fps / rate_hz)
+    where = (
+        f"at one frame in {each}"
+        if abs(each * rate_hz - fps) < 1e-6 * fps
+        else "at the configured rate, and most are between two frames"
+    )
     return (
-        f"the configured rate is {rate_hz:.6g} Hz, and there are {fps:.6g} frames per second: ticks, instants and steps of "
-        "windows are at the configured rate, between the frames"
+        f"the configured rate is {rate_hz:.9g} Hz, and there are {fps:.9g} frames per second: ticks, instants and steps of "
+        f"windows are {where}"
     )
 
 

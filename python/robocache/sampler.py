@@ -199,20 +199,21 @@ class WindowSampler:
             )
         before, after = _margins(margin_ns)
         numbers, of_ranges, epochs, begins, ends = _spans(cache, episodes, valid_only)
-        if valid_only:
-            _look_at_episodes(cache, valid_only, numbers, of_ranges[begins <= ends])
         ranges = np.stack([begins + before, ends - after], axis=1)
         # An epoch without rows ends before it begins, also if a margin is negative.
-        empty = (ends < begins) | (ranges[:, 1] < ranges[:, 0])
+        empty = ends < begins
+        if grid:
+            ranges[:, 0] = -(-ranges[:, 0] // period_ns) * period_ns
+        empty |= ranges[:, 1] < ranges[:, 0]
+        if valid_only:
+            _look_at_episodes(cache, valid_only, numbers, of_ranges[~empty])
         if empty.all():
             longest = (ends - begins).max(initial=0)
             raise ValueError(
                 f"margin_ns: expected an epoch of {before + after} ns or more, found {longest} ns at most "
                 f"in {len(numbers)} episodes"
             )
-        if grid:
-            ranges[:, 0] = -(-ranges[:, 0] // period_ns) * period_ns
-        ranges[empty | (ranges[:, 1] < ranges[:, 0])] = [period_ns, 0]
+        ranges[empty] = [period_ns, 0]
         return cls(ranges, period_ns=period_ns, episodes=of_ranges, epochs=epochs, **options)
 
     def to(self, device: Any) -> DeviceSampler:
@@ -393,8 +394,8 @@ def _look_at_episodes(
         return
     name = cache.episodes[int(lacking[0])]["name"]
     told = (
-        f"valid_only: {len(lacking)} of {len(asked)} episodes have no instant, because one of {', '.join(valid_only)} has no "
-        f"row in them, or never at the same time as the others. The first is {name!r}"
+        f"valid_only: {len(lacking)} of {len(asked)} episodes have no instant between the first and the last row of "
+        f"{', '.join(valid_only)} that period_ns and margin_ns allow. The first is {name!r}"
     )
     if len(lacking) == len(asked):
         raise ValueError(told)

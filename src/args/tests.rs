@@ -66,10 +66,29 @@ fn the_level_of_the_nodes_own_logger_counts() {
 #[test]
 fn at_debug_the_node_speaks_and_its_libraries_do_not() {
     let args = |level: &str| RosArgs { log_level: Some(level.to_owned()) };
-    let debug = targets(&args("DEBUG"));
+    let debug = targets(directives(&args("DEBUG"))).unwrap();
     assert!(debug.would_enable("robocache::intake", &Level::DEBUG));
     assert!(!debug.would_enable("iceoryx2", &Level::DEBUG));
     assert!(debug.would_enable("iceoryx2", &Level::INFO));
     assert_eq!(directives(&args("warn")), "warn");
     assert_eq!(directives(&args("loud")), "info", "rcl refuses it");
+}
+
+#[test]
+fn words_of_filters_are_read_or_refused() {
+    let at = |words: &str, module: &str| {
+        let targets = targets(words).unwrap();
+        [Level::ERROR, Level::INFO, Level::DEBUG, Level::TRACE]
+            .map(|level| targets.would_enable(module, &level))
+    };
+    let info = [true, true, false, false];
+    for words in ["info", "info,", " info ,, robocache_runtime=debug", "rcl=off,INFO"] {
+        assert_eq!(at(words, "robocache::intake"), info, "{words}");
+    }
+    assert_eq!(at("info, robocache_runtime=debug", "robocache_runtime::tick")[2..], [true, false]);
+    assert_eq!(at("robocache=debug", "rcl"), [false; 4]);
+    assert_eq!(at("robocache", "robocache"), [true; 4]);
+    for word in ["robocache=", "robocache[tick]=debug", "=debug", "robocache=loud", "a b"] {
+        assert_eq!(targets(&format!("info,{word}")).unwrap_err(), word);
+    }
 }

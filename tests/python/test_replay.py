@@ -294,7 +294,10 @@ def test_parts_and_lists_of_episodes(config, bag, messages, tmp_path):
     assert "episodes.csv:2: expected seconds" in said and "'soon'" in said
     csv.write_text("start,end,goal\n0.5,0.75,open the door\n")
     said = replay(config, tmp_path / "list", bag, expect=1, options=["--episodes", csv])
-    assert "episodes.csv:1: expected no columns but start, end, task and bag, found 'goal'" in said
+    assert (
+        "episodes.csv:1: expected no columns but start, end, task and bag, each with its name, found 'goal'"
+        in said
+    )
     csv.write_text("start,end,bag\n0.5,0.75,robt\n")
     said = replay(config, tmp_path / "list", bag, expect=1, options=["--episodes", csv])
     assert "names the bag 'robt': expected one of those that are replayed" in said

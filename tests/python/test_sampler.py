@@ -266,6 +266,16 @@ def test_episodes_without_a_valid_instant_are_told():
     assert {episode for episode, *_ in drawn(sampler, 0)} == {0}
     with pytest.raises(ValueError, match="valid_only: 1 of 1 episodes have no instant"):
         WindowSampler.of(cache, batch_size=1, valid_only=["camera"], episodes=["b"])
+    # Of rows between two instants of the grid, none is at one.
+    streams = {
+        "state": streams["state"],
+        "camera": {"rows": values[:2], "stamp_ns": [40_000_000, 60_000_000]},
+    }
+    cache = robocache.EpisodeCache.from_arrays(
+        streams, {"state": [20, 12], "camera": [2, 0]}, episodes=list(frames), rate_hz=30
+    )
+    with pytest.raises(ValueError, match="valid_only: 2 of 2 episodes have no instant"):
+        WindowSampler.of(cache, batch_size=1, valid_only=["state", "camera"])
 
 
 @pytest.mark.parametrize(

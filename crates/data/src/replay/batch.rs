@@ -501,7 +501,8 @@ fn replay(
             summary.task = value.as_str().map(str::to_owned);
         }
         if key == "tasks" {
-            summary.tasks = serde_json::from_value(value.clone()).unwrap_or_default();
+            summary.tasks = serde_json::from_value(value.clone())
+                .map_err(|error| ReplayError::Wiring(format!("{name}: tasks: {error}")))?;
         }
         about[key] = value;
     }

@@ -211,7 +211,8 @@ pub fn read_episodes(path: &Path) -> Result<Vec<Listed>, EpisodesError> {
     };
     let is_known = |name: &&str| ["start", "end", "task", "bag"].contains(name);
     if let Some(unknown) = header.iter().find(|name| !is_known(name)) {
-        return Err(wrong(1, "no columns but start, end, task and bag", unknown));
+        let expected = "no columns but start, end, task and bag, each with its name";
+        return Err(wrong(1, expected, unknown));
     }
     let (task, bag) = (column("task"), column("bag"));
     let mut episodes = Vec::new();

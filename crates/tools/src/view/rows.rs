@@ -57,9 +57,12 @@ pub(super) fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
     let rows: u64 = store.rings.iter().map(|ring| ring.rows.rows()).sum();
     page.tile(&rows.to_string(), "rows");
     match store.episodes.as_slice() {
-        [About { task: None, .. }] => {}
+        [] => {}
         [about] => {
-            page.about(&format!("Task: {}", task_texts(about.task.as_deref(), &about.tasks)));
+            let task = task_texts(about.task.as_deref(), &about.tasks);
+            if !task.is_empty() {
+                page.about(&format!("Task: {task}"));
+            }
         }
         _ => _ = page.add(store.list(&chosen)),
     }
