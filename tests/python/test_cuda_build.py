@@ -365,8 +365,10 @@ def codes(arguments):
 def test_the_chips_are_those_that_nvcc_knows_or_the_ones_asked_for_ascending(kernels):
     told, arguments = kernels.build()
     assert "cargo::error" not in told and "ROBOCACHE_CUDA_VERSION=13000" in told
-    assert codes(arguments) == ["sm_75", "sm_90", "sm_120", "compute_120"]
-    # The PTX, which later chips compile, is that of the newest chip, in any order of the list.
+    assert codes(arguments) == ["sm_75", "sm_90", "sm_120", "compute_100"]
+    # Chips of a generation share its PTX.
+    assert "arch=compute_100,code=sm_120" in arguments
+    # The PTX, which later chips compile, is that of the newest generation, in any order of the list.
     _, arguments = kernels.build(ROBOCACHE_CUDA_ARCHS="90, 75,90")
     assert codes(arguments) == ["sm_75", "sm_90", "compute_90"]
 
