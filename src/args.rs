@@ -192,7 +192,7 @@ pub(crate) fn without_files(args: impl IntoIterator<Item = OsString>) -> Vec<OsS
     kept
 }
 
-/// Returns the log filter: `RUST_LOG`, else `--log-level`, else `info`. A `RUST_LOG` that cannot be read is told on stderr.
+/// Returns the log filter: `RUST_LOG`, else `--log-level`, else `info`. If `RUST_LOG` cannot be read, stderr says so.
 pub fn log_filter(args: &RosArgs) -> Targets {
     let given = std::env::var_os("RUST_LOG").map(|words| words.to_string_lossy().into_owned());
     match given.as_deref().filter(|words| !words.trim().is_empty()).map(targets) {

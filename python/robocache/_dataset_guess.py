@@ -149,7 +149,7 @@ def _is_binary(values, bounds, is_gripper):
 
 
 def _are_unit(values, bounds):
-    """Whether there are quaternions, all of length 1."""
+    """True if there are rows, and all are of length 1."""
     norms = (values.astype(np.float64) ** 2).sum(axis=1)
     are_unit = len(norms) and (np.abs(norms - 1) < 0.01).all()
     return bool(are_unit and (np.abs(bounds) < 1.01).all())

@@ -338,7 +338,7 @@ def test_a_quaternion_with_rows_of_zeros_is_held_and_told():
 
 
 def test_what_is_written_for_rows_of_zeros_drops_them(tmp_path):
-    """What the guess says is true: of a quaternion, rows of zeros are dropped and counted."""
+    """Rows of zeros, of a quaternion that the user writes as the guess advises, are dropped and counted."""
 
     def change(number, values):
         values["observation/pose"][1, 4:8] = 0

@@ -318,7 +318,7 @@ if __name__ == "__main__":
     [("windows", "fork", 3), ("windows", "spawn", 2), ("own", "fork", 1)],
 )
 def test_one_worker_warns_once(cache, tmp_path, kind, context, epochs):
-    """Workers begin anew in each epoch, and each has plans of its own."""
+    """A DataLoader starts new workers in each epoch. Each worker makes its own plans."""
     script = tmp_path / "train.py"
     script.write_text(INVALID)
     arguments = [sys.executable, script, tmp_path / "cache", kind, context, str(epochs)]

@@ -33,7 +33,7 @@ pub(super) struct Topic<'a> {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// What the file begins with.
+/// Beginning of a file.
 pub(super) struct Head<'a> {
     pub library: &'a str,
     /// Messages name them by their position.
