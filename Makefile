@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-ros test-torch test-lerobot test-tfds test-real test-rust wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check rehearse lint format clean distclean
+.PHONY: help setup build test test-ros test-slow test-release test-torch test-lerobot test-tfds test-real test-rust wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check rehearse lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -16,7 +16,9 @@ help:
 	@echo '                writes demo/train/report.html'
 	@echo 'make demo-lerobot  record a robot, train ACT by LeRobot on it, serve it, and compare; PYTHON as above,'
 	@echo '                with LeRobot; takes five minutes'
-	@echo 'make test       run all tests, also those with real ROS processes'
+	@echo 'make test       run all tests, also those with real ROS processes, on a build of their own with checks of arithmetic'
+	@echo 'make test-slow  run those that are long, or about real time: 15 minutes'
+	@echo 'make test-release  run those that need the release, the wheel or another build: 20 minutes'
 	@echo 'make test-ros   run those with real ROS processes; RMW=cyclonedds: with CycloneDDS in place of Fast DDS, for a'
 	@echo '                sourced ROS that has it (last run at ed5f1504, not tested since);'
 	@echo '                ROS=kilted: with ROS 2 Kilted, which has folders of its own beside Jazzy'
@@ -69,6 +71,12 @@ test:
 
 test-ros:
 	@ROBOCACHE_RMW='$(RMW)' ROBOCACHE_ROS='$(ROS)' scripts/test_ros.sh
+
+test-slow:
+	@scripts/slow.sh
+
+test-release:
+	@scripts/test_release.sh
 
 test-rust:
 	cargo test --locked

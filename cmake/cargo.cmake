@@ -20,6 +20,15 @@ if("$ENV{ROS_DISTRO}" STREQUAL "" OR "$ENV{AMENT_PREFIX_PATH}" STREQUAL "")
     "Source a ROS 2 first, or the repository's .ros/env.sh")
 endif()
 
+set(ROBOCACHE_PROFILE release CACHE STRING "Profile of cargo: release, or dev for the tests")
+if(ROBOCACHE_PROFILE STREQUAL "release")
+  set(cargo_out release)
+elseif(ROBOCACHE_PROFILE STREQUAL "dev")
+  set(cargo_out debug)
+else()
+  message(FATAL_ERROR "robocache_ros: ROBOCACHE_PROFILE: expected release or dev, found ${ROBOCACHE_PROFILE}")
+endif()
+
 set(cargo_target_dir ${CMAKE_CURRENT_BINARY_DIR}/cargo)
 if(NOT "$ENV{CARGO_TARGET_DIR}" STREQUAL "")
   get_filename_component(cargo_target_dir "$ENV{CARGO_TARGET_DIR}" ABSOLUTE
@@ -49,7 +58,7 @@ set(executables fusion_node sensor_sim robocache)
 set(split_dir ${CMAKE_CURRENT_BINARY_DIR}/split)
 set(split_commands COMMAND ${CMAKE_COMMAND} -E make_directory ${split_dir})
 foreach(name ${executables})
-  set(built ${cargo_target_dir}/release/${name})
+  set(built ${cargo_target_dir}/${cargo_out}/${name})
   if(CMAKE_OBJCOPY)
     list(APPEND split_commands
       COMMAND ${CMAKE_OBJCOPY} --only-keep-debug --compress-debug-sections=zlib
@@ -61,13 +70,13 @@ foreach(name ${executables})
   endif()
 endforeach()
 add_custom_target(${PROJECT_NAME}_executables ALL
-  COMMAND sh ${CMAKE_CURRENT_BINARY_DIR}/cargo.sh build --release
+  COMMAND sh ${CMAKE_CURRENT_BINARY_DIR}/cargo.sh build
   ${split_commands}
-  COMMENT "cargo build --release"
+  COMMENT "cargo build --profile ${ROBOCACHE_PROFILE}"
   VERBATIM)
 
 # The compiled part of the Python package. Its name says that every CPython from 3.10 on loads it.
-set(extension ${cargo_target_dir}/release/lib_native.so)
+set(extension ${cargo_target_dir}/${cargo_out}/lib_native.so)
 if(CMAKE_OBJCOPY)
   add_custom_command(TARGET ${PROJECT_NAME}_executables POST_BUILD
     COMMAND ${CMAKE_OBJCOPY} --strip-debug ${extension} ${split_dir}/_native.abi3.so VERBATIM)

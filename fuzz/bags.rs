@@ -12,7 +12,7 @@ const TYPE: &str = "geometry_msgs/msg/Vector3";
 const TEXT: &str = "float64 x\nfloat64 y\nfloat64 z\n";
 
 /// A byte for the kind, and a file.
-pub fn bags() -> Vec<Vec<u8>> {
+pub(crate) fn bags() -> Vec<Vec<u8>> {
     let all = || WriteOptions::new().compression_threads(0);
     let options = [
         all().compression(None),

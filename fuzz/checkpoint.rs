@@ -4,10 +4,10 @@ use robocache_core::config;
 use robocache_core::contract::Contract;
 use serde_json::json;
 
-use crate::streams::Types;
+use super::streams::Types;
 
 /// A byte for the file, and its content.
-pub fn files() -> Vec<Vec<u8>> {
+pub(crate) fn files() -> Vec<Vec<u8>> {
     let text = include_str!("streams.yaml");
     let config = config::parse_with(text, "streams.yaml", &Types).expect("a configuration");
     vec![

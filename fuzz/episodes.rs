@@ -1,38 +1,17 @@
-//! Episodes that the seeds have made, and what training does with them.
+//! What training does with episodes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use robocache_data::episodes::{Episodes, WindowBatch, statistics};
 
-/// Folders of `fuzz/made`.
-#[allow(dead_code)] // each target has one of them
-pub const STORE: &str = "rows.zarr";
-#[allow(dead_code)]
-pub const SAVED: &str = "saved";
 /// Windows of a batch, and bytes of all of them.
 const MOST: (usize, usize) = (16, 1 << 24);
 
-/// Where the seeds put what they have made.
-pub fn made() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("made")
-}
-
-/// A copy of what the seeds have made, in this folder.
-#[allow(dead_code)] // for targets
-pub fn copy(name: &str, folder: &Path) -> PathBuf {
-    let (from, to) = (made().join(name), folder.join(name));
-    for (path, bytes) in files(&from) {
-        let path = to.join(path.strip_prefix(&from).expect("a file of the folder"));
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        fs::write(path, bytes).expect("a file");
-    }
-    to
-}
-
 /// All files below a folder in the order of their names, with their contents.
-pub fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+pub(crate) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     let each = paths.into_iter().map(|path| match path.is_dir() {
@@ -43,14 +22,12 @@ pub fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// Whether a file has chunks.
-#[allow(dead_code)] // for stores
-pub fn is_shard(path: &Path) -> bool {
+pub(crate) fn is_shard(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("c."))
 }
 
 /// Statistics of all streams, and windows at the ends and in the middle of each epoch.
-#[allow(dead_code)] // for targets
-pub fn use_all(episodes: &Episodes) {
+pub(crate) fn use_all(episodes: &Episodes) {
     for stream in &episodes.streams {
         let _ = statistics(episodes, &stream.means.name, None);
     }

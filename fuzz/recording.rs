@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use mcap::records::Metadata;
 use robocache_data::recording::EVENT_TYPE;
 
-use crate::records::Topic;
+use super::records::Topic;
 
-pub const CONFIG: &str = "
+pub(crate) const CONFIG: &str = "
 rate_hz: 100
 streams:
   w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50, strategy: hold}
@@ -16,7 +16,7 @@ streams:
 ";
 
 /// The events, the clock, and the topics of the inputs.
-pub fn topics() -> Vec<Topic> {
+pub(crate) fn topics() -> Vec<Topic> {
     let topic = |name: &str, kind: &str, text: &str| (name.into(), kind.into(), text.into());
     vec![
         topic("/fusion_node/recording", EVENT_TYPE, include_str!("../msg/RecordingEvent.msg")),
@@ -28,7 +28,7 @@ pub fn topics() -> Vec<Topic> {
 }
 
 /// The record that begins the file.
-pub fn about(simulated: bool) -> Metadata {
+pub(crate) fn about(simulated: bool) -> Metadata {
     let simulated = simulated.to_string();
     let metadata = [
         ("version", "0.0.0"),

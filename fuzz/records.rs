@@ -10,20 +10,19 @@ use mcap::records::{MessageHeader, Metadata};
 use mcap::{WriteOptions, Writer};
 
 /// When the first message comes \[ns\].
-pub const START: i64 = 1_795_000_000_000_000_000;
+pub(crate) const START: i64 = 1_795_000_000_000_000_000;
 const MS: i64 = 1_000_000;
 /// The time since the message before, if it is longer than all others: an hour \[ms\].
 const LONG: (i8, i64) = (i8::MAX, 3_600_000);
 
 /// A topic: its name, its type, and the text of its definition.
-pub type Topic = (String, String, String);
+pub(crate) type Topic = (String, String, String);
 
 /// A message: the number of its topic, the time since the one before \[ms\], and its bytes.
-pub type Record = (u8, i8, Vec<u8>);
+pub(crate) type Record = (u8, i8, Vec<u8>);
 
 /// The messages of an input. What does not suffice for one more is left out.
-#[allow(dead_code)] // for bags
-pub fn read(mut input: &[u8]) -> Vec<Record> {
+pub(crate) fn read(mut input: &[u8]) -> Vec<Record> {
     let mut records = Vec::new();
     while let [topic, ms, low, high, rest @ ..] = input {
         let length = usize::from(u16::from_le_bytes([*low, *high])).min(rest.len());
@@ -35,8 +34,7 @@ pub fn read(mut input: &[u8]) -> Vec<Record> {
 }
 
 /// The input of these messages.
-#[allow(dead_code)] // for seeds
-pub fn write(records: &[Record]) -> Vec<u8> {
+pub(crate) fn write(records: &[Record]) -> Vec<u8> {
     let one = |(topic, ms, message): &Record| {
         let length = u16::try_from(message.len()).expect("a short message").to_le_bytes();
         [&[*topic, *ms as u8][..], &length, message].concat()
@@ -45,8 +43,7 @@ pub fn write(records: &[Record]) -> Vec<u8> {
 }
 
 /// Writes a bag of these messages. The number of a topic counts from the start again behind the last one.
-#[allow(dead_code)] // for targets
-pub fn bag(path: &Path, topics: &[Topic], about: Option<&Metadata>, records: &[Record]) {
+pub(crate) fn bag(path: &Path, topics: &[Topic], about: Option<&Metadata>, records: &[Record]) {
     let mut file = Cursor::new(Vec::new());
     let options = WriteOptions::new().compression(None).use_chunks(false);
     let mut writer = Writer::with_options(&mut file, options).expect("a writer");
@@ -78,8 +75,7 @@ pub fn bag(path: &Path, topics: &[Topic], about: Option<&Metadata>, records: &[R
 }
 
 /// A folder of this process: several may run at once.
-#[allow(dead_code)] // for targets
-pub fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("robocache_fuzz_{}", std::process::id()));
     let folder = folder.join(name);
     fs::create_dir_all(&folder).expect("a folder");

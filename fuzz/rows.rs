@@ -2,14 +2,15 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use robocache_core::cdr::messages::{Image, JointState, PointCloud2, PointField};
 use robocache_data::episodes::{Episodes, Reading};
 use robocache_ops::time::Stamp;
 
-use crate::episodes::{SAVED, STORE, files, is_shard, made};
-use crate::records::{self, START, Topic};
+use super::episodes::{files, is_shard};
+use super::records::{self, START, Topic};
 
 /// Vectors of two groups, images with and without loss, dense and sparse clouds.
 const CONFIG: &str = "
@@ -26,12 +27,27 @@ streams:
     cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}], output: sparse, max_voxels: 4}
 ";
 
-/// The files of a store, which the target finds in `fuzz/made`: the number of a file, 0 or 254, and its content. And the first
+/// What [`made`] has: a store, and its episodes as a cache saves them.
+pub(crate) const STORE: &str = "rows.zarr";
+pub(crate) const SAVED: &str = "saved";
+
+/// A folder of this process with a store and saved episodes, made of a small bag.
+pub(crate) fn made() -> &'static Path {
+    static MADE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = records::folder("made");
+        replay(&folder);
+        let reading = Reading { threads: 1, ..Reading::default() };
+        let episodes = Episodes::of_store(&folder.join(STORE), reading);
+        let saved = episodes.and_then(|episodes| episodes.save(&folder.join(SAVED)));
+        saved.unwrap_or_else(|error| panic!("{error}"));
+        folder
+    });
+    &MADE
+}
+
+/// The files of the store: the number of a file, 0 or 254, and its content. And the first
 /// chunks of its shards: the number, 255, and the bytes without their checksum.
-pub fn store() -> Vec<Vec<u8>> {
-    let _ = fs::remove_dir_all(made());
-    fs::create_dir_all(made()).expect("a folder");
-    replay(&made());
+pub(crate) fn store() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (number, (path, bytes)) in files(&made().join(STORE)).into_iter().enumerate() {
         let number = u8::try_from(number).expect("a byte for each file");
@@ -52,14 +68,9 @@ pub fn store() -> Vec<Vec<u8>> {
 }
 
 /// The index of saved episodes, and their columns: 0 or the number of a column, and the content.
-pub fn saved() -> Vec<Vec<u8>> {
-    let reading = Reading { threads: 1, ..Reading::default() };
-    let episodes = Episodes::of_store(&made().join(STORE), reading);
-    let episodes = episodes.unwrap_or_else(|error| panic!("{error}"));
-    let folder = made().join(SAVED);
-    episodes.save(&folder).unwrap_or_else(|error| panic!("{error}"));
+pub(crate) fn saved() -> Vec<Vec<u8>> {
     let (mut seeds, mut columns) = (Vec::new(), 0);
-    for (path, bytes) in files(&folder) {
+    for (path, bytes) in files(&made().join(SAVED)) {
         let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
         match name {
             "index.json" => seeds.push([&[0][..], &bytes].concat()),

@@ -1,60 +1,32 @@
-//! Writes the seeds of the corpora into `fuzz/corpus`, with the crate's own writers. Files of pictures and
-//! bad configurations come from the tests. It is built as a target, because cargo-fuzz builds all programs so.
-#![no_main]
-
-mod bags;
-mod checkpoint;
-mod episodes;
-mod recording;
-mod records;
-mod rows;
-mod sensors;
-mod streams;
-mod tensors;
+//! The seeds of the targets, made with the crates' own writers. Files of pictures and bad configurations come from the
+//! tests.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
 use robocache_core::cdr::Writer;
 use robocache_core::pipeline::Arrival;
-use streams::STAMP;
 
-fuzz_target!(init: { write(); std::process::exit(0) }, |_input: &[u8]| {});
+use super::streams::STAMP;
+use super::{records, sensors, streams};
 
-fn write() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus = root.join("corpus");
-    let tests = root.join("../tests");
-    for (target, seeds) in [
-        ("messages", messages(&tests)),
-        ("pictures", files(&tests.join("golden/compressed"), &["jpg", "png"])),
-        ("depth", depth(&tests)),
-        ("raw_images", raw_images()),
-        ("select", select()),
-        ("definitions", definitions(&tests)),
-        ("configuration", configurations(&root.join(".."))),
-        ("bags", bags::bags()),
-        ("tensors", tensors::messages()),
-        ("checkpoints", checkpoint::files()),
-        ("inspect", vec![inspected(&tests)]),
-        ("verify", tensors::recordings()),
-        ("stores", rows::store()),
-        ("episodes", rows::saved()),
-    ] {
-        let folder = corpus.join(target);
-        fs::create_dir_all(&folder).expect("a folder for the corpus");
-        for (at, seed) in seeds.iter().enumerate() {
-            fs::write(folder.join(format!("seed_{at:03}")), seed).expect("a seed");
-        }
-        println!("{target}: {} seeds", seeds.len());
-    }
+/// The folder of the repository, of which this package is a part.
+fn repository() -> &'static Path {
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.find(|folder| folder.join("fuzz").is_dir()).expect("the repository")
+}
+
+/// JPEG and PNG files of the tests.
+pub(super) fn pictures() -> Vec<Vec<u8>> {
+    files("tests/golden/compressed", &["jpg", "png"])
 }
 
 /// The files of a folder with these endings, in order.
-fn files(folder: &Path, endings: &[&str]) -> Vec<Vec<u8>> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+fn files(folder: &str, endings: &[&str]) -> Vec<Vec<u8>> {
+    let folder = repository().join(folder);
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|end| endings.iter().any(|own| end == *own)));
     paths.sort();
@@ -69,11 +41,10 @@ fn with_choice(choice: u8, data: &[u8]) -> Vec<u8> {
 ///
 /// # Panics
 /// If an input accepts none: then the target would not get far behind its reader.
-fn messages(tests: &Path) -> Vec<Vec<u8>> {
+pub(super) fn messages() -> Vec<Vec<u8>> {
     let pipeline = streams::pipeline();
-    let pictures = files(&tests.join("golden/compressed"), &["jpg", "png"]);
     let (mut seeds, mut refused) = (Vec::new(), BTreeMap::new());
-    for (topic, message) in sensors::messages(&pictures) {
+    for (topic, message) in sensors::messages(&pictures()) {
         for input in streams::inputs_of(pipeline.config(), topic) {
             if let Err(error) = pipeline.push(input, &message, Arrival::default()) {
                 refused.insert(input.index(), error.to_string());
@@ -92,28 +63,27 @@ fn messages(tests: &Path) -> Vec<Vec<u8>> {
 }
 
 /// The same messages in a bag.
-fn inspected(tests: &Path) -> Vec<u8> {
-    let pictures = files(&tests.join("golden/compressed"), &["jpg", "png"]);
+pub(super) fn inspected() -> Vec<Vec<u8>> {
     let topics = streams::topics();
     let mut records: Vec<records::Record> = Vec::new();
-    for (topic, message) in sensors::messages(&pictures) {
+    for (topic, message) in sensors::messages(&pictures()) {
         let place = topics.iter().position(|(name, ..)| name == topic).expect("a known topic");
         if u16::try_from(message.len()).is_ok() {
             records.push((place as u8, 5, message));
         }
     }
-    records::write(&records)
+    vec![records::write(&records)]
 }
 
 /// The header of inverse depth, and 2x1 pixels: a run of one zero, and a run of one pixel of 5.
-pub fn rvl() -> Vec<u8> {
+pub(crate) fn rvl() -> Vec<u8> {
     let parameters = [10_100f32, 1.0].map(f32::to_le_bytes).concat();
     let size = [2u32, 1].map(u32::to_le_bytes).concat();
     [&[0; 4][..], &parameters, &size, &0x11A1_0000u32.to_le_bytes()].concat()
 }
 
-fn depth(tests: &Path) -> Vec<Vec<u8>> {
-    let deep = fs::read(tests.join("golden/compressed/deep.png")).expect("a PNG file");
+pub(super) fn depth() -> Vec<Vec<u8>> {
+    let deep = fs::read(repository().join("tests/golden/compressed/deep.png")).expect("a PNG file");
     let behind_header = [&rvl()[..12], &deep].concat();
     vec![
         with_choice(0, &behind_header),
@@ -125,13 +95,13 @@ fn depth(tests: &Path) -> Vec<Vec<u8>> {
 }
 
 /// An image of 4x4 pixels of every encoding.
-fn raw_images() -> Vec<Vec<u8>> {
+pub(super) fn raw_images() -> Vec<Vec<u8>> {
     (0..16).map(|choice| [&[choice, choice, 4, 4, 16, 0][..], &[choice; 96]].concat()).collect()
 }
 
 const OTHERS: &str = "uint8 small\nfloat64 x\nstring<=5 name\nfloat32[<=3] some";
 
-fn select() -> Vec<Vec<u8>> {
+pub(super) fn select() -> Vec<Vec<u8>> {
     let mut writer = Writer::new();
     writer.header(STAMP, "");
     writer.f64_sequence(&[1.0, 2.0]);
@@ -151,19 +121,19 @@ fn select() -> Vec<Vec<u8>> {
     ]
 }
 
-fn definitions(tests: &Path) -> Vec<Vec<u8>> {
+pub(super) fn definitions() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for package in ["std_msgs", "geometry_msgs", "sensor_msgs", "nav_msgs", "robot_msgs"] {
-        seeds.extend(files(&tests.join(format!("definitions/share/{package}/msg")), &["msg"]));
+        seeds.extend(files(&format!("tests/definitions/share/{package}/msg"), &["msg"]));
     }
     seeds.push(format!("B[2] two\nB one\nint32 LIMIT=5\n\n===\n{OTHERS}").into_bytes());
     seeds.push(b"B[2] two\n===\nB one".to_vec());
     seeds
 }
 
-fn configurations(root: &Path) -> Vec<Vec<u8>> {
-    let reference = fs::read(root.join("config/robocache.yaml")).expect("the reference");
-    let own = fs::read(root.join("fuzz/streams.yaml")).expect("the streams of a target");
-    let bad = files(&root.join("tests/configs/bad"), &["yaml"]);
+pub(super) fn configurations() -> Vec<Vec<u8>> {
+    let reference = fs::read(repository().join("config/robocache.yaml")).expect("the reference");
+    let own = fs::read(repository().join("fuzz/streams.yaml")).expect("the streams of a target");
+    let bad = files("tests/configs/bad", &["yaml"]);
     bad.into_iter().chain([reference, own]).collect()
 }

@@ -6,15 +6,15 @@ use robocache_core::cdr::messages::{
     TwistStamped, WrenchStamped,
 };
 
-use crate::rvl;
-use crate::streams::{SMALL, STAMP, camera, preamble, transforms};
+use super::seeds::rvl;
+use super::streams::{SMALL, STAMP, camera, preamble, transforms};
 
 type Messages = Vec<(&'static str, Vec<u8>)>;
 
 const ORIENTATION: [f64; 4] = [0.0, 0.0, 0.6, 0.8];
 
 /// All of them. `pictures` are JPEG and PNG files.
-pub fn messages(pictures: &[Vec<u8>]) -> Messages {
+pub(crate) fn messages(pictures: &[Vec<u8>]) -> Messages {
     let mut all = preamble();
     all.extend(images(pictures));
     all.extend(vectors());

@@ -13,14 +13,14 @@ use robocache_core::spec::{Config, InputId};
 use robocache_ops::time::Stamp;
 
 /// The stamp of every seed.
-pub const STAMP: Stamp = Stamp::from_nanos(5_000_000_007);
+pub(crate) const STAMP: Stamp = Stamp::from_nanos(5_000_000_007);
 
 /// Width and height of the images of seeds, and of those in `tests/golden/compressed` \[px\].
-pub const SMALL: [u32; 2] = [4, 4];
-pub const OF_PICTURES: [u32; 2] = [45, 31];
+pub(crate) const SMALL: [u32; 2] = [4, 4];
+pub(crate) const OF_PICTURES: [u32; 2] = [45, 31];
 
 /// The types that streams select from.
-pub struct Types;
+pub(crate) struct Types;
 
 /// The text of the definition of `$name`, if it is one of these.
 macro_rules! definition {
@@ -59,7 +59,7 @@ impl Definitions for Types {
 }
 
 /// A pipeline of `streams.yaml` that knows the [`preamble`].
-pub fn pipeline() -> Pipeline {
+pub(crate) fn pipeline() -> Pipeline {
     let text = include_str!("streams.yaml");
     let config = config::parse_with(text, "streams.yaml", &Types);
     let config = config.unwrap_or_else(|error| panic!("{error}"));
@@ -74,13 +74,12 @@ pub fn pipeline() -> Pipeline {
 }
 
 /// The inputs of a topic.
-pub fn inputs_of(config: &Config, topic: &str) -> Vec<InputId> {
+pub(crate) fn inputs_of(config: &Config, topic: &str) -> Vec<InputId> {
     config.input_ids().filter(|id| config.input(*id).topic == topic).collect()
 }
 
 /// The topics of the inputs and a simulator's clock, each with its type and the text of its definition.
-#[allow(dead_code)] // for bags
-pub fn topics() -> Vec<(String, String, String)> {
+pub(crate) fn topics() -> Vec<(String, String, String)> {
     let pipeline = pipeline();
     let inputs = pipeline.config().inputs.iter();
     let inputs = inputs.map(|input| (input.topic.clone(), input.ros_type.clone()));
@@ -96,7 +95,7 @@ pub fn topics() -> Vec<(String, String, String)> {
 }
 
 /// Topics and messages that make transforms, rotations and tables known around [`STAMP`].
-pub fn preamble() -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn preamble() -> Vec<(&'static str, Vec<u8>)> {
     let fixed = ["imu", "lidar", "tool"].map(|child| ("base_link", child, 0));
     let moving = [-300, 300].map(|ms| [("map", "odom", ms), ("odom", "base_link", ms)]);
     let mut messages =
@@ -114,7 +113,7 @@ fn after(ms: i64) -> Stamp {
 }
 
 /// A `tf2_msgs/msg/TFMessage` of these parents and children, so many milliseconds after [`STAMP`].
-pub fn transforms(links: &[(&str, &str, i64)]) -> Vec<u8> {
+pub(crate) fn transforms(links: &[(&str, &str, i64)]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(links.len() as u32);
     for (parent, child, ms) in links {
@@ -126,7 +125,7 @@ pub fn transforms(links: &[(&str, &str, i64)]) -> Vec<u8> {
 }
 
 /// What a gyro says so many milliseconds after [`STAMP`].
-pub fn gyro(ms: i64) -> Vec<u8> {
+pub(crate) fn gyro(ms: i64) -> Vec<u8> {
     let imu = Imu {
         stamp: after(ms),
         frame_id: "imu",
@@ -138,7 +137,7 @@ pub fn gyro(ms: i64) -> Vec<u8> {
 }
 
 /// A camera for images of this width and height.
-pub fn camera<'a>(
+pub(crate) fn camera<'a>(
     [width, height]: [u32; 2],
     distortion_model: &'a str,
     d: &'a [f64],

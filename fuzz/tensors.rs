@@ -20,13 +20,13 @@ use robocache_runtime::{
     ClockMessage, Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord,
 };
 
-use crate::records::{self, START};
-use crate::{recording, streams};
+use super::records::{self, START};
+use super::{recording, streams};
 
 const MS: i64 = 1_000_000;
 
 /// A byte for the kind, and a message.
-pub fn messages() -> Vec<Vec<u8>> {
+pub(crate) fn messages() -> Vec<Vec<u8>> {
     let pipeline = streams::pipeline();
     let mut tensor = pipeline.new_message();
     let tick = pipeline.config().grid.tick_at(streams::STAMP);
@@ -70,7 +70,7 @@ fn events() -> Vec<RecordingEvent> {
 ///
 /// # Panics
 /// If the recorder leaves something out.
-pub fn recordings() -> Vec<Vec<u8>> {
+pub(crate) fn recordings() -> Vec<Vec<u8>> {
     [false, true]
         .map(|simulated| [&[u8::from(simulated)][..], &recorded(simulated)].concat())
         .into()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sets up what is missing and builds the release into build/ and install/. It builds with CUDA if
-# there is an nvcc. If there is only a GPU, scripts/cuda.sh first installs an nvcc.
+# Sets up what is missing and builds the release into build/ and install/; with ROBOCACHE_PROFILE=dev, all that `make
+# test` tests into build/dev and install/dev. It builds with CUDA if there is an nvcc. If there is only a GPU,
+# scripts/cuda.sh first installs an nvcc.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 repo=$PWD
@@ -25,10 +26,11 @@ if [ "$(cat "$build_dir/underlay" 2>/dev/null)" != "$underlay" ]; then
   rm -f "$build_dir/robocache_ros/CMakeCache.txt"
   echo "$underlay" >"$build_dir/underlay"
 fi
+export CARGO_TARGET_DIR=$cargo_dir
 colcon --log-base "$build_dir/log" build --base-paths . --build-base "$build_dir" --install-base "$install_dir" \
-  --event-handlers console_direct+ --cmake-args --no-warn-unused-cli
+  --event-handlers console_direct+ --cmake-args --no-warn-unused-cli -DROBOCACHE_PROFILE="$ROBOCACHE_PROFILE"
 # The package in the source tree gets its compiled part too: programs of this repository import it from there. Another
 # ROS has the same part, so that of Jazzy stays.
 [ "$ROBOCACHE_ROS" = jazzy ] || [ ! -e python/robocache/_native.abi3.so ] || exit 0
-built=$(readlink -f "${CARGO_TARGET_DIR:-$build_dir/robocache_ros/cargo}")/release/lib_native.so
+built=$(readlink -f "$cargo_dir")/$cargo_out/lib_native.so
 ln -sfn "$built" python/robocache/_native.abi3.so

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes everything that reads bytes from elsewhere: each target of fuzz/ for FUZZ_SECONDS (default 60), one
 # after the other, at the lowest priority. Arguments: names of targets; without any, all. The first finding ends
-# the run; its input is in fuzz/artifacts. It needs cargo-fuzz, but no nightly toolchain, because it uses no sanitizer.
+# the run; its input is in fuzz/artifacts/TARGET. It needs cargo-fuzz, but no nightly toolchain, because it uses no sanitizer.
 set -eu -o pipefail
 
 cd "$(dirname "$0")/.."
@@ -11,18 +11,15 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
 fi
 seconds=${FUZZ_SECONDS:-60}
 targets=("$@")
-((${#targets[@]})) ||
-    targets=(messages pictures depth raw_images select definitions configuration bags
-      tensors checkpoints inspect verify stores episodes)
+((${#targets[@]})) || mapfile -t targets < <(sed -n 's/^    ("\([a-z_]*\)", .*/\1/p' fuzz/fuzz.rs)
 
 cargo fuzz build --sanitizer none --target-dir fuzz/target
-triple=$(rustc -vV | sed -n 's/^host: //p')
-programs=fuzz/target/$triple/release
-"$programs/seeds"
+program=fuzz/target/$(rustc -vV | sed -n 's/^host: //p')/release/fuzz
+"$program"
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
     mkdir -p "fuzz/artifacts/$target"
     # An input may take 10 s and 512 MB at most. On a busy machine, run what took longer once more, alone.
-    nice -n 19 "$programs/$target" "fuzz/corpus/$target" -max_total_time="$seconds" -timeout=10 \
+    FUZZ_TARGET=$target nice -n 19 "$program" "fuzz/corpus/$target" -max_total_time="$seconds" -timeout=10 \
         -rss_limit_mb=512 -artifact_prefix="fuzz/artifacts/$target/" -print_final_stats=1 -verbosity=0
 done

@@ -2,7 +2,15 @@
 # Checks formats and lints. Goes on after a failure; exit code 0 only if all checks pass.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+repo=$PWD
+# That of the tests, so that everything is compiled once for both.
+export ROBOCACHE_PROFILE=dev
+. scripts/ros_folders.sh
 . scripts/phases.sh
+
+has_clippy() {
+  command -v clippy-driver >/dev/null || { echo 'expected clippy-driver: rustup component add clippy' >&2; return 1; }
+}
 
 phase 'cargo fmt' cargo fmt --all --check
 phase 'what crates import' python3 scripts/layers.py
@@ -14,13 +22,11 @@ phase 'typos' scripts/with_ros.sh typos
 phase 'shellcheck' scripts/with_ros.sh shellcheck scripts/*.sh docker/*.sh benches/*.sh .ci/run cmake/*.sh.in
 phase 'mypy' scripts/with_ros.sh mypy
 phase 'hadolint' scripts/with_ros.sh hadolint Dockerfile tests/image/standin.Dockerfile
-# One Clippy for everything, with every feature. It needs the messages for the node, and an nvcc for the CUDA twins. So
-# the build comes first. Clippy uses its profile and folder, so that build scripts run once.
+# The build is by Clippy (cmake/cargo.sh.in), with every feature. It needs an nvcc for the CUDA twins.
 phase 'set-up of nvcc' scripts/cuda.sh
-limit_s=3600 needed_phase 'build' scripts/build.sh
+phase 'Clippy is there' has_clippy
+limit_s=3600 needed_phase 'build, by Clippy' scripts/build.sh
 # The compiled module is that of the build.
 phase 'stub of the compiled module' scripts/with_ros.sh python3 -m mypy.stubtest \
   --mypy-config-file mypy.ini --allowlist scripts/stubtest-allowed.txt --ignore-unused-allowlist robocache._native
-phase 'clippy' scripts/with_ros.sh sh build/robocache_ros/cargo.sh clippy --release --workspace --all-targets \
-  --features robocache_bench/ros -- -D warnings
 summary

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Does what CI will do with the last commit: runs .ci/run in a clone of HEAD. Changes that are not committed are left out.
+# Does what CI will do with the last commit: runs .ci/run in a clone of HEAD. What is wrong in the slow lane decides here.
+# Changes that are not committed are left out.
 #
 # The clone is in the folder ROBOCACHE_REHEARSE, by default ~/.cache/robocache/rehearse: in a folder of this checkout, cargo
 # would also read this checkout's .cargo/config.toml. What git ignores stays there (.ros, .cuda, build, install, target),
@@ -19,4 +20,4 @@ git -C "$clone" clean --quiet --force --force -d
 echo "rehearse: $(git -C "$clone" log -1 --format='%h %s'), in $clone"
 [ -z "$(git status --porcelain)" ] || echo 'rehearse: this checkout has changes that are not committed; they are left out' >&2
 cd "$clone"
-CI=true bash .ci/run </dev/null
+CI=true ROBOCACHE_SLOW_DECIDES=on bash .ci/run </dev/null

@@ -4,6 +4,9 @@
 #
 # ROBOCACHE_ROS says which ROS comes from wheels: jazzy (the default) or kilted. Each has folders of its own, so that
 # both can be there. A sourced ROS uses those of jazzy.
+#
+# ROBOCACHE_PROFILE is the profile of cargo: release (the default), what is used and shipped; or dev, with checks of
+# arithmetic, what `make test` tests. It has folders of its own, so that tests never replace an install that is in use.
 : "${ROBOCACHE_ROS:=jazzy}"
 export ROBOCACHE_ROS
 # If .ros is a link, its target: several working trees may share it, and its files hold paths.
@@ -16,3 +19,20 @@ case $ROBOCACHE_ROS in
     exit 1
     ;;
 esac
+: "${ROBOCACHE_PROFILE:=release}"
+export ROBOCACHE_PROFILE
+case $ROBOCACHE_PROFILE in
+  release) cargo_dir=$build_dir/robocache_ros/cargo cargo_out=release ;;
+  dev)
+    build_dir=$build_dir/dev install_dir=$install_dir/dev cargo_out=debug
+    # The folder of plain cargo: crates of others are compiled once for both.
+    cargo_dir=target
+    [ "$ROBOCACHE_ROS" = jazzy ] || cargo_dir=$build_dir/robocache_ros/cargo
+    ;;
+  *)
+    echo "ROBOCACHE_PROFILE: expected release or dev, found $ROBOCACHE_PROFILE" >&2
+    exit 1
+    ;;
+esac
+cargo_dir=${CARGO_TARGET_DIR:-$cargo_dir}
+case $cargo_dir in /*) ;; *) cargo_dir=$repo/$cargo_dir ;; esac

@@ -87,7 +87,8 @@ check_machine() {
 }
 
 pip_install() {
-  if ! "$venv/bin/python3" -m pip install --disable-pip-version-check --no-input "$@" \
+  # Python compiles a module when it is first imported; most of these are not.
+  if ! "$venv/bin/python3" -m pip install --disable-pip-version-check --no-input --no-compile "$@" \
     >>"$log" 2>&1; then
     tail -n 15 "$log" >&2
     fail "pip could not install what is needed (above: the end of $log).

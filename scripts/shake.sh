@@ -22,6 +22,7 @@ shift $((OPTIND - 1))
 [ $# -gt 0 ] || { echo 'shake: expected a test: scripts/shake.sh [-n ROUNDS] TEST...' >&2; exit 2; }
 jobs=${SHAKE_JOBS:-6}
 logs=build/shake
+export ROBOCACHE_PROFILE=${ROBOCACHE_PROFILE:-dev}
 mkdir -p "$logs"
 
 PERIOD_US=1000000 QUOTA_US=300000 REAL_TIME_US=140000
@@ -55,9 +56,7 @@ round() {
   # The shell moves itself into the group first, so that all it starts is there.
   (
     echo "$BASHPID" >"$group/cgroup.procs"
-    exec "${limit[@]}" scripts/isolated.sh scripts/with_ros.sh \
-      env SENSOR_SIM="$PWD/install/robocache_ros/lib/robocache_ros/sensor_sim" \
-      pytest -q -p no:cacheprovider --basetemp="/tmp/$name" "$@"
+    exec "${limit[@]}" scripts/isolated.sh scripts/with_ros.sh pytest -q -p no:cacheprovider --basetemp="/tmp/$name" "$@"
   ) >"$logs/$name.log" 2>&1 || status=$?
   # What outlived the test would keep the group.
   while read -r process; do kill -KILL "$process" 2>/dev/null || :; done <"$group/cgroup.procs"

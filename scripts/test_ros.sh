@@ -6,13 +6,12 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 repo=$PWD
+export ROBOCACHE_PROFILE=${ROBOCACHE_PROFILE:-dev} ROBOCACHE_RMW=${ROBOCACHE_RMW:-fastrtps}
 . scripts/ros_folders.sh
 . scripts/phases.sh
-. scripts/ros_phase.sh
-export ROBOCACHE_RMW=${ROBOCACHE_RMW:-fastrtps}
-export ROBOCACHE_BUILD=$repo/$build_dir ROBOCACHE_INSTALL=$repo/$install_dir
+. scripts/test_phases.sh
 
-scripts/isolated.sh --check
+share_verdicts
 needed_phase 'set-up' scripts/setup.sh --tests
 limit_s=3600 needed_phase 'build' scripts/build.sh
 case $ROBOCACHE_RMW in

@@ -3,7 +3,9 @@
 # `scripts/with_ros.sh COMMAND [ARGUMENT...]`. If a ROS was sourced at set-up, it must be sourced
 # here too.
 #
-# ROBOCACHE_ROS and ROBOCACHE_RMW choose the ROS and the middleware: see scripts/test_ros.sh.
+# ROBOCACHE_ROS and ROBOCACHE_RMW choose the ROS and the middleware: see scripts/test_ros.sh. ROBOCACHE_PROFILE chooses the
+# build: scripts/ros_folders.sh. The command gets its folders as ROBOCACHE_BUILD, ROBOCACHE_INSTALL and ROBOCACHE_CARGO,
+# cargo's own.
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$repo/scripts/ros_folders.sh"
 if [ ! -e "$ros_dir/env.sh" ]; then
@@ -19,6 +21,7 @@ if [ -e "$package" ]; then
 fi
 # The Python package of the sources comes first. An install may be older, and tests would import what no longer exists.
 export PYTHONPATH=$repo/python${PYTHONPATH:+:$PYTHONPATH}
+export ROBOCACHE_BUILD=$repo/$build_dir ROBOCACHE_INSTALL=$repo/$install_dir ROBOCACHE_CARGO=$cargo_dir/$cargo_out
 if [ "${ROBOCACHE_RMW:-}" = cyclonedds ]; then
   . "$ros_dir/cyclonedds.env"
 fi

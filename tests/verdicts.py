@@ -3,6 +3,8 @@
 - It gives each test a limit of three times the patience, unless the test has its own.
 - A failure by `NotInTime`, by the time-out of a subprocess or by that limit gets evidence: what the machine did
   meanwhile, a backtrace of each process that the test started, and the list of /dev/shm.
+- A test with the mark `slow(GROUP)` is about real time, or long. It runs with `--slow GROUP`, and only such tests then:
+  scripts/slow.sh.
 - With `--second-try`, a test whose only failures are of that kind, and for which the evidence blames the machine, runs
   three times more, alone. If it passes each time, it is flaky: `flaky.py` judges that. Nothing else is tried again.
 """
@@ -26,6 +28,8 @@ from waiting import PATIENCE, NotInTime
 LIMIT = 3 * PATIENCE
 #: Limit of a round alone [s]. The test in it has its own one. This is for what pytest does before and after it.
 ROUND = 1800
+#: The groups of the slow lane.
+SLOW = ["kills", "speeds", "floods", "browser", "images", "soak"]
 REPOSITORY = Path(__file__).resolve().parent.parent
 _WATCH = pytest.StashKey()
 #: The program `pytest`. With `-m pytest`, the current folder would be on the path.
@@ -41,15 +45,33 @@ def pytest_addoption(parser):
         action="store_true",
         help="try a test again that was not in time if the machine is to blame: three times, alone",
     )
+    parser.addoption("--slow", choices=SLOW, help="run the slow tests of this group, and no others")
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", f"slow(group): a test of the slow lane: {', '.join(SLOW)}")
     if hasattr(config, "workerinput") or config.option.collectonly:
         return
     config.pluginmanager.register(Verdicts(config), "robocache_verdicts")
 
 
+def slow_group(item):
+    """The group of a slow test; None for all others."""
+    marker = item.get_closest_marker("slow")
+    if marker is None:
+        return None
+    (group,) = marker.args
+    if group not in SLOW:
+        raise pytest.UsageError(f"{item.nodeid}: slow: expected one of {SLOW}, found {group!r}")
+    return group
+
+
 def pytest_collection_modifyitems(config, items):
+    wanted = config.option.slow
+    others = [item for item in items if slow_group(item) != wanted]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if slow_group(item) == wanted]
     # A limit on the command line is for a slower machine.
     if config.pluginmanager.hasplugin("timeout") and config.option.timeout is None:
         for item in items:
@@ -189,6 +211,8 @@ class Verdicts:
         """The times of the rounds of a test alone [s], and the output of the one that failed or None."""
         isolated = REPOSITORY / "scripts" / "isolated.sh"
         command = [isolated, sys.executable, "-c", _PYTEST, "-q", name]
+        if self._config.option.slow:
+            command += ["--slow", self._config.option.slow]
         env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
         times = []
         for _ in range(flaky.ROUNDS):

@@ -1,23 +1,20 @@
 //! Files of bags: MCAP and sqlite3, plain or in zstd.
-#![no_main]
 
 use std::fs;
 
-use libfuzzer_sys::fuzz_target;
 use robocache_data::bag::Bag;
 use robocache_data::replay::BagDefinitions;
+
+use super::super::records;
 
 /// By the first byte.
 const NAMES: [&str; 3] = ["x.mcap", "x.db3", "x.mcap.zstd"];
 /// A small file may have any number of rows.
 const MOST_MESSAGES: usize = 10_000;
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
-    // A file of this process: several may run at once.
-    let folder = std::env::temp_dir().join(format!("robocache_fuzz_{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
-    let path = folder.join(NAMES[usize::from(*choice) % NAMES.len()]);
+    let path = records::folder("bags").join(NAMES[usize::from(*choice) % NAMES.len()]);
     fs::write(&path, bytes).expect("a file");
     if let Ok(bag) = Bag::open(&path) {
         let _ = BagDefinitions::new(&bag);
@@ -32,4 +29,4 @@ fuzz_target!(|input: &[u8]| {
         assert!(ordered || told, "messages out of order, and nothing is told");
     }
     fs::remove_file(&path).expect("the file");
-});
+}

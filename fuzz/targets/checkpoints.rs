@@ -1,19 +1,10 @@
 //! Files beside a policy: its contract, and what LeRobot writes. The first byte chooses the file.
-#![no_main]
-
-// The other targets take the rest of them.
-#[allow(dead_code)]
-#[path = "../records.rs"]
-mod records;
-#[allow(dead_code)]
-#[path = "../streams.rs"]
-mod streams;
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use libfuzzer_sys::fuzz_target;
+use super::super::{records, streams};
 use robocache_core::config;
 use robocache_core::contract::Contract;
 use robocache_core::spec::Config;
@@ -44,7 +35,7 @@ static SUBJECT: LazyLock<Subject> = LazyLock::new(|| {
     Subject { folder, config, contract }
 });
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     match FILES.get(usize::from(*choice)) {
         Some((name, good)) => {
@@ -55,7 +46,7 @@ fuzz_target!(|input: &[u8]| {
         }
         None => drop(std::str::from_utf8(bytes).map(contract)),
     }
-});
+}
 
 fn checkpoint() {
     let Ok(checkpoint) = Checkpoint::read(&SUBJECT.folder) else { return };

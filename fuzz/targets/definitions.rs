@@ -1,7 +1,6 @@
 //! Definitions of message types: the text of a `.msg` file, and of the types that it names.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::text;
 use robocache_core::schema::{Definitions, resolve};
 
 /// One text for the type, and one for all others.
@@ -13,8 +12,9 @@ impl Definitions for Texts<'_> {
     }
 }
 
-fuzz_target!(|text: &str| {
+pub(crate) fn run(input: &[u8]) {
+    let text = text(input);
     // Two members of a type in each of 32 levels would be 2^32 members: the limit must hold first.
     let (first, others) = text.split_once("\n===\n").unwrap_or((text, "uint8 x"));
     let _ = resolve("a/msg/A", &Texts([first, others]));
-});
+}

@@ -1,7 +1,5 @@
 //! Compressed depth. The first byte chooses the format; the rest is the data.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use robocache_core::codec;
 
 const LARGEST: [usize; 2] = [64, 64];
@@ -14,7 +12,7 @@ const FORMATS: [&str; 6] = [
     "png",
 ];
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let Some((choice, data)) = input.split_first() else { return };
     let format = FORMATS[usize::from(*choice) % FORMATS.len()];
     let mut pixels = Vec::new();
@@ -25,4 +23,4 @@ fuzz_target!(|input: &[u8]| {
     assert!(pixels.capacity() <= 4 * LARGEST[0] * LARGEST[1]);
     // The text of a format is as hostile as the data.
     let _ = codec::depth::decode(input, data, LARGEST, &mut pixels);
-});
+}

@@ -1,17 +1,11 @@
 //! Saved episodes, as a cache opens them. The first byte is 0 if the rest is the index, which gets a good checksum.
 //! Otherwise it chooses a column, and the rest replaces it; the index then has its size and its checksum.
-#![no_main]
-
-#[path = "../episodes.rs"]
-mod episodes;
-#[path = "../records.rs"]
-mod records;
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use libfuzzer_sys::fuzz_target;
+use super::super::{episodes, rows};
 use robocache_data::episodes::Episodes;
 use serde_json::Value;
 
@@ -23,7 +17,7 @@ struct Subject {
 }
 
 static SUBJECT: LazyLock<Subject> = LazyLock::new(|| {
-    let folder = episodes::copy(episodes::SAVED, &records::folder("episodes"));
+    let folder = rows::made().join(rows::SAVED);
     let mut columns = episodes::files(&folder);
     columns.retain(|(path, _)| {
         !path
@@ -34,7 +28,7 @@ static SUBJECT: LazyLock<Subject> = LazyLock::new(|| {
     Subject { folder, index: serde_json::from_slice(&index).expect("JSON"), columns }
 });
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let Some(column) = usize::from(*choice).checked_sub(1) else {
         return open(bytes);
@@ -53,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
     }
     open(&serde_json::to_vec(&index).expect("JSON"));
     fs::write(path, good).expect("a file");
-});
+}
 
 /// Opens the folder with this index.
 fn open(index: &[u8]) {

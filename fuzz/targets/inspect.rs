@@ -1,17 +1,10 @@
 //! Messages of every type in a bag, as `robocache inspect` looks at them. What it suggests is a configuration. The
 //! input is that of `fuzz/records.rs`; its topics are those of `fuzz/streams.yaml`.
-#![no_main]
-
-#[path = "../records.rs"]
-mod records;
-#[allow(dead_code)]
-#[path = "../streams.rs"]
-mod streams;
 
 use std::fs;
 use std::sync::LazyLock;
 
-use libfuzzer_sys::fuzz_target;
+use super::super::{records, streams};
 use robocache_core::config;
 use robocache_data::bag::Bag;
 use robocache_data::replay::{BagDefinitions, Progress};
@@ -28,7 +21,7 @@ impl Progress for Always {
 
 static TOPICS: LazyLock<Vec<records::Topic>> = LazyLock::new(streams::topics);
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let path = records::folder("inspect").join("x.mcap");
     records::bag(&path, &TOPICS, None, &records::read(input));
     let bag = Bag::open(&path).expect("a bag");
@@ -41,4 +34,4 @@ fuzz_target!(|input: &[u8]| {
     }
     drop(report(&[found]).html());
     fs::remove_file(&path).expect("the file");
-});
+}

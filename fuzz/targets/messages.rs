@@ -1,18 +1,14 @@
 //! Messages of every type, from their bytes to rows, and ticks over these rows. The first byte chooses the
 //! input of `fuzz/streams.yaml`, and 255 a tick. The second byte is the instant. The rest is the serialized
 //! message.
-#![no_main]
-
-#[path = "../streams.rs"]
-mod streams;
 
 use std::sync::Mutex;
 
-use libfuzzer_sys::fuzz_target;
+use super::super::streams;
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::spec::{InputId, SegmentId};
-use robocache_ops::time::Stamp;
+use robocache_ops::time::{Epoch, Stamp};
 
 /// What the first byte of a tick is.
 const TICK: u8 = 255;
@@ -49,7 +45,7 @@ impl Subject {
     fn tick(&mut self, at: u8) {
         let stamp = instant(at).unwrap_or(Stamp::ZERO);
         let tick = self.pipeline.config().grid.tick_at(stamp);
-        let epoch = Default::default();
+        let epoch = Epoch::default();
         let outcome = self.pipeline.tick(tick, epoch, &mut self.message).expect("a tick");
         assert_eq!(outcome, TickOutcome::Ready);
         for (number, segment) in self.pipeline.layout().segments().iter().enumerate() {
@@ -70,7 +66,7 @@ fn instant(at: u8) -> Option<Stamp> {
     (at != 0).then(|| streams::STAMP.offset(ms * 1_000_000))
 }
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     static SUBJECT: Mutex<Option<Subject>> = Mutex::new(None);
     let [choice, at, message @ ..] = input else { return };
     let mut subject = SUBJECT.lock().expect("no input before this one has panicked");
@@ -81,4 +77,4 @@ fuzz_target!(|input: &[u8]| {
         TICK => subject.tick(*at),
         _ => subject.push(*choice, *at, message),
     }
-});
+}

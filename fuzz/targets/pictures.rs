@@ -1,13 +1,11 @@
 //! JPEG and PNG files.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use robocache_core::codec;
 use robocache_core::codec::CoefficientReader;
 
 const LARGEST: [usize; 2] = [64, 64];
 
-fuzz_target!(|file: &[u8]| {
+pub(crate) fn run(file: &[u8]) {
     let mut pixels = Vec::new();
     if let Ok(view) = codec::decode(file, LARGEST, &mut pixels) {
         let line = view.width * view.encoding.bytes_per_pixel();
@@ -24,4 +22,4 @@ fuzz_target!(|file: &[u8]| {
     let mut gray = Vec::new();
     let _ = codec::decode_mono16(file, LARGEST, &mut gray);
     assert!(gray.capacity() <= LARGEST[0] * LARGEST[1]);
-});
+}

@@ -1,13 +1,11 @@
 //! YUV, Bayer, gray of 16 bits and plain pixels. The first bytes are encoding, byte order, width, height
 //! and step; the rest is the data.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use robocache_core::codec::{PixelFormat, RawImage};
 
 const LARGEST: [usize; 2] = [64, 64];
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let [choice, order, width, height, step, high, data @ ..] = input else { return };
     let formats: Vec<_> = PixelFormat::all().collect();
     let format = formats[usize::from(*choice) % formats.len()];
@@ -23,4 +21,4 @@ fuzz_target!(|input: &[u8]| {
         assert!(view.step >= line && view.data.len() >= (view.height - 1) * view.step + line);
     }
     assert!(pixels.capacity() <= 3 * LARGEST[0] * LARGEST[1]);
-});
+}

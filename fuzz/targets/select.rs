@@ -1,8 +1,6 @@
 //! Plans of `select`, and messages that they read. The parts of the input are separated by `\n===\n`: a
 //! definition, the definition of the types that it names, paths (one per line), and a message.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use robocache_core::cdr::Reader;
 use robocache_core::schema::{Definitions, FieldReader, Path, resolve};
 
@@ -22,7 +20,7 @@ fn text(input: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(&input[..at]).ok()?, &input[at + MARK.len()..]))
 }
 
-fn run(input: &[u8]) -> Option<()> {
+fn select(input: &[u8]) -> Option<()> {
     let (definition, rest) = text(input)?;
     let (others, rest) = text(rest)?;
     let (paths, message) = text(rest)?;
@@ -40,6 +38,6 @@ fn run(input: &[u8]) -> Option<()> {
     Some(())
 }
 
-fuzz_target!(|input: &[u8]| {
-    run(input);
-});
+pub(crate) fn run(input: &[u8]) {
+    select(input);
+}

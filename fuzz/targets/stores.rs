@@ -1,18 +1,12 @@
 //! Files of a store of rows (Zarr), as training and `robocache view` read them. The first byte chooses a file of the
-//! store that the seeds have made, and the rest replaces it. If the second byte is 255, the rest is the content of the
+//! store of a small bag, and the rest replaces it. If the second byte is 255, the rest is the content of the
 //! first chunk of a shard, which gets a good checksum and a good index. If it is 254, a report is made, which is slow.
-#![no_main]
-
-#[path = "../episodes.rs"]
-mod episodes;
-#[path = "../records.rs"]
-mod records;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use libfuzzer_sys::fuzz_target;
+use super::super::{episodes, rows};
 use robocache_data::episodes::{Episodes, Reading};
 use robocache_tools::view::{Options, page};
 
@@ -23,12 +17,12 @@ struct Subject {
 }
 
 static SUBJECT: LazyLock<Subject> = LazyLock::new(|| {
-    let store = episodes::copy(episodes::STORE, &records::folder("stores"));
+    let store = rows::made().join(rows::STORE);
     let files = episodes::files(&store);
     Subject { store, files }
 });
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let [choice, how, bytes @ ..] = input else { return };
     let (path, good) = &SUBJECT.files[usize::from(*choice) % SUBJECT.files.len()];
     match how {
@@ -41,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
         _ => read(&SUBJECT.store),
     }
     fs::write(path, good).expect("a file");
-});
+}
 
 fn read(store: &Path) {
     for packed in [false, true] {

@@ -1,19 +1,17 @@
 //! Messages that robocache writes itself: tensors, what they mean, and the events of a recording. The first byte
 //! chooses.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use robocache_core::message::{TensorInfo, TensorRead};
 use robocache_data::recording::RecordingEvent;
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let Some((choice, message)) = input.split_first() else { return };
     match choice % 3 {
         0 => tensor(message),
         1 => info(message),
         _ => event(message),
     }
-});
+}
 
 /// Each step has the bytes that the shape says.
 fn tensor(message: &[u8]) {

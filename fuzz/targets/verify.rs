@@ -1,21 +1,14 @@
 //! Recordings of a node: foreign messages and events, as `robocache verify` and `robocache view` read them. The
 //! input is that of `fuzz/records.rs`; the first byte says whether a simulator had the clock.
-#![no_main]
-
-#[allow(dead_code)]
-#[path = "../recording.rs"]
-mod recording;
-#[path = "../records.rs"]
-mod records;
 
 use std::fs;
 
-use libfuzzer_sys::fuzz_target;
+use super::super::{recording, records};
 use robocache_core::backend::Choice;
 use robocache_tools::verify::verify;
 use robocache_tools::view::{Options, page};
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let Some((simulated, input)) = input.split_first() else { return };
     let path = records::folder("verify").join("x.mcap");
     let about = recording::about(simulated % 2 == 1);
@@ -26,4 +19,4 @@ fuzz_target!(|input: &[u8]| {
         drop(page.html());
     }
     fs::remove_file(&path).expect("the file");
-});
+}

@@ -42,6 +42,7 @@ streams:
 """
 CLOUD = "/a/topic/with/a/name/that/fits/into/no/column/of/a/telephone"
 SECONDS = 3
+pytestmark = pytest.mark.slow("browser")
 
 
 def robocache(*words):

@@ -22,7 +22,7 @@ from arm_robot import (  # noqa: F401
     robot,
 )
 from bags import write_bag
-from held import Held, sleeps, started
+from held import Held, started
 from replays import files, replay
 from same_files import expect_same
 from waiting import communicate, exit_code, until
@@ -210,27 +210,6 @@ def folder(bags, tmp_path):
     for number in range(3):
         shutil.copytree(bags[number], tmp_path / f"bags/{number}")
     return tmp_path / "bags"
-
-
-def test_an_interrupted_run_leaves_what_is_complete(folder, config, tmp_path):
-    out, said = tmp_path / "out", tmp_path / "said"
-    second = Held(folder / "1/metadata.yaml")
-    with (
-        said.open("w") as file,
-        program(folder, config, out, "--jobs=1", stdout=file, stderr=file) as process,
-    ):
-        second.wait(process)
-        process.send_signal(signal.SIGINT)
-        until(lambda: said.read_text() == "heard\n", "the program hears the signal")
-        # After its handler, it sleeps only to wait for the run. The run has been told to stop then.
-        until(lambda: sleeps(process), "the program waits for the run")
-        second.give()
-        assert exit_code(process, "the interrupted run") == 130
-    assert said.read_text() == "heard\n"
-    # The second episode was begun, and given up.
-    assert {path.name for path in out.iterdir()} == {"0.mcap", "replay.json"}
-    code, outcomes = _command.replay([folder], config, out)
-    assert code == 0 and kinds(outcomes) == ["kept", "done", "done"]
 
 
 def test_a_run_that_is_ended_at_once_leaves_what_is_complete(folder, config, tmp_path):

@@ -261,34 +261,31 @@ def test_an_nvcc_that_fits_the_driver_has_priority_over_a_newer_one(machine):
 
 
 @pytest.mark.parametrize("nvcc", [True, False])
+@pytest.mark.parametrize("profile", ["release", "dev"])
 @pytest.mark.parametrize("command", ["build", "test", "clippy"])
-def test_every_cargo_command_of_the_ros_build_has_the_same_features(machine, command, nvcc):
+def test_every_cargo_command_of_the_ros_build_has_the_same_features(
+    machine, command, profile, nvcc
+):
     if nvcc:
         machine.program("nvcc", COMPILES)
     cargo = machine.program("cargo", 'printf "%s\\n" "$@"')
     text = (REPOSITORY / "cmake/cargo.sh.in").read_text()
-    for name, value in {"CARGO_EXECUTABLE": cargo, "crate_dir": machine.root}.items():
+    given = {"CARGO_EXECUTABLE": cargo, "crate_dir": machine.root, "ROBOCACHE_PROFILE": profile}
+    for name, value in given.items():
         text = text.replace(f"@{name}@", str(value))
     script = machine.root / "cargo.sh"
     script.write_text(text)
-    asked = machine.run("sh", script, command, "--release", "--", "-D")
+    asked = machine.run("sh", script, command, "--", "-D")
     assert asked.returncode == 0, asked.stderr
-    manifest = ["--manifest-path", f"{machine.root}/Cargo.toml"]
-    packages = (
-        "-p robocache -p robocache_tools -p robocache_python".split() if command == "build" else []
-    )
-    wanted = [
-        command,
-        "--locked",
-        *manifest,
-        "--features",
-        WITH if nvcc else WITHOUT,
-        *packages,
-        "--release",
-        "--",
-        "-D",
-    ]
-    assert asked.stdout.splitlines() == wanted
+    features = WITH if nvcc else WITHOUT
+    if profile == "dev":
+        features += " robocache_bench/ros"
+        packages = ["--workspace"] + ["--all-targets"] * (command == "build")
+    else:
+        ships = "-p robocache -p robocache_tools -p robocache_python".split()
+        packages = ships * (command == "build") + ["--release"]
+    wanted = ["--locked", "--manifest-path", f"{machine.root}/Cargo.toml", "--features", features]
+    assert asked.stdout.splitlines() == [command, *wanted, *packages, "--", "-D"]
     # A wrong value stops it before cargo starts.
     assert machine.run("sh", script, command, ROBOCACHE_CUDA="yes").stdout == ""
 

@@ -1,5 +1,6 @@
 """What is installed: which libraries the executables need, where their debug information is, and the Python package."""
 
+import os
 import re
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 import waiting
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PREFIX = REPOSITORY / "install" / "robocache_ros"
+PREFIX = Path(os.environ.get("ROBOCACHE_INSTALL", REPOSITORY / "install")) / "robocache_ros"
 INSTALLED = PREFIX / "lib" / "robocache_ros"
 #: The packages in .cargo/config.toml, and those that r2r always adds.
 LINKED = {

@@ -231,6 +231,8 @@ def test_an_interrupted_run_leaves_nothing_incomplete(config, tmp_path):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"0.mcap", "replay.json"}
     outcomes = replay(config, tmp_path / "out", *bags)
     assert [outcome for outcome, _ in outcomes] == ["kept", "done", "done"]
+    replay(config, tmp_path / "whole", *bags)
+    expect_same(tmp_path / "out", tmp_path / "whole", apart_from=["replay.json"])
 
 
 def test_episodes_outside_the_bag_are_errors(config, bag, tmp_path):

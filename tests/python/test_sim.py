@@ -28,10 +28,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def sensor_sim():
-    """The executable: the one in SENSOR_SIM, else on the path, else the newest in target/."""
-    named = os.environ.get("SENSOR_SIM") or shutil.which("sensor_sim")
-    if named:
-        return named
+    """The executable: the one on the path, else the newest in target/."""
+    if found := shutil.which("sensor_sim"):
+        return found
     built = [REPOSITORY / "target" / profile / "sensor_sim" for profile in ("release", "debug")]
     built = [path for path in built if path.exists()]
     assert built, "sensor_sim is not built: cargo build --release --bin sensor_sim"

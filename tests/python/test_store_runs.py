@@ -16,10 +16,8 @@ from arm_robot import (  # noqa: F401
     bags_fixture,
     config_fixture,
     episodes_fixture,
-    robot,
 )
-from bags import write_bag
-from replays import files, interrupted, replay, run
+from replays import files, replay, run
 from same_files import expect_same
 
 
@@ -265,19 +263,6 @@ def test_one_run_at_a_time_writes_into_a_folder(config, bags, tmp_path):
     assert "another run writes into it" in said
     os.close(held)
     replay(config, out, bags[0])
-
-
-def test_an_interrupted_run_leaves_no_store_and_goes_on(config, tmp_path):
-    bags = [write_bag(tmp_path / f"all/{k}", robot(seed=k)) for k in range(3)]
-    code, _ = interrupted(config, tmp_path / "out", *bags, options=ROWS)
-    assert code == 1
-    names = {p.name for p in (tmp_path / "out").iterdir()}
-    assert names == {"rows.zarr.parts", "replay.json"}
-    assert [part.name for part in (tmp_path / "out/rows.zarr.parts").iterdir()] == ["0"]
-    outcomes = replay(config, tmp_path / "out", *bags, options=ROWS)
-    assert [outcome for outcome, _ in outcomes] == ["kept", "done", "done"]
-    replay(config, tmp_path / "whole", *bags, options=ROWS)
-    expect_same(tmp_path / "out/rows.zarr", tmp_path / "whole/rows.zarr")
 
 
 def test_the_numbers_of_an_episode_are_in_json(config, bags, tmp_path):

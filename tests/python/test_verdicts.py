@@ -111,6 +111,16 @@ def test_a_late_test_is_red_if_the_machine_did_nothing(tmp_path):
     assert run.summary == "1 failed" and "to blame" not in run.said
 
 
+def test_slow_tests_run_by_the_name_of_their_group_alone(tmp_path):
+    test = "@pytest.mark.slow({!r})\ndef test_{}():\n    count({!r})\n\n"
+    tests = test.format("kills", "one", "one") + "def test_usual():\n    count('usual')\n"
+    for options, name in (([], "usual"), (["--slow", "kills"], "one")):
+        run = Run(tmp_path, tests, *options)
+        assert (run.summary, run.rounds(name)) == ("1 passed, 1 deselected", 1), run.said
+    wrong = Run(tmp_path, test.format("kill", "one", "one"))
+    assert wrong.code == 4 and "expected one of" in wrong.said
+
+
 #: The name says which failures are blamed on the machine.
 KINDS = """
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from control_msgs.msg import DynamicJointState, InterfaceValue
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from fusion import MS, T0, f32, stamped, start_fusion, streams
 from geometry_msgs.msg import Point, Pose, PoseArray, PoseStamped, Quaternion
+from in_process import InProcess
 from sensor_msgs.msg import BatteryState, JointState, Range
 from std_msgs.msg import Float32, Float64MultiArray, MultiArrayDimension, MultiArrayLayout
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -132,7 +133,14 @@ def test_numbers_of_any_message_arrive_value_by_value(ros, start, tmp_path):
     fusion.process.wait_for("poses[1]: expected an element, found 1")
 
 
-def test_two_topics_of_two_types_are_one_row(ros, start, tmp_path):
+def test_what_serialize_message_leaves_behind_a_message_is_no_fault():
+    """It reserves too much for empty sequences: here, those of `/plan` and of a JointState without effort."""
+    pipeline = InProcess({"streams": STREAMS})
+    for topic, message in messages().items():
+        assert pipeline.send(topic, message), topic
+
+
+def test_two_topics_of_two_types_are_one_row():
     """Each input is resampled by itself. The numbers of the first input come first."""
     inputs = [
         {
@@ -143,8 +151,7 @@ def test_two_topics_of_two_types_are_one_row(ros, start, tmp_path):
         # Without a header: the time of arrival counts.
         {"topic": "/grip", "type": "std_msgs/msg/Float64MultiArray", "select": ["data[1]"]},
     ]
-    config = {"streams": streams(hand={"inputs": inputs})}
-    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
+    fusion = InProcess({"streams": streams(hand={"inputs": inputs})})
     fusion.advance(T0)
     fusion.send("/tool", stamped(PoseStamped, T0, pose=pose(1.5, 1.0)))
     got = fusion.tick(T0 + 10 * MS)["hand"]
@@ -152,13 +159,11 @@ def test_two_topics_of_two_types_are_one_row(ros, start, tmp_path):
     assert not got.array.any(), "the whole invalid step is filled"
     fusion.send("/grip", Float64MultiArray(data=[9.0, 0.25]))
     got = fusion.tick(T0 + 20 * MS)["hand"]
-    assert (got.valid, got.inputs_valid) == ([True], [0b11]), fusion.status
+    assert (got.valid, got.inputs_valid) == ([True], [0b11])
     np.testing.assert_array_equal(got.array, f32([[1.5, -1.5, 0.25]]))
     # If an input cannot read a message, that input alone counts a drop.
-    fusion.send("/grip", Float64MultiArray(data=[9.0]))
-    fusion.await_value("hand /grip", "dropped.missing_field", 1)
-    fusion.fence()
-    assert fusion.value("hand /tool", "dropped") == 0
+    fusion.check_drops("/grip", [(Float64MultiArray(data=[9.0]), "missing_field")])
+    assert fusion.value("/tool", "dropped") == 0
     # 70 ms later the grip is too old.
     fusion.advance(T0 + 70 * MS)
     fusion.send("/tool", stamped(PoseStamped, T0 + 80 * MS, pose=pose(2.5, 1.0)))

@@ -1,7 +1,8 @@
-"""One `colcon build` in a new workspace installs all that `ros2 run` and `ros2 launch` need.
+"""One `colcon build` installs all that `ros2 run` and `ros2 launch` need.
 
 The wheels have neither command, so the tests check what the commands read. The ament index names
-the package's prefix, and executables are in lib/<package>.
+the package's prefix, and executables are in lib/<package>. Of the release (`make test-release`), the
+build is a new one in a user's workspace. Otherwise it is that of the tests.
 """
 
 import os
@@ -13,6 +14,7 @@ from fusion import subscribe_tensors
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = "robocache_ros"
+IS_RELEASE = os.environ["ROBOCACHE_PROFILE"] == "release"
 #: A build compiles for minutes, and the first test waits for it [s].
 BUILD_S = 1800
 #: They share the workspace, so one process runs them all.
@@ -29,43 +31,56 @@ def underlay():
     env.pop("COLCON_PREFIX_PATH", None)
     # r2r takes minutes to compile and does not depend on the workspace. So cargo's folder of
     # `make build` is used again; cargo itself checks that its files are up to date.
-    build = Path(os.environ.get("ROBOCACHE_BUILD") or REPOSITORY / "build")
-    env["CARGO_TARGET_DIR"] = str(build / PACKAGE / "cargo")
+    env["CARGO_TARGET_DIR"] = str(Path(os.environ["ROBOCACHE_CARGO"]).parent)
     return env
 
 
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory):
-    """A built workspace with a link to the repository in src."""
-    root = tmp_path_factory.mktemp("workspace")
+def build(root, *arguments):
+    """The install folder of a new workspace with a link to the repository in src."""
     (root / "src").mkdir()
     (root / "src" / "robocache").symlink_to(REPOSITORY)
-    build = waiting.run(
-        ["colcon", "build", "--packages-select", PACKAGE], BUILD_S, cwd=root, env=underlay()
-    )
-    assert build.returncode == 0, build.stdout + build.stderr
-    return root
+    command = ["colcon", "build", "--packages-select", PACKAGE, *arguments]
+    built = waiting.run(command, BUILD_S, cwd=root, env=underlay())
+    assert built.returncode == 0, built.stdout + built.stderr
+    return root / "install"
 
 
 @pytest.fixture(scope="module")
-def prefix(workspace):
-    return workspace / "install" / PACKAGE
+def installs(tmp_path_factory):
+    """The folder with the install of each package and its setup.bash."""
+    if not IS_RELEASE:
+        return Path(os.environ["ROBOCACHE_INSTALL"])
+    return build(tmp_path_factory.mktemp("workspace"))
 
 
-def sourced(workspace, command, **kwargs):
-    """Runs a command in a shell that has sourced the workspace."""
-    script = f". {workspace}/install/setup.bash && {command}"
+@pytest.fixture(scope="module")
+def prefix(installs):
+    return installs / PACKAGE
+
+
+def sourced(installs, command, **kwargs):
+    """Runs a command in a shell that has sourced the install folder."""
+    script = f". {installs}/setup.bash && {command}"
     return waiting.run(["bash", "-c", script], env=underlay(), **kwargs)
 
 
-def test_ament_index_and_executables_are_where_ros2_run_looks(workspace, prefix):
+@pytest.mark.skipif(not IS_RELEASE, reason="builds the package once more: make test-release")
+def test_the_messages_alone_are_built_without_cargo(tmp_path):
+    installs = build(tmp_path, "--cmake-args", "-DROBOCACHE_MESSAGES_ONLY=ON")
+    assert not (installs / PACKAGE / "lib" / PACKAGE).exists()
+    script = "import robocache, robocache_ros.msg as m; print(m.FusedTensor(tick=7).tick)"
+    found = sourced(installs, f'python3 -c "{script}"')
+    assert (found.returncode, found.stdout) == (0, "7\n"), found.stderr
+
+
+def test_ament_index_and_executables_are_where_ros2_run_looks(installs, prefix):
     assert (prefix / "share/ament_index/resource_index/packages" / PACKAGE).exists()
-    found = sourced(workspace, "printenv AMENT_PREFIX_PATH")
+    found = sourced(installs, "printenv AMENT_PREFIX_PATH")
     assert str(prefix) in found.stdout.strip().split(":")
     for name in ("fusion_node", "sensor_sim", "robocache"):
         executable = prefix / "lib" / PACKAGE / name
         assert os.access(executable, os.X_OK), executable
-        linked = sourced(workspace, f"ldd {executable}")
+        linked = sourced(installs, f"ldd {executable}")
         assert linked.returncode == 0 and "not found" not in linked.stdout, linked.stdout
 
 
@@ -85,32 +100,32 @@ def test_messages_exist_for_c_and_cpp(prefix):
         assert (prefix / "lib" / f"lib{PACKAGE}__rosidl_{part}.so").exists()
 
 
-def test_python_finds_messages_and_package(workspace, prefix):
+def test_python_finds_messages_and_package(installs, prefix):
     script = (
         "import robocache, robocache_ros.msg as m; from rclpy.serialization import *;"
         "bytes = serialize_message(m.FusedTensor(tick=7, segments=[m.TensorSegment(name='a')]));"
         "assert deserialize_message(bytes, m.FusedTensor).segments[0].name == 'a';"
         "print(robocache.__file__, m.__file__)"
     )
-    found = sourced(workspace, f'python3 -c "{script}"')
+    found = sourced(installs, f'python3 -c "{script}"')
     assert found.returncode == 0, found.stderr
     assert all(Path(path).is_relative_to(prefix) for path in found.stdout.split()), found.stdout
 
 
-def test_the_command_line_is_on_the_path(workspace):
+def test_the_command_line_is_on_the_path(installs):
     checked = sourced(
-        workspace,
+        installs,
         f"robocache check $(dirname $(which robocache))/../share/{PACKAGE}/config/robocache.yaml",
     )
     assert checked.returncode == 0, checked.stderr
 
 
-def test_the_installed_node_runs_and_ends_cleanly(workspace, prefix, start, ros):
+def test_the_installed_node_runs_and_ends_cleanly(installs, prefix, start, ros):
     config = prefix / "share" / PACKAGE / "config" / "robocache.yaml"
     node = start(
         "/bin/bash",
         "-c",
-        f". {workspace}/install/setup.bash && exec {prefix}/lib/{PACKAGE}/fusion_node "
+        f". {installs}/setup.bash && exec {prefix}/lib/{PACKAGE}/fusion_node "
         f"--ros-args -p config_file:={config}",
         env=underlay() | {"ROS_DOMAIN_ID": os.environ["ROS_DOMAIN_ID"]},
     )

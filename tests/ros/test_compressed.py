@@ -1,9 +1,10 @@
-"""Compressed images through a real node: the tensor equals that of the pixels that Pillow decodes."""
+"""Compressed images: the tensor equals that of the pixels that Pillow decodes."""
 
 import io
 
 import numpy as np
-from fusion import MS, T0, stamped, start_fusion, streams
+from fusion import MS, T0, stamped, streams
+from in_process import InProcess
 from PIL import Image as Picture
 from sensor_msgs.msg import CompressedImage, Image
 
@@ -37,8 +38,8 @@ def raw(pixels, ns=T0):
     return stamped(Image, ns, encoding="rgb8", data=array.tobytes(), **size)
 
 
-def test_the_tensor_is_that_of_the_pixels_that_pillow_decodes(ros, start, tmp_path):
-    fusion = start_fusion(ros, start, tmp_path, {"streams": STREAMS}).warm_up()
+def test_the_tensor_is_that_of_the_pixels_that_pillow_decodes():
+    fusion = InProcess({"streams": STREAMS})
     jpeg = compressed(picture(), "JPEG", "rgb8; jpeg compressed bgr8", quality=80)
     decoded = Picture.open(io.BytesIO(bytes(jpeg.data))).convert("RGB")
     fusion.send("/jpeg", jpeg)
@@ -56,8 +57,9 @@ def test_the_tensor_is_that_of_the_pixels_that_pillow_decodes(ros, start, tmp_pa
     # An image that cannot be decoded is dropped and counted, and the last image stays.
     cut = compressed(picture(), "JPEG", "jpeg", T0 + 11 * MS)
     cut.data = cut.data[: len(cut.data) // 2]
-    fusion.send("/jpeg", cut)
-    fusion.send("/png", compressed(picture(201), "PNG", "png", T0 + 11 * MS))
+    assert "expected a whole file without damage" in fusion.send("/jpeg", cut).detail
+    wide = fusion.send("/png", compressed(picture(201), "PNG", "png", T0 + 11 * MS))
+    assert "expected at most 200 px wide (image.max_width_px), found 201" in wide.detail
     depth = stamped(CompressedImage, T0 + 11 * MS, format="16UC1; compressedDepth png", data=b"x")
     fusion.send("/swapped", depth)
     # A Bayer mosaic in a JPEG is no gray picture.
@@ -66,8 +68,6 @@ def test_the_tensor_is_that_of_the_pixels_that_pillow_decodes(ros, start, tmp_pa
     again = fusion.tick(T0 + 20 * MS)
     drops = (("jpeg", "malformed", 1), ("png", "too_large", 1), ("swapped", "unsupported", 2))
     for name, reason, count in drops:
-        fusion.await_value(name, f"dropped.{reason}", count)
+        assert fusion.value(name, f"dropped.{reason}") == count
         assert again[name].age_ns == [20 * MS]
         np.testing.assert_array_equal(again[name].array, got[name].array)
-    fusion.process.wait_for("expected a whole file without damage")
-    fusion.process.wait_for("expected at most 200 px wide (image.max_width_px), found 201")

@@ -4,8 +4,8 @@ import io
 import struct
 
 import numpy as np
-import pytest
-from fusion import MS, T0, f32, stamped, start_fusion, streams
+from fusion import MS, T0, f32, stamped, streams
+from in_process import InProcess
 from PIL import Image as Picture
 from sensor_msgs.msg import CompressedImage, Image
 
@@ -110,12 +110,8 @@ def compressed(ns, words, data):
     return stamped(CompressedImage, ns, format=words, data=data)
 
 
-@pytest.fixture
-def fusion(ros, start, tmp_path):
-    return start_fusion(ros, start, tmp_path, {"streams": STREAMS}).warm_up()
-
-
-def test_raw_depth_is_in_metres_and_bad_images_are_dropped(fusion):
+def test_raw_depth_is_in_metres_and_bad_images_are_dropped():
+    fusion = InProcess({"streams": STREAMS})
     random = np.random.default_rng(3)
     metres = random.uniform(-1, 8, (31, 43)).astype(np.float32)
     metres[::3, ::4], metres[1::5, :], metres[:, 1::6] = np.nan, np.inf, 0
@@ -150,13 +146,14 @@ def test_raw_depth_is_in_metres_and_bad_images_are_dropped(fusion):
         (image(now, millimetres(1, (3, 81)), "16UC1"), "too_large"),
         (huge, "too_large"),
     ]
-    send_bad(fusion, "/raw", bad)
+    fusion.check_drops("/raw", bad)
     after = fusion.tick(now)["raw"]
     assert after.age_ns == [10 * MS]
     np.testing.assert_array_equal(after.array[0], expected)
 
 
-def test_compressed_depth_is_that_of_its_numbers_and_bad_files_are_dropped(fusion):
+def test_compressed_depth_is_that_of_its_numbers_and_bad_files_are_dropped():
+    fusion = InProcess({"streams": STREAMS})
     numbers = millimetres(5)
     with np.errstate(divide="ignore"):
         inverse = np.where(numbers == 0, f32(np.nan), f32(A) / (f32(numbers) - f32(B)))
@@ -193,19 +190,7 @@ def test_compressed_depth_is_that_of_its_numbers_and_bad_files_are_dropped(fusio
         ("16UC1; compressedDepth png", HEADER + gray.getvalue(), "unsupported"),
         ("rgb8; jpeg compressed bgr8", png(numbers), "unsupported"),
     ]
-    send_bad(fusion, "/packed", [(compressed(now, w, data), why) for w, data, why in bad])
+    fusion.check_drops("/packed", [(compressed(now, w, data), why) for w, data, why in bad])
     after = fusion.tick(now)["packed"]
     assert after.age_ns == [10 * MS]
     np.testing.assert_array_equal(after.array[0], expected)
-
-
-def send_bad(fusion, topic, messages):
-    """Sends each message and checks why it was dropped."""
-    counts = {}
-    for message, reason in messages:
-        fusion.send(topic, message)
-        fusion.settle()
-        counts[reason] = counts.get(reason, 0) + 1
-        counted = fusion.value(topic[1:], f"dropped.{reason}")
-        assert counted == counts[reason], f"{reason}\n{fusion.status}\n{fusion.process.output}"
-    assert fusion.value(topic[1:], "dropped") == len(messages)

@@ -2,6 +2,7 @@
 
 import numpy as np
 from fusion import BEST_EFFORT, MS, NO_AGE, RELIABLE, T0, f32, start_fusion, streams
+from in_process import InProcess
 from sensor_msgs.msg import JointState
 from test_messages import joint_state
 
@@ -41,42 +42,25 @@ def check_groups(fusion, arm_topic, gripper_topic):
     assert (got.valid, got.age_ns) == ([True], [0]), "the greatest of -2 ms and 0"
 
 
-def test_groups_of_two_topics_are_served_as_one_list(ros, start, tmp_path):
+def test_groups_of_two_topics_are_served_as_one_list():
     inputs = [{"topic": "/arm"}, {"topic": "/gripper"}]
-    config = {"streams": streams(joints={**JOINTS, "inputs": inputs})}
-    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
+    fusion = InProcess({"streams": streams(joints={**JOINTS, "inputs": inputs})})
     check_groups(fusion, "/arm", "/gripper")
-    # Each input has a status beside that of the stream.
-    fusion.until(lambda: "joints /gripper" in fusion.status, "a status of each input")
-    fusion.await_value("joints /gripper", "accepted", 2)
-    fusion.await_value("joints /arm", "accepted", 2)
-    fusion.fence()
+    assert fusion.value("/gripper", "accepted") == fusion.value("/arm", "accepted") == 2
     assert fusion.value("joints", "rows") == 4
 
 
-def test_groups_of_two_publishers_on_one_topic(ros, start, tmp_path):
-    config = {"streams": streams(joints=JOINTS)}
-    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
-    second = ros.node.create_publisher(JointState, "/joints", RELIABLE)
-    fusion.until(lambda: second.get_subscription_count() > 0, "the second publisher is found")
-    fusion.publishers["second"], fusion.sent["second"] = second, 0
-    send = fusion.send
+def test_groups_of_one_topic():
+    fusion = InProcess({"streams": streams(joints=JOINTS)})
+    check_groups(fusion, "/joints", "/joints")
 
-    def send_counted(topic, message):
-        send(topic, message)
-        fusion.sent["/joints"] += topic == "second"
-
-    fusion.send = send_counted
-    check_groups(fusion, "/joints", "second")
-
-    # An incomplete group is counted, and the other one is taken.
+    # An incomplete group is left out, and the other one is taken.
     names = ["finger", "hip"]
-    fusion.send("/joints", joint_state(T0 + 20 * MS, names, [9, 1], [90, 1]))
-    fusion.await_value("joints", "groups_incomplete", 1)
-    fusion.await_value("joints", "rows", 5)
+    assert fusion.send("/joints", joint_state(T0 + 20 * MS, names, [9, 1], [90, 1])).rows == 1
+    assert fusion.value("joints", "rows") == 5
     # If no group is complete, the message is dropped.
-    fusion.send("/joints", joint_state(T0 + 20 * MS, ["hip"], [1], [1]))
-    fusion.await_value("joints", "dropped.missing_field", 1)
+    lone = joint_state(T0 + 20 * MS, ["hip"], [1], [1])
+    fusion.check_drops("/joints", [(lone, "missing_field")])
 
 
 def test_a_dropped_group_is_told_with_its_reason(ros, start, tmp_path):

@@ -111,6 +111,7 @@ def camera(ros, node):
     return Camera(ros, node)
 
 
+@pytest.mark.slow("images")
 def test_no_message_comes_into_memory_that_an_upload_reads(node, camera, driver):
     node.must(CONFIGURE, ACTIVATE)
     camera.begin()

@@ -150,6 +150,7 @@ def test_rounds_leave_memory_threads_files_and_shared_memory_as_they_were(
 
 
 @fast_dds_only
+@pytest.mark.slow("kills")
 def test_an_activation_gives_back_the_memory_of_its_recording(
     ros, start, config_file, tmp_path, node_faults
 ):

@@ -1,9 +1,10 @@
-"""Every vector type as drivers may send it, and its tensor, value by value."""
+"""Every vector type as drivers may send it, and its tensor, value by value; the vectors through a node."""
 
 import numpy as np
 import pytest
 from fusion import MS, T0, f32, segments, stamped, start_fusion, streams, wrench
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped, TwistStamped
+from in_process import InProcess
 from nav_msgs.msg import OccupancyGrid, Odometry
 from sensor_msgs.msg import Imu, JointState, MagneticField
 
@@ -146,12 +147,12 @@ def test_vectors_arrive_value_by_value(ros, start, tmp_path):
     np.testing.assert_array_equal(got.array, f32([[4, 5, 6, 1, 2, 3, 7, 8, 9]]))
 
 
-def test_a_map_is_cropped_around_the_robot(ros, start, tmp_path):
+def test_a_map_is_cropped_around_the_robot():
     spec = {
         "type": "nav_msgs/msg/OccupancyGrid",
         "occupancy": {"size_m": [2, 1.5], "resolution_m": 0.5, "occupied_min": 90},
     }
-    fusion = start_fusion(ros, start, tmp_path, {"streams": streams(map=spec)}).warm_up()
+    fusion = InProcess({"streams": streams(map=spec)})
     # The map is in the base frame, so that no transform is needed. Its corner is a cell to the right of the robot.
     message = stamped(OccupancyGrid, T0)
     message.header.frame_id = "base_link"
@@ -164,16 +165,15 @@ def test_a_map_is_cropped_around_the_robot(ros, start, tmp_path):
     expected = [[[0.5, 0.5, 0.5, 0.5], [0.5, 0.5, 0, 1], [0.5, 0.5, 0.5, 0.5]]]
     np.testing.assert_array_equal(got.array, f32([expected]))
     message.data = [0, 100, -1]
-    fusion.send("/map", message)
-    fusion.await_value("map", "dropped.malformed", 1)
+    fusion.check_drops("/map", [(message, "malformed")])
 
 
 @pytest.mark.parametrize("name", ["valid", "target_ns", "age_ns", "count", "inputs_valid"])
-def test_the_tests_own_reader_notices_a_wrong_message(ros, start, tmp_path, name):
+def test_the_tests_own_reader_notices_a_wrong_message(name):
     """The tests trust the decoder above, so it must notice a wrong message."""
-    config = {"streams": {"wrench": {**VECTORS["twist"], "topic": "/w"}}}
-    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
-    (message,) = list(fusion.tensors.values())[:1]
+    fusion = InProcess({"streams": {"twist": VECTORS["twist"]}})
+    fusion.tick(T0)
+    message = fusion.message
     setattr(message.segments[0], name, [])
     with pytest.raises(AssertionError):
         segments(message)

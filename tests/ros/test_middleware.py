@@ -137,7 +137,13 @@ def test_after_a_standstill_the_node_blames_no_sensor(ros, start, tmp_path, node
     check_all_counted(fusion, robot)
 
 
-@pytest.mark.parametrize("seconds", [3, 12], ids=["a pause", "longer than the lease"])
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        pytest.param(3, id="a pause"),
+        pytest.param(12, id="longer than the lease", marks=pytest.mark.slow("kills")),
+    ],
+)
 def test_after_a_stop_of_its_own_the_node_hears_all_again(ros, start, tmp_path, seconds):
     """The process is stopped for real. It may take a while until the others and it find each other again.
 
@@ -219,6 +225,7 @@ def test_a_publisher_that_was_killed_leaves_the_request_as_it_was(ros, start, tm
     assert fusion.value("joints", "adapted") == adapted
 
 
+@pytest.mark.slow("floods")
 def test_each_large_message_arrives_best_effort(ros, start, tmp_path):
     """Camera images of 0.9 MB and clouds of 2 MB, with the file that robocache ships for this middleware."""
     streams = large_streams()

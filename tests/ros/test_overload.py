@@ -178,6 +178,7 @@ def test_if_images_are_held_up_all_else_goes_on(ros, start, tmp_path, node_fault
     fusion.settle()
 
 
+@pytest.mark.slow("floods")
 def test_if_images_come_too_fast_the_oldest_are_dropped_and_counted(
     ros, start, tmp_path, node_faults, hold
 ):

@@ -67,6 +67,7 @@ def test_the_segment_holds_two_tensors_and_no_file_is_left(ros, start, tmp_path)
     assert left == []
 
 
+@pytest.mark.slow("floods")
 def test_every_large_tensor_arrives_best_effort(ros, start, tmp_path):
     ticks = []
     ros.node.create_subscription(FusedTensor, "fused_tensor", lambda m: ticks.append(m.tick), 10)

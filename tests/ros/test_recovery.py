@@ -7,7 +7,6 @@ Here the node believes that it stood still, because the time since the boot jump
 stands, so a pause of the machine is no standstill. One test in test_middleware.py stops the process for real.
 """
 
-import os
 from pathlib import Path
 
 import processes
@@ -25,8 +24,8 @@ from tf2_msgs.msg import TFMessage
 
 ROBOT = rates(joints=500)
 SHARED_MEMORY = Path("/dev/shm")
-#: Pauses of the test of bursts. A longer run: ROBOCACHE_PAUSES=5.
-PAUSES = int(os.environ.get("ROBOCACHE_PAUSES", "1"))
+#: Pauses of the test of bursts.
+PAUSES = 3
 #: Two connections are at least this far apart [s] (src/fastdds/recovery.rs).
 APART_S = 4
 #: A queue that no burst of these tests fills.
@@ -268,6 +267,7 @@ def test_an_auto_input_asks_for_the_same_after_a_standstill(
     assert fusion.process.output.count(STOOD_STILL) == 2
 
 
+@pytest.mark.slow("speeds")
 def test_publishers_that_pause_lose_nothing(ros, start, tmp_path, node_faults, boot):
     """Plans, commands and gripper events come in bursts; two broadcasters of fixed frames are silent for good."""
     config = {"tf": {}, "streams": streams(**{f"w{k}": WRENCH for k in range(8)}, pose=POSE)}

@@ -27,8 +27,10 @@ from sensor_msgs.msg import JointState
 from waiting import Wait
 
 POLICY = REPOSITORY / "tests" / "ros" / "policy_process.py"
-#: How often a process is killed or suspended. More by hand: ROBOCACHE_ROUNDS=30.
-ROUNDS = int(os.environ.get("ROBOCACHE_ROUNDS", "6"))
+#: How often a process is killed or suspended.
+few_or_many = pytest.mark.parametrize(
+    "rounds", [4, pytest.param(30, marks=pytest.mark.slow("kills"))]
+)
 CONFIG = {"streams": {"wrench": {**WRENCH, "strategy": "hold"}}}
 _numbers = itertools.count()
 
@@ -153,6 +155,7 @@ def test_a_policy_reads_the_bits_of_the_plain_topic(ros, start, tmp_path, servic
     assert fusion.value("tick", "publish_failed") == 0
 
 
+@pytest.mark.slow("speeds")
 def test_each_of_many_tensors_at_1_khz_is_that_of_the_topic(ros, start, tmp_path, service, policy):
     """The clock is simulated, and steps when both have the tensor. So none is missed, however busy the machine is."""
     config = yaml.safe_load((REPOSITORY / "config" / "joints_1khz.yaml").read_text())
@@ -186,8 +189,9 @@ def test_each_of_many_tensors_at_1_khz_is_that_of_the_topic(ros, start, tmp_path
         assert all(map(all, valid.values()))
 
 
+@few_or_many
 def test_a_policy_that_dies_or_stops_delays_nothing_and_leaves_nothing(
-    ros, start, tmp_path, service, policy
+    ros, start, tmp_path, service, policy, rounds
 ):
     fusion = shared_node(ros, start, tmp_path, service, sim_time=False)
     other = policy(service)
@@ -205,7 +209,7 @@ def test_a_policy_that_dies_or_stops_delays_nothing_and_leaves_nothing(
         while other.next()["tick"] < newest:
             wait.check()
 
-    for k in range(ROUNDS):
+    for k in range(rounds):
         victim = policy(service, "--hold", "3")
         for _ in range(10):
             assert victim.next()["held"]
@@ -222,12 +226,13 @@ def test_a_policy_that_dies_or_stops_delays_nothing_and_leaves_nothing(
     assert fusion.value("tick", "publish_failed") == 0
 
 
+@few_or_many
 def test_a_node_that_dies_or_starts_again_with_another_layout_is_followed(
-    ros, start, tmp_path, service, policy
+    ros, start, tmp_path, service, policy, rounds
 ):
     reader = policy(service)
     most = None
-    for k in range(ROUNDS):
+    for k in range(rounds):
         steps = 1 + k % 3
         spec = {**WRENCH, "strategy": "hold"}
         if steps > 1:

@@ -1,9 +1,10 @@
-"""Images and the CameraInfo of their camera through a real node: the pixels that OpenCV would give."""
+"""Images and the CameraInfo of their camera: the pixels that OpenCV would give."""
 
 import io
 
 import numpy as np
 from fusion import MS, RELIABLE, T0, stamped, start_fusion, streams
+from in_process import InProcess
 from PIL import Image as Picture
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
@@ -89,23 +90,19 @@ def png(array, ns):
     return stamped(CompressedImage, ns, format="rgb8; png compressed ", data=file.getvalue())
 
 
-def test_images_are_undistorted_by_the_camera_info_of_their_camera(ros, start, tmp_path):
-    fusion = start_fusion(ros, start, tmp_path, {"streams": STREAMS}).warm_up()
+def test_images_are_undistorted_by_the_camera_info_of_their_camera():
+    fusion = InProcess({"streams": STREAMS})
 
     # Before the first CameraInfo: a counted drop that names the topic.
-    fusion.send("/camera", raw(pixels(1), T0))
-    fusion.await_value("camera", "dropped.no_camera_info", 1)
-    fusion.process.wait_for("expected a CameraInfo on /camera_info before the image")
-    # Both streams have one input.
-    assert CAMERA_INFO in fusion.status and not any(
-        "files.camera" in part for part in fusion.status
-    )
+    early = fusion.send("/camera", raw(pixels(1), T0))
+    assert "expected a CameraInfo on /camera_info before the image" in early.detail
+    assert fusion.value("/camera", "dropped.no_camera_info") == 1
+    # Both streams have one input of it.
+    infos = [of["name"] for of in fusion.pipeline.inputs if of["topic"] == "/camera_info"]
+    assert infos == ["camera.camera_info"]
 
-    # Some drivers latch it.
-    publisher = ros.node.create_publisher(CameraInfo, "/camera_info", LATCHED)
     first = camera([-0.31, 0.12, 0.0007, -0.0004, -0.02])
-    publisher.publish(first)
-    fusion.await_value(CAMERA_INFO, "accepted", 1)
+    assert fusion.send("/camera_info", first)
     fusion.send("/camera", raw(pixels(2), T0 + MS))
     fusion.send("/files", png(pixels(3), T0 + MS))
     got = fusion.tick(T0 + 10 * MS)
@@ -114,27 +111,25 @@ def test_images_are_undistorted_by_the_camera_info_of_their_camera(ros, start, t
     assert not np.array_equal(got["camera"].array[0], pixels(2))
 
     # The malformed twins: each is dropped and counted, and the camera stays.
-    for info, reason in [
+    bad = [
         (camera([0.1, 0.2, 0.3]), "malformed"),
         (camera([0.1] * 5, model="bent"), "unsupported"),
         (camera([float("nan")] * 5), "non_finite"),
         (camera([0.1] * 5, width=0), "out_of_range"),
-    ]:
-        publisher.publish(info)
-        fusion.await_value(CAMERA_INFO, f"dropped.{reason}", 1)
+    ]
+    fusion.check_drops("/camera_info", bad)
     fusion.send("/camera", raw(pixels(4), T0 + 11 * MS))
     half = pixels(5)[: HEIGHT // 2]
-    fusion.send("/files", png(half, T0 + 11 * MS))
+    small = fusion.send("/files", png(half, T0 + 11 * MS))
     got = fusion.tick(T0 + 20 * MS)
     np.testing.assert_array_equal(got["camera"].array[0], undistorted(pixels(4), first))
-    fusion.await_value("files", "dropped.wrong_size", 1)
-    output = fusion.process.wait_for(f"found {WIDTH}x{HEIGHT // 2} px")
-    assert f"expected an image of {WIDTH}x{HEIGHT} px" in output
+    assert fusion.value("files", "dropped.wrong_size") == 1
+    assert f"found {WIDTH}x{HEIGHT // 2} px" in small.detail
+    assert f"expected an image of {WIDTH}x{HEIGHT} px" in small.detail
 
     # New numbers count at once, and a jump of the clock clears none.
     second = camera([0.021, -0.007, 0.003, -0.001], model="equidistant")
-    publisher.publish(second)
-    fusion.await_value(CAMERA_INFO, "accepted", 2)
+    assert fusion.send("/camera_info", second)
     past = T0 - 10_000 * MS
     fusion.advance(past)
     fusion.send("/camera", raw(pixels(6), past))

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::unistd::{Pid, geteuid};
@@ -44,7 +44,14 @@ impl Placement {
     pub fn apply(&self, name: &str) -> u8 {
         if !self.cpus.is_empty() {
             match pin(&self.cpus) {
-                Ok(()) => tracing::info!("{name} on the processors {:?}", self.cpus),
+                Ok(missing) if missing.is_empty() => {
+                    tracing::info!("{name} on the processors {:?}", self.cpus);
+                }
+                Ok(missing) => tracing::warn!(
+                    "{name} on the processors {:?} without {missing:?}: this machine does not have these, or \
+                     forbids them",
+                    self.cpus
+                ),
                 Err(error) => {
                     tracing::warn!("{name} on every processor, not {:?}: {error}", self.cpus);
                 }
@@ -60,9 +67,9 @@ impl Placement {
             }
             Err(error) => {
                 tracing::info!(
-                    "{name} at ordinary priority: {error:?} for real-time priority {}; to permit \
-                     it, give this user an rtprio limit (/etc/security/limits.d) or the container \
-                     CAP_SYS_NICE",
+                    "{name} at ordinary priority: {} for real-time priority {}; to permit it, give this \
+                     user an rtprio limit (/etc/security/limits.d) or the container CAP_SYS_NICE",
+                    in_words(&error),
                     self.priority
                 );
                 0
@@ -71,11 +78,15 @@ impl Placement {
     }
 }
 
-/// Lets only these processors run the calling thread.
-fn pin(cpus: &[usize]) -> nix::Result<()> {
+/// Lets only these processors run the calling thread. Returns those that cannot: if at least one can, Linux leaves the
+/// others out without an error.
+fn pin(cpus: &[usize]) -> nix::Result<Vec<usize>> {
+    let this_thread = Pid::from_raw(0);
     let mut set = CpuSet::new();
     cpus.iter().try_for_each(|cpu| set.set(*cpu))?;
-    sched_setaffinity(Pid::from_raw(0), &set)
+    sched_setaffinity(this_thread, &set)?;
+    let allowed = sched_getaffinity(this_thread)?;
+    Ok(cpus.iter().copied().filter(|cpu| !allowed.is_set(*cpu).unwrap_or(false)).collect())
 }
 
 /// Why the memory is not locked.
@@ -124,6 +135,14 @@ pub fn lock_memory() -> Result<LockedMemory, LockMemoryError> {
 /// Moves the calling thread to `SCHED_FIFO` at this priority (1 to 99).
 fn set_realtime(priority: u8) -> Result<(), Error> {
     set(priority, ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo))
+}
+
+/// The library prints an error of the system as its number.
+fn in_words(error: &Error) -> String {
+    match error {
+        Error::OS(code) => std::io::Error::from_raw_os_error(*code).to_string(),
+        other => other.to_string(),
+    }
 }
 
 /// Moves the calling thread back to ordinary priority. Returns whether it has ordinary priority.

@@ -32,6 +32,8 @@ pub struct Reader<'a> {
     message: &'a [u8],
     position: usize,
     big_endian: bool,
+    /// See [`Reader::most_padding`].
+    reserved: usize,
 }
 
 macro_rules! primitive {
@@ -57,7 +59,8 @@ impl<'a> Reader<'a> {
         };
         match u16::from_be_bytes([high, low]) {
             order @ (0 | 1) => {
-                Ok(Reader { message, position: ENCAPSULATION_LEN, big_endian: order == 0 })
+                let big_endian = order == 0;
+                Ok(Reader { message, position: ENCAPSULATION_LEN, big_endian, reserved: 0 })
             }
             found => Err(CdrError::Encapsulation { found }),
         }
@@ -76,6 +79,18 @@ impl<'a> Reader<'a> {
     /// Whether the numbers of this message have their most significant byte first.
     pub fn is_big_endian(&self) -> bool {
         self.big_endian
+    }
+
+    /// Notes that a sequence of numbers of this size \[bytes\] was empty.
+    pub(crate) fn note_empty(&mut self, size: usize) {
+        self.reserved += if size == 8 { 4 } else { 0 };
+    }
+
+    /// Most bytes that may follow the message's last value. A middleware rounds the length up, by less than 8. Fast CDR
+    /// also reserves the alignment of an empty sequence of 8-byte numbers, 4 bytes, and does not write it; the functions
+    /// `serialize_message` of rclpy and rclcpp leave those bytes behind the message.
+    pub(crate) fn most_padding(&self) -> usize {
+        7 + self.reserved
     }
 
     fn align(&mut self, size: usize) {

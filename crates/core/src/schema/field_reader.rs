@@ -12,9 +12,6 @@ use crate::rejected::{NAMES_LOGGED, names_found};
 use crate::tf::FramedPart;
 use robocache_ops::resample::Lane;
 
-/// Bytes that a middleware may put behind a message.
-const MOST_PADDING: usize = 7;
-
 /// Where the stamp of a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampSource {
@@ -162,7 +159,7 @@ impl FieldReader {
         values.clear();
         values.resize(self.channels.len() + stamp, f64::NAN);
         self.root.read(reader, values)?;
-        if reader.left() > MOST_PADDING {
+        if reader.left() > reader.most_padding() {
             let detail = format!(
                 "expected the end of the message, found {} bytes more; the publisher may have another \
                  version of the definition",

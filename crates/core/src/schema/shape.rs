@@ -68,6 +68,9 @@ impl Shape {
             Shape::Array(len, element) => element.skip_many(*len, reader),
             Shape::Sequence(element) => {
                 let len = reader.u32()? as usize;
+                if let (0, Shape::Number(size)) = (len, &**element) {
+                    reader.note_empty(*size);
+                }
                 element.skip_many(len, reader)
             }
         }

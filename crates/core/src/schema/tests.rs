@@ -31,6 +31,7 @@ fn texts() -> Texts {
              a/Part[<=4] parts\nuint64 big\ngeometry_msgs/Quaternion turn\nfloat64[] values\n\
              string[] names\nbuiltin_interfaces/Time when",
         ),
+        ("a/msg/Sequences", "float64[] values\nfloat32[] others\nuint8 on"),
         ("a/msg/Empty", "# nothing"),
         ("a/msg/Loop", "a/Loop[] again"),
         ("a/msg/Wide", "wstring text\nfloat64 x"),
@@ -163,6 +164,20 @@ fn a_message_that_is_longer_than_its_definition_is_of_another_version() {
     assert_eq!(read(&plan, &longer), Ok(vec![1.0]));
     longer.push(0);
     assert_eq!(read(&plan, &longer).unwrap_err().0, DropReason::Malformed);
+}
+
+#[test]
+fn an_empty_sequence_of_float64_may_leave_four_bytes_behind_the_message() {
+    let plan = plan("a/msg/Sequences", &["on"]);
+    let mut writer = Writer::new();
+    writer.u32(0);
+    writer.u32(0);
+    writer.u8(1);
+    let mut message = writer.finish();
+    message.extend([0; 7 + 4]);
+    assert_eq!(read(&plan, &message), Ok(vec![1.0]));
+    message.push(0);
+    assert_eq!(read(&plan, &message).unwrap_err().0, DropReason::Malformed);
 }
 
 #[test]

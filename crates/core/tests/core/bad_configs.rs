@@ -6,6 +6,25 @@ use std::path::{Path, PathBuf};
 use robocache_core::config;
 use robocache_core::schema::Prefixes;
 
+/// Lists of types that several errors have. The files have their names in braces instead.
+const LISTS: [(&str, &str); 2] = [
+    (
+        "{message_types}",
+        "sensor_msgs/msg/JointState, trajectory_msgs/msg/JointTrajectory, sensor_msgs/msg/Imu, \
+         sensor_msgs/msg/MagneticField, geometry_msgs/msg/WrenchStamped, \
+         geometry_msgs/msg/PoseStamped, geometry_msgs/msg/PoseWithCovarianceStamped, \
+         geometry_msgs/msg/TwistStamped, nav_msgs/msg/Odometry, sensor_msgs/msg/Image, \
+         sensor_msgs/msg/CompressedImage, sensor_msgs/msg/PointCloud2, sensor_msgs/msg/LaserScan, \
+         nav_msgs/msg/OccupancyGrid",
+    ),
+    (
+        "{framed_types}",
+        "geometry_msgs/msg/PoseStamped, geometry_msgs/msg/PoseWithCovarianceStamped, \
+         geometry_msgs/msg/TwistStamped, geometry_msgs/msg/WrenchStamped, nav_msgs/msg/Odometry, \
+         sensor_msgs/msg/Imu, sensor_msgs/msg/MagneticField",
+    ),
+];
+
 fn bad_files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/configs/bad");
     let entries = std::fs::read_dir(folder).unwrap();
@@ -25,10 +44,13 @@ fn each_bad_configuration_gives_exactly_its_errors() {
         let expected: Vec<_> =
             text.lines().map_while(|line| line.strip_prefix("# expect: ")).collect();
         assert!(!expected.is_empty(), "{name} announces no error");
+        let expected = LISTS
+            .iter()
+            .fold(expected.join("\n"), |errors, (list, types)| errors.replace(list, types));
         match config::parse_with(&text, name, &definitions) {
             Ok(_) => wrong.push(format!("{name} is accepted")),
-            Err(error) if error.to_string() == expected.join("\n") => {}
-            Err(error) => wrong.push(format!("{error}\n  instead of\n{}", expected.join("\n"))),
+            Err(error) if error.to_string() == expected => {}
+            Err(error) => wrong.push(format!("{error}\n  instead of\n{expected}")),
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));

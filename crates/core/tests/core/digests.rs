@@ -168,8 +168,11 @@ fn digest(into: &mut u64, bytes: &[u8]) {
     }
 }
 
-/// Replays the recording; a line per segment.
-fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream]) -> String {
+/// A message of the robot: when it is due \[ns\], its stream and its bytes.
+type Recorded = (i64, Stream, Vec<u8>);
+
+/// All messages, and some that are due after the end.
+fn recording() -> Vec<Recorded> {
     let options = SimOptions {
         seed: 11,
         send_jitter_ms: 8.0,
@@ -181,15 +184,23 @@ fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream]) -> String {
         ..SimOptions::default()
     };
     let robot = Robot::new(options.clone()).unwrap();
+    let mut streams = KINDS.map(|kind| kind.stream).to_vec();
+    streams.sort_by_key(|stream| stream.topic());
+    streams.dedup();
+    Schedule::of_streams(&options, START, &streams)
+        .take_while(|event| event.due_ns <= LENGTH_NS + NANOS_PER_S / 10)
+        .map(|event| (event.due_ns, event.stream, robot.message(&event, Vec::new())))
+        .collect()
+}
+
+/// Replays the recording; a line per segment.
+fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream], recording: &[Recorded]) -> String {
     let grid = pipeline.config().grid;
     let mut tick = grid.tick_at(START) + 1;
     let mut message = pipeline.new_message();
     let mut digests = vec![0xcbf2_9ce4_8422_2325u64; fed_by.len()];
-    let mut streams = fed_by.to_vec();
-    streams.sort_by_key(|stream| stream.topic());
-    streams.dedup();
-    for event in Schedule::of_streams(&options, START, &streams) {
-        while grid.stamp_of(tick) <= START.offset(event.due_ns) {
+    for (due_ns, stream, bytes) in recording {
+        while grid.stamp_of(tick) <= START.offset(*due_ns) {
             assert_eq!(
                 pipeline.tick(tick, Epoch::default(), &mut message).unwrap(),
                 TickOutcome::Ready
@@ -203,13 +214,12 @@ fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream]) -> String {
             }
             tick += 1;
         }
-        if event.due_ns > LENGTH_NS {
+        if *due_ns > LENGTH_NS {
             break;
         }
-        let message = robot.message(&event, Vec::new());
-        for at in (0..fed_by.len()).filter(|at| fed_by[*at] == event.stream) {
+        for at in (0..fed_by.len()).filter(|at| fed_by[*at] == *stream) {
             // A late message is dropped and counted, as in a live node.
-            let _ = pipeline.push(InputId::new(at), &message, Arrival::default());
+            let _ = pipeline.push(InputId::new(at), bytes, Arrival::default());
         }
     }
     let mut lines = String::new();
@@ -220,13 +230,13 @@ fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream]) -> String {
 }
 
 fn all(backend: impl Fn(&Config, &Layout) -> Arc<dyn Backend>) -> String {
-    let mut lines = String::new();
+    let (recording, mut lines) = (recording(), String::new());
     for dtype in ["f32", "f16", "bf16"] {
         for fill in ["zero", "last"] {
             let (config, fed_by) = configuration(dtype, fill);
             let backend = backend(&config, &Layout::new(&config));
             let pipeline = Pipeline::new(config, backend).unwrap();
-            lines += &replay(&format!("{dtype} {fill}"), &pipeline, &fed_by);
+            lines += &replay(&format!("{dtype} {fill}"), &pipeline, &fed_by, &recording);
         }
     }
     lines

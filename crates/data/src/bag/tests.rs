@@ -28,6 +28,12 @@ fn write_mcap(path: &Path, options: WriteOptions, messages: &[(&str, u64, u8)], 
     write(path, options, messages, per_chunk);
 }
 
+/// Writes another file in place of one. ext4 waits for the disk if a program writes over a file.
+pub(super) fn write_again(path: &Path, bytes: &[u8]) {
+    fs::remove_file(path).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
 /// Writes messages of these bodies into one chunk.
 pub(super) fn write_messages(
     path: &Path,
@@ -195,7 +201,7 @@ fn a_file_that_ends_early_is_read_up_to_its_end() {
         let mut counts = Vec::new();
         // Every length: nothing panics, and what is found is a part of what was written.
         for length in (8..whole.len()).rev() {
-            fs::write(&path, &whole[..length]).unwrap();
+            write_again(&path, &whole[..length]);
             let bag = Bag::open(&path).unwrap();
             let (found, problems) = read(&bag, &["/a", "/b"]);
             assert!(found.iter().all(|message| SORTED.contains(message)), "{length}");
@@ -227,7 +233,7 @@ fn a_flipped_byte_costs_its_chunk_or_is_told() {
         for at in 8..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x10;
-            fs::write(&path, &damaged).unwrap();
+            write_again(&path, &damaged);
             let bag = Bag::open(&path).unwrap();
             let (found, problems) = read(&bag, &["/a", "/b"]);
             // Names and indices outside of chunks have no checksum of their own. Messages have.

@@ -116,14 +116,16 @@ fn jitter_drops_and_noise_widen_the_interval_that_holds_the_truth() {
     let (mut inside, mut narrow, mut wide) = (0, 0.0, 0.0);
     for seed in 0..20 {
         let clean = Sensor { hz: 30.0, skew_ms: 35.0, ..STEADY };
-        let reference = Sensor { hz: 250.0, jitter: 0.5, drops: 0.1, noise: 0.3, ..STEADY };
+        let reference = Sensor { hz: 100.0, jitter: 0.5, drops: 0.1, noise: 0.3, ..STEADY };
         let rough = Sensor { jitter: 0.6, drops: 0.1, noise: 10.0, ..clean };
         let result = found(reference, rough, seed, 60.0).unwrap();
         let error = (result.offset_ms + 35.0).abs();
         assert!(error < 8.0, "{seed}: {result:?}");
         inside += u32::from(error <= result.uncertainty_ms);
-        wide += result.uncertainty_ms;
-        narrow += found(Sensor { hz: 250.0, ..STEADY }, clean, seed, 60.0).unwrap().uncertainty_ms;
+        if seed < 5 {
+            wide += result.uncertainty_ms;
+            narrow += found(STEADY, clean, seed, 60.0).unwrap().uncertainty_ms;
+        }
     }
     assert!(inside >= 16, "{inside} of 20 intervals of 95 % hold the truth");
     assert!(narrow < wide, "{narrow} {wide}");

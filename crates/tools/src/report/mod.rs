@@ -3,23 +3,6 @@
 //! A [`Page`] has tiles and [`Section`]s. A section has paragraphs, [`Table`]s, [`Picture`]s and [`Figure`]s:
 //! a [`Plot`] of lines, steps and dots, a [`Histogram`], a [`Timeline`] of what was when, a [`HeatMap`].
 //!
-//! ```
-//! use robocache_tools::report::{Page, Plot, Section, Table};
-//!
-//! let mut rates = Table::new(&["topic", "messages", "rate"]).texts(1);
-//! rates.row(&["/imu", "6000", "200.0 Hz"]);
-//! let mut plot = Plot::new("delay of /imu", "time [s]", "delay [ms]");
-//! plot.line("/imu", [(0.0, 1.2), (0.5, f64::NAN), (1.0, 1.4)]); // NaN: a gap
-//! let mut section = Section::new("Topics");
-//! section.table(&rates);
-//! section.figure(&plot, "From the header's stamp to the recorder");
-//! let mut page = Page::new("robocache inspect");
-//! page.tile("1", "topic");
-//! page.add(section);
-//! let html: String = page.html();
-//! # assert!(html.contains("/imu"));
-//! ```
-//!
 //! The writer keeps these rules, whatever it is given:
 //!
 //! - Every text is escaped: names of topics and files are not trusted.

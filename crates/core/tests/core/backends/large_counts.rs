@@ -27,7 +27,7 @@ pub(super) fn check(kind: &Kind, cases: usize) {
     // Cores have one way for all clouds, so a hundredth of the points is enough.
     let share = if kind.is_cpu() { 100 } else { 1 };
     // A tool that checks each access would take minutes for more.
-    let (grids, most) = if cases < 1000 { (1, POINTS) } else { (3, MOST) };
+    let (grids, most) = if cases < 400 { (1, POINTS) } else { (3, MOST) };
     // Voxels that fill their spans, that fill 8 voxels at a time, and that do neither.
     let shapes =
         [([128, 128, 128], DType::Bf16), ([100, 90, 37], DType::F16), ([101, 91, 37], DType::F32)];

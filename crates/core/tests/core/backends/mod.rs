@@ -34,9 +34,14 @@ mod vectors;
 
 use subject::{Kind, cases};
 
+/// Usual cases of a GPU.
+const ON_A_GPU: usize = 2000;
+/// The same of the CPU, which has the same code for all sizes.
+const ON_THE_CPU: usize = 400;
+
 fn on_the_gpu(module: &str, test: &str, check: fn(&Kind, usize)) {
     if let Some(kind) = Kind::of(module, test) {
-        check(&kind, cases());
+        check(&kind, cases(ON_A_GPU));
     }
 }
 
@@ -46,7 +51,7 @@ macro_rules! on_every_backend {
         mod cpu {
             $(#[test]
             fn $name() {
-                $body(&super::Kind::Cpu, super::cases());
+                $body(&super::Kind::Cpu, super::cases(super::ON_THE_CPU));
             })*
         }
         mod cuda {
@@ -139,5 +144,5 @@ fn a_row_of_unknown_content_is_cleared() {
 /// CPU.
 #[test]
 fn quotients_from_the_reciprocal_are_those_of_a_division() {
-    cloud_cells::check_quotients(cases());
+    cloud_cells::check_quotients(cases(ON_A_GPU));
 }

@@ -22,10 +22,10 @@ use robocache_ops::packing::ALIGNMENT;
 use robocache_ops::time::TickGrid;
 use robocache_ops::voxelize::PointDrops;
 
-/// Cases per operation.
-pub(super) fn cases() -> usize {
+/// Cases per operation, of which this many are usual.
+pub(super) fn cases(usual: usize) -> usize {
     let set = std::env::var("ROBOCACHE_TEST_CASES").ok();
-    set.map_or(2000, |text| text.parse().expect("ROBOCACHE_TEST_CASES: a number"))
+    set.map_or(usual, |text| text.parse().expect("ROBOCACHE_TEST_CASES: a number"))
 }
 
 /// A kind of backend to test.

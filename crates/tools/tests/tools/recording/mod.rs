@@ -50,7 +50,7 @@ fn with_enough_lag_every_tick_is_equal() {
 fn a_live_node_is_verified() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, By::System);
-    drive_live(&node, Duration::from_secs(2));
+    drive_live(&node, Duration::from_secs(1));
     until("a tick", || node.published() > 0);
     let published = node.published();
     let report = verified(&node.stop());

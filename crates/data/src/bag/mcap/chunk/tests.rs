@@ -3,7 +3,7 @@ use std::io::Write;
 use mcap::{Compression, WriteOptions};
 use tempfile::TempDir;
 
-use super::super::super::tests::write_messages;
+use super::super::super::tests::{write_again, write_messages};
 use super::super::{Index, records};
 use super::*;
 
@@ -77,7 +77,7 @@ fn a_chunk_is_read_at_once_whatever_its_compression() {
     }
     let bytes = fs::read(&path).unwrap();
     let index = |bytes: &[u8]| {
-        fs::write(&path, bytes).unwrap();
+        write_again(&path, bytes);
         let file = fs::File::open(&path).unwrap();
         let index = Index::read(&file, &path, &mut |_| ()).unwrap();
         (file, index)

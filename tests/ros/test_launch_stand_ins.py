@@ -1,7 +1,7 @@
-"""The launch files, run against stand-ins for `launch` and `launch_ros`.
+"""The launch files, run against stand-ins: no test here shows that the real `launch` and `launch_ros` take them.
 
-The ROS wheels have neither package, so these modules replace them. They have the names and
-signatures of the documented API, and record the calls. test_launch_real.py uses the real packages, where a ROS has them.
+PyPI has neither package. The stand-ins have the names and signatures of the documented API, and record the calls.
+test_launch_real.py uses the real packages, where a ROS has them.
 """
 
 import importlib.util

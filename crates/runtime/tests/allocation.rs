@@ -1,0 +1,119 @@
+//! The tick thread allocates nothing. In a program of its own, because an allocator is that of the whole program.
+
+#![allow(unsafe_code)] // an allocator; its blocks say why they are sound
+
+use std::alloc::{GlobalAlloc, Layout as Block, System};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use robocache_core::backend::cpu::CpuBackend;
+use robocache_core::config;
+use robocache_core::layout::Layout;
+use robocache_core::message::TensorMessage;
+use robocache_core::pipeline::Pipeline;
+use robocache_ops::time::Stamp;
+use robocache_runtime::{
+    Clock, DueTick, Observer, Publisher, Refused, Runtime, RuntimeError, ThreadOptions, Threads,
+    Transit,
+};
+use robocache_sim::{Robot, SimOptions};
+use robocache_testing::until;
+
+const START: Stamp = Stamp::from_nanos(1_795_000_000_000_000_000);
+/// In the first ticks, memory for later ones may be taken.
+const FIRST: u64 = 20;
+const TICKS: u64 = 100;
+
+/// Allocations of the tick thread, after the first ticks.
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// True in the tick thread, after the first ticks.
+    static COUNTS: Cell<bool> = const { Cell::new(false) };
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Counting;
+
+// SAFETY: each call is passed to the system's allocator as it is. `realloc` and `alloc_zeroed` call `alloc`.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, block: Block) -> *mut u8 {
+        // A thread that ends has no such value any more. It is no longer the tick thread.
+        if COUNTS.try_with(Cell::get).unwrap_or(false) {
+            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(block) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, block: Block) {
+        // SAFETY: `memory` is of `alloc`, with this block.
+        unsafe { System.dealloc(memory, block) }
+    }
+}
+
+#[derive(Default)]
+struct Ticks {
+    begun: AtomicU64,
+    published: AtomicU64,
+}
+
+impl Observer for Ticks {
+    /// The tick thread calls it.
+    fn due(&self, _: DueTick) {
+        COUNTS.set(self.begun.fetch_add(1, Ordering::Relaxed) >= FIRST);
+    }
+}
+
+struct Counter(Arc<Ticks>);
+
+impl Publisher for Counter {
+    fn publish(&self, _: &mut TensorMessage) -> Result<(), Refused> {
+        self.0.published.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn the_tick_thread_allocates_nothing() {
+    // Streams that interpolate and that hold; images, a cloud.
+    let text = include_str!("../../../config/robocache.yaml");
+    let config = config::parse(text, "robocache.yaml").unwrap();
+    let grid = config.grid;
+    let inputs: Vec<_> =
+        config.input_ids().map(|id| (id, config.input(id).topic.clone())).collect();
+    let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+    let ticks = Arc::new(Ticks::default());
+    let observer = Arc::clone(&ticks) as Arc<dyn Observer>;
+    let pipeline = Pipeline::new(config, backend).unwrap();
+    let runtime = Arc::new(Runtime::observed(pipeline, Clock::simulated(grid), observer));
+    let threads: Threads<RuntimeError> =
+        Threads::start(&runtime, Counter(Arc::clone(&ticks)), ThreadOptions::default()).unwrap();
+
+    let robot = Robot::new(SimOptions::default()).unwrap();
+    let mut events = robot.schedule(START).peekable();
+    let (first, mut sent) = (grid.tick_at(START) + 1, 0);
+    for tick in 0..TICKS {
+        let now = grid.stamp_of(first + tick as i64);
+        runtime.sim_clock().unwrap().set(now, Transit::UNKNOWN);
+        until("the tick", || ticks.published.load(Ordering::Relaxed) > tick);
+        while let Some(event) = events.next_if(|event| START.offset(event.due_ns) <= now) {
+            for (input, _) in inputs.iter().filter(|(_, topic)| topic == event.stream.topic()) {
+                let arrival = runtime.clock.arrival(Transit::UNKNOWN);
+                runtime.receive(*input, robot.message(&event, Vec::new()), arrival).unwrap();
+                sent += 1;
+            }
+        }
+        let accepted = |input| runtime.input_stats(input).accepted.get();
+        until("rows of all messages", || runtime.inputs().map(accepted).sum::<u64>() == sent);
+    }
+    for stream in runtime.streams() {
+        let name = &runtime.stream_spec(stream).name;
+        assert!(runtime.stream_stats(stream).steps_valid.get() > TICKS / 2, "{name} had no rows");
+    }
+    threads.stop().unwrap();
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
+}
