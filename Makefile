@@ -16,7 +16,7 @@ help:
 	@echo '                writes demo/train/report.html'
 	@echo 'make demo-lerobot  record a robot, train ACT by LeRobot on it, serve it, and compare; PYTHON as above,'
 	@echo '                with LeRobot; takes five minutes'
-	@echo 'make test       run all tests, also those with real ROS processes, on a build of their own with checks of arithmetic'
+	@echo 'make test       run the tests, also those with real ROS processes, on a build of their own with checks of arithmetic'
 	@echo 'make test-slow  run those that are long, or about real time: 15 minutes'
 	@echo 'make test-release  run those that need the release, the wheel or another build: 20 minutes'
 	@echo 'make test-ros   run those with real ROS processes; RMW=cyclonedds: with CycloneDDS in place of Fast DDS, for a'

@@ -34,6 +34,8 @@ pub(crate) const SAVED: &str = "saved";
 /// A folder of this process with a store and saved episodes, made of a small bag.
 pub(crate) fn made() -> &'static Path {
     static MADE: LazyLock<PathBuf> = LazyLock::new(|| {
+        // An earlier process with this number may have left some.
+        let _ = std::fs::remove_dir_all(records::folder("made"));
         let folder = records::folder("made");
         replay(&folder);
         let reading = Reading { threads: 1, ..Reading::default() };

@@ -29,8 +29,4 @@ fi
 export CARGO_TARGET_DIR=$cargo_dir
 colcon --log-base "$build_dir/log" build --base-paths . --build-base "$build_dir" --install-base "$install_dir" \
   --event-handlers console_direct+ --cmake-args --no-warn-unused-cli -DROBOCACHE_PROFILE="$ROBOCACHE_PROFILE"
-# The package in the source tree gets its compiled part too: programs of this repository import it from there. Another
-# ROS has the same part, so that of Jazzy stays.
-[ "$ROBOCACHE_ROS" = jazzy ] || [ ! -e python/robocache/_native.abi3.so ] || exit 0
-built=$(readlink -f "$cargo_dir")/$cargo_out/lib_native.so
-ln -sfn "$built" python/robocache/_native.abi3.so
+link_extension

@@ -18,8 +18,8 @@ packages=()
 while read -r crate; do
   ! grep -q "^$crate/" <<<"$changed" || packages+=(-p "robocache_${crate#crates/}")
 done < <(sed -n 's/^default-members = //p' Cargo.toml | grep -o 'crates/[a-z_]*')
-# Tests of these crates read golden files, configurations and messages.
-! grep -qE '^(tests/(golden|configs|definitions)|config|msg)/' <<<"$changed" || packages+=(-p robocache_core -p robocache_tools)
+# Tests of these crates read golden files, configurations and messages, and replay the seeds of the fuzz targets.
+! grep -qE '^(tests/(golden|configs|definitions)|config|msg|fuzz)/' <<<"$changed" || packages+=(-p robocache_core -p robocache_tools)
 if [ ${#packages[@]} -gt 0 ]; then
   phase "cargo test ${packages[*]}" cargo test --locked -q "${packages[@]}"
 fi

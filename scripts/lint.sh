@@ -9,7 +9,14 @@ export ROBOCACHE_PROFILE=dev
 . scripts/phases.sh
 
 has_clippy() {
-  command -v clippy-driver >/dev/null || { echo 'expected clippy-driver: rustup component add clippy' >&2; return 1; }
+  clippy-driver --version >/dev/null 2>&1 || { echo 'expected clippy-driver: rustup component add clippy' >&2; return 1; }
+}
+
+# Of what is compiled already, cargo only repeats the warnings.
+no_warnings() {
+  local said
+  said=$(scripts/with_ros.sh sh "$build_dir/robocache_ros/cargo.sh" build --quiet 2>&1) || { echo "$said"; return 1; }
+  ! grep -v '^jpeg: ' <<<"$said" | grep .
 }
 
 phase 'cargo fmt' cargo fmt --all --check
@@ -26,6 +33,7 @@ phase 'hadolint' scripts/with_ros.sh hadolint Dockerfile tests/image/standin.Doc
 phase 'set-up of nvcc' scripts/cuda.sh
 phase 'Clippy is there' has_clippy
 limit_s=3600 needed_phase 'build, by Clippy' scripts/build.sh
+phase 'no warnings' no_warnings
 # The compiled module is that of the build.
 phase 'stub of the compiled module' scripts/with_ros.sh python3 -m mypy.stubtest \
   --mypy-config-file mypy.ini --allowlist scripts/stubtest-allowed.txt --ignore-unused-allowlist robocache._native

@@ -25,8 +25,8 @@ class ProcessFailure(Exception):
 
 
 def executable(name):
-    """The path of an executable of robocache_ros, installed or built in this repository."""
-    prefixes = [REPOSITORY / "install" / "robocache_ros"]
+    """The path of an executable of robocache_ros: of the install that scripts/with_ros.sh chose, or of `make build`."""
+    prefixes = [Path(os.environ.get("ROBOCACHE_INSTALL", REPOSITORY / "install")) / "robocache_ros"]
     prefixes += [Path(p) for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
     tried = [prefix / "lib" / "robocache_ros" / name for prefix in prefixes]
     for path in tried:

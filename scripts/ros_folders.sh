@@ -36,3 +36,13 @@ case $ROBOCACHE_PROFILE in
 esac
 cargo_dir=${CARGO_TARGET_DIR:-$cargo_dir}
 case $cargo_dir in /*) ;; *) cargo_dir=$repo/$cargo_dir ;; esac
+
+# The package in the source tree gets the compiled part of this build, if there is one: programs of this repository import
+# the package from there.
+link_extension() {
+  local link=$repo/python/robocache/_native.abi3.so built
+  built=$(readlink -f "$cargo_dir/$cargo_out/lib_native.so") && [ -e "$built" ] || return 0
+  [ "$(readlink "$link")" != "$built" ] || return 0
+  # In one step, because another program may import it now.
+  ln -sfn "$built" "$link.$$" && mv -T "$link.$$" "$link"
+}

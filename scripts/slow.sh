@@ -8,7 +8,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 repo=$PWD
-export ROBOCACHE_PROFILE=${ROBOCACHE_PROFILE:-dev}
+export ROBOCACHE_PROFILE=dev
 . scripts/ros_folders.sh
 . scripts/phases.sh
 . scripts/test_phases.sh

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 repo=$PWD
 # With checks of arithmetic, also in the nodes that the tests start. Everything is compiled once: the node, the tests, and
 # what Clippy needs of them.
-export ROBOCACHE_PROFILE=${ROBOCACHE_PROFILE:-dev}
+export ROBOCACHE_PROFILE=dev
 . scripts/ros_folders.sh
 . scripts/phases.sh
 . scripts/test_phases.sh

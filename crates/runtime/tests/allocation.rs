@@ -65,6 +65,10 @@ impl Observer for Ticks {
     /// The tick thread calls it.
     fn due(&self, _: DueTick) {
         COUNTS.set(self.begun.fetch_add(1, Ordering::Relaxed) >= FIRST);
+        if self.begun.load(Ordering::Relaxed) == TICKS {
+            // It is counted.
+            drop(std::hint::black_box(Box::new(TICKS)));
+        }
     }
 }
 
@@ -115,5 +119,5 @@ fn the_tick_thread_allocates_nothing() {
         assert!(runtime.stream_stats(stream).steps_valid.get() > TICKS / 2, "{name} had no rows");
     }
     threads.stop().unwrap();
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 1, "that of the last tick's observer alone");
 }

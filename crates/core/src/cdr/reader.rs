@@ -83,12 +83,13 @@ impl<'a> Reader<'a> {
 
     /// Notes that a sequence of numbers of this size \[bytes\] was empty.
     pub(crate) fn note_empty(&mut self, size: usize) {
-        self.reserved += if size == 8 { 4 } else { 0 };
+        self.reserved += if size == 8 { 8 } else { 0 };
     }
 
     /// Most bytes that may follow the message's last value. A middleware rounds the length up, by less than 8. Fast CDR
-    /// also reserves the alignment of an empty sequence of 8-byte numbers, 4 bytes, and does not write it; the functions
-    /// `serialize_message` of rclpy and rclcpp leave those bytes behind the message.
+    /// also reserves the alignment of an empty sequence of 8-byte numbers, 4 bytes, and does not write it. Then the next
+    /// such number may be aligned otherwise than reserved: 4 bytes more. The functions `serialize_message` of rclpy and
+    /// rclcpp leave those bytes behind the message.
     pub(crate) fn most_padding(&self) -> usize {
         7 + self.reserved
     }

@@ -167,14 +167,14 @@ fn a_message_that_is_longer_than_its_definition_is_of_another_version() {
 }
 
 #[test]
-fn an_empty_sequence_of_float64_may_leave_four_bytes_behind_the_message() {
+fn an_empty_sequence_of_float64_may_leave_eight_bytes_behind_the_message() {
     let plan = plan("a/msg/Sequences", &["on"]);
     let mut writer = Writer::new();
     writer.u32(0);
     writer.u32(0);
     writer.u8(1);
     let mut message = writer.finish();
-    message.extend([0; 7 + 4]);
+    message.extend([0; 7 + 8]);
     assert_eq!(read(&plan, &message), Ok(vec![1.0]));
     message.push(0);
     assert_eq!(read(&plan, &message).unwrap_err().0, DropReason::Malformed);

@@ -134,6 +134,38 @@ fn remedy(status: &Status, before: &str) -> String {
 }
 
 #[test]
+fn each_counter_is_reported_by_its_own_key() {
+    let cloud = "{origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]}";
+    let mut robot = Robot::new(&format!(
+        "rate_hz: 100\nstreams: {{c: {{type: sensor_msgs/PointCloud2, max_age_ms: 50, inputs: [{{topic: /a}}, {{topic: /b}}], \
+         cloud: {cloud}}}}}"
+    ));
+    let runtime = Arc::clone(&robot.runtime);
+    let stats = runtime.stream_stats(STREAM);
+    let counters = [
+        ("rows", &stats.rows),
+        ("reordered", &stats.reordered),
+        ("replaced", &stats.replaced),
+        ("rows_remade", &stats.remade),
+        ("points_non_finite", &stats.points_non_finite),
+        ("points_out_of_range", &stats.points_out_of_range),
+        ("points_outside", &stats.points_outside),
+        ("points_out_of_reach", &stats.points_out_of_reach),
+        ("points_cropped", &stats.points_cropped),
+        ("points_on_robot", &stats.points_on_robot),
+        ("points_too_few", &stats.points_too_few),
+        ("voxels_beyond_capacity", &stats.voxels_beyond_capacity),
+        ("groups_incomplete", &runtime.input_stats(WRENCH).groups_incomplete),
+    ];
+    (1..).zip(&counters).for_each(|(count, (_, counter))| counter.add(count));
+    let parts = robot.monitor.report().parts;
+    for (count, (key, _)) in (1..).zip(&counters) {
+        let found = parts.iter().map(|part| value(part, key)).find(|found| !found.starts_with('('));
+        assert_eq!(found, Some(&*count.to_string()), "{key}");
+    }
+}
+
+#[test]
 fn a_short_ring_is_named_without_an_expected_rate_and_the_remedy_helps() {
     let keys = |rows: &str| {
         format!(
