@@ -35,7 +35,7 @@ pub(crate) const SAVED: &str = "saved";
 pub(crate) fn made() -> &'static Path {
     static MADE: LazyLock<PathBuf> = LazyLock::new(|| {
         // An earlier process with this number may have left some.
-        let _ = std::fs::remove_dir_all(records::folder("made"));
+        let _ = fs::remove_dir_all(records::folder("made"));
         let folder = records::folder("made");
         replay(&folder);
         let reading = Reading { threads: 1, ..Reading::default() };
