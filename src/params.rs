@@ -19,8 +19,8 @@ const MAX_ENCODE_THREADS: usize = 64;
 /// The system's set of processors has room for this many.
 const MAX_CPUS: usize = 1024;
 
-/// The parameters, checked.
-#[derive(Clone, Debug, PartialEq)]
+/// The parameters, checked. Before that, each field is empty.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Settings {
     /// The configuration file; empty: none is given yet.
     pub config_file: PathBuf,
@@ -55,9 +55,10 @@ pub(crate) struct Settings {
 }
 
 /// The message type of the tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OutputType {
     /// `robocache_ros/msg/FusedTensor`
+    #[default]
     FusedTensor,
     /// `isaac_ros_tensor_list_interfaces/msg/TensorList`, of Isaac ROS 4.
     IsaacTensorList,
@@ -84,95 +85,225 @@ pub(crate) struct Declared {
     pub value: ParameterValue,
 }
 
+/// What was expected, and what was found.
+type Wrong = (&'static str, String);
+
+/// A parameter: its name, its description, and its type.
+struct Parameter(&'static str, &'static str, Kind);
+
+/// The type of a parameter, with its default and with what its value sets.
+enum Kind {
+    Bool(bool, fn(&mut Settings, bool)),
+    Integer(i64, fn(&mut Settings, i64) -> Result<(), Wrong>),
+    Double(f64, fn(&mut Settings, f64) -> Result<(), Wrong>),
+    Text(&'static str, fn(&mut Settings, &str) -> Result<(), Wrong>),
+    /// Numbers of processors; none by default.
+    Cpus(fn(&mut Settings) -> &mut Vec<usize>),
+}
+
+/// The parameters of the node. Each stands here alone: with its name, its description, its type and default, and the
+/// field of [`Settings`] that it sets.
+static PARAMETERS: [Parameter; 21] = [
+    Parameter(
+        "config_file",
+        "Path of the configuration (YAML). Required; with `managed` before the node is configured.",
+        Kind::Text("", |it, path| {
+            it.config_file = path.into();
+            Ok(())
+        }),
+    ),
+    Parameter(
+        MANAGED,
+        "Whether the node is a lifecycle node, which requests configure and activate.",
+        // It decides which node reads the others.
+        Kind::Bool(false, |_, _| {}),
+    ),
+    Parameter(
+        "backend",
+        "Where tensors are computed: auto, cpu or cuda.",
+        Kind::Text("auto", |it, name| {
+            it.backend = name.parse().map_err(|_| (Choice::NAMES, format!("'{name}'")))?;
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "device",
+        "Number of the GPU for the cuda backend.",
+        Kind::Integer(0, |it, number| {
+            let expected = "the number of a GPU, 0 or more";
+            it.device = u32::try_from(number).map_err(|_| (expected, number.to_string()))?;
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "use_sim_time",
+        "Tick by /clock instead of the system's clock.",
+        Kind::Bool(false, |it, yes| it.use_sim_time = yes),
+    ),
+    Parameter(
+        "rate_hz",
+        "Rate of the ticks [Hz]; 0 takes the configuration's.",
+        Kind::Double(0.0, |it, rate| {
+            it.rate_hz = (rate != 0.0).then_some(rate);
+            match it.rate_hz {
+                Some(rate) if !is_rate(rate) => {
+                    Err(("a rate in Hz from 0.1 to 2000, or 0", rate.to_string()))
+                }
+                _ => Ok(()),
+            }
+        }),
+    ),
+    Parameter(
+        "realtime_priority",
+        "Real-time priority (SCHED_FIFO, 1 to 99) of the tick thread; 0: ordinary priority.",
+        Kind::Integer(20, |it, value| {
+            it.threads.tick.priority = priority(value)?;
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "intake_priority",
+        "Real-time priority (SCHED_FIFO, 1 to 99) of the thread that receives small messages; \
+                      0: ordinary priority.",
+        Kind::Integer(0, |it, value| {
+            it.intake.priority = priority(value)?;
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "encode_threads",
+        "Threads that encode images and clouds; 0: by streams and processors.",
+        Kind::Integer(0, |it, threads| {
+            let in_range = usize::try_from(threads).ok().filter(|n| *n <= MAX_ENCODE_THREADS);
+            let expected = "a number of threads from 0 to 64";
+            let number = in_range.ok_or((expected, threads.to_string()))?;
+            it.threads.encode_threads = (number > 0).then_some(number);
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "tick_cpus",
+        "Processors of the tick thread; empty: all.",
+        Kind::Cpus(|it| &mut it.threads.tick.cpus),
+    ),
+    Parameter(
+        "publish_cpus",
+        "Processors of the publishing thread; empty: all.",
+        Kind::Cpus(|it| &mut it.threads.publish_cpus),
+    ),
+    Parameter(
+        "intake_cpus",
+        "Processors of the receiving threads; empty: all.",
+        Kind::Cpus(|it| &mut it.intake.cpus),
+    ),
+    Parameter(
+        "encode_cpus",
+        "Processors of the encode threads; empty: all.",
+        Kind::Cpus(|it| &mut it.threads.encode.cpus),
+    ),
+    Parameter(
+        "lock_memory",
+        "Keep the memory of the process from being swapped out (mlockall).",
+        Kind::Bool(false, |it, yes| it.lock_memory = yes),
+    ),
+    Parameter(
+        "diagnostics_period_s",
+        "Time between two messages on /diagnostics [s].",
+        Kind::Double(1.0, |it, period| {
+            if !(0.1..=3600.0).contains(&period) {
+                return Err(("a time in seconds from 0.1 to 3600", period.to_string()));
+            }
+            it.diagnostics_period = Duration::from_secs_f64(period);
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "digest",
+        "Whether each tensor has a digest (XXH3) of all of it.",
+        Kind::Bool(true, |it, yes| it.digest = yes),
+    ),
+    Parameter(
+        "visualize_hz",
+        "Rate at which images and grids are published for RViz and Foxglove [Hz]; 0: never.",
+        Kind::Double(0.0, |it, rate| {
+            if rate != 0.0 && !(0.1..=60.0).contains(&rate) {
+                return Err(("a rate in Hz from 0.1 to 60, or 0", rate.to_string()));
+            }
+            it.visualize_period = (rate > 0.0).then(|| Duration::from_secs_f64(1.0 / rate));
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "output_type",
+        "Message type of the tensors: fused_tensor, or isaac_tensor_list for nodes of Isaac ROS 4.",
+        Kind::Text("fused_tensor", |it, name| {
+            it.output_type = match name {
+                "fused_tensor" => OutputType::FusedTensor,
+                "isaac_tensor_list" => OutputType::IsaacTensorList,
+                _ => return Err(("fused_tensor or isaac_tensor_list", format!("'{name}'"))),
+            };
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "shared_output",
+        "Name under which the tensors are in shared memory, for policies without ROS; empty: they are not.",
+        Kind::Text("", |it, name| {
+            it.shared_output = (!name.is_empty()).then(|| name.to_owned());
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "record_to",
+        "Folder in which each run records what it receives (MCAP); empty: nothing is recorded.",
+        Kind::Text("", |it, folder| {
+            it.record_to = (!folder.is_empty()).then(|| folder.into());
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "contract",
+        "Folder of a policy with a robocache.json: if the node would serve something else, it ends (with `managed`: the configuration fails); empty: no check.",
+        Kind::Text("", |it, folder| {
+            it.contract = (!folder.is_empty()).then(|| folder.into());
+            Ok(())
+        }),
+    ),
+];
+
+impl Parameter {
+    /// With its default.
+    fn declared(&self) -> Declared {
+        let Parameter(name, description, kind) = self;
+        let value = match *kind {
+            Kind::Bool(yes, _) => ParameterValue::Bool(yes),
+            Kind::Integer(number, _) => ParameterValue::Integer(number),
+            Kind::Double(number, _) => ParameterValue::Double(number),
+            Kind::Text(text, _) => ParameterValue::String(text.to_owned()),
+            Kind::Cpus(_) => ParameterValue::IntegerArray(Vec::new()),
+        };
+        Declared { name, description, value }
+    }
+
+    /// Sets its field.
+    fn read(&self, settings: &mut Settings, value: &ParameterValue) -> Result<(), Wrong> {
+        match (&self.2, value) {
+            (Kind::Bool(_, set), ParameterValue::Bool(yes)) => set(settings, *yes),
+            (Kind::Integer(_, set), ParameterValue::Integer(number)) => set(settings, *number)?,
+            (Kind::Double(_, set), ParameterValue::Double(number)) => set(settings, *number)?,
+            (Kind::Text(_, set), ParameterValue::String(text)) => set(settings, text)?,
+            (Kind::Cpus(field), ParameterValue::IntegerArray(numbers)) => {
+                *field(settings) = cpus(numbers)?;
+            }
+            (_, value) => return Err(("its declared type", with_article(value.type_name()))),
+        }
+        Ok(())
+    }
+}
+
 /// Returns the parameters with their defaults. A parameter has the type of its default.
 pub(crate) fn declared() -> Vec<Declared> {
-    let text = |value: &str| ParameterValue::String(value.to_owned());
-    let none = || ParameterValue::IntegerArray(Vec::new());
-    let parameter = |name, value, description| Declared { name, description, value };
-    vec![
-        parameter(
-            "config_file",
-            text(""),
-            "Path of the configuration (YAML). Required; with `managed` before the node is configured.",
-        ),
-        parameter(
-            MANAGED,
-            ParameterValue::Bool(false),
-            "Whether the node is a lifecycle node, which requests configure and activate.",
-        ),
-        parameter("backend", text("auto"), "Where tensors are computed: auto, cpu or cuda."),
-        parameter("device", ParameterValue::Integer(0), "Number of the GPU for the cuda backend."),
-        parameter(
-            "use_sim_time",
-            ParameterValue::Bool(false),
-            "Tick by /clock instead of the system's clock.",
-        ),
-        parameter(
-            "rate_hz",
-            ParameterValue::Double(0.0),
-            "Rate of the ticks [Hz]; 0 takes the configuration's.",
-        ),
-        parameter(
-            "realtime_priority",
-            ParameterValue::Integer(20),
-            "Real-time priority (SCHED_FIFO, 1 to 99) of the tick thread; 0: ordinary priority.",
-        ),
-        parameter(
-            "intake_priority",
-            ParameterValue::Integer(0),
-            "Real-time priority (SCHED_FIFO, 1 to 99) of the thread that receives small messages; \
-             0: ordinary priority.",
-        ),
-        parameter(
-            "encode_threads",
-            ParameterValue::Integer(0),
-            "Threads that encode images and clouds; 0: by streams and processors.",
-        ),
-        parameter("tick_cpus", none(), "Processors of the tick thread; empty: all."),
-        parameter("publish_cpus", none(), "Processors of the publishing thread; empty: all."),
-        parameter("intake_cpus", none(), "Processors of the receiving threads; empty: all."),
-        parameter("encode_cpus", none(), "Processors of the encode threads; empty: all."),
-        parameter(
-            "lock_memory",
-            ParameterValue::Bool(false),
-            "Keep the memory of the process from being swapped out (mlockall).",
-        ),
-        parameter(
-            "diagnostics_period_s",
-            ParameterValue::Double(1.0),
-            "Time between two messages on /diagnostics [s].",
-        ),
-        parameter(
-            "digest",
-            ParameterValue::Bool(true),
-            "Whether each tensor has a digest (XXH3) of all of it.",
-        ),
-        parameter(
-            "visualize_hz",
-            ParameterValue::Double(0.0),
-            "Rate at which images and grids are published for RViz and Foxglove [Hz]; 0: never.",
-        ),
-        parameter(
-            "output_type",
-            text("fused_tensor"),
-            "Message type of the tensors: fused_tensor, or isaac_tensor_list for nodes of Isaac ROS 4.",
-        ),
-        parameter(
-            "shared_output",
-            text(""),
-            "Name under which the tensors are in shared memory, for policies without ROS; empty: they are not.",
-        ),
-        parameter(
-            "record_to",
-            text(""),
-            "Folder in which each run records what it receives (MCAP); empty: nothing is recorded.",
-        ),
-        parameter(
-            "contract",
-            text(""),
-            "Folder of a policy with a robocache.json: if the node would serve something else, it ends (with `managed`: the configuration fails); empty: no check.",
-        ),
-    ]
+    PARAMETERS.iter().map(Parameter::declared).collect()
 }
 
 /// Whether requests configure and activate the node.
@@ -238,25 +369,10 @@ fn with_article(type_name: &str) -> String {
 
 /// Reads the settings from the declared parameters.
 pub(crate) fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
-    let mut settings = Settings {
-        config_file: PathBuf::new(),
-        backend: Choice::Auto,
-        device: 0,
-        use_sim_time: false,
-        threads: ThreadOptions::default(),
-        intake: Placement::default(),
-        lock_memory: false,
-        rate_hz: None,
-        diagnostics_period: Duration::from_secs(1),
-        digest: true,
-        visualize_period: None,
-        output_type: OutputType::FusedTensor,
-        shared_output: None,
-        record_to: None,
-        contract: None,
-    };
-    for Declared { name, value, .. } in declared {
-        settings.read(name, value).map_err(|(expected, found)| NodeError::Parameter {
+    let mut settings = Settings::default();
+    for (parameter, Declared { name, value, .. }) in PARAMETERS.iter().zip(declared) {
+        debug_assert_eq!(parameter.0, *name);
+        parameter.read(&mut settings, value).map_err(|(expected, found)| NodeError::Parameter {
             name,
             expected: expected.to_owned(),
             found,
@@ -281,96 +397,16 @@ impl Settings {
         }
         Ok(config::load_at_rate(&self.config_file, self.rate_hz)?)
     }
-
-    /// Reads one parameter; an error says what was expected and what was found.
-    fn read(&mut self, name: &str, value: &ParameterValue) -> Result<(), (&'static str, String)> {
-        match (name, value) {
-            ("config_file", ParameterValue::String(path)) => self.config_file = path.into(),
-            // It decides which node reads the others.
-            (MANAGED, ParameterValue::Bool(_)) => {}
-            ("backend", ParameterValue::String(backend)) => {
-                let named = backend.parse();
-                self.backend = named.map_err(|_| (Choice::NAMES, format!("'{backend}'")))?;
-            }
-            ("device", ParameterValue::Integer(device)) => {
-                let number = u32::try_from(*device).ok();
-                let expected = "the number of a GPU, 0 or more";
-                self.device = number.ok_or((expected, device.to_string()))?;
-            }
-            ("use_sim_time", ParameterValue::Bool(yes)) => self.use_sim_time = *yes,
-            ("digest", ParameterValue::Bool(yes)) => self.digest = *yes,
-            ("realtime_priority", ParameterValue::Integer(value)) => {
-                self.threads.tick.priority = priority(*value)?;
-            }
-            ("intake_priority", ParameterValue::Integer(value)) => {
-                self.intake.priority = priority(*value)?;
-            }
-            ("encode_threads", ParameterValue::Integer(threads)) => {
-                let in_range = usize::try_from(*threads).ok().filter(|n| *n <= MAX_ENCODE_THREADS);
-                let expected = "a number of threads from 0 to 64";
-                let number = in_range.ok_or((expected, threads.to_string()))?;
-                self.threads.encode_threads = (number > 0).then_some(number);
-            }
-            ("tick_cpus", ParameterValue::IntegerArray(of)) => self.threads.tick.cpus = cpus(of)?,
-            ("publish_cpus", ParameterValue::IntegerArray(of)) => {
-                self.threads.publish_cpus = cpus(of)?;
-            }
-            ("intake_cpus", ParameterValue::IntegerArray(of)) => self.intake.cpus = cpus(of)?,
-            ("encode_cpus", ParameterValue::IntegerArray(of)) => {
-                self.threads.encode.cpus = cpus(of)?;
-            }
-            ("lock_memory", ParameterValue::Bool(yes)) => self.lock_memory = *yes,
-            ("rate_hz", ParameterValue::Double(rate)) => {
-                self.rate_hz = (*rate != 0.0).then_some(*rate);
-                if self.rate_hz.is_some_and(|rate| !is_rate(rate)) {
-                    return Err(("a rate in Hz from 0.1 to 2000, or 0", rate.to_string()));
-                }
-            }
-            ("visualize_hz", ParameterValue::Double(rate)) => {
-                if *rate != 0.0 && !(0.1..=60.0).contains(rate) {
-                    return Err(("a rate in Hz from 0.1 to 60, or 0", rate.to_string()));
-                }
-                self.visualize_period = (*rate > 0.0).then(|| Duration::from_secs_f64(1.0 / rate));
-            }
-            ("output_type", ParameterValue::String(name)) => {
-                self.output_type = match name.as_str() {
-                    "fused_tensor" => OutputType::FusedTensor,
-                    "isaac_tensor_list" => OutputType::IsaacTensorList,
-                    _ => {
-                        let expected = "fused_tensor or isaac_tensor_list";
-                        return Err((expected, format!("'{name}'")));
-                    }
-                };
-            }
-            ("shared_output", ParameterValue::String(name)) => {
-                self.shared_output = (!name.is_empty()).then(|| name.clone());
-            }
-            ("record_to", ParameterValue::String(folder)) => {
-                self.record_to = (!folder.is_empty()).then(|| folder.into());
-            }
-            ("contract", ParameterValue::String(folder)) => {
-                self.contract = (!folder.is_empty()).then(|| folder.into());
-            }
-            ("diagnostics_period_s", ParameterValue::Double(period)) => {
-                if !(0.1..=3600.0).contains(period) {
-                    return Err(("a time in seconds from 0.1 to 3600", period.to_string()));
-                }
-                self.diagnostics_period = Duration::from_secs_f64(*period);
-            }
-            (_, value) => return Err(("its declared type", with_article(value.type_name()))),
-        }
-        Ok(())
-    }
 }
 
 /// Reads a real-time priority.
-fn priority(value: i64) -> Result<u8, (&'static str, String)> {
+fn priority(value: i64) -> Result<u8, Wrong> {
     let in_range = u8::try_from(value).ok().filter(|priority| *priority <= 99);
     in_range.ok_or(("a priority from 0 to 99", value.to_string()))
 }
 
 /// Reads the numbers of processors.
-fn cpus(numbers: &[i64]) -> Result<Vec<usize>, (&'static str, String)> {
+fn cpus(numbers: &[i64]) -> Result<Vec<usize>, Wrong> {
     let cpu = |number: &i64| usize::try_from(*number).ok().filter(|cpu| *cpu < MAX_CPUS);
     let all: Option<Vec<usize>> = numbers.iter().map(cpu).collect();
     all.ok_or_else(|| ("numbers of processors from 0 to 1023", format!("{numbers:?}")))

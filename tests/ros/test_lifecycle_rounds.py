@@ -100,11 +100,9 @@ def connections(node):
     return node.process.output.count("through a new connection to the")
 
 
-def await_old_connection_ended(ros):
+def await_old_connection_ended(node):
     """Waits until the newest connection has replaced each part of the one before."""
-    ros.spin_until(
-        lambda: ros.node.get_node_names().count("fusion_node") == 1, "the old connection ends"
-    )
+    node.until(lambda: node.process.connections == 1, "the old connection ends")
 
 
 def test_rounds_leave_memory_threads_files_and_shared_memory_as_they_were(
@@ -170,7 +168,7 @@ def test_an_activation_gives_back_the_memory_of_its_recording(
         boot.stand_still()
         node.until(lambda stop=stop: connections(node) == stop, "a new connection")
         ros.spin_for(APART_S)
-        await_old_connection_ended(ros)
+        await_old_connection_ended(node)
         node.must(DEACTIVATE)
 
         def given_back():
@@ -293,11 +291,7 @@ def test_each_request_is_answered_once_after_a_standstill(
         node.until(late, "the connection loses the answers")
         # Requests before the clients are found, meanwhile, and until the connection before has ended.
         rounds = 0
-        while (
-            rounds < 6
-            or time.monotonic() < renewed + APART_S
-            or ros.node.get_node_names().count("fusion_node") > 1
-        ):
+        while rounds < 6 or time.monotonic() < renewed + APART_S or node.process.connections > 1:
             node.must(DEACTIVATE, CLEANUP)
             assert node.set(rate_hz=100.0 + rounds) == {}
             node.must(CONFIGURE, ACTIVATE)
@@ -310,6 +304,6 @@ def test_each_request_is_answered_once_after_a_standstill(
         node.until(lambda: tensors, "tensors through the new connection")
     assert "is not allowed" not in node.process.output
     # The connection before ends when the newest one has found all clients.
-    await_old_connection_ended(ros)
+    await_old_connection_ended(node)
     node.state()
     assert node.events == [] and node.changes == []

@@ -137,14 +137,9 @@ def cut_off(ros, fusion, start, folder):
     return robot
 
 
-def nodes_of(ros, name="fusion_node"):
-    """Number of nodes of this name in the graph."""
-    return [known for known, _ in ros.node.get_node_names_and_namespaces()].count(name)
-
-
-def await_old_connection_ended(ros):
+def await_old_connection_ended(fusion):
     """Waits until the newest connection has replaced each part of the one before."""
-    ros.spin_until(lambda: nodes_of(ros) == 1, "the old connection ends")
+    fusion.until(lambda: fusion.process.connections == 1, "the old connection ends")
 
 
 @fast_dds_only
@@ -172,7 +167,7 @@ def test_a_node_that_is_cut_off_connects_again_after_a_standstill(
 
     # The old connection ends, with all that belonged to it.
     fusion.until(lambda: len(of_the_profile()) == 1, "one segment is left")
-    await_old_connection_ended(ros)
+    await_old_connection_ended(fusion)
 
     # A later client finds the services and the latched messages.
     client = ros.node.create_client(ListParameters, "/fusion_node/list_parameters")
@@ -207,7 +202,7 @@ def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path, node_
         received = sender.count("received")
         sender.send_until(lambda received=received: sender.count("received") > received, "again")
         assert sender.count("resubscribed") >= stop
-        await_old_connection_ended(ros)
+        await_old_connection_ended(fusion)
         # A loss at the very end leaves no gap. These come through an established connection.
         sender.send(100)
         sender.await_heard()
@@ -232,7 +227,7 @@ def test_a_new_connection_needs_no_file_of_parameters(ros, start, tmp_path, node
     broken.write_text("/**:\n  ros__parameters: [")
     boot.stand_still()
     sender.send_until(lambda: sender.count("resubscribed") >= 1, "a new connection")
-    sender.send_until(lambda: nodes_of(ros) == 1, "the old connection ends")
+    sender.send_until(lambda: fusion.process.connections == 1, "the old connection ends")
     sender.send(100)
     sender.await_heard()
     assert "failed to make a new connection" not in fusion.process.output
@@ -255,7 +250,7 @@ def test_an_auto_input_asks_for_the_same_after_a_standstill(
         boot.stand_still()
         sender.send_until(lambda stop=stop: sender.count("resubscribed") >= stop, "a connection")
         # Within this time, each part of the connection is replaced.
-        sender.send_until(lambda: nodes_of(ros) == 1, "the old connection ends")
+        sender.send_until(lambda: fusion.process.connections == 1, "the old connection ends")
         sender.send(100)
         sender.await_heard()
         ros.spin_for(APART_S)
@@ -296,4 +291,4 @@ def test_publishers_that_pause_lose_nothing(ros, start, tmp_path, node_faults, b
     fusion.await_value("tf_static /tf_static", "received", 2)
     assert fusion.value("tf_static /tf_static", "resubscribed") == 0
     assert STOOD_STILL not in fusion.process.output
-    assert nodes_of(ros) == 1
+    assert fusion.process.connections == 1
