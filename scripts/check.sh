@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run this before each commit: it checks formats, runs Clippy, and tests the changed crates. After its first run it
 # takes under three minutes. It needs neither ROS nor nvcc, so it leaves out the node (src/), crates/rcl and the CUDA
-# twins: `make lint` and `make test` check those. A crate is changed if it differs from BASE, committed or not. By
+# twins, and crates that use a changed one: `make lint` and `make test` check those. A crate is changed if it differs from BASE, committed or not. By
 # default BASE is origin/main, otherwise main, or on main itself the commit before.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
@@ -26,6 +26,6 @@ fi
 if [ -e .ros/env.sh ]; then
   phase 'ruff' scripts/with_ros.sh sh -c 'ruff check -q . && ruff format -q --check .'
 fi
-! grep -qE '^(src|crates/(rcl|python|kernels)|kernels|python)/' <<<"$changed" ||
-  echo 'changed beyond these crates: make lint and make test check the node, the kernels and the Python package'
+! grep -qE '^(src|crates/(rcl|python|kernels)|kernels|python|tests|docs|scripts|cmake|launch)/|^[^/]*$' <<<"$changed" ||
+  echo 'changed beyond these crates: make lint and make test check the rest'
 summary

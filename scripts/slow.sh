@@ -24,6 +24,10 @@ case ${1:-} in
     ;;
 esac
 
+for group in "${groups[@]}"; do
+  [[ " ${all[*]} " == *" $group "* ]] || { echo "slow: expected ${all[*]}, found $group" >&2; exit 2; }
+done
+
 share_verdicts
 needed_phase 'set-up of nvcc' scripts/cuda.sh
 needed_phase 'set-up' scripts/setup.sh --tests
@@ -37,10 +41,6 @@ for group in "${groups[@]}"; do
       limit_s=300 phase "slow: $group" "${tests[@]}" --dist=loadfile tests/python
       ;;
     soak) limit_s=300 phase "slow: $group" scripts/with_ros.sh python3 tests/soak/soak.py --seconds 120 ;;
-    *)
-      echo "slow: expected ${all[*]}, found $group" >&2
-      exit 2
-      ;;
   esac
 done
 summary

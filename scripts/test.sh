@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs all tests, but those of the slow lane (scripts/slow.sh) and those of the release build (scripts/test_release.sh).
-# Goes on after a failure; exit code 0 only if all tests pass.
+# Runs the tests that need no GPU, no PyTorch and no other build (scripts/test_release.sh), without the slow lane
+# (scripts/slow.sh). Goes on after a failure; exit code 0 only if all tests pass.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 repo=$PWD

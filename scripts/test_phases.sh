@@ -2,7 +2,7 @@
 # shellcheck disable=SC2034,SC2154 # variables of scripts/ros_folders.sh and scripts/phases.sh, which the caller has sourced
 # Phases of tests on a build. Scripts source this file after scripts/ros_folders.sh and scripts/phases.sh.
 
-# Two workers, each in namespaces of its own. A test that was not in time gets a second try if the machine is to blame:
+# Two workers for each phase, each in namespaces of its own. A test that was not in time gets a second try if the machine is to blame:
 # tests/verdicts.py.
 workers=(--tx '2*popen//python=scripts/isolated.sh python3' --second-try)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs what needs a build of its own, beside that of `make test`: of the release, the tests of the numbers and of the node,
 # the counts of instructions, the wheel, a user's workspace, and the messages alone; and what a newcomer compiles, without
-# CUDA. CONTRIBUTING.md says before which changes.
+# CUDA. CONTRIBUTING.md says for which changes.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 repo=$PWD
@@ -16,9 +16,10 @@ needed_phase 'set-up' scripts/setup.sh --tests
 limit_s=3600 needed_phase 'build' scripts/build.sh
 cargo=$build_dir/robocache_ros/cargo.sh
 phase 'instructions of pushes and ticks' scripts/with_ros.sh scripts/instructions.sh
-# The Python package has no tests here. Without it, crates would have other features than in the build, and cargo would
+# robocache_python has no tests of its own. Without it, crates would have other features than in the build, and cargo would
 # compile most of them again.
-tests=(sh "$cargo" test -p robocache_ops -p robocache_core -p robocache -p robocache_rcl -p robocache_python)
+tests=(sh "$cargo" test -p robocache_ops -p robocache_core -p robocache_data -p robocache_shared -p robocache -p robocache_rcl
+  -p robocache_python)
 phase 'cargo test: compile' scripts/with_ros.sh "${tests[@]}" --no-run
 phase 'cargo test' scripts/isolated.sh scripts/with_ros.sh python3 scripts/cargo_test.py "${tests[@]}"
 phase 'downloads for the tests of the wheel' scripts/with_ros.sh scripts/wheel.sh --fetch

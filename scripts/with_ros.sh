@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command in the ROS environment of scripts/setup.sh, with the install of `make build`:
+# Runs a command in the ROS environment of scripts/setup.sh, with what `make build` has installed for ROBOCACHE_PROFILE:
 # `scripts/with_ros.sh COMMAND [ARGUMENT...]`. If a ROS was sourced at set-up, it must be sourced
 # here too.
 #

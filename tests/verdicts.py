@@ -29,8 +29,8 @@ from waiting import PATIENCE, NotInTime
 LIMIT = 3 * PATIENCE
 #: Limit of a round alone [s]. The test in it has its own one. This is for what pytest does before and after it.
 ROUND = 1800
-#: The groups of the slow lane.
-SLOW = ["kills", "speeds", "floods", "browser", "images", "soak"]
+#: The groups of the slow lane that have tests. Beside them, scripts/slow.sh has a soak.
+SLOW = ["kills", "speeds", "floods", "browser", "images"]
 REPOSITORY = Path(__file__).resolve().parent.parent
 _WATCH = pytest.StashKey()
 #: The program `pytest`. With `-m pytest`, the current folder would be on the path.

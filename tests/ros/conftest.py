@@ -4,6 +4,7 @@ Run them with ROS and the installed package in the environment: `make test`, or
 `scripts/with_ros.sh pytest tests/ros`. ROBOCACHE_INSTALL names another install prefix.
 """
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -25,6 +26,10 @@ import waiting  # noqa: E402
 from waiting import PATIENCE, NotInTime, Wait  # noqa: E402
 
 domain_id = private_domain.domain_id
+
+if importlib.util.find_spec("robocache_ros") is None:
+    _profile = os.environ.get("ROBOCACHE_PROFILE", "release")
+    raise pytest.UsageError(f"there is no build: run `ROBOCACHE_PROFILE={_profile} make build`")
 
 #: What a node allows itself at its end, in tests that are not about that [s]. A busy machine may need longer than 4 s.
 END_S = 60
