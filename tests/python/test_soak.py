@@ -102,6 +102,12 @@ def test_a_short_run_without_a_fault_passes(tmp_path):
     assert verdict.passed(findings), "\n".join(map(str, findings))
 
 
+def test_a_run_of_two_minutes_tells_no_trend(tmp_path):
+    findings = Run(length_s=120, life_s=60).findings(tmp_path)
+    assert verdict.passed(findings) and not any(finding.is_trend for finding in findings)
+    assert {"never", "while it was quiet"} <= {finding.what for finding in findings}
+
+
 def of(subject, metric, value):
     """A fault of this subject and metric: `value(at, age, life)`."""
     return lambda s, m, at, age, life: value(at, age, life) if (s, m) == (subject, metric) else 0
