@@ -1,4 +1,4 @@
-//! What training does with episodes.
+//! Uses of episodes, as in training.
 
 use std::fs;
 use std::path::{Path, PathBuf};

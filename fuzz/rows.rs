@@ -27,7 +27,7 @@ streams:
     cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}], output: sparse, max_voxels: 4}
 ";
 
-/// What [`made`] has: a store, and its episodes as a cache saves them.
+/// Names in the folder of [`made`]: of a store, and of its episodes as a cache saves them.
 pub(crate) const STORE: &str = "rows.zarr";
 pub(crate) const SAVED: &str = "saved";
 

@@ -11,7 +11,7 @@ use robocache_core::pipeline::Arrival;
 use super::streams::STAMP;
 use super::{records, sensors, streams};
 
-/// The folder of the repository, of which this package is a part.
+/// The folder of the repository.
 fn repository() -> &'static Path {
     let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     folders.find(|folder| folder.join("fuzz").is_dir()).expect("the repository")

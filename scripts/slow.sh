@@ -28,10 +28,7 @@ for group in "${groups[@]}"; do
   [[ " ${all[*]} " == *" $group "* ]] || { echo "slow: expected ${all[*]}, found $group" >&2; exit 2; }
 done
 
-share_verdicts
-needed_phase 'set-up of nvcc' scripts/cuda.sh
-needed_phase 'set-up' scripts/setup.sh --tests
-limit_s=3600 needed_phase 'build' scripts/build.sh
+build_phases
 for group in "${groups[@]}"; do
   tests=(scripts/with_ros.sh pytest -q "${workers[@]}" --durations=5 --slow "$group")
   case $group in

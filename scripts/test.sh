@@ -11,11 +11,7 @@ export ROBOCACHE_PROFILE=dev
 . scripts/phases.sh
 . scripts/test_phases.sh
 
-share_verdicts
-# With CUDA, whose code is tested without a GPU. Tests of the CUDA backend need one: benches/gpu.sh runs them.
-phase 'set-up of nvcc' scripts/cuda.sh
-needed_phase 'set-up' scripts/setup.sh --tests
-limit_s=3600 needed_phase 'build' scripts/build.sh
+build_phases
 cargo_phase
 python_and_ros_phase
 # Published data are no part of the repository: a folder has them.

@@ -15,6 +15,15 @@ share_verdicts() {
   scripts/isolated.sh --check
 }
 
+# What the tests run on. It has CUDA, whose code is tested without a GPU. Tests of the CUDA backend need one: benches/gpu.sh
+# runs them.
+build_phases() {
+  share_verdicts
+  phase 'set-up of nvcc' scripts/cuda.sh
+  needed_phase 'set-up' scripts/setup.sh --tests
+  limit_s=3600 needed_phase 'build' scripts/build.sh
+}
+
 # Tests of all crates and of the node, which the build has compiled. They have no network.
 cargo_phase() {
   phase 'cargo test' scripts/isolated.sh scripts/with_ros.sh python3 scripts/cargo_test.py \

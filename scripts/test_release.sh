@@ -10,10 +10,7 @@ export ROBOCACHE_PROFILE=release
 . scripts/phases.sh
 . scripts/test_phases.sh
 
-share_verdicts
-phase 'set-up of nvcc' scripts/cuda.sh
-needed_phase 'set-up' scripts/setup.sh --tests
-limit_s=3600 needed_phase 'build' scripts/build.sh
+build_phases
 cargo=$build_dir/robocache_ros/cargo.sh
 phase 'instructions of pushes and ticks' scripts/with_ros.sh scripts/instructions.sh
 # robocache_python has no tests of its own. Without it, crates would have other features than in the build, and cargo would

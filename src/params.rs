@@ -85,7 +85,7 @@ pub(crate) struct Declared {
     pub value: ParameterValue,
 }
 
-/// What was expected, and what was found.
+/// An error of a value: what was expected, and what was found.
 type Wrong = (&'static str, String);
 
 /// A parameter: its name, its description, and its type.

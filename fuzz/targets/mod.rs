@@ -1,4 +1,4 @@
-//! What each target does with an input.
+//! Targets of the fuzzer: a function of each takes an input.
 
 pub(crate) mod bags;
 pub(crate) mod checkpoints;

@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^```(?:sh|bash)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`(robocache [a-z-]+ [^`\n]+)`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 LAUNCH = "".join(path.read_text() for path in sorted((REPOSITORY / "launch").glob("*.py")))
-#: Programs of which nothing is checked, and why.
+#: Programs whose words are not checked, with the reason.
 UNCHECKED = {
     **dict.fromkeys([".", "cd", "cp", "export", "kill"], "changes the user's shell or folders"),
     **dict.fromkeys(["git", "pip", "rustup", "scripts/cuda.sh"], "downloads"),

@@ -1,4 +1,4 @@
-"""Where and how urgently the node's threads run, as Linux tells it."""
+"""Processors and priorities of the node's threads, as Linux tells them."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def config_file(tmp_path):
 
 
 def threads(process, of):
-    """What a function of a thread's number gives for each thread of the process, by the thread's name."""
+    """Results of a function of a thread's number: one for each thread of the process, by the thread's name."""
     found = {}
     for task in Path(f"/proc/{process.pid}/task").iterdir():
         with suppress(OSError):  # it may end at any time

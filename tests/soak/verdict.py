@@ -122,7 +122,7 @@ class Finding:
 
     @property
     def is_trend(self):
-        """Whether it is about what grows."""
+        """True for a finding about growth."""
         return not self.what.startswith(
             ("never", "at most", "at least", "some", "while it was quiet")
         )

@@ -36,7 +36,7 @@ use subject::{Kind, cases};
 
 /// Usual cases of a GPU.
 const ON_A_GPU: usize = 2000;
-/// The same of the CPU, which has the same code for all sizes.
+/// Number of cases on the CPU, which has the same code for all sizes.
 const ON_THE_CPU: usize = 400;
 
 fn on_the_gpu(module: &str, test: &str, check: fn(&Kind, usize)) {

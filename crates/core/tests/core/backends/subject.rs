@@ -22,7 +22,7 @@ use robocache_ops::packing::ALIGNMENT;
 use robocache_ops::time::TickGrid;
 use robocache_ops::voxelize::PointDrops;
 
-/// Cases per operation, of which this many are usual.
+/// Number of cases of an operation: ROBOCACHE_TEST_CASES, or else the usual one.
 pub(super) fn cases(usual: usize) -> usize {
     let set = std::env::var("ROBOCACHE_TEST_CASES").ok();
     set.map_or(usual, |text| text.parse().expect("ROBOCACHE_TEST_CASES: a number"))
