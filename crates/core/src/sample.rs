@@ -1,11 +1,12 @@
 //! What an input gives to an encoder, and what else it reads from a message.
 
+use std::sync::Arc;
+
 use robocache_ops::depth::DepthView;
-use robocache_ops::image::ImageView;
-use robocache_ops::image::jpeg::Coefficients;
+use robocache_ops::image::{ImageView, Remap};
 use robocache_ops::occupancy::MapView;
 use robocache_ops::time::Stamp;
-use robocache_ops::voxelize::PointsView;
+use robocache_ops::voxelize::{IDENTITY, Knot, PointsView, Sweep};
 
 use crate::rejected::{DropReason, Rejected};
 
@@ -42,16 +43,15 @@ pub struct TrajectoryPart {
     pub values: Vec<f64>,
 }
 
-/// What a message holds, for an encoder.
+/// What a message holds, for an encoder. What its message does not say is in the [`Placement`] beside it.
 #[derive(Clone, Copy, Debug)]
 pub enum Sample<'a> {
     /// Numbers as the message has them. They may be NaN or infinite.
     Vector(&'a [f64]),
     /// An image in one of the raw encodings.
     Image(ImageView<'a>),
-    /// The same before it has pixels. Only a sink that [asks for coefficients](crate::input::Sink::takes_coefficients)
-    /// gets it.
-    Jpeg(JpegView<'a>),
+    /// A compressed image, whose encoder decodes it.
+    Compressed(CompressedImage<'a>),
     /// A depth image.
     Depth(DepthView<'a>),
     /// A point cloud.
@@ -60,24 +60,98 @@ pub enum Sample<'a> {
     Map(MapView<'a>),
 }
 
-/// A JPEG file whose coefficients have been read.
+/// A JPEG or PNG file that nobody has decoded.
 #[derive(Clone, Copy, Debug)]
-pub struct JpegView<'a> {
-    /// The image, without its lines.
-    pub image: ImageView<'a>,
+pub struct CompressedImage<'a> {
     /// The file.
     pub file: &'a [u8],
-    /// What it holds.
-    pub coefficients: &'a Coefficients,
+    /// Width and height that the file declares \[px\].
+    pub size: [usize; 2],
+    /// Whether red and blue have changed places in the file.
+    pub is_swapped: bool,
+    /// Whether gray of 16 bits is a picture of 8 bits; see [`mono16`](crate::codec::mono16).
+    pub is_mono16: bool,
 }
 
-impl<'a> Sample<'a> {
-    /// What is known of an image before it has pixels.
-    pub const fn image(&self) -> Option<&ImageView<'a>> {
+impl Sample<'_> {
+    /// Width and height of an image \[px\], whether it has pixels yet or not.
+    pub const fn image_size(&self) -> Option<[usize; 2]> {
         match self {
-            Sample::Image(image) | Sample::Jpeg(JpegView { image, .. }) => Some(image),
+            Sample::Image(ImageView { width, height, .. }) => Some([*width, *height]),
+            Sample::Compressed(CompressedImage { size, .. }) => Some(*size),
             _ => None,
         }
+    }
+}
+
+/// How a sample is brought to its row's frame: what the message of the sample does not say.
+///
+/// The views of `ops` have places for these values. In a [`Sample`] those are not filled; an encoder fills them from
+/// here.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement<'a> {
+    /// The table that undistorts an image; `None` if the image stays as it is.
+    pub table: Option<&'a Arc<Remap>>,
+    /// Takes a point of the message's frame to the frame of the row: `[R | t]` row by row \[m\]. A vector has been
+    /// taken there already.
+    pub transform: [[f64; 4]; 3],
+    /// Takes a point of a cloud to each shape of the filter \[m\].
+    pub shapes: &'a [[[f64; 4]; 3]],
+    /// How the sensor of a cloud moved meanwhile; `None` if all points are of one instant.
+    pub motion: Option<Motion<'a>>,
+}
+
+/// The motion of a sensor while it measured the points of a cloud; see [`Sweep`].
+#[derive(Clone, Copy, Debug)]
+pub struct Motion<'a> {
+    /// Time of the first knot, as the field with the time of a point has it.
+    pub origin: f64,
+    /// Knots per unit of that field.
+    pub rate: f64,
+    /// Poses of the sensor.
+    pub knots: &'a [Knot],
+}
+
+/// A sample and its placement, as an encoder takes them.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedSample<'a> {
+    /// The sample.
+    pub sample: Sample<'a>,
+    /// Its placement.
+    pub placement: Placement<'a>,
+}
+
+impl<'a> From<Sample<'a>> for PlacedSample<'a> {
+    /// A sample that is in the frame of its row.
+    fn from(sample: Sample<'a>) -> Self {
+        PlacedSample { sample, placement: Placement::NONE }
+    }
+}
+
+impl Placement<'_> {
+    /// The placement of a sample that is in the frame of its row.
+    pub const NONE: Placement<'static> =
+        Placement { table: None, transform: IDENTITY, shapes: &[], motion: None };
+}
+
+impl<'a> Placement<'a> {
+    /// An image with its table.
+    pub fn image(&self, view: &ImageView<'a>) -> ImageView<'a> {
+        ImageView { remap: self.table, ..*view }
+    }
+
+    /// A cloud with its place, and with the motion of its sensor.
+    pub fn points(&self, view: &PointsView<'a>) -> PointsView<'a> {
+        let sweep = self.motion.zip(view.sweep).map(|(motion, Sweep { time, .. })| {
+            let Motion { origin, rate, knots } = motion;
+            Sweep { time, origin, rate, knots }
+        });
+        PointsView { t_base_sensor: self.transform, t_shapes: self.shapes, sweep, ..*view }
+    }
+
+    /// A map with its place.
+    pub fn map(&self, view: &MapView<'a>) -> MapView<'a> {
+        MapView { t_crop_frame: self.transform, ..*view }
     }
 }
 
@@ -86,7 +160,7 @@ impl<'a> Sample<'a> {
 pub enum SampleKind {
     /// [`Sample::Vector`].
     Vector,
-    /// [`Sample::Image`] or [`Sample::Jpeg`].
+    /// [`Sample::Image`] or [`Sample::Compressed`].
     Image,
     /// [`Sample::Depth`].
     Depth,

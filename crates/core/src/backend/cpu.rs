@@ -26,7 +26,7 @@ use super::{
 };
 use crate::encoder::{CpuCode, CpuEncoder, EncoderSetup, VectorEncoder};
 use crate::layout::{Layout, RingPlace, Segment};
-use crate::sample::Sample;
+use crate::sample::{PlacedSample, Sample};
 use crate::spec::{Config, RingId, StreamSpec};
 use robocache_ops::align::Slot;
 use robocache_ops::align::Value;
@@ -160,17 +160,18 @@ impl CpuBackend {
         processor: Processor,
         ring: RingId,
         slot: Slot,
-        sample: Sample<'_>,
+        placed: &PlacedSample<'_>,
     ) -> Result<PointDrops, BackendError> {
         let memory = &self.rings[ring.index()];
-        let place = PlacedSample { memory, slot, sample };
         match (&memory.hybrid, processor) {
-            (Some(hybrid), _) => hybrid.encode_on(processor, &sample, &place),
+            (Some(hybrid), _) => {
+                hybrid.encode_on(processor, placed, &SlotTarget { memory, slot, placed })
+            }
             (None, Processor::Gpu) if self.gpu.is_none() => {
                 let detail = "this backend was made without a GPU".into();
                 Err(BackendError::Unavailable { backend: NAME, detail })
             }
-            (None, _) => memory.encode(slot, &sample, None).map(Option::unwrap_or_default),
+            (None, _) => memory.encode(slot, placed, None).map(Option::unwrap_or_default),
         }
     }
 }
@@ -185,15 +186,15 @@ impl Drop for CpuBackend {
 }
 
 /// A sample and the slot that it goes to.
-struct PlacedSample<'a> {
+struct SlotTarget<'a> {
     memory: &'a RingMemory,
     slot: Slot,
-    sample: Sample<'a>,
+    placed: &'a PlacedSample<'a>,
 }
 
-impl Target for PlacedSample<'_> {
+impl Target for SlotTarget<'_> {
     fn encode(&self, overtaken: Option<&AtomicBool>) -> Result<Option<PointDrops>, BackendError> {
-        self.memory.encode(self.slot, &self.sample, overtaken)
+        self.memory.encode(self.slot, self.placed, overtaken)
     }
 
     fn take(&self, row: &mut HostBuffer) {
@@ -269,19 +270,19 @@ impl RingMemory {
     fn encode(
         &self,
         slot: Slot,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         overtaken: Option<&AtomicBool>,
     ) -> Result<Option<PointDrops>, BackendError> {
-        match (&self.rows, &mut *lock(&self.encoder), sample) {
+        match (&self.rows, &mut *lock(&self.encoder), &placed.sample) {
             (Rows::Floats(rows), Encoder::Vector(encoder), Sample::Vector(values)) => {
                 rows.store(slot, encoder.encode(values)?);
             }
             (Rows::Stored(slots), Encoder::Vector(encoder), Sample::Vector(values)) => {
                 self.segment.dtype.store(encoder.encode(values)?, &mut lock(&slots[slot.index()]));
             }
-            (Rows::Pages(slots), Encoder::Rows(encoder), sample) => {
+            (Rows::Pages(slots), Encoder::Rows(encoder), _) => {
                 let encoded =
-                    encoder.encode(sample, slot, &mut lock(&slots[slot.index()]), overtaken);
+                    encoder.encode(placed, slot, &mut lock(&slots[slot.index()]), overtaken);
                 return encoded.map_err(encode_error(NAME));
             }
             _ => return Err(wrong_kind(NAME)),
@@ -408,21 +409,16 @@ impl Backend for CpuBackend {
         self.rings[ring.index()].hybrid.as_ref()?.messages()
     }
 
-    fn takes_coefficients(&self, ring: RingId) -> bool {
-        let hybrid = self.rings[ring.index()].hybrid.as_ref();
-        hybrid.is_some_and(|hybrid| hybrid.encodes().in_use == Processor::Gpu)
-    }
-
     fn encode(
         &self,
         ring: RingId,
         slot: Slot,
-        sample: Sample<'_>,
+        placed: &PlacedSample<'_>,
     ) -> Result<PointDrops, BackendError> {
         let memory = &self.rings[ring.index()];
         match &memory.hybrid {
-            Some(hybrid) => hybrid.encode(&sample, &PlacedSample { memory, slot, sample }),
-            None => memory.encode(slot, &sample, None).map(Option::unwrap_or_default),
+            Some(hybrid) => hybrid.encode(placed, &SlotTarget { memory, slot, placed }),
+            None => memory.encode(slot, placed, None).map(Option::unwrap_or_default),
         }
     }
 

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::encoder::{CpuCode, CudaEncoder, EncoderSetup, VectorEncoder};
 use crate::layout::{Layout, RingPlace, Segment};
-use crate::sample::Sample;
+use crate::sample::{PlacedSample, Sample};
 use crate::spec::{Config, RingId, StreamSpec};
 use robocache_ops::align::Slot;
 use robocache_ops::align::Value;
@@ -204,9 +204,9 @@ impl RingMemory {
         Ok(RingMemory { place, segment, sparse, rows, encoder })
     }
 
-    fn encode(&self, slot: Slot, sample: Sample<'_>) -> Result<PointDrops, BackendError> {
+    fn encode(&self, slot: Slot, placed: &PlacedSample<'_>) -> Result<PointDrops, BackendError> {
         let in_memory = || self.rows.device().map(|memory| (memory, self.rows.at(slot)));
-        match (&self.encoder, sample, in_memory()) {
+        match (&self.encoder, &placed.sample, in_memory()) {
             (Encoder::Vector(encoder), Sample::Vector(values), None) => {
                 self.rows.store(slot, lock(encoder).encode(values)?);
                 Ok(PointDrops::default())
@@ -215,9 +215,9 @@ impl RingMemory {
                 host.store(slot, lock(encoder).encode(values)?);
                 Ok(PointDrops::default())
             }
-            (Encoder::OnDevice { encoder, stream, slots, downloads, .. }, sample, Some(row)) => {
+            (Encoder::OnDevice { encoder, stream, slots, downloads, .. }, _, Some(row)) => {
                 let mut encoder = lock(encoder);
-                let encoded = encoder.encode(&sample, slot, row, stream);
+                let encoded = encoder.encode(placed, slot, row, stream);
                 let drops = encoded.map_err(encode_error(NAME))?;
                 slots.get(slot.index()).map_or(Ok(()), |state| state.mark(stream))?;
                 if let Some(Some(downloads)) = downloads.get() {
@@ -226,8 +226,8 @@ impl RingMemory {
                 encoder.messages().inspect(|messages| messages.supply());
                 Ok(drops)
             }
-            (Encoder::OnCore { encoder, stream, slots, .. }, sample, Some(row)) => {
-                let drops = lock(encoder).encode(&sample, row, stream)?;
+            (Encoder::OnCore { encoder, stream, slots, .. }, _, Some(row)) => {
+                let drops = lock(encoder).encode(placed, row, stream)?;
                 slots[slot.index()].mark(stream)?;
                 Ok(drops)
             }
@@ -397,17 +397,13 @@ impl Backend for CudaBackend {
         }
     }
 
-    fn takes_coefficients(&self, ring: RingId) -> bool {
-        matches!(self.rings[ring.index()].encoder, Encoder::OnDevice { .. })
-    }
-
     fn encode(
         &self,
         ring: RingId,
         slot: Slot,
-        sample: Sample<'_>,
+        placed: &PlacedSample<'_>,
     ) -> Result<PointDrops, BackendError> {
-        self.rings[ring.index()].encode(slot, sample)
+        self.rings[ring.index()].encode(slot, placed)
     }
 
     fn blend(&self, ring: RingId, value: Value<Slot>, slot: Slot) -> Result<(), BackendError> {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::encoder::EncodeError;
 use crate::rejected::Rejected;
-use crate::sample::Sample;
+use crate::sample::PlacedSample;
 use crate::spec::RingId;
 #[cfg(any(feature = "cuda", test))]
 use crate::spec::StreamSpec;
@@ -198,12 +198,6 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// Whether a GPU is likely to encode the next image of a ring, so that its coefficients
-    /// ([`Sample::Jpeg`]) serve better than its pixels. The ring takes both at any time.
-    fn takes_coefficients(&self, _ring: RingId) -> bool {
-        false
-    }
-
     /// Encodes a sample into the spare slot of a ring. If it fails, the slot's content is
     /// unspecified and the slot stays spare. After a panic the caller must not encode into this
     /// ring again, because the encoder's state may be half changed.
@@ -213,7 +207,7 @@ pub trait Backend: Send + Sync {
         &self,
         ring: RingId,
         slot: Slot,
-        sample: Sample<'_>,
+        placed: &PlacedSample<'_>,
     ) -> Result<PointDrops, BackendError>;
 
     /// Writes the value that rows of a ring give into a spare slot of it: where a plan is cut. Only

@@ -24,6 +24,7 @@ pub use format::{PixelFormat, RawImage};
 pub use jpeg_row::JpegRow;
 
 use crate::rejected::{DropReason, Rejected};
+use crate::sample::CompressedImage;
 use robocache_ops::image::{Encoding, ImageView};
 
 const JPEG: [u8; 3] = [0xFF, 0xD8, 0xFF];
@@ -35,14 +36,61 @@ pub fn is_png(file: &[u8]) -> bool {
 }
 
 /// The width and height that a JPEG or PNG file declares \[px\]. Nothing is decoded.
-pub fn size(file: &[u8]) -> Option<[usize; 2]> {
-    if file.starts_with(&JPEG) {
-        return scans::size(file);
-    }
-    // The first chunk of PNG is IHDR: 4 bytes of length, its name, width and height.
-    let size = file.strip_prefix(&PNG)?.get(8..16)?;
+///
+/// # Errors
+/// `Unsupported`: neither JPEG nor PNG. `Malformed`: the file declares none.
+pub fn size(file: &[u8]) -> Result<[usize; 2], Rejected> {
+    let size = match file {
+        _ if file.starts_with(&JPEG) => scans::size(file),
+        _ if file.starts_with(&PNG) => png_size(file),
+        _ => return Err(no_picture(file)),
+    };
+    size.ok_or_else(|| malformed("image: expected a width and a height, found none".to_owned()))
+}
+
+/// The first part of PNG is IHDR: 4 bytes of length, its name, width and height.
+fn png_size(file: &[u8]) -> Option<[usize; 2]> {
+    let size = file.get(PNG.len() + 4..)?.strip_prefix(b"IHDR")?;
     let side = |at: usize| Some(u32::from_be_bytes(*size.get(at..)?.first_chunk()?) as usize);
     Some([side(0)?, side(4)?])
+}
+
+/// The drop of a file that is neither JPEG nor PNG.
+fn no_picture(file: &[u8]) -> Rejected {
+    let found = &file[..file.len().min(8)];
+    unsupported(format!("data: expected a JPEG or PNG file, found the bytes {found:02x?}"))
+}
+
+/// Decodes a compressed image into `pixels`, whose memory is used again.
+///
+/// # Errors
+/// Those of [`decode`]. `Malformed` also if the pixels do not have the size that the file declares.
+pub fn decode_compressed<'a>(
+    image: &CompressedImage<'_>,
+    pixels: &'a mut Vec<u8>,
+) -> Result<ImageView<'a>, Rejected> {
+    let CompressedImage { file, size, is_swapped, is_mono16 } = *image;
+    let mut view = match is_mono16 {
+        true => decode_mono16(file, size, pixels)?,
+        false => decode(file, size, pixels)?,
+    };
+    if [view.width, view.height] != size {
+        let ([w, h], ImageView { width, height, .. }) = (size, view);
+        return Err(malformed(format!("image: expected {w}x{h} px, found {width}x{height} px")));
+    }
+    if is_swapped {
+        view.encoding = swapped(view.encoding);
+    }
+    Ok(view)
+}
+
+/// The encoding if red and blue have changed places.
+fn swapped(encoding: Encoding) -> Encoding {
+    match encoding {
+        Encoding::Rgb8 => Encoding::Bgr8,
+        Encoding::Rgba8 => Encoding::Bgra8,
+        other => other,
+    }
 }
 
 /// Decodes a file into `pixels`, whose memory is used again. `largest` is the greatest width and
@@ -60,11 +108,7 @@ pub fn decode<'a>(
     let Decoded { encoding, width, height } = match file {
         _ if file.starts_with(&JPEG) => jpeg::decode(file, largest, pixels)?,
         _ if file.starts_with(&PNG) => png::decode(file, largest, pixels)?,
-        _ => {
-            let found = &file[..file.len().min(8)];
-            let detail = format!("data: expected a JPEG or PNG file, found the bytes {found:02x?}");
-            return Err(Rejected::new(DropReason::Unsupported, detail));
-        }
+        _ => return Err(no_picture(file)),
     };
     let step = width * encoding.bytes_per_pixel();
     Ok(ImageView { encoding, width, height, step, data: pixels, remap: None })
@@ -74,7 +118,7 @@ pub fn decode<'a>(
 ///
 /// # Errors
 /// As [`decode`].
-pub fn decode_mono16<'a>(
+fn decode_mono16<'a>(
     file: &[u8],
     largest: [usize; 2],
     pixels: &'a mut Vec<u8>,

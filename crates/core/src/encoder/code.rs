@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::rejected::Rejected;
-use crate::sample::{Bounds, Sample};
+use crate::sample::{Bounds, PlacedSample};
 use robocache_ops::align::Slot;
 use robocache_ops::device::DeviceError;
 #[cfg(feature = "cuda")]
@@ -78,7 +78,7 @@ pub trait CpuEncoder: Send {
     /// If `slot` or the length of `row` is not of this ring.
     fn encode(
         &mut self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         slot: Slot,
         row: &mut [u8],
         overtaken: Option<&AtomicBool>,
@@ -105,7 +105,7 @@ pub trait CudaEncoder: Send {
     /// All of [`EncodeError`].
     fn encode(
         &mut self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         slot: Slot,
         row: RowPlace<'_>,
         stream: &Stream,
@@ -126,7 +126,7 @@ pub trait CudaEncoder: Send {
     ///
     /// # Errors
     /// All of [`EncodeError`]; `Device` if the sample is larger than the memory for it.
-    fn stage(&mut self, sample: &Sample<'_>) -> Result<(), EncodeError>;
+    fn stage(&mut self, placed: &PlacedSample<'_>) -> Result<(), EncodeError>;
 
     /// Puts upload and encoding of the staged sample on `stream`, as the row of slot 0.
     ///

@@ -8,7 +8,7 @@ use super::{
     CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, check_image, image_limits,
 };
 use crate::rejected::Rejected;
-use crate::sample::{Bounds, Sample, SampleKind};
+use crate::sample::{Bounds, PlacedSample, Sample, SampleKind};
 use robocache_ops::align::Slot;
 use robocache_ops::depth::cpu::DepthEncoder;
 use robocache_ops::depth::{DepthSpec, memory};
@@ -87,12 +87,12 @@ impl Encoder for DepthSpec {
 impl CpuEncoder for DepthEncoder {
     fn encode(
         &mut self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         _: Slot,
         row: &mut [u8],
         overtaken: Option<&AtomicBool>,
     ) -> Result<Option<PointDrops>, EncodeError> {
-        let Sample::Depth(view) = sample else { return Err(EncodeError::WrongKind) };
+        let Sample::Depth(view) = &placed.sample else { return Err(EncodeError::WrongKind) };
         Ok(self.encode_unless(overtaken, view, row).then(PointDrops::default))
     }
 }
@@ -101,18 +101,18 @@ impl CpuEncoder for DepthEncoder {
 impl CudaEncoder for cuda::DepthEncoder {
     fn encode(
         &mut self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         _: Slot,
         row: RowPlace<'_>,
         stream: &Stream,
     ) -> Result<PointDrops, EncodeError> {
-        let Sample::Depth(view) = sample else { return Err(EncodeError::WrongKind) };
+        let Sample::Depth(view) = &placed.sample else { return Err(EncodeError::WrongKind) };
         self.encode(view, row, stream)?;
         Ok(PointDrops::default())
     }
 
-    fn stage(&mut self, sample: &Sample<'_>) -> Result<(), EncodeError> {
-        let Sample::Depth(view) = sample else { return Err(EncodeError::WrongKind) };
+    fn stage(&mut self, placed: &PlacedSample<'_>) -> Result<(), EncodeError> {
+        let Sample::Depth(view) = &placed.sample else { return Err(EncodeError::WrongKind) };
         Ok(self.restage(view)?)
     }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::codec;
 use crate::rejected::{DropReason, Rejected};
-use crate::sample::{Bounds, JpegView, Sample, SampleKind};
+use crate::sample::{Bounds, PlacedSample, Sample, SampleKind};
 use robocache_ops::align::Slot;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::camera::Camera;
@@ -20,8 +20,10 @@ use robocache_ops::voxelize::PointDrops;
 #[cfg(feature = "cuda")]
 use {
     super::RowPlace,
+    crate::codec::CoefficientReader,
+    crate::sample::CompressedImage,
     robocache_ops::device::{Device, DeviceError, MessagePool, Stream},
-    robocache_ops::image::cuda,
+    robocache_ops::image::{Encoding, cuda},
     std::sync::Arc,
 };
 
@@ -109,15 +111,14 @@ impl Encoder for ImageSpec {
     }
 
     fn check(&self, sample: &Sample<'_>, bounds: Bounds) -> Result<(), Rejected> {
-        let Some(view) = sample.image() else { return Ok(()) };
-        check_image(view.width, view.height, bounds)?;
-        let (Some(crop), None) = (self.crop, self.part(view.width, view.height)) else {
+        let Some([width, height]) = sample.image_size() else { return Ok(()) };
+        check_image(width, height, bounds)?;
+        let (Some(crop), None) = (self.crop, self.part(width, height)) else {
             return Ok(());
         };
-        let (width, height) = (crop.x + crop.width, crop.y + crop.height);
+        let [needed_width, needed_height] = [crop.x + crop.width, crop.y + crop.height];
         let detail = format!(
-            "image.crop: expected an image of at least {width}x{height} px, found {}x{}",
-            view.width, view.height
+            "image.crop: expected an image of at least {needed_width}x{needed_height} px, found {width}x{height}"
         );
         Err(Rejected::new(DropReason::WrongSize, detail))
     }
@@ -146,8 +147,11 @@ impl Encoder for ImageSpec {
     ) -> Result<Option<Box<dyn CudaEncoder>>, DeviceError> {
         let largest = setup.bounds.image_px();
         let encoder = cuda::ImageEncoder::new(device, self, setup.dtype, largest)?;
-        let encoder = if setup.bounds.jpeg { encoder.with_jpeg(device, largest)? } else { encoder };
-        Ok(Some(Box::new(ImageOnDevice { encoder, pixels: Vec::new() })))
+        let (encoder, reader) = match setup.bounds.jpeg {
+            true => (encoder.with_jpeg(device, largest)?, Some(CoefficientReader::default())),
+            false => (encoder, None),
+        };
+        Ok(Some(Box::new(ImageOnDevice { encoder, reader, pixels: Vec::new() })))
     }
 
     fn undistorts(&self) -> bool {
@@ -165,20 +169,17 @@ fn rounded(value: f32) -> f64 {
     (f64::from(value) * 1e3).round() / 1e3
 }
 
-/// The image of a sample. If it has no pixels yet, they go to `pixels`.
+/// The image of a sample, with its table. If nobody has decoded it, its pixels go to `pixels`.
 fn image_of<'a>(
-    sample: &Sample<'a>,
+    placed: &PlacedSample<'a>,
     pixels: &'a mut Vec<u8>,
 ) -> Result<ImageView<'a>, EncodeError> {
-    match *sample {
-        Sample::Image(view) => Ok(view),
-        Sample::Jpeg(JpegView { image, file, .. }) => {
-            let ImageView { encoding, remap, .. } = image;
-            let decoded = codec::decode(file, [image.width, image.height], pixels)?;
-            Ok(ImageView { encoding, remap, ..decoded })
-        }
-        _ => Err(EncodeError::WrongKind),
-    }
+    let view = match &placed.sample {
+        Sample::Image(view) => *view,
+        Sample::Compressed(image) => codec::decode_compressed(image, pixels)?,
+        _ => return Err(EncodeError::WrongKind),
+    };
+    Ok(placed.placement.image(&view))
 }
 
 /// The code for a core, and memory for pixels.
@@ -190,20 +191,23 @@ struct ImageOnCore {
 impl CpuEncoder for ImageOnCore {
     fn encode(
         &mut self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         _: Slot,
         row: &mut [u8],
         overtaken: Option<&AtomicBool>,
     ) -> Result<Option<PointDrops>, EncodeError> {
-        let view = image_of(sample, &mut self.pixels)?;
+        let view = image_of(placed, &mut self.pixels)?;
         Ok(self.encoder.encode_unless(overtaken, &view, row).then(PointDrops::default))
     }
 }
 
-/// The code for a GPU. If a core decodes an image, `pixels` holds it.
+/// The code for a GPU.
 #[cfg(feature = "cuda")]
 struct ImageOnDevice {
     encoder: cuda::ImageEncoder,
+    /// Reads JPEG files whose pixels the GPU makes; `None` if the stream has no JPEG files.
+    reader: Option<CoefficientReader>,
+    /// The pixels of an image that a core decodes.
     pixels: Vec<u8>,
 }
 
@@ -211,13 +215,13 @@ struct ImageOnDevice {
 impl CudaEncoder for ImageOnDevice {
     fn encode(
         &mut self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         _: Slot,
         row: RowPlace<'_>,
         stream: &Stream,
     ) -> Result<PointDrops, EncodeError> {
         self.encoder.wait()?;
-        self.stage(sample)?;
+        self.stage(placed)?;
         self.encoder.start(row, stream)?;
         Ok(PointDrops::default())
     }
@@ -226,14 +230,19 @@ impl CudaEncoder for ImageOnDevice {
         Some(self.encoder.messages())
     }
 
-    fn stage(&mut self, sample: &Sample<'_>) -> Result<(), EncodeError> {
-        let ImageOnDevice { encoder, pixels } = self;
-        if let Sample::Jpeg(JpegView { image, coefficients, .. }) = sample
-            && encoder.takes(coefficients)?
-        {
-            return Ok(encoder.restage_jpeg(coefficients, image.encoding, image.remap)?);
+    fn stage(&mut self, placed: &PlacedSample<'_>) -> Result<(), EncodeError> {
+        let ImageOnDevice { encoder, reader, pixels } = self;
+        if let (Sample::Compressed(image), Some(reader)) = (&placed.sample, &mut *reader) {
+            let CompressedImage { file, size, is_swapped, .. } = *image;
+            // Any other file goes on to the decoder, which says what is wrong with a damaged one.
+            if let Some(coefficients) = reader.read(file, size)
+                && encoder.takes(coefficients)?
+            {
+                let encoding = if is_swapped { Encoding::Bgr8 } else { Encoding::Rgb8 };
+                return Ok(encoder.restage_jpeg(coefficients, encoding, placed.placement.table)?);
+            }
         }
-        Ok(encoder.restage(&image_of(sample, pixels)?)?)
+        Ok(encoder.restage(&image_of(placed, pixels)?)?)
     }
 
     fn start(&mut self, row: RowPlace<'_>, stream: &Stream) -> Result<(), EncodeError> {

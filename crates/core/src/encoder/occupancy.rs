@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::{CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, Meaning, within};
 use crate::rejected::Rejected;
-use crate::sample::{Bounds, Sample, SampleKind};
+use crate::sample::{Bounds, PlacedSample, Sample, SampleKind};
 use robocache_ops::align::Slot;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Color, ImageLayout};
@@ -98,12 +98,14 @@ impl Encoder for OccupancySpec {
 impl CpuEncoder for OccupancyEncoder {
     fn encode(
         &mut self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         _: Slot,
         row: &mut [u8],
         overtaken: Option<&AtomicBool>,
     ) -> Result<Option<PointDrops>, EncodeError> {
-        let Sample::Map(view) = sample else { return Err(EncodeError::WrongKind) };
-        Ok(self.encode_unless(overtaken, view, row).then(PointDrops::default))
+        let Sample::Map(view) = &placed.sample else { return Err(EncodeError::WrongKind) };
+        Ok(self
+            .encode_unless(overtaken, &placed.placement.map(view), row)
+            .then(PointDrops::default))
     }
 }

@@ -9,12 +9,13 @@ use super::{
     within,
 };
 use crate::rejected::Rejected;
-use crate::sample::{Bounds, Sample, SampleKind};
+use crate::sample::{Bounds, PlacedSample, Sample, SampleKind};
 use robocache_ops::align::Slot;
 use robocache_ops::dtype::DType;
 use robocache_ops::voxelize::cpu::{Condenser, Voxelizer};
 use robocache_ops::voxelize::{
-    COORDINATES_OF_VOXEL, Filter, PointDrops, Reduction, SparseRow, VoxelSpec, extra_fields, memory,
+    COORDINATES_OF_VOXEL, Filter, PointDrops, PointsView, Reduction, SparseRow, VoxelSpec,
+    extra_fields, memory,
 };
 #[cfg(feature = "cuda")]
 use {
@@ -151,16 +152,22 @@ impl Encoder for VoxelSpec {
     }
 }
 
+/// The cloud of a sample, with its place.
+fn points_of<'a>(placed: &PlacedSample<'a>) -> Result<PointsView<'a>, EncodeError> {
+    let Sample::Points(view) = &placed.sample else { return Err(EncodeError::WrongKind) };
+    Ok(placed.placement.points(view))
+}
+
 impl CpuEncoder for Voxelizer {
     fn encode(
         &mut self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         slot: Slot,
         row: &mut [u8],
         overtaken: Option<&AtomicBool>,
     ) -> Result<Option<PointDrops>, EncodeError> {
-        let Sample::Points(view) = sample else { return Err(EncodeError::WrongKind) };
-        Ok(self.encode_unless(overtaken, view, slot, row)?)
+        let view = points_of(placed)?;
+        Ok(self.encode_unless(overtaken, &view, slot, row)?)
     }
 
     fn forget(&mut self, slot: Slot) {
@@ -172,22 +179,21 @@ impl CpuEncoder for Voxelizer {
 impl CudaEncoder for cuda::Voxelizer {
     fn encode(
         &mut self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         slot: Slot,
         row: RowPlace<'_>,
         stream: &Stream,
     ) -> Result<PointDrops, EncodeError> {
-        let Sample::Points(view) = sample else { return Err(EncodeError::WrongKind) };
-        Ok(self.encode(view, slot, row, stream)?)
+        let view = points_of(placed)?;
+        Ok(self.encode(&view, slot, row, stream)?)
     }
 
     fn waits(&self) -> bool {
         true
     }
 
-    fn stage(&mut self, sample: &Sample<'_>) -> Result<(), EncodeError> {
-        let Sample::Points(view) = sample else { return Err(EncodeError::WrongKind) };
-        Ok(self.restage(view)?)
+    fn stage(&mut self, placed: &PlacedSample<'_>) -> Result<(), EncodeError> {
+        Ok(self.restage(&points_of(placed)?)?)
     }
 
     fn start(&mut self, row: RowPlace<'_>, stream: &Stream) -> Result<(), EncodeError> {

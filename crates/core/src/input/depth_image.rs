@@ -1,7 +1,8 @@
 //! Depth images in `sensor_msgs/msg/Image`: `16UC1`, `mono16` and `32FC1`.
 
 use super::image::{Fields, fields, unsupported};
-use super::{Input, Sink};
+use super::{Input, Sink, header};
+use crate::cdr::Reader;
 use crate::codec::{RawImage, check_size, depth};
 use crate::rejected::Rejected;
 use crate::sample::Sample;
@@ -14,9 +15,9 @@ pub(super) struct DepthInput {
 
 impl Input for DepthInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
-        let (header, fields) = fields(message)?;
-        let view = view(&fields, self.largest_px)?;
-        sink.sample(0, &header, Sample::Depth(view));
+        let mut reader = Reader::new(message)?;
+        let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
+        sink.sample(0, Sample::Depth(view(&fields(&mut reader)?, self.largest_px)?));
         Ok(())
     }
 }

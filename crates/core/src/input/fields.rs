@@ -28,7 +28,7 @@ pub enum Member {
     /// A covariance of the field before it. If its first element is -1, this message has no
     /// estimate of that field, as `sensor_msgs/Imu` defines it.
     CovarianceOrNone(usize),
-    /// The `child_frame_id`: the frame of what comes after it.
+    /// The `child_frame_id`: the frame of what comes after it. It is the first member, if it is one.
     ChildFrame,
 }
 
@@ -110,9 +110,19 @@ impl Input for FieldsInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
         let mut header: Header<'_> = header(&mut reader)?;
+        let members = match self.members {
+            [Member::ChildFrame, members @ ..] => {
+                // Only a frame that is looked up must be UTF-8, and no frame has an empty name.
+                let name = std::str::from_utf8(reader.string_bytes()?);
+                header.child_frame_id = name.unwrap_or_default();
+                members
+            }
+            members => members,
+        };
+        let Some(sink) = sink.admit(&header) else { return Ok(()) };
         self.values.clear();
         let mut fields = 0;
-        for member in self.members {
+        for member in members {
             match member {
                 Member::Field(field) => {
                     for _ in field.components {
@@ -129,9 +139,7 @@ impl Input for FieldsInput {
                     }
                 }
                 Member::ChildFrame => {
-                    // Only a frame that is looked up must be UTF-8, and no frame has an empty name.
-                    let name = std::str::from_utf8(reader.string_bytes()?);
-                    header.child_frame_id = name.unwrap_or_default();
+                    reader.string_bytes()?;
                 }
             }
         }
@@ -139,7 +147,7 @@ impl Input for FieldsInput {
         for (start, len) in &self.places {
             self.row.extend_from_slice(&self.values[*start..start + len]);
         }
-        sink.sample(0, &header, Sample::Vector(&self.row));
+        sink.sample(0, Sample::Vector(&self.row));
         Ok(())
     }
 }

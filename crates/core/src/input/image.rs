@@ -35,9 +35,11 @@ struct ImageInput {
 
 impl Input for ImageInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
-        let (largest, pixels) = (self.largest_px, &mut self.pixels);
-        let (header, view) = decode(message, self.encoding_8uc, largest, pixels)?;
-        sink.sample(0, &header, Sample::Image(view));
+        let mut reader = Reader::new(message)?;
+        let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
+        let Fields { encoding, image } = fields(&mut reader)?;
+        let of = (self.encoding_8uc, self.largest_px);
+        sink.sample(0, Sample::Image(view(encoding, &image, of, &mut self.pixels)?));
         Ok(())
     }
 }
@@ -58,7 +60,9 @@ pub fn decode<'a>(
     largest: [usize; 2],
     pixels: &'a mut Vec<u8>,
 ) -> Result<(Header<'a>, ImageView<'a>), Rejected> {
-    let (header, Fields { encoding, image }) = fields(message)?;
+    let mut reader = Reader::new(message)?;
+    let header = header(&mut reader)?;
+    let Fields { encoding, image } = fields(&mut reader)?;
     Ok((header, view(encoding, &image, (encoding_8uc, largest), pixels)?))
 }
 
@@ -88,7 +92,7 @@ fn format_of(name: &[u8], encoding_8uc: Option<PixelFormat>) -> Result<PixelForm
     })
 }
 
-/// The fields of a message.
+/// The fields of a message behind its header.
 pub(crate) struct Fields<'a> {
     pub encoding: &'a [u8],
     pub image: RawImage<'a>,
@@ -104,17 +108,15 @@ pub(super) fn unsupported(names: &[&str], found: &[u8], hint: &str) -> Rejected 
     Rejected::new(DropReason::Unsupported, detail)
 }
 
-/// Reads the fields of a message.
-pub(super) fn fields(message: &[u8]) -> Result<(Header<'_>, Fields<'_>), Rejected> {
-    let mut reader = Reader::new(message)?;
-    let header = header(&mut reader)?;
+/// Reads the fields of a message behind its header.
+pub(super) fn fields<'a>(reader: &mut Reader<'a>) -> Result<Fields<'a>, Rejected> {
     let (height, width) = (reader.u32()? as usize, reader.u32()? as usize);
     let encoding = reader.string_bytes()?;
     let big_endian = reader.u8()? != 0;
     let step = reader.u32()? as usize;
     let data = reader.bytes()?;
     let image = RawImage { size: [width, height], big_endian, step, data };
-    Ok((header, Fields { encoding, image }))
+    Ok(Fields { encoding, image })
 }
 
 #[cfg(test)]

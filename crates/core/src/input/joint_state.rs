@@ -7,7 +7,7 @@ use super::joints::{JointOrders, Places, check_values};
 use super::{Content, Input, MessageType, Sink, header};
 use crate::cdr::Reader;
 use crate::rejected::Rejected;
-use crate::sample::{Header, Sample};
+use crate::sample::Sample;
 use crate::spec::Selection;
 
 /// The fields of a joint, as the message has them.
@@ -44,7 +44,7 @@ struct JointStateInput {
 impl Input for JointStateInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
-        let header: Header<'_> = header(&mut reader)?;
+        let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
         let order = self.orders.resolve(&mut reader, &self.groups)?;
         let named = order.names.len();
         let values = [reader.f64_sequence()?, reader.f64_sequence()?, reader.f64_sequence()?];
@@ -62,7 +62,7 @@ impl Input for JointStateInput {
                         let value = |at: &usize| values[*field].get(*at).unwrap_or(f64::NAN);
                         self.row.extend(places.iter().map(value));
                     }
-                    sink.sample(part, &header, Sample::Vector(&self.row));
+                    sink.sample(part, Sample::Vector(&self.row));
                 }
             }
         }

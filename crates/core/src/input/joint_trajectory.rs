@@ -7,7 +7,7 @@ use super::joints::{JointOrders, Places, check_values};
 use super::{Content, Input, MessageType, Sink, header};
 use crate::cdr::{F64Sequence, Reader};
 use crate::rejected::{DropReason, Rejected};
-use crate::sample::{Header, Trajectory, TrajectoryPart};
+use crate::sample::{Trajectory, TrajectoryPart};
 use crate::spec::Selection;
 use robocache_ops::time::NANOS_PER_S;
 
@@ -49,7 +49,7 @@ struct JointTrajectoryInput {
 impl Input for JointTrajectoryInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
-        let header: Header<'_> = header(&mut reader)?;
+        let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
         // The number of points is behind the names: a stop may name no joint.
         let mut ahead = reader.clone();
         let order = self.orders.read(&mut ahead, &self.groups)?;
@@ -95,7 +95,7 @@ impl Input for JointTrajectoryInput {
                 }
             }
         }
-        sink.trajectory(&header, &Trajectory { times_ns: &self.times_ns, parts: &self.parts });
+        sink.trajectory(&Trajectory { times_ns: &self.times_ns, parts: &self.parts });
         Ok(())
     }
 }

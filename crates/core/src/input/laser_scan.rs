@@ -8,7 +8,7 @@
 use super::{Content, Input, MessageType, Sink, header};
 use crate::cdr::{F32Sequence, Reader};
 use crate::rejected::{DropReason, Rejected};
-use crate::sample::{Header, Sample};
+use crate::sample::Sample;
 use crate::spec::Selection;
 use robocache_ops::voxelize::{FieldAt, FieldType, IDENTITY, PointsView, Sweep};
 
@@ -104,7 +104,9 @@ impl LaserScanInput {
 
 impl Input for LaserScanInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
-        let (header, scan) = Scan::read(message)?;
+        let mut reader = Reader::new(message)?;
+        let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
+        let scan = Scan::read(&mut reader)?;
         let found = scan.ranges.len();
         if found > self.most {
             let detail = format!("ranges: expected at most {} points, found {found}", self.most);
@@ -129,7 +131,7 @@ impl Input for LaserScanInput {
             sweep,
             data: &self.points,
         };
-        sink.sample(0, &header, Sample::Points(view));
+        sink.sample(0, Sample::Points(view));
         Ok(())
     }
 }
@@ -172,9 +174,8 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn read(message: &'a [u8]) -> Result<(Header<'a>, Self), Rejected> {
-        let mut reader = Reader::new(message)?;
-        let header = header(&mut reader)?;
+    /// Reads what is behind the header.
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Rejected> {
         let angle_min = finite("angle_min", reader.f32()?)?;
         reader.f32()?; // angle_max follows from the number of rays
         let angle_increment = finite("angle_increment", reader.f32()?)?;
@@ -192,7 +193,7 @@ impl<'a> Scan<'a> {
             let expected = format!("intensities: expected none or {expected}, one for each range");
             return Err(malformed(format!("{expected}, found {found}")));
         }
-        let scan = Scan {
+        Ok(Scan {
             angle_min,
             angle_increment,
             time_increment,
@@ -200,8 +201,7 @@ impl<'a> Scan<'a> {
             range_max,
             ranges,
             intensities,
-        };
-        Ok((header, scan))
+        })
     }
 }
 

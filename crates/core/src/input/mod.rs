@@ -1,10 +1,10 @@
 //! Serialized messages to samples: one file per message, registered in [`TYPES`]. Messages of any
 //! other type are read by the plan of a `select` (`selected`).
 //!
-//! Live subscriptions and bags both give a message's CDR bytes, so the same input reads both.
-//! Samples borrow from those bytes and have been checked against them: an encoder can index a
-//! sample without more checks. An input knows nothing of rows: the [`Sink`] decides which ring
-//! takes a sample.
+//! Live subscriptions and bags both give a message's CDR bytes, so the same input reads both. An input reads the header
+//! first, and the [`Sink`] judges it. If the sink admits the message, the input reads the rest, and hands its samples to
+//! the sink. Samples borrow from the bytes and have been checked against them: an encoder can index a
+//! sample without more checks. An input knows nothing of rows: the sink decides which ring takes a sample.
 
 pub mod camera_info;
 mod compressed_image;
@@ -114,26 +114,15 @@ pub trait Input: Send {
     /// Reads a serialized message and hands what it selects to `sink`: a sample, several, or none.
     ///
     /// # Errors
-    /// [`Rejected`] if the message cannot be read. The sink has then received nothing.
+    /// [`Rejected`] if the message cannot be read. The sink has then received no sample.
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected>;
 }
 
-/// Takes the samples of a message.
+/// Judges a message, and takes what is in it.
 pub trait Sink {
-    /// Takes the sample of part `part` of the input's selection. The sink records the result: a
-    /// row, a drop or an error.
-    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>);
-
-    /// Whether the sample of part `part` may be [`Sample::Jpeg`].
-    fn takes_coefficients(&self, _part: usize) -> bool {
-        false
-    }
-
-    /// Takes a plan: it replaces what lies after its start in all of its parts, or nothing.
-    fn trajectory(&mut self, header: &Header<'_>, trajectory: &Trajectory<'_>);
-
-    /// Notes that the message holds some joints of group `part` and lacks others. `lacking` says which.
-    fn incomplete(&mut self, part: usize, lacking: &str);
+    /// Judges a message by its header, before the input reads the rest. Returns what takes the samples; `None` if the
+    /// message is not taken: then the sink has recorded why, and the input returns `Ok`.
+    fn admit(&mut self, header: &Header<'_>) -> Option<&mut dyn SampleSink>;
 
     /// Takes a transform between two frames. Only inputs of transforms give them.
     fn transform(&mut self, _transform: &StampedTransform<'_>) {}
@@ -144,6 +133,19 @@ pub trait Sink {
 
     /// Takes a camera, whose frame is that of the header. Only inputs of `CameraInfo` give them.
     fn camera(&mut self, _header: &Header<'_>, _camera: Camera) {}
+}
+
+/// Takes the samples of a message that was admitted.
+pub trait SampleSink {
+    /// Takes the sample of part `part` of the input's selection. The sink records the result: a
+    /// row, a drop or an error.
+    fn sample(&mut self, part: usize, sample: Sample<'_>);
+
+    /// Takes a plan: it replaces what lies after its start in all of its parts, or nothing.
+    fn trajectory(&mut self, trajectory: &Trajectory<'_>);
+
+    /// Notes that the message holds some joints of group `part` and lacks others. `lacking` says which.
+    fn incomplete(&mut self, part: usize, lacking: &str);
 }
 
 /// Makes the input of a specification.

@@ -34,7 +34,7 @@ impl Input for OccupancyGridInput {
     /// - `OutOfRange`: the resolution is not greater than 0, or the orientation is no unit quaternion.
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
-        let header = header(&mut reader)?;
+        let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
         reader.skip(4, 8)?; // map_load_time
         let resolution_m = resolution(reader.f32()?)?;
         let size = [reader.u32()?, reader.u32()?].map(|cells| cells as usize);
@@ -47,7 +47,7 @@ impl Input for OccupancyGridInput {
         let [width, height] = size;
         let view =
             MapView { width, height, resolution_m, t_frame_map, t_crop_frame: IDENTITY, data };
-        sink.sample(0, &header, Sample::Map(view));
+        sink.sample(0, Sample::Map(view));
         Ok(())
     }
 }

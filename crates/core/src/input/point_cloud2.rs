@@ -36,9 +36,10 @@ struct PointCloud2Input {
 
 impl Input for PointCloud2Input {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
-        let (header, view) =
-            decode_swept(message, &self.extra, self.time.as_deref(), &mut self.fields)?;
-        sink.sample(0, &header, Sample::Points(view));
+        let mut reader = Reader::new(message)?;
+        let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
+        let view = points(&mut reader, &self.extra, self.time.as_deref(), &mut self.fields)?;
+        sink.sample(0, Sample::Points(view));
         Ok(())
     }
 }
@@ -60,24 +61,24 @@ pub fn decode<'a>(
     extra: &[String],
     scratch: &'a mut Vec<FieldAt>,
 ) -> Result<(Header<'a>, PointsView<'a>), Rejected> {
-    decode_swept(message, extra, None, scratch)
+    let mut reader = Reader::new(message)?;
+    let header = header(&mut reader)?;
+    Ok((header, points(&mut reader, extra, None, scratch)?))
 }
 
-/// As [`decode`]; `time` is the field with the time of a point, if it is wanted. The sweep then has no
-/// motion yet.
+/// Reads what is behind the header; see [`decode`]. `time` is the field with the time of a point, if it is wanted. The
+/// sweep then has no motion yet.
 ///
 /// # Errors
 /// Those of [`decode`]. `Unsupported` also if the points cannot be moved ([`movable`]).
-pub fn decode_swept<'a>(
-    message: &'a [u8],
+fn points<'a>(
+    reader: &mut Reader<'a>,
     extra: &[String],
     time: Option<&str>,
     scratch: &'a mut Vec<FieldAt>,
-) -> Result<(Header<'a>, PointsView<'a>), Rejected> {
-    let mut reader = Reader::new(message)?;
-    let header = header(&mut reader)?;
+) -> Result<PointsView<'a>, Rejected> {
     let (height, width) = (reader.u32()?, reader.u32()?);
-    let declared = Declared::read(&mut reader)?;
+    let declared = Declared::read(reader)?;
     let big_endian = match reader.u8()? {
         0 => false,
         1 => true,
@@ -104,7 +105,7 @@ pub fn decode_swept<'a>(
         sweep,
         data,
     };
-    Ok((header, view))
+    Ok(view)
 }
 
 fn malformed(detail: String) -> Rejected {

@@ -27,6 +27,7 @@ impl Input for SelectedInput {
             // Its stamp is not used: the configuration gives such inputs the time of arrival.
             false => Header { stamp: Err(StampError::Zero), frame_id: "", child_frame_id: "" },
         };
+        // The numbers come first, as the stamp may be one of them.
         self.plan.read(&mut reader, &mut self.values)?;
         let row = match (self.plan.stamp(), self.values.as_slice()) {
             (StampSource::Member, [row @ .., sec, nanosec]) => {
@@ -36,7 +37,9 @@ impl Input for SelectedInput {
             }
             (_, row) => row,
         };
-        sink.sample(0, &header, Sample::Vector(row));
+        if let Some(sink) = sink.admit(&header) {
+            sink.sample(0, Sample::Vector(row));
+        }
         Ok(())
     }
 }

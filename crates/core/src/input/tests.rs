@@ -29,14 +29,20 @@ struct Encoding<'a> {
 }
 
 impl Sink for Encoding<'_> {
-    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>) {
+    fn admit(&mut self, header: &Header<'_>) -> Option<&mut dyn SampleSink> {
         assert_eq!(header.frame_id, "base_link");
+        Some(self)
+    }
+}
+
+impl SampleSink for Encoding<'_> {
+    fn sample(&mut self, part: usize, sample: Sample<'_>) {
         let Sample::Vector(values) = sample else { panic!("a vector") };
         let row = self.encoders[part].encode(values).map(<[f32]>::to_vec);
         self.taken.rows.push((part, row));
     }
 
-    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {
+    fn trajectory(&mut self, _: &Trajectory<'_>) {
         panic!("no plan");
     }
 

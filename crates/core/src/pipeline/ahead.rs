@@ -4,36 +4,40 @@
 //! message, and encodes its sample into a spare slot. [`Pipeline::push_ahead`] does the rest when the message's turn has
 //! come. Both together do what [`Pipeline::push`] does.
 
-use super::push::{NewRows, PushSink, check_frame, check_sample, tick_has_read};
+use super::admit::{Admission, Placing, check_frame};
+use super::push::{NewRows, PushSink, check_sample, tick_has_read};
 use super::{Accepted, Arrival, NotTaken, Pipeline};
 use crate::backend::BackendError;
-use crate::input::Sink;
-use crate::rejected::Rejected;
+use crate::input::{SampleSink, Sink};
 use crate::ring::Lease;
 use crate::sample::{Header, Sample, StampError, Trajectory};
-use crate::spec::{InputId, InputSpec, RingId};
+use crate::spec::{InputId, InputSpec, RingId, StreamId};
 use robocache_ops::time::Stamp;
-use robocache_ops::voxelize::{PointDrops, PointsView};
+use robocache_ops::voxelize::PointDrops;
 
 /// A message that has been read and encoded. If it is never pushed, its slots are lost.
 #[derive(Debug)]
 #[must_use = "a message that is not pushed loses its slots"]
-pub struct EncodedAhead(Result<Vec<SampleAhead>, EncodeAheadError>);
+pub struct EncodedAhead {
+    /// The header; `None` if it could not be read.
+    header: Option<HeaderAhead>,
+    samples: Vec<SampleAhead>,
+    /// How the rest was read.
+    read: Result<(), NotTaken>,
+}
 
-/// Why a message was not read.
+/// What a header says, without the message.
 #[derive(Debug)]
-enum EncodeAheadError {
-    Rejected(Rejected),
-    Failed(BackendError),
+struct HeaderAhead {
+    stamp: Result<Stamp, StampError>,
+    frame_id: String,
 }
 
 /// A sample that has been encoded.
 #[derive(Debug)]
-pub(super) struct SampleAhead {
+struct SampleAhead {
     ring: RingId,
-    stamp: Result<Stamp, StampError>,
-    /// The outer error: the sample was not encoded, because no row can be made of it.
-    encoded: Result<Result<(Lease, PointDrops), BackendError>, Rejected>,
+    encoded: Result<(Lease, PointDrops), BackendError>,
 }
 
 impl Pipeline {
@@ -42,12 +46,13 @@ impl Pipeline {
     /// [`rows_ahead`](crate::spec::StreamSpec::rows_ahead) of them may wait to be pushed.
     pub fn encode_ahead(&self, input: InputId, message: &[u8]) -> EncodedAhead {
         let spec = self.config.input(input);
-        let mut sink = AheadSink { pipeline: self, spec, samples: Vec::new() };
-        let Ok(mut reader) = self.inputs[input.index()].input.lock() else {
-            return EncodedAhead(Err(EncodeAheadError::Failed(self.panicked(&spec.name))));
+        let mut sink =
+            AheadSink { pipeline: self, spec, header: None, placing: None, samples: Vec::new() };
+        let read = match self.inputs[input.index()].input.lock() {
+            Ok(mut reader) => reader.read(message, &mut sink).map_err(NotTaken::Dropped),
+            Err(_) => Err(NotTaken::Failed(self.panicked(&spec.name))),
         };
-        let read = reader.read(message, &mut sink).map_err(EncodeAheadError::Rejected);
-        EncodedAhead(read.map(|()| sink.samples))
+        EncodedAhead { header: sink.header, samples: sink.samples, read }
     }
 
     /// Takes in a message of an input that has been encoded. The messages of an input are pushed in the order in which
@@ -58,18 +63,35 @@ impl Pipeline {
     pub fn push_ahead(
         &self,
         input: InputId,
-        EncodedAhead(encoded): EncodedAhead,
+        EncodedAhead { header, samples, read }: EncodedAhead,
         arrival: Arrival,
     ) -> Result<Accepted, NotTaken> {
-        let samples = match encoded {
-            Err(EncodeAheadError::Failed(error)) => return Err(NotTaken::Failed(error)),
-            Err(EncodeAheadError::Rejected(rejected)) => Err(rejected),
-            Ok(samples) => Ok(samples),
+        let read = match read {
+            Ok(()) => Ok(()),
+            Err(NotTaken::Dropped(rejected)) => Err(rejected),
+            Err(failed) => return Err(failed),
         };
         self.push_by(input, arrival, |_, sink| {
-            samples?.into_iter().for_each(|sample| sink.sample_ahead(sample));
-            Ok(())
+            let admitted = header.is_none_or(|HeaderAhead { stamp, frame_id }| {
+                let header = Header { stamp, frame_id: &frame_id, child_frame_id: "" };
+                sink.admit(&header).is_some()
+            });
+            for sample in samples {
+                match admitted {
+                    true => sink.sample_ahead(sample),
+                    false => sample.give_back(self),
+                }
+            }
+            if admitted { read } else { Ok(()) }
         })
+    }
+}
+
+impl SampleAhead {
+    fn give_back(self, pipeline: &Pipeline) {
+        if let Ok((lease, _)) = self.encoded {
+            pipeline.lock_rings().ring(self.ring).give_back(lease);
+        }
     }
 }
 
@@ -77,62 +99,65 @@ impl Pipeline {
 struct AheadSink<'a> {
     pipeline: &'a Pipeline,
     spec: &'a InputSpec,
+    header: Option<HeaderAhead>,
+    /// The stream, and how its samples are placed; `None` until the message is admitted.
+    placing: Option<(StreamId, Placing<'a>)>,
     samples: Vec<SampleAhead>,
 }
 
 impl Sink for AheadSink<'_> {
-    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>) {
+    /// Judges only what neither the arrival nor another message decides. The rest is judged when the message is pushed.
+    fn admit(&mut self, header: &Header<'_>) -> Option<&mut dyn SampleSink> {
+        let Header { stamp, frame_id, .. } = *header;
+        self.header = Some(HeaderAhead { stamp, frame_id: frame_id.to_owned() });
+        let stream = self.spec.stream?;
+        check_frame(self.spec, header).ok()?;
+        let message = (header, Stamp::MIN, Arrival::default());
+        let placing = Placing::find(self.pipeline, self.spec, stream, message).ok()?;
+        self.placing = Some((stream, placing));
+        Some(self)
+    }
+}
+
+impl SampleSink for AheadSink<'_> {
+    fn sample(&mut self, part: usize, sample: Sample<'_>) {
         let Some(ring) = self.spec.feeds.get(part).copied() else { return };
-        let encoded = self.check(ring, header, &sample).map(|()| self.encode(ring, sample));
-        self.samples.push(SampleAhead { ring, stamp: header.stamp, encoded });
+        let encoded = self.encode(ring, sample);
+        self.samples.push(SampleAhead { ring, encoded });
     }
 
     // Only inputs of vectors have these.
-    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {}
+    fn trajectory(&mut self, _: &Trajectory<'_>) {}
     fn incomplete(&mut self, _: usize, _: &str) {}
 }
 
 impl AheadSink<'_> {
-    fn check(
-        &self,
-        ring: RingId,
-        header: &Header<'_>,
-        sample: &Sample<'_>,
-    ) -> Result<(), Rejected> {
-        let stream = self.pipeline.layout.ring(ring).stream;
-        check_frame(self.spec, header)?;
-        check_sample(self.pipeline.config.stream(stream), sample)
-    }
-
     fn encode(
         &self,
         ring: RingId,
         sample: Sample<'_>,
     ) -> Result<(Lease, PointDrops), BackendError> {
-        let Pipeline { config, layout, backend, encoding, .. } = self.pipeline;
-        let stream = config.stream(layout.ring(ring).stream);
-        let t_base_sensor = self.spec.t_base_sensor;
-        // No shape is attached to a frame.
-        let filter = stream.encoder.filter();
-        let t_shapes = filter.map(|filter| filter.place(&t_base_sensor, |_| None));
-        let sample = match sample {
-            Sample::Points(view) => Sample::Points(PointsView {
-                t_base_sensor,
-                t_shapes: t_shapes.as_deref().unwrap_or_default(),
-                ..view
-            }),
-            sample => sample,
+        let Pipeline { config, backend, encoding, .. } = self.pipeline;
+        let failed = |detail: &str| BackendError::Failed {
+            backend: backend.name(),
+            operation: "encode ahead",
+            detail: detail.into(),
         };
+        let Some((stream, placing)) = &self.placing else {
+            return Err(failed("a sample of a message that was not admitted"));
+        };
+        let stream = config.stream(*stream);
+        check_sample(stream, &sample)?;
+        let mut moved = Vec::new();
+        let placed = placing.place(sample, None, &mut moved)?;
         let encoding = encoding[ring.index()].lock();
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(&stream.name))?;
         let mut rings = self.pipeline.lock_rings();
         let Some(lease) = rings.ring(ring).lease() else {
-            let detail = "more messages than there are spare rows".into();
-            let (backend, operation) = (backend.name(), "encode ahead");
-            return Err(BackendError::Failed { backend, operation, detail });
+            return Err(failed("more messages than there are spare rows"));
         };
         tick_has_read(self.pipeline, rings, (ring, lease.slot()));
-        match backend.encode(ring, lease.slot(), sample) {
+        match backend.encode(ring, lease.slot(), &placed) {
             Ok(drops) => Ok((lease, drops)),
             Err(error) => {
                 self.pipeline.lock_rings().ring(ring).give_back(lease);
@@ -143,39 +168,21 @@ impl AheadSink<'_> {
 }
 
 impl PushSink<'_> {
-    /// Takes an encoded sample. What is wrong is found in the order in which [`Pipeline::push`] finds it.
+    /// Takes an encoded sample of a message that was admitted.
     fn sample_ahead(&mut self, sample: SampleAhead) {
-        let header = Header { stamp: sample.stamp, frame_id: "", child_frame_id: "" };
-        self.note_delay(&header);
-        let row = self.row_ahead(sample, &header);
+        let Some(admitted) = &self.admitted else { return sample.give_back(self.pipeline) };
+        let row = self.row_ahead(admitted, sample);
         self.note_row(row);
     }
 
     fn row_ahead(
         &self,
-        SampleAhead { ring, encoded, .. }: SampleAhead,
-        header: &Header<'_>,
+        admitted: &Admission<'_>,
+        SampleAhead { ring, encoded }: SampleAhead,
     ) -> Result<NewRows, NotTaken> {
-        let stream = self.pipeline.layout.ring(ring).stream;
-        let entered = self.enter(&mut self.pipeline.lock_rings());
-        let encoded = match encoded {
-            Ok(encoded) => encoded,
-            Err(unfit) => return Err(entered.err().unwrap_or(unfit).into()),
-        };
-        let stamp =
-            entered.and_then(|()| self.stamp_of(header, self.pipeline.config.stream(stream)));
-        let (mut lease, drops, stamp) = match (encoded, stamp) {
-            (Ok((lease, drops)), Ok(stamp)) => (lease, drops, stamp),
-            (Err(error), Ok(_)) => return Err(error.into()),
-            (encoded, Err(rejected)) => {
-                if let Ok((lease, _)) = encoded {
-                    self.pipeline.lock_rings().ring(ring).give_back(lease);
-                }
-                return Err(rejected.into());
-            }
-        };
+        let (mut lease, drops) = encoded?;
         lease.note_received(self.seen_from());
         self.pipeline.lock_rings().ring(ring).renew(&mut lease);
-        self.enter_row((stream, ring), stamp, lease, &drops)
+        self.enter_row((admitted.stream, ring), admitted.stamp, lease, &drops)
     }
 }

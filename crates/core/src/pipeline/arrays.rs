@@ -6,7 +6,7 @@
 use super::{Accepted, Arrival, NotTaken, Pipeline};
 use crate::codec::RawImage;
 use crate::input::image::{self, Fields};
-use crate::input::{Sink, depth_image};
+use crate::input::{SampleSink, Sink, depth_image};
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::{Header, Sample};
 use crate::spec::{InputId, RingId, Selection, StreamId};
@@ -66,11 +66,25 @@ impl Pipeline {
         arrival: Arrival,
     ) -> Result<Accepted, NotTaken> {
         let selection = &self.config.input(input).selection;
-        self.push_by(input, arrival, |_, sink| match (selection, *sample) {
+        self.push_by(input, arrival, |_, sink| {
+            let Some(sink) = sink.admit(header) else { return Ok(()) };
+            self.take_array(input, selection, sample, sink)
+        })
+    }
+
+    /// Hands an array to the rings that the input feeds.
+    fn take_array(
+        &self,
+        input: InputId,
+        selection: &Selection,
+        sample: &ArraySample<'_>,
+        sink: &mut dyn SampleSink,
+    ) -> Result<(), Rejected> {
+        match (selection, *sample) {
             (
                 Selection::Fields(_) | Selection::Joints { .. } | Selection::Numbers(_),
                 ArraySample::Vector(values),
-            ) => self.vectors(input, header, values, sink),
+            ) => self.vectors(input, values, sink),
             (
                 Selection::Image { largest_px, encoding_8uc },
                 ArraySample::Image { size, encoding, data },
@@ -78,30 +92,29 @@ impl Pipeline {
                 let (raw, mut pixels) = (raw_image(size, data)?, Vec::new());
                 let of = (*encoding_8uc, *largest_px);
                 let view = image::view(encoding.as_bytes(), &raw, of, &mut pixels)?;
-                sink.sample(0, header, Sample::Image(view));
+                sink.sample(0, Sample::Image(view));
                 Ok(())
             }
             (Selection::Depth { largest_px }, ArraySample::Image { size, encoding, data }) => {
                 let image = raw_image(size, data)?;
                 let fields = Fields { encoding: encoding.as_bytes(), image };
                 let view = depth_image::view(&fields, *largest_px)?;
-                sink.sample(0, header, Sample::Depth(view));
+                sink.sample(0, Sample::Depth(view));
                 Ok(())
             }
             (Selection::Points { extra, time, .. }, ArraySample::Points { fields, data }) => {
-                points(header, (extra, time.as_deref()), (fields, data), sink)
+                points((extra, time.as_deref()), (fields, data), sink)
             }
             _ => Err(unfit(selection)),
-        })
+        }
     }
 
     /// Hands a vector to the rings that the input feeds.
     fn vectors(
         &self,
         input: InputId,
-        header: &Header<'_>,
         values: &[f64],
-        sink: &mut dyn Sink,
+        sink: &mut dyn SampleSink,
     ) -> Result<(), Rejected> {
         let channels = self.channels_of(input);
         if values.len() != channels.len() {
@@ -113,7 +126,7 @@ impl Pipeline {
         let value = |channel: &usize| channels.binary_search(channel).ok().map(|at| values[at]);
         for (part, ring) in spec.feeds.iter().enumerate() {
             let row: Vec<f64> = self.group(stream, *ring).iter().filter_map(value).collect();
-            sink.sample(part, header, Sample::Vector(&row));
+            sink.sample(part, Sample::Vector(&row));
         }
         Ok(())
     }
@@ -129,10 +142,9 @@ fn raw_image(size: [usize; 2], data: &[u8]) -> Result<RawImage<'_>, Rejected> {
 
 /// Hands points to the sink.
 fn points(
-    header: &Header<'_>,
     (extra, time): (&[String], Option<&str>),
     (fields, data): (&[String], &[u8]),
-    sink: &mut dyn Sink,
+    sink: &mut dyn SampleSink,
 ) -> Result<(), Rejected> {
     let point_step = fields.len() * size_of::<f32>();
     let whole = data.len().checked_div(point_step).filter(|n| n * point_step == data.len());
@@ -167,7 +179,7 @@ fn points(
         sweep: time.map(|time| Sweep { time, origin: 0.0, rate: 0.0, knots: &[] }),
         data,
     };
-    sink.sample(0, header, Sample::Points(view));
+    sink.sample(0, Sample::Points(view));
     Ok(())
 }
 

@@ -15,8 +15,8 @@ use crate::sample::Header;
 use crate::spec::{Config, InputId, Selection, StreamId};
 use crate::tf::MAX_NAME;
 use crate::tf::shown;
+use robocache_ops::image::Remap;
 use robocache_ops::image::camera::Camera;
-use robocache_ops::image::{ImageView, Remap};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 
@@ -36,7 +36,7 @@ pub(super) struct Cameras {
 /// The cameras of an input, in the order of arrival. Two in succession differ.
 #[derive(Default)]
 struct History {
-    known: VecDeque<(Instant, Arc<Known>)>,
+    known: VecDeque<(Instant, Arc<KnownCamera>)>,
     /// Whether older ones made room.
     forgot: bool,
 }
@@ -48,7 +48,8 @@ fn instant(arrival: Arrival) -> Instant {
     (arrival.epoch.number(), arrival.stamp)
 }
 
-struct Known {
+/// A camera, and the frame of its images.
+pub(super) struct KnownCamera {
     /// Without the slash that ROS 1 put in front.
     frame_id: String,
     camera: Camera,
@@ -69,11 +70,12 @@ impl History {
             self.known.pop_front();
             self.forgot = true;
         }
-        self.known.push_back((since, Arc::new(Known { frame_id: frame_id.to_owned(), camera })));
+        let known = KnownCamera { frame_id: frame_id.to_owned(), camera };
+        self.known.push_back((since, Arc::new(known)));
     }
 
     /// The newest that arrived no later than an image; the newest of all if the image's arrival is unknown.
-    fn of(&self, arrival: Arrival) -> Option<Arc<Known>> {
+    fn of(&self, arrival: Arrival) -> Option<Arc<KnownCamera>> {
         let at = instant(arrival);
         let counts = |since: Instant| arrival.stamp.is_none() || since <= at;
         let found = self.known.iter().rev().find(|(since, _)| counts(*since));
@@ -89,7 +91,7 @@ struct Undistortion {
 
 /// A table and what it was made of. It is set as a whole, so a panic leaves it whole.
 struct UndistortTable {
-    of: Arc<Known>,
+    of: Arc<KnownCamera>,
     /// `None` if images stay as they are.
     table: Option<Arc<Remap>>,
 }
@@ -155,33 +157,55 @@ impl Cameras {
         Ok(())
     }
 
-    /// The table for an image of a stream; `None` if it stays as it is. The image has the part that the
-    /// stream crops.
+    /// The camera of an image of a stream; `None` if images of the stream stay as they are.
     ///
     /// # Errors
     /// [`DropReason::NoCameraInfo`] before the first camera, [`DropReason::Late`] if the camera is no longer
-    /// known, [`DropReason::WrongFrame`] if the camera is another one, [`DropReason::WrongSize`] if it is for
-    /// images of another size.
-    pub(super) fn table(
+    /// known, [`DropReason::WrongFrame`] if the camera is another one.
+    pub(super) fn camera(
         &self,
         config: &Config,
         stream: StreamId,
         (header, arrival): (&Header<'_>, Arrival),
-        view: &ImageView<'_>,
-    ) -> Result<Option<Arc<Remap>>, Rejected> {
-        let Some(undistortion) = &self.streams[stream.index()] else { return Ok(None) };
-        let (spec, topic) = (config.stream(stream), &config.input(undistortion.input).topic);
-        let named = |Rejected { reason, detail, .. }: Rejected| {
-            Rejected::new(reason, format!("streams.{}.image.undistort: {detail}", spec.name))
+    ) -> Result<Option<Arc<KnownCamera>>, Rejected> {
+        let Some(Undistortion { input, .. }) = &self.streams[stream.index()] else {
+            return Ok(None);
         };
-        let known = self.of(undistortion.input, topic, arrival).map_err(named)?;
-        check_frame(&known.frame_id, header, topic).map_err(named)?;
-        check_size(&known.camera, view, topic).map_err(named)?;
-        Ok(table_of(&mut lock(&undistortion.made), known, &spec.encoder))
+        let topic = &config.input(*input).topic;
+        let known = self.of(*input, topic, arrival);
+        let known = known.map_err(|rejected| of_stream(config, stream, rejected))?;
+        check_frame(&known.frame_id, header, topic)
+            .map_err(|rejected| of_stream(config, stream, rejected))?;
+        Ok(Some(known))
+    }
+
+    /// The table of a camera for an image of `size` \[px\]; `None` if the image stays as it is. The image has the part that
+    /// the stream crops.
+    ///
+    /// # Errors
+    /// [`DropReason::WrongSize`] if the camera is for images of another size.
+    pub(super) fn table(
+        &self,
+        config: &Config,
+        stream: StreamId,
+        known: &Arc<KnownCamera>,
+        size: [usize; 2],
+    ) -> Result<Option<Arc<Remap>>, Rejected> {
+        let Some(Undistortion { input, made }) = &self.streams[stream.index()] else {
+            return Ok(None);
+        };
+        check_size(&known.camera, size, &config.input(*input).topic)
+            .map_err(|rejected| of_stream(config, stream, rejected))?;
+        Ok(table_of(&mut lock(made), known, &config.stream(stream).encoder))
     }
 
     /// The camera of an input for an image.
-    fn of(&self, input: InputId, topic: &str, arrival: Arrival) -> Result<Arc<Known>, Rejected> {
+    fn of(
+        &self,
+        input: InputId,
+        topic: &str,
+        arrival: Arrival,
+    ) -> Result<Arc<KnownCamera>, Rejected> {
         let history = self.known[input.index()].as_ref().map(lock);
         let (found, forgot) =
             history.map_or((None, false), |history| (history.of(arrival), history.forgot));
@@ -204,6 +228,12 @@ impl Cameras {
     }
 }
 
+/// A drop that names the stream.
+fn of_stream(config: &Config, stream: StreamId, rejected: Rejected) -> Rejected {
+    let (name, Rejected { reason, detail, .. }) = (&config.stream(stream).name, rejected);
+    Rejected::new(reason, format!("streams.{name}.image.undistort: {detail}"))
+}
+
 /// The name of a frame without the slash that ROS 1 put in front.
 fn bare(frame_id: &str) -> &str {
     frame_id.strip_prefix('/').unwrap_or(frame_id)
@@ -224,8 +254,8 @@ fn check_frame(expected: &str, header: &Header<'_>, topic: &str) -> Result<(), R
 }
 
 /// Checks that an image has the size that its camera says.
-fn check_size(camera: &Camera, view: &ImageView<'_>, topic: &str) -> Result<(), Rejected> {
-    let ([width, height], [w, h]) = (camera.size, [view.width, view.height]);
+fn check_size(camera: &Camera, [w, h]: [usize; 2], topic: &str) -> Result<(), Rejected> {
+    let [width, height] = camera.size;
     if [width, height] == [w, h] {
         return Ok(());
     }
@@ -239,7 +269,7 @@ fn check_size(camera: &Camera, view: &ImageView<'_>, topic: &str) -> Result<(), 
 /// The table of a camera: that which is there, or a new one.
 fn table_of(
     made: &mut Option<UndistortTable>,
-    known: Arc<Known>,
+    known: &Arc<KnownCamera>,
     encoder: &EncoderSpec,
 ) -> Option<Arc<Remap>> {
     match made {
@@ -249,7 +279,7 @@ fn table_of(
             // The memory of the old one first.
             *made = None;
             let table = encoder.remap(&known.camera).map(Arc::new);
-            *made = Some(UndistortTable { of: known, table: table.clone() });
+            *made = Some(UndistortTable { of: Arc::clone(known), table: table.clone() });
             table
         }
     }

@@ -254,29 +254,38 @@ impl Frames {
         }
     }
 
-    /// Takes the parts of a vector to another frame.
-    pub(super) fn take_to(
+    /// Looks up the transforms of a vector's parts.
+    pub(super) fn of_parts(
         &self,
         spec: &InFrame,
-        arrival: Arrival,
-        header: &Header<'_>,
-        stamp: Stamp,
-        values: &mut [f64],
-    ) -> Result<(), NotTaken> {
+        (header, stamp, arrival): (&Header<'_>, Stamp, Arrival),
+    ) -> Result<PartTransforms, NotTaken> {
         let find = |source| self.lookup(arrival, &spec.frame, source, stamp);
-        let of_child = |part: &FramedPart| part.of_child;
-        // Both before anything is changed.
-        let needs = |child| spec.parts.iter().any(|part| of_child(part) == child);
+        let needs = |child| spec.parts.iter().any(|part: &FramedPart| part.of_child == child);
         let own = needs(false).then(|| find(header.frame_id)).transpose()?;
         let child = needs(true).then(|| find(header.child_frame_id)).transpose()?;
+        Ok(PartTransforms { own, child })
+    }
+}
+
+/// The transforms that take the parts of a vector to another frame.
+pub(super) struct PartTransforms {
+    /// From the frame of the message; `None` if no part is in it.
+    own: Option<Transform>,
+    /// From the child frame.
+    child: Option<Transform>,
+}
+
+impl PartTransforms {
+    /// Takes the parts of a vector to the frame of `spec`.
+    pub(super) fn take(&self, spec: &InFrame, values: &mut [f64]) {
         for part in &spec.parts {
-            let transform = if part.of_child { &child } else { &own };
+            let transform = if part.of_child { &self.child } else { &self.own };
             let range = part.at..part.at + part.quantity.numbers();
             if let (Some(transform), Some(values)) = (transform, values.get_mut(range)) {
                 take_part(transform, part.quantity, values);
             }
         }
-        Ok(())
     }
 }
 

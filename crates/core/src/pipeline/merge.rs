@@ -298,13 +298,13 @@ impl PushSink<'_> {
         merge.gather(stamp);
         let mut lease = self.lease(ring)?;
         let (backend, slot) = (&self.pipeline.backend, lease.slot());
-        let mut encoded = backend.encode(ring, slot, Sample::Points(merge.view()));
+        let mut encoded = backend.encode(ring, slot, &Sample::Points(merge.view()).into());
         let mut failed = None;
         if let Err(BackendError::Sample(rejected)) = encoded {
             // A row of other clouds than these would be wrong. One of none is invalid.
             failed = Some(rejected);
             merge.gather_nothing();
-            encoded = backend.encode(ring, slot, Sample::Points(merge.view()));
+            encoded = backend.encode(ring, slot, &Sample::Points(merge.view()).into());
         }
         let drops = match encoded {
             Ok(drops) => drops,

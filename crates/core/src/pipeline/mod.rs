@@ -5,6 +5,7 @@
 //! message outside of that lock, and takes the lock only to lease a slot and to insert the row. If a
 //! tick waits for a preempted holder of a lock, the holder inherits its priority ([`PiMutex`]).
 
+mod admit;
 mod ahead;
 mod arrays;
 mod arrival;
@@ -93,7 +94,7 @@ pub struct Pipeline {
     /// its encoder one state. If encoding panics, the ring takes no other sample of any input.
     encoding: Vec<Mutex<()>>,
     ticker: PiMutex<Ticker>,
-    clock_jumps: Counter,
+    epochs: Epochs,
 }
 
 struct PipelineInput {
@@ -116,6 +117,28 @@ struct PipelineStream {
     merge: Option<Mutex<Merge>>,
 }
 
+/// The epochs of the rings, for those who do not hold their lock.
+#[derive(Default)]
+struct Epochs {
+    /// The number of the epoch of all rows.
+    newest: AtomicU64,
+    /// How many began because the clock jumped back.
+    jumps: Counter,
+}
+
+impl Epochs {
+    /// True if `epoch` is that of the rows. A later one may begin at any time.
+    fn is_newest(&self, epoch: Epoch) -> bool {
+        self.newest.load(Ordering::Acquire) == epoch.number()
+    }
+
+    /// Notes that the rings have begun an epoch. The caller holds their lock.
+    fn begin(&self, epoch: Epoch) {
+        self.newest.store(epoch.number(), Ordering::Release);
+        self.jumps.add(u64::from(epoch.jumped_from().is_some()));
+    }
+}
+
 /// All rings under one lock, so that a tick sees one state of the robot. Code that could panic only
 /// reads them, so that a panic leaves them whole.
 struct Rings {
@@ -135,13 +158,13 @@ struct Rings {
 
 impl Rings {
     /// Begins `epoch` if it is later than that of the rows: the rings forget all rows.
-    fn begin(&mut self, epoch: Epoch, clock_jumps: &Counter) {
+    fn begin(&mut self, epoch: Epoch, epochs: &Epochs) {
         if self.epoch.is_before(epoch) {
             self.leave_all();
             self.epoch = epoch;
             self.rings.iter_mut().for_each(|ring| ring.begin(epoch));
             self.delays.fill(None);
-            clock_jumps.add(u64::from(epoch.jumped_from().is_some()));
+            epochs.begin(epoch);
         }
     }
 
@@ -197,7 +220,7 @@ impl Pipeline {
                 tap: None,
             }),
             ticker: PiMutex::default(),
-            clock_jumps: Counter::default(),
+            epochs: Epochs::default(),
         })
     }
 
@@ -250,14 +273,14 @@ impl Pipeline {
     /// How often the clock jumped back. The first reading of a simulator's clock begins an epoch
     /// too, and is no jump.
     pub fn clock_jumps(&self) -> u64 {
-        self.clock_jumps.get()
+        self.epochs.jumps.get()
     }
 
     /// Begins an epoch: the rings forget all rows, whose stamps may now be in the future. Does
     /// nothing unless `epoch` is later than that of the rows. A message or a tick of a later epoch
     /// begins it, too.
     pub fn begin(&self, epoch: Epoch) {
-        self.lock_rings().begin(epoch, &self.clock_jumps);
+        self.lock_rings().begin(epoch, &self.epochs);
         if let Some(frames) = &self.frames {
             frames.begin(epoch);
         }

@@ -1,27 +1,24 @@
 //! From the bytes of a message to rows in their rings.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
-use super::arrival::{Arrival, OffsetKey, cleared, late};
+use super::admit::Admission;
+use super::arrival::{Arrival, cleared, late};
 use super::frames::Frames;
 use super::merge::Merged;
 use super::not_taken::NotTaken;
-use super::sweep::Motion;
 use super::{AwaitedTransforms, Pipeline, Rings, StreamStats};
 use crate::backend::BackendError;
-use crate::input::{Input, Sink};
+use crate::input::{Input, SampleSink, Sink};
 use crate::rejected::{DropReason, Rejected};
 use crate::ring::{Inserted, Lease};
-use crate::sample::{Header, JpegView, Sample, StampError, StampedTransform, Trajectory};
-use crate::spec::{InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline};
-use crate::tf::shown;
+use crate::sample::{Header, Sample, StampedTransform, Trajectory};
+use crate::spec::{InputId, InputSpec, RingId, StreamId, StreamSpec};
 use robocache_ops::align::Slot;
 use robocache_ops::image::camera::Camera;
-use robocache_ops::image::{ImageView, Remap};
 use robocache_ops::sync::PiGuard;
 use robocache_ops::time::Stamp;
-use robocache_ops::voxelize::{PointDrops, PointsView};
+use robocache_ops::voxelize::PointDrops;
 
 /// What an accepted message became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +75,9 @@ impl Pipeline {
         let place = state.place;
         let outcome = PushTally::default();
         let changes = Cell::new(None);
-        let mut rows = PushSink { pipeline: self, input, spec, place, arrival, changes, outcome };
+        let admitted = None;
+        let mut rows =
+            PushSink { pipeline: self, input, spec, place, arrival, admitted, changes, outcome };
         let read = match state.input.lock() {
             Ok(mut input) => read(input.as_mut(), &mut rows),
             Err(_) => return Err(NotTaken::Failed(self.panicked(&spec.name))),
@@ -125,7 +124,7 @@ impl Pipeline {
     }
 }
 
-/// Makes rows of the samples of one message.
+/// Judges one message, and makes rows of its samples.
 pub(super) struct PushSink<'a> {
     pub(super) pipeline: &'a Pipeline,
     input: InputId,
@@ -133,6 +132,8 @@ pub(super) struct PushSink<'a> {
     /// Position of the input among those of its stream.
     pub(super) place: u8,
     pub(super) arrival: Arrival,
+    /// `None` until the message is admitted.
+    pub(super) admitted: Option<Admission<'a>>,
     /// See [`Accepted::changes`].
     changes: Cell<Option<(u64, u64)>>,
     outcome: PushTally,
@@ -162,28 +163,21 @@ struct Drops {
 }
 
 impl Sink for PushSink<'_> {
-    fn sample(&mut self, part: usize, header: &Header<'_>, mut sample: Sample<'_>) {
-        if let Sample::Points(view) = &mut sample {
-            view.t_base_sensor = self.spec.t_base_sensor;
+    fn admit(&mut self, header: &Header<'_>) -> Option<&mut dyn SampleSink> {
+        let stream = self.spec.stream.filter(|_| !self.spec.feeds.is_empty())?;
+        // A plan is for instants to come.
+        if !self.pipeline.config.stream(stream).plans {
+            self.outcome.delay_ns = self.delay_ns(header);
         }
-        let Some(ring) = self.spec.feeds.get(part) else { return };
-        self.note_delay(header);
-        let row = self.row(*ring, header, sample);
-        self.note_row(row);
-    }
-
-    fn takes_coefficients(&self, part: usize) -> bool {
-        let ring = self.spec.feeds.get(part);
-        ring.is_some_and(|ring| self.pipeline.backend.takes_coefficients(*ring))
-    }
-
-    fn trajectory(&mut self, header: &Header<'_>, trajectory: &Trajectory<'_>) {
-        if self.spec.feeds.is_empty() {
-            return;
-        }
-        match self.plan(header, trajectory) {
-            Ok(rows) => self.outcome.accepted.rows += rows,
-            Err(error) => self.note_not_taken(error.into()),
+        match self.judge(stream, header) {
+            Ok(admitted) => {
+                self.admitted = Some(admitted);
+                Some(self)
+            }
+            Err(why) => {
+                self.note_not_taken(why);
+                None
+            }
         }
     }
 
@@ -201,6 +195,24 @@ impl Sink for PushSink<'_> {
     fn camera(&mut self, header: &Header<'_>, camera: Camera) {
         let inserted = self.pipeline.cameras.insert(self.input, header, camera, self.arrival);
         inserted.unwrap_or_else(|rejected| self.drop_part(rejected));
+    }
+}
+
+impl SampleSink for PushSink<'_> {
+    fn sample(&mut self, part: usize, sample: Sample<'_>) {
+        let (Some(ring), Some(admitted)) = (self.spec.feeds.get(part), &self.admitted) else {
+            return;
+        };
+        let row = self.row(*ring, admitted, sample);
+        self.note_row(row);
+    }
+
+    fn trajectory(&mut self, trajectory: &Trajectory<'_>) {
+        let Some(admitted) = &self.admitted else { return };
+        match self.plan(admitted, trajectory) {
+            Ok(rows) => self.outcome.accepted.rows += rows,
+            Err(error) => self.note_not_taken(error.into()),
+        }
     }
 
     fn incomplete(&mut self, _part: usize, lacking: &str) {
@@ -223,7 +235,9 @@ impl PushSink<'_> {
     fn put_into_tree(&mut self, fixed: bool, put: impl FnOnce(&Frames) -> Result<Stamp, Rejected>) {
         let Some(frames) = &self.pipeline.frames else { return };
         // The rings' epoch comes first, so that a message from before the jump is refused without a look-up.
-        self.pipeline.lock_rings().begin(self.arrival.epoch, &self.pipeline.clock_jumps);
+        if !self.pipeline.epochs.is_newest(self.arrival.epoch) {
+            self.pipeline.lock_rings().begin(self.arrival.epoch, &self.pipeline.epochs);
+        }
         match put(frames) {
             Ok(stamp) => {
                 self.outcome.accepted.transforms += 1;
@@ -233,11 +247,6 @@ impl PushSink<'_> {
             }
             Err(rejected) => self.drop_part(rejected),
         }
-    }
-
-    /// Notes how late the message came.
-    pub(super) fn note_delay(&mut self, header: &Header<'_>) {
-        self.outcome.delay_ns = self.outcome.delay_ns.or_else(|| self.delay_ns(header));
     }
 
     /// Notes what a sample became.
@@ -273,49 +282,30 @@ impl PushSink<'_> {
     fn row(
         &self,
         ring: RingId,
-        header: &Header<'_>,
+        Admission { stream, stamp, placing }: &Admission<'_>,
         sample: Sample<'_>,
     ) -> Result<NewRows, NotTaken> {
-        // First, because an old message says nothing of this epoch's time.
-        self.enter(&mut self.pipeline.lock_rings())?;
-        check_frame(self.spec, header)?;
-        let stream = self.pipeline.layout.ring(ring).stream;
-        check_sample(self.pipeline.config.stream(stream), &sample)?;
-        let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
-        let table = self.table(stream, header, &sample)?;
-        let sample = match (sample, &table) {
-            (Sample::Image(view), Some(_)) => {
-                Sample::Image(ImageView { remap: table.as_ref(), ..view })
-            }
-            (Sample::Jpeg(view), Some(_)) => {
-                let image = ImageView { remap: table.as_ref(), ..view.image };
-                Sample::Jpeg(JpegView { image, ..view })
-            }
-            (sample, _) => sample,
-        };
-        let (mut moved, motion) = (Vec::new(), self.motion(header, stamp)?);
-        let sample = self.in_frame(header, stamp, sample, &mut moved)?;
-        let t_shapes = self.place_shapes(stream, stamp, &sample)?;
-        let sample = match sample {
-            Sample::Points(view) => Sample::Points(PointsView { t_shapes: &t_shapes, ..view }),
-            other => other,
-        };
-        let sample = with_motion(sample, motion.as_ref())?;
+        let (pipeline, stream, stamp) = (self.pipeline, *stream, *stamp);
+        let spec = pipeline.config.stream(stream);
+        check_sample(spec, &sample)?;
+        let table = placing.table(pipeline, stream, &sample)?;
+        let mut moved = Vec::new();
+        let placed = placing.place(sample, table.as_ref(), &mut moved)?;
         if let (Sample::Points(view), Some(_)) =
-            (&sample, &self.pipeline.streams[stream.index()].merge)
+            (&placed.sample, &pipeline.streams[stream.index()].merge)
         {
-            let Merged { rows, failed } = self.merge((stream, ring), stamp, view)?;
+            let view = placed.placement.points(view);
+            let Merged { rows, failed } = self.merge((stream, ring), stamp, &view)?;
             return Ok(NewRows { rows, stamp, failed });
         }
-        let name = || &self.pipeline.config.stream(stream).name;
-        let encoding = self.pipeline.encoding[ring.index()].lock();
-        let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
+        let encoding = pipeline.encoding[ring.index()].lock();
+        let _encoding = encoding.map_err(|_| pipeline.panicked(&spec.name))?;
         let lease = self.lease(ring)?;
         let slot = lease.slot();
-        let drops = match self.pipeline.backend.encode(ring, slot, sample) {
+        let drops = match pipeline.backend.encode(ring, slot, &placed) {
             Ok(drops) => drops,
             Err(error) => {
-                self.pipeline.lock_rings().ring(ring).give_back(lease);
+                pipeline.lock_rings().ring(ring).give_back(lease);
                 return Err(error.into());
             }
         };
@@ -338,73 +328,9 @@ impl PushSink<'_> {
         Ok(NewRows { rows: 1, stamp, failed: None })
     }
 
-    /// What undistorts an image; `None` if nothing does.
-    fn table(
-        &self,
-        stream: StreamId,
-        header: &Header<'_>,
-        sample: &Sample<'_>,
-    ) -> Result<Option<Arc<Remap>>, Rejected> {
-        let Pipeline { cameras, config, .. } = self.pipeline;
-        let Some(view) = sample.image() else { return Ok(None) };
-        cameras.table(config, stream, (header, self.arrival), view)
-    }
-
-    /// How the sensor of a cloud moved while it measured the points; `None` if that does not matter.
-    fn motion(&self, header: &Header<'_>, stamp: Stamp) -> Result<Option<Motion>, NotTaken> {
-        let (Some(spec), Some(frames)) = (&self.spec.deskew, &self.pipeline.frames) else {
-            return Ok(None);
-        };
-        let base_frame = &self.pipeline.config.base_frame;
-        let message = (header, stamp, self.arrival);
-        Motion::find(frames, (self.spec, spec), base_frame, message).map(Some)
-    }
-
-    /// Takes a sample to the frame that it is wanted in. `moved` is memory for the numbers of a vector.
-    fn in_frame<'a>(
-        &self,
-        header: &Header<'_>,
-        stamp: Stamp,
-        sample: Sample<'a>,
-        moved: &'a mut Vec<f64>,
-    ) -> Result<Sample<'a>, NotTaken> {
-        let (Some(spec), Some(frames)) = (&self.spec.in_frame, &self.pipeline.frames) else {
-            return Ok(sample);
-        };
-        let arrival = self.arrival;
-        match sample {
-            Sample::Vector(values) => {
-                moved.extend_from_slice(values);
-                frames.take_to(spec, arrival, header, stamp, moved)?;
-                Ok(Sample::Vector(moved))
-            }
-            Sample::Points(mut view) => {
-                let found = frames.lookup(arrival, &spec.frame, header.frame_id, stamp)?;
-                view.t_base_sensor = found.matrix();
-                Ok(Sample::Points(view))
-            }
-            Sample::Map(mut view) => {
-                let found = frames.lookup(arrival, &spec.frame, header.frame_id, stamp)?;
-                view.t_crop_frame = found.matrix();
-                Ok(Sample::Map(view))
-            }
-            Sample::Image(_) | Sample::Jpeg(_) | Sample::Depth(_) => Ok(sample),
-        }
-    }
-
     /// From when on ticks see what the message becomes. Before there is a clock, there is no tick.
     pub(super) fn seen_from(&self) -> Stamp {
         self.arrival.seen_from.or(self.arrival.stamp).unwrap_or(Stamp::MIN)
-    }
-
-    /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is
-    /// earlier.
-    pub(super) fn enter(&self, rings: &mut Rings) -> Result<(), Rejected> {
-        rings.begin(self.arrival.epoch, &self.pipeline.clock_jumps);
-        match self.arrival.epoch.is_before(rings.epoch) {
-            true => Err(cleared()),
-            false => Ok(()),
-        }
     }
 
     /// A slot to encode into, which no tick reads. If the message is of a later epoch than the rows,
@@ -446,36 +372,6 @@ impl PushSink<'_> {
         }
         Ok(())
     }
-
-    pub(super) fn stamp_of(
-        &self,
-        header: &Header<'_>,
-        stream: &StreamSpec,
-    ) -> Result<Stamp, Rejected> {
-        let offset_ns = self.spec.stamp_offset_ns;
-        if self.spec.timeline == Timeline::Receive {
-            let stamp = self.arrival.received.or(self.arrival.stamp).ok_or_else(|| {
-                let detail = "expected the time of arrival, found no clock yet";
-                Rejected::new(DropReason::ZeroStamp, detail)
-            })?;
-            return Ok(stamp.offset(offset_ns));
-        }
-        let stamp = match header.stamp {
-            Err(StampError::Zero) if self.arrival.zero_is_an_instant => Stamp::ZERO,
-            stamp => stamp?,
-        };
-        let stamp = stamp.offset(offset_ns);
-        self.arrival.check_ahead(stamp, stream.max_ahead_ns, Some(OffsetKey(offset_ns)))?;
-        Ok(stamp)
-    }
-
-    fn delay_ns(&self, header: &Header<'_>) -> Option<i64> {
-        if self.spec.timeline == Timeline::Receive {
-            return None;
-        }
-        let stamp = header.stamp.as_ref().ok()?.offset(self.spec.stamp_offset_ns);
-        self.arrival.stamp.map(|arrival| arrival.since(stamp))
-    }
 }
 
 /// Waits until the tick under way has read a slot, if it does.
@@ -484,29 +380,6 @@ pub(super) fn tick_has_read(pipeline: &Pipeline, rings: PiGuard<'_, Rings>, slot
         // Its row left the ring after the tick under way had chosen it. Later ticks do not.
         drop(rings);
         drop(pipeline.ticker.lock());
-    }
-}
-
-/// A cloud with the motion of its sensor.
-fn with_motion<'a>(sample: Sample<'a>, motion: Option<&'a Motion>) -> Result<Sample<'a>, Rejected> {
-    match (sample, motion) {
-        (Sample::Points(mut view), Some(motion)) => {
-            let sweep = view.sweep.ok_or_else(super::sweep::without_times)?;
-            view.sweep = Some(motion.sweep(sweep));
-            Ok(Sample::Points(view))
-        }
-        (sample, _) => Ok(sample),
-    }
-}
-
-pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
-    match &spec.frame_id {
-        Some(expected) if expected != header.frame_id => {
-            let found = shown(header.frame_id);
-            let detail = format!("header.frame_id: expected {expected:?}, found {found:?}");
-            Err(Rejected::new(DropReason::WrongFrame, detail))
-        }
-        _ => Ok(()),
     }
 }
 

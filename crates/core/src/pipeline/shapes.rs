@@ -2,8 +2,7 @@
 
 use super::frames::Ask;
 use super::not_taken::NotTaken;
-use super::push::PushSink;
-use crate::sample::Sample;
+use super::{Arrival, Pipeline};
 use crate::spec::StreamId;
 use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::Filter;
@@ -11,42 +10,40 @@ use robocache_ops::voxelize::Filter;
 /// A frame of the tree, and what takes a point of the base frame to it.
 type Placed<'a> = (&'a str, [[f64; 4]; 3]);
 
-impl PushSink<'_> {
+impl Pipeline {
     /// Where the shapes of a stream's filter are for the sensor of a cloud, at the stamp of the cloud.
     pub(super) fn place_shapes(
         &self,
         stream: StreamId,
-        stamp: Stamp,
-        sample: &Sample<'_>,
+        t_base_sensor: &[[f64; 4]; 3],
+        at: (Stamp, Arrival),
     ) -> Result<Vec<[[f64; 4]; 3]>, NotTaken> {
-        let (Sample::Points(view), Some(filter)) =
-            (sample, self.pipeline.config.stream(stream).encoder.filter())
-        else {
+        let Some(filter) = self.config.stream(stream).encoder.filter() else {
             return Ok(Vec::new());
         };
-        let t_frames_base = self.frames_of_shapes(stream, stamp, filter)?;
+        let t_frames_base = self.frames_of_shapes(stream, at, filter)?;
         let t_frame_base = |name: &str| {
             let found = t_frames_base.iter().find(|(known, _)| *known == name);
             found.map(|(_, t_frame_base)| *t_frame_base)
         };
-        Ok(filter.place(&view.t_base_sensor, t_frame_base))
+        Ok(filter.place(t_base_sensor, t_frame_base))
     }
 
     /// The frames that shapes are attached to: each takes a point of the base frame to the frame.
     fn frames_of_shapes<'a>(
         &self,
         stream: StreamId,
-        stamp: Stamp,
+        (stamp, arrival): (Stamp, Arrival),
         filter: &'a Filter,
     ) -> Result<Vec<Placed<'a>>, NotTaken> {
         let attached: Vec<(usize, &str)> = filter.frames().collect();
-        let (Some(frames), false) = (&self.pipeline.frames, attached.is_empty()) else {
+        let (Some(frames), false) = (&self.frames, attached.is_empty()) else {
             return Ok(Vec::new());
         };
-        let config = &self.pipeline.config;
+        let config = &self.config;
         let ask = |(_, name): &(usize, &str)| Ask::new(name, &config.base_frame, stamp);
         let asks: Vec<Ask> = attached.iter().map(ask).collect();
-        let found = frames.of_all(self.arrival, &asks).map_err(|missing| {
+        let found = frames.of_all(arrival, &asks).map_err(|missing| {
             let (shape, name) = attached[missing.at];
             let (stream, key) = (&config.stream(stream).name, filter.key(shape));
             missing.why.of(&format!("streams.{stream}.cloud.{key} (frame {name:?})"))

@@ -1,34 +1,48 @@
 //! Where a sensor was while it measured the points of a cloud.
 
+use super::Pipeline;
 use super::arrival::Arrival;
 use super::frames::{Ask, Frames};
 use super::not_taken::NotTaken;
 use crate::rejected::{DropReason, Rejected};
-use crate::sample::Header;
+use crate::sample::{Header, Motion};
 use crate::spec::{DeskewSpec, InputSpec};
 use crate::tf::Transform;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
-use robocache_ops::voxelize::{Knot, MAX_KNOTS, Sweep};
+use robocache_ops::voxelize::{Knot, MAX_KNOTS};
 
 /// Time between two knots \[ns\], unless the sweep is so long that there would be too many.
 const KNOT_NS: i64 = 2 * NANOS_PER_MS;
 
-/// The motion of a sensor during a sweep, for [`Sweep`].
-pub(super) struct Motion {
+/// The motion of a sensor while it measured a cloud. It owns what a [`Motion`] borrows.
+pub(super) struct SensorMotion {
     origin: f64,
     rate: f64,
     knots: Vec<Knot>,
 }
 
-impl Motion {
-    /// The sweep of a cloud, from what its input has read.
-    pub(super) fn sweep<'a>(&'a self, read: Sweep<'a>) -> Sweep<'a> {
-        Sweep { origin: self.origin, rate: self.rate, knots: &self.knots, ..read }
+impl SensorMotion {
+    /// The motion for a message of an input; `None` if it does not matter.
+    pub(super) fn of(
+        pipeline: &Pipeline,
+        input: &InputSpec,
+        message: (&Header<'_>, Stamp, Arrival),
+    ) -> Result<Option<Self>, NotTaken> {
+        let (Some(spec), Some(frames)) = (&input.deskew, &pipeline.frames) else {
+            return Ok(None);
+        };
+        let base_frame = &pipeline.config.base_frame;
+        SensorMotion::find(frames, (input, spec), base_frame, message).map(Some)
+    }
+
+    /// The motion, for a placement.
+    pub(super) fn view(&self) -> Motion<'_> {
+        Motion { origin: self.origin, rate: self.rate, knots: &self.knots }
     }
 
     /// Looks the motion up around the reference stamp `stamp`. Of all knots the first, the last and
     /// the reference decide whether the message waits.
-    pub(super) fn find(
+    fn find(
         frames: &Frames,
         (input, spec): (&InputSpec, &DeskewSpec),
         base_frame: &str,
@@ -63,7 +77,7 @@ impl Motion {
         let [from_ns, to_ns] = spec.span_ns.map(|ns| ns as f64);
         let origin = first + from_ns / spec.unit_ns;
         let rate = last as f64 * spec.unit_ns / (to_ns - from_ns);
-        Ok(Motion { origin, rate, knots })
+        Ok(SensorMotion { origin, rate, knots })
     }
 }
 

@@ -84,7 +84,7 @@ impl Pipeline {
     ) -> Result<TickOutcome, BackendError> {
         let mut ticker = self.ticker.lock();
         let mut rings = self.lock_rings();
-        rings.begin(epoch, &self.clock_jumps);
+        rings.begin(epoch, &self.epochs);
         if epoch.is_before(rings.epoch) {
             return Ok(TickOutcome::Past);
         }

@@ -6,8 +6,9 @@
 use std::sync::MutexGuard;
 
 use super::Rings;
+use super::admit::Admission;
 use super::arrival::{Arrival, cleared, late};
-use super::push::{PushSink, check_frame};
+use super::push::PushSink;
 use crate::backend::BackendError;
 use crate::rejected::{DropReason, Rejected};
 use crate::ring::{Entry, Lease, Ring, UntilNext};
@@ -41,14 +42,10 @@ impl PushSink<'_> {
     /// number of its rows.
     pub(super) fn plan(
         &self,
-        header: &Header<'_>,
+        Admission { stream, stamp: start, .. }: &Admission<'_>,
         plan: &Trajectory<'_>,
     ) -> Result<u32, BackendError> {
-        self.enter(&mut self.pipeline.lock_rings())?;
-        check_frame(self.spec, header)?;
-        let stream = self.pipeline.layout.ring(self.spec.feeds[plan.parts[0].part]).stream;
-        let spec = self.pipeline.config.stream(stream);
-        let start = self.start_of(header, spec)?;
+        let (spec, start) = (self.pipeline.config.stream(*stream), *start);
         self.check_times(plan, start, spec)?;
         let mut encoded = Vec::with_capacity(plan.parts.len());
         for at in 0..plan.parts.len() {
@@ -60,14 +57,18 @@ impl PushSink<'_> {
         }
         let rows: usize = encoded.iter().map(|part| part.rows.len()).sum();
         let replaced = self.commit_plan(plan, start, spec, encoded)?;
-        let stats = self.pipeline.stats(stream);
+        let stats = self.pipeline.stats(*stream);
         stats.rows.add(rows as u64);
         stats.replaced.add(replaced as u64);
         Ok(rows as u32)
     }
 
     /// When a plan starts. A stamp of zero means "on arrival", as controllers take it.
-    fn start_of(&self, header: &Header<'_>, spec: &StreamSpec) -> Result<Stamp, Rejected> {
+    pub(super) fn start_of(
+        &self,
+        header: &Header<'_>,
+        spec: &StreamSpec,
+    ) -> Result<Stamp, Rejected> {
         let by_arrival = self.spec.timeline == Timeline::Receive;
         match (header.stamp, self.arrival.stamp) {
             (Err(StampError::Zero), Some(now)) if !by_arrival => Ok(now),
@@ -135,7 +136,7 @@ impl PushSink<'_> {
             let lease = self.lease(into.ring)?;
             let slot = lease.slot();
             into.rows.push(lease);
-            self.pipeline.backend.encode(into.ring, slot, Sample::Vector(row))?;
+            self.pipeline.backend.encode(into.ring, slot, &Sample::Vector(row).into())?;
         }
         if spec.strategy().interpolates() {
             into.cut = Some(self.lease(into.ring)?);

@@ -321,6 +321,9 @@ fn a_cloud_without_its_times_or_of_whole_numbers_is_dropped() {
     for (stamp, pose) in &golden.poses {
         push(&pipeline, "tf", &transform(*stamp, "odom", "base", pose)).unwrap();
     }
+    // A sweep of this sensor begins before the header's stamp.
+    let still = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+    push(&pipeline, "tf", &transform(REFERENCE - 200_000_000, "odom", "base", &still)).unwrap();
     let error = push(&pipeline, "lidar", &cloud(&golden.points, OUSTER)).unwrap_err().to_string();
     assert_eq!(error, "expected field time, found [x, y, z, t]");
 }

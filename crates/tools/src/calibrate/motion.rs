@@ -2,7 +2,8 @@
 
 use super::CalibrateError;
 use super::by_arrival;
-use robocache_core::input::{self, Input, Sink};
+use robocache_core::codec;
+use robocache_core::input::{self, Input, SampleSink, Sink};
 use robocache_core::sample::{Header, Sample, Trajectory};
 use robocache_core::spec::{InputSpec, Selection};
 use robocache_data::bag::{Bag, Sorted};
@@ -112,8 +113,10 @@ impl Reader {
             by_arrival: by_arrival(spec),
             offset_ns: spec.stamp_offset_ns,
             received: Stamp::ZERO,
+            stamp: Stamp::ZERO,
             last: None,
             image: None,
+            pixels: Vec::new(),
             motion: Motion { what, topic: spec.topic.clone(), ..Motion::default() },
         };
         Ok(Reader { input, probe })
@@ -188,42 +191,60 @@ struct Probe {
     /// What the configuration adds to the stamps.
     offset_ns: i64,
     received: Stamp,
+    /// Of the message that was admitted.
+    stamp: Stamp,
     last: Option<(Stamp, Vec<f64>)>,
     /// The sizes of the last image.
     image: Option<[usize; 2]>,
+    /// Memory for the pixels of a compressed image.
+    pixels: Vec<u8>,
     motion: Motion,
 }
 
 impl Sink for Probe {
-    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>) {
+    fn admit(&mut self, header: &Header<'_>) -> Option<&mut dyn SampleSink> {
+        let stamp = if self.by_arrival { Ok(self.received) } else { header.stamp };
+        match stamp {
+            Ok(stamp) => {
+                self.stamp = stamp.offset(self.offset_ns);
+                Some(self)
+            }
+            Err(why) => {
+                self.reject(why.to_string());
+                None
+            }
+        }
+    }
+}
+
+impl SampleSink for Probe {
+    fn sample(&mut self, part: usize, sample: Sample<'_>) {
         // Of several groups, the first one.
         if part > 0 {
             return;
         }
-        let stamp = if self.by_arrival { Ok(self.received) } else { header.stamp };
-        let stamp = match stamp {
-            Ok(stamp) => stamp.offset(self.offset_ns),
-            Err(why) => return self.reject(why.to_string()),
-        };
         let values = match sample {
             Sample::Vector(values) if values.iter().all(|value| value.is_finite()) => {
                 values.to_vec()
             }
             Sample::Vector(_) => return self.reject("a number is NaN or infinite".into()),
-            Sample::Image(view) => {
-                let size = Some([view.width, view.height]);
-                if self.image.is_some_and(|known| Some(known) != size) {
-                    self.last = None;
+            Sample::Image(view) => self.gray(&view),
+            Sample::Compressed(image) => {
+                let mut pixels = std::mem::take(&mut self.pixels);
+                let gray = codec::decode_compressed(&image, &mut pixels);
+                let gray = gray.map(|view| self.gray(&view));
+                self.pixels = pixels;
+                match gray {
+                    Ok(gray) => gray,
+                    Err(why) => return self.reject(why.to_string()),
                 }
-                self.image = size;
-                gray(&view)
             }
-            Sample::Jpeg(_) | Sample::Depth(_) | Sample::Points(_) | Sample::Map(_) => return,
+            Sample::Depth(_) | Sample::Points(_) | Sample::Map(_) => return,
         };
-        self.take(stamp, values);
+        self.take(self.stamp, values);
     }
 
-    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {}
+    fn trajectory(&mut self, _: &Trajectory<'_>) {}
 
     fn incomplete(&mut self, _: usize, _: &str) {}
 }
@@ -232,6 +253,16 @@ impl Probe {
     fn reject(&mut self, why: String) {
         self.motion.rejected += 1;
         self.motion.first.get_or_insert(why);
+    }
+
+    /// A small gray image. If the size has changed, the next difference begins with it.
+    fn gray(&mut self, view: &ImageView<'_>) -> Vec<f64> {
+        let size = Some([view.width, view.height]);
+        if self.image.is_some() && self.image != size {
+            self.last = None;
+        }
+        self.image = size;
+        gray(view)
     }
 
     fn take(&mut self, stamp: Stamp, values: Vec<f64>) {

@@ -7,7 +7,7 @@ use super::choice::CALL_LIMIT_NS;
 use super::gpu_thread::GpuEncoder;
 use crate::backend::{BackendError, encode_error};
 use crate::encoder::{self, EncodeError, EncoderSetup};
-use crate::sample::Sample;
+use crate::sample::PlacedSample;
 use crate::spec::StreamSpec;
 use robocache_ops::device::{Device, Download, HostBuffer, MessagePool, Stream};
 use robocache_ops::voxelize::PointDrops;
@@ -45,8 +45,8 @@ pub(super) fn encoder(
 }
 
 impl GpuEncoder for CudaEncoder {
-    fn stage(&mut self, sample: &Sample<'_>) -> bool {
-        let staged = self.encoder.stage(sample);
+    fn stage(&mut self, placed: &PlacedSample<'_>) -> bool {
+        let staged = self.encoder.stage(placed);
         if let (Err(EncodeError::Device(error)), false) = (&staged, self.refused) {
             self.refused = true;
             tracing::warn!("{error}; a core encodes such messages");

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::BackendError;
 use crate::rejected::Rejected;
-use crate::sample::Sample;
+use crate::sample::PlacedSample;
 use robocache_ops::device::{HostBuffer, MessagePool};
 use robocache_ops::sync::lock;
 use robocache_ops::voxelize::PointDrops;
@@ -37,7 +37,7 @@ pub trait GpuEncoder: Send {
     /// Copies a sample's bytes into memory of its own, or holds its message. Makes no call of the driver. Returns false
     /// if it does not take the sample: it is too large for that memory, or cannot become a row. A
     /// core then encodes it, or says why not.
-    fn stage(&mut self, sample: &Sample<'_>) -> bool;
+    fn stage(&mut self, placed: &PlacedSample<'_>) -> bool;
 
     /// Encodes the staged sample and waits for the row. It may take any time.
     ///
@@ -217,7 +217,7 @@ impl GpuThread {
 
     /// Gives the thread a sample that came at `since`. Returns false if it cannot take one now, or
     /// if its encoder does not take this one.
-    pub(super) fn hand_over(&self, sample: &Sample<'_>, since: Instant) -> bool {
+    pub(super) fn hand_over(&self, placed: &PlacedSample<'_>, since: Instant) -> bool {
         let mut encoder = {
             let mut state = lock(&self.desk.state);
             match std::mem::replace(&mut state.place, EncoderPlace::Taken) {
@@ -229,7 +229,7 @@ impl GpuThread {
             }
         };
         // Outside of the lock: it copies megabytes.
-        let staged = encoder.stage(sample);
+        let staged = encoder.stage(placed);
         let mut state = lock(&self.desk.state);
         state.place = match staged {
             true => EncoderPlace::Staged { encoder, since },

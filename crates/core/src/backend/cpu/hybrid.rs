@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::choice::{self, CALL_LIMIT_NS, Chooser, Decision};
 use super::gpu_thread::{Doing, Done, Gpu, GpuEncoder, GpuThread};
 use crate::backend::{BackendError, Encodes, Processor};
-use crate::sample::Sample;
+use crate::sample::PlacedSample;
 use robocache_ops::device::{HostBuffer, MessagePool};
 use robocache_ops::sync::lock;
 use robocache_ops::voxelize::PointDrops;
@@ -68,17 +68,17 @@ impl HybridEncoder {
     /// Those of [`Target::encode`]. A failure of the GPU is no error.
     pub(super) fn encode(
         &self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         target: &impl Target,
     ) -> Result<PointDrops, BackendError> {
         let now = self.gpu.now();
         match self.plan(now) {
             Decision::Core => self.core(target),
             // If the thread did not take the sample, a row of it is that of an earlier sample.
-            Decision::Both if self.thread.hand_over(sample, now) => self.core_or_shadow(target),
+            Decision::Both if self.thread.hand_over(placed, now) => self.core_or_shadow(target),
             Decision::Both => self.core(target),
             Decision::Gpu { patience_ns } => {
-                self.on_gpu((sample, now), Duration::from_nanos(patience_ns), target)
+                self.on_gpu((placed, now), Duration::from_nanos(patience_ns), target)
             }
             Decision::Leave => {
                 let seconds = CALL_LIMIT_NS / 1_000_000_000;
@@ -96,7 +96,7 @@ impl HybridEncoder {
     pub(super) fn encode_on(
         &self,
         processor: Processor,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         target: &impl Target,
     ) -> Result<PointDrops, BackendError> {
         if processor == Processor::Cpu {
@@ -108,7 +108,7 @@ impl HybridEncoder {
         if let Some(earlier) = self.thread.wait(until) {
             self.thread.give_back(earlier.encoder);
         }
-        self.on_gpu((sample, now), Duration::from_nanos(CALL_LIMIT_NS), target)
+        self.on_gpu((placed, now), Duration::from_nanos(CALL_LIMIT_NS), target)
     }
 
     /// How the ring's samples were encoded.
@@ -156,11 +156,11 @@ impl HybridEncoder {
     /// the copy to the GPU's staging memory, which this thread makes if there is one.
     fn on_gpu(
         &self,
-        (sample, since): (&Sample<'_>, Instant),
+        (placed, since): (&PlacedSample<'_>, Instant),
         patience: Duration,
         target: &impl Target,
     ) -> Result<PointDrops, BackendError> {
-        if !self.thread.hand_over(sample, since) {
+        if !self.thread.hand_over(placed, since) {
             return self.core(target);
         }
         if let Some(done) = self.thread.wait(self.gpu.now() + patience) {

@@ -114,9 +114,9 @@ struct Mock {
 }
 
 impl GpuEncoder for Mock {
-    fn stage(&mut self, sample: &Sample<'_>) -> bool {
+    fn stage(&mut self, placed: &PlacedSample<'_>) -> bool {
         self.control.staged.fetch_add(1, Ordering::SeqCst);
-        let Sample::Image(view) = sample else { return false };
+        let Sample::Image(view) = &placed.sample else { return false };
         self.staged.clear();
         self.staged.extend_from_slice(view.data);
         true
@@ -239,13 +239,13 @@ impl Subject {
 
     fn encode(
         &mut self,
-        encode: impl Fn(&CpuBackend, Slot, Sample<'_>) -> Result<PointDrops, BackendError>,
+        encode: impl Fn(&CpuBackend, Slot, &PlacedSample<'_>) -> Result<PointDrops, BackendError>,
     ) {
         self.number += 1;
         let byte = |at: usize| (at * 31 + self.number * 17) as u8;
         let data: Vec<u8> = (0..3 * SIZE[0] * SIZE[1]).map(byte).collect();
         let slot = Slot::new(self.number % 2);
-        let sample = Sample::Image(view(&data));
+        let sample = &Sample::Image(view(&data)).into();
         encode(self.backend(), slot, sample).unwrap();
         self.oracle.encode(CAMERA, slot, sample).unwrap();
         let value = Value::Row(slot);
@@ -285,7 +285,7 @@ impl Drop for Subject {
 struct Unused;
 
 impl GpuEncoder for Unused {
-    fn stage(&mut self, _: &Sample<'_>) -> bool {
+    fn stage(&mut self, _: &PlacedSample<'_>) -> bool {
         false
     }
 
@@ -308,7 +308,7 @@ fn each_row_has_the_bits_of_the_cpu_whoever_was_first() {
         subject.message();
         subject.control.pass(Duration::from_millis(33));
     }
-    let forced = |backend: &CpuBackend, slot: Slot, sample: Sample<'_>| {
+    let forced = |backend: &CpuBackend, slot: Slot, sample: &PlacedSample<'_>| {
         let processor = if slot.index() == 0 { Processor::Gpu } else { Processor::Cpu };
         backend.encode_on(processor, CAMERA, slot, sample)
     };
@@ -324,7 +324,7 @@ fn a_row_that_nobody_waited_for_is_not_taken_for_that_of_the_next_sample() {
     let subject = Subject::new(Mode::Encode);
     let (thread, now) = (subject.thread(), subject.control.now());
     let data = vec![7; 3 * SIZE[0] * SIZE[1]];
-    let sample = Sample::Image(view(&data));
+    let sample = Sample::Image(view(&data)).into();
     assert!(thread.hand_over(&sample, now));
     until("the row", || thread.ready().load(Ordering::SeqCst));
     // The thread still has the row of the first sample.
@@ -355,17 +355,6 @@ fn a_slow_gpu_is_a_shadow_that_delays_nothing() {
     assert_eq!(encodes.by_cpu, subject.number as u64);
     assert!(encodes.gpu_ns.unwrap() >= 500_000_000, "{encodes:?}");
     assert_eq!(subject.left(), None);
-}
-
-#[test]
-fn coefficients_are_for_a_gpu_in_use() {
-    let subject = Subject::new(Mode::Encode);
-    assert!(!subject.backend().takes_coefficients(CAMERA));
-    subject.prefer_the_gpu();
-    assert!(subject.backend().takes_coefficients(CAMERA));
-    subject.backend().gpu.as_ref().unwrap().leave(|| "a test".to_owned());
-    assert!(!subject.backend().takes_coefficients(CAMERA));
-    assert!(!subject.oracle.takes_coefficients(CAMERA));
 }
 
 #[test]
@@ -430,7 +419,8 @@ fn a_sample_that_the_gpu_refuses_is_refused_and_the_gpu_stays() {
     subject.messages(1);
     subject.control.set(Mode::Refuse);
     let data = vec![1; 3 * SIZE[0] * SIZE[1]];
-    let refused = subject.backend().encode(CAMERA, Slot::new(0), Sample::Image(view(&data)));
+    let refused =
+        subject.backend().encode(CAMERA, Slot::new(0), &Sample::Image(view(&data)).into());
     let Err(BackendError::Sample(rejected)) = refused else { panic!("{refused:?}") };
     assert_eq!(rejected.reason, DropReason::OutOfRange);
     subject.control.set(Mode::Encode);
@@ -489,8 +479,12 @@ fn without_a_gpu_nothing_is_measured() {
     let subject = Subject::new(Mode::Encode);
     assert_eq!((subject.oracle.gpu(), subject.oracle.encodes(CAMERA)), (GpuUse::None, None));
     let data = vec![1; 3 * SIZE[0] * SIZE[1]];
-    let forced =
-        subject.oracle.encode_on(Processor::Gpu, CAMERA, Slot::new(0), Sample::Image(view(&data)));
+    let forced = subject.oracle.encode_on(
+        Processor::Gpu,
+        CAMERA,
+        Slot::new(0),
+        &Sample::Image(view(&data)).into(),
+    );
     assert!(matches!(forced, Err(BackendError::Unavailable { .. })));
 }
 
@@ -519,6 +513,7 @@ fn a_core_that_is_overtaken_stops_and_its_next_row_is_right() {
     };
     let overtaken = AtomicBool::new(true);
     for (ring, sample) in [(0, Sample::Image(view(&pixels))), (1, Sample::Points(cloud))] {
+        let sample = PlacedSample::from(sample);
         let memory = &subject.backend().rings[ring];
         for slot in [0, 1].map(Slot::new) {
             let stopped = memory.encode(slot, &sample, Some(&overtaken)).unwrap();
@@ -526,7 +521,7 @@ fn a_core_that_is_overtaken_stops_and_its_next_row_is_right() {
             let drops = memory.encode(slot, &sample, Some(&AtomicBool::new(false))).unwrap();
             assert_eq!(
                 drops,
-                Some(subject.oracle.encode(RingId::new(ring), slot, sample).unwrap())
+                Some(subject.oracle.encode(RingId::new(ring), slot, &sample).unwrap())
             );
             let rows = [memory, &subject.oracle.rings[ring]].map(|memory| {
                 let Rows::Pages(slots) = &memory.rows else { panic!("pages are expected") };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::NAME;
 use crate::backend::{BackendError, encode_error};
 use crate::encoder::CpuEncoder;
-use crate::sample::Sample;
+use crate::sample::PlacedSample;
 use robocache_ops::align::Slot;
 use robocache_ops::device::{Device, DeviceBuffer, Stream, Upload};
 use robocache_ops::voxelize::PointDrops;
@@ -30,13 +30,13 @@ impl OnCore {
     /// Encodes a sample, and puts the row's way to the bytes of `rows` from `at` on, on `stream`.
     pub(super) fn encode(
         &mut self,
-        sample: &Sample<'_>,
+        placed: &PlacedSample<'_>,
         (rows, at): (&DeviceBuffer, usize),
         stream: &Stream,
     ) -> Result<PointDrops, BackendError> {
         let row = self.upload.row()?;
         let encoded =
-            self.encoder.encode(sample, Slot::new(0), row, None).map_err(encode_error(NAME))?;
+            self.encoder.encode(placed, Slot::new(0), row, None).map_err(encode_error(NAME))?;
         self.upload.send(rows, at, stream)?;
         Ok(encoded.unwrap_or_default())
     }

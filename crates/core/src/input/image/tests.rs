@@ -2,6 +2,7 @@
 
 use super::super::*;
 use crate::cdr::Writer;
+use crate::codec;
 use crate::config;
 use robocache_ops::depth::DepthElement;
 use robocache_ops::time::Stamp;
@@ -12,11 +13,28 @@ struct Taken {
     kind: String,
     size: [usize; 2],
     bytes: Vec<u8>,
+    /// Why a compressed image has no pixels.
+    wrong: Option<Rejected>,
 }
 
 impl Sink for Taken {
-    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>) {
-        assert_eq!((part, header.frame_id), (0, "camera"));
+    fn admit(&mut self, header: &Header<'_>) -> Option<&mut dyn SampleSink> {
+        assert_eq!(header.frame_id, "camera");
+        Some(self)
+    }
+}
+
+impl SampleSink for Taken {
+    fn sample(&mut self, part: usize, sample: Sample<'_>) {
+        assert_eq!(part, 0);
+        let mut pixels = Vec::new();
+        let sample = match sample {
+            Sample::Compressed(image) => match codec::decode_compressed(&image, &mut pixels) {
+                Ok(view) => Sample::Image(view),
+                Err(wrong) => return self.wrong = Some(wrong),
+            },
+            sample => sample,
+        };
         let (kind, size, step, line, data) = match sample {
             Sample::Depth(view) => {
                 let order = if view.big_endian { "big" } else { "little" };
@@ -32,10 +50,10 @@ impl Sink for Taken {
             other => panic!("{other:?}"),
         };
         let bytes = data.chunks(step).take(size[1]).flat_map(|of| &of[..line]).copied().collect();
-        *self = Taken { kind, size, bytes };
+        *self = Taken { kind, size, bytes, wrong: None };
     }
 
-    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {
+    fn trajectory(&mut self, _: &Trajectory<'_>) {
         panic!("no plan");
     }
 
@@ -56,7 +74,8 @@ fn subject(ros_type: &str, image: &str) -> Box<dyn Input> {
 
 fn taken(input: &mut dyn Input, message: &[u8]) -> Result<Taken, Rejected> {
     let mut taken = Taken::default();
-    input.read(message, &mut taken).map(|()| taken)
+    input.read(message, &mut taken)?;
+    taken.wrong.take().map_or(Ok(taken), Err)
 }
 
 /// `sensor_msgs/msg/Image`: size and step, byte order, data.
@@ -87,6 +106,7 @@ fn depth_is_taken_in_both_byte_orders_with_any_step() {
                     kind: format!("{element:?} {order}"),
                     size: [3, 2],
                     bytes: [&data[..line], &data[step..step + line]].concat(),
+                    wrong: None,
                 };
                 assert_eq!(taken(&mut *depth, &message), Ok(expected));
                 for len in 0..message.len() {
@@ -260,7 +280,8 @@ fn depth_and_light_take_their_own_compressed_images() {
     for len in 0..packed.len() {
         assert_eq!(reason(&mut *depth, &packed[..len]), DropReason::Malformed);
     }
-    let expected = Taken { kind: "U16 big".into(), size: [2, 1], bytes: vec![0, 0, 0, 5] };
+    let expected =
+        Taken { kind: "U16 big".into(), size: [2, 1], bytes: vec![0, 0, 0, 5], wrong: None };
     assert_eq!(found, Ok(expected));
     // Gray of 16 bits in a PNG file is light or depth, as the stream says.
     let file = std::fs::read("../../tests/golden/compressed/deep.png").unwrap();

@@ -1,6 +1,7 @@
 use super::*;
 use crate::cdr::Writer;
-use crate::sample::Trajectory;
+use crate::input::SampleSink;
+use crate::sample::{Header, Trajectory};
 use robocache_ops::time::Stamp;
 
 /// A scan as a driver sends it: five rays over half a turn.
@@ -43,9 +44,16 @@ impl Message {
 struct Points(Option<Vec<Vec<f32>>>);
 
 impl Sink for Points {
-    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>) {
-        assert_eq!((part, header.frame_id), (0, "scanner"));
+    fn admit(&mut self, header: &Header<'_>) -> Option<&mut dyn SampleSink> {
+        assert_eq!(header.frame_id, "scanner");
         assert_eq!(header.stamp, Ok(Stamp::from_nanos(7_000_000_001)));
+        Some(self)
+    }
+}
+
+impl SampleSink for Points {
+    fn sample(&mut self, part: usize, sample: Sample<'_>) {
+        assert_eq!(part, 0);
         let Sample::Points(view) = sample else { panic!("points are expected") };
         assert_eq!((view.height, view.row_step), (1, view.width * view.point_step));
         assert_eq!(view.data.len(), view.row_step);
@@ -55,7 +63,7 @@ impl Sink for Points {
         assert!(self.0.replace(points.collect()).is_none(), "one sample");
     }
 
-    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {
+    fn trajectory(&mut self, _: &Trajectory<'_>) {
         panic!("a trajectory")
     }
 

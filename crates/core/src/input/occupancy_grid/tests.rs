@@ -1,5 +1,6 @@
 use super::*;
 use crate::cdr::Writer;
+use crate::input::SampleSink;
 use crate::sample::{Header, Trajectory};
 use robocache_ops::time::Stamp;
 
@@ -49,9 +50,16 @@ impl Message {
 struct Cells(Option<Vec<u8>>);
 
 impl Sink for Cells {
-    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>) {
-        assert_eq!((part, header.frame_id), (0, "map"));
+    fn admit(&mut self, header: &Header<'_>) -> Option<&mut dyn SampleSink> {
+        assert_eq!(header.frame_id, "map");
         assert_eq!(header.stamp, Ok(Stamp::from_nanos(7_000_000_001)));
+        Some(self)
+    }
+}
+
+impl SampleSink for Cells {
+    fn sample(&mut self, part: usize, sample: Sample<'_>) {
+        assert_eq!(part, 0);
         let Sample::Map(view) = sample else { panic!("a map is expected") };
         assert_eq!((view.width, view.height), (3, 2));
         assert_eq!(view.resolution_m, f64::from(0.05f32));
@@ -62,7 +70,7 @@ impl Sink for Cells {
         assert!(self.0.replace(view.data.to_vec()).is_none(), "one sample");
     }
 
-    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {
+    fn trajectory(&mut self, _: &Trajectory<'_>) {
         panic!("a trajectory")
     }
 

@@ -73,16 +73,28 @@ const TWINS: [Twin; 7] = [
 ];
 
 /// Keeps the rows, and the stamps.
-struct Rows<'a>(&'a mut VectorEncoder, Vec<(Stamp, Result<Vec<f32>, DropReason>)>);
+struct Rows<'a> {
+    encoder: &'a mut VectorEncoder,
+    stamp: Stamp,
+    rows: Vec<(Stamp, Result<Vec<f32>, DropReason>)>,
+}
 
 impl Sink for Rows<'_> {
-    fn sample(&mut self, _: usize, header: &Header<'_>, sample: Sample<'_>) {
+    fn admit(&mut self, header: &Header<'_>) -> Option<&mut dyn SampleSink> {
+        self.stamp = header.stamp.unwrap();
+        Some(self)
+    }
+}
+
+impl SampleSink for Rows<'_> {
+    fn sample(&mut self, _: usize, sample: Sample<'_>) {
         let Sample::Vector(values) = sample else { panic!("a vector") };
-        let row = self.0.encode(values).map(<[f32]>::to_vec).map_err(|rejected| rejected.reason);
-        self.1.push((header.stamp.unwrap(), row));
+        let row =
+            self.encoder.encode(values).map(<[f32]>::to_vec).map_err(|rejected| rejected.reason);
+        self.rows.push((self.stamp, row));
     }
 
-    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {
+    fn trajectory(&mut self, _: &Trajectory<'_>) {
         panic!("no plan");
     }
 
@@ -102,9 +114,9 @@ fn read(keys: &str, message: &[u8]) -> ReadRows {
     let config = config.unwrap_or_else(|error| panic!("{error}"));
     let EncoderSpec::Vector(spec) = &config.streams[0].encoder else { panic!("a vector") };
     let mut encoder = VectorEncoder::new(spec, 0, config.streams[0].dtype);
-    let mut rows = Rows(&mut encoder, Vec::new());
+    let mut rows = Rows { encoder: &mut encoder, stamp: Stamp::ZERO, rows: Vec::new() };
     let outcome = open(&config.inputs[0]).unwrap().read(message, &mut rows);
-    outcome.map(|()| rows.1).map_err(|rejected| rejected.reason)
+    outcome.map(|()| rows.rows).map_err(|rejected| rejected.reason)
 }
 
 #[test]

@@ -24,10 +24,10 @@ streams:
             centre: [2.0; 2],
             ray: [[0.25, 0.0, -0.5], [0.0, 0.25, -0.5], [0.0, 0.0, 1.0]],
         };
-        Arc::new(Known { frame_id: frame.to_owned(), camera })
+        Arc::new(KnownCamera { frame_id: frame.to_owned(), camera })
     };
     let mut made = None;
-    let mut table = |frame, focal| table_of(&mut made, known(frame, focal), encoder).unwrap();
+    let mut table = |frame, focal| table_of(&mut made, &known(frame, focal), encoder).unwrap();
     let first = table("a", 4.0);
     assert!(Arc::ptr_eq(&first, &table("a", 4.0)));
     assert!(Arc::ptr_eq(&first, &table("b", 4.0)));

@@ -10,7 +10,7 @@ use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::backend::{Backend, GpuUse, StepJob};
 use robocache_core::encoder::EncoderSpec;
 use robocache_core::layout::Layout;
-use robocache_core::sample::Sample;
+use robocache_core::sample::{PlacedSample, Sample};
 use robocache_core::spec::{Config, RingId};
 use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::device::{Device, DeviceBuffer, Stream};
@@ -96,7 +96,7 @@ fn rounds((subject, oracle): (&CpuBackend, &CpuBackend), layout: &Layout, case: 
         };
         let slot = round % SLOTS;
         let samples = [Sample::Image(image), Sample::Points(cloud)];
-        for (ring, sample) in samples.into_iter().enumerate() {
+        for (ring, sample) in samples.map(PlacedSample::from).iter().enumerate() {
             let ring = RingId::new(ring);
             let found = subject.encode(ring, Slot::new(slot), sample).unwrap();
             assert_eq!(

@@ -9,8 +9,7 @@ use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::backend::{Backend, BackendError, StepJob};
 use robocache_core::encoder::EncoderSpec;
 use robocache_core::layout::Layout;
-use robocache_core::sample::Bounds;
-use robocache_core::sample::Sample;
+use robocache_core::sample::{Bounds, Motion, PlacedSample, Placement, Sample};
 use robocache_core::spec::{Config, RingId, Source, StreamSpec};
 use robocache_ops::align::{AlignRule, Fill, Slot, Strategy, Value};
 #[cfg(feature = "cuda")]
@@ -20,7 +19,7 @@ use robocache_ops::dtype::DType;
 use robocache_ops::image::ImageView;
 use robocache_ops::packing::ALIGNMENT;
 use robocache_ops::time::TickGrid;
-use robocache_ops::voxelize::PointDrops;
+use robocache_ops::voxelize::{PointDrops, Sweep};
 
 /// Number of cases of an operation: ROBOCACHE_TEST_CASES, or else the usual one.
 pub(super) fn cases(usual: usize) -> usize {
@@ -138,7 +137,7 @@ impl Subject {
         &self,
         ring: RingId,
         slot: Slot,
-        sample: Sample<'_>,
+        sample: &PlacedSample<'_>,
     ) -> Result<PointDrops, BackendError> {
         match self {
             Subject::Any(backend) => backend.encode(ring, slot, sample),
@@ -155,6 +154,23 @@ impl Subject {
             }
         }
     }
+}
+
+/// A sample with the placement that its view has.
+pub(super) fn placed(sample: Sample<'_>) -> PlacedSample<'_> {
+    let none = Placement::NONE;
+    let placement = match &sample {
+        Sample::Image(view) => Placement { table: view.remap, ..none },
+        Sample::Points(view) => {
+            let motion =
+                view.sweep.map(|Sweep { origin, rate, knots, .. }| Motion { origin, rate, knots });
+            let (transform, shapes) = (view.t_base_sensor, view.t_shapes);
+            Placement { transform, shapes, motion, ..none }
+        }
+        Sample::Map(view) => Placement { transform: view.t_crop_frame, ..none },
+        _ => none,
+    };
+    PlacedSample { sample, placement }
 }
 
 /// Enough for most samples here. A pair reserves memory for them, so more would take time.
@@ -294,20 +310,32 @@ impl Pair {
         sample: Sample<'_>,
         case: &str,
     ) -> Option<PointDrops> {
+        self.encode_placed(ring, slot, placed(sample), case)
+    }
+
+    /// As [`Pair::encode`], for a sample whose placement is not in its view.
+    pub(super) fn encode_placed(
+        &self,
+        ring: usize,
+        slot: usize,
+        placed: PlacedSample<'_>,
+        case: &str,
+    ) -> Option<PointDrops> {
         let (ring, slot) = (RingId::new(ring), Slot::new(slot));
         let reason = |error| match error {
             BackendError::Sample(dropped) => dropped.reason,
             fatal => panic!("{case}: {fatal}"),
         };
-        let expected = self.oracle.encode(ring, slot, sample).map_err(reason);
-        let message = self.message_of(ring, &sample);
-        let sample = match (&message, sample) {
+        let expected = self.oracle.encode(ring, slot, &placed).map_err(reason);
+        let message = self.message_of(ring, &placed.sample);
+        let sample = match (&message, placed.sample) {
             (Some(message), Sample::Image(view)) => {
                 Sample::Image(ImageView { data: &message[IN_FRONT..], ..view })
             }
             (_, sample) => sample,
         };
-        let found = self.subject.encode(ring, slot, sample).map_err(reason);
+        let found = self.subject.encode(ring, slot, &PlacedSample { sample, ..placed });
+        let found = found.map_err(reason);
         assert_eq!(found, expected, "{case}");
         found.ok()
     }

@@ -14,7 +14,7 @@ impl Backend for Panicking {
         "panicking"
     }
 
-    fn encode(&self, _: RingId, _: Slot, _: Sample<'_>) -> Result<PointDrops, BackendError> {
+    fn encode(&self, _: RingId, _: Slot, _: &PlacedSample<'_>) -> Result<PointDrops, BackendError> {
         assert!(self.0.swap(true, Ordering::Relaxed), "on purpose");
         Ok(PointDrops::default())
     }
@@ -65,7 +65,12 @@ impl Backend for Failing {
         "failing"
     }
 
-    fn encode(&self, at: RingId, to: Slot, of: Sample<'_>) -> Result<PointDrops, BackendError> {
+    fn encode(
+        &self,
+        at: RingId,
+        to: Slot,
+        of: &PlacedSample<'_>,
+    ) -> Result<PointDrops, BackendError> {
         self.cpu.encode(at, to, of)
     }
 

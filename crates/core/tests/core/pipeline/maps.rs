@@ -79,6 +79,8 @@ fn a_map_beyond_the_bounds_is_dropped_and_a_frame_of_its_own_is_asked_for() {
     // The crop is centred on the corner of the map.
     assert_eq!(row(&own, 100), [0.5, 1.0, 0.0]);
     let pipeline = pipeline(CONFIG);
+    push_robot(&pipeline, 80, 1.0);
+    push_robot(&pipeline, 100, 2.0);
     match pipeline.push(MAP, &map(90, &[0; 7]), Arrival::default()) {
         Err(NotTaken::Dropped(why)) => assert_eq!(why.reason, DropReason::TooLarge),
         other => panic!("{other:?}"),

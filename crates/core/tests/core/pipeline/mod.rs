@@ -27,7 +27,7 @@ use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::rejected::DropReason;
-use robocache_core::sample::Sample;
+use robocache_core::sample::PlacedSample;
 use robocache_core::spec::{Config, InputId, RingId, SegmentId, Selection, StreamId};
 use robocache_ops::align::NO_AGE;
 use robocache_ops::align::Slot;

@@ -20,7 +20,12 @@ impl Backend for Waiting {
         "waiting"
     }
 
-    fn encode(&self, at: RingId, to: Slot, of: Sample<'_>) -> Result<PointDrops, BackendError> {
+    fn encode(
+        &self,
+        at: RingId,
+        to: Slot,
+        of: &PlacedSample<'_>,
+    ) -> Result<PointDrops, BackendError> {
         self.cpu.encode(at, to, of)
     }
 

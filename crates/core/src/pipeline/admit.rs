@@ -1,0 +1,208 @@
+//! Messages are judged by their headers, before an input reads the rest: epoch, frame, stamp, and the transforms that
+//! their samples need.
+//!
+//! So a message of another frame or of an earlier epoch costs no decoding, and a message that waits for a transform is
+//! decoded once, when it is taken.
+
+use std::sync::Arc;
+
+use super::arrival::{OffsetKey, cleared};
+use super::cameras::KnownCamera;
+use super::frames::{Frames, PartTransforms};
+use super::not_taken::NotTaken;
+use super::push::PushSink;
+use super::sweep::{SensorMotion, without_times};
+use super::{Arrival, Pipeline, Rings};
+use crate::rejected::{DropReason, Rejected};
+use crate::sample::{Header, PlacedSample, Placement, Sample, SampleKind, StampError};
+use crate::spec::{InFrame, InputSpec, StreamId, StreamSpec, Timeline};
+use crate::tf::shown;
+use robocache_ops::image::Remap;
+use robocache_ops::time::Stamp;
+use robocache_ops::voxelize::IDENTITY;
+
+/// A message that may become rows.
+pub(super) struct Admission<'a> {
+    /// The stream of its rows.
+    pub stream: StreamId,
+    /// Stamp of its rows, offset included; of a plan its start.
+    pub stamp: Stamp,
+    /// Brings its samples to the frames of their rows.
+    pub placing: Placing<'a>,
+}
+
+impl<'p> PushSink<'p> {
+    /// Judges the header of a message for `stream`.
+    pub(super) fn judge(
+        &self,
+        stream: StreamId,
+        header: &Header<'_>,
+    ) -> Result<Admission<'p>, NotTaken> {
+        // First, because an old message says nothing of this epoch's time.
+        self.enter_epoch()?;
+        check_frame(self.spec, header)?;
+        let spec = self.pipeline.config.stream(stream);
+        let stamp = match spec.plans {
+            true => self.start_of(header, spec)?,
+            false => self.stamp_of(header, spec)?,
+        };
+        let message = (header, stamp, self.arrival);
+        let placing = Placing::find(self.pipeline, self.spec, stream, message)?;
+        Ok(Admission { stream, stamp, placing })
+    }
+
+    /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is earlier. The lock
+    /// of the rings is not taken if both are the same: a lease looks again, under the lock.
+    fn enter_epoch(&self) -> Result<(), Rejected> {
+        match self.pipeline.epochs.is_newest(self.arrival.epoch) {
+            true => Ok(()),
+            false => self.enter(&mut self.pipeline.lock_rings()),
+        }
+    }
+
+    /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is
+    /// earlier.
+    pub(super) fn enter(&self, rings: &mut Rings) -> Result<(), Rejected> {
+        rings.begin(self.arrival.epoch, &self.pipeline.epochs);
+        match self.arrival.epoch.is_before(rings.epoch) {
+            true => Err(cleared()),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn stamp_of(
+        &self,
+        header: &Header<'_>,
+        stream: &StreamSpec,
+    ) -> Result<Stamp, Rejected> {
+        let offset_ns = self.spec.stamp_offset_ns;
+        if self.spec.timeline == Timeline::Receive {
+            let stamp = self.arrival.received.or(self.arrival.stamp).ok_or_else(|| {
+                let detail = "expected the time of arrival, found no clock yet";
+                Rejected::new(DropReason::ZeroStamp, detail)
+            })?;
+            return Ok(stamp.offset(offset_ns));
+        }
+        let stamp = match header.stamp {
+            Err(StampError::Zero) if self.arrival.zero_is_an_instant => Stamp::ZERO,
+            stamp => stamp?,
+        };
+        let stamp = stamp.offset(offset_ns);
+        self.arrival.check_ahead(stamp, stream.max_ahead_ns, Some(OffsetKey(offset_ns)))?;
+        Ok(stamp)
+    }
+
+    /// How late the message came \[ns\]; `None` if its stamp says nothing about that.
+    pub(super) fn delay_ns(&self, header: &Header<'_>) -> Option<i64> {
+        if self.spec.timeline == Timeline::Receive {
+            return None;
+        }
+        let stamp = header.stamp.as_ref().ok()?.offset(self.spec.stamp_offset_ns);
+        self.arrival.stamp.map(|arrival| arrival.since(stamp))
+    }
+}
+
+pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
+    match &spec.frame_id {
+        Some(expected) if expected != header.frame_id => {
+            let found = shown(header.frame_id);
+            let detail = format!("header.frame_id: expected {expected:?}, found {found:?}");
+            Err(Rejected::new(DropReason::WrongFrame, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Brings the samples of one message to the frames of their rows. It owns what a [`Placement`] borrows.
+pub(super) struct Placing<'p> {
+    /// The camera of an image that is undistorted.
+    camera: Option<Arc<KnownCamera>>,
+    /// The transforms of a vector's parts, and what the parts are.
+    parts: Option<(PartTransforms, &'p InFrame)>,
+    transform: [[f64; 4]; 3],
+    shapes: Vec<[[f64; 4]; 3]>,
+    motion: Option<SensorMotion>,
+}
+
+impl<'p> Placing<'p> {
+    /// Looks up what the samples of a message need.
+    pub(super) fn find(
+        pipeline: &Pipeline,
+        input: &'p InputSpec,
+        stream: StreamId,
+        (header, stamp, arrival): (&Header<'_>, Stamp, Arrival),
+    ) -> Result<Self, NotTaken> {
+        let mut placing = Placing {
+            camera: None,
+            parts: None,
+            transform: IDENTITY,
+            shapes: Vec::new(),
+            motion: None,
+        };
+        let message = (header, stamp, arrival);
+        let in_frame = input.in_frame.as_ref().zip(pipeline.frames.as_ref());
+        let look_up = |(spec, frames): (&InFrame, &Frames)| {
+            let found = frames.lookup(arrival, &spec.frame, header.frame_id, stamp)?;
+            Ok::<_, NotTaken>(found.matrix())
+        };
+        match pipeline.config.stream(stream).encoder.takes() {
+            SampleKind::Vector => {
+                if let Some((spec, frames)) = in_frame {
+                    placing.parts = Some((frames.of_parts(spec, message)?, spec));
+                }
+            }
+            SampleKind::Image => {
+                let Pipeline { cameras, config, .. } = pipeline;
+                placing.camera = cameras.camera(config, stream, (header, arrival))?;
+            }
+            SampleKind::Points => {
+                placing.motion = SensorMotion::of(pipeline, input, message)?;
+                placing.transform = in_frame.map_or(Ok(input.t_base_sensor), look_up)?;
+                let sensor = &placing.transform;
+                placing.shapes = pipeline.place_shapes(stream, sensor, (stamp, arrival))?;
+            }
+            SampleKind::Map => placing.transform = in_frame.map_or(Ok(IDENTITY), look_up)?,
+            SampleKind::Depth => {}
+        }
+        Ok(placing)
+    }
+
+    /// The table that undistorts an image of this size; `None` if the image stays as it is.
+    pub(super) fn table(
+        &self,
+        pipeline: &Pipeline,
+        stream: StreamId,
+        sample: &Sample<'_>,
+    ) -> Result<Option<Arc<Remap>>, Rejected> {
+        let (Some(camera), Some(size)) = (&self.camera, sample.image_size()) else {
+            return Ok(None);
+        };
+        pipeline.cameras.table(&pipeline.config, stream, camera, size)
+    }
+
+    /// A sample with its placement. `moved` is memory for the numbers of a vector in another frame.
+    pub(super) fn place<'a>(
+        &'a self,
+        sample: Sample<'a>,
+        table: Option<&'a Arc<Remap>>,
+        moved: &'a mut Vec<f64>,
+    ) -> Result<PlacedSample<'a>, Rejected> {
+        let sample = match (sample, &self.parts) {
+            (Sample::Vector(values), Some((transforms, spec))) => {
+                moved.extend_from_slice(values);
+                transforms.take(spec, moved);
+                Sample::Vector(moved)
+            }
+            (sample, _) => sample,
+        };
+        if let (Sample::Points(view), Some(_)) = (&sample, &self.motion)
+            && view.sweep.is_none()
+        {
+            return Err(without_times());
+        }
+        let motion = self.motion.as_ref().map(SensorMotion::view);
+        let Placing { transform, shapes, .. } = self;
+        let placement = Placement { table, transform: *transform, shapes, motion };
+        Ok(PlacedSample { sample, placement })
+    }
+}
