@@ -7,7 +7,7 @@ use super::error::NodeError;
 use super::fastdds::Connector;
 use super::handover::{Handover, LONGEST, Switch};
 use super::losses::Losses;
-use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
+use robocache_core::spec::{InputId, InputSpec, Timeline};
 use robocache_ops::time::Stamp;
 use robocache_rcl::{
     self, EventStatuses, MessageInfo, Middleware, Node, Qos, SerializedMessage, Subscription, Wake,
@@ -350,22 +350,11 @@ impl Input {
 /// node takes, with usual points.
 fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
     const SMALL: usize = 1 << 20;
-    const PIXEL: usize = 4;
     const POINT: usize = 64;
     let bounds = spec.stream.map(|stream| runtime.stream_spec(stream).bounds);
-    let large = bounds.map(|bounds| match spec.selection {
-        Selection::Image { .. } | Selection::Depth { .. } => {
-            PIXEL * bounds.max_width_px * bounds.max_height_px
-        }
-        Selection::Points { .. } => POINT * bounds.max_points,
-        Selection::Map { .. } => bounds.max_width_px * bounds.max_height_px,
-        Selection::Fields(_)
-        | Selection::Joints { .. }
-        | Selection::Trajectory { .. }
-        | Selection::Numbers(_)
-        | Selection::Transforms { .. }
-        | Selection::CameraInfo { .. } => 0,
-    });
+    let large = bounds
+        .filter(|_| spec.is_large())
+        .map(|bounds| spec.largest_message(bounds).unwrap_or(POINT * bounds.max_points));
     SMALL + large.unwrap_or(0)
 }
 

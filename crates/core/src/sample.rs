@@ -170,6 +170,19 @@ pub enum SampleKind {
     Map,
 }
 
+impl SampleKind {
+    /// The kind's name, for programs that give arrays.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SampleKind::Vector => "vector",
+            SampleKind::Image => "image",
+            SampleKind::Depth => "depth",
+            SampleKind::Points => "points",
+            SampleKind::Map => "map",
+        }
+    }
+}
+
 /// The largest image, cloud or map that a stream takes. The backend reserves memory for it at the start.
 /// The pipeline drops what is larger. For a vector the bounds say nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,9 +14,10 @@ use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{
     Accepted, ArraySample, Arrival, NotTaken, Pipeline as Core, TickOutcome,
 };
+use robocache_core::sample::SampleKind;
 use robocache_core::sample::{Header, StampError};
 use robocache_core::schema::Prefixes;
-use robocache_core::spec::{Config, InputId, Selection};
+use robocache_core::spec::{Config, InputId};
 use robocache_data::replay::{InputSummary, StreamSummary};
 use robocache_ops::time::{Epoch, Stamp};
 use robocache_runtime::{Runtime, RuntimeError};
@@ -141,24 +142,10 @@ pub(crate) fn inputs_json(core: &Core) -> String {
             "name": spec.name, "stream": stream, "topic": spec.topic, "ros_type": spec.ros_type,
             "reliability": spec.qos.reliability, "durability": spec.qos.durability, "depth": spec.qos.depth,
             "timeline": spec.timeline.name(), "large": spec.is_large(),
-            "takes": takes(&spec.selection), "channels": channels,
+            "takes": spec.takes_arrays().map_or("message", SampleKind::name), "channels": channels,
         })
     };
     json!(config.input_ids().map(input).collect::<Vec<_>>()).to_string()
-}
-
-/// What kind of array an input takes.
-fn takes(selection: &Selection) -> &'static str {
-    match selection {
-        Selection::Fields(_) | Selection::Joints { .. } | Selection::Numbers(_) => "vector",
-        Selection::Image { .. } => "image",
-        Selection::Depth { .. } => "depth",
-        Selection::Points { .. } => "points",
-        Selection::Trajectory { .. }
-        | Selection::Map { .. }
-        | Selection::Transforms { .. }
-        | Selection::CameraInfo { .. } => "message",
-    }
 }
 
 /// The counters of a runtime, as JSON.

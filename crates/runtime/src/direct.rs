@@ -9,7 +9,7 @@ use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Accepted, ArraySample, Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::rejected::{DropReason, Rejected};
 use robocache_core::sample::Header;
-use robocache_core::spec::{InputId, Selection};
+use robocache_core::spec::InputId;
 use robocache_ops::time::Epoch;
 
 impl Runtime {
@@ -31,9 +31,9 @@ impl Runtime {
         arrival: Arrival,
     ) -> Result<Accepted, NotTaken<RuntimeError>> {
         let from = MessageOrigin::from(input);
-        let pushed = match self.input_spec(input).selection {
-            Selection::Transforms { .. } => self.receive_transforms(from, bytes, arrival),
-            _ => self.push(from, bytes, arrival),
+        let pushed = match self.input_spec(input).feeds_tree() {
+            true => self.receive_transforms(from, bytes, arrival),
+            false => self.push(from, bytes, arrival),
         };
         if let Err(NotTaken::Waits(need)) = &pushed {
             let (bytes, need) = (Box::new(bytes.to_vec()), (**need).clone());

@@ -10,7 +10,7 @@ use super::{Event, MessageOutcome, Origin, PublisherId, Reading, Runtime, Runtim
 use robocache_core::config::suggestion;
 use robocache_core::pipeline::{Accepted, Arrival, AwaitedTransforms, EncodedAhead, NotTaken};
 use robocache_core::rejected::{DropReason, Rejected};
-use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
+use robocache_core::spec::{InputId, InputSpec, Timeline};
 use robocache_ops::sync::lock;
 use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
 
@@ -143,7 +143,7 @@ impl Runtime {
     ) -> Result<(), RuntimeError> {
         let MessageOrigin { input, publisher, number, again } = origin;
         let spec = self.input_spec(input);
-        if matches!(spec.selection, Selection::Transforms { .. }) {
+        if spec.feeds_tree() {
             return match self.receive_transforms(origin, bytes.as_ref(), arrival) {
                 Err(NotTaken::Failed(error)) => Err(error),
                 _ => Ok(()),
@@ -180,7 +180,8 @@ impl Runtime {
         self.note((input, publisher), |arrivals, now| {
             arrivals.note_dropped(now, arrival.epoch, DropReason::Overload);
         });
-        let detail = "the encoder could not keep up, so the oldest message was dropped";
+        let which = if self.input_spec(input).needs_previous { "newest" } else { "oldest" };
+        let detail = format!("the encoder could not keep up, so the {which} message was dropped");
         let rejected = Rejected::new(DropReason::Overload, detail);
         self.explain(input, "message", &rejected);
         self.note_taken_again(MessageOrigin::of(message), arrival.epoch, Some(&rejected));

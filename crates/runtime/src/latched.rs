@@ -25,7 +25,7 @@ use super::recorder::SharedMessage;
 use super::{Origin, Runtime, RuntimeError, SharedBytes, Transit};
 use robocache_core::pipeline::Arrival;
 use robocache_core::rejected::{DropReason, Rejected};
-use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
+use robocache_core::spec::{InputId, InputSpec, Timeline};
 use robocache_ops::sync::lock;
 use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
 
@@ -75,12 +75,8 @@ enum LeftOut {
 impl Runtime {
     /// Whether the messages of an input are latched: its publishers give them to those who subscribe later.
     pub(super) fn is_latched(&self, input: InputId) -> bool {
-        let kept_elsewhere = matches!(
-            self.input_spec(input).selection,
-            Selection::Transforms { .. }
-                | Selection::CameraInfo { .. }
-                | Selection::Trajectory { .. }
-        );
+        let spec = self.input_spec(input);
+        let kept_elsewhere = spec.feeds_tree() || spec.is_calibration() || spec.is_plan();
         !kept_elsewhere && self.input(input).asks.get().transient_local
     }
 

@@ -152,7 +152,7 @@ impl Runtime {
             inputs: config.inputs.iter().map(InputState::new).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),
             has_workers: true,
-            queue: Queue::new(QUEUED_MESSAGES, queue::lanes(config)),
+            queue: Queue::of(config, QUEUED_MESSAGES),
             waiting: config.tf.map(|_| Mutex::new(Waiting::new(config))),
             epoch: AtomicU64::default(),
             outbox: Outbox::new(|| pipeline.new_message()),

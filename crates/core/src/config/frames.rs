@@ -87,6 +87,7 @@ impl Tf {
             stream: None,
             topic: topic.to_owned(),
             ros_type: ros_type.to_owned(),
+            needs_previous: false,
             selection: Selection::Transforms { fixed },
             feeds: Vec::new(),
             qos: Qos {

@@ -60,6 +60,7 @@ pub(super) fn inputs(cameras: Vec<(StreamId, String, CameraTopic)>) -> Vec<Input
         stream: None,
         topic,
         ros_type: CAMERA_INFO.to_owned(),
+        needs_previous: false,
         selection: Selection::CameraInfo { streams },
         feeds: Vec::new(),
         qos,

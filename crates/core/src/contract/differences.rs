@@ -1,5 +1,6 @@
 //! What two contracts differ in, a sentence each.
 
+use crate::encoder::kind;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -15,7 +16,7 @@ const OF_VALIDITY: [&str; 4] = ["fill", "max_age_ns", "max_gap_ns", "transforms_
 /// The keys of an input that say how its values came, and not what they are.
 const OF_TRANSPORT: [&str; 2] = ["codec", "type"];
 /// The kinds of rows whose values do not depend on the type of the message. A scan and a cloud have other points.
-const TYPELESS: [&str; 3] = ["vector", "image", "depth"];
+const TYPELESS: [&str; 3] = [kind::VECTOR, kind::IMAGE, kind::DEPTH];
 /// The strategies that make values between rows.
 const INTERPOLATING: [&str; 2] = ["linear", "slerp"];
 

@@ -10,7 +10,7 @@ use super::{Contract, FORMAT, FORMAT_KEY, STREAMS, sorted};
 use crate::encoder::EncoderSpec;
 use crate::sample::SampleKind;
 use crate::schema::StampSource;
-use crate::spec::{Config, DeskewSpec, InputSpec, Selection, StreamId, StreamSpec, still_frame};
+use crate::spec::{Config, DeskewSpec, InputSpec, StreamId, StreamSpec, still_frame};
 use robocache_ops::align::{AlignRule, MergeSpec, ValidWhen};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::ImageSpec;
@@ -163,26 +163,23 @@ fn of_input(input: &InputSpec, stream: &StreamSpec, at: usize) -> Value {
         ("timeline", json!(input.timeline.name())),
         ("stamp_offset_ns", json!(input.stamp_offset_ns)),
     ];
-    if matches!(input.selection.gives(), Some(SampleKind::Image | SampleKind::Depth)) {
+    if matches!(input.gives(), Some(SampleKind::Image | SampleKind::Depth)) {
         let codec = if input.ros_type == COMPRESSED { "JPEG or PNG" } else { "none" };
         all.push(("codec", json!(codec)));
     }
-    match &input.selection {
-        Selection::Image { encoding_8uc: Some(format), .. } => {
-            all.push(("encoding_8uc", json!(format.name())));
-        }
-        Selection::Points { .. } if input.in_frame.is_none() => {
-            all.push(("t_base_sensor", json!(input.t_base_sensor)));
-        }
-        Selection::Numbers(reader) => {
-            let stamp = match (reader.stamp_path(), reader.stamp()) {
-                (Some(path), _) => path,
-                (None, StampSource::Header) => "header.stamp",
-                (None, StampSource::Member | StampSource::None) => "arrival",
-            };
-            all.push(("stamp", json!(stamp)));
-        }
-        _ => {}
+    if let Some(format) = input.encoding_8uc() {
+        all.push(("encoding_8uc", json!(format.name())));
+    }
+    if input.gives() == Some(SampleKind::Points) && input.in_frame.is_none() {
+        all.push(("t_base_sensor", json!(input.t_base_sensor)));
+    }
+    if let Some(reader) = input.selected() {
+        let stamp = match (reader.stamp_path(), reader.stamp()) {
+            (Some(path), _) => path,
+            (None, StampSource::Header) => "header.stamp",
+            (None, StampSource::Member | StampSource::None) => "arrival",
+        };
+        all.push(("stamp", json!(stamp)));
     }
     if let Some(in_frame) = &input.in_frame {
         all.push(("in_frame", json!(in_frame.frame)));

@@ -24,7 +24,7 @@ use {
 
 impl Encoder for DepthSpec {
     fn kind(&self) -> &'static str {
-        "depth"
+        super::kind::DEPTH
     }
 
     fn plural(&self) -> &'static str {

@@ -29,7 +29,7 @@ use {
 
 impl Encoder for ImageSpec {
     fn kind(&self) -> &'static str {
-        "image"
+        super::kind::IMAGE
     }
 
     fn plural(&self) -> &'static str {

@@ -7,6 +7,7 @@
 mod code;
 mod depth;
 mod image;
+pub mod kind;
 mod occupancy;
 mod vector;
 mod voxels;
@@ -66,7 +67,7 @@ impl Deref for EncoderSpec {
 
 /// What the rest of the program asks of an encoder. `dtype` is always the element type of the stream.
 pub trait Encoder {
-    /// The kind's name, as in `FusedTensorInfo`.
+    /// The word of [`kind`] for its rows, as in `FusedTensorInfo`.
     fn kind(&self) -> &'static str;
 
     /// What its rows are called in errors, such as `images`.

@@ -17,7 +17,7 @@ const MAX_HEIGHT: &str = "occupancy.max_height_cells";
 
 impl Encoder for OccupancySpec {
     fn kind(&self) -> &'static str {
-        "occupancy"
+        super::kind::OCCUPANCY
     }
 
     fn plural(&self) -> &'static str {

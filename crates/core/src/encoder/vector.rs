@@ -11,7 +11,7 @@ use robocache_ops::packing::Run;
 
 impl Encoder for VectorSpec {
     fn kind(&self) -> &'static str {
-        "vector"
+        super::kind::VECTOR
     }
 
     fn plural(&self) -> &'static str {

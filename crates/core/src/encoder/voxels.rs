@@ -30,7 +30,7 @@ const MAX_POINTS: &str = "cloud.max_points";
 
 impl Encoder for VoxelSpec {
     fn kind(&self) -> &'static str {
-        "voxels"
+        super::kind::VOXELS
     }
 
     fn plural(&self) -> &'static str {

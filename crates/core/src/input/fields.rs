@@ -59,7 +59,7 @@ impl MessageType {
         members: &'static [Member],
         open: fn(&Selection) -> Option<Box<dyn Input>>,
     ) -> MessageType {
-        MessageType { name, content: Content::Fields(members), open }
+        MessageType { name, content: Content::Fields(members), needs_previous: false, open }
     }
 }
 

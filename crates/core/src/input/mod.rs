@@ -6,6 +6,7 @@
 //! the sink. Samples borrow from the bytes and have been checked against them: an encoder can index a
 //! sample without more checks. An input knows nothing of rows: the sink decides which ring takes a sample.
 
+pub(crate) mod array;
 pub mod camera_info;
 mod compressed_image;
 pub(crate) mod depth_image;
@@ -27,6 +28,7 @@ mod transforms;
 mod twist_stamped;
 mod wrench_stamped;
 
+pub use array::ArraySample;
 pub use camera_info::CAMERA_INFO;
 pub use compressed_image::is_compressed_picture;
 pub use fields::{Field, Member};
@@ -40,6 +42,7 @@ use crate::rejected::{DropReason, Rejected};
 pub use crate::sample::{Header, Sample, StampError, StampedTransform, Trajectory};
 use crate::spec::{InputSpec, Selection};
 use robocache_ops::image::camera::Camera;
+use robocache_ops::time::Epoch;
 
 /// All types of messages. A new one is a file in this folder and a line here.
 pub static TYPES: &[&MessageType] = &[
@@ -66,6 +69,8 @@ pub struct MessageType {
     pub name: &'static str,
     /// What its messages hold.
     pub content: Content,
+    /// True if a message cannot be read without those before it; see [`InputSpec::needs_previous`].
+    pub needs_previous: bool,
     /// Makes an input for a selection. `None` if the selection is of another content.
     open: fn(&Selection) -> Option<Box<dyn Input>>,
 }
@@ -74,13 +79,13 @@ pub struct MessageType {
 /// encoder takes the samples.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
-    /// Fields of fixed size, for a vector; see [`Selection::Fields`].
+    /// Fields of fixed size, for a vector.
     Fields(&'static [Member]),
-    /// Joints by their names, for a vector; see [`Selection::Joints`].
+    /// Joints by their names, for a vector.
     Joints,
-    /// Plans of joints by their names, for a vector; see [`Selection::Trajectory`].
+    /// Plans of joints by their names, for a vector.
     Trajectory,
-    /// Numbers that the configuration selects, for a vector; see [`Selection::Numbers`].
+    /// Numbers that the configuration selects, for a vector.
     Selected,
     /// An image, of light or of depth.
     Image,
@@ -116,6 +121,13 @@ pub trait Input: Send {
     /// # Errors
     /// [`Rejected`] if the message cannot be read. The sink has then received no sample.
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected>;
+
+    /// Forgets the messages before: an epoch begins, or one of them was lost. Only an input that
+    /// [needs them](InputSpec::needs_previous) remembers any. Such an input reads each message to its end, also one that
+    /// the sink does not admit, and gives nothing until it can read a message by itself again.
+    fn begin(&mut self, epoch: Epoch) {
+        let _ = epoch;
+    }
 }
 
 /// Judges a message, and takes what is in it.

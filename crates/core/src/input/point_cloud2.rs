@@ -18,6 +18,7 @@ use robocache_ops::voxelize::{
 pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/PointCloud2",
     content: Content::Points,
+    needs_previous: false,
     open: |selection| match selection {
         Selection::Points { extra, time, .. } => {
             let (extra, time) = (extra.clone(), time.clone());

@@ -3,6 +3,7 @@
 use super::MessageError;
 use super::info::{list, string};
 use crate::cdr::{Reader, Writer};
+use crate::encoder::kind;
 use crate::layout::{Holds, Layout, Segment};
 use crate::spec::{Config, InputId};
 
@@ -26,8 +27,8 @@ impl SegmentInfo {
             name: segment.name.clone(),
             encoder: match segment.holds {
                 Holds::Rows => spec.encoder.kind(),
-                Holds::Features => "sparse_voxels",
-                Holds::Coordinates => "voxel_coordinates",
+                Holds::Features => kind::SPARSE_VOXELS,
+                Holds::Coordinates => kind::VOXEL_COORDINATES,
             }
             .to_owned(),
             dtype: segment.dtype.name().to_owned(),

@@ -206,3 +206,6 @@ impl<'p> Placing<'p> {
         Ok(PlacedSample { sample, placement })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use super::arrival::Arrival;
 use crate::encoder::EncoderSpec;
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::Header;
-use crate::spec::{Config, InputId, Selection, StreamId};
+use crate::spec::{Config, InputId, StreamId};
 use crate::tf::MAX_NAME;
 use crate::tf::shown;
 use robocache_ops::image::Remap;
@@ -108,14 +108,11 @@ impl Cameras {
             streams: config.streams.iter().map(|_| None).collect(),
         };
         for input in config.input_ids() {
-            let Selection::CameraInfo { streams } = &config.input(input).selection else {
-                cameras.known.push(None);
-                continue;
-            };
-            cameras.known.push(Some(Mutex::default()));
-            for stream in streams {
+            let spec = config.input(input);
+            cameras.known.push(spec.is_calibration().then(Mutex::default));
+            for stream in spec.calibrates() {
                 let place = cameras.streams.get_mut(stream.index());
-                let place = place.ok_or("a camera is for a stream that there is not")?;
+                let place = place.ok_or("a camera is for an unknown stream")?;
                 let twice = place.replace(Undistortion { input, made: Mutex::default() });
                 if twice.is_some() {
                     let name = &config.stream(*stream).name;

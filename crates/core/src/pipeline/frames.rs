@@ -8,7 +8,7 @@ use super::not_taken::NotTaken;
 use crate::input::IMU;
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::{Header, StampError, StampedTransform};
-use crate::spec::{InFrame, InputSpec, Selection, TfSpec, still_frame};
+use crate::spec::{InFrame, InputSpec, TfSpec, still_frame};
 use crate::tf::shown;
 use crate::tf::{
     BadTransform, BadTurn, Buffer, Forgotten, Gyro, Link, LinkError, LookupError, Transform,
@@ -70,6 +70,11 @@ impl AwaitedTransforms {
         self.drop(format!("{of}{held} messages of the input wait already: {why}"))
     }
 
+    /// The drop of a message that cannot wait.
+    pub(super) fn never(&self) -> Rejected {
+        self.drop(format!("{}{}", self.of, self.why))
+    }
+
     fn drop(&self, detail: String) -> Rejected {
         let unknown_frame = match &self.why {
             LookupError::UnknownFrame { frame } => Some(frame.clone()),
@@ -95,9 +100,7 @@ impl Frames {
     /// An empty tree; of `inputs`, those of gyros place frames.
     pub(super) fn new(spec: &TfSpec, inputs: &[InputSpec]) -> Self {
         let mut buffer = Buffer::new(spec.limits);
-        let is_gyro = |input: &&InputSpec| {
-            matches!(input.selection, Selection::Transforms { .. }) && input.ros_type == IMU
-        };
+        let is_gyro = |input: &&InputSpec| input.feeds_tree() && input.ros_type == IMU;
         let gyros = inputs.iter().filter(is_gyro).map(|input| {
             let frame = still_frame(&input.topic);
             buffer.add_of_gyro(&frame);

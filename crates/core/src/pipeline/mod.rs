@@ -22,11 +22,11 @@ mod sweep;
 mod tick;
 mod trajectory;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+pub use crate::input::ArraySample;
 pub use ahead::EncodedAhead;
-pub use arrays::ArraySample;
 pub use arrival::{Arrival, MAX_AHEAD_NS, SENSOR_AHEAD_NS};
 pub use frames::{AwaitedTransforms, Tree};
 pub use not_taken::NotTaken;
@@ -102,8 +102,16 @@ struct PipelineInput {
     place: u8,
     /// Locked while a message is read and encoded, so that the messages of an input enter their
     /// rings one by one. If reading panics, the input takes no other message.
-    input: Mutex<Box<dyn Input>>,
+    input: Mutex<MessageReader>,
+    /// True if a message was lost since the last one was read.
+    lost: AtomicBool,
     stats: InputStats,
+}
+
+/// An input, and the epoch of the message that it read last.
+struct MessageReader {
+    input: Box<dyn Input>,
+    epoch: Epoch,
 }
 
 #[derive(Default)]
@@ -391,11 +399,13 @@ impl PipelineInput {
                 "input '{name}': expected at most {MAX_INPUTS} inputs of a stream"
             )));
         }
-        let input = Mutex::new(input::open(spec).map_err(SpecError)?);
+        let input = input::open(spec).map_err(SpecError)?;
+        let input = Mutex::new(MessageReader { input, epoch: Epoch::default() });
         // An input of no stream feeds no ring, so its place does not count.
         Ok(PipelineInput {
             place: place.min(MAX_INPUTS) as u8,
             input,
+            lost: AtomicBool::new(false),
             stats: InputStats::default(),
         })
     }
@@ -430,8 +440,7 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
             ));
         };
         let stream = config.stream(place.stream);
-        let fits = spec.selection.gives() == Some(stream.encoder.takes())
-            && spec.selection.is_trajectory() == stream.plans;
+        let fits = spec.gives() == Some(stream.encoder.takes()) && spec.is_plan() == stream.plans;
         if !fits {
             return Err(format!(
                 "input '{}' ({}): stream '{}' has an encoder that does not take its samples",

@@ -1,6 +1,7 @@
 //! From the bytes of a message to rows in their rings.
 
 use std::cell::Cell;
+use std::sync::atomic::Ordering;
 
 use super::admit::Admission;
 use super::arrival::{Arrival, cleared, late};
@@ -79,7 +80,18 @@ impl Pipeline {
         let mut rows =
             PushSink { pipeline: self, input, spec, place, arrival, admitted, changes, outcome };
         let read = match state.input.lock() {
-            Ok(mut input) => read(input.as_mut(), &mut rows),
+            Ok(mut reader) => {
+                let lost = spec.needs_previous && state.lost.swap(false, Ordering::AcqRel);
+                let begins = reader.epoch.is_before(arrival.epoch);
+                if begins {
+                    reader.epoch = arrival.epoch;
+                }
+                if begins || lost {
+                    let epoch = reader.epoch;
+                    reader.input.begin(epoch);
+                }
+                read(reader.input.as_mut(), &mut rows)
+            }
             Err(_) => return Err(NotTaken::Failed(self.panicked(&spec.name))),
         };
         let changes = rows.changes.get();
@@ -116,11 +128,12 @@ impl Pipeline {
         }
     }
 
-    /// Counts a message that was lost before it could be pushed.
+    /// Counts a message that was lost before it could be pushed. An input that needs it begins again with the next one.
     pub fn drop_unseen(&self, input: InputId, reason: DropReason) {
         let stats = &self.inputs[input.index()].stats;
         stats.received.add(1);
         stats.drop(reason);
+        self.inputs[input.index()].lost.store(true, Ordering::Release);
     }
 }
 
@@ -264,6 +277,8 @@ impl PushSink<'_> {
 
     fn note_not_taken(&mut self, why: NotTaken) {
         match why {
+            // It has been read, and cannot be read again later.
+            NotTaken::Waits(need) if self.spec.needs_previous => self.drop_part(need.never()),
             NotTaken::Waits(need) => self.outcome.waits = Some(need),
             NotTaken::Dropped(rejected) => self.drop_part(rejected),
             NotTaken::Failed(failure) => {

@@ -3,13 +3,15 @@
 
 mod frames;
 mod ids;
+mod selection;
 mod stream;
 
 use std::fmt::{self, Debug};
 
 pub use frames::{DeskewSpec, InFrame, TfSpec, still_frame};
 pub use ids::{InputId, RingId, SegmentId, StreamId};
-pub use stream::{Durability, InputSpec, MAX_INPUTS, Qos, Reliability, Selection, StreamSpec};
+pub(crate) use selection::Selection;
+pub use stream::{Durability, InputSpec, MAX_INPUTS, Qos, Reliability, StreamSpec};
 
 use robocache_ops::time::TickGrid;
 
@@ -90,10 +92,7 @@ impl Config {
 
     /// The input of the camera whose images a stream undistorts.
     pub fn camera_of(&self, stream: StreamId) -> Option<&InputSpec> {
-        self.inputs.iter().find(|input| match &input.selection {
-            Selection::CameraInfo { streams } => streams.contains(&stream),
-            _ => false,
-        })
+        self.inputs.iter().find(|input| input.calibrates().contains(&stream))
     }
 
     /// Whether an input has large messages, and its rows follow from the messages of its own stream: without frames and
@@ -108,10 +107,11 @@ impl Config {
         self.input(input).stream.is_some_and(alone)
     }
 
-    /// The same, and a row follows from one message: no clouds are merged.
+    /// The same, and a row follows from one message: no clouds are merged, and a message is read without those before it.
     pub fn encodes_ahead(&self, input: InputId) -> bool {
         let merges = |stream| self.stream(stream).merge.is_some();
-        self.stands_alone(input) && !self.input(input).stream.is_some_and(merges)
+        let InputSpec { stream, needs_previous, .. } = self.input(input);
+        self.stands_alone(input) && !needs_previous && !stream.is_some_and(merges)
     }
 
     /// The configuration with memory for `rows` more rows of each stream whose messages are encoded before their turn.

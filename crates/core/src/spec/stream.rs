@@ -1,13 +1,11 @@
 //! Streams, and the inputs that feed them.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
+use super::selection::Selection;
 use super::{DeskewSpec, InFrame, RingId, StreamId, Timeline};
-use crate::codec::PixelFormat;
 use crate::encoder::EncoderSpec;
-use crate::sample::{Bounds, SampleKind};
-use crate::schema::{FieldReader, StampSource};
+use crate::sample::Bounds;
 use robocache_ops::align::{AlignRule, MergeSpec, Strategy};
 use robocache_ops::dtype::DType;
 
@@ -28,8 +26,11 @@ pub struct InputSpec {
     pub topic: String,
     /// Type of the messages, as `package/msg/Type`.
     pub ros_type: String,
+    /// True if a message cannot be read without those before it, as one of a video. So none may be skipped, read twice
+    /// or read in another order.
+    pub needs_previous: bool,
     /// What it takes from a message.
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// The ring of each part.
     pub feeds: Vec<RingId>,
     /// Reliability and depth of the subscription.
@@ -50,158 +51,6 @@ pub struct InputSpec {
     /// Rate at which messages should arrive \[Hz\]. Diagnostics compare the actual rate with it. At
     /// load it serves to check that the ring reaches back far enough.
     pub expected_rate_hz: Option<f64>,
-}
-
-impl InputSpec {
-    /// Whether its messages become rows at the stamps of their headers. A plan does not: it begins when its stamp
-    /// says, which may be later than it is sent.
-    pub fn has_stamps_of_header(&self) -> bool {
-        let by_header = match &self.selection {
-            Selection::Numbers(plan) => plan.stamp() == StampSource::Header,
-            Selection::Trajectory { .. }
-            | Selection::Transforms { .. }
-            | Selection::CameraInfo { .. } => false,
-            Selection::Fields(_)
-            | Selection::Joints { .. }
-            | Selection::Image { .. }
-            | Selection::Depth { .. }
-            | Selection::Points { .. }
-            | Selection::Map { .. } => true,
-        };
-        by_header && self.timeline == Timeline::Header
-    }
-
-    /// Whether of two messages the one that arrives later counts, whatever their stamps are. Then the history that a
-    /// publisher keeps for a new subscription must not come after a newer message. Fixed transforms are not of these: a
-    /// message of the history may have a link that no later one has.
-    pub fn newest_arrival_counts(&self) -> bool {
-        let by_arrival =
-            matches!(self.selection, Selection::CameraInfo { .. } | Selection::Trajectory { .. });
-        by_arrival || self.timeline == Timeline::Receive
-    }
-
-    /// Whether messages are images, clouds or maps, which take milliseconds to copy or to encode.
-    pub fn is_large(&self) -> bool {
-        match self.selection {
-            Selection::Fields(_)
-            | Selection::Joints { .. }
-            | Selection::Trajectory { .. }
-            | Selection::Numbers(_)
-            | Selection::Transforms { .. }
-            | Selection::CameraInfo { .. } => false,
-            Selection::Image { .. }
-            | Selection::Depth { .. }
-            | Selection::Points { .. }
-            | Selection::Map { .. } => true,
-        }
-    }
-
-    /// Whether its messages need the tree of frames. `streams` are all streams.
-    pub fn asks_for_frames(&self, streams: &[StreamSpec]) -> bool {
-        let stream = self.stream.and_then(|stream| streams.get(stream.index()));
-        let filter = stream.and_then(|stream| stream.encoder.filter());
-        let shapes = filter.is_some_and(|filter| filter.frames().next().is_some());
-        shapes || self.in_frame.is_some() || self.deskew.is_some()
-    }
-}
-
-/// What an input takes from a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// The fields of these names, one after the other, as one vector.
-    Fields(Vec<String>),
-    /// Joints by their names. Each group is one part, a vector: the first field of all its joints,
-    /// then the next field.
-    Joints {
-        /// `position`, `velocity` or `effort`, in order.
-        fields: Vec<String>,
-        /// The joints of each group, in order.
-        groups: Vec<Vec<String>>,
-    },
-    /// The points of a trajectory, each with joints by their names. Parts are as in `Joints`.
-    Trajectory {
-        /// `positions`, `velocities`, `accelerations` or `effort`, in order.
-        fields: Vec<String>,
-        /// The joints of each group, in order.
-        groups: Vec<Vec<String>>,
-        /// Most points of a message.
-        max_points: usize,
-    },
-    /// What the plan selects from a message of any type, as one vector.
-    Numbers(Arc<FieldReader>),
-    /// The image, if it is not larger than this.
-    Image {
-        /// Width and height \[px\].
-        largest_px: [usize; 2],
-        /// What the encoding `8UC1`, `8UC3` or `8UC4` means; nothing if `None`.
-        encoding_8uc: Option<PixelFormat>,
-    },
-    /// The depth image, if it is not larger than this.
-    Depth {
-        /// Width and height \[px\].
-        largest_px: [usize; 2],
-    },
-    /// The points: `x`, `y`, `z` and the fields of these names.
-    Points {
-        /// In order, without repeats.
-        extra: Vec<String>,
-        /// Points of the largest cloud.
-        most: usize,
-        /// The field with the time of a point, for a deskew.
-        time: Option<String>,
-    },
-    /// The map, if it is not larger than this.
-    Map {
-        /// Width and height \[cells\].
-        largest_cells: [usize; 2],
-    },
-    /// Transforms between frames, which become no rows.
-    Transforms {
-        /// Whether they are so at all stamps, and latched.
-        fixed: bool,
-    },
-    /// A camera, whose images are undistorted. It becomes no row.
-    CameraInfo {
-        /// The streams of its images.
-        streams: Vec<StreamId>,
-    },
-}
-
-impl Selection {
-    /// Number of parts: of samples that a message gives at most at one instant.
-    pub fn parts(&self) -> usize {
-        match self {
-            Selection::Joints { groups, .. } | Selection::Trajectory { groups, .. } => groups.len(),
-            Selection::Fields(_)
-            | Selection::Numbers(_)
-            | Selection::Image { .. }
-            | Selection::Depth { .. }
-            | Selection::Points { .. }
-            | Selection::Map { .. }
-            | Selection::Transforms { .. }
-            | Selection::CameraInfo { .. } => 1,
-        }
-    }
-
-    /// The samples that it takes; `None` if messages become no rows.
-    pub fn gives(&self) -> Option<SampleKind> {
-        match self {
-            Selection::Fields(_)
-            | Selection::Joints { .. }
-            | Selection::Trajectory { .. }
-            | Selection::Numbers(_) => Some(SampleKind::Vector),
-            Selection::Image { .. } => Some(SampleKind::Image),
-            Selection::Depth { .. } => Some(SampleKind::Depth),
-            Selection::Points { .. } => Some(SampleKind::Points),
-            Selection::Map { .. } => Some(SampleKind::Map),
-            Selection::Transforms { .. } | Selection::CameraInfo { .. } => None,
-        }
-    }
-
-    /// Whether a message is a plan: it replaces what lies after its start.
-    pub fn is_trajectory(&self) -> bool {
-        matches!(self, Selection::Trajectory { .. })
-    }
 }
 
 /// Quality of service of a subscription.

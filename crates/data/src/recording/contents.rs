@@ -9,7 +9,7 @@ use super::file::{RecordedTopic, RecordingContents, first_of, topics_of};
 use super::manifest::Manifest;
 use super::recorder::RecordError;
 use robocache_core::schema::{self, Definitions};
-use robocache_core::spec::{Config, InputId, Selection};
+use robocache_core::spec::{Config, InputId};
 use robocache_runtime::system_now;
 
 /// The topic of a simulator's clock.
@@ -37,10 +37,7 @@ pub(super) fn contents(
             name,
             ros_type: spec.ros_type.clone(),
             definition: definition(&spec.ros_type),
-            latched: matches!(
-                spec.selection,
-                Selection::Transforms { fixed: true } | Selection::CameraInfo { .. }
-            ),
+            latched: spec.feeds_fixed_tree() || spec.is_calibration(),
             shared: topic_of.iter().filter(|of| **of == at).count() > 1,
         }
     };

@@ -12,7 +12,7 @@ use super::{Episode, ReplayError, Wiring};
 use crate::bag::{Bag, Problems, Recorded};
 use crate::output::Output;
 use robocache_core::pipeline::Pipeline;
-use robocache_core::spec::{InputId, Selection};
+use robocache_core::spec::InputId;
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 use robocache_runtime::{LookAhead, Player, Received, RuntimeError, Served, Ticket, decode_clock};
 
@@ -232,7 +232,8 @@ impl Play<'_> {
     }
 
     /// Takes the latched messages from before an episode, as a node that starts with it receives them: all
-    /// fixed transforms, the newest numbers of each camera, and the newest message of each latched input.
+    /// fixed transforms, the newest numbers of each camera, and the newest message of each latched input. Also all
+    /// messages of an input that needs them.
     fn latched_before(
         &mut self,
         first: Stamp,
@@ -240,13 +241,14 @@ impl Play<'_> {
         problems: &mut Problems,
     ) -> Result<(), ReplayError> {
         let config = self.player.runtime().pipeline.config();
-        let fixed = |id: &InputId| {
-            matches!(config.input(*id).selection, Selection::Transforms { fixed: true })
+        // Also a message that is read with those before it: where the first of these is, only its input knows.
+        let all_count = |id: &InputId| {
+            let spec = config.input(*id);
+            spec.feeds_fixed_tree() || spec.needs_previous
         };
-        let camera =
-            |id: &InputId| matches!(config.input(*id).selection, Selection::CameraInfo { .. });
+        let camera = |id: &InputId| config.input(*id).is_calibration();
         let feeds = &self.wiring.feeds;
-        let all: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(fixed)).collect();
+        let all: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(all_count)).collect();
         let latched = |id: &InputId| camera(id) || self.wiring.latched.contains(id);
         let mut newest: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(latched)).collect();
         let mut latched = self.between(Stamp::MIN, first, &all, problems)?;

@@ -7,7 +7,8 @@ use super::publishers;
 use robocache_core::histogram::Windows;
 use robocache_core::input::TF_MESSAGE;
 use robocache_core::rejected::DropReason;
-use robocache_core::spec::{InputSpec, Selection};
+use robocache_core::sample::SampleKind;
+use robocache_core::spec::InputSpec;
 use robocache_ops::align::{MergeSpec, ValidWhen};
 
 /// If nothing comes from an input for this long, it is silent. Silence and rates are in the node's
@@ -212,23 +213,21 @@ pub(super) enum Trouble {
 
 /// Returns what is wrong with the arrivals of an input, if anything.
 pub(super) fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
-    if let Selection::Transforms { fixed } = spec.selection
-        && spec.ros_type == TF_MESSAGE
-        && (fixed || !window.ever)
+    if spec.ros_type == TF_MESSAGE && spec.feeds_tree() && (spec.feeds_fixed_tree() || !window.ever)
     {
         // Fixed transforms are sent once, and a robot may have fixed or moving ones only. If a message
         // lacks one, its own input says so. A gyro and an odometry are named in the file, so they must speak.
         return None;
     }
     // A camera is latched: one message is enough.
-    if matches!(spec.selection, Selection::CameraInfo { .. }) && window.ever {
+    if spec.is_calibration() && window.ever {
         return None;
     }
     if window.kept && spec.expected_rate_hz.is_none() {
         return None;
     }
     // A plan comes when there is something to do.
-    if spec.selection.is_trajectory() && spec.expected_rate_hz.is_none() {
+    if spec.is_plan() && spec.expected_rate_hz.is_none() {
         return None;
     }
     let usual = if window.ever { SILENCE } else { FIRST_MESSAGE };
@@ -288,7 +287,7 @@ pub(super) fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> 
         dropped.iter().map(words).collect()
     };
     words.extend(drops("", &window.dropped));
-    let what = if matches!(spec.selection, Selection::Points { .. }) { "rows " } else { "groups " };
+    let what = if spec.gives() == Some(SampleKind::Points) { "rows " } else { "groups " };
     words.extend(drops(what, &window.parts_dropped));
     if window.groups_incomplete > 0 {
         let lacking = detail(DropReason::MissingField);

@@ -9,7 +9,7 @@ use robocache_core::backend::{Encodes, GpuUse, Processor};
 use robocache_core::histogram::{Quantiles, Windows};
 use robocache_core::pipeline::InputStats;
 use robocache_core::rejected::DropReason;
-use robocache_core::spec::{InputId, Selection, StreamId};
+use robocache_core::spec::{InputId, StreamId};
 use robocache_ops::align::{InvalidReason, NO_AGE};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
@@ -228,8 +228,8 @@ fn frames(runtime: &Runtime, input: InputId) -> Values {
     if spec.asks_for_frames(&runtime.pipeline.config().streams) {
         return vec![pair("waiting", runtime.waiting(input))];
     }
-    match (&spec.selection, runtime.pipeline.tree()) {
-        (Selection::Transforms { .. }, Some(tree)) => {
+    match (spec.feeds_tree(), runtime.pipeline.tree()) {
+        (true, Some(tree)) => {
             vec![
                 pair("frames", tree.frames),
                 pair("frames_forgotten", tree.forgotten.count),

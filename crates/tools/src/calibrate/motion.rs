@@ -4,8 +4,8 @@ use super::CalibrateError;
 use super::by_arrival;
 use robocache_core::codec;
 use robocache_core::input::{self, Input, SampleSink, Sink};
-use robocache_core::sample::{Header, Sample, Trajectory};
-use robocache_core::spec::{InputSpec, Selection};
+use robocache_core::sample::{Header, Sample, SampleKind, Trajectory};
+use robocache_core::spec::InputSpec;
 use robocache_data::bag::{Bag, Sorted};
 use robocache_data::replay::Progress;
 use robocache_ops::image::{Encoding, ImageView};
@@ -106,8 +106,8 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(spec: &InputSpec) -> Result<Reader, CalibrateError> {
         let wrong = |why: String| CalibrateError::Stream { name: spec.topic.clone(), why };
-        let (selection, measure, what) = measure(spec).map_err(wrong)?;
-        let input = input::open(&InputSpec { selection, ..spec.clone() }).map_err(wrong)?;
+        let (taken, measure, what) = measure(spec).map_err(wrong)?;
+        let input = input::open(&taken).map_err(wrong)?;
         let probe = Probe {
             measure,
             by_arrival: by_arrival(spec),
@@ -138,44 +138,41 @@ impl Reader {
     }
 }
 
-/// What of an input is compared, and what that is called.
-fn measure(spec: &InputSpec) -> Result<(Selection, Measure, &'static str), String> {
+/// Returns the input with what is compared of it, how, and what that is called.
+fn measure(spec: &InputSpec) -> Result<(InputSpec, Measure, &'static str), String> {
     let is = |name: &str| spec.ros_type == name;
-    let fields =
-        |names: &[&str]| Selection::Fields(names.iter().map(|name| (*name).into()).collect());
-    Ok(match &spec.selection {
-        Selection::Fields(_) if is("sensor_msgs/msg/Imu") => {
-            (fields(&["angular_velocity"]), Measure::Speeds(vec![(3, 1.0)]), "angular velocity")
+    let names = spec.fields();
+    Ok(match spec.gives() {
+        Some(SampleKind::Vector) if spec.selects() => {
+            (spec.clone(), Measure::Numbers, "speed of change")
         }
-        Selection::Fields(_)
-            if is("geometry_msgs/msg/TwistStamped") || is("nav_msgs/msg/Odometry") =>
-        {
-            let speeds = vec![(3, 1.0), (3, ARM_M)];
-            (fields(&["linear", "angular"]), Measure::Speeds(speeds), "twist")
-        }
-        Selection::Fields(names) => {
-            let part = |name: &String| match name.as_str() {
-                "orientation" => MotionPart::Quaternion,
-                _ => MotionPart::Numbers(3),
-            };
-            let parts = names.iter().map(part).collect();
-            (spec.selection.clone(), Measure::Places(parts), "speed of change")
-        }
-        Selection::Joints { fields, groups } => {
-            let of = |name: &str| Selection::Joints {
-                fields: vec![name.into()],
-                groups: groups.clone(),
-            };
-            let count = groups.first().map_or(0, Vec::len);
-            match fields.iter().any(|field| field == "position") {
-                true => (of("position"), Measure::Numbers, "speed of the joints"),
-                false => {
-                    (of("velocity"), Measure::Speeds(vec![(count, 1.0)]), "speed of the joints")
-                }
+        Some(SampleKind::Vector) if !spec.is_plan() => match spec.joint_groups() {
+            Some(groups) => {
+                let count = groups.first().map_or(0, Vec::len);
+                let (field, measure) = match names.iter().any(|field| field == "position") {
+                    true => ("position", Measure::Numbers),
+                    false => ("velocity", Measure::Speeds(vec![(count, 1.0)])),
+                };
+                (spec.taking(&[field]), measure, "speed of the joints")
             }
-        }
-        Selection::Numbers(_) => (spec.selection.clone(), Measure::Numbers, "speed of change"),
-        Selection::Image { .. } => (spec.selection.clone(), Measure::Pixels, "change of the image"),
+            None if is("sensor_msgs/msg/Imu") => {
+                let speeds = Measure::Speeds(vec![(3, 1.0)]);
+                (spec.taking(&["angular_velocity"]), speeds, "angular velocity")
+            }
+            None if is("geometry_msgs/msg/TwistStamped") || is("nav_msgs/msg/Odometry") => {
+                let speeds = Measure::Speeds(vec![(3, 1.0), (3, ARM_M)]);
+                (spec.taking(&["linear", "angular"]), speeds, "twist")
+            }
+            None => {
+                let part = |name: &String| match name.as_str() {
+                    "orientation" => MotionPart::Quaternion,
+                    _ => MotionPart::Numbers(3),
+                };
+                let parts = Measure::Places(names.iter().map(part).collect());
+                (spec.clone(), parts, "speed of change")
+            }
+        },
+        Some(SampleKind::Image) => (spec.clone(), Measure::Pixels, "change of the image"),
         _ => {
             return Err(format!(
                 "expected joints, numbers or images, found {}: how fast clouds, depth and plans change is not read",

@@ -1,6 +1,7 @@
 //! What a checkpoint takes and what a configuration makes.
 
 use robocache_core::encoder::EncoderSpec;
+use robocache_core::encoder::kind;
 use robocache_core::spec::{Config, StreamSpec};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Color, ImageLayout, ImageSpec};
@@ -91,7 +92,7 @@ impl<'a> Comparison<'a> {
                             rename it with a rename_map of the processor";
             return found.differs(format!("{key}: {sentence}"));
         };
-        let images = self.config.streams.iter().filter(|of| of.encoder.kind() == "image");
+        let images = self.config.streams.iter().filter(|of| of.encoder.kind() == kind::IMAGE);
         let Some(stream) = self.stream(name) else {
             let images: Vec<_> = images.map(|of| of.name.as_str()).collect();
             return found.differs(format!(

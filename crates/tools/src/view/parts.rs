@@ -3,6 +3,7 @@
 use super::pictures::dims;
 use super::track::{Break, Segment, StepValidity, Track};
 use crate::report::{Histogram, Plot, Section, Table, Timeline, Tone, number, significant};
+use robocache_core::encoder::kind;
 use robocache_core::message::{SegmentInfo, TensorInfo};
 use robocache_ops::align::NO_AGE;
 use robocache_ops::time::Stamp;
@@ -160,7 +161,7 @@ fn ages(track: &Track, origin: Stamp, section: &mut Section) {
 pub(super) fn shown(track: &Track) -> impl Iterator<Item = &Segment> {
     let info = |segment: &Segment| track.info.as_ref().and_then(|info| info.segment(&segment.name));
     let repeats = move |segment: &&Segment| {
-        info(segment).is_some_and(|info| info.encoder == "voxel_coordinates")
+        info(segment).is_some_and(|info| info.encoder == kind::VOXEL_COORDINATES)
     };
     track.segments.iter().filter(move |segment| !repeats(segment))
 }

@@ -5,6 +5,7 @@ use super::track::{Kept, Segment, Step, Track};
 use crate::report::{Figure, HeatMap, Picture, Section, number};
 use robocache_core::config;
 use robocache_core::encoder::Drawn;
+use robocache_core::encoder::kind;
 use robocache_core::message::{SegmentInfo, StepRead, TensorInfo};
 use robocache_core::visual;
 use robocache_ops::align::NO_AGE;
@@ -50,7 +51,7 @@ pub(super) fn cameras(tracks: &[Track]) -> Section {
             });
         }
         let mut remark = describe(segment, Some(of));
-        if of.encoder == "depth" {
+        if of.encoder == kind::DEPTH {
             remark += "; near is dark, far is bright, black has no distance";
         }
         section.heading(&segment.name, &remark);
@@ -90,7 +91,7 @@ fn view(segment: &Segment, info: &SegmentInfo, all: &TensorInfo) -> Option<visua
     let dtype = *DType::ALL.iter().find(|dtype| dtype.name() == segment.dtype)?;
     let size = size(segment, info)?;
     match info.encoder.as_str() {
-        "image" => {
+        kind::IMAGE => {
             let names: Vec<&str> = info.channels.iter().map(String::as_str).collect();
             let colors = [Color::Rgb, Color::Bgr, Color::Mono];
             let color = colors.into_iter().find(|color| color.names() == names)?;
@@ -102,7 +103,7 @@ fn view(segment: &Segment, info: &SegmentInfo, all: &TensorInfo) -> Option<visua
             let normalisation = [per_channel(&info.mean, 0.0), per_channel(&info.std, 1.0)];
             visual::Picture::of_color(color, layout, size, dtype, normalisation).ok()
         }
-        "depth" => Some(visual::Picture::of_distances(size, dtype, fill_m(&segment.name, all))),
+        kind::DEPTH => Some(visual::Picture::of_distances(size, dtype, fill_m(&segment.name, all))),
         _ => None,
     }
 }
@@ -130,8 +131,8 @@ pub(super) fn grids(tracks: &[Track]) -> Section {
             continue;
         };
         let grid = match of.encoder.as_str() {
-            "voxels" => Voxels::dense(segment, of, step),
-            "sparse_voxels" => Voxels::sparse(segment, of, step, coordinates(info, of, kept)),
+            kind::VOXELS => Voxels::dense(segment, of, step),
+            kind::SPARSE_VOXELS => Voxels::sparse(segment, of, step, coordinates(info, of, kept)),
             _ => continue,
         };
         section.heading(&segment.name, &describe(segment, Some(of)));
@@ -180,11 +181,11 @@ pub(super) fn shown(segment: &Segment, info: &TensorInfo, kept: &Kept) -> Option
     let of = info.segment(&segment.name)?;
     let step = kept.steps.get(&segment.name)?;
     match of.encoder.as_str() {
-        "image" => {
+        kind::IMAGE => {
             let rgb = view(segment, of, info)?.pixels(&seen(step))?;
             Some(Shown::Image { size: size(segment, of)?, rgb })
         }
-        "depth" => {
+        kind::DEPTH => {
             let [width, height] = size(segment, of)?;
             let fill_m = fill_m(&segment.name, info);
             let distance =
@@ -194,8 +195,8 @@ pub(super) fn shown(segment: &Segment, info: &TensorInfo, kept: &Kept) -> Option
             let fits = distances.len() == width * height;
             fits.then_some(Shown::Depth { size: [width, height], distances })
         }
-        "voxels" => Voxels::dense(segment, of, step).map(Shown::Grid),
-        "sparse_voxels" => {
+        kind::VOXELS => Voxels::dense(segment, of, step).map(Shown::Grid),
+        kind::SPARSE_VOXELS => {
             Voxels::sparse(segment, of, step, coordinates(info, of, kept)).map(Shown::Grid)
         }
         _ => None,
@@ -205,7 +206,7 @@ pub(super) fn shown(segment: &Segment, info: &TensorInfo, kept: &Kept) -> Option
 /// The coordinates of a sparse grid, which have a segment of their own.
 fn coordinates<'a>(info: &TensorInfo, of: &SegmentInfo, kept: &'a Kept) -> Option<&'a Step> {
     let name = format!("{}.coordinates", of.name);
-    let is_there = info.segment(&name).is_some_and(|info| info.encoder == "voxel_coordinates");
+    let is_there = info.segment(&name).is_some_and(|info| info.encoder == kind::VOXEL_COORDINATES);
     if is_there { kept.steps.get(&name) } else { None }
 }
 

@@ -17,7 +17,7 @@ use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::message::{SegmentInfo, TensorMessage};
 use robocache_core::pipeline::{LeftRow, Pipeline, RowSink};
-use robocache_core::spec::{Config, Selection};
+use robocache_core::spec::Config;
 use robocache_core::visual::elements;
 use robocache_data::bag::Bag;
 use robocache_data::file::OutputError;
@@ -165,7 +165,7 @@ fn of_vectors(mut wiring: Wiring, config: &Config) -> Wiring {
             let input = config.input(*id);
             match input.stream {
                 Some(stream) => config.stream(stream).encoder.as_vector().is_some(),
-                None => matches!(input.selection, Selection::Transforms { .. }),
+                None => input.feeds_tree(),
             }
         });
     }

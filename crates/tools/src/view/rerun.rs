@@ -1,5 +1,6 @@
 //! A Rerun recording of what was kept, by the rerun-sdk of an installed Python.
 
+use robocache_core::encoder::kind;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -157,13 +158,13 @@ impl Files<'_> {
             let of = |kind| Entity::new(path, kind);
             let (like, bytes) = match shown {
                 Shown::Image { size: [width, height], rgb } => {
-                    (Entity { width, height, ..of("image") }, rgb)
+                    (Entity { width, height, ..of(kind::IMAGE) }, rgb)
                 }
                 Shown::Depth { size: [width, height], distances } => {
-                    (Entity { width, height, ..of("depth") }, bytes_of(distances.into_iter()))
+                    (Entity { width, height, ..of(kind::DEPTH) }, bytes_of(distances.into_iter()))
                 }
                 Shown::Grid(grid) => {
-                    (Entity { size_m: grid.size_m, ..of("voxels") }, voxels(&grid))
+                    (Entity { size_m: grid.size_m, ..of(kind::VOXELS) }, voxels(&grid))
                 }
             };
             let file = self.file(&bytes)?;

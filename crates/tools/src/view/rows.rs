@@ -8,6 +8,7 @@ use super::track::{MAX_TICKS, Track};
 use super::{Options, of_rows, task_texts};
 use crate::inspect::{GAP_FACTOR, Intervals, Series};
 use crate::report::{Page, Section, Table, Timeline, Tone, counted, number, significant};
+use robocache_core::encoder::kind;
 use robocache_core::message::{SegmentInfo, SegmentRead, TensorInfo, TensorRead};
 use robocache_data::store::read::{self, Array};
 use robocache_ops::dtype::DType;
@@ -279,13 +280,13 @@ impl Ring {
         if let Some(places) = &coordinates {
             infos.push(SegmentInfo {
                 name: format!("{name}.coordinates"),
-                encoder: "voxel_coordinates".into(),
+                encoder: kind::VOXEL_COORDINATES.into(),
                 dtype: "i32".into(),
                 shape: std::iter::once(1).chain(places.shape[1..].iter().copied()).collect(),
                 ..info.clone()
             });
         }
-        let is_vector = info.encoder == "vector";
+        let is_vector = info.encoder == kind::VECTOR;
         infos.push(info);
         let episodes = read::spans(version, folder, rows.rows())?;
         let episodes = episodes.into_iter().map(|span| [span.start, span.end]).collect();

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::track::Track;
+use robocache_core::encoder::kind;
 use robocache_core::message::{SegmentInfo, SegmentRead, TensorInfo, TensorRead};
 use robocache_data::episodes::TaskFrom;
 use robocache_data::store::read::{Array, about, members};
@@ -120,14 +121,14 @@ impl Store {
             means.shape = values.shape[1..].to_vec();
             // The coordinates of a sparse grid have the steps of its features.
             let of = match means.encoder.as_str() {
-                "voxel_coordinates" => name.strip_suffix(".coordinates").unwrap_or(&name),
+                kind::VOXEL_COORDINATES => name.strip_suffix(".coordinates").unwrap_or(&name),
                 _ => &name,
             };
             let steps = *values.shape.get(1).ok_or("a segment without steps")?;
             let beside = |what: &str, size: usize| {
                 Array::open(&data.join(format!("{of}.{what}")), size * steps)
             };
-            let is_vector = means.encoder == "vector";
+            let is_vector = means.encoder == kind::VECTOR;
             bytes += values.row_bytes;
             // Of each step: whether it is valid, its target, its age, and how many entries are in use.
             noted_bytes += steps * (1 + 8 + 8 + 4) + if is_vector { values.row_bytes } else { 0 };

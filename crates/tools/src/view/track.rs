@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use robocache_core::encoder::kind;
 use robocache_core::message::{SegmentInfo, SegmentRead, TensorInfo, TensorRead};
 use robocache_core::visual;
 use robocache_ops::align::NO_AGE;
@@ -296,7 +297,7 @@ fn meaning<'a>(info: &'a TensorInfo, segment: &SegmentRead<'_>) -> Option<&'a Se
 impl Segment {
     fn new(read: &SegmentRead<'_>, info: Option<&SegmentInfo>) -> Self {
         let row: usize = read.shape[1..].iter().product();
-        let is_vector = info.is_none_or(|info| info.encoder == "vector");
+        let is_vector = info.is_none_or(|info| info.encoder == kind::VECTOR);
         let curves = if is_vector && read.shape.len() == 2 { row.min(MAX_CURVES) } else { 0 };
         let last = read.valid.len().saturating_sub(1);
         Segment {

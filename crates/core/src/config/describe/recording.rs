@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::shared_memory::largest_message;
-use crate::sample::Bounds;
-use crate::spec::{Config, InputSpec, Selection};
+use crate::sample::{Bounds, SampleKind};
+use crate::spec::{Config, InputSpec};
 
 /// More than the usual message of a vector has, together with the events of its arrival and its outcome \[bytes\].
 const VECTOR: usize = 1 << 10;
@@ -63,10 +63,10 @@ fn bytes_per_second(config: &Config, input: &InputSpec) -> Result<f64, &'static 
     if !input.is_large() {
         return rate_hz.map(|rate_hz| rate_hz * VECTOR as f64);
     }
-    let missing = match &input.selection {
+    let missing = match input.gives() {
         _ if input.ros_type.contains("Compressed") => return Err("compressed"),
-        Selection::Points { .. } => return Err("a cloud of any size"),
-        Selection::Map { .. } => "no max_width_cells",
+        Some(SampleKind::Points) => return Err("a cloud of any size"),
+        Some(SampleKind::Map) => "no max_width_cells",
         _ => "no max_width_px",
     };
     let bounds = input.stream.map(|stream| config.stream(stream).bounds.image_px());

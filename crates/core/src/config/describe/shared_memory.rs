@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::text::bytes;
 use crate::layout::Layout;
 use crate::message::Envelope;
-use crate::spec::{Config, InputId, InputSpec, Selection};
+use crate::spec::{Config, InputId, InputSpec};
 
 /// Fast DDS's default segment \[bytes\].
 pub const DEFAULT_SEGMENT: usize = 512 << 10;
@@ -184,29 +184,8 @@ impl InputMemory {
 /// Returns the largest message that the node takes \[bytes\]; `None` for a cloud, whose points may
 /// have any size.
 pub(super) fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
-    /// More than any vector's message has: a header, names, numbers and covariances.
-    const VECTOR: usize = 64 << 10;
-    /// More than an image has before its pixels.
-    const HEAD: usize = 1 << 10;
-    /// Bytes of a pixel of rgba8 or 32FC1, the largest.
-    const PIXEL: usize = 4;
-    match &input.selection {
-        Selection::Fields(_)
-        | Selection::Joints { .. }
-        | Selection::Trajectory { .. }
-        | Selection::Numbers(_)
-        | Selection::Transforms { .. }
-        | Selection::CameraInfo { .. } => Some(VECTOR),
-        Selection::Image { .. } | Selection::Depth { .. } => {
-            let [width, height] = config.stream(input.stream?).bounds.image_px();
-            Some(HEAD + PIXEL * width * height)
-        }
-        Selection::Map { .. } => {
-            let [width, height] = config.stream(input.stream?).bounds.image_px();
-            Some(HEAD + width * height)
-        }
-        Selection::Points { .. } => None,
-    }
+    let bounds = input.stream.map(|stream| config.stream(stream).bounds);
+    input.largest_message(bounds.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use serde::{Serialize, Serializer};
 
 use crate::encoder::EncoderSpec;
-use crate::spec::{Config, Durability, InputSpec, Reliability, Selection, StreamId, Timeline};
+use crate::sample::SampleKind;
+use crate::spec::{Config, Durability, InputSpec, Reliability, StreamId, Timeline};
 use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::align::{MergeSpec, ValidWhen};
 use robocache_ops::dtype::DType;
@@ -139,16 +140,14 @@ impl StreamReport {
         let inputs = || config.inputs_of(id).map(|input| config.input(input));
         // Inputs that select take numbers of their own, and inputs may have joints of their own. These names may
         // begin with the topic. All others take the same fields.
-        let selection = inputs().next().map(|input| &input.selection);
-        let joints = joints(inputs());
-        let (fields, joints) = match (selection, spec.encoder.as_vector()) {
-            _ if joints.is_some() => joints.unwrap_or_default(),
-            (Some(Selection::Numbers(_)), Some(vector)) => {
+        let first = inputs().next();
+        let (fields, joints) = match (joints(inputs()), spec.encoder.as_vector()) {
+            (Some(joints), _) => joints,
+            (None, Some(vector)) if first.is_some_and(InputSpec::selects) => {
                 let names = vector.channels.iter().map(|channel| channel.name.clone());
                 (names.collect(), Vec::new())
             }
-            (Some(selection), _) => names(selection),
-            (None, _) => Default::default(),
+            _ => (first.map_or(Vec::new(), |input| input.fields().to_vec()), Vec::new()),
         };
         StreamReport {
             name: spec.name.clone(),
@@ -192,44 +191,23 @@ pub(super) fn joints<'a>(
     inputs: impl Iterator<Item = &'a InputSpec>,
 ) -> Option<(Vec<String>, Vec<String>)> {
     let inputs: Vec<&InputSpec> = inputs.collect();
-    let of = |input: &'a InputSpec| match &input.selection {
-        Selection::Joints { fields, groups } | Selection::Trajectory { fields, groups, .. } => {
-            Some((fields, groups))
-        }
-        _ => None,
-    };
+    let of = |input: &'a InputSpec| Some((input.fields(), input.joint_groups()?));
     let first = *inputs.first()?;
     let (fields, groups) = of(first)?;
     if inputs.iter().all(|input| input.feeds == first.feeds) {
-        return Some((fields.clone(), groups.concat()));
+        return Some((fields.to_vec(), groups.concat()));
     }
     let named = |input: &&'a InputSpec| {
         let joints = of(input).into_iter().flat_map(|(_, groups)| groups.iter().flatten());
         let name = |joint: &String| format!("{}:{joint}", input.topic);
         joints.map(name).collect::<Vec<_>>()
     };
-    Some((fields.clone(), inputs.iter().flat_map(named).collect()))
-}
-
-/// Returns the fields that an input takes, if it does not select and has no joints.
-fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
-    match selection {
-        Selection::Fields(fields) => (fields.clone(), Vec::new()),
-        Selection::Joints { .. }
-        | Selection::Trajectory { .. }
-        | Selection::Numbers(_)
-        | Selection::Image { .. }
-        | Selection::Depth { .. }
-        | Selection::Points { .. }
-        | Selection::Map { .. }
-        | Selection::Transforms { .. }
-        | Selection::CameraInfo { .. } => (Vec::new(), Vec::new()),
-    }
+    Some((fields.to_vec(), inputs.iter().flat_map(named).collect()))
 }
 
 impl InputReport {
     fn new(input: &InputSpec, max_age_ns: Option<i64>) -> InputReport {
-        let points = matches!(input.selection, Selection::Points { .. });
+        let points = input.gives() == Some(SampleKind::Points);
         InputReport {
             name: input.name.clone(),
             topic: input.topic.clone(),

@@ -28,7 +28,7 @@ use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::rejected::DropReason;
 use robocache_core::sample::PlacedSample;
-use robocache_core::spec::{Config, InputId, RingId, SegmentId, Selection, StreamId};
+use robocache_core::spec::{Config, InputId, RingId, SegmentId, StreamId};
 use robocache_ops::align::NO_AGE;
 use robocache_ops::align::Slot;
 use robocache_ops::device::OutputMut;
@@ -380,8 +380,10 @@ streams: {i: {type: sensor_msgs/Image, topic: /i, max_age_ms: 1, image: {resize:
     let error = refused(|config| config.inputs[0].ros_type = "sensor_msgs/msg/PointCloud2".into());
     assert!(error.contains("expected a selection from sensor_msgs/msg/PointCloud2"), "{error}");
     let error = refused(|config| {
-        config.inputs[0].ros_type = "geometry_msgs/msg/WrenchStamped".into();
-        config.inputs[0].selection = Selection::Fields(vec!["force".into()]);
+        let wrench = "rate_hz: 1\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 1}}";
+        let mut other = pipeline(wrench).config().inputs[0].clone();
+        other.feeds.clone_from(&config.inputs[0].feeds);
+        config.inputs[0] = other;
     });
     assert!(error.contains("stream 'i' has an encoder that does not take its samples"), "{error}");
     let error = refused(|config| config.inputs[0].feeds = vec![RingId::new(7)]);

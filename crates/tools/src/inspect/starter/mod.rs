@@ -114,8 +114,9 @@ impl Starter {
         let mut stream = streams::stream(found, &base, report)?;
         stream.name = new_name(topic, &[]);
         let config = validate(&write(found, &base, &[stream], &[]), definitions)?;
-        let input = config.inputs.into_iter().next().ok_or("it has no input")?;
-        Ok(InputSpec { stamp_offset_ns: 0, ..input })
+        let mut input = config.inputs.into_iter().next().ok_or("it has no input")?;
+        input.stamp_offset_ns = 0;
+        Ok(input)
     }
 }
 

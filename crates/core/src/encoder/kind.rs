@@ -1,0 +1,16 @@
+//! The words that say what a segment holds: in tensors, stores, contracts and reports.
+
+/// Numbers.
+pub const VECTOR: &str = "vector";
+/// Images of light.
+pub const IMAGE: &str = "image";
+/// Distances.
+pub const DEPTH: &str = "depth";
+/// Voxels of a dense grid.
+pub const VOXELS: &str = "voxels";
+/// Features of the listed voxels of a sparse grid.
+pub const SPARSE_VOXELS: &str = "sparse_voxels";
+/// Places of the listed voxels of a sparse grid.
+pub const VOXEL_COORDINATES: &str = "voxel_coordinates";
+/// Crops of a map.
+pub const OCCUPANCY: &str = "occupancy";
