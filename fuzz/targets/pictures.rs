@@ -2,6 +2,7 @@
 
 use robocache_core::codec;
 use robocache_core::codec::CoefficientReader;
+use robocache_core::sample::CompressedImage;
 
 const LARGEST: [usize; 2] = [64, 64];
 
@@ -11,6 +12,8 @@ pub(crate) fn run(file: &[u8]) {
         let line = view.width * view.encoding.bytes_per_pixel();
         assert!(view.width <= LARGEST[0] && view.height <= LARGEST[1] && view.step == line);
         assert_eq!(view.data.len(), view.height * line);
+        // Inputs ask for the size before anybody decodes.
+        assert_eq!(codec::size(file), Ok([view.width, view.height]));
     }
     assert!(pixels.capacity() <= 4 * LARGEST[0] * LARGEST[1]);
     // A file whose coefficients are read is one that libjpeg takes, of this size.
@@ -19,7 +22,14 @@ pub(crate) fn run(file: &[u8]) {
         let view = codec::decode(file, LARGEST, &mut pixels).expect("a file of libjpeg");
         assert_eq!([view.width, view.height], size);
     }
+    let Ok(size) = codec::size(file) else { return };
+    if size.iter().zip(&LARGEST).any(|(side, most)| side > most) {
+        return;
+    }
     let mut gray = Vec::new();
-    let _ = codec::decode_mono16(file, LARGEST, &mut gray);
+    let image = CompressedImage { file, size, is_swapped: false, is_mono16: true };
+    if let Ok(view) = codec::decode_compressed(&image, &mut gray) {
+        assert_eq!([view.width, view.height], size);
+    }
     assert!(gray.capacity() <= LARGEST[0] * LARGEST[1]);
 }

@@ -18,7 +18,7 @@ use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::rejected::DropReason;
-use robocache_core::sample::Sample;
+use robocache_core::sample::PlacedSample;
 use robocache_core::spec::{InputId, RingId, StreamId};
 use robocache_ops::align::Slot;
 use robocache_ops::device::OutputMut;
@@ -256,7 +256,12 @@ impl Backend for Gate {
         "gate"
     }
 
-    fn encode(&self, r: RingId, slot: Slot, s: Sample<'_>) -> Result<PointDrops, BackendError> {
+    fn encode(
+        &self,
+        r: RingId,
+        slot: Slot,
+        s: &PlacedSample<'_>,
+    ) -> Result<PointDrops, BackendError> {
         let _wait = (r.index() == 0).then(|| lock(&self.open));
         self.backend.encode(r, slot, s)
     }
@@ -412,7 +417,7 @@ impl Backend for Failing {
         "failing"
     }
 
-    fn encode(&self, _: RingId, _: Slot, _: Sample<'_>) -> Result<PointDrops, BackendError> {
+    fn encode(&self, _: RingId, _: Slot, _: &PlacedSample<'_>) -> Result<PointDrops, BackendError> {
         Err(Failing::error())
     }
 

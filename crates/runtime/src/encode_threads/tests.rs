@@ -7,7 +7,7 @@ use robocache_core::cdr::messages::Image;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::rejected::DropReason;
-use robocache_core::sample::Sample;
+use robocache_core::sample::PlacedSample;
 use robocache_core::spec::RingId;
 use robocache_ops::align::Slot;
 use robocache_ops::device::OutputMut;
@@ -21,7 +21,7 @@ impl Backend for Panicking {
         "panicking"
     }
 
-    fn encode(&self, _: RingId, _: Slot, _: Sample<'_>) -> Result<PointDrops, BackendError> {
+    fn encode(&self, _: RingId, _: Slot, _: &PlacedSample<'_>) -> Result<PointDrops, BackendError> {
         panic!("as it must in this test")
     }
 

@@ -1,6 +1,6 @@
 use super::*;
 use robocache_core::backend::StepJob;
-use robocache_core::sample::Sample;
+use robocache_core::sample::PlacedSample;
 use robocache_core::spec::RingId;
 use robocache_ops::align::Slot;
 use robocache_ops::device::OutputMut;
@@ -17,7 +17,7 @@ impl Backend for Mock {
         self.0.clone()
     }
 
-    fn encode(&self, _: RingId, _: Slot, _: Sample<'_>) -> Result<PointDrops, BackendError> {
+    fn encode(&self, _: RingId, _: Slot, _: &PlacedSample<'_>) -> Result<PointDrops, BackendError> {
         Ok(PointDrops::default())
     }
 

@@ -16,7 +16,7 @@ use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::Pipeline;
-use robocache_core::sample::Sample;
+use robocache_core::sample::PlacedSample;
 use robocache_core::schema::Prefixes;
 use robocache_core::spec::{InputId, RingId};
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
@@ -89,7 +89,12 @@ impl Backend for Gated {
         "gated"
     }
 
-    fn encode(&self, r: RingId, slot: Slot, s: Sample<'_>) -> Result<PointDrops, BackendError> {
+    fn encode(
+        &self,
+        r: RingId,
+        slot: Slot,
+        s: &PlacedSample<'_>,
+    ) -> Result<PointDrops, BackendError> {
         if r.index() == CAMERA_RING {
             self.gate.begun.fetch_add(1, Ordering::AcqRel);
             drop(lock(&self.gate.open));
