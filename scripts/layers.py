@@ -4,7 +4,7 @@
 - A crate uses exactly the crates that the graph of docs/architecture.md draws for it. Tests may also use the crates
   that the sentence below the graph names.
 - Inside a crate, no modules of one folder use each other in a circle. At the top of a crate every module counts,
-  whether it is a folder or a file. Deeper down only folders count.
+  whether it is a folder or a file, and so does `lib.rs` or `main.rs` with what it defines. Deeper down only folders count.
 - In `core`, no other module may use `config`.
 - Tensors and the messages of the simulated robot have the same bits on every processor. So `ops`, `core` and `sim` take
   sine, logarithm and the like from the crate libm: those of the C library differ in the last bit.
@@ -118,7 +118,7 @@ def wrong_crates(root):
 
 
 def module_of(path, source):
-    """The module of a file: its names from the root of its crate on."""
+    """The module of a file: its names from the root of its crate on. The root itself has none, nor has a program's file."""
     parts = list(path.relative_to(source).with_suffix("").parts)
     if parts[0] == "bin":
         return None
@@ -128,17 +128,17 @@ def module_of(path, source):
 
 
 def trees(text):
-    """Yields (is reexported, names, alias) of all `use` items, and of other paths from crate, self or super on."""
+    """Yields (names, alias) of all `use` items, and of other paths with at least two names."""
 
     def expand(prefix, tree):
         tree = tree.strip()
         brace = tree.find("{")
         if brace < 0:
-            name = re.split(r"\s+as\s+", tree)
-            yield (
-                prefix + [part.strip() for part in name[0].split("::")],
-                name[-1].strip().split("::")[-1],
-            )
+            path, *alias = re.split(r"\s+as\s+", tree)
+            names = prefix + [part.strip() for part in path.split("::")]
+            if len(names) > 1 and names[-1] == "self":
+                names.pop()
+            yield names, alias[0] if alias else names[-1]
             return
         head = [part.strip() for part in tree[:brace].split("::") if part.strip()]
         depth, begin = 0, brace + 1
@@ -149,12 +149,11 @@ def trees(text):
                     yield from expand(prefix + head, tree[begin:at])
                 begin = at + 1
 
-    for public, tree in re.findall(r"(?<!\w)(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);", text):
-        for names, alias in expand([], tree):
-            yield bool(public), names, alias
-    without = re.sub(r"(?<!\w)use\s+[^;]+;", "", text)
-    for path in re.findall(r"\b((?:crate|super|self)(?:::\w+)+)", without):
-        yield False, path.split("::"), None
+    item = re.compile(r"(?<!\w)use\s+([^;]+);")
+    for tree in item.findall(text):
+        yield from expand([], tree)
+    for path in re.findall(r"(?<![\w:])(\w+(?:::\w+)+)", item.sub("", text)):
+        yield path.split("::"), None
 
 
 def absolute(names, module):
@@ -172,7 +171,7 @@ def absolute(names, module):
 
 
 def uses(crate):
-    """All (module, path that it uses, file) of a crate. A reexported name counts as the name that it stands for."""
+    """All (module, path that it uses, file) of a crate. An imported name counts as the name that it stands for."""
     source = crate / "src"
     texts = {
         path: text for path, text in sources(crate).items() if module_of(path, source) is not None
@@ -180,13 +179,13 @@ def uses(crate):
     known, found, given = {module_of(path, source) for path in texts}, [], {}
     for path, text in texts.items():
         module = module_of(path, source)
-        for public, names, alias in trees(text):
+        for names, alias in trees(text):
             target = absolute(names, module)
             if target is None and names and (*module, names[0]) in known:
                 target = [*module, *names]
             if target is None:
                 continue
-            if public and alias and alias != "*":
+            if alias and alias != "*":
                 given[(*module, alias)] = tuple(target)
             found.append((module, tuple(target), path))
     resolved = []
@@ -207,17 +206,14 @@ def wrong_modules(name, crate, root):
     source, lines = crate / "src", []
     levels = {module[:depth] for module in known for depth in range(len(module))}
     for level in sorted(levels):
+        # What no module of the crate has, its root has.
+        top = None if level else "lib" if (source / "lib.rs").exists() else "main"
         edges = {}
         for module, target, path in found:
-            if len(module) <= len(level) or module[: len(level)] != level:
+            of, to = (part_of(names, level, known) or top for names in (module, target))
+            if of == to or None in (of, to):
                 continue
-            if target[: len(level)] != level or len(target) <= len(level):
-                continue
-            of, to = module[len(level)], target[len(level)]
-            nodes = (*level, of), (*level, to)
-            if of == to or any(node not in known for node in nodes):
-                continue
-            if level and not all(is_folder(source.joinpath(*node)) for node in nodes):
+            if level and not all(is_folder(source.joinpath(*level, part)) for part in (of, to)):
                 continue
             edges.setdefault(of, {}).setdefault(to, path.relative_to(root))
         lines += [f"{name}: a circle: {step}" for step in circle(edges)]
@@ -230,6 +226,12 @@ def wrong_modules(name, crate, root):
                     if used == above
                 ]
     return lines
+
+
+def part_of(names, level, known):
+    """The module of a folder that has these names, or leads to them; `None` if none does."""
+    is_below = names[: len(level)] == level and names[: len(level) + 1] in known
+    return names[len(level)] if is_below and len(names) > len(level) else None
 
 
 def is_folder(path):

@@ -98,6 +98,40 @@ def test_a_function_of_the_c_library_is_found_where_bits_are_promised(workspace,
     assert line.startswith("crates/core/src/lib.rs: expected libm's ")
 
 
+@pytest.mark.parametrize("root", ["lib", "main"])
+def test_a_circle_through_what_the_root_of_a_crate_defines_is_found(workspace, root):
+    """Once runtime's lib.rs had `Runtime`: it held `health::NodeTime`, and `health` judged a `Runtime`."""
+    source = workspace / "crates/low/src"
+    (source / "lib.rs").unlink()
+    (source / f"{root}.rs").write_text(
+        "pub mod health;\nuse health::NodeTime;\npub struct Runtime { time: NodeTime }"
+    )
+    (source / "health").mkdir()
+    (source / "health/mod.rs").write_text("mod monitor;\npub struct NodeTime;")
+    (source / "health/monitor.rs").write_text("use crate::Runtime;")
+    assert layers.wrong(workspace) == [
+        f"low: a circle: crates/low/src/health/monitor.rs: health uses {root}",
+        f"low: a circle: crates/low/src/{root}.rs: {root} uses health",
+    ]
+
+
+@pytest.mark.parametrize("use", ["use super::Up;", "fn f() { super::Up::run() }"])
+def test_a_name_that_the_root_of_a_crate_imports_is_of_its_module(workspace, use):
+    root, lower = (workspace / "crates/high/src" / name for name in ("lib.rs", "lower/mod.rs"))
+    lower.write_text(f"{lower.read_text()}\n{use}\n")
+    root.write_text("pub mod lower;\npub mod upper;\npub mod above;\nuse above::Up;")
+    (root.parent / "above.rs").write_text("pub struct Up;")
+    assert layers.wrong(workspace) == []
+
+
+def test_the_root_of_a_crate_uses_a_module_by_a_path(workspace):
+    (workspace / "crates/high/src/lib.rs").write_text(
+        "pub mod lower;\npub mod upper;\npub fn run() { upper::run() }"
+    )
+    (workspace / "crates/high/src/upper.rs").write_text("fn f() { crate::run() }")
+    assert any("lib uses upper" in line for line in layers.wrong(workspace))
+
+
 def test_a_use_by_a_name_that_the_crate_gives_on_is_found(workspace):
     (workspace / "crates/high/src/lib.rs").write_text(
         "pub mod lower;\npub mod upper;\npub use upper::Up;"

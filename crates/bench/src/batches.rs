@@ -13,8 +13,10 @@ use robocache_ops::resample::cuda::{DeviceBatch, Resampler};
 use robocache_ops::resample::{BatchInput, BatchOutput, BatchSpec, BatchStream, Division, Lane};
 use robocache_ops::time::Stamp;
 
+use crate::error::BenchError;
+use crate::options::Options;
+use crate::report::{Case, Report};
 use crate::timer::Timer;
-use crate::{BenchError, Case, Options, Report};
 
 /// B, S, T, D and the target \[us\] of a call alone on an H200: `docs/gpu.md` says why they are missed.
 const RESAMPLE: [([usize; 4], f64); 5] = [

@@ -13,8 +13,10 @@ use robocache_ops::voxelize::{
     Shape, ShapeFrame, VoxelSpec, extra_fields,
 };
 
+use crate::error::BenchError;
+use crate::options::Options;
+use crate::report::{Case, Report};
 use crate::timer::{CLOUD_LAUNCHES, CLOUD_SLOTS, Timer};
-use crate::{BenchError, Case, Options, Report};
 
 /// Voxels along each axis.
 const SIDE: usize = 128;

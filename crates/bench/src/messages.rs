@@ -7,7 +7,7 @@ use robocache_ops::image::Encoding;
 use robocache_ops::random::Random;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
 
-use crate::BenchError;
+use crate::error::BenchError;
 
 /// The configuration of the reference robot.
 pub(crate) const ROBOT: &str = include_str!("../../../config/robocache.yaml");

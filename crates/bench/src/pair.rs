@@ -9,8 +9,25 @@ use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::{Arrival, Pipeline};
 use robocache_core::spec::{Config, InputId};
+use serde::Serialize;
 
-use crate::{BenchError, Options, Report};
+use crate::error::BenchError;
+use crate::options::Options;
+
+/// Where the pipeline under test computes.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Hardware {
+    /// Name of the backend.
+    pub backend: &'static str,
+    /// Name of the GPU, or `cpu`.
+    pub device: String,
+}
+
+impl Default for Hardware {
+    fn default() -> Self {
+        Hardware { backend: "cpu", device: "cpu".into() }
+    }
+}
 
 /// Two pipelines of one configuration.
 pub(crate) struct Pair {
@@ -21,16 +38,16 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Pipelines of the configuration `text`; notes the name of the backend in `report`.
+    /// Pipelines of the configuration `text`; notes the name of the backend in `hardware`.
     pub(crate) fn new(
         text: &str,
         options: &Options,
-        report: &mut Report,
+        hardware: &mut Hardware,
     ) -> Result<Self, BenchError> {
         let config = parse(text)?;
         let layout = Layout::new(&config);
         let backend: Arc<dyn Backend> = create(options.backend, options.device, &config, &layout)?;
-        report.backend = backend.name();
+        hardware.backend = backend.name();
         let oracle = Arc::new(CpuBackend::new(&config, &layout)?);
         Ok(Pair {
             subject: Pipeline::new(config.clone(), backend)?,

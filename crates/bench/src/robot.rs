@@ -8,11 +8,13 @@ use robocache_core::pipeline::TickOutcome;
 use robocache_ops::image::Encoding;
 use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
 
+use crate::error::BenchError;
 use crate::messages::{
     CAMERA_MS, CAMERAS, LIDAR, LIDAR_MS, ROBOT, cloud, image, noise, points, vectors,
 };
+use crate::options::Options;
 use crate::pair::{Pair, compare, parse};
-use crate::{BenchError, Case, Options, Report};
+use crate::report::{Case, Report};
 
 /// The usual size of an image.
 const VGA: [u32; 2] = [640, 480];
@@ -47,7 +49,7 @@ fn camera_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError
     if !tick_wanted && !push_wanted {
         return Ok(());
     }
-    let pair = Pair::new(CAMERA, options, report)?;
+    let pair = Pair::new(CAMERA, options, &mut report.hardware)?;
     let (mut found, mut expected) = (pair.subject.new_message(), pair.oracle.new_message());
     let pixels = noise(VGA_BYTES, 7);
     let (mut ticks, mut pushes) = (Vec::new(), Vec::new());
@@ -74,7 +76,7 @@ fn camera_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError
     }
     if tick_wanted {
         let tick = Case::new(names[0], ticks);
-        let on_gpu = report.backend == "cuda";
+        let on_gpu = report.hardware.backend == "cuda";
         report.cases.push(if on_gpu { tick.target(45.0) } else { tick });
     }
     if push_wanted {
@@ -94,7 +96,7 @@ fn robot_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError>
     if !tick_wanted && !push_wanted {
         return Ok(());
     }
-    let pair = Pair::new(ROBOT, options, report)?;
+    let pair = Pair::new(ROBOT, options, &mut report.hardware)?;
     let (pixels, points) = (noise(VGA_BYTES, 1), points(131_072, 5, 14.0));
     let (mut found, mut expected) = (pair.subject.new_message(), pair.oracle.new_message());
     let period = pair.subject.config().grid.period_ns();
@@ -142,7 +144,7 @@ fn encodes(options: &Options, report: &mut Report) -> Result<(), BenchError> {
 
     use crate::timer::Timer;
 
-    if report.backend != "cuda" {
+    if report.hardware.backend != "cuda" {
         return Ok(());
     }
     let timer = Timer::new(&Device::open(options.device)?)?;

@@ -34,9 +34,10 @@ pub(crate) use self::report::SoakReport;
 use self::report::{Parts, Processors};
 use self::tick::{Recorder, Tensors};
 use self::timeline::{START_MS, Timeline};
+use crate::error::BenchError;
 use crate::messages::ROBOT;
-use crate::pair::Pair;
-use crate::{BenchError, Options, Report};
+use crate::options::Options;
+use crate::pair::{Hardware, Pair};
 use robocache_core::pipeline::Pipeline;
 use robocache_core::rejected::DropReason;
 use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
@@ -52,24 +53,23 @@ const NOTES: usize = 4096;
 /// So long after the end the last tick and the last pushes must be done.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs the ticks and notes how they went.
+/// Runs the ticks and returns how they went. Notes in `hardware` where they ran.
 ///
 /// # Errors
 /// [`BenchError::Backend`], [`BenchError::Runtime`] and [`BenchError::Dropped`] end the run. What a
 /// run found that lasted to its end is in [`SoakReport::problems`].
-pub(crate) fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+pub(crate) fn run(options: &Options, hardware: &mut Hardware) -> Result<SoakReport, BenchError> {
     let text = ROBOT.replace("rate_hz: 100\n", "rate_hz: 1000\n");
-    let pair = Pair::new(&text, options, report)?;
+    let pair = Pair::new(&text, options, hardware)?;
     let robot = feed::robot(options.soak_s)?;
     let mut large = Large::new(&robot, options.random_sizes);
-    let gpu = Gpu::open(options, report)?;
+    let gpu = Gpu::open(options, hardware)?;
     warm_up(&pair, &robot, &large)?;
     let (notes_in, notes) = mpsc::sync_channel(NOTES);
     let Pair { subject, oracle } = pair;
     let soak = Soak::new(options, subject, notes_in);
     let parts = soak.run(&oracle, (&robot, &mut large), notes, &gpu)?;
-    report.soak = Some(SoakReport::new(options, parts));
-    Ok(())
+    Ok(SoakReport::new(options, parts))
 }
 
 /// Messages of the largest size for all rows, and ticks, so that whatever is reserved, loaded or

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use r2r_rcl::*;
 
+use super::Result;
 use super::error::{c_string, check, ignore};
-use super::{Raw, Result};
-use crate::lock;
+use super::raw::{Raw, lock};
 
 /// Number of live contexts. The process has one logging of rcl's: the first context configures it
 /// and the last one ends it. The lock is held while a context starts or ends.

@@ -6,8 +6,6 @@ use r2r_rcl::{
     RCL_RET_OK, rcl_ret_t, rcutils_error_is_set, rcutils_get_error_string, rcutils_reset_error,
 };
 
-use super::Result;
-
 /// An operation of rcl failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operation}: {detail}")]
@@ -38,6 +36,9 @@ impl RclError {
         RclError::new(operation, detail)
     }
 }
+
+/// The result of every call.
+pub type Result<T> = std::result::Result<T, RclError>;
 
 /// Turns rcl's return value into a result; `operation` names the operation in the error.
 pub(super) fn check(ret: rcl_ret_t, operation: impl FnOnce() -> String) -> Result<()> {

@@ -5,8 +5,9 @@ use std::mem::MaybeUninit;
 
 use r2r_rcl::*;
 
+use super::Result;
 use super::error::{check, forget, ignore};
-use super::{Raw, Result};
+use super::raw::Raw;
 
 /// An event of a subscription, such as `Event<MessagesLost>`. The caller may take one that is not
 /// ready, and gets the same totals again.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use r2r_rcl::*;
 
+use super::Result;
 use super::error::{check, forget, ignore};
 use super::node_inner::NodeInner;
-use super::{Raw, Result};
+use super::raw::Raw;
 
 /// Tells whether an endpoint of any topic has come or gone. The middleware has no callback for that, only something to
 /// wait for. So this waits for no time.

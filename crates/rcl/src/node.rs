@@ -8,11 +8,11 @@ use r2r_rcl::*;
 
 use super::error::{c_string, check, ignore, text};
 use super::node_inner::NodeInner;
+use super::raw::Raw;
 use super::subscription::Flow;
 use super::type_support::TypeSupport;
 use super::{
-    Context, Gid, GraphChanges, MessagePublisher, Publisher, Qos, Raw, Result, Service,
-    Subscription,
+    Context, Gid, GraphChanges, MessagePublisher, Publisher, Qos, Result, Service, Subscription,
 };
 
 /// A node. It ends with the last of its entities.

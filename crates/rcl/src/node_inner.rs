@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use r2r_rcl::*;
 
-use super::Raw;
 use super::context::ContextInner;
 use super::error::{ignore, text};
-use crate::lock;
+use super::raw::{Raw, lock};
 
 /// What the handles of a node and of its entities share. The node ends with the last of them.
 pub(super) struct NodeInner {

@@ -11,8 +11,9 @@ use r2r_rcl::*;
 
 use super::error::{c_string, check, forget, ignore, text};
 use super::node_inner::NodeInner;
+use super::raw::Raw;
 use super::type_support::TypeSupport;
-use super::{Qos, Raw, RclError, Result};
+use super::{Qos, RclError, Result};
 
 /// A publisher of serialized messages.
 pub struct Publisher {

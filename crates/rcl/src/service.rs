@@ -6,11 +6,12 @@ use std::sync::Arc;
 use r2r::WrappedServiceTypeSupport;
 use r2r_rcl::*;
 
+use super::Result;
 use super::error::{c_string, check, forget};
 use super::node_inner::NodeInner;
 use super::publisher::Native;
+use super::raw::Raw;
 use super::wake::{News, Wake};
-use super::{Raw, Result};
 
 /// A server of a generated service.
 pub struct Service<T> {

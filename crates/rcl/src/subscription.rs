@@ -8,9 +8,10 @@ use r2r_rcl::*;
 use super::error::{c_string, check, forget, text};
 use super::event::{Event, EventStatus, IncompatibleQos, MessagesLost};
 use super::node_inner::NodeInner;
+use super::raw::Raw;
 use super::type_support::TypeSupport;
 use super::wake::{News, Wake};
-use super::{MessageInfo, Qos, Raw, Result, SerializedMessage};
+use super::{MessageInfo, Qos, Result, SerializedMessage};
 
 /// Who receives the messages of a subscription inside the middleware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

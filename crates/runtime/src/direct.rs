@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::health::holding;
 use super::intake::MessageOrigin;
 use super::queue::Message;
 use super::{Clock, Reading, Runtime, RuntimeError, ticker};
@@ -16,7 +17,7 @@ impl Runtime {
     /// Makes a runtime for a caller that has a clock and threads of its own.
     pub fn direct(pipeline: Pipeline) -> Self {
         let clock = Clock::recorded(pipeline.config().grid);
-        Runtime { has_workers: false, ..Runtime::new(pipeline, clock) }
+        Runtime::new(pipeline, clock).without_workers()
     }
 
     /// Takes a message and returns its outcome. The calling thread encodes it, also if it is large.
@@ -81,6 +82,7 @@ impl Runtime {
         let due = Reading { stamp, epoch, since: Instant::now() };
         self.give_up(due);
         let outcome = ticker::fuse(self, number, due, message)?;
+        holding::log(self);
         self.ticks.published.add(u64::from(outcome == TickOutcome::Ready));
         Ok(outcome)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::health::Arrivals;
+use super::measure::Arrivals;
 use super::queue::Message;
 use super::{Event, MessageOutcome, Origin, PublisherId, Reading, Runtime, RuntimeError, Transit};
 use robocache_core::config::suggestion;
@@ -166,11 +166,6 @@ impl Runtime {
             self.lose(&overwritten);
         }
         Ok(())
-    }
-
-    /// Whether messages of an input go to the encode workers.
-    fn is_queued(&self, input: InputId) -> bool {
-        self.has_workers && self.input_spec(input).is_large()
     }
 
     /// Counts a message that was dropped from the full queue.

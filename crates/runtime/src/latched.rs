@@ -22,6 +22,7 @@ use std::time::Duration;
 use super::clock::Reading;
 use super::intake::MessageOrigin;
 use super::recorder::SharedMessage;
+use super::state::{Latched, Retry};
 use super::{Origin, Runtime, RuntimeError, SharedBytes, Transit};
 use robocache_core::pipeline::Arrival;
 use robocache_core::rejected::{DropReason, Rejected};
@@ -34,31 +35,6 @@ const SOON: Duration = Duration::from_secs(1);
 /// Time until a message is taken once more whose transform has not come \[ns\]. Each further one is twice as long: a
 /// recording gets the message each time.
 const FIRST_RETRY_NS: i64 = 50 * NANOS_PER_MS;
-
-/// The newest message of a latched input.
-pub(super) struct Latched {
-    bytes: SharedBytes,
-    origin: Origin,
-    /// The epoch in which it was taken last.
-    epoch: Epoch,
-    /// The instant of its arrival then.
-    at: Option<Stamp>,
-}
-
-impl std::fmt::Debug for Latched {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes of {:?}", (*self.bytes).as_ref().len(), self.epoch)
-    }
-}
-
-/// When a latched message is taken once more, because a transform had not come.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Retry {
-    epoch: Epoch,
-    /// `None` while it is on its way.
-    at: Option<Stamp>,
-    wait_ns: i64,
-}
 
 /// Why the newest message of a latched input does not count in this epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Reading, RecordedClock, Transit};
 use super::encode_threads::{EncodeThreads, LookAhead, Ticket};
+use super::health::holding;
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
 use super::{OfferedQos, Recorder, Runtime, RuntimeError, ticker};
@@ -110,7 +111,7 @@ impl Player {
                 (Clock::Recorded(Arc::clone(&clock)), Progress::Recorded(clock, None))
             }
         };
-        let runtime = Runtime { has_workers: false, ..Runtime::new(pipeline, clock) };
+        let runtime = Runtime::new(pipeline, clock).without_workers();
         Player {
             encoders: None,
             runtime: Arc::new(runtime),
@@ -425,6 +426,7 @@ impl Player {
         self.settle()?;
         let message = self.message.get_or_insert_with(|| self.runtime.pipeline.new_message());
         let outcome = ticker::fuse(&self.runtime, number, due, message)?;
+        holding::log(&self.runtime);
         let tick = Tick { number, epoch: due.epoch, at, changes: message.changes() };
         match outcome {
             TickOutcome::Ready => {

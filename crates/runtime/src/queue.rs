@@ -12,6 +12,10 @@ use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Epoch;
 
+/// Messages of one large input that may wait for an encode worker. Four are about a tenth of a
+/// second of a camera, for moments in which the processor is busy.
+pub const QUEUED_MESSAGES: usize = 4;
+
 /// A serialized message on its way to an encode worker.
 pub struct Message {
     /// The input that received it.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{OfferedQos, Runtime};
+use super::OfferedQos;
 use robocache_core::pipeline::{Accepted, Arrival};
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, StreamId};
@@ -169,37 +169,5 @@ pub(super) struct SharedMessage(pub SharedBytes);
 impl AsRef<[u8]> for SharedMessage {
     fn as_ref(&self) -> &[u8] {
         (*self.0).as_ref()
-    }
-}
-
-impl Runtime {
-    /// Reports the outcome of a message to the recorder, if there is one and the message is in the recording.
-    pub(super) fn record_outcome(&self, number: u64, input: InputId, outcome: MessageOutcome) {
-        let Some(recorder) = self.recorder.as_ref().filter(|_| number != 0) else { return };
-        let at = self.clock.now().map(|now| now.stamp);
-        recorder.note(Event::MessageOutcome { number, input, outcome, at });
-    }
-
-    /// Reports the outcome of a tick to the recorder.
-    pub(super) fn record_tick(&self, tick: i64, epoch: Epoch, changes: u64, fate: TickFate) {
-        if let Some(recorder) = &self.recorder {
-            recorder.note(Event::Tick(TickRecord { tick, epoch, changes, fate }));
-        }
-    }
-
-    /// Gives a message to the recorder. Returns its number, and its bytes for the pipeline.
-    pub(super) fn record(
-        &self,
-        recorder: &dyn Recorder,
-        (input, published): (InputId, Option<Stamp>),
-        bytes: SharedBytes,
-        arrival: Arrival,
-    ) -> (u64, SharedMessage) {
-        let shared = SharedMessage(Arc::clone(&bytes));
-        let at = match arrival.stamp {
-            Some(stamp) if !self.clock.is_simulated() => stamp,
-            _ => super::clock::system_now(),
-        };
-        (recorder.received(ReceivedMessage { input, bytes, arrival, at, published }), shared)
     }
 }

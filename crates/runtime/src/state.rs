@@ -1,12 +1,14 @@
 //! State of ticks, inputs and streams beyond the pipeline's counters.
 
+use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::health::{Arrivals, DropDetails, Holding, Latency};
-use super::latched::{Latched, Retry};
+use super::measure::{Arrivals, DropDetails, Holding, Latency};
 use super::offered_qos::{OfferedQos, PublisherSeen, SharedQos};
+use super::publisher::Origin;
+use super::recorder::SharedBytes;
 use robocache_core::histogram::Histogram;
 use robocache_core::pipeline::Counter;
 use robocache_core::spec::InputSpec;
@@ -147,6 +149,31 @@ impl InputState {
     pub fn lost_on_the_way(&self) -> Option<u64> {
         self.tells_lost.load(Ordering::Relaxed).then(|| self.lost.get())
     }
+}
+
+/// The newest message of a latched input.
+pub(super) struct Latched {
+    pub bytes: SharedBytes,
+    pub origin: Origin,
+    /// The epoch in which it was taken last.
+    pub epoch: Epoch,
+    /// The instant of its arrival then.
+    pub at: Option<Stamp>,
+}
+
+impl fmt::Debug for Latched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of {:?}", (*self.bytes).as_ref().len(), self.epoch)
+    }
+}
+
+/// When a latched message is taken once more, because a transform had not come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retry {
+    pub epoch: Epoch,
+    /// `None` while it is on its way.
+    pub at: Option<Stamp>,
+    pub wait_ns: i64,
 }
 
 /// State of one stream outside the pipeline.

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Reading, Sleeper};
-use super::health::holding;
 use super::outbox::Finished;
 use super::priority::Urgency;
 use super::schedule::{Schedule, Step};
@@ -81,7 +80,7 @@ fn serve(
 ) -> Result<Option<TensorMessage>, RuntimeError> {
     let message = message.or_else(|| runtime.outbox.free());
     let mut message = message.unwrap_or_else(|| runtime.pipeline.new_message());
-    if fuse_and_note(runtime, tick, due, &mut message)? != TickOutcome::Ready {
+    if fuse(runtime, tick, due, &mut message)? != TickOutcome::Ready {
         return Ok(Some(message));
     }
     runtime.ticks.fused.record(runtime.nanos_since_due(tick, due));
@@ -98,22 +97,9 @@ fn serve(
     Ok(None)
 }
 
-/// Fuses a tick, counts its outcome, and logs if ticks begin to be held back or to be published again.
+/// Fuses a tick and counts its outcome. It notes when ticks begin to be held back or to be published again, and leaves
+/// the log lines about that to its caller or to the thread that reports.
 pub(super) fn fuse(
-    runtime: &Runtime,
-    tick: i64,
-    due: Reading,
-    message: &mut TensorMessage,
-) -> Result<TickOutcome, RuntimeError> {
-    let outcome = fuse_and_note(runtime, tick, due, message)?;
-    holding::log(runtime);
-    Ok(outcome)
-}
-
-/// Does what [`fuse`] does, but leaves the log to the thread that reports: [`Monitor::log_held_back`].
-///
-/// [`Monitor::log_held_back`]: super::health::Monitor::log_held_back
-pub(super) fn fuse_and_note(
     runtime: &Runtime,
     tick: i64,
     due: Reading,

@@ -2,7 +2,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
+use super::evidence::Facts;
 use super::threads::{ThreadNumber, check_inherited, priority_of_holder};
 use super::*;
 

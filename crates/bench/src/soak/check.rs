@@ -20,7 +20,7 @@ use std::sync::mpsc::Receiver;
 
 use super::note::{Buffer, Note};
 use super::timeline::{Span, Timeline, What};
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::pair::{compare, push};
 use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::InputSpec;

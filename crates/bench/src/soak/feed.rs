@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 
 use super::note::{Note, Pool, Settled, Shared, tell};
 use super::timeline::Timeline;
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::messages::{POINT_STEP, cloud, image, noise, points};
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::image::Encoding;

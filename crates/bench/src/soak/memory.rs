@@ -5,7 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::timeline::{Span, Timeline, What};
-use crate::{BenchError, Options, Report};
+use crate::error::BenchError;
+use crate::options::Options;
+use crate::pair::Hardware;
 use robocache_core::backend::BackendError;
 
 /// Between two looks at the free memory, which cost a call of the driver each.
@@ -87,20 +89,20 @@ pub(super) struct Gpu {
     )
 )]
 impl Gpu {
-    /// Opens it; notes its name in `report`.
+    /// Opens it; notes its name in `hardware`.
     #[cfg(feature = "cuda")]
-    pub(super) fn open(options: &Options, report: &mut Report) -> Result<Self, BackendError> {
-        if !report.backend.contains("cuda") {
+    pub(super) fn open(options: &Options, hardware: &mut Hardware) -> Result<Self, BackendError> {
+        if !hardware.backend.contains("cuda") {
             return Ok(Gpu { device: None });
         }
         let device = robocache_ops::device::Device::open(options.device)?;
-        device.name().clone_into(&mut report.device);
+        device.name().clone_into(&mut hardware.device);
         Ok(Gpu { device: Some(device) })
     }
 
     /// A build without CUDA uses no memory of a GPU.
     #[cfg(not(feature = "cuda"))]
-    pub(super) fn open(_: &Options, _: &mut Report) -> Result<Self, BackendError> {
+    pub(super) fn open(_: &Options, _: &mut Hardware) -> Result<Self, BackendError> {
         Ok(Gpu {})
     }
 

@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::probe::Probe;
 use super::tick::{After, Overrun, Ticks};
 use super::timeline::{PERIOD_NS, Span, What, short};
-use crate::Options;
+use crate::options::Options;
 
 /// Overruns that are described one by one.
 const DESCRIBED: usize = 100;

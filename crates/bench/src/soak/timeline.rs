@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::BenchError;
+use crate::error::BenchError;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
 use robocache_runtime::Clock;
 use robocache_sim::Pace;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::node_time::Rate;
 use super::publishers;
+use crate::measure::Rate;
 use robocache_core::histogram::Windows;
 use robocache_core::input::TF_MESSAGE;
 use robocache_core::rejected::DropReason;

@@ -5,14 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::assess::{self, InputWindow, Level, SimClockSeen, TickWindow, Trouble};
-use super::drop_details::DropDetails;
 use super::holding;
-use super::node_time::RateMeter;
 use super::notices::Notices;
 use super::publishers;
 use super::report::{self, InputPart, Report, Status, StreamPart, milliseconds};
 use super::totals::{InputTotals, StreamTotals, TickTotals};
 use crate::Runtime;
+use crate::measure::{DropDetails, RateMeter};
 use robocache_core::backend::GpuUse;
 use robocache_core::config::suggestion;
 use robocache_core::histogram::{Quantiles, WindowReader};

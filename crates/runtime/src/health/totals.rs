@@ -1,7 +1,7 @@
 //! The counters at one instant. The difference of two is a window.
 
-use super::arrivals::Arrivals;
 use crate::Runtime;
+use crate::measure::Arrivals;
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, StreamId};
 use robocache_ops::align::InvalidReason;

@@ -82,7 +82,7 @@ fn its_own_stamp_counts_under_header_and_one_that_is_ahead_is_told() {
     assert_eq!((served(&runtime), is_left_out()), (Some((1.0, 500)), false));
     set_clock(&runtime, 1000);
     assert_eq!((served(&runtime), is_left_out()), (None, true));
-    let why = crate::health::why_not_valid(&runtime, StreamId::new(0)).unwrap();
+    let why = crate::health::holding::why_not_valid(&runtime, StreamId::new(0)).unwrap();
     assert!(
         why.starts_with("/w: its latched message") && why.ends_with("timeline: receive"),
         "{why}"
@@ -170,7 +170,8 @@ impl Recorder for Recorded {
 #[test]
 fn a_recorder_gets_it_as_a_message_of_each_epoch() {
     let recorder = Arc::new(Recorded::default());
-    let runtime = Runtime { recorder: Some(recorder.clone()), ..runtime("receive") };
+    let mut runtime = runtime("receive");
+    runtime.recorder = Some(recorder.clone());
     set_clock(&runtime, 5000);
     send(&runtime, Stamp::ZERO, 1.0);
     set_clock(&runtime, 1000);
@@ -184,10 +185,9 @@ fn a_recorder_gets_it_as_a_message_of_each_epoch() {
 #[test]
 fn the_message_that_shows_a_jump_is_not_followed_by_the_one_before() {
     for timeline in ["receive", "header"] {
-        let simulated = runtime(timeline);
-        let grid = simulated.pipeline.config().grid;
-        let clock = Arc::new(RecordedClock::new(grid));
-        let runtime = Runtime { clock: Clock::Recorded(Arc::clone(&clock)), ..simulated };
+        let mut runtime = runtime(timeline);
+        let clock = Arc::new(RecordedClock::new(runtime.pipeline.config().grid));
+        runtime.clock = Clock::Recorded(Arc::clone(&clock));
         clock.set(at(10_000));
         send(&runtime, at(10_000), 1.0);
         clock.set(at(5000));
@@ -266,7 +266,7 @@ streams:
     let config = robocache_core::config::parse(CONFIG, "test.yaml").unwrap();
     let (grid, backend) = (config.grid, CpuBackend::new(&config, &Layout::new(&config)).unwrap());
     let pipeline = Pipeline::new(config, Arc::new(backend)).unwrap();
-    let runtime = Runtime { has_workers: false, ..Runtime::new(pipeline, Clock::simulated(grid)) };
+    let runtime = Runtime::new(pipeline, Clock::simulated(grid)).without_workers();
     let id = |name: &str| {
         let config = runtime.pipeline.config();
         config.input_ids().find(|id| config.input(*id).name == name).unwrap()

@@ -1,6 +1,7 @@
 //! What status and log say of drops, of held back ticks and of names that nobody has.
 
 use super::*;
+use crate::health::holding;
 use crate::ticker;
 use robocache_core::pipeline::TickOutcome;
 
@@ -51,6 +52,7 @@ impl Robot {
     fn tick(&mut self) -> TickOutcome {
         let due = self.runtime.clock.now().unwrap();
         let outcome = ticker::fuse(&self.runtime, self.tick, due, &mut self.tensor).unwrap();
+        holding::log(&self.runtime);
         self.runtime.ticks.published.add(u64::from(outcome == TickOutcome::Ready));
         outcome
     }
@@ -83,9 +85,7 @@ fn the_newest_drop_is_told_and_not_the_first_one() {
 fn a_required_stream_that_holds_ticks_back_is_told_with_the_input_that_keeps_it() {
     let mut robot = Robot::new(ARMS);
     let both = ["elbow", "wrist"];
-    let why = |robot: &Robot| {
-        super::super::holding::why_not_valid(&robot.runtime, STREAM).unwrap_or_default()
-    };
+    let why = |robot: &Robot| holding::why_not_valid(&robot.runtime, STREAM).unwrap_or_default();
     assert!(matches!(robot.run_arms([&both, &[]], 500)[49], TickOutcome::HeldBack { .. }));
     assert_eq!(why(&robot), "no message on /right yet");
     assert_eq!(robot.run_arms([&both, &both], 500)[49], TickOutcome::Ready);
@@ -112,8 +112,7 @@ fn the_tick_thread_only_notes_that_ticks_are_held_back_and_the_monitor_takes_the
     robot.set_clock(robot.now + 10);
     let due = robot.runtime.clock.now().unwrap();
     let noted = |robot: &Robot| lock(&robot.runtime.ticks.holding).waiting();
-    let outcome =
-        ticker::fuse_and_note(&robot.runtime, robot.tick, due, &mut robot.tensor).unwrap();
+    let outcome = ticker::fuse(&robot.runtime, robot.tick, due, &mut robot.tensor).unwrap();
     assert!(matches!(outcome, TickOutcome::HeldBack { .. }));
     assert_eq!(noted(&robot), 1);
     robot.monitor.log_held_back();

@@ -59,7 +59,7 @@ impl NodeTime {
 
 /// Measures how often something happens per second of the node's time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RateMeter {
+pub(crate) struct RateMeter {
     begin: Duration,
     before: u64,
     rate_hz: Option<f64>,
@@ -67,7 +67,7 @@ pub(super) struct RateMeter {
 
 /// A measured rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     /// Events per second; 0 before time has passed.
     pub hz: f64,
     /// Whether it was measured over a window that is long enough to judge it.
@@ -78,7 +78,7 @@ pub(super) struct Rate {
 
 impl RateMeter {
     /// Reads the rate from the number of events so far.
-    pub(super) fn read(&mut self, now: Duration, events: u64) -> Rate {
+    pub(crate) fn read(&mut self, now: Duration, events: u64) -> Rate {
         let time = now.saturating_sub(self.begin);
         let new = events.saturating_sub(self.before) as f64;
         let fresh = time >= SHORTEST;
