@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from . import batch_shapes, interop, torch_kernels
+from . import torch_operators as torch_operators  # registers them
 from .interop import place_of
 from .streams import Resampled, Stream
 from .torch_kernels import CODES, expect_no_tangent
