@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
 import robocache  # noqa: E402
 from robocache import _native  # noqa: E402
-from robocache._views import Views  # noqa: E402
-from robocache.pipeline import config_text  # noqa: E402
+from robocache.contract import config_text  # noqa: E402
+from robocache.message.views import Views  # noqa: E402
 
 CAMERAS = ("left", "right")
 

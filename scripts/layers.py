@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what the crates import against docs/architecture.md: `scripts/layers.py`.
+"""Checks what the crates import against docs/architecture.md, and the modules of Python: `scripts/layers.py`.
 
 - A crate uses exactly the crates that the graph of docs/architecture.md draws for it. Tests may also use the crates
   that the sentence below the graph names.
@@ -8,10 +8,13 @@
 - In `core`, no other module may use `config`.
 - Tensors and the messages of the simulated robot have the same bits on every processor. So `ops`, `core` and `sim` take
   sine, logarithm and the like from the crate libm: those of the C library differ in the last bit.
+- In the Python package, neither modules nor rooms use each other in a circle. A room is a folder of the package, or a
+  module at its top. `scripts/layers.py --python` prints the rooms, the arrows between them, and their floors.
 
 It reads the sources as text, without comments, strings and tests. It prints what is wrong; then the exit code is 1.
 """
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -21,6 +24,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 HEADING = "## The crates"
 #: The name of the package at the root, in the graph and in the sources.
 ROOT = "robocache"
+#: The Python package, and its compiled module, which imports no other.
+PYTHON, COMPILED = "python/robocache", "_native"
 #: A module that no other module of its crate may use.
 ABOVE = {"core": {"config"}}
 #: Crates whose numbers are the same bits everywhere, and what they do not call: it is the C library's.
@@ -276,9 +281,101 @@ def wrong_numbers(root):
     ]
 
 
+def python_uses(package):
+    """For each module of a Python package, by its names: the modules of the package that it imports, and the place of each
+    import. An import inside a function counts."""
+    paths = {}
+    for path in sorted(package.rglob("*.py")):
+        names = path.relative_to(package).with_suffix("").parts
+        paths[names[:-1] if names[-1] == "__init__" else names] = path
+    known = {*paths, (COMPILED,)}
+    return {
+        module: {
+            used: f"{path.relative_to(package.parents[1])}:{line}"
+            for names, line in imported(path, package)
+            for used in [names if names in known else names[:-1]]
+            if used in known and used != module
+        }
+        for module, path in paths.items()
+    }
+
+
+def imported(path, package):
+    """Yields the names that a file imports of its package, from the package on, and the line. The last one may be no
+    module."""
+    folder = path.parent.relative_to(package).parts
+    for node in ast.walk(ast.parse(path.read_text(), path)):
+        if isinstance(node, ast.Import):
+            found = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = (node.module or "").split(".") if node.module else []
+            if node.level:
+                base = [package.name, *folder[: len(folder) + 1 - node.level], *base]
+            found = [[*base, alias.name] for alias in node.names]
+        else:
+            continue
+        for names in found:
+            if names[0] == package.name:
+                yield tuple(names[1:]), node.lineno
+
+
+def rooms(graph):
+    """The rooms of a Python package, and for each the rooms that it uses, with the place of an import."""
+    found = {room_of(module): {} for module in [*graph, (COMPILED,)]}
+    for module, used in graph.items():
+        for other, place in used.items():
+            if room_of(other) != room_of(module):
+                found[room_of(module)].setdefault(room_of(other), place)
+    return found
+
+
+def room_of(module):
+    """The name of a module's room."""
+    return module[0] if module else "__init__"
+
+
+def floors(graph):
+    """The rooms of each floor of a graph without circles, the lowest first. A room is above all that it uses."""
+    level = {}
+
+    def visit(room):
+        if room not in level:
+            level[room] = max((1 + visit(used) for used in graph[room]), default=0)
+        return level[room]
+
+    for room in graph:
+        visit(room)
+    return [
+        sorted(room for room in level if level[room] == floor)
+        for floor in range(1 + max(level.values()))
+    ]
+
+
+def wrong_python(root):
+    """Circles of the modules and of the rooms of the Python package, a line each."""
+    graph = python_uses(root / PYTHON)
+    by_name = {
+        ".".join(module) or "__init__": {".".join(of) or "__init__": at for of, at in used.items()}
+        for module, used in graph.items()
+    }
+    return [f"{PYTHON}: a circle: {step}" for step in circle(by_name) or circle(rooms(graph))]
+
+
+def described(root):
+    """Lines that say which rooms the Python package has, and what each uses."""
+    graph = rooms(python_uses(root / PYTHON))
+    stack = floors(graph)
+    arrows = sum(map(len, graph.values()))
+    yield f"{len(graph)} rooms, {arrows} arrows, {len(stack)} floors"
+    for number, names in enumerate(stack):
+        yield from (
+            f"{number} {name} -> {' '.join(sorted(graph[name]))}".rstrip() for name in names
+        )
+
+
 def wrong(root):
     """The faults of a workspace, a line each."""
-    lines = wrong_crates(root) + wrong_numbers(root)
+    lines = wrong_crates(root) + wrong_numbers(root) + wrong_python(root)
     for name, folder in crates(root).items():
         lines += wrong_modules(name, folder, root)
     return lines
@@ -287,4 +384,6 @@ def wrong(root):
 if __name__ == "__main__":
     found = wrong(REPOSITORY)
     print("\n".join(found) or "the crates use what docs/architecture.md draws, and no circle")
+    if "--python" in sys.argv[1:] and not found:
+        print("\n".join(described(REPOSITORY)))
     sys.exit(bool(found))

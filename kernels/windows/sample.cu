@@ -1,5 +1,5 @@
-// The items of the next batch of a sampler: the twin of `WindowSampler.at` in python/robocache/sampler.py. The counter of
-// batches is on the device, so that a CUDA graph that is replayed takes one batch after the other.
+// The items of the next batch of a sampler: the twin of `WindowSampler.at` in python/robocache/training/sampler.py. The
+// counter of batches is on the device, so that a CUDA graph that is replayed takes one batch after the other.
 #include "../common.cuh"
 
 namespace windows {

@@ -16,33 +16,33 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
-from .tensor import NO_AGE, FusedTensor, Segment, decode, digest_of, from_msg
+from .message.tensor import NO_AGE, FusedTensor, Segment, decode, digest_of, from_msg
 
 if TYPE_CHECKING:  # the names of _LAZY, for type checkers
     from . import contract as contract
-    from .cache import EpisodeCache as EpisodeCache
+    from .arrays.encoders import Voxels as Voxels
+    from .arrays.encoders import encode_image as encode_image
+    from .arrays.encoders import voxelize as voxelize
+    from .arrays.installation import check_installation as check_installation
+    from .arrays.installation import is_cuda_available as is_cuda_available
+    from .arrays.installation import print_installation_info as print_installation_info
+    from .arrays.installation import self_test as self_test
+    from .arrays.operations import Resampled as Resampled
+    from .arrays.operations import Stream as Stream
+    from .arrays.operations import fuse as fuse
+    from .arrays.operations import resample as resample
+    from .arrays.trajectories import fuse_multimodal as fuse_multimodal
+    from .arrays.trajectories import resample_trajectories as resample_trajectories
+    from .arrays.trajectories import voxelize_occupancy as voxelize_occupancy
+    from .arrays.trajectories import voxelize_pointcloud as voxelize_pointcloud
     from .contract import Contract as Contract
     from .contract import ContractError as ContractError
-    from .encoders import Voxels as Voxels
-    from .encoders import encode_image as encode_image
-    from .encoders import voxelize as voxelize
-    from .installation import check_installation as check_installation
-    from .installation import is_cuda_available as is_cuda_available
-    from .installation import print_installation_info as print_installation_info
-    from .installation import self_test as self_test
-    from .operations import Resampled as Resampled
-    from .operations import Stream as Stream
-    from .operations import fuse as fuse
-    from .operations import resample as resample
-    from .pipeline import Pipeline as Pipeline
-    from .pipeline import PushResult as PushResult
-    from .replaying import replay as replay
-    from .replaying import replay_to as replay_to
-    from .sampler import WindowSampler as WindowSampler
-    from .trajectories import fuse_multimodal as fuse_multimodal
-    from .trajectories import resample_trajectories as resample_trajectories
-    from .trajectories import voxelize_occupancy as voxelize_occupancy
-    from .trajectories import voxelize_pointcloud as voxelize_pointcloud
+    from .node.pipeline import Pipeline as Pipeline
+    from .node.pipeline import PushResult as PushResult
+    from .node.replaying import replay as replay
+    from .node.replaying import replay_to as replay_to
+    from .training.cache import EpisodeCache as EpisodeCache
+    from .training.sampler import WindowSampler as WindowSampler
 
 __version__ = "0.1.0"
 
@@ -50,27 +50,27 @@ __version__ = "0.1.0"
 _LAZY = {
     "Contract": "contract",
     "ContractError": "contract",
-    "EpisodeCache": "cache",
-    "Resampled": "operations",
-    "Stream": "operations",
-    "Voxels": "encoders",
-    "WindowSampler": "sampler",
-    "check_installation": "installation",
-    "encode_image": "encoders",
-    "fuse": "operations",
-    "fuse_multimodal": "trajectories",
-    "is_cuda_available": "installation",
-    "print_installation_info": "installation",
-    "resample": "operations",
-    "resample_trajectories": "trajectories",
-    "self_test": "installation",
-    "voxelize": "encoders",
-    "voxelize_occupancy": "trajectories",
-    "voxelize_pointcloud": "trajectories",
-    "Pipeline": "pipeline",
-    "PushResult": "pipeline",
-    "replay": "replaying",
-    "replay_to": "replaying",
+    "EpisodeCache": "training.cache",
+    "Resampled": "arrays.operations",
+    "Stream": "arrays.operations",
+    "Voxels": "arrays.encoders",
+    "WindowSampler": "training.sampler",
+    "check_installation": "arrays.installation",
+    "encode_image": "arrays.encoders",
+    "fuse": "arrays.operations",
+    "fuse_multimodal": "arrays.trajectories",
+    "is_cuda_available": "arrays.installation",
+    "print_installation_info": "arrays.installation",
+    "resample": "arrays.operations",
+    "resample_trajectories": "arrays.trajectories",
+    "self_test": "arrays.installation",
+    "voxelize": "arrays.encoders",
+    "voxelize_occupancy": "arrays.trajectories",
+    "voxelize_pointcloud": "arrays.trajectories",
+    "Pipeline": "node.pipeline",
+    "PushResult": "node.pipeline",
+    "replay": "node.replaying",
+    "replay_to": "node.replaying",
 }
 
 __all__ = ["NO_AGE", "FusedTensor", "Segment", "decode", "digest_of", "from_msg", *_LAZY]

@@ -1,7 +1,26 @@
-"""`python -m robocache`: the command line."""
+"""The command `robocache` of the package, also `python -m robocache`: the same command line as the node's package has,
+and `import` and `to-lerobot`, which need other packages."""
 
+import signal
 import sys
 
-from ._cli import main
+from . import _native
 
-sys.exit(main())
+
+def main():
+    """Runs the command line and returns its exit code."""
+    if sys.argv[1:2] == ["to-lerobot"]:
+        from .lerobot.cli import main as to_lerobot
+
+        return to_lerobot(sys.argv[2:])
+    if sys.argv[1:2] == ["import"]:
+        from .datasets.importing import main as import_dataset
+
+        return import_dataset(sys.argv[2:])
+    # Python would only note an interrupt, and the command would run on.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _native.main(["robocache", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

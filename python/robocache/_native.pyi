@@ -538,7 +538,7 @@ def replay_to(
 ) -> tuple[str, str | None]:
     """What became of each episode that the words behind `robocache replay` ask for, as JSON, and why there is no store
     of all. With `has_bar`, stderr has the bar and the warnings. Complete results in `kept_in` count as kept.
-    `recordings`, of which `_dataset` tells, stand for the bags among the words."""
+    `recordings`, of which `robocache.datasets.kinds` has the kinds, stand for the bags among the words."""
 @final
 class ReplayRun:
     """The replay of one episode, in a thread of its own."""

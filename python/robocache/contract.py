@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _native
-from ._config_text import config_text
 
 __all__ = ["Contract", "ContractError", "Difference", "accept", "load", "of", "save"]
 
@@ -135,6 +134,32 @@ class Contract:
 
     def __repr__(self) -> str:
         return f"Contract({self.digest} of {', '.join(self.streams)})"
+
+
+def config_text(config: Any) -> tuple[str, str]:
+    """Returns (text, file name) of a configuration: a path, the YAML text, or a dict.
+
+    A str with a line break is a text; any other str is a path.
+
+    Raises TypeError if it is none of these, ValueError if a dict holds what YAML cannot, OSError if
+    the file cannot be read.
+    """
+    if isinstance(config, dict):
+        try:
+            return json.dumps(config, ensure_ascii=False, allow_nan=False), "<dict>"
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"config: expected numbers, strings, lists and dicts: {error}"
+            ) from None
+    if isinstance(config, str) and "\n" in config:
+        return config, "<text>"
+    if not isinstance(config, (str, os.PathLike)):
+        raise TypeError(f"config: expected a path, a text or a dict, found {type(config).__name__}")
+    with open(config, encoding="utf-8") as file:
+        try:
+            return file.read(), os.fspath(config)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{os.fspath(config)}: expected UTF-8 text: {error}") from None
 
 
 def of(config: str | os.PathLike[str] | Mapping[str, Any]) -> Contract:

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ._choices import latencies
-from ._valid_shares import look_at
+from .training.choices import latencies
+from .training.valid_shares import look_at
 
 if TYPE_CHECKING:
-    from .cache import EpisodeCache
     from .contract import Contract
-    from .sampler import WindowSampler
-    from .windows import WindowPlan
+    from .training.cache import EpisodeCache
+    from .training.sampler import WindowSampler
+    from .training.windows import WindowPlan
 
 __all__ = ["WindowDataset"]
 

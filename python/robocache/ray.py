@@ -20,8 +20,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import _command, _dataset_mapping, _import_options, _shares, importing
-from ._summary import Findings, complete
+from .datasets import import_options, importing, mapping_file
+from .node import replay_command, share_folders
+from .node.summary import Findings, complete
 
 #: What `replay` takes besides the options that all commands have.
 _OPTIONS = ("--format", "--bf16", "--images", "--rows", "--replace")
@@ -60,17 +61,17 @@ def replay(
 def _replay(bags, config, out, options, cluster):
     """`replay` with all options as words."""
     bags, config, out = _paths(bags, config, out)
-    _command.check(bags, config, out, options)
+    replay_command.check(bags, config, out, options)
 
     def share(number, of, folder):
         # An episode that fails here fails again below. There the error is reported.
         asked = [*options, f"--share={number}/{of}", "--parts-only"]
-        return len(_command.replay(bags, config, folder, *asked, kept_in=out)[1])
+        return len(replay_command.replay(bags, config, folder, *asked, kept_in=out)[1])
 
-    folder = _shares.folder_of(out)
+    folder = share_folders.folder_of(out)
     parts = run_shares(share, folder, **cluster)
     takes = [f"--take={part}" for part in parts]
-    result = _command.replay(bags, config, out, *options, *takes)
+    result = replay_command.replay(bags, config, out, *options, *takes)
     shutil.rmtree(folder)
     return result
 
@@ -88,33 +89,33 @@ def to_lerobot(
     Takes what `robocache.lerobot.to_lerobot` takes, and as `cluster` a dict of what `run_shares`
     takes. Returns the number of episodes and of frames. Warns and raises as these two do.
     """
-    from . import lerobot
+    from .lerobot import exporting
 
-    return lerobot.counted(_to_lerobot(bags, config, out, cluster=cluster, **given))
+    return exporting.counted(_to_lerobot(bags, config, out, cluster=cluster, **given))
 
 
 def _to_lerobot(
     bags, config, out, *, layout="lerobot", replace=False, replay_options=(), cluster=None, **given
 ):
     """As `to_lerobot`. Returns an `Export`, and says nothing."""
-    from . import lerobot
+    from .lerobot import exporting
 
     bags, config, out = _paths(bags, config, out)
     about = {**given, "layout": layout, "replace": replace, "replay_options": replay_options}
-    lerobot.checked(config, about)
-    lerobot.expect_new(out, replace)
+    exporting.checked(config, about)
+    exporting.expect_new(out, replace)
 
     def share(number, of, folder):
         asked = {**given, "replay_options": [*replay_options, f"--share={number}/{of}"]}
         dataset = folder / "dataset"
-        made_of = lerobot.made_of(bags, config, dataset, **asked)
-        done = _shares.done(folder)
+        made_of = exporting.made_of(bags, config, dataset, **asked)
+        done = share_folders.done(folder)
         if done["made_of"] == made_of and not done["failures"]:
             return done["counts"][0]
         # No note may be beside a dataset that it does not describe.
-        _shares.forget(folder)
+        share_folders.forget(folder)
         shutil.rmtree(dataset, ignore_errors=True)
-        found = lerobot.export(bags, config, dataset, **asked)
+        found = exporting.export(bags, config, dataset, **asked)
         note = {
             "made_of": made_of,
             "counts": (found.episodes, found.frames),
@@ -123,14 +124,14 @@ def _to_lerobot(
             "findings": found.findings.value,
             "actions": found.actions,
         }
-        _shares.note_done(folder, note)
+        share_folders.note_done(folder, note)
         return found.episodes
 
-    folder = _shares.folder_of(out)
+    folder = share_folders.folder_of(out)
     parts = run_shares(share, folder, **(cluster or {}))
-    counts = lerobot.join([part / "dataset" for part in parts], out, layout, replace)
-    found = lerobot.Export(counts, [], Findings(), {})
-    for note in map(_shares.done, parts):
+    counts = exporting.join([part / "dataset" for part in parts], out, layout, replace)
+    found = exporting.Export(counts, [], Findings(), {})
+    for note in map(share_folders.done, parts):
         found.failures += note["failures"]
         found.findings.join(note["findings"])
         found.actions |= note["actions"]
@@ -184,17 +185,17 @@ def _import(places, reading, made, options, *, mapping, cluster, told):
     dataset, out, config = places
     dataset, out = Path(dataset).resolve(), Path(out).resolve()
     _expect_outside(dataset, out)
-    if mapping is not None and str(mapping) not in _dataset_mapping.known():
+    if mapping is not None and str(mapping) not in mapping_file.known():
         mapping = Path(mapping).resolve()
     opened = importing.opened(dataset, mapping)
     opened.expect_packages()
     for line in importing.remarks(opened, generates=config is None):
         told(line)
     made = {**made, "as_jpeg": str(options.get("images")).startswith("jpeg")}
-    words = _command.words(**options)
+    words = replay_command.words(**options)
     with importing.configured(opened, out, config, **made) as path:
         path = Path(path).resolve()
-        _command.check([dataset], path, out, words)
+        replay_command.check([dataset], path, out, words)
 
         def part(number, of, folder):
             # An episode that fails here fails again below. There the error is reported.
@@ -209,7 +210,7 @@ def _import(places, reading, made, options, *, mapping, cluster, told):
             )
             return len(outcomes)
 
-        folder = _shares.folder_of(out)
+        folder = share_folders.folder_of(out)
         parts = run_shares(part, folder, **cluster)
         takes = [f"--take={each}" for each in parts]
         result = importing.replayed(opened, out, path, [*words, *takes], reading)
@@ -243,7 +244,7 @@ def run_shares(share, folder, *, shares=None, cpus=1, retries=3, address=None, t
         ray.init(address=address)
     try:
         slots = max(1, int(ray.cluster_resources().get("CPU", 1) // cpus))
-        of = _shares.number_of(folder, shares or SHARES_PER_SLOT * slots)
+        of = share_folders.number_of(folder, shares or SHARES_PER_SLOT * slots)
         task = ray.remote(
             num_cpus=cpus, max_retries=retries, retry_exceptions=[RuntimeError, OSError]
         )(share)
@@ -297,14 +298,14 @@ def _parser():
     )
     commands = parser.add_subparsers(dest="command", required=True)
     replay = commands.add_parser("replay", help="replay bags, with the results of one process")
-    _command.add_places(replay, "the folder of the results")
-    _command.add_replay_options(replay, *_OPTIONS)
+    replay_command.add_places(replay, "the folder of the results")
+    replay_command.add_replay_options(replay, *_OPTIONS)
     dataset = commands.add_parser("to-lerobot", help="write a LeRobot dataset of bags")
-    from ._lerobot_cli import add_options
+    from .lerobot.cli import add_options
 
     add_options(dataset)
     imported = commands.add_parser("import", help="read a dataset into rows or tensors")
-    _import_options.add_options(imported)
+    import_options.add_options(imported)
     for command in (replay, dataset, imported):
         group = command.add_argument_group("the cluster")
         group.add_argument(
@@ -325,23 +326,23 @@ def main(arguments=None):
     where = None if parsed.command == "import" else (parsed.bags, parsed.config, parsed.out)
 
     def run_replay():
-        options = _command.replay_options(parser, parsed, *_OPTIONS)
+        options = replay_command.replay_options(parser, parsed, *_OPTIONS)
         code, outcomes = _replay(*where, options, cluster)
         for line in Findings.of(complete(outcomes), "bag").lines():
             print(line, file=sys.stderr)
-        lines = _command.failures(outcomes)
-        done = len(outcomes) - _command.failed(outcomes)
+        lines = replay_command.failures(outcomes)
+        done = len(outcomes) - replay_command.failed(outcomes)
         print("\n".join([*lines, f"{done} episodes in {parsed.out}"]))
         return code
 
     def run_to_lerobot():
-        from ._lerobot_cli import options, told
+        from .lerobot.cli import options, told
 
         given = options(parser, parsed)
         return told(parsed.out, lambda: _to_lerobot(*where, cluster=cluster, **given))
 
     def run_import():
-        _import_options.check(parser, parsed)
+        import_options.check(parser, parsed)
         if parsed.out is None:
             parser.error("--write-config and --write-mapping are options of robocache import")
         names = ("split", "episodes", "tolerance_s")
@@ -349,7 +350,7 @@ def main(arguments=None):
             (parsed.dataset, parsed.out, parsed.config),
             {**{name: getattr(parsed, name) for name in names}, "share": None},
             {"preset": parsed.preset, "resize": parsed.resize},
-            _import_options.words_of(parsed),
+            import_options.words_of(parsed),
             mapping=parsed.mapping,
             cluster=cluster,
             told=cluster["told"],
@@ -357,7 +358,7 @@ def main(arguments=None):
         return importing.told(parsed, *found)
 
     commands = {"replay": run_replay, "to-lerobot": run_to_lerobot, "import": run_import}
-    return _command.exit_code(commands[parsed.command])
+    return replay_command.exit_code(commands[parsed.command])
 
 
 if __name__ == "__main__":

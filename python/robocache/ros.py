@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from .tensor import FusedTensor, decode
+from .message.tensor import FusedTensor, decode
 
 if TYPE_CHECKING:
     from rclpy.node import Node
@@ -197,6 +197,6 @@ def _messages() -> Any:
 def __getattr__(name: str) -> Any:
     if name != "PipelineNode":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .pipeline_node import PipelineNode
+    from .node.pipeline_node import PipelineNode
 
     return PipelineNode

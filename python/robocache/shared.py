@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._native import SharedReader, SharedTensor
-from ._views import Views
 from .contract import Contract, served_as, trained
-from .tensor import FusedTensor
+from .message.tensor import FusedTensor
+from .message.views import Views
 
 __all__ = ["TensorReader"]
 

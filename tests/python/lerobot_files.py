@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from robocache._lerobot_video import open_encoder
+from robocache.lerobot.video import open_encoder
 
 os.environ.setdefault("SVT_LOG", "1")  # the encoder's errors alone
 

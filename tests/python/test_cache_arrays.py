@@ -11,7 +11,7 @@ pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 import robocache
-from robocache import cache, cache_input
+from robocache.training import cache, cache_input
 
 
 def test_rows_that_are_not_finite_are_refused():

@@ -30,11 +30,11 @@ from waiting import communicate, exit_code, until
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
-from robocache import _command
+from robocache.node import replay_command
 
 PROGRAM = """
 import signal, sys
-from robocache import _command
+from robocache.node import replay_command
 bag, config, out, *options = sys.argv[1:]
 
 def heard(*signal_and_frame):
@@ -42,7 +42,7 @@ def heard(*signal_and_frame):
     signal.default_int_handler(*signal_and_frame)
 
 signal.signal(signal.SIGINT, heard)
-sys.exit(_command.exit_code(lambda: _command.replay([bag], config, out, *options)[0]))
+sys.exit(replay_command.exit_code(lambda: replay_command.replay([bag], config, out, *options)[0]))
 """
 FORMS = ("mcap", "zarr", "rows")
 
@@ -60,7 +60,7 @@ def kinds(outcomes):
 def test_options_are_words_of_the_command():
     given = {"rate_hz": 30.0, "remap": ["a:=b", "c:=d"], "replace": True}
     expected = ["--rate-hz=30.0", "--remap=a:=b", "--remap=c:=d", "--replace"]
-    assert _command.words(**given, start=None, parts_only=False, take=[]) == expected
+    assert replay_command.words(**given, start=None, parts_only=False, take=[]) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_options_are_words_of_the_command():
     ],
 )
 def test_an_option_that_does_not_fit_is_named(tmp_path, options, message):
-    for call in (_command.replay, _command.made_of):
+    for call in (replay_command.replay, replay_command.made_of):
         with pytest.raises(ValueError, match=re.escape(message)) as error:
             call([tmp_path], tmp_path / "config.yaml", tmp_path / "out", *options)
         assert "\n" not in str(error.value)
@@ -85,9 +85,9 @@ def test_an_option_that_does_not_fit_is_named(tmp_path, options, message):
 
 def test_what_cannot_be_replayed_is_an_error(bags, config, tmp_path):
     with pytest.raises(ValueError, match=r"no\.mcap"):
-        _command.replay([tmp_path / "no.mcap"], config, tmp_path / "out")
+        replay_command.replay([tmp_path / "no.mcap"], config, tmp_path / "out")
     with pytest.raises(RuntimeError, match=r"no\.yaml: expected a readable configuration"):
-        _command.replay(bags, tmp_path / "no.yaml", tmp_path / "out")
+        replay_command.replay(bags, tmp_path / "no.yaml", tmp_path / "out")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -95,15 +95,15 @@ def test_results_and_outcomes_are_those_of_the_command(bags, config, tmp_path, c
     wrong = tmp_path / "wrong.mcap"
     wrong.write_bytes(b"no bag")
     options = [f"--format={form}", "--backend=cpu"]
-    code, outcomes = _command.replay([*bags, wrong], config, tmp_path / "out", *options)
+    code, outcomes = replay_command.replay([*bags, wrong], config, tmp_path / "out", *options)
     said = capfd.readouterr()
     assert code == 1 and said.out == ""
     expected = replay(config, tmp_path / "alone", *bags, wrong, options=options, expect=1)
     assert outcomes == [{kind: summary} for kind, summary in expected]
-    (failure,) = _command.failures(outcomes)
+    (failure,) = replay_command.failures(outcomes)
     assert failure.startswith("wrong: failed: ")
     expect_same(tmp_path / "out", tmp_path / "alone")
-    code, outcomes = _command.replay(bags, config, tmp_path / "out", *options)
+    code, outcomes = replay_command.replay(bags, config, tmp_path / "out", *options)
     assert code == 0 and kinds(outcomes) == ["kept"] * 3
 
 
@@ -111,10 +111,10 @@ def test_shares_are_taken_by_another_run(bags, config, tmp_path):
     shares = [tmp_path / f"share{number}" for number in (1, 2)]
     for number, out in enumerate(shares, start=1):
         options = ["--format=rows", f"--share={number}/2", "--parts-only"]
-        code, outcomes = _command.replay(bags, config, out, *options)
+        code, outcomes = replay_command.replay(bags, config, out, *options)
         assert code == 0 and len(outcomes) == number and not (out / "rows.zarr").exists()
     takes = [f"--take={out}" for out in shares]
-    code, outcomes = _command.replay(bags, config, tmp_path / "out", "--format=rows", *takes)
+    code, outcomes = replay_command.replay(bags, config, tmp_path / "out", "--format=rows", *takes)
     assert code == 0 and kinds(outcomes) == ["kept"] * 3
     replay(config, tmp_path / "alone", *bags, options=["--format=rows"])
     name = "rows.zarr"
@@ -139,38 +139,38 @@ def test_a_result_in_another_folder_is_not_made_again(bags, config, tmp_path, fo
     options = [f"--format={form}", "--backend=cpu"]
     given = [*options, "--parts-only"]
     # At first the folder `out` is missing, so no result is kept.
-    _command.replay(bags[:1], config, tmp_path / "first", *given, kept_in=out)
-    _command.replay([bags[0], bags[2]], config, out, *(options if is_whole else given))
+    replay_command.replay(bags[:1], config, tmp_path / "first", *given, kept_in=out)
+    replay_command.replay([bags[0], bags[2]], config, out, *(options if is_whole else given))
     if not is_whole:
         broken_off(out)
     before = files(out)
-    code, outcomes = _command.replay(bags, config, share, *given, kept_in=out)
+    code, outcomes = replay_command.replay(bags, config, share, *given, kept_in=out)
     assert code == 0 and kinds(outcomes) == ["kept", "done", "kept"]
     expect_same(out, before)
     made = {path.relative_to(share).parts for path in share.rglob("*") if path.is_file()}
     of_episode = {parts for parts in made if parts[0] != "replay.json"}
     assert of_episode and all("robot1" in "/".join(parts) for parts in of_episode)
     # The run that joins both has all.
-    code, outcomes = _command.replay(bags, config, out, *options, f"--take={share}")
+    code, outcomes = replay_command.replay(bags, config, out, *options, f"--take={share}")
     assert code == 0 and kinds(outcomes) == ["kept"] * 3
     # Of another configuration it is no result.
     config.write_text(CONFIG.replace("max_age_ms: 50", "max_age_ms: 40"))
     again = [*given, "--replace"]
-    code, outcomes = _command.replay(bags, config, tmp_path / "again", *again, kept_in=out)
+    code, outcomes = replay_command.replay(bags, config, tmp_path / "again", *again, kept_in=out)
     assert code == 0 and kinds(outcomes) == ["done"] * 3
 
 
 def test_a_store_that_the_ledger_does_not_describe_has_no_result(bags, config, tmp_path):
     out, options = tmp_path / "out", ["--format=rows", "--backend=cpu"]
-    _command.replay(bags[:1], config, out, *options)
+    replay_command.replay(bags[:1], config, out, *options)
     about = out / "rows.zarr/zarr.json"
     about.write_text(about.read_text() + "\n")
-    _, outcomes = _command.replay(bags[:1], config, tmp_path / "share", *options, kept_in=out)
+    _, outcomes = replay_command.replay(bags[:1], config, tmp_path / "share", *options, kept_in=out)
     assert kinds(outcomes) == ["done"]
     ledger = out / "replay.json"
     ledger.write_text(json.dumps({**json.loads(ledger.read_text()), "format": 2}))
     with pytest.raises(RuntimeError, match="expected format 1, found 2: another version"):
-        _command.replay(bags[:1], config, tmp_path / "other", *options, kept_in=out)
+        replay_command.replay(bags[:1], config, tmp_path / "other", *options, kept_in=out)
 
 
 def test_stderr_has_the_bar_and_the_warnings_above_it(bags, config, tmp_path):
@@ -230,7 +230,7 @@ def test_a_run_that_is_ended_at_once_leaves_what_is_complete(folder, config, tmp
     third.give()
     complete = len(list(out.glob("*.mcap")))
     assert complete in (1, 2)
-    code, outcomes = _command.replay([folder], config, out)
+    code, outcomes = replay_command.replay([folder], config, out)
     assert code == 0 and not begun.exists()
     # The entry of a result comes after it, so a signal between them costs one result.
     kept = kinds(outcomes).count("kept")

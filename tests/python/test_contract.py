@@ -180,9 +180,9 @@ def test_everything_has_the_contract_of_its_configuration(store, tmp_path):
 
 def test_a_dataset_has_the_contract_of_its_observations(store, tmp_path):
     """What `to-lerobot` writes beside the frames, without LeRobot, which writes these."""
-    from robocache import _lerobot_writing as writing
-    from robocache._episodes import Tensors
-    from robocache._lerobot_actions import Actions
+    from robocache.lerobot import writing as writing
+    from robocache.lerobot.actions import Actions
+    from robocache.lerobot.tensors import Tensors
 
     command = CONFIG.split("  wrist:")[0].split("streams:\n")[1].replace("arm:", "action:")
     (tmp_path / "robot.yaml").write_text(CONFIG + command)

@@ -7,8 +7,8 @@ import pytest
 from cdr_writer import fused_tensor, segment
 
 import robocache
-import robocache.tensor as tensor_module
-from robocache import _message
+import robocache.message.tensor as tensor_module
+from robocache.message import parts as message_parts
 
 F32, F16, BF16 = (2, 32), (2, 16), (4, 16)
 
@@ -264,7 +264,7 @@ def test_without_the_compiled_part_results_and_errors_are_the_same():
                 flipped.append(bytearray(message))
                 flipped[-1][at] ^= flip
     for message in [*good, *bad, *map(bytes, flipped)]:
-        expected = outcome(_message.read_message, message)
+        expected = outcome(message_parts.read_message, message)
         assert outcome(native.read_message, message) == expected
         assert outcome(native.read_message, np.frombuffer(message, np.uint8)) == expected
 
@@ -276,7 +276,7 @@ def test_messages_are_decoded_without_the_compiled_part(monkeypatch):
     tensor_module._read_message.cache_clear()
     try:
         tensor = robocache.decode(example())
-        assert tensor_module._read_message() is _message.read_message
+        assert tensor_module._read_message() is message_parts.read_message
     finally:
         tensor_module._read_message.cache_clear()
     assert repr(tensor) == repr(compiled)

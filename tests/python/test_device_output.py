@@ -10,7 +10,7 @@ from device_case import CONFIG, START_NS, has_gpu, push, same
 
 import robocache
 from robocache import _native
-from robocache.pipeline import config_text
+from robocache.contract import config_text
 
 needs_gpu = pytest.mark.skipif(not has_gpu(), reason="no GPU: tensors cannot be on one")
 

@@ -13,7 +13,7 @@ SCRIPTS = sorted((REPOSITORY / "examples").glob("*.py"))
 DEMOS = [
     path for path in sorted((REPOSITORY / "demo").glob("*.py")) if path.name != "train_demo.py"
 ]
-PACKAGE = sorted((REPOSITORY / "python" / "robocache").glob("*.py"))
+PACKAGE = sorted((REPOSITORY / "python" / "robocache").rglob("*.py"))
 #: `.array` of a segment, which holds bits if it is bf16; not `np.array` of a list.
 RAW = re.compile(r"(?<!\bnp)\.array\b")
 

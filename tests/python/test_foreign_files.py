@@ -24,10 +24,11 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("av")
 import lerobot_files
 
-from robocache import _tfrecord, importing
+from robocache import importing
+from robocache.datasets import tfrecord as records_file
 
 MUTATIONS = int(os.environ.get("ROBOCACHE_MUTATIONS", "60"))
-#: What the commands tell without a traceback (robocache/_command.py).
+#: What the commands tell without a traceback (robocache/node/replay_command.py).
 TOLD = (ValueError, RuntimeError, ImportError, OSError)
 #: What may be in the place of a part of a JSON file.
 STRANGE = (None, True, -1, 0, 2**63, 1e308, "", "x" * 50, "../x", "{", [], {}, [None], {"a": []})
@@ -152,7 +153,7 @@ def test_features_are_read_or_refused():
     for number in range(20 * MUTATIONS):
         data = damaged_bytes(random.Random(number), good)
         try:
-            _tfrecord.features("here", data, {"a", "b", "c"})
+            records_file.features("here", data, {"a", "b", "c"})
         except ValueError:
             refused += 1
     assert refused > MUTATIONS

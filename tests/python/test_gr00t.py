@@ -18,8 +18,8 @@ import robots  # noqa: E402
 from same_files import expect_same  # noqa: E402
 
 from robocache import importing  # noqa: E402
-from robocache._lerobot_gr00t import modality  # noqa: E402
 from robocache.lerobot import join, to_lerobot  # noqa: E402
+from robocache.lerobot.gr00t import modality  # noqa: E402
 
 pytestmark = [
     pytest.mark.timeout(600),

@@ -36,8 +36,8 @@ pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 import robocache
-from robocache import _dataset_config, _import_options, _ros_messages, importing
-from robocache._dataset import Topics, picture_size
+from robocache.datasets import first_config, import_options, importing, ros_messages
+from robocache.datasets.dataset import Topics, picture_size
 from robocache.lerobot_dataset import Dataset
 
 TOP = "/observation/images/top"
@@ -98,16 +98,16 @@ def test_frames_have_the_pixels_of_pyav(tmp_path, version, codec):
 
 def test_only_the_part_of_an_episode_is_decoded(tmp_path, monkeypatch):
     root = lerobot_files.write(tmp_path / "dataset", "v3.0", (60, 60, 60), options={"g": "10"})
-    from robocache import _lerobot_frames
+    from robocache.datasets import lerobot_frames
 
-    count, plain = [], _lerobot_frames._decoded
+    count, plain = [], lerobot_frames._decoded
 
     def counted(*given):
         for frame in plain(*given):
             count.append(frame.time)
             yield frame
 
-    monkeypatch.setattr(_lerobot_frames, "_decoded", counted)
+    monkeypatch.setattr(lerobot_frames, "_decoded", counted)
     assert len(pixels(recordings(root)[1])) == 60
     assert len(count) <= 60 + 10 and count[0] >= 50 / 30
 
@@ -121,11 +121,11 @@ def test_messages_are_those_of_the_types(both):
         )
         assert recording.path == f"{both}#{recording.name}"
         assert {name: (kind, count) for name, kind, count in recording.topics} == {
-            "/observation/state": (_ros_messages.JOINT_STATE, length),
-            "/action": (_ros_messages.JOINT_STATE, length),
-            "/next/reward": (_ros_messages.JOINT_STATE, length),
-            "/next/done": (_ros_messages.JOINT_STATE, length),
-            TOP: (_ros_messages.IMAGE, length),
+            "/observation/state": (ros_messages.JOINT_STATE, length),
+            "/action": (ros_messages.JOINT_STATE, length),
+            "/next/reward": (ros_messages.JOINT_STATE, length),
+            "/next/done": (ros_messages.JOINT_STATE, length),
+            TOP: (ros_messages.IMAGE, length),
         }
         (episode,) = [each for each in dataset.episodes if each.name == recording.name]
         expected = frames_of(length, episode.number)
@@ -152,7 +152,7 @@ def test_messages_are_those_of_the_types(both):
 
 def test_a_tick_has_a_frame(both):
     """Through the pipeline: tick k + 1 has the values of frame k, and Pillow's pixels."""
-    text = _dataset_config.config_of(Dataset(both), resize=(24, 32))
+    text = first_config.config_of(Dataset(both), resize=(24, 32))
     for recording in recordings(both):
         pipeline = robocache.Pipeline(text, backend="cpu")
         found, expected = (
@@ -519,7 +519,7 @@ def test_pictures_of_the_table_stay_compressed(tmp_path):
     images = [parsed(recording, topic, message) for _, message in found]
     assert [image.format for image in images] == ["png"] * 6
     assert [image.data.tobytes() for image in images] == [_png(picture(at)) for at in range(6)]
-    pipeline = robocache.Pipeline(_dataset_config.config_of(Dataset(root)), backend="cpu")
+    pipeline = robocache.Pipeline(first_config.config_of(Dataset(root)), backend="cpu")
     for k, (stamp, message) in enumerate(found):
         assert pipeline.push(topic, message, stamp)
         tensor = pipeline.tick(k + 1)
@@ -608,13 +608,13 @@ def test_the_channels_of_an_image_are_first_or_last(dataset, tmp_path, shape, na
 
 
 def test_presets_and_sizes(dataset, tmp_path, capsys):
-    text = _dataset_config.config_of(Dataset(dataset), preset="act")
+    text = first_config.config_of(Dataset(dataset), preset="act")
     assert robocache.Pipeline(text, backend="cpu").layout[-1]["shape"] == [1, 3, 480, 640]
     with pytest.raises(ValueError, match="expected None with a preset"):
-        _dataset_config.config_of(Dataset(dataset), preset="act", resize=(8, 8))
+        first_config.config_of(Dataset(dataset), preset="act", resize=(8, 8))
     for wrong in (8, "8x8", (8,), (8.0, 8)):
         with pytest.raises(ValueError, match=r"resize: expected \(height, width\), found"):
-            _dataset_config.config_of(Dataset(dataset), resize=wrong)
+            first_config.config_of(Dataset(dataset), resize=wrong)
     out = ["--out", str(tmp_path / "out")]
     assert importing.main([str(dataset), *out, "--preset", "none"]) == 1
     said = capsys.readouterr().err
@@ -678,9 +678,9 @@ def test_episodes_are_chosen(tmp_path):
         numbers([1, 6])
     with pytest.raises(ValueError, match="each of 7 ranks, found 6 in all and none for rank 6"):
         importing.chosen(Dataset(root), share=(6, 7))
-    assert _import_options._numbers("0-2,5") == [0, 1, 2, 5]
+    assert import_options._numbers("0-2,5") == [0, 1, 2, 5]
     with pytest.raises(argparse.ArgumentTypeError, match="found '2-1'"):
-        _import_options._numbers("2-1")
+        import_options._numbers("2-1")
 
 
 def test_splits_are_ranges_of_episodes(tmp_path):
@@ -712,13 +712,13 @@ def test_a_dataset_that_says_itself_what_it_has_needs_no_mapping(dataset, tmp_pa
 def test_many_numbers_are_one_vector():
     names = [f"joint {at}" for at in range(700)]
     values = np.random.default_rng(1).normal(size=(3, 700))
-    messages = _ros_messages.joint_states(names, values, np.arange(3) * 10**9)
+    messages = ros_messages.joint_states(names, values, np.arange(3) * 10**9)
     for at, message in enumerate(messages):
-        found = STORE.deserialize_cdr(message, _ros_messages.JOINT_STATE)
+        found = STORE.deserialize_cdr(message, ros_messages.JOINT_STATE)
         assert found.name == names and np.array_equal(found.position, values[at])
         assert found.header.stamp.sec == at and len(found.velocity) == len(found.effort) == 0
     with pytest.raises(ValueError, match="expected stamps from 1970 to 2038"):
-        _ros_messages.stamps([2**31 * 10**9])
+        ros_messages.stamps([2**31 * 10**9])
 
 
 def test_a_dataset_becomes_rows(both, tmp_path, capsys):
@@ -764,7 +764,7 @@ def test_a_damaged_episode_is_told(dataset, tmp_path, capsys):
 
 
 def test_what_the_configuration_does_not_find_is_told(dataset, tmp_path, capsys):
-    text = _dataset_config.config_of(Dataset(dataset))
+    text = first_config.config_of(Dataset(dataset))
     config = tmp_path / "robot.yaml"
     config.write_text(text.replace(TOP, "/camera").replace("grip.pos", "grip"))
     arguments = [str(dataset), "--out", str(tmp_path / "out"), "--config", str(config)]

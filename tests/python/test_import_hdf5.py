@@ -14,7 +14,7 @@ pytest.importorskip("h5py")
 import h5py
 
 import robocache
-from robocache import importing
+from robocache.datasets import importing
 
 
 @pytest.fixture(name="mapping")
@@ -211,10 +211,10 @@ def test_a_first_mapping_has_the_rate_of_the_simulator(tmp_path):
 
 
 def test_large_demonstrations_are_read_in_parts(tmp_path, mapping, monkeypatch):
-    from robocache import _hdf5
+    from robocache.datasets import hdf5
 
     path = write_hdf5(tmp_path / "demo.hdf5", (40,))
-    monkeypatch.setattr(_hdf5, "_BLOCK_BYTES", 30_000)
+    monkeypatch.setattr(hdf5, "_BLOCK_BYTES", 30_000)
     (recording,) = recordings(path, mapping)
     assert np.array_equal(pixels(recording, "/top"), demonstration(0, 40)["obs/agentview_rgb"])
     assert np.array_equal(positions(recording, "/action"), demonstration(0, 40)["actions"])

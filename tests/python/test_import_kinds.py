@@ -28,9 +28,9 @@ pytest.importorskip("pyarrow")
 import lerobot_files
 
 import robocache
-from robocache import _calvin, _dataset_draft, _dataset_kinds, importing
-from robocache._dataset_guess import guess
-from robocache._mapped_values import absolute_gripper, is_blank_picture
+from robocache.datasets import calvin, importing, kinds, mapping_draft
+from robocache.datasets.guess import guess
+from robocache.datasets.mapped_values import absolute_gripper, is_blank_picture
 from robocache.lerobot_dataset import Dataset
 
 PERIOD_NS = 200_000_000
@@ -470,8 +470,8 @@ def test_a_frame_that_is_not_valid_changes_no_guess(tmp_path):
 def test_a_first_mapping_reads_few_frames(tmp_path, monkeypatch):
     """CALVIN has a file for each frame."""
     root = write_calvin(tmp_path / "calvin", spans=((0, 299), (300, 599)))
-    opened, enter = [], _calvin._Frame.__enter__
-    monkeypatch.setattr(_calvin._Frame, "__enter__", lambda of: opened.append(1) or enter(of))
-    monkeypatch.setattr(_dataset_draft, "_FRAMES", 100)
-    assert "streams:" in _dataset_kinds.draft(root)
+    opened, enter = [], calvin._Frame.__enter__
+    monkeypatch.setattr(calvin._Frame, "__enter__", lambda of: opened.append(1) or enter(of))
+    monkeypatch.setattr(mapping_draft, "_FRAMES", 100)
+    assert "streams:" in kinds.draft(root)
     assert 100 <= len(opened) <= 110

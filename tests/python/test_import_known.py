@@ -25,7 +25,7 @@ pytest.importorskip(
 pytest.importorskip("google_crc32c")
 pytest.importorskip("google.protobuf")
 pytest.importorskip("h5py")
-from robocache import _dataset_mapping, importing
+from robocache.datasets import importing, mapping_file
 
 LENGTH = 3
 TEXT = {"text": {}, "pythonClassName": "tensorflow_datasets...Text"}
@@ -189,7 +189,7 @@ WRITERS = {**dict.fromkeys(RLDS, rlds), **dict.fromkeys(HDF5, hdf5), "calvin": c
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_known_mapping_fits_its_dataset(tmp_path, name):
-    assert set(WRITERS) == set(_dataset_mapping.known())
+    assert set(WRITERS) == set(mapping_file.known())
     root = WRITERS[name](tmp_path / "dataset", name)
     dataset = importing.opened(root, name)
     content = yaml.safe_load(importing.generated(dataset))
@@ -198,7 +198,7 @@ def test_a_known_mapping_fits_its_dataset(tmp_path, name):
         assert content["streams"][stream][key] == expected
     (recording,) = importing.recordings(dataset)
     found = read(recording)
-    assert set(found) == {f"/{stream}" for stream in _dataset_mapping.read(name).streams}
+    assert set(found) == {f"/{stream}" for stream in mapping_file.read(name).streams}
     # The images of HDF5 and CALVIN are black here, which no mapping of them says to be none.
     assert all(len(messages) == LENGTH for messages in found.values())
     assert recording.task == ("Lift" if name == "robomimic" else "pick it")

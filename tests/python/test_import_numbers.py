@@ -13,7 +13,7 @@ pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 import robocache
-from robocache import importing
+from robocache.datasets import importing
 from robocache.lerobot_dataset import Dataset
 
 

@@ -29,7 +29,8 @@ pytest.importorskip(
 pytest.importorskip("google_crc32c")
 pytest.importorskip("google.protobuf")
 import robocache
-from robocache import _dataset_mapping, _tfrecord, importing
+from robocache.datasets import importing, mapping_file
+from robocache.datasets import tfrecord as records_file
 
 PERIOD_NS = 200_000_000
 
@@ -203,7 +204,9 @@ def test_a_damaged_shard_is_an_error(tmp_path, mapping, damage):
     root = write_rlds(tmp_path / "dataset")
     path = shard(root)
     data = path.read_bytes()
-    records = [bytes(_tfrecord.record(path, *span)) for span in _tfrecord.Offsets(path, 2).spans]
+    records = [
+        bytes(records_file.record(path, *span)) for span in records_file.Offsets(path, 2).spans
+    ]
     broken, said = damage(data, records)
     path.write_bytes(broken)
     found = recordings(root, mapping)
@@ -217,7 +220,7 @@ def test_a_truncated_shard_keeps_its_whole_records(tmp_path, mapping, cut):
     splits = {"train": [[0, 1, 2]]}
     root = write_rlds(tmp_path / "dataset", splits=splits)
     path = shard(root)
-    data, offsets = path.read_bytes(), _tfrecord.Offsets(path, 3)
+    data, offsets = path.read_bytes(), records_file.Offsets(path, 3)
     end = offsets.spans[2][0] - 12 if cut == "records" else len(data) - cut
     path.write_bytes(data[:end])
     found = recordings(root, mapping)
@@ -510,11 +513,11 @@ def test_what_an_episode_is_made_of(tmp_path, mapping):
 
 
 def test_known_mappings_are_mappings():
-    names = _dataset_mapping.known()
+    names = mapping_file.known()
     assert {"bridge", "droid", "rt1", "robomimic", "libero", "calvin"} <= set(names)
     for name in names:
-        path = _dataset_mapping.KNOWN / f"{name}.yaml"
-        assert _dataset_mapping.read(name) == _dataset_mapping.read(path)
+        path = mapping_file.KNOWN / f"{name}.yaml"
+        assert mapping_file.read(name) == mapping_file.read(path)
         (rate,) = [line for line in path.read_text().splitlines() if line.startswith("rate_hz")]
         assert "# nominal: " in rate, "the source of the rate"
 

@@ -14,7 +14,7 @@ pytest.importorskip("av")
 import lerobot_files
 
 import robocache
-from robocache import importing
+from robocache.datasets import importing
 from robocache.lerobot_dataset import Dataset
 
 SIZE = ["--resize", "8x8"]

@@ -42,6 +42,13 @@ def workspace_fixture(tmp_path):
         "crates/high/src/lower/other/mod.rs": "",
         "crates/high/src/lower/other/part.rs": "",
         "crates/high/src/upper.rs": 'use crate::lower::{self, Deep};\nconst TEXT: &str = "crate::upper";',
+        "python/robocache/__init__.py": "from .top import name\n",
+        "python/robocache/top.py": "import os\n\nfrom .high.upper import name\n",
+        "python/robocache/high/__init__.py": "from .upper import name\n",
+        "python/robocache/high/upper.py": "from ..low import one, other\n",
+        "python/robocache/low/__init__.py": "",
+        "python/robocache/low/one.py": "from .. import _native\n",
+        "python/robocache/low/other.py": "from .one import name\n",
     }
     for name, text in files.items():
         path = tmp_path / name
@@ -56,6 +63,8 @@ def test_the_crates_use_what_is_drawn_and_no_folders_use_each_other():
     # It has read the sources.
     _, found = layers.uses(REPOSITORY / "crates" / "core")
     assert len(found) > 500
+    graph = layers.python_uses(REPOSITORY / "python" / "robocache")
+    assert len(graph) > 60 and ("message", "tensor") in graph[()]
 
 
 def test_nothing_is_wrong_in_a_workspace_without_fault(workspace):
@@ -140,3 +149,36 @@ def test_a_use_by_a_name_that_the_crate_gives_on_is_found(workspace):
         "use crate::Up;\nuse robocache_low::base;"
     )
     assert any("lower uses upper" in line for line in layers.wrong(workspace))
+
+
+@pytest.mark.parametrize(
+    ("file", "more", "said"),
+    [
+        ("low/one", "from .other import name", "low/other.py:1: low.other uses low.one"),
+        ("low/one", "from . import other", "low/one.py:3: low.one uses low.other"),
+        ("low/one", "from robocache.low.other import name", "low.one uses low.other"),
+        ("low/one", "import robocache.low.other", "low.one uses low.other"),
+        ("low/one", "def later():\n    from ..top import name", "low/one.py:4: low.one uses top"),
+        ("low/one", "from .. import name", "low.one uses __init__"),
+        # No modules are in a circle, but their folders are.
+        ("low/more", "from ..high.last import name", "low/more.py:2: low uses high"),
+    ],
+)
+def test_a_circle_of_python_modules_or_of_their_folders_is_found(workspace, file, more, said):
+    path = workspace / "python" / "robocache" / f"{file}.py"
+    path.with_name("more.py").touch()
+    (workspace / "python" / "robocache" / "high" / "last.py").touch()
+    path.write_text(f"{path.read_text()}\n{more}\n")
+    lines = layers.wrong(workspace)
+    assert any(said in line for line in lines), lines
+
+
+def test_rooms_arrows_and_floors_of_the_python_package_are_counted(workspace):
+    assert list(layers.described(workspace)) == [
+        "5 rooms, 4 arrows, 5 floors",
+        "0 _native ->",
+        "1 low -> _native",
+        "2 high -> low",
+        "3 top -> high",
+        "4 __init__ -> top",
+    ]

@@ -15,8 +15,8 @@ from bags import MS, T0, clock, joints, made, write_bag  # noqa: E402
 from configs import configuration  # noqa: E402
 
 import robocache  # noqa: E402
-from robocache._lerobot_cli import main  # noqa: E402
 from robocache.lerobot import to_lerobot  # noqa: E402
+from robocache.lerobot.cli import main  # noqa: E402
 
 pytestmark = [
     pytest.mark.timeout(600),

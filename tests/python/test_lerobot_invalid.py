@@ -15,10 +15,11 @@ import pyarrow.parquet as pq  # noqa: E402
 from bags import MS, T0, image, joints, write_bag  # noqa: E402
 from configs import camera, configuration  # noqa: E402
 
-from robocache import _shares, importing  # noqa: E402
+from robocache import importing  # noqa: E402
 from robocache import ray as cluster  # noqa: E402
-from robocache._lerobot_cli import main  # noqa: E402
 from robocache.lerobot import EpisodesFailed, to_lerobot  # noqa: E402
+from robocache.lerobot.cli import main  # noqa: E402
+from robocache.node import share_folders  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
 IMAGE = "observation.images.camera"
@@ -284,7 +285,7 @@ def inline_fixture(monkeypatch):
     """Shares run in this process, without Ray."""
 
     def run_shares(share, folder, **_):
-        of = _shares.number_of(folder, 2)
+        of = share_folders.number_of(folder, 2)
         parts = [folder / f"{number:05}" for number in range(1, of + 1)]
         for number, part in enumerate(parts, start=1):
             part.mkdir(exist_ok=True)

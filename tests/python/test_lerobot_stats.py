@@ -15,9 +15,9 @@ import robots  # noqa: E402
 from bags import MS, T0, image, joints, write_bag  # noqa: E402
 from configs import camera, configuration  # noqa: E402
 
-from robocache._lerobot_quantiles import of_counts, of_table, quantiles  # noqa: E402
-from robocache._lerobot_stats import QUANTILES, _sampled  # noqa: E402
 from robocache.lerobot import join, to_lerobot  # noqa: E402
+from robocache.lerobot.quantiles import of_counts, of_table, quantiles  # noqa: E402
+from robocache.lerobot.stats import QUANTILES, _sampled  # noqa: E402
 
 pytestmark = [
     pytest.mark.timeout(600),

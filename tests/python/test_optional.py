@@ -43,7 +43,7 @@ def test_the_help_needs_no_other_package(command):
 
 @pytest.mark.parametrize("missing", ["av", "pyarrow", "zarr"])
 def test_without_what_to_lerobot_needs(tmp_path, missing):
-    script = WITHOUT.format(module="robocache._cli", arguments="")
+    script = WITHOUT.format(module="robocache.__main__", arguments="")
     options = ["--config", tmp_path / "c.yaml", "--out", tmp_path / "out"]
     run = python("-c", script, missing, "to-lerobot", tmp_path, *options)
     assert run.returncode == 1
@@ -68,7 +68,7 @@ def test_import_without_what_a_dataset_needs(tmp_path, missing, file):
     path = tmp_path / "dataset" / file
     path.parent.mkdir(parents=True)
     path.write_text('{"featuresDict": {"features": {"steps": {"sequence": {"feature": {}}}}}}')
-    script = WITHOUT.format(module="robocache._cli", arguments="")
+    script = WITHOUT.format(module="robocache.__main__", arguments="")
     options = ["--out", tmp_path / "out"]
     options += [] if missing == "pyarrow" else ["--mapping", "libero"]
     run = python("-c", script, missing, "import", tmp_path / "dataset", *options)

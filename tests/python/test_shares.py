@@ -301,7 +301,7 @@ def test_the_step_whose_angles_stay_is_named(cache):  # noqa: F811
 
 def test_a_cache_that_each_worker_would_load_again_says_so(stores, tmp_path, monkeypatch):  # noqa: F811
     """Python 3.14 starts workers by `forkserver`: they get the cache by its pickle."""
-    monkeypatch.setattr("robocache.cache._HELD_BYTES", 1000)
+    monkeypatch.setattr("robocache.training.cache._HELD_BYTES", 1000)
     load = robocache.EpisodeCache.load
     with pytest.warns(RuntimeWarning, match=r"loads its \d+.\d GB again: load it with compressed"):
         pickle.dumps(load(stores / "rows.zarr"))

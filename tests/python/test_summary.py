@@ -2,8 +2,8 @@
 
 import json
 
-from robocache import _command
-from robocache._summary import Findings, why_without
+from robocache.node import replay_command
+from robocache.node.summary import Findings, why_without
 
 
 def summary(name, **more):
@@ -107,9 +107,9 @@ def test_failures_with_other_causes_have_their_own_lines():
         ]
 
     alike = outcomes(*(f"/data/episode_{at:06d}.parquet: damaged, record {at}" for at in range(5)))
-    (line,) = _command.failures(alike)
+    (line,) = replay_command.failures(alike)
     assert "4 more failed for the same reason: episode_000001 to episode_000004" in line
     differ = outcomes(*(f"cam{at % 2} broken" for at in range(8)))
-    lines = _command.failures(differ)
+    lines = replay_command.failures(differ)
     assert len(lines) == 2 and "cam0 broken; 3 more" in lines[0] and "cam1" in lines[1]
-    assert _command.failed(differ) == 8
+    assert replay_command.failed(differ) == 8

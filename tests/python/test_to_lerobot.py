@@ -22,11 +22,14 @@ import pyarrow.parquet as pq  # noqa: E402
 import robots  # noqa: E402
 from same_files import expect_same  # noqa: E402
 
-from robocache import _command, _lerobot_episode, _lerobot_files  # noqa: E402
-from robocache._episodes import Tensors  # noqa: E402
-from robocache._lerobot_cli import main  # noqa: E402
-from robocache._lerobot_files import DatasetWriter  # noqa: E402
-from robocache.lerobot import EpisodesFailed, _tensors, join, to_lerobot  # noqa: E402
+from robocache.lerobot import EpisodesFailed, join, to_lerobot  # noqa: E402
+from robocache.lerobot import episode as writer_of_episodes  # noqa: E402
+from robocache.lerobot import files as dataset_files  # noqa: E402
+from robocache.lerobot.cli import main  # noqa: E402
+from robocache.lerobot.exporting import _tensors  # noqa: E402
+from robocache.lerobot.files import DatasetWriter  # noqa: E402
+from robocache.lerobot.tensors import Tensors  # noqa: E402
+from robocache.node import replay_command  # noqa: E402
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -156,8 +159,8 @@ def test_a_video_has_the_images_at_their_times(robot, tmp_path, codec):
 def test_shares_join_to_the_bytes_of_one_run(robot, tmp_path, monkeypatch, images):
     folder, _ = robot
     for limit in ("DATA_MB", "VIDEO_MB"):
-        monkeypatch.setattr(_lerobot_files, limit, 0.001)
-    monkeypatch.setattr(_lerobot_files, "CHUNK_FILES", 2)
+        monkeypatch.setattr(dataset_files, limit, 0.001)
+    monkeypatch.setattr(dataset_files, "CHUNK_FILES", 2)
     listed = [f"--episodes={folder / 'episodes.csv'}"]
     shares = [tmp_path / name for name in ("one", "two", "none")]
     for number, out in enumerate(shares, start=1):
@@ -189,7 +192,7 @@ def test_an_episode_is_read_in_parts(robot, tmp_path, monkeypatch, images):
     folder, _ = robot
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     export(folder, whole, images=images)
-    monkeypatch.setattr(_lerobot_episode, "_HELD", 8_000)
+    monkeypatch.setattr(writer_of_episodes, "_HELD", 8_000)
     export(folder, parts, images=images)
     assert rows_of(parts).equals(rows_of(whole))
     groups = [pq.ParquetFile(files_of(out, "data")[0]).num_row_groups for out in (whole, parts)]
@@ -316,14 +319,14 @@ def test_an_episode_that_fails_is_left_out_and_told(robot, tmp_path, capfd, monk
     # When its bag is repaired, it alone is replayed.
     (file,) = (folder / "bags" / "place").glob("*.mcap")
     shutil.copyfile(file, wrong)
-    replay, kinds = _command.replay, []
+    replay, kinds = replay_command.replay, []
 
     def spied(*given):
         code, outcomes = replay(*given)
         kinds.extend(kind for outcome in outcomes for kind in outcome)
         return code, outcomes
 
-    monkeypatch.setattr(_command, "replay", spied)
+    monkeypatch.setattr(replay_command, "replay", spied)
     assert main([*arguments, "--replace"]) == 0 and kinds == ["kept", "done"]
     assert episodes() == ["pick", "wrong", "wrong"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "wrong.mcap"]

@@ -12,7 +12,7 @@ pytest.importorskip("av", exc_type=ImportError)
 import numpy as np  # noqa: E402 (what is missing is said first)
 from same_files import expect_same  # noqa: E402
 
-from robocache._lerobot_video import CODECS, Encoder, PngEncoder, encoding  # noqa: E402
+from robocache.lerobot.video import CODECS, Encoder, PngEncoder, encoding  # noqa: E402
 
 #: Values of MALLOC_PERTURB_: the C library fills no fresh memory, or fills it with one byte or another.
 FILLED = (0, 85, 170)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from robocache import _whole
+from robocache.node import whole
 
 
 def test_a_file_is_replaced_when_the_new_one_is_on_the_disk(tmp_path, monkeypatch):
@@ -17,7 +17,7 @@ def test_a_file_is_replaced_when_the_new_one_is_on_the_disk(tmp_path, monkeypatc
         synced.append((os.fstat(file).st_ino, path.read_text()))
 
     monkeypatch.setattr(os, "fsync", recorded)
-    _whole.write(path, "newer")
+    whole.write(path, "newer")
     assert synced == [(path.stat().st_ino, "older"), (tmp_path.stat().st_ino, "newer")]
 
     def full(file):
@@ -25,5 +25,5 @@ def test_a_file_is_replaced_when_the_new_one_is_on_the_disk(tmp_path, monkeypatc
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="no space"):
-        _whole.write(path, "newest")
+        whole.write(path, "newest")
     assert path.read_text() == "newer"

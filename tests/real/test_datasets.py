@@ -22,7 +22,7 @@ from PIL import Image
 from pyarrow import parquet
 
 import robocache
-from robocache import importing
+from robocache.datasets import importing
 from robocache.lerobot_dataset import Dataset
 
 BRIDGE_NS = 200_000_000

@@ -1,4 +1,4 @@
-//! Episodes that objects of Python read, such as those of a dataset: `robocache._dataset` says which kinds there are.
+//! Episodes that objects of Python read, such as those of a dataset: `robocache.datasets.kinds` has the kinds.
 //!
 //! An object has these attributes:
 //!

@@ -14,7 +14,7 @@ import tensorflow_datasets as tfds
 from rlds_builders import bridge
 
 import robocache
-from robocache import importing
+from robocache.datasets import importing
 
 pytestmark = pytest.mark.timeout(600)
 LENGTHS = (6, 4, 9, 5)

@@ -11,7 +11,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
 from robots import CONFIG, picture, record  # noqa: E402
 
 import robocache  # noqa: E402
-from robocache import importing  # noqa: E402
+from robocache.datasets import importing  # noqa: E402
 from robocache.lerobot import to_lerobot  # noqa: E402
 from robocache.lerobot_dataset import Dataset  # noqa: E402
 

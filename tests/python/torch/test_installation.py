@@ -10,7 +10,8 @@ import waiting
 torch = pytest.importorskip("torch")
 
 import robocache  # noqa: E402 (torch may not be there)
-from robocache import _native, installation  # noqa: E402
+from robocache import _native  # noqa: E402
+from robocache.arrays import installation  # noqa: E402
 
 HAS_GPU = torch.cuda.is_available() and _native.cuda_version() is not None
 DEVICES = ["cpu"] + ["cuda"] * HAS_GPU

@@ -13,7 +13,7 @@ from batches import bits, case, on_a_gpu, on_devices, same_bits, tensor  # noqa:
 
 import robocache  # noqa: E402 (torch may not be there)
 import robocache.torch  # noqa: E402
-from robocache import _interop, _torch_kernels  # noqa: E402
+from robocache.arrays import batch_shapes, interop, torch_kernels  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -73,8 +73,8 @@ def shifted(tensor, by):
 
 def generally(monkeypatch):
     """Every call goes the general way."""
-    monkeypatch.setattr(_torch_kernels, "DIRECT", None)
-    monkeypatch.setattr(_interop, "take", None)
+    monkeypatch.setattr(torch_kernels, "DIRECT", None)
+    monkeypatch.setattr(interop, "take", None)
 
 
 @on_devices
@@ -134,7 +134,7 @@ def test_negated_views_of_rows_and_outputs(direct, monkeypatch):
 
 
 def test_addresses_of_instants_that_are_not_aligned_are_an_error():
-    rule = robocache._layout.rule("hold", 1, 1, "zero", 1, "")
+    rule = batch_shapes.rule("hold", 1, 1, "zero", 1, "")
     memory = np.zeros(64, np.int64)
     at = memory.ctypes.data
     for targets, ages, stamps, offsets in ((4, 0, 0, 0), (0, 4, 0, 0), (0, 0, 4, 0), (0, 0, 0, 4)):
@@ -338,7 +338,7 @@ def test_a_negated_view_has_its_sign():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("single", [False, True])
 def test_the_direct_way_has_the_results_of_the_general_one(device, dtype, single, monkeypatch):
-    if _torch_kernels.DIRECT is None:
+    if torch_kernels.DIRECT is None:
         pytest.skip("this torch has no functions for C code")
     rows, stamps, targets = case(device, dtype)
     wide = case(device, dim=40, rows=33, seed=3)[0]
@@ -359,7 +359,7 @@ def test_the_direct_way_has_the_results_of_the_general_one(device, dtype, single
         return [one, robocache.fuse(streams, targets, dtype=dtype)]
 
     taken = []
-    direct = _torch_kernels.DIRECT
+    direct = torch_kernels.DIRECT
 
     class Watched:
         def take(self, *arguments):
@@ -371,8 +371,8 @@ def test_the_direct_way_has_the_results_of_the_general_one(device, dtype, single
             return taken[-1]
 
     watched = Watched()
-    monkeypatch.setattr(_torch_kernels, "DIRECT", watched)
-    monkeypatch.setattr(_interop, "take", watched.take)
+    monkeypatch.setattr(torch_kernels, "DIRECT", watched)
+    monkeypatch.setattr(interop, "take", watched.take)
     found = results()
     assert len(taken) == 2 and not any(each is None for each in taken)
     generally(monkeypatch)

@@ -1,6 +1,6 @@
 //! Reads tensor messages from elsewhere, and checks all that they say.
 //!
-//! `python/robocache/_message.py` finds the same places and gives the same errors, where this part is missing.
+//! `python/robocache/message/parts.py` finds the same places and gives the same errors, where this part is missing.
 
 use std::collections::HashSet;
 use std::ops::Range;

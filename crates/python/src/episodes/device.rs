@@ -125,7 +125,7 @@ impl DeviceWindowPlan {
     }
 }
 
-/// The order of a sampler on a GPU. `robocache.device_sampler` uses this.
+/// The order of a sampler on a GPU. `robocache.training.device_sampler` uses this.
 #[pyclass(frozen, module = "robocache._native")]
 pub struct DeviceOrder {
     device: Arc<Device>,

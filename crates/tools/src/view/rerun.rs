@@ -13,7 +13,7 @@ use super::{Episode, Options, ViewError, choose, source};
 use robocache_ops::time::Stamp;
 
 /// The script that writes the recording.
-const SCRIPT: &str = include_str!("../../../../python/robocache/rerun_file.py");
+const SCRIPT: &str = include_str!("rerun_file.py");
 /// Pictures and grids of each stream, about.
 const PICTURES: usize = 150;
 

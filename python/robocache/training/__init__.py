@@ -1,0 +1,1 @@
+"""Episodes in memory, windows of them, and the order in which training takes these."""

@@ -1,0 +1,313 @@
+"""A batch of windows: what `EpisodeCache.windows` gives."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _native
+from .._native import ALIGNMENT
+from ..arrays.interop import is_torch
+from ..contract import Contract
+from ..message.values import Values
+from .gpu import part
+
+_DTYPES = {
+    "f32": np.dtype("<f4"),
+    "f16": np.dtype("<f2"),
+    "bf16": np.dtype("<u2"),
+    "u8": np.dtype("u1"),
+    "i32": np.dtype("<i4"),
+}
+
+
+#: What the name of a stream's mask ends with, as of LeRobot's.
+_PAD = "_is_pad"
+
+
+class WindowStream:
+    """What a plan says of a stream."""
+
+    def __init__(
+        self, means: Mapping[str, Any], name: str, dtype: str, offsets_ns: Sequence[int]
+    ) -> None:
+        self.name, self.dtype = name, dtype
+        self.row_shape = tuple(means["row_shape"])
+        self.coordinates_shape = means["coordinates_shape"]
+        self.offsets_ns = np.array(offsets_ns, np.int64)
+        # The step that is closest to the instant.
+        self.present = int(np.argmin(np.abs(self.offsets_ns)))
+
+
+class WindowPlan:
+    """Windows, prepared by `EpisodeCache.plan` for that cache: give it to `windows` as `config`.
+
+    Attributes:
+        streams: a list of what it has, with `name`, `dtype`, `row_shape`, `coordinates_shape` and `offsets_ns`.
+    """
+
+    def __init__(
+        self,
+        episodes: _native.Episodes,
+        meanings: Mapping[str, Any],
+        native: _native.WindowPlan,
+        on_gpu: _native.DeviceWindowPlan | None,
+    ) -> None:
+        self._episodes, self._native, self._on_gpu = episodes, native, on_gpu
+        self.streams = [WindowStream(meanings[about[0]], *about) for about in native.streams()]
+        self._numbers = {stream.name: at for at, stream in enumerate(self.streams)}
+        masks = {f"{name}{end}" for name in self._numbers for end in (".valid", _PAD)}
+        if clash := [name for name in self._numbers if name in masks]:
+            raise ValueError(
+                f"config: expected no stream {clash[0]!r}, as the mask of another has this name"
+            )
+        # Whether the shares of valid steps were looked at, and until then what was seen: windows, and by stream the
+        # valid steps and all of them.
+        self.looked_at = False
+        self.seen: tuple[int, dict[str, list[int]]] = (0, {})
+        self._layouts: dict[int, tuple[int, dict[tuple[int, str], int]]] = {}
+
+    def contract(self) -> Contract:
+        """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams."""
+        return Contract(self._native.contract())
+
+    def layout(self, windows: int) -> tuple[int, dict[tuple[int, str], int]]:
+        """Bytes of the buffer of `windows` windows. Also, by (stream number, part), each part's offset."""
+        found = self._layouts.get(windows)
+        if found is None:
+            size, parts = self._native.layout(windows)
+            if len(self._layouts) > 64:
+                self._layouts.clear()
+            found = size, {(stream, kind): offset for stream, kind, offset in parts}
+            self._layouts[windows] = found
+        return found
+
+    def __repr__(self) -> str:
+        return f"WindowPlan({', '.join(self._numbers)})"
+
+
+class Windows(Mapping[str, "WindowSegment"]):
+    """A batch of windows in one buffer: a mapping of the names of streams to their segments.
+
+    Attributes:
+        batch_size: how many windows there are.
+        plan: the WindowPlan that they follow.
+        buffer: all bytes. The buffer of every segment begins at a multiple of 64 bytes. If the cache has a device: a uint8
+            tensor of torch there, if the program has imported torch, or else an array for DLPack.
+        instants_ns: `[windows]` the instants, with their jitter. Those of a GPU are the caller's own array.
+    """
+
+    def __init__(
+        self,
+        buffer: Any,
+        plan: WindowPlan,
+        parts: dict[tuple[int, str], int],
+        instants_ns: Any,
+        latency_ns: np.ndarray | None,
+    ) -> None:
+        self.buffer, self.instants_ns, self.plan = buffer, instants_ns, plan
+        self._streams, self._about = plan._numbers, plan.streams
+        self._parts, self._latency_ns = parts, latency_ns
+        self.batch_size = len(instants_ns)
+        self._version = _version_of(instants_ns)
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._streams)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._streams
+
+    # Not by the segments, which are arrays.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __getitem__(self, name: str) -> WindowSegment:
+        if name not in self._streams:
+            raise KeyError(f"expected one of {', '.join(self._streams)}, found {name!r}")
+        return WindowSegment(self, self._streams[name])
+
+    def torch(self) -> dict[str, Any]:
+        """By stream the values as torch tensors, and `STREAM.valid` (bool); they share the buffer's memory. `STREAM_is_pad`
+        (bool) is its opposite, as LeRobot's policies take it."""
+        tensors = {}
+        for name in self:
+            segment = self[name]
+            tensors[name] = segment.torch()
+            valid = segment.valid
+            if isinstance(valid, np.ndarray):
+                valid = _torch_of(valid, "bool")
+            elif not is_torch(valid):
+                import torch
+
+                valid = torch.from_dlpack(valid)
+            tensors[f"{name}.valid"] = valid
+            tensors[f"{name}{_PAD}"] = ~valid
+        return tensors
+
+    def __repr__(self) -> str:
+        return f"Windows({self.batch_size} of {', '.join(self)})"
+
+
+class WindowSegment(Values):
+    """The windows of one stream. Arrays are views of the buffer, made when they are asked for. It is an array of its
+    numbers, too: `numpy.asarray(segment)`, `segment[0]`.
+
+    Attributes:
+        name, dtype: of the stream; the type is "f32", "f16", "bf16", "u8" or "i32".
+        shape: `(windows, steps, row...)`.
+    """
+
+    def __init__(self, windows: Windows, number: int) -> None:
+        self._windows, self._number = windows, number
+        self._stream = windows._about[number]
+        self.name, self.dtype = self._stream.name, self._stream.dtype
+        steps = len(self._stream.offsets_ns)
+        self.shape = (windows.batch_size, steps, *self._stream.row_shape)
+
+    def _view(self, kind: str, dtype: Any, shape: Sequence[int]) -> Any:
+        offset = self._windows._parts.get((self._number, kind))
+        if offset is None:
+            return None
+        shape = (*self.shape[:2], *shape)
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        buffer = self._windows.buffer
+        if not isinstance(buffer, np.ndarray):
+            name = self.dtype if kind == "values" else np.dtype(dtype).name
+            return part(buffer, offset, size, name, shape)
+        return buffer[offset : offset + size].view(dtype).reshape(shape)
+
+    @property
+    def array(self) -> Any:
+        """`[windows, steps, row...]`: the values as they are in the buffer. For bf16 these are no numbers but their bits as
+        uint16, because NumPy has no bfloat16: `float32` and `torch` give numbers for every type. If the cache has a device:
+        a tensor of torch (bf16 as torch.bfloat16), or, if torch was not imported, an array for DLPack; so are the others."""
+        return self._view("values", _DTYPES[self.dtype], self._stream.row_shape)
+
+    @property
+    def valid(self) -> Any:
+        """`[windows, steps]` bool: whether a step may be used."""
+        return self._view("valid", np.bool_, ())
+
+    @property
+    def is_pad(self) -> Any:
+        """`[windows, steps]` bool: the opposite of `valid`, as a new array."""
+        return ~self.valid
+
+    @property
+    def age_ns(self) -> Any:
+        """`[windows, steps]` int64: the target minus the stamp of the newest row used, or NO_AGE."""
+        return self._view("age_ns", np.int64, ())
+
+    @property
+    def target_ns(self) -> Any:
+        """`[windows, steps]` int64: the instants of the steps. Raises RuntimeError if the caller has written its tensor of
+        instants since. If a CUDA graph has the windows, they are those of its last replay."""
+        late: Any = self._windows._latency_ns
+        instants = self._windows.instants_ns
+        version = self._windows._version
+        if version is not None and version != instants._version:
+            raise RuntimeError(
+                "target_ns: expected the instants of the windows, found a tensor that was written since: give a copy of it"
+            )
+        offsets = self._stream.offsets_ns
+        late = np.int64(0) if late is None else late[self._number]
+        if not isinstance(instants, np.ndarray):
+            import torch
+
+            instants = torch.as_tensor(instants)
+            late, offsets = (
+                torch.as_tensor(each, device=instants.device) for each in (late, offsets)
+            )
+            return (instants - late)[:, None] + offsets
+        return (instants - late)[:, None] + offsets
+
+    @property
+    def count(self) -> Any:
+        """`[windows, steps]` uint32: voxels in use of a sparse grid; None for others."""
+        return self._view("count", np.uint32, ())
+
+    @property
+    def coordinates(self) -> Any:
+        """`[windows, steps, voxels, 3]` int32: where the voxels of a sparse grid are; None for others."""
+        return self._view("coordinates", np.int32, self._stream.coordinates_shape or ())
+
+    def float32(self) -> Any:
+        """A copy of the values as float32. `array` of f32 is a view of them."""
+        if not isinstance(self._windows.buffer, np.ndarray):
+            return self.torch().float()
+        if self.dtype != "bf16":
+            return self.array.astype(np.float32)
+        return (self.array.astype(np.uint32) << 16).view(np.float32)
+
+    def torch(self) -> Any:
+        """The values as a torch.Tensor (bf16 as torch.bfloat16) that shares the buffer's memory."""
+        array = self.array
+        if isinstance(array, np.ndarray):
+            return _torch_of(array, self.dtype)
+        import torch
+
+        return array if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
+
+    def __repr__(self) -> str:
+        bits = self.dtype == "bf16" and isinstance(self._windows.buffer, np.ndarray)
+        note = ", array: bits as uint16" if bits else ""
+        return f"WindowSegment({self.name}: {self.dtype} {list(self.shape)}{note})"
+
+
+def _version_of(instants: Any) -> Any:
+    """What tells whether a tensor is written; None for what is no tensor, and for what a CUDA graph reads again."""
+    if isinstance(instants, np.ndarray) or not is_torch(instants) or instants.is_inference():
+        return None
+    torch = sys.modules["torch"]
+    if instants.is_cuda and torch.cuda.is_current_stream_capturing():
+        return None
+    return instants._version
+
+
+def _torch_of(array: np.ndarray, dtype: str) -> Any:
+    import torch
+
+    if dtype == "bf16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def host_out(out: Any, size: int) -> np.ndarray:
+    """The first `size` bytes of an output of the caller. Raises TypeError or ValueError if it is no such output."""
+    expected = (
+        f"out: expected a contiguous uint8 array of {size} bytes or more on the host, to be written"
+    )
+    if is_torch(out):
+        if out.device.type != "cpu" or not out.is_contiguous() or out.is_neg():
+            kind = "one" if out.is_contiguous() else "one with gaps"
+            raise ValueError(f"{expected}, found {kind} on {out.device}")
+        array = out.detach().numpy()
+    elif isinstance(out, np.ndarray):
+        array = out
+    else:
+        try:
+            array = np.frombuffer(out, np.uint8)
+        except TypeError:
+            raise TypeError(f"{expected}, found {type(out).__name__}") from None
+    if array.dtype != np.uint8 or array.ndim != 1 or len(array) < size:
+        raise ValueError(f"{expected}, found {array.dtype} of the shape {list(array.shape)}")
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        kind = "one that is read-only" if array.flags.c_contiguous else "one with gaps"
+        raise ValueError(f"{expected}, found {kind}")
+    if array.ctypes.data % 8:
+        raise ValueError(f"{expected}, at an address that is a multiple of 8, found another")
+    return array[:size]
+
+
+def aligned(size: int) -> np.ndarray:
+    """`size` bytes, aligned as segments are."""
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size]
