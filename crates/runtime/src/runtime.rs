@@ -12,7 +12,7 @@ use super::error::RuntimeError;
 use super::measure::NodeTime;
 use super::outbox::Outbox;
 use super::ports::Observer;
-use super::queue::{self, QUEUED_MESSAGES, Queue};
+use super::queue::{QUEUED_MESSAGES, Queue};
 use super::recorder::{
     Event, MessageOutcome, ReceivedMessage, Recorder, SharedBytes, SharedMessage, TickFate,
     TickRecord,

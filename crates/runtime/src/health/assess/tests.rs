@@ -10,6 +10,13 @@ streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms
     robocache_core::config::parse(config, "test.yaml").unwrap().inputs.remove(0)
 }
 
+/// The same stream, whose configuration expects a rate.
+fn expecting_hz(rate_hz: f64) -> InputSpec {
+    let mut spec = stream();
+    spec.expected_rate_hz = Some(rate_hz);
+    spec
+}
+
 fn hz(hz: f64) -> Rate {
     Rate { hz, measured: true, fresh: true }
 }
@@ -46,7 +53,7 @@ fn silence_is_stale_and_an_error_if_the_stream_is_required() {
     let late = InputWindow { starting: false, ..fast };
     assert_eq!(trouble(&stream(), &late), Some(Trouble::Silent));
     assert_eq!(words(&late), "no message in 60.0 s since the start");
-    let slow = InputSpec { expected_rate_hz: Some(0.1), ..stream() };
+    let slow = expecting_hz(0.1);
     assert_eq!(trouble(&slow, &silent), None);
 }
 
@@ -156,7 +163,7 @@ fn dropped_parts_and_incomplete_groups_are_a_warning() {
 
 #[test]
 fn a_stream_far_under_its_rate_is_lossy() {
-    let expecting = InputSpec { expected_rate_hz: Some(500.0), ..stream() };
+    let expecting = expecting_hz(500.0);
     let window = InputWindow { rate: hz(130.0), ..healthy() };
     assert_eq!(trouble(&expecting, &window), Some(Trouble::Lossy));
     assert_eq!(assess(&expecting, false, &window).1, "130.0 Hz instead of 500 Hz");
@@ -172,7 +179,7 @@ fn a_stream_far_under_its_rate_is_lossy() {
 
 #[test]
 fn what_sends_nothing_has_stopped_and_loses_nothing() {
-    let expecting = InputSpec { expected_rate_hz: Some(30.0), ..stream() };
+    let expecting = expecting_hz(30.0);
     let silence = Duration::from_millis(1900);
     let window = InputWindow { rate: hz(0.0), silence, ..healthy() };
     assert_eq!(trouble(&expecting, &window), Some(Trouble::Stopped));

@@ -108,9 +108,10 @@ fn a_publisher_that_is_refused_beside_another_is_named() {
     assert_eq!(super::refused(&specs[0], &[fits]), None);
     assert!(super::refused(&specs[0], std::slice::from_ref(&refused)).is_some());
     assert!(all_refused(&specs[0], &[refused]));
-    let asks = |reliability, durability| InputSpec {
-        qos: Qos { reliability, durability, ..specs[0].qos },
-        ..specs[0].clone()
+    let asks = |reliability, durability| {
+        let mut spec = specs[0].clone();
+        spec.qos = Qos { reliability, durability, ..spec.qos };
+        spec
     };
     let auto = asks(Reliability::Auto, Durability::Auto);
     assert_eq!(super::refused(&auto, &both), None);
