@@ -7,6 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::publisher::PublisherId;
+use super::time_source::TimeSource;
 use robocache_core::pipeline::Arrival;
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
@@ -53,6 +54,7 @@ pub(crate) struct Queue {
     per_input: usize,
     /// The lane of each input.
     lanes: Vec<usize>,
+    time: TimeSource,
 }
 
 #[derive(Debug)]
@@ -113,11 +115,11 @@ impl Drop for Taken<'_> {
 impl Queue {
     /// Makes a queue of at most `per_input` messages for each input. `lanes` has the lane of each
     /// input.
-    pub(crate) fn new(per_input: usize, lanes: Vec<usize>) -> Self {
+    pub(crate) fn new(per_input: usize, lanes: Vec<usize>, time: TimeSource) -> Self {
         let busy = vec![false; lanes.iter().max().map_or(0, |last| last + 1)];
         let (messages, put_back) = (VecDeque::new(), VecDeque::new());
         let state = QueueState { messages, put_back, busy, closed: false };
-        Queue { state: Mutex::new(state), changed: Condvar::new(), per_input, lanes }
+        Queue { state: Mutex::new(state), changed: Condvar::new(), per_input, lanes, time }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
@@ -178,7 +180,7 @@ impl Queue {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let left = end.saturating_duration_since(Instant::now());
+            let left = self.time.until(end);
             if left.is_zero() {
                 return Next::Nothing;
             }
