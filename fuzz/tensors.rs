@@ -18,6 +18,7 @@ use robocache_data::recording::{Gap, Manifest, McapRecorder, RecordOptions, Reco
 use robocache_ops::time::{Epoch, Stamp};
 use robocache_runtime::{
     ClockMessage, Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord,
+    TimeSource,
 };
 
 use super::records::{self, START};
@@ -80,7 +81,11 @@ fn recorded(simulated: bool) -> Vec<u8> {
     let folder = std::env::temp_dir().join(format!("robocache_seed_{}", std::process::id()));
     let config = config::parse(recording::CONFIG, "fuzz.yaml").expect("a configuration");
     let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).expect("a backend"));
-    let options = RecordOptions::new(&folder, Manifest::of(&config, simulated, true, "cpu"));
+    let options = RecordOptions::new(
+        &folder,
+        Manifest::of(&config, simulated, true, "cpu"),
+        TimeSource::real(),
+    );
     let now = Some(Stamp::from_nanos(START));
     let recorder = McapRecorder::start(options, &config, &Prefixes::default(), now);
     let recorder = recorder.expect("a recorder");

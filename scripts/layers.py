@@ -10,6 +10,8 @@
   sine, logarithm and the like from the crate libm: those of the C library differ in the last bit.
 - In the Python package, neither modules nor rooms use each other in a circle. A room is a folder of the package, or a
   module at its top. `scripts/layers.py --python` prints the rooms, the arrows between them, and their floors.
+- The runtime, the node and the recorder of its messages may run on virtual time. So they read each clock through
+  `TimeSource`.
 
 It reads the sources as text, without comments, strings and tests. It prints what is wrong; then the exit code is 1.
 """
@@ -34,6 +36,18 @@ _NAMES = (
     r"(?:a?(?:sin|cos|tan)h?|sin_cos|atan2|hypot|cbrt|exp|exp2|exp_m1|ln|ln_1p|log|log2|log10|powf)"
 )
 OF_C = re.compile(rf"\.({_NAMES})\(|\bf(?:32|64)::({_NAMES})\b")
+#: Folders whose code takes the time from a source, and what reads the clocks of the machine.
+TIMED = ("crates/runtime/src", "crates/data/src/recording", "src")
+OF_MACHINE = re.compile(
+    r"\b(?:Instant|SystemTime)::now\b|\bOffsetDateTime::now_\w+|\bclock_gettime\b|\.elapsed\(\)"
+)
+#: Files there that must read them, and why.
+REAL = {
+    "crates/runtime/src/time_source.rs": "it is the source",
+    "crates/runtime/src/clock/sleeper.rs": "it learns how late the machine wakes a thread",
+    "src/fastdds/profile/mod.rs": "it names a file as no other process of the machine does",
+    "src/bin/sensor_sim.rs": "it is another program, which stands for a robot",
+}
 #: Comments, strings and characters.
 WORDLESS = re.compile(
     r'//[^\n]*|/\*.*?\*/|b?r(#+)".*?"\1|b?r"[^"]*"|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'',
@@ -373,9 +387,25 @@ def described(root):
         )
 
 
+def wrong_times(root):
+    """Readings of the machine's clocks where the time comes from a source, and files that need none any more, a line each."""
+    lines = []
+    for folder in crates(root).values():
+        for path, text in sources(folder).items():
+            name = path.relative_to(root).as_posix()
+            if not name.startswith(tuple(f"{timed}/" for timed in TIMED)):
+                continue
+            found = OF_MACHINE.findall(text)
+            if name not in REAL:
+                lines += [f"{name}: expected TimeSource, found {reading}" for reading in found]
+            elif not found:
+                lines.append(f"scripts/layers.py: {name} reads no clock of the machine any more")
+    return lines
+
+
 def wrong(root):
     """The faults of a workspace, a line each."""
-    lines = wrong_crates(root) + wrong_numbers(root) + wrong_python(root)
+    lines = wrong_crates(root) + wrong_numbers(root) + wrong_times(root) + wrong_python(root)
     for name, folder in crates(root).items():
         lines += wrong_modules(name, folder, root)
     return lines

@@ -54,7 +54,7 @@ impl Active {
     /// The middleware refuses a subscription, the recording does not begin, or a thread does not start. [`Active::end`]
     /// gives back what was taken before.
     pub(crate) fn start(base: &Base, configured: &Configured) -> Result<Self, NodeError> {
-        let mut runtime = configured.runtime()?;
+        let mut runtime = configured.runtime(&base.time)?;
         runtime.standstills = Arc::clone(&base.standstills);
         // It leaves a folder, so it begins when little else may fail.
         if let Some(folder) = &configured.settings.record_to {
@@ -206,7 +206,12 @@ fn record(
     let events = format!("{}/recording", base.connections.node_name());
     let end = base.recording.end;
     let has_graph = true;
-    let options = RecordOptions { events, end, has_graph, ..RecordOptions::new(folder, manifest) };
+    let options = RecordOptions {
+        events,
+        end,
+        has_graph,
+        ..RecordOptions::new(folder, manifest, base.time.clone())
+    };
     let now = runtime.clock.now().map(|now| now.stamp);
     let definitions = Prefixes::of_environment();
     Ok(McapRecorder::start(options, config, &definitions, now)?)

@@ -4,7 +4,7 @@
 //! the process runs again, so the receive stamp says "now". Under `timeline: receive`, a value of a minute ago would count
 //! as fresh. Such a message is dropped. A latched one is kept: it is true until another one is published.
 
-use robocache_runtime::{STILL, Transit, since_boot_ns, system_now};
+use robocache_runtime::{STILL, TimeSource, Transit};
 use std::time::{Duration, Instant};
 
 /// A message that was received so long after its publication \[ns\], across a standstill, waited for the process.
@@ -44,12 +44,9 @@ struct Standstill {
 
 impl Look {
     /// A look now; `None` if the system does not tell.
-    pub(crate) fn now() -> Option<Look> {
-        Some(Look {
-            boot_ns: since_boot_ns()?,
-            system_ns: system_now().nanos(),
-            at: Instant::now(),
-        })
+    pub(crate) fn now(time: &TimeSource) -> Option<Look> {
+        let boot_ns = time.boot_ns()?;
+        Some(Look { boot_ns, system_ns: time.system().nanos(), at: time.monotonic() })
     }
 }
 

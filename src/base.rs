@@ -19,7 +19,7 @@ use super::server::Server;
 use robocache_core::config::describe;
 use robocache_core::spec::Config;
 use robocache_rcl::{Context, Node};
-use robocache_runtime::{Standstills, Threads};
+use robocache_runtime::{Standstills, Threads, TimeSource};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 /// The node without a configuration.
@@ -34,6 +34,7 @@ pub(crate) struct Base {
     /// Whether ticks run.
     pub ticking: Arc<AtomicBool>,
     pub recording: Recording,
+    pub time: TimeSource,
 }
 
 /// What the threads of the node in every state begin with.
@@ -96,20 +97,22 @@ impl Base {
         parameters: Result<Parameters, NodeError>,
         lifecycle: Option<Arc<Lifecycle>>,
         (records, recording): (Records, Recording),
+        time: TimeSource,
     ) -> Result<(Self, BaseThreads, Parameters), NodeError> {
         let message_bytes = parameters.as_ref().map_or(0, Parameters::message_bytes);
         let begun = connection::create_node(context, message_bytes)
             .and_then(|node| Ok((Rosout::new(&node)?, node)));
         let (rosout, node) = begun.map_err(logged)?;
         let connected = parameters.and_then(|parameters| {
-            let (base, beginnings) = Self::connect(node, &parameters, lifecycle, recording)?;
+            let (base, beginnings) =
+                Self::connect(node, &parameters, lifecycle, recording, time.clone())?;
             Ok((base, beginnings, parameters))
         });
         let (base, Beginnings { connecting, services, diagnostics }, parameters) = match connected {
             Ok(connected) => connected,
             Err(error) => {
                 let error = logged(error);
-                rosout.flush_at_start(&records);
+                rosout.flush_at_start(&records, &time);
                 return Err(error);
             }
         };
@@ -124,6 +127,7 @@ impl Base {
         parameters: &Parameters,
         lifecycle: Option<Arc<Lifecycle>>,
         recording: Recording,
+        time: TimeSource,
     ) -> Result<(Self, Beginnings), NodeError> {
         let message_bytes = parameters.message_bytes();
         let Parameters { declared, unknown, settings, .. } = parameters;
@@ -131,20 +135,25 @@ impl Base {
             tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
         }
         let store = Arc::new(ParameterStore::new(declared.clone(), lifecycle.clone()));
-        let spec =
-            NodeSpec { store: Arc::clone(&store), lifecycle: lifecycle.clone(), message_bytes };
-        let watched = Watched::new(settings.diagnostics_period, lifecycle.clone());
+        let spec = NodeSpec {
+            store: Arc::clone(&store),
+            lifecycle: lifecycle.clone(),
+            message_bytes,
+            time: time.clone(),
+        };
+        let watched = Watched::new(settings.diagnostics_period, lifecycle.clone(), time.clone());
         let (connections, services, diagnostics) = Connections::new(node, spec)?;
-        let (connector, connecting) = Connector::new();
+        let (connector, connecting) = Connector::new(time.clone());
         let base = Base {
             connections: Arc::new(connections),
             connector,
             store,
             lifecycle,
             watched: Arc::new(Mutex::new(watched)),
-            standstills: Arc::default(),
+            standstills: Arc::new(Standstills::new(time.clone())),
             ticking: Arc::default(),
             recording,
+            time,
         };
         Ok((base, Beginnings { connecting, services, diagnostics }))
     }
@@ -173,6 +182,7 @@ impl Base {
             standstills: Arc::clone(&self.standstills),
             ticking: Arc::clone(&self.ticking),
             stop: Arc::clone(&stop),
+            time: self.time.clone(),
         };
         let reporter = Reporter {
             watched: Arc::clone(&self.watched),
@@ -182,6 +192,7 @@ impl Base {
             connector: self.connector.clone(),
             standstills: Arc::clone(&self.standstills),
             stop,
+            time: self.time.clone(),
         };
         // First: it still reports why another one does not start.
         let mut spawned = threads.spawn("report", move || {

@@ -18,7 +18,7 @@ use robocache_core::message::Envelope;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::Config;
 use robocache_ops::sync::lock;
-use robocache_runtime::{Clock, Runtime};
+use robocache_runtime::{Clock, Runtime, TimeSource};
 use robocache_shared::TensorPublisher;
 
 /// A configuration that is ready to work.
@@ -52,12 +52,12 @@ impl Configured {
         );
         let topics = base.connections.resolve(config.inputs.iter().map(|input| &input.topic))?;
         // What does not depend on the clock is made and checked with it; it does not run.
-        let runtime = new_runtime(&settings, &config, &backend)?;
+        let runtime = new_runtime(&settings, &config, &backend, &base.time)?;
         let info = info::message(&runtime, &topics);
         let list = list_form(&settings, &runtime.pipeline)?;
         let tensors = Handed::default();
         if let Some(service) = &settings.shared_output {
-            let shared = Shared::new(service, &runtime.pipeline, &info)?;
+            let shared = Shared::new(service, &runtime.pipeline, &info, &base.time)?;
             tensors.leave(shared.tensors);
             lock(&base.watched).shared = Some(shared.info);
         }
@@ -83,8 +83,8 @@ impl Configured {
     ///
     /// # Errors
     /// The program cannot do what the configuration asks for.
-    pub(crate) fn runtime(&self) -> Result<Runtime, NodeError> {
-        new_runtime(&self.settings, &self.spec.config, &self.backend)
+    pub(crate) fn runtime(&self, time: &TimeSource) -> Result<Runtime, NodeError> {
+        new_runtime(&self.settings, &self.spec.config, &self.backend, time)
     }
 
     /// Gives back what a configuration took, also one that did not become ready.
@@ -99,10 +99,11 @@ fn new_runtime(
     settings: &Settings,
     config: &Config,
     backend: &Arc<dyn Backend>,
+    time: &TimeSource,
 ) -> Result<Runtime, NodeError> {
     let clock = match settings.use_sim_time {
-        true => Clock::simulated(config.grid),
-        false => Clock::system(config.grid),
+        true => Clock::simulated(config.grid, time.clone()),
+        false => Clock::system(config.grid, time.clone()),
     };
     let mut runtime = Runtime::new(Pipeline::new(config.clone(), Arc::clone(backend))?, clock);
     runtime.digest = settings.digest;

@@ -5,7 +5,6 @@
 //! configuration there are publishers; while the node works there are subscriptions.
 
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use super::args::{self, NODE_NAME};
 use super::console;
@@ -24,7 +23,7 @@ use super::show::{self, Shown};
 use robocache_core::spec::Config;
 use robocache_ops::sync::lock;
 use robocache_rcl::{self, Context, Node, Publisher, Qos, Wake};
-use robocache_runtime::Runtime;
+use robocache_runtime::{Runtime, TimeSource};
 
 /// Tensors that the middleware keeps for a subscriber that has not taken them yet. A policy wants
 /// the newest one. With `keep_last`, a slow policy loses tensors but never blocks the tick.
@@ -38,6 +37,7 @@ pub(crate) struct NodeSpec {
     pub lifecycle: Option<Arc<Lifecycle>>,
     /// The size of a tensor message \[bytes\], as far as it was known at the start.
     pub message_bytes: usize,
+    pub time: TimeSource,
 }
 
 /// What each connection publishes while the node has a configuration.
@@ -216,10 +216,10 @@ impl Connections {
 
     /// Makes another connection, with a context and a node of its own, and leaves its parts for the threads.
     pub(crate) fn renew(&self) {
-        let (mut current, begun) = (lock(&self.current), Instant::now());
+        let (mut current, begun) = (lock(&self.current), self.spec.time.monotonic());
         match self.make_another(&mut current) {
             Ok(()) => {
-                let ms = begun.elapsed().as_millis();
+                let ms = self.spec.time.since(begun).as_millis();
                 tracing::debug!("made a new connection to the middleware in {ms} ms");
             }
             Err(error) => {
@@ -274,7 +274,11 @@ impl Services {
     fn new(offerer: Offerer<'_>, spec: &NodeSpec) -> Result<Self, NodeError> {
         let lifecycle = |it: &Arc<Lifecycle>| LifecycleServices::new(offerer, Arc::clone(it));
         Ok(Services {
-            parameters: ParameterServices::new(offerer, Arc::clone(&spec.store))?,
+            parameters: ParameterServices::new(
+                offerer,
+                Arc::clone(&spec.store),
+                spec.time.clone(),
+            )?,
             lifecycle: spec.lifecycle.as_ref().map(lifecycle).transpose()?,
         })
     }

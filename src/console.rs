@@ -5,7 +5,6 @@
 
 use std::fmt::{self, Write as _};
 use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use time::{OffsetDateTime, UtcOffset};
 use tracing::field::{Field, Visit};
@@ -15,6 +14,8 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::args::NODE_NAME;
+use robocache_ops::time::NANOS_PER_S;
+use robocache_runtime::TimeSource;
 
 /// The format without the variable.
 const FORMAT: &str = "[{severity}] [{time}] [{name}]: {message}";
@@ -38,6 +39,7 @@ pub struct Console {
     parts: Vec<FormatPart>,
     colors: bool,
     offset: UtcOffset,
+    time: TimeSource,
 }
 
 /// A part of the format.
@@ -62,7 +64,7 @@ impl Console {
     /// Makes the format that the environment asks for. `terminal` says whether a terminal shows the
     /// lines, so that they have colours. The process may have no other thread, because the offset
     /// of the local time cannot be read then; without it, dates are in UTC.
-    pub fn from_env(terminal: bool) -> Self {
+    pub fn from_env(terminal: bool, time: TimeSource) -> Self {
         let format = std::env::var(FORMAT_VARIABLE).ok().filter(|format| !format.is_empty());
         let colors = match std::env::var(COLOR_VARIABLE).as_deref() {
             Ok("1") => true,
@@ -70,16 +72,15 @@ impl Console {
             _ => terminal,
         };
         let offset = UtcOffset::current_local_offset().unwrap_or(UtcOffset::UTC);
-        Console { parts: parse(format.as_deref().unwrap_or(FORMAT)), colors, offset }
+        Console { parts: parse(format.as_deref().unwrap_or(FORMAT)), colors, offset, time }
     }
 
     fn line(
         &self,
         out: &mut impl fmt::Write,
         (meta, message): (&Metadata<'_>, &str),
-        now: SystemTime,
     ) -> fmt::Result {
-        let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let nanos = self.time.system().nanos();
         for part in &self.parts {
             match part {
                 FormatPart::Text(text) => out.write_str(text)?,
@@ -92,11 +93,13 @@ impl Console {
                 FormatPart::File => out.write_str(meta.file().unwrap_or_default())?,
                 FormatPart::Line => write!(out, "{}", meta.line().unwrap_or_default())?,
                 FormatPart::Time => {
-                    write!(out, "{}.{:09}", since_1970.as_secs(), since_1970.subsec_nanos())?;
+                    write!(out, "{}.{:09}", nanos / NANOS_PER_S, nanos % NANOS_PER_S)?;
                 }
-                FormatPart::Nanoseconds => write!(out, "{}", since_1970.as_nanos())?,
+                FormatPart::Nanoseconds => write!(out, "{nanos}")?,
                 FormatPart::DateTime => {
-                    let at = OffsetDateTime::from(now).to_offset(self.offset);
+                    let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(nanos))
+                        .unwrap_or(OffsetDateTime::UNIX_EPOCH)
+                        .to_offset(self.offset);
                     let (date, time) = (at.date(), at.time());
                     let (h, m, s, ms) = time.as_hms_milli();
                     write!(out, "{date} {h:02}:{m:02}:{s:02}.{ms:03}")?;
@@ -191,7 +194,7 @@ where
         event.record(&mut text);
         let color = if self.colors { severity(*meta.level()).1 } else { "" };
         writer.write_str(color)?;
-        self.line(&mut writer, (meta, &text.message), SystemTime::now())?;
+        self.line(&mut writer, (meta, &text.message))?;
         writeln!(writer, "{}", if color.is_empty() { "" } else { "\x1b[0m" })
     }
 }

@@ -61,7 +61,7 @@ fn status_message(node: &str, status: Status) -> DiagnosticStatus {
     }
 }
 
-fn time_message(stamp: Stamp) -> r2r::builtin_interfaces::msg::Time {
+pub(crate) fn time_message(stamp: Stamp) -> r2r::builtin_interfaces::msg::Time {
     let (sec, nanosec) = stamp.to_sec_nanosec();
     r2r::builtin_interfaces::msg::Time { sec, nanosec }
 }

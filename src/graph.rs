@@ -102,7 +102,7 @@ impl GraphWatch<Node> {
         if runtime.clock.is_simulated() {
             topics.push(topic((node.resolve_topic(CLOCK_TOPIC)?, Watched::Clock)));
         }
-        Ok(Self::of(node, topics)?)
+        Ok(Self::of(node, topics, runtime.time.monotonic())?)
     }
 
     /// Reads until the runtime stops: the graph of this connection, and that of each one that `parts` has from then on.
@@ -112,7 +112,7 @@ impl GraphWatch<Node> {
         (parts, connector): (&Handed<Node>, &Connector),
     ) {
         while !runtime.stopping() {
-            let now = Instant::now();
+            let now = runtime.time.monotonic();
             if let Some(node) = parts.take() {
                 connector.end(self.move_to(node, now));
             }
@@ -126,8 +126,9 @@ impl GraphWatch<Node> {
 }
 
 impl<G: Graph> GraphWatch<G> {
-    fn of(node: G, topics: Vec<Topic>) -> robocache_rcl::Result<Self> {
-        let (changes, due) = (node.watch()?, Instant::now());
+    /// Watches a graph, which is read at `due` for the first time.
+    fn of(node: G, topics: Vec<Topic>, due: Instant) -> robocache_rcl::Result<Self> {
+        let changes = node.watch()?;
         Ok(GraphWatch { node, changes, is_deaf: false, topics, due, incomplete_until: None })
     }
 

@@ -163,7 +163,7 @@ impl<T> Switch<T> {
     ) where
         T: Send + 'static,
     {
-        let now = Instant::now();
+        let now = connector.time().monotonic();
         let unused = parts.take().and_then(|newer| self.begin(newer, now));
         let before = self.over(now, (OVERLAP, PATIENCE), is_connected);
         unused.into_iter().chain(before).for_each(|ended| connector.end(ended));

@@ -122,7 +122,7 @@ impl Intake {
     /// another, but from each at most as many as its queue holds. Messages that come meanwhile are
     /// left for the next call.
     pub(crate) fn drain(&mut self, runtime: &Runtime) -> Result<(), NodeError> {
-        self.standstills.look(Look::now());
+        self.standstills.look(Look::now(&runtime.time));
         self.ready.clear();
         self.ready.extend((0..self.inputs.len()).filter(|k| self.inputs[*k].may_have()));
         for round in 0.. {
@@ -173,7 +173,7 @@ impl Intake {
         runtime: &Runtime,
         Subscriptions { clock, inputs }: Subscriptions,
     ) {
-        let now = Instant::now();
+        let now = runtime.time.monotonic();
         for (input, subscribed) in self.inputs.iter_mut().zip(inputs) {
             input.replace(runtime, subscribed, now, &self.connector);
             runtime.input(input.id).resubscribed.add(1);
@@ -286,7 +286,7 @@ impl Input {
         let publisher = Some(PublisherId(info.publisher.0));
         let published = info.source_ns.map(Stamp::from_nanos);
         let (origin, transit) = (Origin { publisher, published }, transit(&info));
-        if !self.losses.note(&info, from_before, Instant::now()) {
+        if !self.losses.note(&info, from_before, runtime.time.monotonic()) {
             // While two subscriptions overlap, that is no news.
             state.repeated.add(u64::from(!self.losses.overlaps()));
             match state.asks.get().transient_local {
@@ -299,7 +299,7 @@ impl Input {
             return Ok(true);
         }
         if self.is_of_arrival && !state.asks.get().transient_local {
-            standstills.look(Look::now());
+            standstills.look(Look::now(&runtime.time));
             if standstills.has_waited(transit, self.clocks_agree) {
                 runtime.drop_waited(self.id, publisher);
                 self.buffers.give_back(message);
@@ -339,7 +339,7 @@ impl Input {
         if self.losses.overlaps() {
             return;
         }
-        let lost = self.losses.explain(told.lost.map(|lost| lost.total), Instant::now());
+        let lost = self.losses.explain(told.lost.map(|lost| lost.total), runtime.time.monotonic());
         let state = runtime.input(self.id);
         state.lost.add(lost.on_the_way);
         state.queue_full.add(lost.overwritten);

@@ -76,9 +76,10 @@ pub use signals::Signals;
 
 use manager::{Incident, Manager};
 use recording::Recording;
+use robocache_runtime::TimeSource;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Runs the node until a signal comes or something fails. A failure is logged before this returns, on stderr
+/// Runs the node until a signal comes or something fails. `time` is the source of all its time. A failure is logged before this returns, on stderr
 /// and, if the node exists, on `/rosout`.
 ///
 /// The calling thread only watches signals and failures, from the first moment to the last. All that waits for
@@ -87,11 +88,15 @@ use tokio::task::{JoinHandle, spawn_blocking};
 /// # Errors
 /// Says why the node did not start, or why it stopped. After [`NodeError::Hangs`] the caller must end the
 /// process, because a thread does not end.
-pub async fn run(records: Records, signals: &mut Signals) -> Result<(), NodeError> {
+pub async fn run(
+    records: Records,
+    signals: &mut Signals,
+    time: TimeSource,
+) -> Result<(), NodeError> {
     let limit = end::limit().inspect_err(|error| tracing::error!("{error}"))?;
     let recording = Recording::new(limit);
     let of_node = recording.clone();
-    let starting = spawn_blocking(|| Manager::start(records, of_node));
+    let starting = spawn_blocking(move || Manager::start(records, of_node, time));
     let outcome = run_node(starting, &mut Ending { signals, limit }).await;
     // Also if a thread of the node does not end. The process ends either way.
     let _ = spawn_blocking(move || recording.finish()).await;

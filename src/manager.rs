@@ -18,6 +18,7 @@ use super::rosout::Records;
 use robocache_core::spec::Config;
 use robocache_ops::sync::lock;
 use robocache_rcl::Context;
+use robocache_runtime::TimeSource;
 
 /// The node, in whatever state it is. The fields are dropped in their order.
 pub(crate) struct Manager {
@@ -48,7 +49,11 @@ impl Manager {
     ///
     /// # Errors
     /// Says why the node does not begin.
-    pub(crate) fn start(records: Records, recording: Recording) -> Result<Self, NodeError> {
+    pub(crate) fn start(
+        records: Records,
+        recording: Recording,
+        time: TimeSource,
+    ) -> Result<Self, NodeError> {
         let context =
             Context::new().map_err(|error| logged(NodeError::RosArguments(error.detail)))?;
         // Read before the node begins, because the middleware then takes its shared memory. Errors wait
@@ -58,7 +63,7 @@ impl Manager {
         let (lifecycle, orders) = Lifecycle::new();
         let lifecycle = managed.then(|| Arc::new(lifecycle));
         let (base, threads, parameters) =
-            Base::start(&context, parameters, lifecycle, (records, recording))?;
+            Base::start(&context, parameters, lifecycle, (records, recording), time)?;
         let (active, configured, fault) = (None, None, None);
         let mut manager = Manager { active, configured, base, threads, orders, fault };
         if managed {

@@ -1,10 +1,8 @@
 //! The parameter services, so that `ros2 param` works: the six that every ROS node has.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use r2r::ParameterValue;
-use r2r::builtin_interfaces::msg::Time;
 use r2r::rcl_interfaces::msg::{
     ListParametersResult, Parameter as ParameterMessage, ParameterDescriptor, ParameterEvent,
     ParameterValue as ValueMessage, SetParametersResult,
@@ -14,11 +12,13 @@ use r2r::rcl_interfaces::srv::{
     SetParametersAtomically,
 };
 
+use super::diagnostics::time_message;
 use super::error::NodeError;
 use super::param_store::ParameterStore;
 use super::params::Declared;
 use super::requests::{Offerer, Taken, answer};
 use robocache_rcl::{MessagePublisher, Qos, Service};
+use robocache_runtime::TimeSource;
 
 /// Changes that the middleware keeps for a subscriber that is slow: as every ROS node does.
 const EVENTS: usize = 1000;
@@ -42,17 +42,22 @@ pub(crate) struct Changes {
     node: String,
     /// `None` if no parameter changes.
     events: Option<MessagePublisher<ParameterEvent>>,
+    time: TimeSource,
 }
 
 impl ParameterServices {
     /// Advertises the services under the node's name. If a parameter may change, also advertises `/parameter_events`.
-    pub(crate) fn new(offerer: Offerer<'_>, store: Arc<ParameterStore>) -> Result<Self, NodeError> {
+    pub(crate) fn new(
+        offerer: Offerer<'_>,
+        store: Arc<ParameterStore>,
+        time: TimeSource,
+    ) -> Result<Self, NodeError> {
         let node = offerer.node;
         let advertise = || node.advertise_message("/parameter_events", Qos::reliable(EVENTS));
         let events = store.may_change().then(advertise).transpose()?;
         Ok(ParameterServices {
             store,
-            changes: Arc::new(Changes { node: node.fully_qualified_name(), events }),
+            changes: Arc::new(Changes { node: node.fully_qualified_name(), events, time }),
             get: offerer.offer("get_parameters")?,
             types: offerer.offer("get_parameter_types")?,
             list: offerer.offer("list_parameters")?,
@@ -120,16 +125,12 @@ impl Changes {
     /// Publishes the new values of parameters.
     fn tell(&self, changed: Vec<Declared>) {
         let Some(events) = &self.events else { return };
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let message = |declared: Declared| ParameterMessage {
             name: declared.name.to_owned(),
             value: message_of(Some(&declared.value)),
         };
         let event = ParameterEvent {
-            stamp: Time {
-                sec: i32::try_from(since_1970.as_secs()).unwrap_or(i32::MAX),
-                nanosec: since_1970.subsec_nanos(),
-            },
+            stamp: time_message(self.time.system()),
             node: self.node.clone(),
             changed_parameters: changed.into_iter().map(message).collect(),
             ..ParameterEvent::default()

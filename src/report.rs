@@ -14,7 +14,7 @@ use super::shared::SharedInfo;
 use robocache_ops::sync::lock;
 use robocache_rcl::Middleware;
 use robocache_runtime::health::{Level, Monitor, Report, Status};
-use robocache_runtime::{Runtime, Standstills, Witness, system_now};
+use robocache_runtime::{Runtime, Standstills, TimeSource, Witness};
 
 /// Time between two looks at the inputs, and the longest wait for a log record.
 const LOOK: Duration = Duration::from_millis(125);
@@ -37,6 +37,7 @@ pub(crate) struct Watched {
     /// When the next report is due.
     due: Instant,
     recovery: Recovery,
+    time: TimeSource,
 }
 
 /// The work of the thread *report*.
@@ -52,15 +53,16 @@ pub(crate) struct Reporter {
     pub standstills: Arc<Standstills>,
     /// Whether the node ends.
     pub stop: Arc<AtomicBool>,
+    pub time: TimeSource,
 }
 
 impl Reporter {
     /// Reports until the node ends.
     pub(crate) fn run(mut self) {
-        let started = Instant::now();
+        let started = self.time.monotonic();
         let (mut look, mut follow) = (started, started);
         while !self.stop.load(Ordering::Relaxed) {
-            let now = Instant::now();
+            let now = self.time.monotonic();
             if now >= look {
                 look = now + LOOK;
                 self.look(now);
@@ -77,7 +79,7 @@ impl Reporter {
             if let Some(report) = report {
                 self.reports.current.diagnostics.publish(report);
             }
-            let wait = look.min(next).saturating_duration_since(Instant::now());
+            let wait = self.time.until(look.min(next));
             match self.records.recv_timeout(wait) {
                 Ok(record) => self.reports.current.rosout.publish(record),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -108,27 +110,32 @@ impl Reporter {
 
 impl Watched {
     /// Watches a node without a configuration.
-    pub(crate) fn new(period: Duration, lifecycle: Option<Arc<Lifecycle>>) -> Self {
+    pub(crate) fn new(
+        period: Duration,
+        lifecycle: Option<Arc<Lifecycle>>,
+        time: TimeSource,
+    ) -> Self {
         Watched {
             period,
             lifecycle,
             trouble: None,
             shared: None,
             working: None,
-            due: Instant::now() + period,
+            due: time.monotonic() + period,
             recovery: Recovery::default(),
+            time,
         }
     }
 
     /// Reports in this period from now on.
     pub(crate) fn set_period(&mut self, period: Duration) {
-        (self.period, self.due) = (period, Instant::now() + period);
+        (self.period, self.due) = (period, self.time.monotonic() + period);
     }
 
     /// Watches these inputs and ticks from now on. The first report is one period from now.
     pub(crate) fn begin(&mut self, runtime: Arc<Runtime>, monitor: Monitor) {
         self.working = Some((runtime, monitor));
-        let now = Instant::now();
+        let now = self.time.monotonic();
         self.due = now + self.period;
         self.recovery.watch_others(now);
     }
@@ -137,7 +144,7 @@ impl Watched {
     pub(crate) fn end(&mut self) {
         self.log_held_back();
         self.working = None;
-        self.recovery.watch_others(Instant::now());
+        self.recovery.watch_others(self.time.monotonic());
     }
 
     /// Logs which streams began to hold ticks back, or ended that.
@@ -159,8 +166,8 @@ impl Watched {
         if working.is_none() && state.is_none() {
             return None;
         }
-        let mut report =
-            working.unwrap_or_else(|| Report { stamp: Some(system_now()), parts: Vec::new() });
+        let of_state = || Report { stamp: Some(self.time.system()), parts: Vec::new() };
+        let mut report = working.unwrap_or_else(of_state);
         report.parts.extend(state);
         Some(report)
     }

@@ -1,17 +1,18 @@
 //! Publishes the logs on `/rosout`: a tracing layer fills a queue, and a publisher empties it.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use r2r::builtin_interfaces::msg::Time;
 use r2r::rcl_interfaces::msg::Log;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use super::console::Text;
+use super::diagnostics::time_message;
 use super::error::NodeError;
 use robocache_rcl::{MessagePublisher, Node, Qos};
+use robocache_runtime::TimeSource;
 
 /// Depth of the queue. If it is full, a record is only on stderr, which has its own thread and
 /// queue. So logging never blocks a thread that has a deadline.
@@ -27,15 +28,16 @@ const DISCOVERY: Duration = Duration::from_secs(1);
 /// Queues every event that passes the filter.
 pub struct RosoutLayer {
     queue: SyncSender<Log>,
+    time: TimeSource,
 }
 
 /// The receiving end of the queue.
 pub type Records = Receiver<Log>;
 
 /// Makes the layer and its queue.
-pub fn layer() -> (RosoutLayer, Records) {
+pub fn layer(time: TimeSource) -> (RosoutLayer, Records) {
     let (queue, records) = sync_channel(QUEUE);
-    (RosoutLayer { queue }, records)
+    (RosoutLayer { queue, time }, records)
 }
 
 impl<S: Subscriber> Layer<S> for RosoutLayer {
@@ -47,12 +49,8 @@ impl<S: Subscriber> Layer<S> for RosoutLayer {
         }
         let mut text = Text::default();
         event.record(&mut text);
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let log = Log {
-            stamp: Time {
-                sec: i32::try_from(since_1970.as_secs()).unwrap_or(i32::MAX),
-                nanosec: since_1970.subsec_nanos(),
-            },
+            stamp: time_message(self.time.system()),
             level: severity(*meta.level()),
             // A text of ROS cannot hold a NUL.
             msg: text.message.replace('\0', "\u{fffd}"),
@@ -114,9 +112,9 @@ impl Rosout {
     }
 
     /// The same for a node that has just begun: its subscribers need a moment to find it.
-    pub(crate) fn flush_at_start(&self, records: &Records) {
-        let until = Instant::now() + DISCOVERY;
-        while Instant::now() < until
+    pub(crate) fn flush_at_start(&self, records: &Records, time: &TimeSource) {
+        let until = time.monotonic() + DISCOVERY;
+        while time.monotonic() < until
             && matches!(self.publisher.publisher().subscription_count(), Ok(0))
         {
             std::thread::sleep(DISCOVERY / 100);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::connection::Services;
 use super::fastdds::{Connector, Handed};
@@ -10,7 +10,7 @@ use super::handover::{Overlap, found_as_many};
 use super::lifecycle::{LifecycleServices, TransitionEvents};
 use super::requests::Taken;
 use robocache_rcl::Wake;
-use robocache_runtime::{Standstills, Witness};
+use robocache_runtime::{Standstills, TimeSource, Witness};
 
 /// The longest wait for a request.
 const IDLE: Duration = Duration::from_millis(50);
@@ -39,13 +39,14 @@ pub(crate) struct Server {
     pub ticking: Arc<AtomicBool>,
     /// Whether the node ends.
     pub stop: Arc<AtomicBool>,
+    pub time: TimeSource,
 }
 
 impl Server {
     /// Answers requests until the node ends.
     pub(crate) fn run(mut self) {
         let mut taken = Taken::default();
-        let mut look = Instant::now();
+        let mut look = self.time.monotonic();
         drop(self.services.publish_events());
         while !self.stop.load(Ordering::Relaxed) {
             if !self.ticking.load(Ordering::Relaxed) {
@@ -54,8 +55,8 @@ impl Server {
             let waits = self.all().any(|it| it.waits());
             let came = self.wake.wait(if waits { SHORT } else { IDLE });
             self.all().for_each(Services::proceed);
-            if came || look.elapsed() >= LOOK {
-                look = Instant::now();
+            if came || self.time.since(look) >= LOOK {
+                look = self.time.monotonic();
                 self.serve(&mut taken);
             }
             self.follow();
@@ -84,7 +85,7 @@ impl Server {
     /// Goes over to a new connection. The one before also serves for a while, and tells what changes.
     fn follow(&mut self) {
         // A request is answered by the service that took it.
-        let (now, services) = (Instant::now(), &self.services);
+        let (now, services) = (self.time.monotonic(), &self.services);
         if !self.overlap.before().is_some_and(Services::waits)
             && let Some(before) =
                 self.overlap.over(now, |before| services.have_found_as_many_as(before))

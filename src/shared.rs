@@ -2,7 +2,7 @@
 
 use super::error::NodeError;
 use robocache_core::pipeline::Pipeline;
-use robocache_runtime::system_now;
+use robocache_runtime::TimeSource;
 use robocache_shared::{InfoPublisher, SharedError, TensorPublisher};
 
 /// What shares the tensors: one part for each of two threads.
@@ -19,9 +19,14 @@ impl Shared {
     ///
     /// # Errors
     /// [`SharedError`]
-    pub(crate) fn new(service: &str, pipeline: &Pipeline, info: &[u8]) -> Result<Self, NodeError> {
+    pub(crate) fn new(
+        service: &str,
+        pipeline: &Pipeline,
+        info: &[u8],
+        time: &TimeSource,
+    ) -> Result<Self, NodeError> {
         // Two starts of nodes differ in it, and so do two configurations of one.
-        let run = system_now().nanos() as u64;
+        let run = time.system().nanos() as u64;
         let tensors = TensorPublisher::new(service, run, pipeline)?;
         let info = InfoPublisher::new(service, run, info)?;
         let megabytes = tensors.memory_bytes() as f64 / 1e6;

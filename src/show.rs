@@ -1,7 +1,7 @@
 //! Publishes what the policy sees, for people: see [`visual`](robocache_core::visual).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::fastdds::{Connector, Handed};
 use super::handover::Switch;
@@ -67,10 +67,11 @@ impl Show {
 
     /// Shows tensors until the tap is closed.
     pub(crate) fn run(mut self) {
-        let mut due = Instant::now();
+        let time = self.connector.time().clone();
+        let mut due = time.monotonic();
         let (mut tensor, mut buffer) = (Vec::new(), Vec::new());
-        while self.tap.wait_until(due) {
-            due = (due + self.period).max(Instant::now());
+        while self.tap.wait_for(time.until(due)) {
+            due = (due + self.period).max(time.monotonic());
             self.views.follow((&self.parts, &self.connector), are_connected);
             if !self.views.current.iter().any(|(_, publisher)| is_seen(publisher)) {
                 continue;

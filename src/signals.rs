@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use robocache_runtime::TimeSource;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The same signal, this soon after it came, is no second request: a terminal and a supervisor may both send it.
@@ -13,6 +14,7 @@ pub struct Signals {
     terminate: Signal,
     /// The last one, and when it came.
     last: Option<(&'static str, Instant)>,
+    time: TimeSource,
 }
 
 impl Signals {
@@ -20,9 +22,9 @@ impl Signals {
     ///
     /// # Errors
     /// The system refuses.
-    pub fn new() -> std::io::Result<Self> {
+    pub fn new(time: TimeSource) -> std::io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Signals { interrupt, terminate: signal(SignalKind::terminate())?, last: None })
+        Ok(Signals { interrupt, terminate: signal(SignalKind::terminate())?, last: None, time })
     }
 
     /// Waits for a signal, and returns its name. The caller may cancel the wait.
@@ -32,7 +34,7 @@ impl Signals {
                 _ = self.interrupt.recv() => "SIGINT",
                 _ = self.terminate.recv() => "SIGTERM",
             };
-            let now = Instant::now();
+            let now = self.time.monotonic();
             if self.last.is_none_or(|(last, at)| last != name || now - at >= REPEAT) {
                 self.last = Some((name, now));
                 return name;

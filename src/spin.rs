@@ -2,7 +2,7 @@
 //! other takes all else.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::error::NodeError;
 use super::fastdds::{Connector, Handed};
@@ -38,13 +38,13 @@ impl Spinner {
 
     /// Spins until the runtime stops.
     pub(crate) fn run(mut self) -> Result<(), NodeError> {
-        let mut look = Instant::now();
+        let mut look = self.runtime.time.monotonic();
         while !self.runtime.stopping() {
             // A queue that was longer than a drain takes is not empty.
             let idle = if self.intake.may_have() { Duration::ZERO } else { IDLE };
             self.wake.wait(idle);
             self.intake.drain(&self.runtime)?;
-            let now = Instant::now();
+            let now = self.runtime.time.monotonic();
             if now >= look {
                 look = now + IDLE;
                 self.intake.look(&self.runtime, now);

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use robocache::{Console, Invocation, NodeError, RosArgs, Signals};
+use robocache_runtime::TimeSource;
 use tracing_appender::non_blocking::NonBlockingBuilder;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -41,8 +42,9 @@ fn say(text: &str) {
 }
 
 fn run(args: &RosArgs) -> ExitCode {
+    let time = TimeSource::real();
     // Before the first thread.
-    let console = Console::from_env(std::io::stderr().is_terminal());
+    let console = Console::from_env(std::io::stderr().is_terminal(), time.clone());
     // A separate thread writes the logs, so that no thread with a deadline waits for the reader of
     // stderr. If its queue is full, lines are dropped and counted.
     let (writer, flush) = NonBlockingBuilder::default()
@@ -52,13 +54,13 @@ fn run(args: &RosArgs) -> ExitCode {
         .finish(std::io::stderr());
     let lost = writer.error_counter();
     let stderr = tracing_subscriber::fmt::layer().event_format(console).with_writer(writer);
-    let (rosout, records) = robocache::rosout_layer();
+    let (rosout, records) = robocache::rosout_layer(time.clone());
     tracing_subscriber::registry()
         .with(robocache::log_filter(args))
         .with(stderr)
         .with(rosout)
         .init();
-    let outcome = run_until_signal(records);
+    let outcome = run_until_signal(records, time);
     if lost.dropped_lines() > 0 {
         // Not written directly: the end must not wait for the reader of stderr either.
         tracing::warn!("{} log lines were lost on stderr", lost.dropped_lines());
@@ -78,11 +80,14 @@ fn run(args: &RosArgs) -> ExitCode {
 
 /// Runs the node until a signal. The outer error is that of tokio or a signal handler, the inner
 /// one that of the node.
-fn run_until_signal(records: robocache::Records) -> std::io::Result<Result<(), NodeError>> {
+fn run_until_signal(
+    records: robocache::Records,
+    time: TimeSource,
+) -> std::io::Result<Result<(), NodeError>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
-        let mut signals = Signals::new()?;
-        Ok(robocache::run(records, &mut signals).await)
+        let mut signals = Signals::new(time.clone())?;
+        Ok(robocache::run(records, &mut signals, time).await)
     });
     // If the middleware hangs, a thread waits for it without an end.
     runtime.shutdown_background();

@@ -1,4 +1,6 @@
 use super::*;
+use robocache_ops::time::Stamp;
+use robocache_runtime::VirtualTime;
 use std::sync::{Arc, Mutex};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
@@ -9,14 +11,14 @@ impl<S: Subscriber> tracing_subscriber::Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let (mut text, mut line) = (Text::default(), String::new());
         event.record(&mut text);
-        let now = UNIX_EPOCH + std::time::Duration::from_nanos(1_795_000_000_012_345_678);
-        self.0.line(&mut line, (event.metadata(), &text.message), now).unwrap();
+        self.0.line(&mut line, (event.metadata(), &text.message)).unwrap();
         self.1.lock().unwrap().push(line);
     }
 }
 
 fn line_of(format: &str) -> String {
-    let console = Console { parts: parse(format), colors: false, offset: UtcOffset::UTC };
+    let time = VirtualTime::starting_at(Stamp::from_nanos(1_795_000_000_012_345_678)).source();
+    let console = Console { parts: parse(format), colors: false, offset: UtcOffset::UTC, time };
     let lines = Arc::default();
     let subscriber = tracing_subscriber::registry().with(Lines(console, Arc::clone(&lines)));
     tracing::subscriber::with_default(subscriber, || tracing::warn!(stream = 3, "no message"));

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use robocache_ops::sync::lock;
+use robocache_runtime::TimeSource;
 
 /// What was replaced ends this much later: what it sent last may still be on its way.
 const LINGER: Duration = Duration::from_secs(1);
@@ -20,6 +21,7 @@ pub(crate) struct Connector {
     orders: Sender<Order>,
     /// Whether a connection is asked for and has not been made.
     pending: Arc<AtomicBool>,
+    time: TimeSource,
 }
 
 enum Order {
@@ -30,11 +32,17 @@ enum Order {
 
 impl Connector {
     /// Makes the connector and its thread's work.
-    pub(crate) fn new() -> (Self, Connecting) {
+    pub(crate) fn new(time: TimeSource) -> (Self, Connecting) {
         let (orders, taken) = channel();
         let pending = Arc::new(AtomicBool::new(false));
-        let connecting = Connecting { orders: taken, pending: Arc::clone(&pending) };
-        (Connector { orders, pending }, connecting)
+        let connecting =
+            Connecting { orders: taken, pending: Arc::clone(&pending), time: time.clone() };
+        (Connector { orders, pending, time }, connecting)
+    }
+
+    /// Source of the time at which a part is replaced.
+    pub(crate) fn time(&self) -> &TimeSource {
+        &self.time
     }
 
     /// Asks for a new connection, unless one is being made.
@@ -47,7 +55,7 @@ impl Connector {
 
     /// Ends what was replaced, a second later and on the thread *connect*.
     pub(crate) fn end(&self, replaced: impl Send + 'static) {
-        let _ = self.orders.send(Order::End(Box::new(replaced), Instant::now()));
+        let _ = self.orders.send(Order::End(Box::new(replaced), self.time.monotonic()));
     }
 }
 
@@ -97,6 +105,7 @@ impl<T> Handed<T> {
 pub(crate) struct Connecting {
     orders: Receiver<Order>,
     pending: Arc<AtomicBool>,
+    time: TimeSource,
 }
 
 impl Connecting {
@@ -112,7 +121,7 @@ impl Connecting {
                 }
                 Order::End(replaced, at) => {
                     if !stopping() {
-                        std::thread::sleep((at + LINGER).saturating_duration_since(Instant::now()));
+                        std::thread::sleep(self.time.until(at + LINGER));
                     }
                     drop(replaced);
                 }

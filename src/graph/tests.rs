@@ -56,9 +56,8 @@ fn publishers_that_are_known_count_until_they_are_found() {
 
 #[test]
 fn a_connection_that_cannot_be_watched_leaves_the_one_before() {
-    let mut watch = GraphWatch::of(fake(1), Vec::new()).unwrap();
     let now = Instant::now();
-    watch.due = now + GRAPH_PERIOD;
+    let mut watch = GraphWatch::of(fake(1), Vec::new(), now + GRAPH_PERIOD).unwrap();
     let broken = Fake { number: 2, can_be_watched: false };
     let (ends, changes) = watch.move_to(broken, now);
     assert_eq!((ends.number, changes.is_none(), watch.node.number), (2, true, 1));
@@ -71,9 +70,8 @@ fn a_connection_that_cannot_be_watched_leaves_the_one_before() {
 
 #[test]
 fn without_word_of_changes_the_graph_is_read_at_times() {
-    let mut watch = GraphWatch::of(fake(1), Vec::new()).unwrap();
     let now = Instant::now();
-    watch.due = now + GRAPH_PERIOD;
+    let mut watch = GraphWatch::of(fake(1), Vec::new(), now + GRAPH_PERIOD).unwrap();
     watch.changes = Told(Err(failed()));
     assert!(!watch.is_due(now) && !watch.is_due(now + GRAPH_PERIOD / 2));
     assert!(watch.is_deaf && watch.is_due(now + GRAPH_PERIOD));

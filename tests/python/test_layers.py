@@ -107,6 +107,42 @@ def test_a_function_of_the_c_library_is_found_where_bits_are_promised(workspace,
     assert line.startswith("crates/core/src/lib.rs: expected libm's ")
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "Instant::now()",
+        "waits.then(std::time::Instant::now)",
+        "SystemTime::now()",
+        "begun.elapsed()",
+        "clock_gettime(ClockId::CLOCK_BOOTTIME)",
+        "OffsetDateTime::now_utc()",
+    ],
+)
+def test_a_reading_of_the_machines_clocks_is_found_where_time_comes_from_a_source(workspace, code):
+    def files(crate):
+        return [workspace / crate / "src" / name for name in ("clock.rs", "clock/tests.rs")]
+
+    for source in [*files("crates/runtime"), *files("crates/low")]:
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text(f"fn f() {{ time.monotonic(); elapsed(); {code} }} // Instant::now()")
+    (workspace / "crates/runtime/Cargo.toml").write_text("[dependencies]\n")
+    (line,) = layers.wrong_times(workspace)
+    assert line.startswith("crates/runtime/src/clock.rs: expected TimeSource, found ")
+
+
+def test_a_file_that_may_read_the_machines_clocks_reads_them(workspace):
+    (name, _) = next(iter(layers.REAL.items()))
+    path = workspace / name
+    path.parent.mkdir(parents=True)
+    (workspace / "crates/runtime/Cargo.toml").write_text("[dependencies]\n")
+    path.write_text("fn f() { Instant::now() }")
+    assert layers.wrong_times(workspace) == []
+    path.write_text("fn f() {}")
+    assert layers.wrong_times(workspace) == [
+        f"scripts/layers.py: {name} reads no clock of the machine any more"
+    ]
+
+
 @pytest.mark.parametrize("root", ["lib", "main"])
 def test_a_circle_through_what_the_root_of_a_crate_defines_is_found(workspace, root):
     """Once runtime's lib.rs had `Runtime`: it held `health::NodeTime`, and `health` judged a `Runtime`."""

@@ -13,7 +13,7 @@ use robocache_ops::time::Stamp;
 use robocache_runtime::health::{Monitor, Names, remedy};
 use robocache_runtime::{
     Clock, OfferedQos, Placement, Publisher, PublisherSeen, Refused, Runtime, RuntimeError,
-    ThreadOptions, Threads, Transit, decode_clock,
+    ThreadOptions, Threads, TimeSource, Transit, decode_clock,
 };
 
 use crate::errors::failed;
@@ -155,7 +155,9 @@ impl LivePipeline {
         py.detach(|| {
             let pipeline = target.make(parse(text, file)?)?;
             let grid = pipeline.config().grid;
-            let clock = if simulated { Clock::simulated(grid) } else { Clock::system(grid) };
+            let time = TimeSource::real();
+            let clock =
+                if simulated { Clock::simulated(grid, time) } else { Clock::system(grid, time) };
             let mut runtime = Runtime::new(pipeline, clock);
             runtime.digest = digest;
             let (runtime, latest) = (Arc::new(runtime), Arc::<Latest>::default());

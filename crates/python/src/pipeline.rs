@@ -20,7 +20,7 @@ use robocache_core::schema::Prefixes;
 use robocache_core::spec::{Config, InputId};
 use robocache_data::replay::{InputSummary, StreamSummary};
 use robocache_ops::time::{Epoch, Stamp};
-use robocache_runtime::{Runtime, RuntimeError};
+use robocache_runtime::{Runtime, RuntimeError, TimeSource};
 use serde_json::json;
 
 use crate::dlpack::{Array, Element};
@@ -244,7 +244,7 @@ impl Pipeline {
         py.detach(|| {
             let config = parse(text, file)?;
             let names = Names::of(&config);
-            let runtime = Unlocked::new(Runtime::direct(target.make(config)?));
+            let runtime = Unlocked::new(Runtime::direct(target.make(config)?, TimeSource::real()));
             let messages = Arc::<Messages>::default();
             // So that the first ticks reserve no memory.
             target.prepare(&runtime.pipeline, &messages, 3)?;

@@ -17,7 +17,9 @@ pub use recorded::RecordedClock;
 pub use sim::{SimClock, decode_clock};
 pub use sleeper::Sleeper;
 pub use steady::SteadyClock;
-pub use system::{SystemClock, system_now};
+pub use system::SystemClock;
+
+use crate::time_source::TimeSource;
 
 use robocache_core::pipeline::{Arrival, MAX_AHEAD_NS};
 use robocache_ops::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
@@ -111,23 +113,33 @@ pub enum Clock {
 
 impl Clock {
     /// Makes the system's clock, for ticks on `grid`.
-    pub fn system(grid: TickGrid) -> Self {
-        Clock::System(Box::new(SystemClock::new(grid)))
+    pub fn system(grid: TickGrid, time: TimeSource) -> Self {
+        Clock::System(Box::new(SystemClock::new(grid, time)))
     }
 
     /// Makes a clock that is at `stamp` at the instant `at`.
-    pub fn steady(stamp: Stamp, at: Instant) -> Self {
-        Clock::Steady(SteadyClock::new(stamp, at))
+    pub fn steady(stamp: Stamp, at: Instant, time: TimeSource) -> Self {
+        Clock::Steady(SteadyClock::new(stamp, at, time))
     }
 
     /// Makes the system's clock of a recording, which does not run yet, for ticks on `grid`.
-    pub fn recorded(grid: TickGrid) -> Self {
-        Clock::Recorded(Arc::new(RecordedClock::new(grid)))
+    pub fn recorded(grid: TickGrid, time: TimeSource) -> Self {
+        Clock::Recorded(Arc::new(RecordedClock::new(grid, time)))
     }
 
     /// Makes a simulator's clock, which does not run yet, for ticks on `grid`.
-    pub fn simulated(grid: TickGrid) -> Self {
-        Clock::Sim(Box::new(SimClock::new(grid)))
+    pub fn simulated(grid: TickGrid, time: TimeSource) -> Self {
+        Clock::Sim(Box::new(SimClock::new(grid, time)))
+    }
+
+    /// Source of the time that the clock reads.
+    pub fn time(&self) -> &TimeSource {
+        match self {
+            Clock::System(clock) => &clock.time,
+            Clock::Steady(clock) => &clock.time,
+            Clock::Recorded(clock) => &clock.time,
+            Clock::Sim(clock) => &clock.time,
+        }
     }
 
     /// Reads the clock; `None` before the first message on `/clock`, or before a recorded clock is set.
@@ -142,7 +154,7 @@ impl Clock {
 
     /// Returns the arrival of a message that comes now.
     pub fn arrival(&self, transit: Transit) -> Arrival {
-        self.arrival_at(transit, Instant::now())
+        self.arrival_at(transit, self.time().monotonic())
     }
 
     /// Returns the arrival of a message that came at `at` by the monotonic clock. Only a simulator's
@@ -177,7 +189,7 @@ impl Clock {
     /// is that of the calling thread.
     pub fn wait(&self, next: Option<(Reading, Stamp)>, sleeper: &mut Sleeper) {
         match self {
-            Clock::System(_) | Clock::Steady(_) => sleeper.wait(left(next), SLICE),
+            Clock::System(_) | Clock::Steady(_) => sleeper.wait(left(next, self.time()), SLICE),
             // It moves only when its owner sets it. Mostly that is a thread that ticks itself, and does not wait.
             Clock::Recorded(_) => std::thread::sleep(LOOK),
             Clock::Sim(clock) => clock.wait(next.map(|(_, until)| until)),
@@ -187,9 +199,9 @@ impl Clock {
 
 /// The time that is left of a wait on a clock that runs by itself; without end if there is no instant to
 /// wait for.
-fn left(next: Option<(Reading, Stamp)>) -> Duration {
+fn left(next: Option<(Reading, Stamp)>, time: &TimeSource) -> Duration {
     next.map_or(Duration::MAX, |(Reading { stamp, since, .. }, until)| {
-        Duration::from_nanos(until.since(stamp).max(0) as u64).saturating_sub(since.elapsed())
+        Duration::from_nanos(until.since(stamp).max(0) as u64).saturating_sub(time.since(since))
     })
 }
 

@@ -1,11 +1,9 @@
 //! A runtime without threads: the caller has the clock, gives messages and asks for ticks, from any thread.
 
-use std::time::Instant;
-
 use super::health::holding;
 use super::intake::MessageOrigin;
 use super::queue::Message;
-use super::{Clock, Reading, Runtime, RuntimeError, ticker};
+use super::{Clock, Reading, Runtime, RuntimeError, TimeSource, ticker};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Accepted, ArraySample, Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::rejected::{DropReason, Rejected};
@@ -15,8 +13,8 @@ use robocache_ops::time::Epoch;
 
 impl Runtime {
     /// Makes a runtime for a caller that has a clock and threads of its own.
-    pub fn direct(pipeline: Pipeline) -> Self {
-        let clock = Clock::recorded(pipeline.config().grid);
+    pub fn direct(pipeline: Pipeline, time: TimeSource) -> Self {
+        let clock = Clock::recorded(pipeline.config().grid, time);
         Runtime::new(pipeline, clock).without_workers()
     }
 
@@ -79,7 +77,7 @@ impl Runtime {
         message: &mut TensorMessage,
     ) -> Result<TickOutcome, RuntimeError> {
         let stamp = self.pipeline.config().grid.stamp_of(number);
-        let due = Reading { stamp, epoch, since: Instant::now() };
+        let due = Reading { stamp, epoch, since: self.time.monotonic() };
         self.give_up(due);
         let outcome = ticker::fuse(self, number, due, message)?;
         holding::log(self);

@@ -58,7 +58,7 @@ impl Runtime {
     /// Returns the arrival of a message that an input takes now. The caller asks for each message once, in
     /// the order of taking.
     pub fn arrival(&self, input: InputId, transit: Transit) -> Arrival {
-        self.arrival_at(input, transit, Instant::now())
+        self.arrival_at(input, transit, self.time.monotonic())
     }
 
     /// As [`Runtime::arrival`], of a message that came at `at` by the monotonic clock.

@@ -50,10 +50,11 @@ mod state;
 mod tests;
 mod threads;
 mod ticker;
+mod time_source;
 mod waiting;
 mod workers;
 
-pub use clock::{Clock, Reading, Transit, decode_clock, system_now};
+pub use clock::{Clock, Reading, Transit, decode_clock};
 pub use encode_threads::{LookAhead, ROWS_AHEAD, Ticket};
 pub use error::RuntimeError;
 pub use offered_qos::{OfferedQos, PublisherSeen, SharedQos, is_adapted};
@@ -68,6 +69,7 @@ pub use recorder::{
 };
 pub use runtime::Runtime;
 pub use sim_clock::RuntimeSimClock;
-pub use standstill::{STILL, Standstills, Witness, since_boot_ns};
+pub use standstill::{STILL, Standstills, Witness};
 pub use state::{InputState, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};
+pub use time_source::{TimeSource, VirtualTime};

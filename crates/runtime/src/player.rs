@@ -18,7 +18,7 @@ use super::encode_threads::{EncodeThreads, LookAhead, Ticket};
 use super::health::holding;
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
-use super::{OfferedQos, Recorder, Runtime, RuntimeError, ticker};
+use super::{OfferedQos, Recorder, Runtime, RuntimeError, TimeSource, ticker};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, Pipeline, TickOutcome};
 use robocache_core::spec::InputId;
@@ -101,13 +101,14 @@ enum Progress {
 }
 
 impl Player {
-    /// A player for a pipeline. `simulated`: whether messages on `/clock` set its clock.
-    pub fn new(pipeline: Pipeline, simulated: bool) -> Self {
+    /// A player for a pipeline. `simulated`: whether messages on `/clock` set its clock. `time` is the source of the
+    /// runtime's time.
+    pub fn new(pipeline: Pipeline, simulated: bool, time: TimeSource) -> Self {
         let grid = pipeline.config().grid;
         let (clock, progress) = match simulated {
-            true => (Clock::simulated(grid), Progress::Simulated(Schedule::new(grid, false))),
+            true => (Clock::simulated(grid, time), Progress::Simulated(Schedule::new(grid, false))),
             false => {
-                let clock = Arc::new(RecordedClock::new(grid));
+                let clock = Arc::new(RecordedClock::new(grid, time));
                 (Clock::Recorded(Arc::clone(&clock)), Progress::Recorded(clock, None))
             }
         };
@@ -440,7 +441,8 @@ impl Player {
 
     /// The instant of a receive stamp on the monotonic clock.
     fn instant_of(&mut self, received: Stamp) -> Instant {
-        let (first, instant) = *self.start.get_or_insert_with(|| (received, Instant::now()));
+        let (first, instant) =
+            *self.start.get_or_insert_with(|| (received, self.runtime.time.monotonic()));
         instant + Duration::from_nanos(received.since(first).max(0) as u64)
     }
 }

@@ -11,6 +11,8 @@ use thread_priority::{
     ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id, thread_schedule_policy,
 };
 
+use super::time_source::TimeSource;
+
 /// If the thread works for this long without a wait, its work does not fit into the period.
 const RESTLESS: Duration = Duration::from_millis(100);
 /// And if it serves at least this many ticks meanwhile: a process that was stopped for a while is
@@ -226,12 +228,13 @@ pub(crate) struct Urgency {
     /// The priority in effect.
     current: u8,
     overload: Overload,
+    time: TimeSource,
 }
 
 impl Urgency {
     /// The calling thread, which has this priority now.
-    pub(crate) fn new(priority: u8) -> Self {
-        Urgency { priority, current: priority, overload: Overload::default() }
+    pub(crate) fn new(priority: u8, time: TimeSource) -> Self {
+        Urgency { priority, current: priority, overload: Overload::default(), time }
     }
 
     /// The real-time priority in effect, 0 for ordinary.
@@ -241,7 +244,8 @@ impl Urgency {
 
     /// Notes work that began at an instant and is done now. `work` is what the log calls it.
     pub(crate) fn served(&mut self, began: Instant, work: &str) {
-        if self.overload.served(began, Instant::now()).is_none() || self.current == 0 || !lower() {
+        let now = self.time.monotonic();
+        if self.overload.served(began, now).is_none() || self.current == 0 || !lower() {
             return;
         }
         self.current = 0;
@@ -253,7 +257,7 @@ impl Urgency {
 
     /// Notes that the thread is about to wait.
     pub(crate) fn rests(&mut self, work: &str) {
-        let now = Instant::now();
+        let now = self.time.monotonic();
         if self.overload.rests(now).is_none() || self.priority == 0 || self.current > 0 {
             return;
         }

@@ -3,7 +3,7 @@
 //! The middleware may take long, for example if a subscriber on the same machine is stopped. So the
 //! tick thread leaves each tensor in the [`Outbox`](super::outbox::Outbox) and goes on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::outbox::Finished;
 use super::priority::Urgency;
@@ -15,7 +15,7 @@ const QUICK: u32 = 4;
 /// Publishes tensors until the runtime stops. `priority` is the real-time priority of this thread, 0
 /// for ordinary. It gives it up while publishing takes all its time, as the tick thread does.
 pub(crate) fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
-    let mut urgency = Urgency::new(priority);
+    let mut urgency = Urgency::new(priority, runtime.time.clone());
     let period = Duration::from_nanos(runtime.pipeline.config().grid.period_ns().unsigned_abs());
     let mut is_quick = true;
     loop {
@@ -26,7 +26,7 @@ pub(crate) fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
         let taken = runtime.outbox.take();
         runtime.companion.works();
         let Some(finished) = taken else { break };
-        let began = Instant::now();
+        let began = runtime.time.monotonic();
         let Finished { mut message, tick, due } = finished;
         if !publisher.is_read() && runtime.recorder.is_none() {
             runtime.ticks.unread.add(1);
@@ -50,7 +50,7 @@ pub(crate) fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
             Err(error) => refused(runtime, tick, &error),
         }
         runtime.outbox.give_back(message);
-        is_quick = QUICK * began.elapsed() <= period;
+        is_quick = QUICK * runtime.time.since(began) <= period;
         urgency.served(began, "to publish tensors");
     }
 }

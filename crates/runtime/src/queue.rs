@@ -7,6 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::publisher::PublisherId;
+use super::time_source::TimeSource;
 use robocache_core::pipeline::Arrival;
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
@@ -56,6 +57,7 @@ pub(crate) struct Queue {
     lanes: Vec<usize>,
     /// By input: true if its messages need those before them.
     needs_previous: Vec<bool>,
+    time: TimeSource,
 }
 
 #[derive(Debug)]
@@ -115,21 +117,21 @@ impl Drop for Taken<'_> {
 
 impl Queue {
     /// Makes a queue of at most `per_input` messages for each input of a configuration.
-    pub(crate) fn of(config: &Config, per_input: usize) -> Self {
+    pub(crate) fn of(config: &Config, per_input: usize, time: TimeSource) -> Self {
         let needs_previous = |id| config.input(id).needs_previous;
         let needs_previous = config.input_ids().map(needs_previous).collect();
-        Queue { needs_previous, ..Queue::new(per_input, lanes(config)) }
+        Queue { needs_previous, ..Queue::new(per_input, lanes(config), time) }
     }
 
     /// Makes a queue of at most `per_input` messages for each input. `lanes` has the lane of each
     /// input. No message needs another one.
-    fn new(per_input: usize, lanes: Vec<usize>) -> Self {
+    fn new(per_input: usize, lanes: Vec<usize>, time: TimeSource) -> Self {
         let busy = vec![false; lanes.iter().max().map_or(0, |last| last + 1)];
         let (messages, put_back) = (VecDeque::new(), VecDeque::new());
         let state = QueueState { messages, put_back, busy, closed: false };
         let needs_previous = vec![false; lanes.len()];
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        Queue { state, changed, per_input, lanes, needs_previous }
+        Queue { state, changed, per_input, lanes, needs_previous, time }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
@@ -193,7 +195,7 @@ impl Queue {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let left = end.saturating_duration_since(Instant::now());
+            let left = self.time.until(end);
             if left.is_zero() {
                 return Next::Nothing;
             }

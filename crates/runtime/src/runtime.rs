@@ -4,9 +4,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
-use super::clock::{Clock, Reading, system_now};
+use super::clock::{Clock, Reading};
 use super::companion::Companion;
 use super::error::RuntimeError;
 use super::measure::NodeTime;
@@ -20,6 +19,7 @@ use super::recorder::{
 use super::schedule::elapsed_ns;
 use super::standstill::Standstills;
 use super::state::{InputState, StreamState, TickStats};
+use super::time_source::TimeSource;
 use super::waiting::Waiting;
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, InputStats, Pipeline, StreamStats, TickOutcome};
@@ -34,6 +34,8 @@ pub struct Runtime {
     pub pipeline: Pipeline,
     /// The clock.
     pub clock: Clock,
+    /// Source of all time, which is that of the clock.
+    pub time: TimeSource,
     /// The counters of the tick thread.
     pub ticks: TickStats,
     /// Whether each tensor is sealed with a digest before it is published; true at first.
@@ -79,19 +81,19 @@ impl Runtime {
 
     /// Makes a runtime as [`Runtime::new`] does, with an observer.
     pub fn observed(pipeline: Pipeline, clock: Clock, observer: Arc<dyn Observer>) -> Self {
-        let config = pipeline.config();
+        let (config, time) = (pipeline.config(), clock.time().clone());
         Runtime {
             ticks: TickStats::default(),
             digest: true,
             recorder: None,
             clock_publishers: Mutex::default(),
             topics: Mutex::default(),
-            standstills: Arc::default(),
-            node_time: NodeTime::new(clock.is_simulated()),
+            standstills: Arc::new(Standstills::new(time.clone())),
+            node_time: NodeTime::new(clock.is_simulated(), time.clone()),
             inputs: config.inputs.iter().map(InputState::new).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),
             has_workers: true,
-            queue: Queue::of(config, QUEUED_MESSAGES),
+            queue: Queue::of(config, QUEUED_MESSAGES, time.clone()),
             waiting: config.tf.map(|_| Mutex::new(Waiting::new(config))),
             epoch: AtomicU64::default(),
             outbox: Outbox::new(|| pipeline.new_message()),
@@ -100,6 +102,7 @@ impl Runtime {
             stop: AtomicBool::new(false),
             pipeline,
             clock,
+            time,
         }
     }
 
@@ -139,7 +142,7 @@ impl Runtime {
             false => due.stamp.since(self.pipeline.config().grid.stamp_of(tick)),
             true => 0,
         };
-        late.saturating_add(elapsed_ns(due.since, Instant::now()))
+        late.saturating_add(elapsed_ns(due.since, self.time.monotonic()))
     }
 
     /// A stream's configuration.
@@ -224,7 +227,7 @@ impl Runtime {
         let shared = SharedMessage(Arc::clone(&bytes));
         let at = match arrival.stamp {
             Some(stamp) if !self.clock.is_simulated() => stamp,
-            _ => system_now(),
+            _ => self.time.system(),
         };
         (recorder.received(ReceivedMessage { input, bytes, arrival, at, published }), shared)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::clock::{Clock, SimClock, Transit, system_now};
+use super::clock::{Clock, SimClock, Transit};
 use super::{ClockMessage, Runtime};
 use robocache_ops::time::Stamp;
 
@@ -27,7 +27,7 @@ impl RuntimeSimClock<'_> {
     /// Sets the clock from a message on `/clock` that came now. If the clock jumps back, or if this is its first
     /// reading, this clears all earlier messages before it returns.
     pub fn set(self, stamp: Stamp, transit: Transit) {
-        self.set_at(stamp, transit, Instant::now());
+        self.set_at(stamp, transit, self.runtime.time.monotonic());
     }
 
     /// As [`RuntimeSimClock::set`], from a message that came at `at` by the monotonic clock.
@@ -35,7 +35,7 @@ impl RuntimeSimClock<'_> {
         let RuntimeSimClock { runtime, clock } = self;
         let began = clock.set_at(stamp, transit, at);
         if let Some(recorder) = &runtime.recorder {
-            let (at, published) = (system_now(), transit.published_at());
+            let (at, published) = (runtime.time.system(), transit.published_at());
             recorder.clock_set(ClockMessage { stamp, at, published });
         }
         if let Some(now) = clock.now() {

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use super::time_source::TimeSource;
 
 /// If a thread that wakes several times in this span did not run for so long, it stood still. Fast DDS
 /// needs a second or more to cut a process off.
@@ -26,8 +26,9 @@ pub enum Witness {
 }
 
 /// The wake-ups of the witnesses.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Standstills {
+    time: TimeSource,
     witnesses: [Wakes; 2],
     /// The start of the newest standstill that [`Standstills::newest`] has returned \[ns\].
     known_ns: AtomicU64,
@@ -43,12 +44,14 @@ struct Wakes {
 }
 
 impl Standstills {
-    /// Notes that a witness is awake. Returns how long it did not run, if that is [`STILL`] or more.
-    pub fn awake(&self, witness: Witness) -> Option<Duration> {
-        self.awake_at(witness, since_boot_ns()?)
+    /// Begins without a wake-up.
+    pub fn new(time: TimeSource) -> Self {
+        Standstills { time, witnesses: Default::default(), known_ns: AtomicU64::new(0) }
     }
 
-    fn awake_at(&self, witness: Witness, now_ns: u64) -> Option<Duration> {
+    /// Notes that a witness is awake. Returns how long it did not run, if that is [`STILL`] or more.
+    pub fn awake(&self, witness: Witness) -> Option<Duration> {
+        let now_ns = self.time.boot_ns()?;
         let wakes = &self.witnesses[witness as usize];
         let before_ns = wakes.newest_ns.swap(now_ns, Ordering::Relaxed);
         let stood = Duration::from_nanos(now_ns.saturating_sub(before_ns));
@@ -73,12 +76,6 @@ impl Standstills {
         let stood = self.witnesses.iter().map(|w| w.stood_for_ns.load(Ordering::Relaxed)).min();
         stood.map(Duration::from_nanos)
     }
-}
-
-/// The time since the boot \[ns\], suspends included; `None` if the system does not tell.
-pub fn since_boot_ns() -> Option<u64> {
-    let since = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?);
-    u64::try_from(since.as_nanos()).ok()
 }
 
 #[cfg(test)]

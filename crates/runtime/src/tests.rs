@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::health::{Level, Monitor, Names};
 use super::{
     Clock, Message, Observer, Publisher, Refused, Runtime, RuntimeError, ThreadOptions, Threads,
-    Transit, system_now,
+    TimeSource, Transit, VirtualTime,
 };
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::backend::{Backend, BackendError, StepJob};
@@ -62,7 +62,7 @@ fn at_the_end_of_its_thread_a_publisher_can_go_to_the_next_runtime() {
     let backend: Arc<dyn Backend> =
         Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
     for _ in 0..2 {
-        let clock = Clock::simulated(config.grid);
+        let clock = Clock::simulated(config.grid, TimeSource::real());
         let pipeline = Pipeline::new(config.clone(), Arc::clone(&backend)).unwrap();
         let runtime = Arc::new(Runtime::new(pipeline, clock));
         let threads: Threads<RuntimeError> =
@@ -125,7 +125,7 @@ impl Running {
         options: ThreadOptions,
     ) -> Self {
         let config = config::parse(config, "test.yaml").unwrap();
-        let clock = Clock::simulated(config.grid);
+        let clock = Clock::simulated(config.grid, TimeSource::real());
         let runtime = Runtime::observed(Pipeline::new(config, backend).unwrap(), clock, observer);
         let runtime = Arc::new(runtime);
         let threads = Threads::start(&runtime, recorder.clone(), options).unwrap();
@@ -361,10 +361,14 @@ impl Drop for Told {
 
 /// Starts a runtime in which a message waits for a transform. Returns the thread that drops it after
 /// `act` for this reason.
-fn dropped_by(clock: fn(TickGrid) -> Clock, reason: DropReason, act: fn(&Runtime)) -> String {
+fn dropped_by(
+    clock: fn(TickGrid, TimeSource) -> Clock,
+    reason: DropReason,
+    act: fn(&Runtime),
+) -> String {
     let config = config::parse(FRAMES, "test.yaml").unwrap();
     let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-    let clock = clock(config.grid);
+    let clock = clock(config.grid, TimeSource::real());
     let runtime = Arc::new(Runtime::new(Pipeline::new(config, backend).unwrap(), clock));
     let recorder = Recorder::default();
     let threads: Threads<RuntimeError> =
@@ -495,9 +499,9 @@ fn the_report_names_ticks_and_streams() {
     running.stop();
 }
 
-/// A message that arrived this long before now \[ns\]; in the future if it is negative.
-fn arrived(before_ns: i64) -> Transit {
-    Transit { published_ns: None, arrived_ns: Some(system_now().offset(-before_ns).nanos()) }
+/// A message that arrived at this instant \[ns\].
+fn arrived(nanos: i64) -> Transit {
+    Transit { published_ns: None, arrived_ns: Some(nanos) }
 }
 
 #[test]
@@ -505,19 +509,20 @@ fn a_burst_that_is_taken_late_has_rows_at_its_receive_stamps() {
     let text = CONFIG.replace("topic: /wrench", "topic: /wrench, timeline: receive");
     let config = config::parse(&text, "test.yaml").unwrap();
     let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-    let clock = Clock::system(config.grid);
+    let began = ms(1_000_000);
+    let time = VirtualTime::starting_at(began);
+    let clock = Clock::system(config.grid, time.source());
     let runtime = Runtime::new(Pipeline::new(config, backend).unwrap(), clock);
-    let began = runtime.clock.now().unwrap().stamp;
-    std::thread::sleep(Duration::from_millis(30));
+    time.advance(Duration::from_millis(30));
     let take = |transit| {
+        time.advance(Duration::from_micros(10));
         let arrival = runtime.arrival(WRENCH, transit);
         runtime.receive(WRENCH, wrench(Stamp::ZERO), arrival).unwrap();
         arrival
     };
     let received = |transit| take(transit).received.unwrap();
     // Two have one receive stamp, and another one came in between by the middleware's account.
-    let now = arrived(0).arrived_ns.unwrap();
-    let ago = |ms| Transit { published_ns: None, arrived_ns: Some(now - ms * NANOS_PER_MS) };
+    let ago = |ago: i64| arrived(began.nanos() + (30 - ago) * NANOS_PER_MS);
     let same = ago(20);
     let first = received(same);
     assert_eq!(first.nanos(), same.arrived_ns.unwrap());
@@ -526,11 +531,9 @@ fn a_burst_that_is_taken_late_has_rows_at_its_receive_stamps() {
     let next = ago(5);
     assert_eq!(received(next).nanos(), next.arrived_ns.unwrap());
     // In the future, before the clock was first read, and none.
-    let zero = Transit { published_ns: None, arrived_ns: Some(0) };
-    let early =
-        Transit { published_ns: None, arrived_ns: Some(began.offset(-NANOS_PER_S).nanos()) };
+    let early = arrived(began.offset(-NANOS_PER_S).nanos());
     let mut newest = next.arrived_ns.map(Stamp::from_nanos).unwrap();
-    for insane in [arrived(-3600 * NANOS_PER_S), early, zero, Transit::UNKNOWN] {
+    for insane in [ago(-3_600_000), early, arrived(0), Transit::UNKNOWN] {
         let arrival = take(insane);
         assert_eq!(arrival.received, arrival.stamp, "the time of taking");
         assert!(arrival.stamp.unwrap() > newest);

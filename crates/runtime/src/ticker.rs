@@ -1,7 +1,7 @@
 //! The tick thread: serves the newest tick that is due.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::clock::{Clock, Reading, Sleeper};
 use super::outbox::Finished;
@@ -22,7 +22,7 @@ pub(crate) fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
     let mut schedule = Schedule::new(grid, matches!(runtime.clock, Clock::System(_)));
     let mut message = None;
     let mut before: Option<Reading> = None;
-    let mut urgency = Urgency::new(priority);
+    let mut urgency = Urgency::new(priority, runtime.time.clone());
     let mut sleeper =
         Sleeper::of_this_thread(Duration::from_nanos(grid.period_ns().unsigned_abs()));
     let mut waited = true;
@@ -41,7 +41,7 @@ pub(crate) fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
                 waited = true;
             }
             Step::Serve { tick, missed } => {
-                let began = Instant::now();
+                let began = runtime.time.monotonic();
                 if waited {
                     // It waited for the oldest of these.
                     let first = tick.saturating_sub_unsigned(missed);

@@ -1,7 +1,7 @@
 //! The encode workers: push large messages. Each takes milliseconds.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::intake::MessageOrigin;
 use super::queue::{Next, Taken};
@@ -16,13 +16,14 @@ const LOOK: Duration = Duration::from_millis(50);
 /// them, which `looks`, also drops the messages that have waited for too long, and notices a jump of the clock if no message
 /// shows it.
 pub(crate) fn run(runtime: &Runtime, looks: bool) -> Result<(), RuntimeError> {
-    let mut look = looks.then(Instant::now);
+    let time = &runtime.time;
+    let mut look = looks.then(|| time.monotonic());
     loop {
         if let Some(at) = look
-            && at <= Instant::now()
+            && at <= time.monotonic()
         {
             give_up(runtime);
-            look = Some(Instant::now() + LOOK);
+            look = Some(time.monotonic() + LOOK);
         }
         match runtime.queue.take_until(look) {
             Next::Message(taken) => push(runtime, taken)?,
@@ -33,7 +34,7 @@ pub(crate) fn run(runtime: &Runtime, looks: bool) -> Result<(), RuntimeError> {
 }
 
 fn push(runtime: &Runtime, taken: Taken<'_>) -> Result<(), RuntimeError> {
-    let (since, message) = (Instant::now(), &taken.message);
+    let (since, message) = (runtime.time.monotonic(), &taken.message);
     match runtime.push(MessageOrigin::of(message), (*message.bytes).as_ref(), message.arrival) {
         Ok(taken) => runtime.observer.pushed(message, taken.stamp, since),
         Err(NotTaken::Dropped(_)) => runtime.observer.pushed(message, None, since),

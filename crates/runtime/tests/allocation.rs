@@ -15,7 +15,7 @@ use robocache_core::pipeline::Pipeline;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{
     Clock, DueTick, Observer, Publisher, Refused, Runtime, RuntimeError, ThreadOptions, Threads,
-    Transit,
+    TimeSource, Transit,
 };
 use robocache_sim::{Robot, SimOptions};
 use robocache_testing::until;
@@ -93,7 +93,8 @@ fn the_tick_thread_allocates_nothing() {
     let ticks = Arc::new(Ticks::default());
     let observer = Arc::clone(&ticks) as Arc<dyn Observer>;
     let pipeline = Pipeline::new(config, backend).unwrap();
-    let runtime = Arc::new(Runtime::observed(pipeline, Clock::simulated(grid), observer));
+    let runtime =
+        Arc::new(Runtime::observed(pipeline, Clock::simulated(grid, TimeSource::real()), observer));
     let threads: Threads<RuntimeError> =
         Threads::start(&runtime, Counter(Arc::clone(&ticks)), ThreadOptions::default()).unwrap();
 

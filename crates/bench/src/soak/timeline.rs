@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
-use robocache_runtime::Clock;
+use robocache_runtime::{Clock, TimeSource};
 use robocache_sim::Pace;
 
 /// Between two ticks \[ns\].
@@ -37,7 +37,7 @@ impl Timeline {
 
     /// The clock of robot and runtime.
     pub(super) fn clock(&self) -> Clock {
-        Clock::steady(Self::start_stamp(), self.start)
+        Clock::steady(Self::start_stamp(), self.start, TimeSource::real())
     }
 
     /// The start, on that clock.

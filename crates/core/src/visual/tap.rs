@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 use robocache_ops::sync::lock;
 
@@ -50,11 +50,10 @@ impl Tap {
         if state.closed { None } else { state.copy.take() }
     }
 
-    /// Waits until an instant. Returns `false` if the tap is closed before.
-    pub fn wait_until(&self, instant: Instant) -> bool {
-        let left = instant.saturating_duration_since(Instant::now());
+    /// Waits for a time. Returns `false` if the tap is closed before.
+    pub fn wait_for(&self, time: Duration) -> bool {
         let open = |state: &mut TapState| !state.closed;
-        let waited = self.changed.wait_timeout_while(lock(&self.state), left, open);
+        let waited = self.changed.wait_timeout_while(lock(&self.state), time, open);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         !state.closed
     }

@@ -10,7 +10,7 @@ use super::manifest::Manifest;
 use super::recorder::RecordError;
 use robocache_core::schema::{self, Definitions};
 use robocache_core::spec::{Config, InputId};
-use robocache_runtime::system_now;
+use robocache_ops::time::Stamp;
 
 /// The topic of a simulator's clock.
 const CLOCK_TOPIC: &str = "/clock";
@@ -60,14 +60,14 @@ pub(super) fn contents(
     RecordingContents { folder, manifest, topics, topic_of, events, clock, split_bytes }
 }
 
-/// Creates a folder for this run in `folder`, named for the time (UTC). One that exists is left alone.
-pub(super) fn new_folder(folder: &Path) -> Result<PathBuf, RecordError> {
+/// Creates a folder for this run in `folder`, named for the time `now` (UTC). One that exists is left alone.
+pub(super) fn new_folder(folder: &Path, now: Stamp) -> Result<PathBuf, RecordError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| RecordError { path, source }
     };
     fs::create_dir_all(folder).map_err(failed(folder))?;
-    let now = time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(system_now().nanos()))
+    let now = time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(now.nanos()))
         .unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     let name = format!(
         "robocache_{:04}_{:02}_{:02}-{:02}_{:02}_{:02}",

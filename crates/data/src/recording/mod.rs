@@ -23,4 +23,4 @@ pub use copies::REMEMBERED;
 pub use disk::{Disk, Files, Room};
 pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};
 pub use manifest::{Manifest, ManifestError};
-pub use recorder::{McapRecorder, Now, RecordError, RecordOptions};
+pub use recorder::{McapRecorder, RecordError, RecordOptions};

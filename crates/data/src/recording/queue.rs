@@ -14,7 +14,7 @@ use super::lost::{Lost, LostEvents};
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
-use robocache_runtime::{ClockMessage, Event, ReceivedMessage, RecorderStatus, system_now};
+use robocache_runtime::{ClockMessage, Event, ReceivedMessage, RecorderStatus, TimeSource};
 
 /// Most messages that wait.
 const MESSAGES: usize = 1 << 16;
@@ -62,6 +62,7 @@ pub(super) struct Queue {
     /// Whether the recording is complete, even if the disk may still lose it.
     pub complete: AtomicBool,
     pub stop: AtomicBool,
+    time: TimeSource,
 }
 
 /// The end for the thread that writes.
@@ -69,7 +70,12 @@ pub(super) struct Waiting(Receiver<(Item, Stamp)>);
 
 impl Queue {
     /// Makes the queue of a recording in this folder.
-    pub(super) fn new(folder: PathBuf, config: &Config, most_bytes: usize) -> (Self, Waiting) {
+    pub(super) fn new(
+        folder: PathBuf,
+        config: &Config,
+        most_bytes: usize,
+        time: TimeSource,
+    ) -> (Self, Waiting) {
         let (sender, receiver) = sync_channel(MESSAGES + EVENTS + EMPTY);
         let has_rows = |id: InputId| !config.input(id).feeds.is_empty();
         let queue = Queue {
@@ -90,6 +96,7 @@ impl Queue {
             ended: AtomicBool::new(false),
             complete: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            time,
         };
         (queue, Waiting(receiver))
     }
@@ -129,7 +136,7 @@ impl Queue {
         if self.ended.load(Ordering::Relaxed) {
             return;
         }
-        let now = system_now();
+        let now = self.time.system();
         if add(&self.events, 1, EVENTS) {
             match self.sender.try_send((item, now)) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => return,

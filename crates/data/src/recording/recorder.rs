@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::contents::{contents, new_folder};
 use super::disk::{Files, OnDisk};
@@ -23,7 +23,7 @@ use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{
-    ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus, system_now,
+    ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus, TimeSource,
 };
 
 /// Time between two looks at the thread.
@@ -51,16 +51,13 @@ pub struct RecordOptions {
     /// True if [`Recorder::offered`] tells what publishers offer. The first message of a topic waits for that, for a second
     /// at most. If nothing at all is offered meanwhile, no other topic waits.
     pub has_graph: bool,
-    /// Tells the time. A test may have a clock of its own.
-    pub now: Now,
+    /// Source of the time of the node.
+    pub time: TimeSource,
 }
-
-/// A monotonic clock.
-pub type Now = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 impl RecordOptions {
     /// The usual options.
-    pub fn new(folder: &Path, manifest: Manifest) -> Self {
+    pub fn new(folder: &Path, manifest: Manifest, time: TimeSource) -> Self {
         RecordOptions {
             folder: folder.to_owned(),
             manifest,
@@ -70,7 +67,7 @@ impl RecordOptions {
             files: None,
             end: END,
             has_graph: false,
-            now: Arc::new(Instant::now),
+            time,
         }
     }
 }
@@ -91,7 +88,7 @@ pub struct McapRecorder {
     offers: Arc<Offers>,
     thread: Mutex<Option<JoinHandle<()>>>,
     end: Duration,
-    now: Now,
+    time: TimeSource,
 }
 
 impl McapRecorder {
@@ -106,8 +103,8 @@ impl McapRecorder {
         now: Option<Stamp>,
     ) -> Result<Self, RecordError> {
         let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, .. } = options;
-        let RecordOptions { files, end, has_graph, now: clock, .. } = options;
-        let folder = new_folder(&folder)?;
+        let RecordOptions { files, end, has_graph, time, .. } = options;
+        let folder = new_folder(&folder, time.system())?;
         let failed = |source| RecordError { path: folder.clone(), source };
         let contents = contents(&folder, manifest, (events, split_bytes), config, definitions);
         let files = files.unwrap_or_else(|| Box::new(OnDisk));
@@ -117,17 +114,24 @@ impl McapRecorder {
             let _ = std::fs::remove_dir(&folder);
             failed(error)
         })?;
-        writer.event(&RecordingEvent::Start { at: now }, system_now()).map_err(failed)?;
-        let (queue, waiting) = Queue::new(folder.clone(), config, queue_bytes);
+        writer.event(&RecordingEvent::Start { at: now }, time.system()).map_err(failed)?;
+        let (queue, waiting) = Queue::new(folder.clone(), config, queue_bytes, time.clone());
         let queue = Arc::new(queue);
-        let (told, time) = (Arc::clone(&queue), Arc::clone(&clock));
         let offers = Arc::clone(writer.offers());
-        let (in_vain, said, now) = (Vec::new(), false, time);
-        let writing = Writing { queue: told, waiting, writer, has_graph, in_vain, said, end, now };
+        let writing = Writing {
+            queue: Arc::clone(&queue),
+            waiting,
+            writer,
+            has_graph,
+            in_vain: Vec::new(),
+            said: false,
+            end,
+            time: time.clone(),
+        };
         let thread = std::thread::Builder::new().name("record".into());
         let thread = thread.spawn(move || writing.run()).map_err(failed)?;
         tracing::info!("recording to {}", folder.display());
-        Ok(McapRecorder { queue, offers, thread: Mutex::new(Some(thread)), end, now: clock })
+        Ok(McapRecorder { queue, offers, thread: Mutex::new(Some(thread)), end, time })
     }
 
     /// The folder of this recording.
@@ -141,9 +145,9 @@ impl McapRecorder {
         self.queue.stop.store(true, Ordering::Relaxed);
         let mut ending = lock(&self.thread);
         let Some(thread) = ending.take() else { return };
-        let stopped = (self.now)();
+        let stopped = self.time.monotonic();
         while !thread.is_finished() {
-            if (self.now)().saturating_duration_since(stopped) > self.end {
+            if self.time.since(stopped) > self.end {
                 return self.leave_behind();
             }
             std::thread::sleep(LOOK);

@@ -9,11 +9,10 @@ use super::disk::Syncing;
 use super::event::RecordingEvent;
 use super::file::RecordingWriter;
 use super::queue::{Item, Queue, Waiting};
-use super::recorder::Now;
 use robocache_core::spec::InputId;
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
-use robocache_runtime::system_now;
+use robocache_runtime::TimeSource;
 
 /// Time between two looks into the queue.
 const LOOK: Duration = Duration::from_millis(5);
@@ -38,7 +37,7 @@ pub(super) struct Writing {
     pub said: bool,
     /// Limit of the end of the recording.
     pub end: Duration,
-    pub now: Now,
+    pub time: TimeSource,
 }
 
 impl Writing {
@@ -61,36 +60,36 @@ impl Writing {
     }
 
     fn write_all(&mut self) -> io::Result<()> {
-        let mut flushed = (self.now)();
+        let mut flushed = self.time.monotonic();
         let mut stopped: Option<Instant> = None;
         loop {
             // First: what comes after the stop is no part of the recording.
             if stopped.is_none() && self.queue.stop.load(Ordering::Relaxed) {
-                stopped = Some((self.now)());
+                stopped = Some(self.time.monotonic());
             }
             match self.waiting.next() {
                 Some((item, at)) => {
-                    self.write(&item, at, stopped.map_or(Duration::ZERO, |at| self.since(at)))?;
+                    self.write(
+                        &item,
+                        at,
+                        stopped.map_or(Duration::ZERO, |at| self.time.since(at)),
+                    )?;
                     self.queue.left(&item);
                 }
                 None if stopped.is_none() => std::thread::sleep(LOOK),
                 None => {
                     self.write_lost()?;
-                    return self.writer.event(&RecordingEvent::End, system_now());
+                    return self.writer.event(&RecordingEvent::End, self.time.system());
                 }
             }
             if self.queue.has_lost() {
                 self.write_lost()?;
             }
-            if self.since(flushed) > FLUSH {
+            if self.time.since(flushed) > FLUSH {
                 self.writer.flush()?;
-                flushed = (self.now)();
+                flushed = self.time.monotonic();
             }
         }
-    }
-
-    fn since(&self, earlier: Instant) -> Duration {
-        (self.now)().saturating_duration_since(earlier)
     }
 
     /// Writes an item, unless the stop is too long ago.
@@ -136,10 +135,10 @@ impl Writing {
         if !works || self.in_vain.contains(&topic) {
             return;
         }
-        let began = (self.now)();
+        let began = self.time.monotonic();
         while self.writer.lacks_offers(topic) && !self.queue.stop.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
-            if self.since(began) >= OFFERS {
+            if self.time.since(began) >= OFFERS {
                 self.in_vain.push(topic);
                 return;
             }

@@ -14,7 +14,9 @@ use crate::output::Output;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::InputId;
 use robocache_ops::time::{NANOS_PER_S, Stamp};
-use robocache_runtime::{LookAhead, Player, Received, RuntimeError, Served, Ticket, decode_clock};
+use robocache_runtime::{
+    LookAhead, Player, Received, RuntimeError, Served, Ticket, TimeSource, decode_clock,
+};
 
 /// Told from time to time how far an episode is.
 pub trait Progress {
@@ -55,7 +57,8 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Summary, ReplayError> {
     let mut skew = Skew::default();
-    let player = Player::new(pipeline, wiring.clock.is_simulated()).with_latched(&wiring.latched);
+    let player = Player::new(pipeline, wiring.clock.is_simulated(), TimeSource::real())
+        .with_latched(&wiring.latched);
     let player = if output.takes_ticks() { player } else { player.without_ticks() };
     let mut player = if threads > 1 { player.with_threads(threads)? } else { player };
     let output = RefCell::new(output);

@@ -1,9 +1,9 @@
 //! The system's clock of a recording.
 
 use std::sync::{Mutex, MutexGuard};
-use std::time::Instant;
 
 use super::{JumpLog, Reading, Transit, ahead, is_jump};
+use crate::time_source::TimeSource;
 use robocache_core::pipeline::Arrival;
 use robocache_ops::sync::lock;
 use robocache_ops::time::{Epoch, Stamp, TickGrid};
@@ -13,6 +13,7 @@ use robocache_ops::time::{Epoch, Stamp, TickGrid};
 #[derive(Debug)]
 pub struct RecordedClock {
     grid: TickGrid,
+    pub(super) time: TimeSource,
     state: Mutex<RecordedInstants>,
 }
 
@@ -31,15 +32,15 @@ struct RecordedInstants {
 
 impl RecordedClock {
     /// Makes a clock that does not run yet, for ticks on `grid`.
-    pub fn new(grid: TickGrid) -> Self {
-        RecordedClock { grid, state: Mutex::default() }
+    pub fn new(grid: TickGrid, time: TimeSource) -> Self {
+        RecordedClock { grid, time, state: Mutex::default() }
     }
 
     /// Sets the clock, and returns its reading.
     pub fn set(&self, stamp: Stamp) -> Reading {
         let mut state = lock(&self.state);
         state.at = Some(stamp);
-        let (reading, _) = Self::read(state, stamp);
+        let (reading, _) = self.read(state, stamp);
         reading
     }
 
@@ -66,13 +67,13 @@ impl RecordedClock {
     fn reading(&self) -> Option<(Reading, Stamp)> {
         let state = lock(&self.state);
         let stamp = state.at?;
-        Some(Self::read(state, stamp))
+        Some(self.read(state, stamp))
     }
 
     /// Reads the clock, which is at `stamp`, and begins an epoch if it was set back. Returns the first instant
     /// of the epoch as well.
-    fn read(mut state: MutexGuard<'_, RecordedInstants>, stamp: Stamp) -> (Reading, Stamp) {
-        let since = Instant::now();
+    fn read(&self, mut state: MutexGuard<'_, RecordedInstants>, stamp: Stamp) -> (Reading, Stamp) {
+        let since = self.time.monotonic();
         let newest = state.newest.unwrap_or(stamp);
         let mut jumped = None;
         if is_jump(newest, stamp) {

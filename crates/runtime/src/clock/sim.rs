@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::pace::Pace;
 use super::{IN_FLIGHT, JumpLog, Reading, SLICE, TOLERANCE_NS, Transit};
+use crate::time_source::TimeSource;
 use robocache_core::cdr::{CdrError, Reader};
 use robocache_core::pipeline::{Arrival, MAX_AHEAD_NS};
 use robocache_ops::sync::lock;
@@ -25,6 +26,7 @@ const REMEMBERED: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct SimClock {
     grid: TickGrid,
+    pub(super) time: TimeSource,
     state: Mutex<SimState>,
     changed: Condvar,
 }
@@ -103,8 +105,8 @@ struct Now {
 
 impl SimClock {
     /// Makes a clock that does not run yet, for ticks on `grid`.
-    pub(super) fn new(grid: TickGrid) -> Self {
-        SimClock { grid, state: Mutex::default(), changed: Condvar::new() }
+    pub(super) fn new(grid: TickGrid, time: TimeSource) -> Self {
+        SimClock { grid, time, state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, SimState> {
@@ -119,14 +121,14 @@ impl SimClock {
 
     /// Returns how long the clock has not moved; `None` before it runs.
     pub(super) fn stalled_for(&self) -> Option<Duration> {
-        self.lock().now.map(|now| now.moved.elapsed())
+        self.lock().now.map(|now| self.time.since(now.moved))
     }
 
     /// Sets the clock from a message and wakes the waiting threads. If this is the first message or
     /// a jump back, an epoch begins, and this returns it. A short step back changes nothing, until
     /// the clock passes its newest instant again.
     pub fn set(&self, stamp: Stamp, transit: Transit) -> Option<Epoch> {
-        self.set_at(stamp, transit, Instant::now())
+        self.set_at(stamp, transit, self.time.monotonic())
     }
 
     /// As [`SimClock::set`], from a message that arrived at `at`.

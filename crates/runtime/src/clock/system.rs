@@ -15,9 +15,10 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, TryLockError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use super::{JumpLog, Reading, Transit, ahead, is_jump};
+use crate::time_source::TimeSource;
 use robocache_core::pipeline::Arrival;
 use robocache_ops::time::{Epoch, Stamp, TickGrid};
 
@@ -25,41 +26,39 @@ use robocache_ops::time::{Epoch, Stamp, TickGrid};
 #[derive(Debug)]
 pub struct SystemClock {
     grid: TickGrid,
+    pub(super) time: TimeSource,
     spans: Spans,
     /// The thread that holds this lock begins an epoch. No thread waits for the lock.
     log: Mutex<JumpLog>,
 }
 
 impl SystemClock {
-    pub(super) fn new(grid: TickGrid) -> Self {
-        Self::starting_at(grid, system_now())
-    }
-
-    /// A clock whose first reading was this.
-    fn starting_at(grid: TickGrid, first: Stamp) -> Self {
-        SystemClock { grid, spans: Spans::new(first), log: Mutex::default() }
+    pub(super) fn new(grid: TickGrid, time: TimeSource) -> Self {
+        let spans = Spans::new(time.system());
+        SystemClock { grid, time, spans, log: Mutex::default() }
     }
 
     pub(super) fn now(&self) -> Reading {
-        self.read(system_now).0
+        self.read(|| self.time.system()).0
     }
 
     /// Reads the clock, and begins an epoch if it jumped back. Returns the first instant of the epoch as
     /// well.
     fn read(&self, clock: impl Fn() -> Stamp) -> (Reading, Stamp) {
         let newest = self.spans.newest();
-        let looked = Self::look(newest, &clock);
+        let looked = self.look(newest, &clock);
         looked.unwrap_or_else(|jump| self.jumped(newest, jump.from, &clock))
     }
 
     /// Reads the clock in an epoch, if it has not jumped back.
     fn look(
+        &self,
         (number, span): (u64, &Span),
         clock: impl Fn() -> Stamp,
     ) -> Result<(Reading, Stamp), Jump> {
         // In this order: see the module.
         let newest = Stamp::from_nanos(span.newest.load(Ordering::Acquire));
-        let (stamp, since) = (clock(), Instant::now());
+        let (stamp, since) = (clock(), self.time.monotonic());
         if is_jump(newest, stamp) {
             return Err(Jump { from: newest, to: stamp, since });
         }
@@ -79,14 +78,17 @@ impl SystemClock {
             // It is plain values: a panic does not leave them half written.
             Err(TryLockError::Poisoned(log)) => log.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                let reading =
-                    Reading { stamp: from, since: Instant::now(), epoch: span.epoch(number) };
+                let reading = Reading {
+                    stamp: from,
+                    since: self.time.monotonic(),
+                    epoch: span.epoch(number),
+                };
                 return (reading, span.began());
             }
         };
         // Another thread may have begun the epoch since. Now none does.
         let newest = self.spans.newest();
-        let Jump { from, to: stamp, since } = match Self::look(newest, &clock) {
+        let Jump { from, to: stamp, since } = match self.look(newest, &clock) {
             Ok(found) => return found,
             Err(jump) => jump,
         };
@@ -102,7 +104,7 @@ impl SystemClock {
     }
 
     pub(super) fn arrival(&self, transit: Transit) -> Arrival {
-        self.arrival_by(transit, system_now)
+        self.arrival_by(transit, || self.time.system())
     }
 
     /// The arrival of a message by this clock.
@@ -130,13 +132,6 @@ struct Jump {
     to: Stamp,
     /// When it was noticed.
     since: Instant,
-}
-
-/// The time of the system.
-pub fn system_now() -> Stamp {
-    // A clock before 1970 is wrong. It counts as zero, which means "not set".
-    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-    Stamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
 /// An epoch of the clock.

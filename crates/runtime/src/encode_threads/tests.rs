@@ -1,5 +1,5 @@
 use super::super::tests::{Failing, image, ms};
-use super::super::{Player, Received, Served, Tick};
+use super::super::{Player, Received, Served, Tick, TimeSource};
 use super::*;
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::backend::{Backend, BackendError, StepJob};
@@ -39,7 +39,7 @@ streams:
   b: {type: sensor_msgs/Image, topic: /b, max_age_ms: 50, image: {resize: {width: 8, height: 4}}}
 ";
     let config = robocache_core::config::parse(text, "test.yaml").unwrap();
-    let player = Player::new(Pipeline::new(config, backend).unwrap(), false);
+    let player = Player::new(Pipeline::new(config, backend).unwrap(), false, TimeSource::real());
     let mut player = player.with_threads(2).unwrap();
     let mut serve = |_: Served<'_>| -> Result<(), RuntimeError> { Ok(()) };
     let look_ahead = player.look_ahead().unwrap();
@@ -156,7 +156,8 @@ fn played(threads: usize, begun: usize) -> (Vec<(Tick, Vec<u8>)>, String) {
     let config = robocache_core::config::parse(CAMERAS, "test.yaml").unwrap();
     let config = config.with_rows_ahead(ROWS_AHEAD);
     let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-    let mut player = Player::new(Pipeline::new(config, backend).unwrap(), false);
+    let mut player =
+        Player::new(Pipeline::new(config, backend).unwrap(), false, TimeSource::real());
     if threads > 0 {
         player = player.with_threads(threads).unwrap();
     }

@@ -74,10 +74,10 @@ pub struct Monitor {
 
 /// A standstill of the process.
 pub(super) struct Standstill {
-    pub(super) ended: Instant,
-    pub(super) time: Duration,
+    ended: Instant,
+    time: Duration,
     /// Whether a window has ended [`BACKLOG`] after it.
-    pub(super) is_reported: bool,
+    is_reported: bool,
 }
 
 /// What the monitor remembers of an input.
@@ -106,7 +106,7 @@ pub(super) struct StreamSeen {
 impl Monitor {
     /// Starts the first window.
     pub fn new(runtime: Arc<Runtime>, names: Names) -> Self {
-        let now = Instant::now();
+        let now = runtime.time.monotonic();
         let (inputs, streams) = (runtime.inputs().count(), runtime.streams().count());
         Monitor {
             runtime,
@@ -128,7 +128,8 @@ impl Monitor {
     /// Notes that the process stood still for this long, until now. The windows with the standstill and its
     /// backlog say nothing about the sensors: their rates, their delays and the lag that would do.
     pub fn stood_still(&mut self, time: Duration) {
-        self.stood_still = Some(Standstill { ended: Instant::now(), time, is_reported: false });
+        let ended = self.runtime.time.monotonic();
+        self.stood_still = Some(Standstill { ended, time, is_reported: false });
     }
 
     /// Logs which streams hold ticks back since the last call, and when tensors are published again: the tick thread must
@@ -176,7 +177,7 @@ impl Monitor {
         let runtime = Arc::clone(&self.runtime);
         // First: the counters then have all that the node did until this stamp.
         let stamp = runtime.clock.now().map(|now| now.stamp);
-        let now = Instant::now();
+        let now = runtime.time.monotonic();
         let mut parts = vec![self.tick_status(now)];
         for stream in runtime.streams() {
             self.stream_statuses(stream, now, &mut parts);
@@ -296,7 +297,9 @@ impl Monitor {
         let near = near.map_or(String::new(), |words| format!("; {words}"));
         let seen = seen.unwrap_or_default();
         // What a standstill of the process left is no trouble of the sensor.
-        if self.stood_still.is_none() && self.notices.may_name(Instant::now(), input, &seen) {
+        if self.stood_still.is_none()
+            && self.notices.may_name(self.runtime.time.monotonic(), input, &seen)
+        {
             self.notices.refused((input, &spec.name, topic), window.refused.as_deref());
             let said = window.refused.is_some() && publishers::all_refused(spec, &seen);
             let untold = why.clone().filter(|_| !said);
@@ -342,7 +345,8 @@ impl Monitor {
 
     /// Ends an input's window.
     pub(super) fn end_window(&mut self, input: InputId) {
-        let (now, since_start) = (self.runtime.node_time.now(), self.started.elapsed());
+        let (now, since_start) =
+            (self.runtime.node_time.now(), self.runtime.time.since(self.started));
         // It takes the lock of the arrivals, too.
         let kept = self.runtime.is_kept(input);
         let seen = &mut self.inputs[input.index()];

@@ -4,9 +4,10 @@ mod stopped;
 mod told;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Level, Monitor, Names, Status};
-use crate::{Clock, Runtime, Transit};
+use crate::{Clock, Runtime, Transit, VirtualTime};
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::cdr::Writer;
 use robocache_core::cdr::messages::Image;
@@ -28,6 +29,7 @@ fn ms(ms: i64) -> Stamp {
 
 /// A node on a simulated clock with one stream at 100 Hz ticks.
 struct Robot {
+    time: VirtualTime,
     runtime: Arc<Runtime>,
     monitor: Monitor,
     tensor: TensorMessage,
@@ -59,27 +61,30 @@ impl Robot {
     fn new(config: &str) -> Self {
         let config = config::parse(config, "test.yaml").unwrap();
         let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-        let clock = Clock::simulated(config.grid);
+        let time = VirtualTime::starting_at(Stamp::ZERO);
+        let clock = Clock::simulated(config.grid, time.source());
         let topics = config.inputs.iter().map(|input| input.topic.clone()).collect();
         let runtime = Arc::new(Runtime::new(Pipeline::new(config, backend).unwrap(), clock));
         let names = Names { topics, middleware: "rmw_test".to_owned(), remedy: String::new() };
         let monitor = Monitor::new(Arc::clone(&runtime), names);
         let tensor = runtime.pipeline.new_message();
-        let mut robot = Robot { runtime, monitor, tensor, now: 0, tick: 1000 };
-        robot.set_clock(1_000_000);
+        let now = 1_000_000;
+        let mut robot = Robot { time, runtime, monitor, tensor, now, tick: 1000 };
+        robot.set_clock(now);
         robot
     }
 
+    /// Sets the clock \[ms\]. If it goes ahead, so much time has passed.
     fn set_clock(&mut self, now: i64) {
+        self.time.advance(Duration::from_millis(u64::try_from(now - self.now).unwrap_or(0)));
         self.now = now;
         self.runtime.sim_clock().unwrap().set(ms(now), Transit::UNKNOWN);
         self.tick = self.runtime.pipeline.config().grid.tick_at(ms(now));
     }
 
-    /// An arrival at the reading of the clock. The tests run much faster than the robot, so an
-    /// interpolated one is at the next reading.
+    /// An arrival at the reading of the clock.
     fn arrival(&self) -> Arrival {
-        Arrival { stamp: Some(ms(self.now)), ..self.runtime.clock.arrival(Transit::UNKNOWN) }
+        self.runtime.clock.arrival(Transit::UNKNOWN)
     }
 
     fn send(&self, stamp: i64) {

@@ -1,5 +1,5 @@
 use super::super::tests::Failing;
-use super::super::{Clock, QUEUED_MESSAGES};
+use super::super::{Clock, QUEUED_MESSAGES, TimeSource};
 use super::*;
 use robocache_core::backend::Backend;
 use robocache_core::backend::cpu::CpuBackend;
@@ -17,7 +17,10 @@ fn runtime() -> Runtime {
 fn runtime_on(config: &str, backend: impl Fn(&Config) -> Arc<dyn Backend>) -> Runtime {
     let config = robocache_core::config::parse(config, "test.yaml").unwrap();
     let (grid, backend) = (config.grid, backend(&config));
-    Runtime::new(Pipeline::new(config, backend).unwrap(), Clock::simulated(grid))
+    Runtime::new(
+        Pipeline::new(config, backend).unwrap(),
+        Clock::simulated(grid, TimeSource::real()),
+    )
 }
 
 #[test]

@@ -3,7 +3,9 @@ use std::sync::Mutex;
 use super::*;
 use crate::clock::RecordedClock;
 use crate::health::{Level, Monitor, Names};
-use crate::{Clock, ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus};
+use crate::{
+    Clock, ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus, TimeSource,
+};
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::cdr::Writer;
 use robocache_core::layout::Layout;
@@ -22,7 +24,10 @@ fn runtime(timeline: &str) -> Runtime {
     );
     let config = robocache_core::config::parse(&config, "test.yaml").unwrap();
     let (grid, backend) = (config.grid, CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-    Runtime::new(Pipeline::new(config, Arc::new(backend)).unwrap(), Clock::simulated(grid))
+    Runtime::new(
+        Pipeline::new(config, Arc::new(backend)).unwrap(),
+        Clock::simulated(grid, TimeSource::real()),
+    )
 }
 
 fn at(ms: i64) -> Stamp {
@@ -186,7 +191,8 @@ fn a_recorder_gets_it_as_a_message_of_each_epoch() {
 fn the_message_that_shows_a_jump_is_not_followed_by_the_one_before() {
     for timeline in ["receive", "header"] {
         let mut runtime = runtime(timeline);
-        let clock = Arc::new(RecordedClock::new(runtime.pipeline.config().grid));
+        let clock =
+            Arc::new(RecordedClock::new(runtime.pipeline.config().grid, TimeSource::real()));
         runtime.clock = Clock::Recorded(Arc::clone(&clock));
         clock.set(at(10_000));
         send(&runtime, at(10_000), 1.0);
@@ -266,7 +272,8 @@ streams:
     let config = robocache_core::config::parse(CONFIG, "test.yaml").unwrap();
     let (grid, backend) = (config.grid, CpuBackend::new(&config, &Layout::new(&config)).unwrap());
     let pipeline = Pipeline::new(config, Arc::new(backend)).unwrap();
-    let runtime = Runtime::new(pipeline, Clock::simulated(grid)).without_workers();
+    let runtime =
+        Runtime::new(pipeline, Clock::simulated(grid, TimeSource::real())).without_workers();
     let id = |name: &str| {
         let config = runtime.pipeline.config();
         config.input_ids().find(|id| config.input(*id).name == name).unwrap()

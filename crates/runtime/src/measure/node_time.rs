@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::time_source::TimeSource;
 use robocache_ops::sync::lock;
 use robocache_ops::time::{Epoch, Stamp};
 
@@ -20,6 +21,7 @@ const LONGEST_STEP_NS: i64 = 1_000_000_000;
 /// slow, fast or not at all, so there it is the sum of the clock's steps. A jump back adds nothing.
 #[derive(Debug)]
 pub struct NodeTime {
+    time: TimeSource,
     start: Instant,
     /// Sum of the simulator's steps \[ns\]; `None` for other clocks.
     progress: Option<AtomicU64>,
@@ -28,9 +30,10 @@ pub struct NodeTime {
 
 impl NodeTime {
     /// Starts at zero. `simulated` says whether [`NodeTime::set`] moves the time.
-    pub fn new(simulated: bool) -> Self {
+    pub fn new(simulated: bool, time: TimeSource) -> Self {
         NodeTime {
-            start: Instant::now(),
+            start: time.monotonic(),
+            time,
             progress: simulated.then(AtomicU64::default),
             newest: Mutex::default(),
         }
@@ -52,7 +55,7 @@ impl NodeTime {
     pub fn now(&self) -> Duration {
         match &self.progress {
             Some(progress) => Duration::from_nanos(progress.load(Ordering::Relaxed)),
-            None => self.start.elapsed(),
+            None => self.time.since(self.start),
         }
     }
 }

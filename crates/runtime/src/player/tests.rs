@@ -24,7 +24,7 @@ fn player(simulated: bool) -> Player {
 fn player_of(config: &str, simulated: bool) -> Player {
     let config = robocache_core::config::parse(config, "test.yaml").unwrap();
     let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-    Player::new(Pipeline::new(config, backend).unwrap(), simulated)
+    Player::new(Pipeline::new(config, backend).unwrap(), simulated, TimeSource::real())
 }
 
 fn ms(ms: i64) -> Stamp {

@@ -14,7 +14,7 @@ fn content(message: &Message) -> (usize, u8) {
 
 #[test]
 fn overload_drops_the_oldest_message_of_the_input_that_is_too_fast() {
-    let queue = Queue::new(2, vec![0, 1]);
+    let queue = Queue::new(2, vec![0, 1], TimeSource::real());
     let put = |input, byte| queue.put(message(input, byte)).as_ref().map(content);
     assert_eq!(put(0, 1), None);
     assert_eq!(put(1, 2), None);
@@ -26,7 +26,10 @@ fn overload_drops_the_oldest_message_of_the_input_that_is_too_fast() {
 
 #[test]
 fn overload_drops_the_newest_message_if_it_is_read_with_those_before_it() {
-    let queue = Queue { needs_previous: vec![true, false], ..Queue::new(1, vec![0, 1]) };
+    let queue = Queue {
+        needs_previous: vec![true, false],
+        ..Queue::new(1, vec![0, 1], TimeSource::real())
+    };
     let put = |input, byte| queue.put(message(input, byte)).as_ref().map(content);
     assert_eq!([put(0, 1), put(1, 2)], [None, None]);
     assert_eq!(put(0, 3), Some((0, 3)));
@@ -37,7 +40,7 @@ fn overload_drops_the_newest_message_if_it_is_read_with_those_before_it() {
 
 #[test]
 fn messages_that_were_put_back_leave_first_and_are_not_dropped_for_newer_ones() {
-    let queue = Queue::new(1, vec![0]);
+    let queue = Queue::new(1, vec![0], TimeSource::real());
     queue.put_back(vec![message(0, 1), message(0, 2)]);
     assert!(queue.put(message(0, 3)).is_none());
     assert_eq!(queue.put(message(0, 4)).as_ref().map(content), Some((0, 3)));
@@ -50,7 +53,7 @@ fn messages_that_were_put_back_leave_first_and_are_not_dropped_for_newer_ones() 
 #[test]
 fn while_a_worker_has_a_message_of_a_lane_the_others_of_it_wait() {
     // Inputs 0 and 2 are of one stream.
-    let queue = Queue::new(4, vec![0, 1, 0]);
+    let queue = Queue::new(4, vec![0, 1, 0], TimeSource::real());
     for (input, byte) in [(0, 1), (2, 2), (0, 3), (1, 4)] {
         assert!(queue.put(message(input, byte)).is_none());
     }
@@ -75,7 +78,7 @@ fn while_a_worker_has_a_message_of_a_lane_the_others_of_it_wait() {
 
 #[test]
 fn messages_of_earlier_epochs_are_removed() {
-    let queue = Queue::new(2, vec![0]);
+    let queue = Queue::new(2, vec![0], TimeSource::real());
     let epoch = Epoch::default().next(None);
     queue.put(message(0, 1));
     queue.put(Message { arrival: Arrival { epoch, ..Arrival::default() }, ..message(0, 2) });
@@ -86,7 +89,7 @@ fn messages_of_earlier_epochs_are_removed() {
 
 #[test]
 fn a_closed_queue_wakes_its_reader() {
-    let queue = std::sync::Arc::new(Queue::new(1, vec![]));
+    let queue = std::sync::Arc::new(Queue::new(1, vec![], TimeSource::real()));
     let number = std::sync::Arc::new(ThreadNumber::default());
     let (reader, this) = (std::sync::Arc::clone(&queue), std::sync::Arc::clone(&number));
     let thread = std::thread::spawn(move || {

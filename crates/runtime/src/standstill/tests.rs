@@ -1,55 +1,80 @@
 use super::*;
+use crate::VirtualTime;
+use robocache_ops::time::Stamp;
 
-const MS: u64 = 1_000_000;
+/// Two witnesses, and the time that they see.
+struct Witnesses {
+    time: VirtualTime,
+    standstills: Standstills,
+}
 
-/// Wakes both witnesses every 50 ms from `from` to `to` \[ms\].
-fn run(standstills: &Standstills, from: u64, to: u64) {
-    for ms in (from..to).step_by(50) {
-        standstills.awake_at(Witness::Tick, ms * MS);
-        standstills.awake_at(Witness::Report, (ms + 7) * MS);
+impl Witnesses {
+    fn new() -> Self {
+        let time = VirtualTime::starting_at(Stamp::ZERO);
+        let standstills = Standstills::new(time.source());
+        Witnesses { time, standstills }
+    }
+
+    /// Wakes these every 50 ms for a time. Returns what the last one is told.
+    fn run(&self, witnesses: &[Witness], ms: u64) -> Option<Duration> {
+        let mut slept = None;
+        for _ in 0..ms / 50 {
+            for witness in witnesses {
+                slept = self.standstills.awake(*witness);
+                self.time.advance(Duration::from_millis(7));
+            }
+            self.time.advance(Duration::from_millis(50 - 7 * witnesses.len() as u64));
+        }
+        slept
     }
 }
 
+const BOTH: [Witness; 2] = [Witness::Tick, Witness::Report];
+
 #[test]
 fn a_standstill_is_told_once() {
-    let standstills = Standstills::default();
-    run(&standstills, 10_000, 20_000);
-    assert_eq!(standstills.newest(), None);
-    run(&standstills, 23_000, 24_000);
-    let stood = standstills.newest().unwrap();
-    assert!((2_900..3_060).contains(&stood.as_millis()), "{stood:?}");
-    assert_eq!(standstills.newest(), None);
-    run(&standstills, 25_000, 26_000);
-    assert!(standstills.newest().is_some());
+    let witnesses = Witnesses::new();
+    let newest = || witnesses.standstills.newest();
+    witnesses.run(&BOTH, 10_000);
+    assert_eq!(newest(), None);
+    // The process is stopped. Then the machine is suspended: the monotonic clock stands, too.
+    for pause in [VirtualTime::advance, VirtualTime::suspend] {
+        pause(&witnesses.time, Duration::from_secs(3));
+        witnesses.run(&BOTH, 1000);
+        let stood = newest().unwrap();
+        assert!((3_000..3_060).contains(&stood.as_millis()), "{stood:?}");
+        assert_eq!(newest(), None);
+    }
+    // Somebody sets the system's clock.
+    witnesses.time.set_system(Stamp::from_nanos(900_000_000_000));
+    witnesses.run(&BOTH, 1000);
+    assert_eq!(newest(), None);
 }
 
 #[test]
 fn one_thread_that_was_held_up_shows_nothing() {
-    let standstills = Standstills::default();
-    run(&standstills, 10_000, 11_000);
-    for ms in (11_000..14_000).step_by(50) {
-        standstills.awake_at(Witness::Tick, ms * MS);
-    }
-    let held_up = standstills.awake_at(Witness::Report, 14_000 * MS);
-    assert!(held_up.is_some_and(|time| time > Duration::from_secs(3)));
-    assert_eq!(standstills.newest(), None);
+    let witnesses = Witnesses::new();
+    witnesses.run(&BOTH, 1000);
+    witnesses.run(&[Witness::Tick], 3000);
+    let held_up = witnesses.run(&[Witness::Report], 50);
+    assert!(held_up.is_some_and(|time| time >= Duration::from_secs(3)));
+    assert_eq!(witnesses.standstills.newest(), None);
     // Nor do two threads that were held up one after the other.
-    for ms in (14_050..16_000).step_by(50) {
-        standstills.awake_at(Witness::Report, ms * MS);
-    }
-    assert!(standstills.awake_at(Witness::Tick, 16_000 * MS).is_some());
-    assert_eq!(standstills.newest(), None);
+    witnesses.run(&[Witness::Report], 2000);
+    assert!(witnesses.run(&[Witness::Tick], 50).is_some());
+    assert_eq!(witnesses.standstills.newest(), None);
 }
 
 #[test]
 fn a_thread_that_goes_on_later_than_the_other_shows_it_too() {
-    let standstills = Standstills::default();
-    run(&standstills, 10_000, 11_000);
-    for ms in (14_000..16_000).step_by(50) {
-        standstills.awake_at(Witness::Tick, ms * MS);
-        assert_eq!(standstills.newest(), None);
+    let witnesses = Witnesses::new();
+    witnesses.run(&BOTH, 1000);
+    witnesses.time.advance(Duration::from_secs(3));
+    for _ in 0..40 {
+        witnesses.run(&[Witness::Tick], 50);
+        assert_eq!(witnesses.standstills.newest(), None);
     }
-    standstills.awake_at(Witness::Report, 16_000 * MS);
-    let stood = standstills.newest().unwrap();
+    witnesses.run(&[Witness::Report], 50);
+    let stood = witnesses.standstills.newest().unwrap();
     assert!((3_000..3_100).contains(&stood.as_millis()), "{stood:?}");
 }

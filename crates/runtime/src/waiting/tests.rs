@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::{Clock, Reading, Runtime, workers};
+use crate::{Clock, Reading, Runtime, TimeSource, workers};
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::cdr::Writer;
 use robocache_core::layout::Layout;
@@ -86,7 +86,7 @@ impl Rig {
     fn new() -> Self {
         let config = robocache_core::config::parse(STREAMS, "test.yaml").unwrap();
         let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
-        let clock = Clock::simulated(config.grid);
+        let clock = Clock::simulated(config.grid, TimeSource::real());
         let runtime = Runtime::new(Pipeline::new(config, Arc::new(backend)).unwrap(), clock);
         Rig { runtime, epoch: Epoch::default() }
     }

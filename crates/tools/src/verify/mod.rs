@@ -37,7 +37,7 @@ use robocache_data::recording::{EVENT_TYPE, Manifest, ManifestError, RecordingEv
 use robocache_data::replay::{BagDefinitions, ReplayError};
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 use robocache_runtime::{
-    Event, MessageOutcome, Player, Received, Served, TickFate, TickRecord, decode_clock,
+    Event, MessageOutcome, Player, Received, Served, TickFate, TickRecord, TimeSource, decode_clock,
 };
 use ticks::{Doubt, Ticks};
 
@@ -112,7 +112,7 @@ impl Verification {
         Verification {
             order,
             rows,
-            player: Player::new(pipeline, manifest.simulated)
+            player: Player::new(pipeline, manifest.simulated, TimeSource::real())
                 .with_recorder(Arc::clone(&replayed) as _),
             replayed,
             ticks: Ticks::new(period_ns),

@@ -18,7 +18,7 @@ streams:
 
 fn queue(most_bytes: usize) -> (Queue, Waiting, [InputId; 3]) {
     let config = robocache_core::config::parse(CONFIG, "test.yaml").unwrap();
-    let (queue, waiting) = Queue::new(PathBuf::new(), &config, most_bytes);
+    let (queue, waiting) = Queue::new(PathBuf::new(), &config, most_bytes, TimeSource::real());
     let input =
         |topic: &str| config.input_ids().find(|id| config.input(*id).topic == topic).unwrap();
     (queue, waiting, [input("/w"), input("/points"), input("/tf")])

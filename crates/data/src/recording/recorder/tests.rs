@@ -1,12 +1,12 @@
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::bag::Bag;
 use robocache_core::config;
 use robocache_core::pipeline::Arrival;
 use robocache_core::schema::Prefixes;
+use robocache_runtime::VirtualTime;
 use robocache_testing::until;
 
 const CONFIG: &str = "rate_hz: 10
@@ -32,13 +32,10 @@ fn in_metadata(recording: &Path, topic: &str) -> String {
     qos.split('"').next().unwrap().replace("\\n", "\n")
 }
 
-/// A recorder with a clock that a test sets.
+/// A recorder on virtual time.
 struct Recorded {
     recorder: McapRecorder,
-    /// Seconds since the start.
-    seconds: Arc<AtomicU64>,
-    /// How often the clock was read.
-    looks: Arc<AtomicU64>,
+    time: VirtualTime,
 }
 
 impl Recorded {
@@ -48,18 +45,12 @@ impl Recorded {
             topics: ["/w", "/v", "/u"].map(str::to_owned).to_vec(),
             ..Manifest::of(&config, true, false, "cpu")
         };
-        let (began, [seconds, looks]) = (Instant::now(), [(); 2].map(|()| Arc::default()));
-        let (passed, read): (Arc<AtomicU64>, Arc<AtomicU64>) =
-            (Arc::clone(&seconds), Arc::clone(&looks));
-        let now: Now = Arc::new(move || {
-            read.fetch_add(1, Ordering::Relaxed);
-            began + Duration::from_secs(passed.load(Ordering::Relaxed))
-        });
-        let options =
-            RecordOptions { has_graph: true, now, ..RecordOptions::new(folder, manifest) };
+        let time = VirtualTime::starting_at(Stamp::ZERO);
+        let options = RecordOptions::new(folder, manifest, time.source());
+        let options = RecordOptions { has_graph: true, ..options };
         let start = Some(Stamp::ZERO);
         let recorder = McapRecorder::start(options, &config, &Prefixes::default(), start).unwrap();
-        Recorded { recorder, seconds, looks }
+        Recorded { recorder, time }
     }
 
     fn send(&self, input: InputId) {
@@ -76,14 +67,14 @@ impl Recorded {
 
     /// Waits until the thread that writes had time to write what was sent, unless it waits for offers.
     fn turns(&self) {
-        let before = self.looks.load(Ordering::Relaxed);
-        until("the thread that writes", || self.looks.load(Ordering::Relaxed) > before + 10);
+        let before = self.time.readings();
+        until("the thread that writes", || self.time.readings() > before + 10);
     }
 
     /// Waits in vain: a message waits, and the time for that passes.
     fn give_up(&self) {
         self.turns();
-        self.seconds.fetch_add(2, Ordering::Relaxed);
+        self.time.advance(Duration::from_secs(2));
     }
 
     /// Ends the recording. Returns what the channels of these topics tell of the quality of service.

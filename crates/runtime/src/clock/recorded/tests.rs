@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn a_recorded_clock_has_the_epochs_that_it_is_told() {
-    let clock = RecordedClock::new(TickGrid::new(10).unwrap());
+    let clock = RecordedClock::new(TickGrid::new(10).unwrap(), TimeSource::real());
     let set = |epoch, nanos| {
         clock.set_in(Epoch::numbered(epoch), Stamp::from_nanos(nanos));
         let now = clock.now().unwrap();

@@ -2,13 +2,14 @@
 
 use super::super::Clock;
 use super::*;
+use crate::VirtualTime;
 use robocache_core::cdr::Writer;
 use robocache_ops::time::NANOS_PER_MS;
 use robocache_testing::ended;
 use robocache_testing::threads::ThreadNumber;
 
 fn sim_clock() -> SimClock {
-    SimClock::new(TickGrid::new(10).unwrap())
+    SimClock::new(TickGrid::new(10).unwrap(), TimeSource::real())
 }
 
 fn at(nanos: i64) -> Stamp {
@@ -26,9 +27,10 @@ fn set(clock: &SimClock, nanos: i64) -> Option<Epoch> {
 
 #[test]
 fn a_tick_is_due_since_the_first_message_at_or_after_it() {
-    let clock = sim_clock();
+    let time = VirtualTime::starting_at(Stamp::ZERO);
+    let clock = SimClock::new(TickGrid::new(10).unwrap(), time.source());
     let since = |nanos| {
-        std::thread::sleep(Duration::from_millis(2));
+        time.advance(Duration::from_millis(2));
         set(&clock, nanos);
         clock.now().unwrap().since
     };
@@ -42,17 +44,17 @@ fn a_tick_is_due_since_the_first_message_at_or_after_it() {
 
 #[test]
 fn a_clock_whose_messages_repeat_an_instant_does_not_move() {
-    let clock = sim_clock();
+    let (time, grid) = (VirtualTime::starting_at(Stamp::ZERO), TickGrid::new(10).unwrap());
+    let clock = SimClock::new(grid, time.source());
     assert_eq!(clock.stalled_for(), None);
     let pause = Duration::from_millis(20);
     set(&clock, 5);
-    std::thread::sleep(pause);
+    time.advance(pause);
     set(&clock, 5);
-    let begun = Instant::now();
-    assert!(clock.stalled_for().unwrap() >= pause);
+    assert_eq!(clock.stalled_for(), Some(pause));
     set(&clock, 6);
-    assert!(clock.stalled_for().unwrap() <= begun.elapsed());
-    assert_eq!(Clock::system(TickGrid::new(10).unwrap()).stalled_for(), None);
+    assert_eq!(clock.stalled_for(), Some(Duration::ZERO));
+    assert_eq!(Clock::system(grid, time.source()).stalled_for(), None);
 }
 
 #[test]
@@ -105,7 +107,8 @@ fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
 
 #[test]
 fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
-    let (clock, now) = (SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap()), Instant::now());
+    let (clock, now) =
+        (SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap(), TimeSource::real()), Instant::now());
     let set = |ms: i64, ns| clock.set_at(at(ms * NANOS_PER_MS), published(ns), now);
     let arrival = |ns| clock.arrival_at(published(ns), now);
     let steps = (0..5).map(|k| set(60_000 + 25 * k, 100 + k)).collect::<Vec<_>>();
@@ -124,7 +127,7 @@ fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
 
 /// A clock with steps of 25 ms that jumped back from 1100 ms to 500 ms, and the instant of the jump.
 fn jumped_back(transit: impl Fn(i64) -> Transit) -> (SimClock, Instant) {
-    let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
+    let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap(), TimeSource::real());
     let jump = Instant::now();
     let set = |ms: i64| clock.set_at(at(ms * NANOS_PER_MS), transit(ms), jump);
     (0..5).for_each(|k| assert_eq!(set(1000 + 25 * k).is_some(), k == 0));
@@ -171,7 +174,7 @@ fn a_stamp_from_before_all_that_may_be_on_its_way_is_certainly_of_the_new_epoch(
     const S: i64 = 1000 * NANOS_PER_MS;
     // Twenty seconds of /clock in a loop, at this speed.
     for (speed, in_doubt_from) in [(1, 14), (2, 9)] {
-        let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
+        let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap(), TimeSource::real());
         let start = Instant::now();
         let real = |ms: i64| start + Duration::from_millis(ms as u64) / speed;
         let set = |ms: i64, stamp| clock.set_at(stamp, Transit::UNKNOWN, real(ms));

@@ -1,12 +1,15 @@
 use super::super::Clock;
 use super::*;
+use crate::VirtualTime;
 
 #[test]
 fn a_steady_clock_is_at_its_stamp_at_its_instant() {
-    let at = Instant::now() + Duration::from_secs(1);
-    let clock = Clock::steady(Stamp::from_nanos(5_000_000_000), at);
-    let now = clock.now().unwrap();
-    let before = i64::try_from((at - now.since).as_nanos()).unwrap();
-    assert_eq!(now.stamp, Stamp::from_nanos(5_000_000_000 - before));
+    let (time, second) = (VirtualTime::starting_at(Stamp::ZERO), Duration::from_secs(1));
+    let at = time.source().monotonic() + second;
+    let clock = Clock::steady(Stamp::from_nanos(5_000_000_000), at, time.source());
+    for nanos in [4_000_000_000, 5_000_000_000, 6_000_000_000] {
+        assert_eq!(clock.now().unwrap().stamp, Stamp::from_nanos(nanos));
+        time.advance(second);
+    }
     assert_eq!(clock.stalled_for(), None);
 }

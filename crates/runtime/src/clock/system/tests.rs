@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
+use crate::VirtualTime;
 use crate::clock::{IN_FLIGHT, MAX_AHEAD_AFTER_JUMP_NS, TOLERANCE_NS};
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S};
 
@@ -15,7 +16,8 @@ const UNIT: i64 = TOLERANCE_NS / 10;
 
 /// A clock with ticks of this period, whose first reading was `first`.
 fn clock(period_ns: i64, first: i64) -> SystemClock {
-    SystemClock::starting_at(TickGrid::new(period_ns).unwrap(), at(first))
+    let time = VirtualTime::starting_at(at(first)).source();
+    SystemClock::new(TickGrid::new(period_ns).unwrap(), time)
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use robocache_data::recording::{Disk, Files, RecordOptions, Room};
 use robocache_runtime::Recorder;
@@ -159,7 +160,7 @@ fn a_slow_disk_does_not_keep_the_node_and_the_end_says_what_is_missing() {
         answers.await_silence();
         assert!(!ends.is_finished());
         // It writes for 2.5 s of what waits. The rest is missing.
-        node.time.pass(2_600);
+        node.time.advance(Duration::from_millis(2_600));
         answers.allow_all();
         ended("the end of the recording", ends);
     });
@@ -181,7 +182,7 @@ fn a_disk_that_never_returns_does_not_keep_the_node() {
     drive(&node, 150, 8, 12);
     answers.await_silence();
     let _answers_at_the_end = Finally(|| answers.allow_all());
-    let (recorder, time) = (node.recorder.clone(), Arc::clone(&node.time));
+    let (recorder, time) = (node.recorder.clone(), node.time.clone());
     let ender = ThreadNumber::default();
     std::thread::scope(|scope| {
         let ends = scope.spawn(|| {
@@ -190,7 +191,7 @@ fn a_disk_that_never_returns_does_not_keep_the_node() {
         });
         ender.until_asleep();
         assert!(!ends.is_finished());
-        time.pass(4_001);
+        time.advance(Duration::from_millis(4_001));
         ended("the end of the recording", ends);
     });
     let recording = node.stop();
@@ -269,12 +270,12 @@ fn the_recording_ends_before_the_disk_is_full() {
     let node = start(folder.path(), |options| options.files = Some(Box::new(files)));
     drive(&node, 150, 8, 12);
     // It looks every quarter of a second.
-    node.time.pass(300);
+    node.time.advance(Duration::from_millis(300));
     drive(&node, 50, 8, 12);
     node.await_disk();
     assert_eq!(node.recorder.status().failed, None);
     is_full.store(true, Ordering::Relaxed);
-    node.time.pass(300);
+    node.time.advance(Duration::from_millis(300));
     let expected = "No space left on device: 10 MB are free, and the recording leaves 20 MB free";
     assert_eq!(node.await_failure(), expected);
     drive(&node, 50, 8, 12);

@@ -12,7 +12,9 @@ use robocache_core::schema::Prefixes;
 use robocache_core::spec::InputId;
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
 use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
-use robocache_runtime::{Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord};
+use robocache_runtime::{
+    Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord, TimeSource,
+};
 use robocache_tools::verify::{Report, StreamReport, verify};
 
 use super::node::{joints, wrench};
@@ -108,7 +110,8 @@ fn verified(folder: &Path, lags: [f64; 4]) -> Report {
     steps.extend((1..130).map(|k| (grid.stamp_of(first + k).since(begin), Step::Tick(first + k))));
     steps.sort_by_key(|(at, _)| *at);
     let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-    let options = RecordOptions::new(folder, Manifest::of(&config, false, true, "cpu"));
+    let options =
+        RecordOptions::new(folder, Manifest::of(&config, false, true, "cpu"), TimeSource::real());
     let recorder =
         McapRecorder::start(options, &config, &Prefixes::default(), Some(begin)).unwrap();
     let pipeline = Pipeline::new(config, backend).unwrap();

@@ -26,8 +26,8 @@ use robocache_ops::sync::lock;
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S, Stamp};
 use robocache_ops::voxelize::PointDrops;
 use robocache_runtime::{
-    Clock, Publisher, Recorder, Refused, Runtime, RuntimeError, ThreadOptions, Threads, Transit,
-    system_now,
+    Clock, Publisher, Recorder, Refused, Runtime, RuntimeError, ThreadOptions, Threads, TimeSource,
+    Transit, VirtualTime,
 };
 use robocache_testing::{Finally, patience, until};
 use robocache_tools::verify::{Report, verify};
@@ -107,22 +107,6 @@ impl Backend for Gated {
     }
 }
 
-/// A clock that stands until a test lets time pass.
-pub(super) struct Time {
-    began: Instant,
-    passed_ms: AtomicU64,
-}
-
-impl Time {
-    pub(super) fn pass(&self, ms: u64) {
-        self.passed_ms.fetch_add(ms, Ordering::Relaxed);
-    }
-
-    fn now(&self) -> Instant {
-        self.began + Duration::from_millis(self.passed_ms.load(Ordering::Relaxed))
-    }
-}
-
 /// The clock of a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
@@ -140,7 +124,7 @@ pub(super) struct Node {
     pub recorder: Arc<McapRecorder>,
     pub gate: Arc<Gate>,
     /// The time of its recorder. It does not count if the node's clock is that of the system.
-    pub time: Arc<Time>,
+    pub time: VirtualTime,
     threads: Threads<RuntimeError>,
     newest: Arc<AtomicI64>,
     now: Cell<Stamp>,
@@ -167,24 +151,24 @@ impl Node {
         let gate = Arc::new(Gate::default());
         let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
         let backend = Arc::new(Gated { backend, gate: Arc::clone(&gate) });
+        let real = TimeSource::real();
+        let time = VirtualTime::starting_at(real.system());
+        let of_recorder = if by == By::System { real.clone() } else { time.source() };
         let clock = match by {
-            By::Test => Clock::recorded(config.grid),
-            By::Simulator => Clock::simulated(config.grid),
-            By::System => Clock::system(config.grid),
+            By::Test => Clock::recorded(config.grid, real),
+            By::Simulator => Clock::simulated(config.grid, real),
+            By::System => Clock::system(config.grid, real),
         };
         let manifest = Manifest::of(&config, by == By::Simulator, true, "cpu");
         let mut runtime = Runtime::new(Pipeline::new(config, backend).unwrap(), clock);
-        let time = Arc::new(Time { began: Instant::now(), passed_ms: AtomicU64::new(0) });
-        let mut options = RecordOptions::new(folder, manifest);
+        let mut options = RecordOptions::new(folder, manifest, of_recorder);
         if by == By::System {
             options.end = patience();
-        } else {
-            let time = Arc::clone(&time);
-            options.now = Arc::new(move || time.now());
         }
         change(&mut options);
         // The log has the time of the messages and of the system, whichever is later: here it is that of the messages.
-        let begin = system_now().offset(3600 * NANOS_PER_S).nanos() / PERIOD_NS * PERIOD_NS;
+        let begin =
+            time.source().system().offset(3600 * NANOS_PER_S).nanos() / PERIOD_NS * PERIOD_NS;
         let now = Stamp::from_nanos(begin + PERIOD_NS / 2);
         if let Clock::Recorded(clock) = &runtime.clock {
             clock.set(now);
@@ -379,7 +363,8 @@ pub(super) fn drive_live(node: &Node, length: Duration) {
         let runtime = &node.runtime;
         scope.spawn(|| {
             for k in (0..).take_while(|_| !stop.load(Ordering::Relaxed)) {
-                let bytes = image(system_now().offset(pseudo(k, 5) - 12 * NANOS_PER_MS), 480, k);
+                let bytes =
+                    image(runtime.time.system().offset(pseudo(k, 5) - 12 * NANOS_PER_MS), 480, k);
                 for input in [CAMERA, GREY] {
                     let arrival = runtime.arrival(input, Transit::UNKNOWN);
                     runtime.receive(input, bytes.clone(), arrival).unwrap();
@@ -389,7 +374,7 @@ pub(super) fn drive_live(node: &Node, length: Duration) {
         });
         let begin = Instant::now();
         for k in (0..).take_while(|_| begin.elapsed() < length) {
-            send_vectors(node, system_now().offset(-pseudo(k, 8)), k);
+            send_vectors(node, runtime.time.system().offset(-pseudo(k, 8)), k);
             std::thread::sleep(Duration::from_millis(4));
         }
     });

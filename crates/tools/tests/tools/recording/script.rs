@@ -15,7 +15,9 @@ use robocache_core::schema::Prefixes;
 use robocache_core::spec::InputId;
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
 use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
-use robocache_runtime::{Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord};
+use robocache_runtime::{
+    Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord, TimeSource,
+};
 use robocache_testing::until;
 use robocache_tools::verify::{Report, verify};
 
@@ -50,7 +52,7 @@ fn ms(ms: i64) -> Stamp {
 
 /// Now, as on the grid of the ticks.
 fn start_ms() -> i64 {
-    robocache_runtime::system_now().nanos() / NANOS_PER_MS / 10 * 10
+    TimeSource::real().system().nanos() / NANOS_PER_MS / 10 * 10
 }
 
 impl Script {
@@ -61,7 +63,8 @@ impl Script {
     fn of(config: &str, folder: &Path, queue_bytes: usize) -> Script {
         let config = config::parse(config, "robot.yaml").unwrap();
         let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-        let options = RecordOptions::new(folder, Manifest::of(&config, false, true, "cpu"));
+        let manifest = Manifest::of(&config, false, true, "cpu");
+        let options = RecordOptions::new(folder, manifest, TimeSource::real());
         let options = RecordOptions { queue_bytes, ..options };
         let recorder =
             McapRecorder::start(options, &config, &Prefixes::default(), Some(ms(start_ms())));
