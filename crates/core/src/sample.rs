@@ -94,7 +94,7 @@ pub struct Placement<'a> {
     pub table: Option<&'a Arc<Remap>>,
     /// Takes a point of the message's frame to the frame of the row: `[R | t]` row by row \[m\]. A vector has been
     /// taken there already.
-    pub transform: [[f64; 4]; 3],
+    pub transform: &'a [[f64; 4]; 3],
     /// Takes a point of a cloud to each shape of the filter \[m\].
     pub shapes: &'a [[[f64; 4]; 3]],
     /// How the sensor of a cloud moved meanwhile; `None` if all points are of one instant.
@@ -131,7 +131,7 @@ impl<'a> From<Sample<'a>> for PlacedSample<'a> {
 impl Placement<'_> {
     /// The placement of a sample that is in the frame of its row.
     pub const NONE: Placement<'static> =
-        Placement { table: None, transform: IDENTITY, shapes: &[], motion: None };
+        Placement { table: None, transform: &IDENTITY, shapes: &[], motion: None };
 }
 
 impl<'a> Placement<'a> {
@@ -146,12 +146,12 @@ impl<'a> Placement<'a> {
             let Motion { origin, rate, knots } = motion;
             Sweep { time, origin, rate, knots }
         });
-        PointsView { t_base_sensor: self.transform, t_shapes: self.shapes, sweep, ..*view }
+        PointsView { t_base_sensor: *self.transform, t_shapes: self.shapes, sweep, ..*view }
     }
 
     /// A map with its place.
     pub fn map(&self, view: &MapView<'a>) -> MapView<'a> {
-        MapView { t_crop_frame: self.transform, ..*view }
+        MapView { t_crop_frame: *self.transform, ..*view }
     }
 }
 

@@ -19,7 +19,6 @@ use crate::spec::{InFrame, InputSpec, StreamId, StreamSpec, Timeline};
 use crate::tf::shown;
 use robocache_ops::image::Remap;
 use robocache_ops::time::Stamp;
-use robocache_ops::voxelize::IDENTITY;
 
 /// A message that may become rows.
 pub(super) struct Admission<'a> {
@@ -113,12 +112,23 @@ pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), R
     }
 }
 
-/// Brings the samples of one message to the frames of their rows. It owns what a [`Placement`] borrows.
-pub(super) struct Placing<'p> {
-    /// The camera of an image that is undistorted.
-    camera: Option<Arc<KnownCamera>>,
-    /// The transforms of a vector's parts, and what the parts are.
-    parts: Option<(PartTransforms, &'p InFrame)>,
+/// Brings the samples of one message to the frames of their rows. It owns what a [`Placement`] borrows. It is small,
+/// because most messages have nothing of it.
+pub(super) enum Placing<'p> {
+    /// The samples are in the frame of their rows.
+    Done,
+    /// Each part of a vector has a transform.
+    Parts(Box<PartTransforms>, &'p InFrame),
+    /// The table of a camera undistorts the image.
+    Camera(Arc<KnownCamera>),
+    /// A cloud is moved.
+    Cloud(Box<CloudPlacing>),
+    /// A map is cropped around a frame.
+    Map(Box<[[f64; 4]; 3]>),
+}
+
+/// What places a cloud; see [`Placement`].
+pub(super) struct CloudPlacing {
     transform: [[f64; 4]; 3],
     shapes: Vec<[[f64; 4]; 3]>,
     motion: Option<SensorMotion>,
@@ -130,41 +140,38 @@ impl<'p> Placing<'p> {
         pipeline: &Pipeline,
         input: &'p InputSpec,
         stream: StreamId,
-        (header, stamp, arrival): (&Header<'_>, Stamp, Arrival),
+        message: (&Header<'_>, Stamp, Arrival),
     ) -> Result<Self, NotTaken> {
-        let mut placing = Placing {
-            camera: None,
-            parts: None,
-            transform: IDENTITY,
-            shapes: Vec::new(),
-            motion: None,
-        };
-        let message = (header, stamp, arrival);
+        let (header, stamp, arrival) = message;
         let in_frame = input.in_frame.as_ref().zip(pipeline.frames.as_ref());
         let look_up = |(spec, frames): (&InFrame, &Frames)| {
             let found = frames.lookup(arrival, &spec.frame, header.frame_id, stamp)?;
             Ok::<_, NotTaken>(found.matrix())
         };
-        match pipeline.config.stream(stream).encoder.takes() {
-            SampleKind::Vector => {
-                if let Some((spec, frames)) = in_frame {
-                    placing.parts = Some((frames.of_parts(spec, message)?, spec));
+        Ok(match pipeline.config.stream(stream).encoder.takes() {
+            SampleKind::Vector => match in_frame {
+                Some((spec, frames)) => {
+                    Placing::Parts(Box::new(frames.of_parts(spec, message)?), spec)
                 }
-            }
+                None => Placing::Done,
+            },
             SampleKind::Image => {
                 let Pipeline { cameras, config, .. } = pipeline;
-                placing.camera = cameras.camera(config, stream, (header, arrival))?;
+                let camera = cameras.camera(config, stream, (header, arrival))?;
+                camera.map_or(Placing::Done, Placing::Camera)
             }
             SampleKind::Points => {
-                placing.motion = SensorMotion::of(pipeline, input, message)?;
-                placing.transform = in_frame.map_or(Ok(input.t_base_sensor), look_up)?;
-                let sensor = &placing.transform;
-                placing.shapes = pipeline.place_shapes(stream, sensor, (stamp, arrival))?;
+                let motion = SensorMotion::of(pipeline, input, message)?;
+                let transform = in_frame.map_or(Ok(input.t_base_sensor), look_up)?;
+                let shapes = pipeline.place_shapes(stream, &transform, (stamp, arrival))?;
+                Placing::Cloud(Box::new(CloudPlacing { transform, shapes, motion }))
             }
-            SampleKind::Map => placing.transform = in_frame.map_or(Ok(IDENTITY), look_up)?,
-            SampleKind::Depth => {}
-        }
-        Ok(placing)
+            SampleKind::Map => match in_frame {
+                Some(asked) => Placing::Map(Box::new(look_up(asked)?)),
+                None => Placing::Done,
+            },
+            SampleKind::Depth => Placing::Done,
+        })
     }
 
     /// The table that undistorts an image of this size; `None` if the image stays as it is.
@@ -174,10 +181,12 @@ impl<'p> Placing<'p> {
         stream: StreamId,
         sample: &Sample<'_>,
     ) -> Result<Option<Arc<Remap>>, Rejected> {
-        let (Some(camera), Some(size)) = (&self.camera, sample.image_size()) else {
-            return Ok(None);
-        };
-        pipeline.cameras.table(&pipeline.config, stream, camera, size)
+        match (self, sample.image_size()) {
+            (Placing::Camera(camera), Some(size)) => {
+                pipeline.cameras.table(&pipeline.config, stream, camera, size)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// A sample with its placement. `moved` is memory for the numbers of a vector in another frame.
@@ -187,23 +196,26 @@ impl<'p> Placing<'p> {
         table: Option<&'a Arc<Remap>>,
         moved: &'a mut Vec<f64>,
     ) -> Result<PlacedSample<'a>, Rejected> {
-        let sample = match (sample, &self.parts) {
-            (Sample::Vector(values), Some((transforms, spec))) => {
+        let done = Placement { table, ..Placement::NONE };
+        Ok(match (self, sample) {
+            (Placing::Parts(transforms, spec), Sample::Vector(values)) => {
                 moved.extend_from_slice(values);
                 transforms.take(spec, moved);
-                Sample::Vector(moved)
+                PlacedSample { sample: Sample::Vector(moved), placement: done }
             }
-            (sample, _) => sample,
-        };
-        if let (Sample::Points(view), Some(_)) = (&sample, &self.motion)
-            && view.sweep.is_none()
-        {
-            return Err(without_times());
-        }
-        let motion = self.motion.as_ref().map(SensorMotion::view);
-        let Placing { transform, shapes, .. } = self;
-        let placement = Placement { table, transform: *transform, shapes, motion };
-        Ok(PlacedSample { sample, placement })
+            (Placing::Cloud(cloud), Sample::Points(view)) => {
+                let CloudPlacing { transform, shapes, motion } = &**cloud;
+                if motion.is_some() && view.sweep.is_none() {
+                    return Err(without_times());
+                }
+                let motion = motion.as_ref().map(SensorMotion::view);
+                PlacedSample { sample, placement: Placement { table, transform, shapes, motion } }
+            }
+            (Placing::Map(transform), sample) => {
+                PlacedSample { sample, placement: Placement { transform, ..done } }
+            }
+            (_, sample) => PlacedSample { sample, placement: done },
+        })
     }
 }
 

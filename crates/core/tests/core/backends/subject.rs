@@ -157,20 +157,20 @@ impl Subject {
 }
 
 /// A sample with the placement that its view has.
-pub(super) fn placed(sample: Sample<'_>) -> PlacedSample<'_> {
+pub(super) fn placed<'a>(sample: &'a Sample<'a>) -> PlacedSample<'a> {
     let none = Placement::NONE;
-    let placement = match &sample {
+    let placement = match sample {
         Sample::Image(view) => Placement { table: view.remap, ..none },
         Sample::Points(view) => {
             let motion =
                 view.sweep.map(|Sweep { origin, rate, knots, .. }| Motion { origin, rate, knots });
-            let (transform, shapes) = (view.t_base_sensor, view.t_shapes);
+            let (transform, shapes) = (&view.t_base_sensor, view.t_shapes);
             Placement { transform, shapes, motion, ..none }
         }
-        Sample::Map(view) => Placement { transform: view.t_crop_frame, ..none },
+        Sample::Map(view) => Placement { transform: &view.t_crop_frame, ..none },
         _ => none,
     };
-    PlacedSample { sample, placement }
+    PlacedSample { sample: *sample, placement }
 }
 
 /// Enough for most samples here. A pair reserves memory for them, so more would take time.
@@ -310,7 +310,7 @@ impl Pair {
         sample: Sample<'_>,
         case: &str,
     ) -> Option<PointDrops> {
-        self.encode_placed(ring, slot, placed(sample), case)
+        self.encode_placed(ring, slot, placed(&sample), case)
     }
 
     /// As [`Pair::encode`], for a sample whose placement is not in its view.
