@@ -1,5 +1,5 @@
-//! Gives a [`Pipeline`] a clock and threads. It needs no ROS: the user gives it messages and a
-//! [`Publisher`].
+//! Gives a [`Pipeline`](robocache_core::pipeline::Pipeline) a clock and threads. It needs no ROS: the user gives it
+//! messages and a [`Publisher`].
 //!
 //! There are several threads, so that work with a deadline never waits for work without one:
 //!

@@ -1,6 +1,6 @@
 //! The state that all threads share.
 //!
-//! Those who use it add their methods beside their work: `intake`, `latched`, `direct` and `sim_clock`.
+//! Other modules add methods to it beside their own work: `intake`, `latched`, `direct` and `sim_clock`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -74,7 +74,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Makes a runtime. [`Threads::start`] starts its threads.
+    /// Makes a runtime. [`Threads::start`](super::Threads::start) starts its threads.
     pub fn new(pipeline: Pipeline, clock: Clock) -> Self {
         Self::observed(pipeline, clock, Arc::new(()))
     }

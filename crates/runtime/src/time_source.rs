@@ -1,8 +1,8 @@
 //! Source of all time: the clocks of the machine, or those that a test or a simulation moves.
 //!
-//! Who needs the time is given a [`TimeSource`] when it is made. So a whole node can run on [`VirtualTime`], and a
-//! test needs no sleep. A wait computes from the source how long it may take ([`TimeSource::until`]), but still lasts
-//! that long on the machine.
+//! Each part that needs the time is given a [`TimeSource`] when it is made. So a whole node can run on
+//! [`VirtualTime`], and a test needs no sleep. A wait asks the source how long it may last ([`TimeSource::until`]). The
+//! wait itself is one of the machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -57,11 +57,13 @@ impl TimeSource {
     }
 
     /// Returns the time since an instant; zero if it is still to come.
+    #[inline]
     pub fn since(&self, begin: Instant) -> Duration {
         self.monotonic().saturating_duration_since(begin)
     }
 
     /// Returns the time until an instant; zero if it has passed.
+    #[inline]
     pub fn until(&self, end: Instant) -> Duration {
         end.saturating_duration_since(self.monotonic())
     }
