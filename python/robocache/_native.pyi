@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any, final
 
+from typing_extensions import Self, disjoint_base
+
 #: Segments and windows start at multiples of this many bytes.
 ALIGNMENT: int
 
@@ -302,8 +304,6 @@ class Episodes:
     ) -> list[tuple[str, int, float, float, float, float, float, float]]:
         """Per channel of the rows of these episodes: name, rows, mean, standard deviation, least, greatest, quantiles of 1 %
         and 99 %."""
-    def plan(self, choices: str | None = None) -> WindowPlan:
-        """Prepares windows; `choices` is JSON, or None for what the node makes."""
     def on_device(
         self,
         device: int,
@@ -322,35 +322,6 @@ class DeviceEpisodes:
         """The episodes, with the rows where they are now."""
     def memory(self) -> list[str]:
         """Per stream where its rows are: `device`, `pinned` or `mapped`."""
-    def plan(self, plan: WindowPlan) -> DeviceWindowPlan:
-        """Prepares a plan of these episodes on the GPU."""
-
-@final
-class DeviceWindowPlan:
-    """A plan on a GPU, and its episodes."""
-
-    def launch(
-        self,
-        place: tuple[int, int],
-        out: tuple[int, int],
-        episodes: bytes,
-        instants_ns: bytes,
-        epochs: bytes | None = None,
-        latency_ns: bytes | None = None,
-        threads: int | None = None,
-    ) -> None:
-        """Puts the windows of a batch on a stream of the GPU. `out` is the address of memory there and its length in
-        bytes. The others are bytes of int64."""
-    def launch_items(
-        self,
-        place: tuple[int, int],
-        out: tuple[int, int],
-        windows: int,
-        items: tuple[int, int, int],
-        latency_ns: bytes | None = None,
-    ) -> None:
-        """The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
-        latest)."""
 
 @final
 class DeviceOrder:
@@ -375,17 +346,19 @@ class DeviceOrder:
     def launch(self, place: tuple[int, int], taken: int, items: int) -> None:
         """Puts the items of the next batch on a stream of the GPU: addresses of the counter and of `[3, batch_size]`."""
 
-@final
+@disjoint_base
 class WindowPlan:
-    """A plan of windows, and its episodes."""
+    """Windows of episodes, prepared where they are made."""
 
-    def streams(self) -> list[tuple[str, str, list[int]]]:
+    def __new__(cls, episodes: Episodes | DeviceEpisodes, choices: str | None = None) -> Self:
+        """Prepares windows; `choices` is JSON, or None for what the node makes."""
+    def _of_streams(self) -> list[tuple[str, str, list[int]]]:
         """Per stream: name, element type, offsets of the targets [ns]."""
-    def contract(self) -> str:
+    def _contract_json(self) -> str:
         """JSON."""
-    def layout(self, windows: int) -> tuple[int, list[tuple[int, str, int]]]:
+    def _parts(self, windows: int) -> tuple[int, list[tuple[int, str, int]]]:
         """Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte."""
-    def run(
+    def _run(
         self,
         episodes: bytes,
         instants_ns: bytes,
@@ -396,6 +369,28 @@ class WindowPlan:
     ) -> None:
         """Writes the windows of a batch into `out`, uint8 in the layout of so many windows; the others are bytes of
         int64."""
+    def _launch(
+        self,
+        place: tuple[int, int],
+        out: tuple[int, int],
+        episodes: bytes,
+        instants_ns: bytes,
+        epochs: bytes | None = None,
+        latency_ns: bytes | None = None,
+        threads: int | None = None,
+    ) -> None:
+        """Puts the windows of a batch on a stream of the GPU, if the plan is of one. `out` is the address of memory there and
+        its length in bytes. The others are bytes of int64. Only in builds with CUDA."""
+    def _launch_items(
+        self,
+        place: tuple[int, int],
+        out: tuple[int, int],
+        windows: int,
+        items: tuple[int, int, int],
+        latency_ns: bytes | None = None,
+    ) -> None:
+        """The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
+        latest)."""
 
 # Stamp [ns], tick and digest of a message.
 _Head = tuple[int, int, int]

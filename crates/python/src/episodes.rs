@@ -3,6 +3,7 @@
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound
 pub(crate) mod device;
+pub(crate) mod plan;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,10 +12,8 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use robocache_data::episodes::{
-    self, Bytes, Choice, Column, Described, EpisodeError, RawEpisodes, RawRing, RawStream, Reading,
-    WindowBatch,
+    self, Bytes, Column, Described, EpisodeError, RawEpisodes, RawRing, RawStream, Reading,
 };
-use robocache_ops::windows::{self, PartKind};
 
 use crate::dlpack::{Array, Element};
 use crate::freeing::Unlocked;
@@ -22,60 +21,9 @@ use crate::freeing::Unlocked;
 /// Statistics of a channel: name, rows, mean, standard deviation, least, greatest, quantiles of 1 % and 99 %.
 type Statistics = (String, u64, f64, f64, f64, f64, f64, f64);
 
-/// A part of the buffer: number of the stream, what it holds, first byte.
-type BufferPart = (usize, &'static str, usize);
-
 /// Rows of many episodes.
 #[pyclass(frozen, module = "robocache._native")]
-pub struct Episodes(pub(crate) Unlocked<Arc<episodes::Episodes>>);
-
-/// A plan of windows, and its episodes.
-#[pyclass(frozen, module = "robocache._native")]
-pub struct WindowPlan {
-    episodes: Unlocked<Arc<episodes::Episodes>>,
-    plan: windows::WindowPlan,
-}
-
-/// The numbers that ask for a batch. Python's side gives them as the bytes of int64: to read an array by its interface
-/// takes several times as long as the rest of a call.
-pub(crate) struct BatchNumbers {
-    episodes: Vec<i64>,
-    instants: Vec<i64>,
-    epochs: Option<Vec<i64>>,
-    latency: Vec<i64>,
-}
-
-impl BatchNumbers {
-    /// Episodes, instants, epochs and latencies.
-    pub(crate) fn new(
-        episodes: &[u8],
-        instants_ns: &[u8],
-        epochs: Option<&[u8]>,
-        latency_ns: Option<&[u8]>,
-    ) -> Self {
-        BatchNumbers {
-            episodes: numbers(episodes),
-            instants: numbers(instants_ns),
-            epochs: epochs.map(numbers),
-            latency: latency_ns.map(numbers).unwrap_or_default(),
-        }
-    }
-
-    /// The batch that they ask for.
-    pub(crate) fn batch(&self) -> WindowBatch<'_> {
-        WindowBatch {
-            episodes: &self.episodes,
-            instants_ns: &self.instants,
-            epochs: self.epochs.as_deref(),
-            latency_ns: &self.latency,
-        }
-    }
-}
-
-/// Numbers of their bytes.
-pub(crate) fn numbers(bytes: &[u8]) -> Vec<i64> {
-    bytes.as_chunks().0.iter().map(|number| i64::from_ne_bytes(*number)).collect()
-}
+pub struct Episodes(Unlocked<Arc<episodes::Episodes>>);
 
 /// An array of the caller as a column.
 struct Held(Array);
@@ -265,14 +213,6 @@ impl Episodes {
         let (of, room) = (&self.0, (device_bytes, pinned_bytes));
         device::on_device(py, of, device, &memory, room.0, room.1)
     }
-
-    /// Prepares windows; `choices` is JSON, or None for what the node makes.
-    #[pyo3(signature = (choices=None))]
-    fn plan(&self, py: Python<'_>, choices: Option<&str>) -> PyResult<WindowPlan> {
-        let choices = choices.map(Choice::list).transpose().map_err(raised)?;
-        let plan = py.detach(|| self.0.plan(choices.as_deref())).map_err(raised)?;
-        Ok(WindowPlan { episodes: Unlocked::new(Arc::clone(&self.0)), plan })
-    }
 }
 
 /// A ring of arrays by their names.
@@ -310,69 +250,4 @@ fn raw_ring(columns: &Bound<'_, PyDict>) -> PyResult<RawRing> {
         coordinates: some("coordinates", &[Element::I32])?,
         ends,
     })
-}
-
-impl WindowPlan {
-    /// The episodes that it is of.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn episodes(&self) -> &Arc<episodes::Episodes> {
-        &self.episodes
-    }
-
-    /// The plan.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn plan(&self) -> &windows::WindowPlan {
-        &self.plan
-    }
-}
-
-#[pymethods]
-impl WindowPlan {
-    /// The streams: name, element type, offsets of the targets.
-    fn streams(&self) -> Vec<(String, &'static str, Vec<i64>)> {
-        let streams = self.plan.streams().iter();
-        streams.map(|of| (of.name.clone(), of.dtype.name(), of.offsets_ns.clone())).collect()
-    }
-
-    /// The JSON of the contract of these windows.
-    fn contract(&self) -> PyResult<String> {
-        let contract = self.episodes.contract(&self.plan).map_err(raised)?;
-        Ok(contract.to_string())
-    }
-
-    /// Bytes of the buffer of `windows` windows, and its parts: stream, what it holds, first byte.
-    fn layout(&self, windows: usize) -> PyResult<(usize, Vec<BufferPart>)> {
-        let layout = self.plan.layout(windows).map_err(|error| raised(error.into()))?;
-        let name = |kind| match kind {
-            PartKind::Values => "values",
-            PartKind::Coordinates => "coordinates",
-            PartKind::Ages => "age_ns",
-            PartKind::Counts => "count",
-            PartKind::Valid => "valid",
-        };
-        let parts =
-            layout.parts.iter().map(|part| (part.stream, name(part.kind), part.byte_offset));
-        Ok((layout.byte_len, parts.collect()))
-    }
-
-    /// Writes the windows of a batch into `out`, bytes in the layout of this many windows. The others are bytes of
-    /// int64.
-    #[pyo3(signature = (episodes, instants_ns, out, epochs=None, latency_ns=None, threads=None))]
-    #[allow(clippy::too_many_arguments)] // the interpreter, four arrays, and how
-    fn run(
-        &self,
-        py: Python<'_>,
-        episodes: &[u8],
-        instants_ns: &[u8],
-        out: &Bound<'_, PyAny>,
-        epochs: Option<&[u8]>,
-        latency_ns: Option<&[u8]>,
-        threads: Option<usize>,
-    ) -> PyResult<()> {
-        let asked = BatchNumbers::new(episodes, instants_ns, epochs, latency_ns);
-        let mut out = Array::read(out, "out", -1)?;
-        let (bytes, threads) = (out.bytes_mut("out")?, self::threads(threads));
-        let run = || self.episodes.windows(&self.plan, asked.batch(), bytes, threads);
-        py.detach(run).map_err(raised)
-    }
 }

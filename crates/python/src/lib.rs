@@ -59,9 +59,9 @@ mod _native {
     use crate::dlpack::DeviceArray;
     #[cfg(feature = "cuda")]
     #[pymodule_export]
-    use crate::episodes::device::{DeviceEpisodes, DeviceOrder, DeviceWindowPlan};
+    use crate::episodes::device::{DeviceEpisodes, DeviceOrder};
     #[pymodule_export]
-    use crate::episodes::{Episodes, WindowPlan};
+    use crate::episodes::{Episodes, plan::WindowPlan};
     #[pymodule_export]
     use crate::live::LivePipeline;
     #[pymodule_export]

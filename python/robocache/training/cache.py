@@ -67,6 +67,8 @@ class EpisodeCache:
         share: tuple[int, int] | None = None,
     ) -> None:
         self._native = native
+        # The rows of which windows are made.
+        self._rows = native if gpu is None else gpu.native
         self._source = source
         self._gpu = gpu
         self.share = share
@@ -520,11 +522,11 @@ class EpisodeCache:
         if not on_gpu:
             items = [None if each is None else each.tobytes() for each in items]
         if self._gpu is not None:
-            buffer = self._gpu.write(plan._on_gpu, size, items, of_late, out, threads)
+            buffer = self._gpu.write(plan, size, items, of_late, out, threads)
             return Windows(buffer, plan, parts, instants, late)
         buffer = aligned(size) if out is None else host_out(out, size)
         of_episodes, when, epochs = items
-        plan._native.run(of_episodes, when, buffer, epochs, of_late, threads)
+        plan._run(of_episodes, when, buffer, epochs, of_late, threads)
         windows = Windows(buffer, plan, parts, instants, late)
         if not plan.looked_at:
             look_at(windows, episodes, self)
@@ -543,7 +545,7 @@ class EpisodeCache:
             WindowPlan.
         """
         if isinstance(config, WindowPlan):
-            if config._episodes is not self._native:
+            if config._episodes is not self._rows:
                 raise ValueError("config: expected a plan of this cache, found one of another")
             return config
         try:
@@ -574,11 +576,8 @@ class EpisodeCache:
         return self.plan(config, rows=rows).contract()
 
     def _planned(self, config: Mapping[str, Any] | None, rows: str | None) -> WindowPlan:
-        native = self._native.plan(
-            choices(config, rows, self.streams, self.period_ns, self._labels)
-        )
-        on_gpu = None if self._gpu is None else self._gpu.native.plan(native)
-        return WindowPlan(self._native, self.streams, native, on_gpu)
+        asked = choices(config, rows, self.streams, self.period_ns, self._labels)
+        return WindowPlan(self._rows, asked, self.streams)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._gpu is not None:

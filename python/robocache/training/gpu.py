@@ -63,7 +63,7 @@ class Gpu:
 
     def write(
         self,
-        plan: Any,
+        plan: _native.WindowPlan,
         size: int,
         items: Sequence[Any],
         latency_ns: bytes | None,
@@ -88,7 +88,7 @@ class Gpu:
         place, others = (self.number, stream), False
         episodes, instants, epochs = items
         if type(instants) is bytes:
-            plan.launch(place, (pointer, size), episodes, instants, epochs, latency_ns, threads)
+            plan._launch(place, (pointer, size), episodes, instants, epochs, latency_ns, threads)
         else:
             arrays: list[Any] = [
                 None if each is None else self._items(each, name)
@@ -108,8 +108,9 @@ class Gpu:
                     raise ValueError(
                         f"{name}: expected the shape [{count}], found {list(array.shape)}"
                     )
-            pointers = tuple(0 if array is None else array.pointer for array in arrays)
-            plan.launch_items(place, (pointer, size), count, pointers, latency_ns)
+            at = [0 if array is None else array.pointer for array in arrays]
+            items_at = at[0], at[1], at[2]
+            plan._launch_items(place, (pointer, size), count, items_at, latency_ns)
         if torch is None or others:
             _native.synchronize(self.number)
         return buffer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,8 @@ _DTYPES = {
 }
 
 
+#: Rows on the host, or on a GPU.
+_Episodes: TypeAlias = "_native.Episodes | _native.DeviceEpisodes"
 #: What the name of a stream's mask ends with, as of LeRobot's.
 _PAD = "_is_pad"
 
@@ -43,22 +45,23 @@ class WindowStream:
         self.present = int(np.argmin(np.abs(self.offsets_ns)))
 
 
-class WindowPlan:
+class WindowPlan(_native.WindowPlan):
     """Windows, prepared by `EpisodeCache.plan` for that cache: give it to `windows` as `config`.
 
     Attributes:
         streams: a list of what it has, with `name`, `dtype`, `row_shape`, `coordinates_shape` and `offsets_ns`.
     """
 
+    def __new__(
+        cls, episodes: _Episodes, choices: str | None, meanings: Mapping[str, Any]
+    ) -> WindowPlan:
+        return super().__new__(cls, episodes, choices)
+
     def __init__(
-        self,
-        episodes: _native.Episodes,
-        meanings: Mapping[str, Any],
-        native: _native.WindowPlan,
-        on_gpu: _native.DeviceWindowPlan | None,
+        self, episodes: _Episodes, choices: str | None, meanings: Mapping[str, Any]
     ) -> None:
-        self._episodes, self._native, self._on_gpu = episodes, native, on_gpu
-        self.streams = [WindowStream(meanings[about[0]], *about) for about in native.streams()]
+        self._episodes = episodes
+        self.streams = [WindowStream(meanings[about[0]], *about) for about in self._of_streams()]
         self._numbers = {stream.name: at for at, stream in enumerate(self.streams)}
         masks = {f"{name}{end}" for name in self._numbers for end in (".valid", _PAD)}
         if clash := [name for name in self._numbers if name in masks]:
@@ -73,13 +76,13 @@ class WindowPlan:
 
     def contract(self) -> Contract:
         """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams."""
-        return Contract(self._native.contract())
+        return Contract(self._contract_json())
 
     def layout(self, windows: int) -> tuple[int, dict[tuple[int, str], int]]:
         """Bytes of the buffer of `windows` windows. Also, by (stream number, part), each part's offset."""
         found = self._layouts.get(windows)
         if found is None:
-            size, parts = self._native.layout(windows)
+            size, parts = self._parts(windows)
             if len(self._layouts) > 64:
                 self._layouts.clear()
             found = size, {(stream, kind): offset for stream, kind, offset in parts}

@@ -261,9 +261,8 @@ def test_instants_of_two_dimensions_are_an_error():
         gpu.windows(np.zeros((4, 8), np.int64), np.full((4, 8), 500 * MS))
     size = len(gpu.windows([0], [500 * MS]).buffer)
     with pytest.raises(ValueError, match="out: expected"):
-        native = gpu.plan()._on_gpu
         nine = np.zeros(9, np.int64).tobytes()
-        native.launch((0, 0), (1 << 20, size), nine, nine)
+        gpu.plan()._launch((0, 0), (1 << 20, size), nine, nine)
 
 
 def test_a_pinned_cache_that_lacks_a_stream_is_saved(tmp_path):

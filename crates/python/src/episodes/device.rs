@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use robocache_data::episodes::device::{DeviceRequest, EpisodesOnDevice, RowMemory};
+use robocache_data::episodes::device::{DeviceRequest, EpisodesOnDevice, Room, RowMemory};
+use robocache_data::episodes::{Choice, EpisodeError, Episodes as HostEpisodes};
 use robocache_ops::device::{Device, DeviceError};
-use robocache_ops::windows::cuda::{self, DeviceItems, SampleOrder};
+use robocache_ops::windows::WindowPlan;
+use robocache_ops::windows::cuda::{self, DeviceWindowPlan, SampleOrder};
 
-use crate::episodes::{BatchNumbers, Episodes, WindowPlan, numbers, raised, threads};
+use crate::episodes::{Episodes, raised, threads};
 use crate::errors::failed;
 use crate::freeing::Unlocked;
 use crate::operations::{Place, device, stream_of};
@@ -17,14 +19,13 @@ use crate::operations::{Place, device, stream_of};
 #[pyclass(frozen, module = "robocache._native")]
 pub struct DeviceEpisodes(Unlocked<Arc<EpisodesOnDevice>>);
 
-/// A plan on a GPU, and its episodes.
-#[pyclass(frozen, module = "robocache._native")]
-pub struct DeviceWindowPlan(Unlocked<(Arc<EpisodesOnDevice>, Arc<cuda::DeviceWindowPlan>)>);
+/// A plan on a GPU, and the rows there.
+pub(crate) struct PlanOnGpu(Unlocked<(Arc<EpisodesOnDevice>, Arc<DeviceWindowPlan>)>);
 
 /// Takes the rows of episodes to where a GPU reaches them.
 pub(crate) fn on_device(
     py: Python<'_>,
-    episodes: &robocache_data::episodes::Episodes,
+    episodes: &HostEpisodes,
     number: i32,
     memory: &[String],
     device_bytes: Option<usize>,
@@ -32,7 +33,7 @@ pub(crate) fn on_device(
 ) -> PyResult<DeviceEpisodes> {
     let of_streams = memory.iter().map(|name| RowMemory::of_name(name));
     let of_streams = of_streams.collect::<Result<Vec<_>, _>>().map_err(raised)?;
-    let room = robocache_data::episodes::device::Room { of_streams, device_bytes, pinned_bytes };
+    let room = Room { of_streams, device_bytes, pinned_bytes };
     let made = py.detach(|| EpisodesOnDevice::new(episodes, &device(number)?, &room));
     Ok(DeviceEpisodes(Unlocked::new(Arc::new(made.map_err(raised)?))))
 }
@@ -48,63 +49,28 @@ impl DeviceEpisodes {
     fn memory(&self) -> Vec<&'static str> {
         self.0.memory().map(RowMemory::name).collect()
     }
+}
 
-    /// Prepares a plan of these episodes on the GPU.
-    fn plan(&self, py: Python<'_>, plan: &WindowPlan) -> PyResult<DeviceWindowPlan> {
-        // The launch reads the rows of these episodes by what the plan says of them.
-        if !Arc::ptr_eq(plan.episodes(), self.0.episodes()) {
-            return Err(PyValueError::new_err(
-                "plan: expected one of these episodes, found another's",
-            ));
-        }
-        let made = py.detach(|| self.0.plan(plan.plan())).map_err(raised)?;
-        Ok(DeviceWindowPlan(Unlocked::new((Arc::clone(&self.0), Arc::new(made)))))
+impl DeviceEpisodes {
+    /// Prepares windows: the episodes, the plan, and the same on the GPU.
+    pub(super) fn plan(
+        &self,
+        py: Python<'_>,
+        choices: Option<&[Choice]>,
+    ) -> PyResult<(Arc<HostEpisodes>, WindowPlan, PlanOnGpu)> {
+        let made = || -> Result<_, EpisodeError> {
+            let plan = self.0.episodes().plan(choices)?;
+            let on_gpu = Arc::new(self.0.plan(&plan)?);
+            Ok((plan, Unlocked::new((Arc::clone(&self.0), on_gpu))))
+        };
+        let (plan, on_gpu) = py.detach(made).map_err(raised)?;
+        Ok((Arc::clone(self.0.episodes()), plan, PlanOnGpu(on_gpu)))
     }
 }
 
-#[pymethods]
-impl DeviceWindowPlan {
-    /// Puts the windows of a batch on a stream of the GPU. `out` is the address of memory there and its length in bytes. The
-    /// others are bytes of int64.
-    #[pyo3(signature = (place, out, episodes, instants_ns, epochs=None, latency_ns=None, threads=None))]
-    #[allow(clippy::too_many_arguments)] // the interpreter, where, four arrays, and how
-    fn launch(
-        &self,
-        py: Python<'_>,
-        place: Place,
-        out: (u64, usize),
-        episodes: &[u8],
-        instants_ns: &[u8],
-        epochs: Option<&[u8]>,
-        latency_ns: Option<&[u8]>,
-        threads: Option<usize>,
-    ) -> PyResult<()> {
-        let asked = BatchNumbers::new(episodes, instants_ns, epochs, latency_ns);
-        self.put(py, place, out, DeviceRequest::Host(asked.batch()), threads)
-    }
-
-    /// The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
-    /// latest).
-    #[pyo3(signature = (place, out, windows, items, latency_ns=None))]
-    fn launch_items(
-        &self,
-        py: Python<'_>,
-        place: Place,
-        out: (u64, usize),
-        windows: usize,
-        items: (u64, u64, u64),
-        latency_ns: Option<&[u8]>,
-    ) -> PyResult<()> {
-        let latency_ns = &latency_ns.map(numbers).unwrap_or_default();
-        let (episodes, instants, epochs) = items;
-        let items = DeviceItems::Device { windows, episodes, instants, epochs };
-        let request = DeviceRequest::Device { items, latency_ns };
-        self.put(py, place, out, request, None)
-    }
-}
-
-impl DeviceWindowPlan {
-    fn put(
+impl PlanOnGpu {
+    /// Puts a batch on a stream of the GPU. `out` is the address of memory there and its length in bytes.
+    pub(super) fn put(
         &self,
         py: Python<'_>,
         place: Place,
