@@ -108,7 +108,7 @@ impl Runtime {
     /// Drops a message that waited while the process stood still: under `timeline: receive` it would count as fresh.
     pub fn drop_waited(&self, input: InputId, publisher: Option<PublisherId>) {
         let reason = DropReason::Cleared;
-        self.pipeline.drop_unseen(input, reason);
+        self.drop_unread(input, reason);
         let epoch = Epoch::numbered(self.epoch.load(Ordering::Relaxed));
         self.note((input, publisher), |arrivals, now| arrivals.note_dropped(now, epoch, reason));
         let detail =
@@ -143,6 +143,9 @@ impl Runtime {
     ) -> Result<(), RuntimeError> {
         let MessageOrigin { input, publisher, number, again } = origin;
         let spec = self.input_spec(input);
+        let follows_loss =
+            spec.needs_previous && self.input(input).drops_unread.swap(false, Ordering::Relaxed);
+        let arrival = Arrival { follows_loss, ..arrival };
         if spec.feeds_tree() {
             return match self.receive_transforms(origin, bytes.as_ref(), arrival) {
                 Err(NotTaken::Failed(error)) => Err(error),
@@ -168,10 +171,17 @@ impl Runtime {
         Ok(())
     }
 
+    /// Counts a message that was lost before it was read. The next one of the input follows a loss. The thread that takes the
+    /// input's messages calls this.
+    pub fn drop_unread(&self, input: InputId, reason: DropReason) {
+        self.pipeline.drop_unseen(input, reason);
+        self.input(input).drops_unread.store(true, Ordering::Relaxed);
+    }
+
     /// Counts a message that was dropped from the full queue.
     fn lose(&self, message: &Message) {
         let Message { input, publisher, arrival, .. } = *message;
-        self.pipeline.drop_unseen(input, DropReason::Overload);
+        self.drop_unread(input, DropReason::Overload);
         self.note((input, publisher), |arrivals, now| {
             arrivals.note_dropped(now, arrival.epoch, DropReason::Overload);
         });

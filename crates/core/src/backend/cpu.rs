@@ -164,9 +164,7 @@ impl CpuBackend {
     ) -> Result<PointDrops, BackendError> {
         let memory = &self.rings[ring.index()];
         match (&memory.hybrid, processor) {
-            (Some(hybrid), _) => {
-                hybrid.encode_on(processor, placed, &SlotTarget { memory, slot, placed })
-            }
+            (Some(hybrid), _) => hybrid.encode_on(processor, placed, &SlotTarget { memory, slot }),
             (None, Processor::Gpu) if self.gpu.is_none() => {
                 let detail = "this backend was made without a GPU".into();
                 Err(BackendError::Unavailable { backend: NAME, detail })
@@ -185,16 +183,19 @@ impl Drop for CpuBackend {
     }
 }
 
-/// A sample and the slot that it goes to.
+/// The slot that a sample goes to.
 struct SlotTarget<'a> {
     memory: &'a RingMemory,
     slot: Slot,
-    placed: &'a PlacedSample<'a>,
 }
 
 impl Target for SlotTarget<'_> {
-    fn encode(&self, overtaken: Option<&AtomicBool>) -> Result<Option<PointDrops>, BackendError> {
-        self.memory.encode(self.slot, self.placed, overtaken)
+    fn encode(
+        &self,
+        placed: &PlacedSample<'_>,
+        overtaken: Option<&AtomicBool>,
+    ) -> Result<Option<PointDrops>, BackendError> {
+        self.memory.encode(self.slot, placed, overtaken)
     }
 
     fn take(&self, row: &mut HostBuffer) {
@@ -417,7 +418,7 @@ impl Backend for CpuBackend {
     ) -> Result<PointDrops, BackendError> {
         let memory = &self.rings[ring.index()];
         match &memory.hybrid {
-            Some(hybrid) => hybrid.encode(placed, &SlotTarget { memory, slot, placed }),
+            Some(hybrid) => hybrid.encode(placed, &SlotTarget { memory, slot }),
             None => memory.encode(slot, placed, None).map(Option::unwrap_or_default),
         }
     }

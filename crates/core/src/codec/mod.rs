@@ -8,6 +8,7 @@
 pub mod bayer;
 mod coefficients;
 pub mod depth;
+mod file_reader;
 mod format;
 mod jpeg;
 mod jpeg_row;
@@ -20,6 +21,7 @@ mod tests;
 pub mod yuv;
 
 pub use coefficients::CoefficientReader;
+pub use file_reader::FileReader;
 pub use format::{PixelFormat, RawImage};
 pub use jpeg_row::JpegRow;
 
@@ -69,7 +71,7 @@ pub fn decode_compressed<'a>(
     image: &CompressedImage<'_>,
     pixels: &'a mut Vec<u8>,
 ) -> Result<ImageView<'a>, Rejected> {
-    let CompressedImage { file, size, is_swapped, is_mono16 } = *image;
+    let CompressedImage { file, size, is_swapped, is_mono16, .. } = *image;
     let mut view = match is_mono16 {
         true => decode_mono16(file, size, pixels)?,
         false => decode(file, size, pixels)?,

@@ -20,8 +20,7 @@ use robocache_ops::voxelize::PointDrops;
 #[cfg(feature = "cuda")]
 use {
     super::RowPlace,
-    crate::codec::CoefficientReader,
-    crate::sample::CompressedImage,
+    crate::codec::FileReader,
     robocache_ops::device::{Device, DeviceError, MessagePool, Stream},
     robocache_ops::image::{Encoding, cuda},
     std::sync::Arc,
@@ -147,11 +146,9 @@ impl Encoder for ImageSpec {
     ) -> Result<Option<Box<dyn CudaEncoder>>, DeviceError> {
         let largest = setup.bounds.image_px();
         let encoder = cuda::ImageEncoder::new(device, self, setup.dtype, largest)?;
-        let (encoder, reader) = match setup.bounds.jpeg {
-            true => (encoder.with_jpeg(device, largest)?, Some(CoefficientReader::default())),
-            false => (encoder, None),
-        };
-        Ok(Some(Box::new(ImageOnDevice { encoder, reader, pixels: Vec::new() })))
+        let encoder = if setup.bounds.jpeg { encoder.with_jpeg(device, largest)? } else { encoder };
+        let (files, pixels) = (FileReader::default(), Vec::new());
+        Ok(Some(Box::new(ImageOnDevice { encoder, files, pixels })))
     }
 
     fn undistorts(&self) -> bool {
@@ -205,9 +202,9 @@ impl CpuEncoder for ImageOnCore {
 #[cfg(feature = "cuda")]
 struct ImageOnDevice {
     encoder: cuda::ImageEncoder,
-    /// Reads JPEG files whose pixels the GPU makes; `None` if the stream has no JPEG files.
-    reader: Option<CoefficientReader>,
-    /// The pixels of an image that a core decodes.
+    /// Reads compressed images that nobody has read.
+    files: FileReader,
+    /// The pixels of a JPEG file whose coefficients are too many for the GPU's memory.
     pixels: Vec<u8>,
 }
 
@@ -231,18 +228,21 @@ impl CudaEncoder for ImageOnDevice {
     }
 
     fn stage(&mut self, placed: &PlacedSample<'_>) -> Result<(), EncodeError> {
-        let ImageOnDevice { encoder, reader, pixels } = self;
-        if let (Sample::Compressed(image), Some(reader)) = (&placed.sample, &mut *reader) {
-            let CompressedImage { file, size, is_swapped, .. } = *image;
-            // Any other file goes on to the decoder, which says what is wrong with a damaged one.
-            if let Some(coefficients) = reader.read(file, size)
-                && encoder.takes(coefficients)?
-            {
-                let encoding = if is_swapped { Encoding::Bgr8 } else { Encoding::Rgb8 };
-                return Ok(encoder.restage_jpeg(coefficients, encoding, placed.placement.table)?);
-            }
+        let ImageOnDevice { encoder, files, pixels } = self;
+        let mut placed = *placed;
+        if let Sample::Compressed(image) = &placed.sample
+            && image.coefficients.is_none()
+        {
+            placed.sample = files.read(image)?;
         }
-        Ok(encoder.restage(&image_of(placed, pixels)?)?)
+        if let Sample::Compressed(image) = &placed.sample
+            && let Some(coefficients) = image.coefficients
+            && encoder.takes(coefficients)?
+        {
+            let encoding = if image.is_swapped { Encoding::Bgr8 } else { Encoding::Rgb8 };
+            return Ok(encoder.restage_jpeg(coefficients, encoding, placed.placement.table)?);
+        }
+        Ok(encoder.restage(&image_of(&placed, pixels)?)?)
     }
 
     fn start(&mut self, row: RowPlace<'_>, stream: &Stream) -> Result<(), EncodeError> {

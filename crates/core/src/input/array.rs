@@ -69,13 +69,28 @@ pub(crate) fn read(
     }
 }
 
+/// Checks that the input takes arrays of this kind.
+///
+/// # Errors
+/// `Unsupported` if it does not.
+pub(crate) fn check_kind(spec: &InputSpec, sample: &ArraySample<'_>) -> Result<(), Rejected> {
+    let fits = match sample {
+        ArraySample::Vector(_) => spec.takes_arrays() == Some(SampleKind::Vector),
+        ArraySample::Image { .. } => {
+            matches!(spec.takes_arrays(), Some(SampleKind::Image | SampleKind::Depth))
+        }
+        ArraySample::Points { .. } => spec.takes_arrays() == Some(SampleKind::Points),
+    };
+    if fits { Ok(()) } else { Err(unfit(spec)) }
+}
+
 /// The drop of an array that the input does not take.
 fn unfit(spec: &InputSpec) -> Rejected {
     let expected = match spec.takes_arrays() {
         Some(SampleKind::Vector) => "a vector",
         Some(SampleKind::Image | SampleKind::Depth) => "an image",
         Some(SampleKind::Points) => "points",
-        _ => "a message",
+        Some(SampleKind::Map) | None => "a message",
     };
     let detail = format!("expected {expected}, found another kind of sample");
     Rejected::new(DropReason::Unsupported, detail)

@@ -93,7 +93,8 @@ impl Input for CompressedImageInput {
         let is_mono16 = pixels == Some(b"mono16") && codec::is_png(file);
         let size = codec::size(file)?;
         codec::check_size(size, self.largest_px)?;
-        let image = CompressedImage { file, size, is_swapped, is_mono16 };
+        let coefficients = None;
+        let image = CompressedImage { file, size, is_swapped, is_mono16, coefficients };
         sink.sample(0, Sample::Compressed(image));
         Ok(())
     }

@@ -59,6 +59,11 @@ impl MessageType {
         members: &'static [Member],
         open: fn(&Selection) -> Option<Box<dyn Input>>,
     ) -> MessageType {
+        let mut at = 1;
+        while at < members.len() {
+            assert!(!matches!(members[at], Member::ChildFrame), "ChildFrame is the first member");
+            at += 1;
+        }
         MessageType { name, content: Content::Fields(members), needs_previous: false, open }
     }
 }
@@ -138,9 +143,8 @@ impl Input for FieldsInput {
                         return Err(self.no_estimate(fields - 1));
                     }
                 }
-                Member::ChildFrame => {
-                    reader.string_bytes()?;
-                }
+                // Only the first member can be one, and it has been read.
+                Member::ChildFrame => {}
             }
         }
         self.row.clear();

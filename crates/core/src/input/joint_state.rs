@@ -45,8 +45,10 @@ struct JointStateInput {
 impl Input for JointStateInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
-        let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
+        let header = header(&mut reader)?;
+        // Several publishers share a topic. A message of others is none of ours, whatever its header says.
         let order = self.orders.resolve(&mut reader, &self.groups)?;
+        let Some(sink) = sink.admit(&header) else { return Ok(()) };
         let named = order.names.len();
         let values = [reader.f64_sequence()?, reader.f64_sequence()?, reader.f64_sequence()?];
         for field in &self.fields {

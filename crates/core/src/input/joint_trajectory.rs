@@ -50,7 +50,7 @@ struct JointTrajectoryInput {
 impl Input for JointTrajectoryInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
-        let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
+        let header = header(&mut reader)?;
         // The number of points is behind the names: a stop may name no joint.
         let mut ahead = reader.clone();
         let order = self.orders.read(&mut ahead, &self.groups)?;
@@ -63,8 +63,10 @@ impl Input for JointTrajectoryInput {
             _ => order.places.iter().map(filled).collect(),
         };
         if !concerned.contains(&true) {
+            // A plan for other joints is none of ours, whatever its header says.
             return Err(order.missing(&self.groups));
         }
+        let Some(sink) = sink.admit(&header) else { return Ok(()) };
         if points > self.max_points {
             let detail = format!("points: expected at most {}, found {points}", self.max_points);
             return Err(Rejected::new(DropReason::TooLarge, detail));

@@ -127,7 +127,7 @@ pub(super) enum Placing<'p> {
     Map(Box<[[f64; 4]; 3]>),
 }
 
-/// What places a cloud; see [`Placement`].
+/// Transform, shapes and motion of a cloud; see [`Placement`].
 pub(super) struct CloudPlacing {
     transform: [[f64; 4]; 3],
     shapes: Vec<[[f64; 4]; 3]>,
@@ -214,7 +214,14 @@ impl<'p> Placing<'p> {
             (Placing::Map(transform), sample) => {
                 PlacedSample { sample, placement: Placement { transform, ..done } }
             }
-            (_, sample) => PlacedSample { sample, placement: done },
+            (Placing::Done | Placing::Camera(_), sample) => {
+                PlacedSample { sample, placement: done }
+            }
+            (Placing::Parts(..) | Placing::Cloud(_), _) => {
+                // The pipeline rules this out when it is made.
+                let detail = "the sample is not of the kind that its stream takes";
+                return Err(Rejected::new(DropReason::Unsupported, detail));
+            }
         })
     }
 }

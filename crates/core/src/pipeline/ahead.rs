@@ -182,7 +182,14 @@ impl PushSink<'_> {
     ) -> Result<NewRows, NotTaken> {
         let (mut lease, drops) = encoded?;
         lease.note_received(self.seen_from());
-        self.pipeline.lock_rings().ring(ring).renew(&mut lease);
+        let entered = {
+            let mut rings = self.pipeline.lock_rings();
+            self.enter(&mut rings).map(|()| rings.ring(ring).renew(&mut lease))
+        };
+        if let Err(cleared) = entered {
+            self.pipeline.lock_rings().ring(ring).give_back(lease);
+            return Err(cleared.into());
+        }
         self.enter_row((admitted.stream, ring), admitted.stamp, lease, &drops)
     }
 }

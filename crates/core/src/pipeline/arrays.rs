@@ -40,6 +40,7 @@ impl Pipeline {
     ) -> Result<Accepted, NotTaken> {
         let spec = self.config.input(input);
         self.push_by(input, arrival, |_, sink| {
+            array::check_kind(spec, sample)?;
             let Some(sink) = sink.admit(header) else { return Ok(()) };
             match (spec.takes_arrays(), *sample) {
                 (Some(SampleKind::Vector), ArraySample::Vector(values)) => {

@@ -22,7 +22,7 @@ mod sweep;
 mod tick;
 mod trajectory;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub use crate::input::ArraySample;
@@ -40,8 +40,10 @@ use crate::backend::{Backend, BackendError, Encodes, GpuUse};
 use crate::input::{self, Input};
 use crate::layout::{Layout, RingPlace};
 use crate::message::{Envelope, Publication, SegmentInfo, TensorInfo, TensorMessage};
+use crate::rejected::Rejected;
 use crate::ring::Ring;
 use crate::spec::{Config, InputId, InputSpec, MAX_INPUTS, RingId, StreamId, StreamSpec};
+use arrival::cleared;
 use cameras::Cameras;
 use frames::Frames;
 use merge::Merge;
@@ -103,8 +105,6 @@ struct PipelineInput {
     /// Locked while a message is read and encoded, so that the messages of an input enter their
     /// rings one by one. If reading panics, the input takes no other message.
     input: Mutex<MessageReader>,
-    /// True if a message was lost since the last one was read.
-    lost: AtomicBool,
     stats: InputStats,
 }
 
@@ -112,6 +112,20 @@ struct PipelineInput {
 struct MessageReader {
     input: Box<dyn Input>,
     epoch: Epoch,
+}
+
+impl MessageReader {
+    /// Prepares for a message of this arrival; refuses one of an earlier epoch.
+    fn prepare(&mut self, arrival: Arrival) -> Result<(), Rejected> {
+        if arrival.epoch.is_before(self.epoch) {
+            return Err(cleared());
+        }
+        if arrival.follows_loss || self.epoch.is_before(arrival.epoch) {
+            self.epoch = arrival.epoch;
+            self.input.begin(arrival.epoch);
+        }
+        Ok(())
+    }
 }
 
 #[derive(Default)]
@@ -405,7 +419,6 @@ impl PipelineInput {
         Ok(PipelineInput {
             place: place.min(MAX_INPUTS) as u8,
             input,
-            lost: AtomicBool::new(false),
             stats: InputStats::default(),
         })
     }
@@ -440,6 +453,12 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
             ));
         };
         let stream = config.stream(place.stream);
+        if spec.stream != Some(place.stream) {
+            let (name, of) = (&spec.name, &stream.name);
+            return Err(format!(
+                "input '{name}': expected rings of its own stream, found one of '{of}'"
+            ));
+        }
         let fits = spec.gives() == Some(stream.encoder.takes()) && spec.is_plan() == stream.plans;
         if !fits {
             return Err(format!(

@@ -1,7 +1,6 @@
 //! From the bytes of a message to rows in their rings.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 
 use super::admit::Admission;
 use super::arrival::{Arrival, cleared, late};
@@ -81,16 +80,9 @@ impl Pipeline {
             PushSink { pipeline: self, input, spec, place, arrival, admitted, changes, outcome };
         let read = match state.input.lock() {
             Ok(mut reader) => {
-                let lost = spec.needs_previous && state.lost.swap(false, Ordering::AcqRel);
-                let begins = reader.epoch.is_before(arrival.epoch);
-                if begins {
-                    reader.epoch = arrival.epoch;
-                }
-                if begins || lost {
-                    let epoch = reader.epoch;
-                    reader.input.begin(epoch);
-                }
-                read(reader.input.as_mut(), &mut rows)
+                // Most inputs remember nothing.
+                let ready = if spec.needs_previous { reader.prepare(arrival) } else { Ok(()) };
+                ready.and_then(|()| read(reader.input.as_mut(), &mut rows))
             }
             Err(_) => return Err(NotTaken::Failed(self.panicked(&spec.name))),
         };
@@ -128,12 +120,11 @@ impl Pipeline {
         }
     }
 
-    /// Counts a message that was lost before it could be pushed. An input that needs it begins again with the next one.
+    /// Counts a message that was lost before it could be pushed.
     pub fn drop_unseen(&self, input: InputId, reason: DropReason) {
         let stats = &self.inputs[input.index()].stats;
         stats.received.add(1);
         stats.drop(reason);
-        self.inputs[input.index()].lost.store(true, Ordering::Release);
     }
 }
 

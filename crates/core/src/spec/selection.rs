@@ -74,7 +74,14 @@ impl Selection {
     pub(crate) fn parts(&self) -> usize {
         match self {
             Selection::Joints { groups, .. } | Selection::Trajectory { groups, .. } => groups.len(),
-            _ => 1,
+            Selection::Fields(_)
+            | Selection::Numbers(_)
+            | Selection::Image { .. }
+            | Selection::Depth { .. }
+            | Selection::Points { .. }
+            | Selection::Map { .. }
+            | Selection::Transforms { .. }
+            | Selection::CameraInfo { .. } => 1,
         }
     }
 
@@ -182,7 +189,13 @@ impl InputSpec {
 
     /// The samples that a program can give it as arrays; `None` if it takes messages alone.
     pub fn takes_arrays(&self) -> Option<SampleKind> {
-        self.gives().filter(|kind| *kind != SampleKind::Map && !self.is_plan())
+        let kind = self.gives()?;
+        let is_array = match kind {
+            SampleKind::Vector => !self.is_plan(),
+            SampleKind::Image | SampleKind::Depth | SampleKind::Points => true,
+            SampleKind::Map => false,
+        };
+        is_array.then_some(kind)
     }
 
     /// True if its messages become rows at the stamps of their headers. A plan does not: it begins when its stamp

@@ -235,8 +235,7 @@ impl Play<'_> {
     }
 
     /// Takes the latched messages from before an episode, as a node that starts with it receives them: all
-    /// fixed transforms, the newest numbers of each camera, and the newest message of each latched input. Also all
-    /// messages of an input that needs them.
+    /// fixed transforms, the newest numbers of each camera, and the newest message of each latched input.
     fn latched_before(
         &mut self,
         first: Stamp,
@@ -244,14 +243,10 @@ impl Play<'_> {
         problems: &mut Problems,
     ) -> Result<(), ReplayError> {
         let config = self.player.runtime().pipeline.config();
-        // Also a message that is read with those before it: where the first of these is, only its input knows.
-        let all_count = |id: &InputId| {
-            let spec = config.input(*id);
-            spec.feeds_fixed_tree() || spec.needs_previous
-        };
+        let fixed = |id: &InputId| config.input(*id).feeds_fixed_tree();
         let camera = |id: &InputId| config.input(*id).is_calibration();
         let feeds = &self.wiring.feeds;
-        let all: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(all_count)).collect();
+        let all: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(fixed)).collect();
         let latched = |id: &InputId| camera(id) || self.wiring.latched.contains(id);
         let mut newest: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(latched)).collect();
         let mut latched = self.between(Stamp::MIN, first, &all, problems)?;

@@ -254,7 +254,7 @@ impl Verification {
         }
         if outcome == Some(MessageOutcome::Dropped(DropReason::Overload)) {
             self.overloads += 1;
-            runtime.pipeline.drop_unseen(input, DropReason::Overload);
+            runtime.drop_unread(input, DropReason::Overload);
         } else {
             self.replayed.next_is(number);
             let taken = self.player.receive_as(input, bytes, received.at, arrival);

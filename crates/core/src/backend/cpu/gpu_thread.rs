@@ -34,7 +34,7 @@ pub trait GpuEncoder: Send {
         None
     }
 
-    /// Copies a sample's bytes into memory of its own, or holds its message. Makes no call of the driver. Returns false
+    /// Copies a sample's bytes into memory of its own, or holds its message. A compressed image has been read. Makes no call of the driver. Returns false
     /// if it does not take the sample: it is too large for that memory, or cannot become a row. A
     /// core then encodes it, or says why not.
     fn stage(&mut self, placed: &PlacedSample<'_>) -> bool;

@@ -7,16 +7,21 @@ use std::time::{Duration, Instant};
 use super::choice::{self, CALL_LIMIT_NS, Chooser, Decision};
 use super::gpu_thread::{Doing, Done, Gpu, GpuEncoder, GpuThread};
 use crate::backend::{BackendError, Encodes, Processor};
-use crate::sample::PlacedSample;
+use crate::codec::FileReader;
+use crate::sample::{PlacedSample, Sample};
 use robocache_ops::device::{HostBuffer, MessagePool};
 use robocache_ops::sync::lock;
 use robocache_ops::voxelize::PointDrops;
 
 /// Where a sample goes.
 pub(super) trait Target {
-    /// Encodes the sample into the slot on the calling thread. `None` if `overtaken` became true
+    /// Encodes a sample into the slot on the calling thread. `None` if `overtaken` became true
     /// before it was done.
-    fn encode(&self, overtaken: Option<&AtomicBool>) -> Result<Option<PointDrops>, BackendError>;
+    fn encode(
+        &self,
+        placed: &PlacedSample<'_>,
+        overtaken: Option<&AtomicBool>,
+    ) -> Result<Option<PointDrops>, BackendError>;
 
     /// Exchanges the slot's memory for that of a row.
     fn take(&self, row: &mut HostBuffer);
@@ -28,6 +33,8 @@ pub(super) struct HybridEncoder {
     pub(super) thread: GpuThread,
     messages: Option<Arc<MessagePool>>,
     chooser: Mutex<Chooser>,
+    /// Reads compressed images for both processors. What a panic left is not read.
+    files: Mutex<FileReader>,
     start: Instant,
     by_cpu: AtomicU64,
     by_gpu: AtomicU64,
@@ -45,6 +52,7 @@ impl HybridEncoder {
             messages: encoder.messages(),
             thread: GpuThread::start(gpu, encoder)?,
             chooser: Mutex::default(),
+            files: Mutex::default(),
             start: gpu.now(),
             by_cpu: AtomicU64::new(0),
             by_gpu: AtomicU64::new(0),
@@ -73,19 +81,42 @@ impl HybridEncoder {
     ) -> Result<PointDrops, BackendError> {
         let now = self.gpu.now();
         match self.plan(now) {
-            Decision::Core => self.core(target),
-            // If the thread did not take the sample, a row of it is that of an earlier sample.
-            Decision::Both if self.thread.hand_over(placed, now) => self.core_or_shadow(target),
-            Decision::Both => self.core(target),
+            Decision::Core => self.core(placed, Duration::ZERO, target),
+            Decision::Both => self.read(placed, |placed, decoding| {
+                // If the thread did not take the sample, a row of it is that of an earlier sample.
+                match self.thread.hand_over(placed, now) {
+                    true => self.core_or_shadow(placed, decoding, target),
+                    false => self.core(placed, decoding, target),
+                }
+            }),
             Decision::Gpu { patience_ns } => {
                 self.on_gpu((placed, now), Duration::from_nanos(patience_ns), target)
             }
             Decision::Leave => {
                 let seconds = CALL_LIMIT_NS / 1_000_000_000;
                 self.gpu.leave(|| format!("it did not encode a message within {seconds} s"));
-                self.core(target)
+                self.core(placed, Duration::ZERO, target)
             }
         }
+    }
+
+    /// Reads a compressed image once for both processors, and encodes it by `encode`. That is given the time for which a
+    /// core has decoded the image. To read coefficients is the work of the GPU's way alone.
+    fn read<T>(
+        &self,
+        placed: &PlacedSample<'_>,
+        encode: impl FnOnce(&PlacedSample<'_>, Duration) -> Result<T, BackendError>,
+    ) -> Result<T, BackendError> {
+        let Sample::Compressed(image) = &placed.sample else {
+            return encode(placed, Duration::ZERO);
+        };
+        let (began, mut files) = (self.gpu.now(), lock(&self.files));
+        let sample = files.read(image)?;
+        let decoding = match sample {
+            Sample::Compressed(_) => Duration::ZERO,
+            _ => self.gpu.since(began),
+        };
+        encode(&PlacedSample { sample, placement: placed.placement }, decoding)
     }
 
     /// Encodes a sample on a processor of the caller's choice. If that is the GPU and it cannot take
@@ -99,10 +130,10 @@ impl HybridEncoder {
         placed: &PlacedSample<'_>,
         target: &impl Target,
     ) -> Result<PointDrops, BackendError> {
-        if processor == Processor::Cpu {
-            return self.core(target);
-        }
         let now = self.gpu.now();
+        if processor == Processor::Cpu {
+            return self.core(placed, Duration::ZERO, target);
+        }
         let until = now + Duration::from_nanos(CALL_LIMIT_NS);
         // What [`HybridEncoder::encode`] left to the thread.
         if let Some(earlier) = self.thread.wait(until) {
@@ -160,40 +191,57 @@ impl HybridEncoder {
         patience: Duration,
         target: &impl Target,
     ) -> Result<PointDrops, BackendError> {
-        if !self.thread.hand_over(placed, since) {
-            return self.core(target);
-        }
-        if let Some(done) = self.thread.wait(self.gpu.now() + patience) {
-            return self.accept(done, target);
-        }
-        self.takeovers.fetch_add(1, Ordering::Relaxed);
-        self.core_or_shadow(target)
+        self.read(placed, |placed, decoding| {
+            if !self.thread.hand_over(placed, since) {
+                return self.core(placed, decoding, target);
+            }
+            if let Some(done) = self.thread.wait(self.gpu.now() + patience) {
+                return self.accept(done, placed, target);
+            }
+            self.takeovers.fetch_add(1, Ordering::Relaxed);
+            self.core_or_shadow(placed, decoding, target)
+        })
     }
 
-    /// A core encodes alone.
-    fn core(&self, target: &impl Target) -> Result<PointDrops, BackendError> {
+    /// A core encodes alone. It has decoded the sample for `decoding`.
+    fn core(
+        &self,
+        placed: &PlacedSample<'_>,
+        decoding: Duration,
+        target: &impl Target,
+    ) -> Result<PointDrops, BackendError> {
         let began = self.gpu.now();
-        let drops = target.encode(None)?.unwrap_or_default();
-        self.encoded_by_core(began);
+        let drops = target.encode(placed, None)?.unwrap_or_default();
+        self.encoded_by_core(began, decoding);
         Ok(drops)
     }
 
     /// A core encodes, unless the thread has the row first. A row that is not used is discarded with the next sample:
     /// no thread waits for it.
-    fn core_or_shadow(&self, target: &impl Target) -> Result<PointDrops, BackendError> {
+    fn core_or_shadow(
+        &self,
+        placed: &PlacedSample<'_>,
+        decoding: Duration,
+        target: &impl Target,
+    ) -> Result<PointDrops, BackendError> {
         let began = self.gpu.now();
-        if let Some(drops) = target.encode(Some(self.thread.ready()))? {
-            self.encoded_by_core(began);
+        if let Some(drops) = target.encode(placed, Some(self.thread.ready()))? {
+            self.encoded_by_core(began, decoding);
             return Ok(drops);
         }
         match self.thread.wait(self.gpu.now()) {
-            Some(done) => self.accept(done, target),
-            None => self.core(target),
+            Some(done) => self.accept(done, placed, target),
+            None => self.core(placed, decoding, target),
         }
     }
 
     /// Takes the row of the GPU.
-    fn accept(&self, done: Done, target: &impl Target) -> Result<PointDrops, BackendError> {
+    fn accept(
+        &self,
+        done: Done,
+        placed: &PlacedSample<'_>,
+        target: &impl Target,
+    ) -> Result<PointDrops, BackendError> {
         let Done { mut encoder, drops, took } = done;
         self.took(Processor::Gpu, took);
         if drops.is_ok() {
@@ -201,7 +249,7 @@ impl HybridEncoder {
                 self.gpu.leave(|| "it may still write a row that it says is done".to_owned());
                 // Its memory stays, as after any failure.
                 std::mem::forget(encoder);
-                return self.core(target);
+                return self.core(placed, Duration::ZERO, target);
             };
             target.take(row);
             self.by_gpu.fetch_add(1, Ordering::Relaxed);
@@ -210,8 +258,8 @@ impl HybridEncoder {
         Ok(drops?)
     }
 
-    fn encoded_by_core(&self, began: Instant) {
-        self.took(Processor::Cpu, self.gpu.since(began));
+    fn encoded_by_core(&self, began: Instant, decoding: Duration) {
+        self.took(Processor::Cpu, decoding + self.gpu.since(began));
         self.by_cpu.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -2,11 +2,13 @@ use super::*;
 use crate::backend::cpu::CpuBackend;
 use crate::cdr::{Reader, Writer};
 use crate::config;
+use crate::histogram::WindowReader;
 use crate::input::{Input, Sink, header};
 use crate::layout::Layout;
 use crate::pipeline::{Accepted, MessageReader};
 use crate::spec::{Config, InputId};
 use robocache_ops::time::{Epoch, NANOS_PER_S};
+use std::time::Duration;
 
 const INPUT: InputId = InputId::new(0);
 
@@ -50,25 +52,58 @@ fn a_message_that_is_not_admitted_is_not_read_behind_its_header() {
         "type: sensor_msgs/Image, image: {resize: {width: 4, height: 4}, depth: {}}".to_owned(),
         format!("type: sensor_msgs/PointCloud2, {cells}"),
         format!("type: sensor_msgs/LaserScan, {cells}"),
-        "type: sensor_msgs/JointState, joints: [a]".to_owned(),
-        "type: trajectory_msgs/JointTrajectory, joints: [a], horizon: {steps: 2, step_ms: 100}"
-            .to_owned(),
         "type: sensor_msgs/Imu, fields: [angular_velocity]".to_owned(),
     ] {
         let pipeline = pipeline(parse(&format!("frame_id: own, {keys}")));
-        let is_plan = pipeline.config().input(INPUT).is_plan();
         let push = |stamp, frame, arrival| pipeline.push(INPUT, &cut(stamp, frame), arrival);
         assert_eq!(reason(push(now, "own", at(now))), DropReason::Malformed, "{keys}");
         assert_eq!(reason(push(now, "other", at(now))), DropReason::WrongFrame, "{keys}");
         let ahead = now.offset(100 * NANOS_PER_S);
         assert_eq!(reason(push(ahead, "own", at(now))), DropReason::Ahead, "{keys}");
-        if !is_plan {
-            assert_eq!(reason(push(Stamp::ZERO, "own", at(now))), DropReason::ZeroStamp, "{keys}");
-        }
+        assert_eq!(reason(push(Stamp::ZERO, "own", at(now))), DropReason::ZeroStamp, "{keys}");
         pipeline.begin(Epoch::default().next(Some(now)));
         assert_eq!(reason(push(now, "own", at(now))), DropReason::Cleared, "{keys}");
         let stats = pipeline.input_stats(INPUT);
-        assert_eq!((stats.received.get(), stats.accepted.get()), (5 - u64::from(is_plan), 0));
+        assert_eq!((stats.received.get(), stats.accepted.get()), (5, 0));
+    }
+}
+
+#[test]
+fn a_message_for_other_joints_is_none_of_ours_whatever_its_header_says() {
+    let now = Stamp::from_nanos(50 * NANOS_PER_S);
+    for keys in [
+        "type: sensor_msgs/JointState, joints: [a]",
+        "type: trajectory_msgs/JointTrajectory, joints: [a], horizon: {steps: 2, step_ms: 100}",
+    ] {
+        let pipeline = pipeline(parse(&format!("frame_id: own, {keys}")));
+        let is_plan = pipeline.config().input(INPUT).is_plan();
+        let message = |frame, joint: &str| {
+            let mut writer = Writer::new();
+            writer.header(now.offset(100 * NANOS_PER_S), frame);
+            writer.u32(1);
+            writer.string(joint);
+            if is_plan {
+                writer.u32(1);
+                [&[1.0][..], &[], &[], &[]].iter().for_each(|numbers| writer.f64_sequence(numbers));
+                writer.i32(1);
+                writer.u32(0);
+            } else {
+                [&[1.0][..], &[], &[]].iter().for_each(|numbers| writer.f64_sequence(numbers));
+            }
+            writer.finish()
+        };
+        let push = |frame, joint| reason(pipeline.push(INPUT, &message(frame, joint), at(now)));
+        assert_eq!(push("other", "foreign"), DropReason::MissingField, "{keys}");
+        assert_eq!(push("own", "foreign"), DropReason::MissingField, "{keys}");
+        // Its stamp says nothing of our sensor.
+        let delays = || {
+            let delay = &pipeline.input_stats(INPUT).delay;
+            WindowReader::default().read(delay, Duration::ZERO).total.count
+        };
+        assert_eq!(delays(), 0, "{keys}");
+        assert_eq!(push("other", "a"), DropReason::WrongFrame, "{keys}");
+        assert_eq!(push("own", "a"), DropReason::Ahead, "{keys}");
+        assert_eq!(delays(), u64::from(!is_plan), "{keys}");
     }
 }
 
@@ -133,12 +168,22 @@ fn push(
     key: bool,
     difference: f64,
 ) -> Result<f32, DropReason> {
+    push_as(pipeline, ms, frame, (key, difference), |arrival| arrival)
+}
+
+fn push_as(
+    pipeline: &Pipeline,
+    ms: i64,
+    frame: &str,
+    (key, difference): (bool, f64),
+    arrival: impl Fn(Arrival) -> Arrival,
+) -> Result<f32, DropReason> {
     let (stamp, epoch) = (Stamp::from_nanos(ms * 1_000_000), pipeline.lock_rings().epoch);
     let mut writer = Writer::new();
     writer.header(stamp, frame);
     writer.u8(u8::from(key));
     writer.f64(difference);
-    let arrival = Arrival { epoch, ..at(stamp) };
+    let arrival = arrival(Arrival { epoch, ..at(stamp) });
     match pipeline.push(INPUT, &writer.finish(), arrival) {
         Ok(_) => {}
         Err(NotTaken::Dropped(why)) => return Err(why.reason),
@@ -158,12 +203,18 @@ fn an_input_that_needs_the_messages_before_reads_all_and_begins_again_after_a_ga
     // A message of another frame is read, too: the next one counts from it.
     assert_eq!(push(&pipeline, 300, "other", false, 1.0), Err(DropReason::WrongFrame));
     assert_eq!(push(&pipeline, 400, "own", false, 1.0), Ok(3.0));
-    pipeline.drop_unseen(INPUT, DropReason::Overload);
-    assert_eq!(push(&pipeline, 500, "own", false, 1.0), Err(DropReason::Malformed));
+    let lost = |arrival| Arrival { follows_loss: true, ..arrival };
+    let found = push_as(&pipeline, 500, "own", (false, 1.0), lost);
+    assert_eq!(found, Err(DropReason::Malformed));
     assert_eq!(push(&pipeline, 600, "own", true, 7.0), Ok(7.0));
     pipeline.begin(Epoch::default().next(None));
     assert_eq!(push(&pipeline, 700, "own", false, 1.0), Err(DropReason::Malformed));
     assert_eq!(push(&pipeline, 800, "own", true, 8.0), Ok(8.0));
+    // A late message of the epoch before is not read.
+    let before = |arrival| Arrival { epoch: Epoch::default(), ..arrival };
+    let found = push_as(&pipeline, 850, "own", (false, 5.0), before);
+    assert_eq!(found, Err(DropReason::Cleared));
+    assert_eq!(push(&pipeline, 900, "own", false, 1.0), Ok(9.0));
     assert!(!pipeline.config().encodes_ahead(INPUT));
 }
 
