@@ -166,7 +166,7 @@ pub(super) fn check_jpeg(kind: &Kind, cases: usize) {
                 let placement = Placement { table: remap, ..Placement::NONE };
                 let placed = PlacedSample { sample: Sample::Compressed(image), placement };
                 let case = format!("pair {number} round {round}: {described}, {written:?}");
-                pair.encode_placed(0, slot, placed, &case);
+                pair.encode_placed(0, slot, &placed, &case);
             }
             let case = format!("pair {number} round {round}: {described}");
             (0..SLOTS).for_each(|slot| pair.compare_slot(slot, &case));

@@ -310,7 +310,7 @@ impl Pair {
         sample: Sample<'_>,
         case: &str,
     ) -> Option<PointDrops> {
-        self.encode_placed(ring, slot, placed(&sample), case)
+        self.encode_placed(ring, slot, &placed(&sample), case)
     }
 
     /// As [`Pair::encode`], for a sample whose placement is not in its view.
@@ -318,7 +318,7 @@ impl Pair {
         &self,
         ring: usize,
         slot: usize,
-        placed: PlacedSample<'_>,
+        placed: &PlacedSample<'_>,
         case: &str,
     ) -> Option<PointDrops> {
         let (ring, slot) = (RingId::new(ring), Slot::new(slot));
@@ -326,7 +326,7 @@ impl Pair {
             BackendError::Sample(dropped) => dropped.reason,
             fatal => panic!("{case}: {fatal}"),
         };
-        let expected = self.oracle.encode(ring, slot, &placed).map_err(reason);
+        let expected = self.oracle.encode(ring, slot, placed).map_err(reason);
         let message = self.message_of(ring, &placed.sample);
         let sample = match (&message, placed.sample) {
             (Some(message), Sample::Image(view)) => {
@@ -334,7 +334,7 @@ impl Pair {
             }
             (_, sample) => sample,
         };
-        let found = self.subject.encode(ring, slot, &PlacedSample { sample, ..placed });
+        let found = self.subject.encode(ring, slot, &PlacedSample { sample, ..*placed });
         let found = found.map_err(reason);
         assert_eq!(found, expected, "{case}");
         found.ok()
