@@ -9,7 +9,8 @@
 - Tensors and the messages of the simulated robot have the same bits on every processor. So `ops`, `core` and `sim` take
   sine, logarithm and the like from the crate libm: those of the C library differ in the last bit.
 - In the Python package, neither modules nor rooms use each other in a circle. A room is a folder of the package, or a
-  module at its top. `scripts/layers.py --python` prints the rooms, the arrows between them, and their floors.
+  module at its top. `scripts/layers.py --python` prints the rooms, the arrows between them, and their floors. The package
+  uses no private name of torch, as another version may lack it.
 - The runtime, the node and the recorder of its messages may run on virtual time. So they read each clock through
   `TimeSource`.
 
@@ -28,6 +29,9 @@ HEADING = "## The crates"
 ROOT = "robocache"
 #: The Python package, and its compiled module, which imports no other.
 PYTHON, COMPILED = "python/robocache", "_native"
+PRIVATE = re.compile(
+    r"\btorch(?:\.\w+)*\._(?!_)\w+|\bforward_ad\._\w+|\bfrom torch\S* import _\w+|\bfrom torch\S*\._\w+"
+)
 #: A module that no other module of its crate may use.
 ABOVE = {"core": {"config"}}
 #: Crates whose numbers are the same bits everywhere, and what they do not call: it is the C library's.
@@ -366,13 +370,19 @@ def floors(graph):
 
 
 def wrong_python(root):
-    """Circles of the modules and of the rooms of the Python package, a line each."""
+    """Circles of the modules and of the rooms of the Python package, and private names of torch, a line each."""
     graph = python_uses(root / PYTHON)
     by_name = {
         ".".join(module) or "__init__": {".".join(of) or "__init__": at for of, at in used.items()}
         for module, used in graph.items()
     }
-    return [f"{PYTHON}: a circle: {step}" for step in circle(by_name) or circle(rooms(graph))]
+    private = [
+        f"{path.relative_to(root)}: expected a public name of torch, found {name}"
+        for path in sorted((root / PYTHON).rglob("*.py"))
+        for name in PRIVATE.findall(path.read_text())
+    ]
+    found = circle(by_name) or circle(rooms(graph))
+    return [f"{PYTHON}: a circle: {step}" for step in found] + private
 
 
 def described(root):

@@ -128,7 +128,8 @@ class Direct:
     def __new__(
         cls,
         tensor: type,
-        empty: Sequence[Any],
+        template: Any,
+        empty_like: Any,
         threads: Any,
         rule: Any,
         dtypes: Sequence[Any],
@@ -206,6 +207,10 @@ class ImageRule:
 
 def empty(device: int, shape: Sequence[int], dtype: str) -> DeviceArray:
     """Memory on a GPU, or with -1 on the host."""
+
+def current_stream(tensor: type, device: int) -> int | None:
+    """The handle of the current stream of a GPU, of the library that has this type of tensors; None if it does not tell C
+    code."""
 
 def synchronize(device: int) -> None:
     """Waits for everything on a GPU."""

@@ -209,6 +209,23 @@ def test_a_circle_of_python_modules_or_of_their_folders_is_found(workspace, file
     assert any(said in line for line in lines), lines
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "torch._C._len_torch_dispatch_stack()",
+        "if forward_ad._current_level:",
+        "from torch._C import _functorch",
+        "from torch import _C",
+        "torch.utils._python_dispatch",
+    ],
+)
+def test_a_private_name_of_torch_is_found(workspace, code):
+    path = workspace / "python/robocache/low/one.py"
+    path.write_text(f"torch.Tensor.__dlpack__\ntorch.empty_like(of_torch._kept)\n# {code}\n")
+    (line,) = layers.wrong(workspace)
+    assert line.startswith("python/robocache/low/one.py: expected a public name of torch, found ")
+
+
 def test_rooms_arrows_and_floors_of_the_python_package_are_counted(workspace):
     assert list(layers.described(workspace)) == [
         "5 rooms, 4 arrows, 5 floors",

@@ -56,7 +56,7 @@ mod _native {
         contract_read, contract_save,
     };
     #[pymodule_export]
-    use crate::dlpack::DeviceArray;
+    use crate::dlpack::{DeviceArray, current_stream};
     #[cfg(feature = "cuda")]
     #[pymodule_export]
     use crate::episodes::device::{DeviceEpisodes, DeviceOrder};

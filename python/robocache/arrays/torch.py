@@ -12,23 +12,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from . import batch_shapes, interop, torch_kernels
 from . import torch_operators as torch_operators  # registers them
 from .interop import place_of
 from .streams import Resampled, Stream
-from .torch_kernels import CODES, expect_no_tangent
+from .torch_asks import expect_no_tangent, is_watched
+from .torch_kernels import CODES
 
 __all__ = ["fuse", "is_plain", "place_of", "resample"]
 
 
 # Makes a named tuple of a tuple, without the call of its Python code.
 _new = tuple.__new__
-# What a call asks, without the look-ups of its names.
-_modes = torch._C._len_torch_dispatch_stack
-_trace = torch._C._get_tracing_state
-_transform = torch._C._functorch.maybe_current_level
+# Without the look-ups of its names.
 _is_compiling = torch.compiler.is_compiling
 
 
@@ -122,15 +119,8 @@ def _dtype(dtype: Any) -> torch.dtype:
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether nothing but a computation is asked for: no tracing, no transform. Gradients aside."""
-    return (
-        not _is_compiling()
-        and type(tensor) is Tensor
-        and _modes() == 0
-        and _trace() is None
-        and _transform() is None
-        and forward_ad._current_level < 0
-    )
+    """True if nothing but a computation is asked for: no tracing, no transform. Gradients aside."""
+    return not _is_compiling() and type(tensor) is Tensor and not is_watched()
 
 
 def _wants_gradient(rows: Sequence[Tensor]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,37 +11,39 @@ from torch.autograd import forward_ad
 from .. import _native
 from . import batch_shapes
 from .interop import place_of
+from .torch_asks import expect_no_tangent, is_watched
 
 # By the numbers of `batch_shapes.CODES`.
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 
 
-def _direct() -> _native.Direct | None:
-    """What takes the usual case in one call; None if this torch does not let C code read and make tensors."""
-    from torch._C._dynamo import guards
+def _template(shape: tuple[int, ...], dtype: torch.dtype, device: int | None) -> Tensor:
+    """A tensor without memory, for `torch.empty_like`: with a template, that takes half the time of `torch.empty`."""
+    found = torch.empty(shape, dtype=dtype, device="cpu" if device is None else device)
+    found.untyped_storage().resize_(0)
+    return found
 
+
+def _direct() -> _native.Direct | None:
+    """The extension's way for the usual case, in one call; None if this torch does not let C code read tensors."""
     try:
         return _native.Direct(
             Tensor,
-            # Without a GPU, or without CUDA, no tensor is there.
-            [guards._empty_strided_cpu, guards._empty_strided_cuda],
+            _template,
+            torch.empty_like,
             torch.get_num_threads,
             batch_shapes.rule,
             [*DTYPES, torch.bool, torch.int64],
             [
-                torch._C._len_torch_dispatch_stack,
-                torch._C._get_tracing_state,
-                torch._C._functorch.maybe_current_level,
+                is_watched,
                 torch.is_grad_enabled,
-                forward_ad,
+                forward_ad.unpack_dual,
                 batch_shapes.letters,
                 batch_shapes.NO_LIMIT,
                 "",
             ],
         )
-    except AttributeError:
-        return None
     except TypeError as error:
         # The table of functions is missing, or of a version that is not known. Anything else is a fault of ours.
         if "found none" not in str(error):
@@ -51,17 +52,6 @@ def _direct() -> _native.Direct | None:
 
 
 DIRECT = _direct()
-
-
-def expect_no_tangent(rows: Sequence[Any]) -> None:
-    """Raises RuntimeError if the caller asks for a forward-mode gradient."""
-    if forward_ad._current_level < 0:
-        return
-    for own in rows:
-        if isinstance(own, Tensor) and forward_ad.unpack_dual(own).tangent is not None:
-            raise RuntimeError(
-                "rows: expected no tangent, as there is no forward-mode gradient; use backward"
-            )
 
 
 def _instants(tensor: Tensor, device: torch.device, name: str) -> Tensor:
@@ -107,8 +97,7 @@ def resample(
     target_offsets: Tensor | None,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    if forward_ad._current_level >= 0:
-        expect_no_tangent((rows,))
+    expect_no_tangent((rows,))
     if DIRECT is not None and row_offsets is None and target_offsets is None and out is None:
         found = DIRECT.resample(
             rows, stamps, targets, strategy, max_age_ns, max_gap_ns, fill, lanes, dtype

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from . import batch_shapes, encoder_kernels, torch_kernels
+from .torch_asks import expect_no_tangent
 from .torch_kernels import CODES, DTYPES, shape_of
 
 
@@ -27,9 +27,8 @@ class _Library(torch.library.Library):
 def _without_tangent(kernel):
     def checked(keys, *arguments, **others):
         # `torch.func.jvp` of an operator itself comes here with its tangents, and no further.
-        if forward_ad._current_level >= 0:
-            first = arguments[0]
-            torch_kernels.expect_no_tangent([first] if isinstance(first, Tensor) else first)
+        first = arguments[0]
+        expect_no_tangent([first] if isinstance(first, Tensor) else first)
         return kernel(keys, *arguments, **others)
 
     return checked

@@ -112,6 +112,21 @@ def test_a_traced_function_has_the_operator():
     assert torch.equal(traced(torch.full((1, 3, 1), 5.0)), torch.full((1, 3, 1), 5.0))
 
 
+@on_devices
+def test_a_mode_of_torch_gets_the_operator(device):
+    """Otherwise the results of one call would be constants of the graph."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    rows, stamps, targets = case(device)
+
+    def act(rows):
+        return robocache.resample(rows, stamps, targets).values * 2
+
+    traced = make_fx(act)(rows)
+    assert torch.ops.robocache.resample.default in {node.target for node in traced.graph.nodes}
+    same_bits(traced(rows * 3), act(rows * 3))
+
+
 @on_a_gpu
 def test_a_graph_with_angles_keeps_its_lanes():
     rows, stamps, targets = case("cuda")

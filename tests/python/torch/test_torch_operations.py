@@ -158,7 +158,7 @@ def test_another_table_of_torch_leaves_the_plain_way():
     for table in (make(ctypes.addressof(place), name, None), 3, None):
         kind = type("Of", (), {"__dlpack_c_exchange_api__": table})
         with pytest.raises(TypeError, match="found none"):
-            robocache._native.Direct(kind, [None] * 2, None, None, [None] * 5, [None] * 8)
+            robocache._native.Direct(kind, *[None] * 4, [None] * 5, [None] * 6)
 
 
 @on_devices

@@ -147,4 +147,14 @@ impl Exchange {
     }
 }
 
+/// The handle of the current stream of a GPU, of the library that has this type of tensors. `None` if the type has no
+/// table, or none of a version that is known.
+///
+/// # Errors
+/// What the library raises, if it has none.
+#[pyfunction]
+pub(crate) fn current_stream(tensor: &Bound<'_, PyType>, device: i32) -> PyResult<Option<u64>> {
+    Exchange::of(tensor).map(|known| known.current_stream(tensor.py(), device)).transpose()
+}
+
 const _: () = assert!(size_of::<Table>() == 16 + 5 * size_of::<usize>());

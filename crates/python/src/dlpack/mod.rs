@@ -11,7 +11,7 @@ mod export;
 mod read;
 
 pub(crate) use self::element::{Element, MemoryPlace};
-pub(crate) use self::exchange::{Exchange, Tensor};
+pub(crate) use self::exchange::{Exchange, Tensor, current_stream};
 pub(crate) use self::export::{DeviceArray, Memory};
 pub(crate) use self::read::Array;
 

@@ -27,8 +27,10 @@ const MOST_STREAMS: usize = 4;
 #[pyclass(frozen, module = "robocache._native")]
 pub struct Direct {
     exchange: Exchange,
-    /// `(shape, strides, dtype) -> tensor` on the host, and on the current GPU.
-    empty: [Py<PyAny>; 2],
+    /// `(shape, dtype, device) -> template`, for a device that is the number of a GPU, or None for the host.
+    template: Py<PyAny>,
+    /// `template -> tensor`.
+    empty_like: Py<PyAny>,
     /// `() -> threads`.
     threads: Py<PyAny>,
     /// `(strategy, max_age_ns, max_gap_ns, fill, dim, lanes) -> Rule`.
@@ -41,16 +43,14 @@ pub struct Direct {
     prepared: Mutex<PreparedBatches>,
 }
 
-/// What a call asks before it takes tensors as the caller gave them, and what None stands for.
+/// Functions that say if a call may be taken as the caller gave it, and what None stands for.
 struct Asks {
-    /// `() -> int`: how many modes get the operations of torch.
-    modes: Py<PyAny>,
-    /// `() -> state`: None if nothing traces. The same of a transform such as `vmap`.
-    traces: [Py<PyAny>; 2],
-    /// `() -> bool`: whether gradients are wanted.
+    /// `() -> bool`: true if something of torch takes operations before they are computed.
+    watched: Py<PyAny>,
+    /// `() -> bool`: true if gradients are wanted.
     gradients: Py<PyAny>,
-    /// The module whose `_current_level` is not negative if forward-mode gradients are wanted.
-    forward: Py<PyAny>,
+    /// `tensor -> pair`, whose `tangent` is not None if a forward-mode gradient is wanted.
+    unpack: Py<PyAny>,
     /// `lanes -> letters`.
     letters: Py<PyAny>,
     /// In place of a limit that is None, and of lanes.
@@ -59,26 +59,18 @@ struct Asks {
 }
 
 impl Asks {
-    fn new(
-        [modes, trace, transform, gradients, forward, letters, no_limit, no_lanes]: [Py<PyAny>; 8],
-    ) -> Self {
-        let traces = [trace, transform];
-        Asks { modes, traces, gradients, forward, letters, no_limit, no_lanes }
+    fn new([watched, gradients, unpack, letters, no_limit, no_lanes]: [Py<PyAny>; 6]) -> Self {
+        Asks { watched, gradients, unpack, letters, no_limit, no_lanes }
     }
 
-    /// Whether nothing but a computation is asked for. Tensors of other types are found later.
+    /// True if nothing but a computation is asked for. Tensors of other types are found later.
     fn is_plain(&self, rows: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = rows.py();
-        if self.modes.bind(py).call0()?.is_truthy()? {
+        if self.watched.bind(py).call0()?.is_truthy()? {
             return Ok(false);
         }
-        for trace in &self.traces {
-            if !trace.bind(py).call0()?.is_none() {
-                return Ok(false);
-            }
-        }
-        let level = self.forward.bind(py).getattr(pyo3::intern!(py, "_current_level"))?;
-        if level.extract::<i64>()? >= 0 {
+        let unpacked = self.unpack.bind(py).call1((rows,))?;
+        if !unpacked.getattr(pyo3::intern!(py, "tangent"))?.is_none() {
             return Ok(false);
         }
         let wants = rows.getattr_opt(pyo3::intern!(py, "requires_grad"))?;
@@ -136,8 +128,8 @@ struct Key {
 /// What does not depend on addresses.
 struct Prepared {
     spec: BatchSpec,
-    /// Arguments of `empty` for values, validity and ages.
-    outputs: [Py<PyTuple>; 3],
+    /// The templates of values, validity and ages.
+    outputs: [Py<PyAny>; 3],
     gpu: Option<Ready>,
 }
 
@@ -161,11 +153,12 @@ impl Direct {
     #[new]
     fn new(
         tensor: &Bound<'_, PyType>,
-        empty: [Py<PyAny>; 2],
+        template: Py<PyAny>,
+        empty_like: Py<PyAny>,
         threads: Py<PyAny>,
         rule: Py<PyAny>,
         dtypes: [Py<PyAny>; 5],
-        asks: [Py<PyAny>; 8],
+        asks: [Py<PyAny>; 6],
     ) -> PyResult<Self> {
         let exchange = Exchange::of(tensor).ok_or_else(|| {
             PyTypeError::new_err(
@@ -174,7 +167,7 @@ impl Direct {
         })?;
         let prepared = Mutex::new(PreparedBatches { last: None, all: Kept::new(MOST) });
         let (rules, asks) = (Mutex::default(), Asks::new(asks));
-        Ok(Direct { exchange, empty, threads, rule, dtypes, asks, rules, prepared })
+        Ok(Direct { exchange, template, empty_like, threads, rule, dtypes, asks, rules, prepared })
     }
 
     /// The same, of the arguments of `robocache.resample` as the caller gave them.
@@ -415,19 +408,17 @@ impl Direct {
                 Some(gpu::ready(py, device, &spec, &rules.collect::<Vec<_>>())?)
             }
         };
-        let outputs = self.arguments(py, key, &spec)?;
+        let outputs = self.templates(py, key, &spec)?;
         let made = Arc::new(Prepared { spec, outputs, gpu });
         lock().all.insert(*key, made.clone());
         Ok(made)
     }
 
-    /// The arguments of `empty`.
-    fn arguments(&self, py: Python<'_>, key: &Key, spec: &BatchSpec) -> PyResult<[Py<PyTuple>; 3]> {
-        let of = |shape: &[usize], dtype: usize| -> PyResult<Py<PyTuple>> {
-            let strides = (1..=shape.len()).map(|at| shape[at..].iter().product::<usize>());
-            let strides = PyTuple::new(py, strides.collect::<Vec<_>>())?;
-            let shape = PyTuple::new(py, shape)?;
-            Ok((shape, strides, &self.dtypes[dtype]).into_pyobject(py)?.unbind())
+    /// The templates of values, validity and ages.
+    fn templates(&self, py: Python<'_>, key: &Key, spec: &BatchSpec) -> PyResult<[Py<PyAny>; 3]> {
+        let device = (key.device >= 0).then_some(key.device);
+        let of = |shape: &[usize], dtype: usize| {
+            self.template.call1(py, (PyTuple::new(py, shape)?, &self.dtypes[dtype], device))
         };
         let lead = &key.lead[usize::from(key.lead[0] == 0)..];
         let streams = [spec.streams.len()];
@@ -445,11 +436,11 @@ impl Direct {
         device: i32,
         what: usize,
     ) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
-        let (empty, place) = match device {
-            -1 => (self.empty[0].bind(py), MemoryPlace::Host),
-            device => (self.empty[1].bind(py), MemoryPlace::Cuda(device)),
+        let place = match device {
+            -1 => MemoryPlace::Host,
+            device => MemoryPlace::Cuda(device),
         };
-        let made = empty.call1(prepared.outputs[what].bind(py))?;
+        let made = self.empty_like.bind(py).call1((&prepared.outputs[what],))?;
         let found = self.exchange.tensor(&made).filter(|found| {
             found.place == place && found.contiguous && found.data.is_multiple_of(16)
         });
