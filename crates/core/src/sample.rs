@@ -1,4 +1,4 @@
-//! What an input gives to an encoder, and what else it reads from a message.
+//! Samples that an input gives to an encoder, and other contents of a message.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub struct TrajectoryPart {
     pub values: Vec<f64>,
 }
 
-/// What a message holds, for an encoder. What its message does not say is in the [`Placement`] beside it.
+/// Content of a message, for an encoder. The [`Placement`] beside it has what the message does not say.
 #[derive(Clone, Copy, Debug)]
 pub enum Sample<'a> {
     /// Numbers as the message has them. They may be NaN or infinite.
@@ -61,16 +61,16 @@ pub enum Sample<'a> {
     Map(MapView<'a>),
 }
 
-/// A JPEG or PNG file that nobody has decoded.
+/// JPEG or PNG file that nobody has decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct CompressedImage<'a> {
     /// The file.
     pub file: &'a [u8],
     /// Width and height that the file declares \[px\].
     pub size: [usize; 2],
-    /// Whether red and blue have changed places in the file.
+    /// True if red and blue have changed places in the file.
     pub is_swapped: bool,
-    /// Whether gray of 16 bits is a picture of 8 bits; see [`mono16`](crate::codec::mono16).
+    /// True if gray of 16 bits is a picture of 8 bits; see [`mono16`](crate::codec::mono16).
     pub is_mono16: bool,
     /// Coefficients of the file, if somebody has read them for a GPU. They have the same size.
     pub coefficients: Option<&'a Coefficients>,
@@ -87,7 +87,7 @@ impl Sample<'_> {
     }
 }
 
-/// How a sample is brought to its row's frame: what the message of the sample does not say.
+/// Table, transform, shapes and motion that bring a sample to the frame of its row. The message does not say them.
 ///
 /// The views of `ops` have places for these values. In a [`Sample`] those are not filled; an encoder fills them from
 /// here.
@@ -100,7 +100,7 @@ pub struct Placement<'a> {
     pub transform: &'a [[f64; 4]; 3],
     /// Takes a point of a cloud to each shape of the filter \[m\].
     pub shapes: &'a [[[f64; 4]; 3]],
-    /// How the sensor of a cloud moved meanwhile; `None` if all points are of one instant.
+    /// Motion of a cloud's sensor meanwhile; `None` if all points are of one instant.
     pub motion: Option<Motion<'a>>,
 }
 

@@ -26,7 +26,7 @@ pub struct EncodedAhead {
     read: Result<(), NotTaken>,
 }
 
-/// What a header says, without the message.
+/// Stamp and frame of a message that has been encoded ahead.
 #[derive(Debug)]
 struct HeaderAhead {
     stamp: Result<Stamp, StampError>,

@@ -1,4 +1,4 @@
-//! What an input takes from its messages. Outside of this crate, an input answers questions about it.
+//! Selections of an input from its messages. Outside of this crate, the input answers questions about its own.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::codec::PixelFormat;
 use crate::sample::{Bounds, SampleKind};
 use crate::schema::{FieldReader, StampSource};
 
-/// What an input takes from a message.
+/// Parts of a message that an input takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Selection {
     /// The fields of these names, one after the other, as one vector.
@@ -29,13 +29,13 @@ pub(crate) enum Selection {
         /// Most points of a message.
         max_points: usize,
     },
-    /// What the plan selects from a message of any type, as one vector.
+    /// The numbers that the plan selects from a message of any type, as one vector.
     Numbers(Arc<FieldReader>),
     /// The image, if it is not larger than this.
     Image {
         /// Width and height \[px\].
         largest_px: [usize; 2],
-        /// What the encoding `8UC1`, `8UC3` or `8UC4` means; nothing if `None`.
+        /// Meaning of the encodings `8UC1`, `8UC3` and `8UC4`; nothing if `None`.
         encoding_8uc: Option<PixelFormat>,
     },
     /// The depth image, if it is not larger than this.
@@ -59,7 +59,7 @@ pub(crate) enum Selection {
     },
     /// Transforms between frames, which become no rows.
     Transforms {
-        /// Whether they are so at all stamps, and latched.
+        /// True if they hold at all stamps, and are latched.
         fixed: bool,
     },
     /// A camera, whose images are undistorted. It becomes no row.
@@ -179,7 +179,7 @@ impl InputSpec {
         spec
     }
 
-    /// What the encodings `8UC1`, `8UC3` and `8UC4` of its images mean; `None` if the configuration does not say.
+    /// Meaning of the encodings `8UC1`, `8UC3` and `8UC4` of its images; `None` if the configuration does not say.
     pub(crate) fn encoding_8uc(&self) -> Option<PixelFormat> {
         match self.selection {
             Selection::Image { encoding_8uc, .. } => encoding_8uc,
