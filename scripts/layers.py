@@ -41,7 +41,7 @@ _NAMES = (
 )
 OF_C = re.compile(rf"\.({_NAMES})\(|\bf(?:32|64)::({_NAMES})\b")
 #: Folders whose code takes the time from a source, and what reads the clocks of the machine.
-TIMED = ("crates/runtime/src", "crates/data/src/recording", "src")
+TIMED = ("crates/runtime/src", "crates/data/src/recording", "crates/link/src", "src")
 OF_MACHINE = re.compile(
     r"\b(?:Instant|SystemTime)::now\b|\bOffsetDateTime::now_\w+|\bclock_gettime\b|\.elapsed\(\)"
 )

@@ -15,8 +15,8 @@ cargo=$build_dir/robocache_ros/cargo.sh
 phase 'instructions of pushes and ticks' scripts/with_ros.sh scripts/instructions.sh
 # robocache_python has no tests of its own. Without it, crates would have other features than in the build, and cargo would
 # compile most of them again.
-tests=(sh "$cargo" test -p robocache_ops -p robocache_core -p robocache_data -p robocache_shared -p robocache -p robocache_rcl
-  -p robocache_python)
+tests=(sh "$cargo" test -p robocache_ops -p robocache_core -p robocache_data -p robocache_shared -p robocache_link -p robocache
+  -p robocache_rcl -p robocache_python)
 phase 'cargo test: compile' scripts/with_ros.sh "${tests[@]}" --no-run
 phase 'cargo test' scripts/isolated.sh scripts/with_ros.sh python3 scripts/cargo_test.py "${tests[@]}"
 phase 'downloads for the tests of the wheel' scripts/with_ros.sh scripts/wheel.sh --fetch

@@ -3,24 +3,26 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use super::base::Base;
 use super::configured::Configured;
 use super::connection::{Received, Wakes};
 use super::error::NodeError;
-use super::fastdds::Handed;
-use super::graph::GraphWatch;
 use super::middleware;
 use super::output::{Output, Sharing};
 use super::show::Show;
-use super::spin::Spinner;
 use robocache_core::schema::Prefixes;
 use robocache_core::visual::Tap;
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
+use robocache_link::{CLOCK_TOPIC, GraphWatch, Handed, Spinner};
 use robocache_ops::sync::lock;
 use robocache_rcl::Wake;
 use robocache_runtime::health::Monitor;
-use robocache_runtime::{LockedMemory, Placement, Runtime, Threads};
+use robocache_runtime::{LockedMemory, Placement, Runtime, Threads, TimeSource, drive};
+
+/// The wait of a loop that has no instant for its next step. It may end for no reason.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// A stretch of work. A drop stops it and joins its threads. The recording goes on.
 pub(crate) struct Active {
@@ -67,8 +69,9 @@ impl Active {
         // If this fails, `stop` is dropped before `threads`.
         start_receiving(base, configured, &runtime, (received, &stop.wakes, &mut threads))?;
         let topics = configured.spec.topics.clone();
-        let monitor = Monitor::new(Arc::clone(&runtime), middleware::names(topics));
-        middleware::say_what_it_lacks();
+        let names = middleware::names(&base.middleware, topics);
+        let monitor = Monitor::new(Arc::clone(&runtime), names);
+        middleware::say_what_it_lacks(&base.middleware);
         lock(&base.watched).begin(runtime, monitor);
         base.ticking.store(true, Ordering::Relaxed);
         let memory = configured.settings.lock_memory.then(lock_memory).flatten();
@@ -144,33 +147,44 @@ fn start_receiving(
     runtime: &Arc<Runtime>,
     (received, wakes, threads): (Received, &Wakes, &mut Threads<NodeError>),
 ) -> Result<(), NodeError> {
-    let (Received { small, large, node }, Wakes { graph: wake, .. }) = (received, wakes.clone());
+    let Received { small, large, graph } = received;
     let (parts, connector) = (&base.connections.parts, &base.connector);
-    let watch = GraphWatch::new(node, configured.spec.topics.clone(), runtime)?;
-    let (of_graph, ends) = (Arc::clone(runtime), (parts.graph.clone(), connector.clone()));
+    let clock = runtime.clock.is_simulated().then(|| graph.0.resolve_topic(CLOCK_TOPIC));
+    let topics = (configured.spec.topics.clone(), clock.transpose()?);
+    let graph = (graph, parts.graph.clone());
+    let watch = GraphWatch::new(graph, topics, Arc::clone(runtime), connector.clone())?;
+    let wait = by(Arc::clone(&wakes.graph), &base.time);
     threads.spawn("graph", move || {
-        watch.run((&wake, &of_graph), (&ends.0, &ends.1));
+        let Ok(()) = drive(watch, wait);
         Ok(())
     })?;
-    let spinner = |is_large, first, parts: &Handed<_>, wake: &Arc<Wake>| {
-        let (runtime, wake) = (Arc::clone(runtime), Arc::clone(wake));
-        Spinner::new(is_large, (first, parts.clone()), runtime, wake, connector.clone())
+    let spinner = |is_large, first, parts: &Handed<_>| {
+        let of_node = (&base.middleware, connector.clone());
+        Spinner::new(is_large, (first, parts.clone()), Arc::clone(runtime), of_node)
     };
     let placement = configured.settings.intake.clone();
     if !large.inputs.is_empty() {
         // At ordinary priority: a burst of images must not take a processor from everything else.
         let large_placement = Placement { priority: 0, ..placement.clone() };
-        let large = spinner(true, large, &parts.large, &wakes.large);
+        let large = spinner(true, large, &parts.large);
+        let wait = by(Arc::clone(&wakes.large), &base.time);
         threads.spawn("spin large", move || {
             large_placement.apply("images and clouds are received");
-            large.run()
+            Ok(drive(large, wait)?)
         })?;
     }
-    let small = spinner(false, small, &parts.small, &wakes.small);
+    let small = spinner(false, small, &parts.small);
+    let wait = by(Arc::clone(&wakes.small), &base.time);
     threads.spawn("spin", move || {
         placement.apply("small messages are received");
-        small.run()
+        Ok(drive(small, wait)?)
     })
+}
+
+/// Lets a loop wait for its next step, until `wake` ends the wait.
+fn by<S>(wake: Arc<Wake>, time: &TimeSource) -> impl FnMut(&mut S, Option<Instant>) + use<S> {
+    let time = time.clone();
+    move |_, until| _ = wake.wait(until.map_or(LONG, |instant| time.until(instant)))
 }
 
 /// Keeps the memory of the process from being swapped out, so that no thread waits for a disk. If

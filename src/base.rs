@@ -7,9 +7,8 @@ use super::args::NODE_NAME;
 use super::connection::{self, Connections, NodeSpec, Reports, Services};
 use super::diagnostics::Diagnostics;
 use super::error::NodeError;
-use super::fastdds::{Connecting, Connector};
-use super::handover::{Overlap, Switch};
 use super::lifecycle::Lifecycle;
+use super::link;
 use super::param_store::ParameterStore;
 use super::params::{self, Declared, Settings};
 use super::recording::Recording;
@@ -18,14 +17,16 @@ use super::rosout::{Records, Rosout};
 use super::server::Server;
 use robocache_core::config::describe;
 use robocache_core::spec::Config;
+use robocache_link::{Connecting, Connector, Middleware, Orders, Overlap, Switch};
 use robocache_rcl::{Context, Node};
-use robocache_runtime::{Standstills, Threads, TimeSource};
+use robocache_runtime::{Standstills, Threads, TimeSource, drive};
 use tracing::subscriber::{NoSubscriber, with_default};
 
 /// The node without a configuration.
 pub(crate) struct Base {
     pub connections: Arc<Connections>,
     pub connector: Connector,
+    pub middleware: Middleware,
     pub store: Arc<ParameterStore>,
     /// The state of a managed node; `None` if the node is not managed.
     pub lifecycle: Option<Arc<Lifecycle>>,
@@ -39,7 +40,7 @@ pub(crate) struct Base {
 
 /// What the threads of the node in every state begin with.
 struct Beginnings {
-    connecting: Connecting,
+    orders: Orders,
     services: Services,
     diagnostics: Diagnostics,
 }
@@ -108,7 +109,7 @@ impl Base {
                 Self::connect(node, &parameters, lifecycle, recording, time.clone())?;
             Ok((base, beginnings, parameters))
         });
-        let (base, Beginnings { connecting, services, diagnostics }, parameters) = match connected {
+        let (base, Beginnings { orders, services, diagnostics }, parameters) = match connected {
             Ok(connected) => connected,
             Err(error) => {
                 let error = logged(error);
@@ -117,7 +118,7 @@ impl Base {
             }
         };
         let reports = Reports { rosout, diagnostics };
-        let threads = base.start_threads(connecting, services, (reports, records))?;
+        let threads = base.start_threads(orders, services, (reports, records))?;
         Ok((base, threads, parameters))
     }
 
@@ -141,12 +142,15 @@ impl Base {
             message_bytes,
             time: time.clone(),
         };
-        let watched = Watched::new(settings.diagnostics_period, lifecycle.clone(), time.clone());
+        let middleware = link::in_use();
+        let period = settings.diagnostics_period;
+        let watched = Watched::new(period, lifecycle.clone(), (middleware.cuts_off, time.clone()));
         let (connections, services, diagnostics) = Connections::new(node, spec)?;
-        let (connector, connecting) = Connector::new(time.clone());
+        let (connector, orders) = Connector::new(time.clone());
         let base = Base {
             connections: Arc::new(connections),
             connector,
+            middleware,
             store,
             lifecycle,
             watched: Arc::new(Mutex::new(watched)),
@@ -155,13 +159,13 @@ impl Base {
             recording,
             time,
         };
-        Ok((base, Beginnings { connecting, services, diagnostics }))
+        Ok((base, Beginnings { orders, services, diagnostics }))
     }
 
     /// Starts the threads. Errors are logged.
     fn start_threads(
         &self,
-        connecting: Connecting,
+        orders: Orders,
         services: Services,
         (reports, records): (Reports, Records),
     ) -> Result<BaseThreads, NodeError> {
@@ -207,7 +211,9 @@ impl Base {
         let connections = Arc::clone(&self.connections);
         // It ends when all others have.
         let connect = move || {
-            connecting.run(|| stopped.load(Ordering::Relaxed), || connections.renew());
+            let stopping = || stopped.load(Ordering::Relaxed);
+            let connecting = Connecting::new(orders, stopping, || connections.renew());
+            let Ok(()) = drive(connecting, Connecting::wait);
             Ok(())
         };
         spawned.and_then(|()| threads.spawn("connect", connect)).map_err(logged)?;

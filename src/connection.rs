@@ -10,10 +10,10 @@ use super::args::{self, NODE_NAME};
 use super::console;
 use super::diagnostics::Diagnostics;
 use super::error::NodeError;
-use super::fastdds::{self, Handed};
+use super::fastdds;
 use super::info::Info;
-use super::intake::{self, Flow, Subscriptions};
 use super::lifecycle::{Lifecycle, LifecycleServices};
+use super::link::{self, Flow, NodeGraph, WakingSubscription};
 use super::param_services::ParameterServices;
 use super::param_store::ParameterStore;
 use super::params::OutputType;
@@ -21,6 +21,7 @@ use super::requests::Offerer;
 use super::rosout::Rosout;
 use super::show::{self, Shown};
 use robocache_core::spec::Config;
+use robocache_link::{Handed, Subscriptions};
 use robocache_ops::sync::lock;
 use robocache_rcl::{self, Context, Node, Publisher, Qos, Wake};
 use robocache_runtime::{Runtime, TimeSource};
@@ -85,10 +86,9 @@ pub(crate) struct Published {
 
 /// What the threads use that take messages and read the graph.
 pub(crate) struct Received {
-    pub small: Subscriptions,
-    pub large: Subscriptions,
-    /// Shows the graph.
-    pub node: Node,
+    pub small: Subscriptions<WakingSubscription>,
+    pub large: Subscriptions<WakingSubscription>,
+    pub graph: NodeGraph,
 }
 
 /// The parts of the newest connection that no thread uses. A thread takes those of each newer connection. Publishers are
@@ -99,9 +99,9 @@ pub(crate) struct Parts {
     pub reports: Handed<Reports>,
     pub published: Handed<Published>,
     pub shown: Handed<Shown>,
-    pub small: Handed<Subscriptions>,
-    pub large: Handed<Subscriptions>,
-    pub graph: Handed<Node>,
+    pub small: Handed<Subscriptions<WakingSubscription>>,
+    pub large: Handed<Subscriptions<WakingSubscription>>,
+    pub graph: Handed<NodeGraph>,
 }
 
 /// The connection of the node, and those that replace it.
@@ -251,8 +251,8 @@ impl Connections {
         if let Some((published, shown)) = publishers {
             drop((parts.published.leave(published), parts.shown.leave(shown)));
         }
-        if let Some(Received { small, large, node }) = received {
-            drop((parts.small.leave(small), parts.large.leave(large), parts.graph.leave(node)));
+        if let Some(Received { small, large, graph }) = received {
+            drop((parts.small.leave(small), parts.large.leave(large), parts.graph.leave(graph)));
         }
         current.node = node;
         Ok(())
@@ -311,15 +311,15 @@ impl Received {
             let inputs = inputs.map(|id| {
                 let (spec, asks) = (runtime.input_spec(id), runtime.input(id).asks.get());
                 tracing::debug!("subscribing to {} ({}), {asks}", spec.topic, spec.ros_type);
-                intake::subscribe((node, wake), spec, asks, flow)
+                link::subscribe((node, wake), spec, asks, flow)
             });
             inputs.collect::<robocache_rcl::Result<Vec<_>>>()
         };
         let large = Subscriptions { clock: None, inputs: subscribe(true, &wakes.large)? };
         let clock = runtime.clock.is_simulated();
-        let clock = clock.then(|| intake::subscribe_to_clock(node, &wakes.small)).transpose()?;
+        let clock = clock.then(|| link::subscribe_to_clock(node, &wakes.small)).transpose()?;
         let small = Subscriptions { clock, inputs: subscribe(false, &wakes.small)? };
-        Ok(Received { small, large, node: node.clone() })
+        Ok(Received { small, large, graph: NodeGraph(node.clone()) })
     }
 }
 

@@ -8,6 +8,7 @@ use robocache_core::contract::ContractError;
 use robocache_core::message::LacksElement;
 use robocache_core::pipeline::SpecError;
 use robocache_data::recording::RecordError;
+use robocache_link::LinkError;
 use robocache_rcl::RclError;
 use robocache_runtime::RuntimeError;
 use robocache_shared::SharedError;
@@ -18,6 +19,9 @@ pub enum NodeError {
     /// An operation of rcl failed.
     #[error(transparent)]
     Ros(#[from] RclError),
+    /// Messages are no longer taken, or the graph cannot be watched.
+    #[error(transparent)]
+    Link(#[from] LinkError),
     /// The ROS arguments cannot be read.
     #[error("ROS arguments: {0}")]
     RosArguments(String),

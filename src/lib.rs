@@ -12,9 +12,9 @@
 //!
 //! The threads, beside those of the runtime:
 //!
-//! - *spin* ([`spin`], [`intake`]) takes small messages from the middleware.
+//! - *spin* ([`Spinner`](robocache_link::Spinner)) takes small messages from the middleware.
 //! - *spin large* takes images and clouds.
-//! - *graph* ([`graph`]) reads the publishers of the inputs.
+//! - *graph* ([`GraphWatch`](robocache_link::GraphWatch)) reads the publishers of the inputs.
 //! - *serve* ([`server`]) answers requests.
 //! - *report* ([`report`], [`diagnostics`], [`health_file`], [`rosout`]) publishes diagnostics and logs, and asks for a new
 //!   connection if the middleware may have cut the node off.
@@ -22,8 +22,9 @@
 //! - *main* ([`run`]) watches signals and failures, and does nothing that could wait for the middleware. It lets another
 //!   thread work on each transition, one at a time.
 //!
-//! [`fastdds`] has what only Fast DDS needs: shared memory for large messages, and when a new connection
-//! must be made.
+//! What decides about connections is in [`robocache_link`], which knows no ROS. [`link`] gives it those of rcl.
+//!
+//! [`fastdds`] has what only Fast DDS needs: shared memory for large messages.
 //!
 //! With the parameter `visualize_hz`, a thread *show* ([`show`]) publishes images and grids for
 //! people.
@@ -31,10 +32,8 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod active;
-mod after_standstill;
 mod args;
 mod base;
-mod buffers;
 mod configured;
 mod connection;
 mod console;
@@ -42,13 +41,10 @@ mod diagnostics;
 mod end;
 mod error;
 mod fastdds;
-mod graph;
-mod handover;
 mod health_file;
 mod info;
-mod intake;
 mod lifecycle;
-mod losses;
+mod link;
 mod manager;
 mod middleware;
 mod output;
@@ -63,7 +59,6 @@ mod server;
 mod shared;
 mod show;
 mod signals;
-mod spin;
 
 use std::time::Duration;
 

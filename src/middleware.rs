@@ -2,26 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use robocache_rcl::Middleware;
+use robocache_link::Middleware;
 use robocache_runtime::health::{self, Names};
 
 /// Folder of robocache's files for a middleware inside an install prefix.
 const INSTALLED: &str = "share/robocache_ros/config";
 
 /// What the monitor must know. `topics` are the full names of the inputs' topics.
-pub(crate) fn names(topics: Vec<String>) -> Names {
-    let middleware = Middleware::in_use().name().to_owned();
+pub(crate) fn names(middleware: &Middleware, topics: Vec<String>) -> Names {
+    let middleware = middleware.name.clone();
     let remedy = health::remedy(&middleware, &files());
     Names { topics, middleware, remedy }
 }
 
 /// Says that nobody counts lost messages, if the middleware in use does not number them.
-pub(crate) fn say_what_it_lacks() {
-    let middleware = Middleware::in_use();
-    if !middleware.numbers_messages() {
+pub(crate) fn say_what_it_lacks(middleware: &Middleware) {
+    if !middleware.numbers_messages {
         tracing::info!(
             "{} does not count lost messages: `missing` in the diagnostics is a guess by the stamps",
-            middleware.name()
+            middleware.name
         );
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connection::Published;
-use super::fastdds::{Connector, Handed};
-use super::handover::Switch;
 use robocache_core::message::{Envelope, TensorMessage};
 use robocache_core::visual::Tap;
+use robocache_link::{Connector, Handed, Switch};
 use robocache_runtime::{Publisher, Refused, Runtime};
 use robocache_shared::{SharedError, TensorPublisher};
 

@@ -6,13 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::connection::Reports;
-use super::fastdds::{Connector, Due, Handed, Heard, Recovery};
-use super::handover::{Switch, found_as_many};
 use super::lifecycle::{Lifecycle, LifecycleState};
 use super::rosout::Records;
 use super::shared::SharedInfo;
+use robocache_link::{CLOCK_TOPIC, Connector, Due, Handed, Heard, Recovery, Switch, found_as_many};
 use robocache_ops::sync::lock;
-use robocache_rcl::Middleware;
 use robocache_runtime::health::{Level, Monitor, Report, Status};
 use robocache_runtime::{Runtime, Standstills, TimeSource, Witness};
 
@@ -37,6 +35,8 @@ pub(crate) struct Watched {
     /// When the next report is due.
     due: Instant,
     recovery: Recovery,
+    /// True if the middleware may cut the process off.
+    cuts_off: bool,
     time: TimeSource,
 }
 
@@ -113,7 +113,7 @@ impl Watched {
     pub(crate) fn new(
         period: Duration,
         lifecycle: Option<Arc<Lifecycle>>,
-        time: TimeSource,
+        (cuts_off, time): (bool, TimeSource),
     ) -> Self {
         Watched {
             period,
@@ -123,6 +123,7 @@ impl Watched {
             working: None,
             due: time.monotonic() + period,
             recovery: Recovery::default(),
+            cuts_off,
             time,
         }
     }
@@ -195,8 +196,7 @@ impl Watched {
             runtime.excuse_silence();
             monitor.stood_still(time);
         }
-        if !Middleware::in_use().is_fast_dds() {
-            // CycloneDDS hears its publishers again by itself: tests/ros/test_middleware.py.
+        if !self.cuts_off {
             if let Some(time) = stood {
                 let seconds = time.as_secs_f64();
                 tracing::warn!(
@@ -205,7 +205,7 @@ impl Watched {
             }
             return false;
         }
-        let heard = self.heard();
+        let heard = self.working.as_ref().map_or_else(Vec::new, |(runtime, _)| Heard::of(runtime));
         match self.recovery.look(now, &heard, stood.is_some()) {
             None => return false,
             Some(Due::StoodStill) => {
@@ -227,27 +227,10 @@ impl Watched {
         true
     }
 
-    /// What is known of each input; at last a number that changes when a simulator's clock moves.
-    fn heard(&self) -> Vec<Heard> {
-        let Some((runtime, _)) = &self.working else { return Vec::new() };
-        let input = |id| Heard {
-            messages: runtime.input_stats(id).received.get(),
-            has_publisher: lock(&runtime.input(id).publishers)
-                .as_ref()
-                .is_some_and(|publishers| !publishers.is_empty()),
-        };
-        let clock = || Heard {
-            messages: runtime.clock.now().map_or(0, |now| now.stamp.nanos() as u64),
-            has_publisher: !lock(&runtime.clock_publishers).is_empty(),
-        };
-        let clock = runtime.clock.is_simulated().then(clock);
-        runtime.inputs().map(input).chain(clock).collect()
-    }
-
     fn names(&self, inputs: &[usize]) -> String {
         let Some((runtime, _)) = &self.working else { return String::new() };
         let specs = &runtime.pipeline.config().inputs;
-        let name = |at: &usize| specs.get(*at).map_or("/clock", |spec| &spec.topic);
+        let name = |at: &usize| specs.get(*at).map_or(CLOCK_TOPIC, |spec| &spec.topic);
         inputs.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 }

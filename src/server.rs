@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::connection::Services;
-use super::fastdds::{Connector, Handed};
-use super::handover::{Overlap, found_as_many};
 use super::lifecycle::{LifecycleServices, TransitionEvents};
 use super::requests::Taken;
+use robocache_link::{Connector, Handed, Overlap, found_as_many};
 use robocache_rcl::Wake;
 use robocache_runtime::{Standstills, TimeSource, Witness};
 

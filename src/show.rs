@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fastdds::{Connector, Handed};
-use super::handover::Switch;
 use robocache_core::message::TensorRead;
 use robocache_core::spec::Config;
 use robocache_core::visual::{Tap, View};
+use robocache_link::{Connector, Handed, Switch};
 use robocache_rcl::{Node, Publisher, Qos};
 
 /// Views, with their publishers.

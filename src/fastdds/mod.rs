@@ -6,23 +6,19 @@
 //!   the shared memory of this process.
 //! - A process that is killed while it begins may leave a file in shared memory for which the next
 //!   process waits forever. [`slow_start`] warns of that.
-//! - A process that stood still may be cut off from its publishers for good. [`recovery`] decides when
-//!   a new connection must be made, and [`connector`] gives it to the threads.
+//! - A process that stood still may be cut off from its publishers for good ([`Middleware::cuts_off`](robocache_link::Middleware::cuts_off)).
+//!   [`Recovery`](robocache_link::Recovery) decides when a new connection must be made.
 //! - What comes between the first announcement of a participant and the registration of its receivers is dropped
 //!   (`RTPSParticipantImpl::enable`). An answer that is lost in this way comes again with the next announcement of its
 //!   sender, up to three seconds later. Until then, only the sender knows the new participant.
 //!
 //! Of the node, this folder uses only [`middleware`](super::middleware). It does nothing if another middleware
-//! answers ([`Middleware`]).
+//! answers ([`robocache_rcl::Middleware`]).
 
-mod connector;
 mod profile;
-mod recovery;
 mod slow_start;
 
-pub(crate) use connector::{Connecting, Connector, Handed};
 pub use profile::{ensure as ensure_profile, warning as segment_warning};
-pub(crate) use recovery::{Due, Heard, Recovery};
 
 use robocache_rcl::{Context, Middleware, Node};
 

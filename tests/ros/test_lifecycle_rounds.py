@@ -41,7 +41,7 @@ ROUNDS = int(os.environ.get("ROBOCACHE_ROUNDS", "200"))
 #: Rounds before the first measurement. They take what the process keeps.
 WARM_UP = 40
 PERIOD_MS, LAG_MS = 5, 30
-#: Two connections are at least this far apart [s] (src/fastdds/recovery.rs).
+#: Two connections are at least this far apart [s] (crates/link/src/recovery.rs).
 APART_S = 4
 #: With an image, there are encode workers and a second receiving thread.
 STREAMS = {

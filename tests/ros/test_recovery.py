@@ -26,7 +26,7 @@ ROBOT = rates(joints=500)
 SHARED_MEMORY = Path("/dev/shm")
 #: Pauses of the test of bursts.
 PAUSES = 3
-#: Two connections are at least this far apart [s] (src/fastdds/recovery.rs).
+#: Two connections are at least this far apart [s] (crates/link/src/recovery.rs).
 APART_S = 4
 #: A queue that no burst of these tests fills.
 DEEP = {"reliability": "reliable", "depth": 1000}

@@ -1,7 +1,5 @@
 //! Which middleware answers, and what it tells.
 
-use std::sync::OnceLock;
-
 use r2r_rcl::{rmw_feature_e, rmw_feature_supported, rmw_get_implementation_identifier};
 
 use super::error::text;
@@ -14,19 +12,16 @@ pub struct Middleware {
 }
 
 impl Middleware {
-    /// The middleware in use. It is asked once.
-    pub fn in_use() -> &'static Middleware {
-        static IN_USE: OnceLock<Middleware> = OnceLock::new();
-        IN_USE.get_or_init(|| {
-            let numbers = rmw_feature_e::RMW_FEATURE_MESSAGE_INFO_PUBLICATION_SEQUENCE_NUMBER;
-            // SAFETY: both functions only return constants: a text, and a flag.
-            unsafe {
-                Middleware {
-                    name: text(rmw_get_implementation_identifier()),
-                    numbers_messages: rmw_feature_supported(numbers),
-                }
+    /// Asks for the middleware in use.
+    pub fn in_use() -> Middleware {
+        let numbers = rmw_feature_e::RMW_FEATURE_MESSAGE_INFO_PUBLICATION_SEQUENCE_NUMBER;
+        // SAFETY: both functions only return constants: a text, and a flag.
+        unsafe {
+            Middleware {
+                name: text(rmw_get_implementation_identifier()),
+                numbers_messages: rmw_feature_supported(numbers),
             }
-        })
+        }
     }
 
     /// Its name, such as `rmw_fastrtps_cpp`.

@@ -46,6 +46,7 @@ mod schedule;
 mod sim_clock;
 mod standstill;
 mod state;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -71,5 +72,6 @@ pub use runtime::Runtime;
 pub use sim_clock::RuntimeSimClock;
 pub use standstill::{STILL, Standstills, Witness};
 pub use state::{InputState, StreamState, TickStats};
+pub use steps::{Next, Steps, drive};
 pub use threads::{ThreadOptions, Threads};
 pub use time_source::{TimeSource, VirtualTime};

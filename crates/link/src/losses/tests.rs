@@ -1,12 +1,14 @@
 //! Tests of [`Losses`] with made-up numbers.
 
 use super::*;
+use robocache_runtime::Transit;
 
 fn message(publisher: u16, number: Option<u64>, source_ns: Option<i64>) -> MessageInfo {
     let [low, high] = publisher.to_le_bytes();
-    let mut gid = [low; 16];
-    gid[0] = high;
-    MessageInfo { source_ns, received_ns: None, publisher: Gid(gid), publication_sequence: number }
+    let mut id = [low; 16];
+    id[0] = high;
+    let transit = Transit { published_ns: source_ns, arrived_ns: None };
+    MessageInfo { publisher: PublisherId(id), number, transit }
 }
 
 /// Notes messages of one publisher with these numbers.

@@ -11,6 +11,9 @@
 
 use std::time::{Duration, Instant};
 
+use robocache_ops::sync::lock;
+use robocache_runtime::Runtime;
+
 /// When the further attempts follow, after the end of a standstill.
 const FURTHER: [Duration; 3] =
     [Duration::from_secs(4), Duration::from_secs(8), Duration::from_secs(16)];
@@ -24,15 +27,34 @@ const REGULAR: u32 = 3;
 
 /// What is known of an input at a look.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heard {
+pub struct Heard {
     /// Its messages so far.
     pub messages: u64,
+    /// True if the graph shows a publisher of its topic.
     pub has_publisher: bool,
+}
+
+impl Heard {
+    /// Tells of each input of a runtime. The last one is a number that changes when a simulator's clock moves.
+    pub fn of(runtime: &Runtime) -> Vec<Heard> {
+        let input = |id| Heard {
+            messages: runtime.input_stats(id).received.get(),
+            has_publisher: lock(&runtime.input(id).publishers)
+                .as_ref()
+                .is_some_and(|publishers| !publishers.is_empty()),
+        };
+        let clock = || Heard {
+            messages: runtime.clock.now().map_or(0, |now| now.stamp.nanos() as u64),
+            has_publisher: !lock(&runtime.clock_publishers).is_empty(),
+        };
+        let clock = runtime.clock.is_simulated().then(clock);
+        runtime.inputs().map(input).chain(clock).collect()
+    }
 }
 
 /// Watches which inputs are heard.
 #[derive(Debug, Default)]
-pub(crate) struct Recovery {
+pub struct Recovery {
     /// By input: its messages at the last look, and whether new ones had come at each of the last looks.
     heard: Vec<(u64, u32)>,
     standstill: Option<Standstill>,
@@ -57,7 +79,7 @@ struct Standstill {
 
 /// Why a new connection must be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub enum Due {
     /// The process stood still.
     StoodStill,
     /// These inputs have been silent since the process stood still.
@@ -67,12 +89,7 @@ pub(crate) enum Due {
 impl Recovery {
     /// Says whether a connection must be made now. The caller looks eight times per second. `inputs` is empty while the
     /// node does not work. `stood_still` says whether the process did so before this look.
-    pub(crate) fn look(
-        &mut self,
-        now: Instant,
-        inputs: &[Heard],
-        stood_still: bool,
-    ) -> Option<Due> {
+    pub fn look(&mut self, now: Instant, inputs: &[Heard], stood_still: bool) -> Option<Due> {
         if stood_still {
             self.begin(now, inputs.len());
         }
@@ -102,7 +119,7 @@ impl Recovery {
     }
 
     /// Watches other inputs from now on, or none. The attempts of a standstill go on for them.
-    pub(crate) fn watch_others(&mut self, now: Instant) {
+    pub fn watch_others(&mut self, now: Instant) {
         self.heard.clear();
         let [.., last] = FURTHER;
         self.standstill.take_if(|it| now.saturating_duration_since(it.ended) >= last);

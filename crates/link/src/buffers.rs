@@ -6,15 +6,39 @@
 //! If a GPU encodes the messages of an input, it reads them where they are. Such an input has buffers of its own, which
 //! the encoder makes one by one while messages need them ([`MessagePool`]).
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use robocache_ops::device::{MessageBuffer, MessagePool, TakenMessage};
 use robocache_ops::pool::Pool;
-use robocache_rcl::{Memory, SerializedMessage};
 use robocache_runtime::QUEUED_MESSAGES;
 
-/// A message that is taken from the middleware.
-pub(crate) type Taken = SerializedMessage<MessageBuffer>;
+/// Memory for a message, which the middleware writes into.
+#[derive(Debug)]
+pub enum MessageMemory {
+    /// Memory that grows if a message needs more. The message is all of it.
+    Vec(Vec<u8>),
+    /// A place of a fixed size, and how many bytes of it the message has. If a message needs more, the middleware drops
+    /// the place, and writes into a `Vec`.
+    Place(MessageBuffer, usize),
+}
+
+impl Deref for MessageMemory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            MessageMemory::Vec(bytes) => bytes,
+            MessageMemory::Place(place, len) => &place[..*len],
+        }
+    }
+}
+
+impl Default for MessageMemory {
+    fn default() -> Self {
+        MessageMemory::Vec(Vec::new())
+    }
+}
 
 /// The free buffers of the inputs that one thread takes messages of. All of them share the
 /// buffers: the fewer megabytes go around, the more of them are still in the processor's cache.
@@ -56,16 +80,16 @@ impl Buffers {
     }
 
     /// Takes a buffer for the next message. If none is free, it is new and grows with the message.
-    pub(crate) fn take(&self) -> Taken {
+    pub(crate) fn take(&self) -> MessageMemory {
         if let Some(place) = self.read_by_gpu.as_ref().and_then(MessagePool::take) {
-            return SerializedMessage::in_place(place);
+            return MessageMemory::Place(place, 0);
         }
-        self.free.take(|_| true).unwrap_or_default().into()
+        MessageMemory::Vec(self.free.take(|_| true).unwrap_or_default())
     }
 
     /// Takes back a buffer whose message is no longer needed.
-    pub(crate) fn give_back(&self, message: Taken) {
-        if let Memory::Vec(bytes) = message.into_memory() {
+    pub(crate) fn give_back(&self, message: MessageMemory) {
+        if let MessageMemory::Vec(bytes) = message {
             self.keep(bytes);
         }
     }
@@ -78,10 +102,10 @@ impl Buffers {
 
     /// Lends the buffer of a message. As many buffers are made as are lent at once: the queues
     /// of the inputs and of the recorder are bounded.
-    pub(crate) fn lend(&self, message: Taken) -> Lent {
-        Lent(match message.into_memory() {
-            Memory::Place(buffer, len) => Place::ReadByGpu(buffer.into_message(len)),
-            Memory::Vec(bytes) => {
+    pub(crate) fn lend(&self, message: MessageMemory) -> Lent {
+        Lent(match message {
+            MessageMemory::Place(buffer, len) => Place::ReadByGpu(buffer.into_message(len)),
+            MessageMemory::Vec(bytes) => {
                 self.read_by_gpu.iter().for_each(|pool| pool.missed(bytes.len()));
                 Place::Shared { bytes, home: self.clone() }
             }

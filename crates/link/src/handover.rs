@@ -4,20 +4,19 @@
 //! through a new connection to the middleware. The new subscription is connected only after a while. So
 //! the one before is kept meanwhile, and messages are taken from both. The publishers' numbers tell which
 //! messages come twice ([`losses`](super::losses)). The same holds for services and their clients: a request that
-//! reaches both is answered once ([`requests`](super::requests)). That is an [`Overlap`]. Where two at once would do harm,
+//! reaches both is answered once. That is an [`Overlap`]. Where two at once would do harm,
 //! the one before is used alone until then. That is a [`Switch`].
 
 use std::time::{Duration, Instant};
 
-use super::fastdds::{Connector, Handed};
-use robocache_rcl::Subscription;
+use super::connector::{Connector, Handed};
 
 /// Publishers that start or end together do so within this time.
 const SETTLE: Duration = Duration::from_millis(100);
 /// How long both parts are kept after the new one has found as many publishers, subscribers or clients as the one before:
 /// those have then found the new one, too.
 const OVERLAP: Duration = Duration::from_secs(1);
-/// A new part usually finds all within this time ([`fastdds`](super::fastdds) says why it may take so long).
+/// A new part usually finds all within this time. With Fast DDS, an answer to it may come three seconds late.
 const DISCOVERY: Duration = Duration::from_millis(3500);
 /// How long both are kept at most, because the one before may count some that have ended.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
@@ -27,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Whether a new part has found as many publishers, subscribers or clients as the one before: for each of its entities.
-pub(crate) fn found_as_many<N: IntoIterator<Item = usize>, B: IntoIterator<Item = usize>>(
+pub fn found_as_many<N: IntoIterator<Item = usize>, B: IntoIterator<Item = usize>>(
     new: N,
     before: B,
 ) -> bool {
@@ -65,7 +64,7 @@ impl Beginning {
 }
 
 /// What was replaced, and is kept until what replaced it is connected.
-pub(crate) struct Overlap<T> {
+pub struct Overlap<T> {
     /// It, and the beginning of what replaced it.
     before: Option<(T, Beginning)>,
 }
@@ -80,7 +79,7 @@ impl<T> Overlap<T> {
     /// Keeps what was replaced for a while. If one is kept already, returns the one of the two that is no longer needed:
     /// the newer one, if it is not connected yet and had no time for that.
     #[must_use = "ending a part takes time"]
-    pub(crate) fn begin(&mut self, replaced: T, now: Instant) -> Option<T> {
+    pub fn begin(&mut self, replaced: T, now: Instant) -> Option<T> {
         let (kept, ended) = match self.before.take() {
             Some((before, newer)) if !newer.is_found(now) => (before, Some(replaced)),
             before => (replaced, before.map(|(before, _)| before)),
@@ -90,22 +89,18 @@ impl<T> Overlap<T> {
     }
 
     /// What was replaced, while it is kept.
-    pub(crate) fn before(&self) -> Option<&T> {
+    pub fn before(&self) -> Option<&T> {
         self.before.as_ref().map(|(before, _)| before)
     }
 
     /// The same, to change it.
-    pub(crate) fn before_mut(&mut self) -> Option<&mut T> {
+    pub fn before_mut(&mut self) -> Option<&mut T> {
         self.before.as_mut().map(|(before, _)| before)
     }
 
     /// Returns what was replaced when its time is over. `is_connected` says whether the new one has found all that this
     /// one has.
-    pub(crate) fn over(
-        &mut self,
-        now: Instant,
-        is_connected: impl FnOnce(&T) -> bool,
-    ) -> Option<T> {
+    pub fn over(&mut self, now: Instant, is_connected: impl FnOnce(&T) -> bool) -> Option<T> {
         let is_over = |(before, newer): &mut (T, Beginning)| {
             newer.is_over(now, (OVERLAP, LONGEST), is_connected(before))
         };
@@ -115,20 +110,22 @@ impl<T> Overlap<T> {
 
 /// A part that is used alone: a publisher, or the subscription to a clock. If a new connection brings another one, that one
 /// replaces it when it is connected.
-pub(crate) struct Switch<T> {
+pub struct Switch<T> {
+    /// The part in use.
     pub current: T,
     next: Option<(T, Beginning)>,
 }
 
 impl<T> Switch<T> {
-    pub(crate) fn new(current: T) -> Self {
+    /// Uses a part, without a newer one.
+    pub fn new(current: T) -> Self {
         Switch { current, next: None }
     }
 
     /// Keeps a newer part until it is connected. If one is kept already, goes over to that one if it is connected or had
     /// time for that. Returns the one that is no longer needed.
     #[must_use = "ending a part takes time"]
-    pub(crate) fn begin(&mut self, newer: T, now: Instant) -> Option<T> {
+    pub fn begin(&mut self, newer: T, now: Instant) -> Option<T> {
         let (next, beginning) = self.next.replace((newer, Beginning::new(now)))?;
         match beginning.is_found(now) {
             true => Some(std::mem::replace(&mut self.current, next)),
@@ -140,7 +137,7 @@ impl<T> Switch<T> {
     /// Returns the one before. `is_connected` says whether the first has found as many publishers, or subscribers, as the
     /// second.
     #[must_use = "ending a part takes time"]
-    pub(crate) fn over(
+    pub fn over(
         &mut self,
         now: Instant,
         (overlap, longest): (Duration, Duration),
@@ -156,7 +153,7 @@ impl<T> Switch<T> {
 
     /// Takes the part of a new connection from `parts` if there is one. Goes over to it when it is connected, and ends what is
     /// no longer needed. `is_connected`: as for [`over`](Self::over).
-    pub(crate) fn follow(
+    pub fn follow(
         &mut self,
         (parts, connector): (&Handed<T>, &Connector),
         is_connected: impl FnOnce(&T, &T) -> bool,
@@ -170,7 +167,7 @@ impl<T> Switch<T> {
     }
 
     /// Leaves the newest part to the thread that follows this one, and ends all others.
-    pub(crate) fn end(self, (parts, connector): (&Handed<T>, &Connector))
+    pub fn end(self, (parts, connector): (&Handed<T>, &Connector))
     where
         T: Send + 'static,
     {
@@ -189,7 +186,7 @@ impl<T> Switch<T> {
 }
 
 /// The state of an input between two subscriptions.
-pub(crate) struct Handover<S = Subscription> {
+pub(crate) struct Handover<S> {
     /// When the subscription began to differ from what the publishers offer.
     differs_since: Option<Instant>,
     paused_until: Option<Instant>,

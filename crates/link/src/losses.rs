@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use robocache_rcl::{Gid, MessageInfo};
+use super::middleware::MessageInfo;
+use robocache_runtime::PublisherId;
 
 /// How many publishers are remembered; if there are more, the one heard longest ago is forgotten.
 const PUBLISHERS: usize = 1024;
@@ -17,7 +18,7 @@ const REPEATS: Duration = Duration::from_secs(1);
 /// Each publisher numbers its messages, so a gap says exactly how many are missing. The
 /// middleware's event says how many of them were lost on the way. It does not count the messages
 /// that the subscription's own full queue overwrote
-/// ([`MessagesLost`](robocache_rcl::MessagesLost)): those are the gaps minus the event's count.
+/// ([`EventTotals::lost`](super::EventTotals::lost)): those are the gaps minus the event's count.
 ///
 /// With one publisher the split is exact. With several, the split can be wrong when a new publisher
 /// loses messages before its first one arrives. Such a loss may hide as many overwritten messages
@@ -94,7 +95,7 @@ impl Gaps {
 
 #[derive(Debug)]
 struct Publisher {
-    gid: Gid,
+    id: PublisherId,
     /// The first number that came.
     first: u64,
     /// Its newest number.
@@ -128,9 +129,9 @@ enum NumberPlace {
 
 impl Publisher {
     fn new(info: &MessageInfo, number: u64, away: bool, heard: u64) -> Self {
-        let (gid, newest_ns) = (info.publisher, info.source_ns);
+        let (id, newest_ns) = (info.publisher, info.transit.published_ns);
         Publisher {
-            gid,
+            id,
             first: number,
             newest: number,
             seen: 1,
@@ -195,13 +196,13 @@ impl Losses {
     /// they overlap. Returns whether it is new; else it has been taken before.
     pub(crate) fn note(&mut self, info: &MessageInfo, from_before: bool, now: Instant) -> bool {
         self.messages += 1;
-        let known = self.publishers.iter().position(|known| known.gid == info.publisher);
+        let known = self.publishers.iter().position(|known| known.id == info.publisher);
         let Some(known) = known else {
             self.welcome(info, from_before);
             return true;
         };
         self.publishers[known].heard = self.messages;
-        let Some(number) = info.publication_sequence else {
+        let Some(number) = info.number else {
             return self.note_without_number(known, info, from_before, now);
         };
         let publisher = &mut self.publishers[known];
@@ -231,9 +232,9 @@ impl Losses {
                 self.publishers.swap_remove(longest_ago);
             }
         }
-        let numbered = info.publication_sequence.is_some();
+        let numbered = info.number.is_some();
         self.newcomer |= numbered;
-        let number = info.publication_sequence.unwrap_or(0);
+        let number = info.number.unwrap_or(0);
         // With numbers, a message of the new subscription shows that it hears the publisher.
         let away = self.overlaps && (from_before || !numbered);
         let publisher = Publisher::new(info, number, away, self.messages);
@@ -259,12 +260,13 @@ impl Losses {
         let since = self.overlapped_until.map(|at| now.saturating_duration_since(at));
         let may_repeat = self.overlaps || since.is_some_and(|since| since < REPEATS);
         let publisher = &mut self.publishers[known];
-        let newer = info.source_ns > publisher.newest_ns || info.source_ns.is_none();
+        let published_ns = info.transit.published_ns;
+        let newer = published_ns > publisher.newest_ns || published_ns.is_none();
         if publisher.away && may_repeat && !newer && publisher.by != by {
             return false;
         }
         publisher.away &= may_repeat;
-        (publisher.newest_ns, publisher.by) = (info.source_ns, by);
+        (publisher.newest_ns, publisher.by) = (published_ns, by);
         true
     }
 

@@ -1,8 +1,7 @@
 use super::*;
-use robocache_rcl::RclError;
 
-fn failure() -> robocache_rcl::Result<Option<u8>> {
-    Err(RclError { operation: "take a message of /a".into(), detail: "out of memory".into() })
+fn failure() -> Result<Option<u8>, MiddlewareError> {
+    Err(MiddlewareError("take a message of /a: out of memory".into()))
 }
 
 #[test]

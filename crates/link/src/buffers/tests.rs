@@ -11,7 +11,7 @@ fn free(buffers: &Buffers) -> usize {
 #[test]
 fn a_buffer_comes_back_and_is_used_again() {
     let buffers = Buffers::new(1000, 1);
-    let first = buffers.lend(SerializedMessage::from(Vec::with_capacity(1000)));
+    let first = buffers.lend(MessageMemory::Vec(Vec::with_capacity(1000)));
     let place = first.as_ref().as_ptr();
     drop(first);
     let again = buffers.take();
@@ -22,7 +22,7 @@ fn a_buffer_comes_back_and_is_used_again() {
     assert_eq!(free(&buffers), 0);
     drop(lent);
     assert_eq!(free(&buffers), 3);
-    drop(buffers.lend(SerializedMessage::from(Vec::with_capacity(1001))));
+    drop(buffers.lend(MessageMemory::Vec(Vec::with_capacity(1001))));
     assert_eq!(free(&buffers), 3, "a huge one does not come back");
     let lent = [(); 2 * Buffers::PER_INPUT].map(|()| buffers.lend(buffers.take()));
     drop(lent);
@@ -31,11 +31,11 @@ fn a_buffer_comes_back_and_is_used_again() {
 
 /// A message of `len` bytes as it is taken: into the buffer, if that has room.
 fn taken(buffers: &Buffers, len: usize) -> Lent {
-    match buffers.take().into_memory() {
-        Memory::Place(buffer, _) if buffer.len() >= len => {
+    match buffers.take() {
+        MessageMemory::Place(buffer, _) if buffer.len() >= len => {
             Lent(Place::ReadByGpu(buffer.into_message(len)))
         }
-        _ => buffers.lend(vec![0; len].into()),
+        _ => buffers.lend(MessageMemory::Vec(vec![0; len])),
     }
 }
 
@@ -53,13 +53,13 @@ fn an_input_that_a_gpu_encodes_has_buffers_of_its_own() {
     assert_eq!(held.as_ptr(), second.as_ref().as_ptr());
     let place = held.as_ptr();
     drop((first, second));
-    assert!(matches!(own.take().into_memory(), Memory::Vec(_)), "it is still read");
+    assert!(matches!(own.take(), MessageMemory::Vec(_)), "it is still read");
     drop(held);
     let again = taken(&own, 60);
     assert_eq!((again.as_ref().as_ptr(), again.as_ref().len()), (place, 60));
     // Other inputs do not get it, and a message that is too large goes elsewhere.
     drop(again);
-    assert!(matches!(buffers.take().into_memory(), Memory::Vec(_)));
+    assert!(matches!(buffers.take(), MessageMemory::Vec(_)));
     drop(taken(&own, 1001));
     pool.supply();
     assert_eq!(taken(&own, 100).as_ref().as_ptr(), place);

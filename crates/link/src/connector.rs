@@ -1,0 +1,165 @@
+//! The thread *connect*: makes a new connection when the node needs one, and ends what it replaces.
+//!
+//! Both take the middleware a while. Each other thread takes its part of the new connection without a
+//! wait. The node also ends here a subscription that asked for another quality of service.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use robocache_ops::sync::lock;
+use robocache_runtime::{Next, Steps, TimeSource};
+
+/// What was replaced ends this much later: what it sent last may still be on its way.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Asks the thread *connect* for what takes the middleware a while. Its clones share the thread, which ends
+/// with the last of them.
+#[derive(Clone)]
+pub struct Connector {
+    orders: Sender<Order>,
+    /// Whether a connection is asked for and has not been made.
+    pending: Arc<AtomicBool>,
+    time: TimeSource,
+}
+
+enum Order {
+    Connect,
+    /// To end what was replaced at this instant.
+    End(Box<dyn Send>, Instant),
+}
+
+impl Connector {
+    /// Makes the connector, and what its thread serves.
+    pub fn new(time: TimeSource) -> (Self, Orders) {
+        let (orders, taken) = channel();
+        let pending = Arc::new(AtomicBool::new(false));
+        let served = Orders { taken, pending: Arc::clone(&pending), time: time.clone() };
+        (Connector { orders, pending, time }, served)
+    }
+
+    /// Source of the time at which a part is replaced.
+    pub fn time(&self) -> &TimeSource {
+        &self.time
+    }
+
+    /// Asks for a new connection, unless one is being made.
+    pub fn connect(&self) {
+        if !self.pending.swap(true, Ordering::Relaxed) {
+            // The thread ends only with the node.
+            let _ = self.orders.send(Order::Connect);
+        }
+    }
+
+    /// Ends what was replaced, a second later and on the thread *connect*.
+    pub fn end(&self, replaced: impl Send + 'static) {
+        let _ = self.orders.send(Order::End(Box::new(replaced), self.time.monotonic()));
+    }
+}
+
+/// The newest part of one thread, while the thread has not taken it or does not run. Its clones share it.
+pub struct Handed<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Clone for Handed<T> {
+    fn clone(&self) -> Self {
+        Handed(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Default for Handed<T> {
+    fn default() -> Self {
+        Handed(Arc::default())
+    }
+}
+
+impl<T> Handed<T> {
+    /// Takes the part, if there is one. It does not wait for the thread that leaves one.
+    pub fn take(&self) -> Option<T> {
+        // A panic leaves no half change: there is one move.
+        self.0.try_lock().ok()?.take()
+    }
+
+    /// Takes the part, if there is one. It waits while another thread leaves one.
+    pub fn remove(&self) -> Option<T> {
+        lock(&self.0).take()
+    }
+
+    /// Gives a part back whose thread ends. Returns it if a newer one is here.
+    pub fn give_back(&self, part: T) -> Option<T> {
+        let mut newest = lock(&self.0);
+        if newest.is_some() {
+            return Some(part);
+        }
+        newest.replace(part)
+    }
+
+    /// Leaves a part. Returns the previous one, if it was not taken.
+    pub fn leave(&self, part: T) -> Option<T> {
+        lock(&self.0).replace(part)
+    }
+}
+
+/// The orders of all connectors, for the thread *connect*.
+pub struct Orders {
+    taken: Receiver<Order>,
+    pending: Arc<AtomicBool>,
+    time: TimeSource,
+}
+
+/// The loop *connect*: serves the orders until all who can give one are gone.
+pub struct Connecting<S, C> {
+    orders: Orders,
+    /// The order at hand.
+    order: Option<Order>,
+    stopping: S,
+    connect: C,
+}
+
+impl<S: Fn() -> bool, C: Fn()> Connecting<S, C> {
+    /// Serves these orders. `connect` makes a new connection and leaves its parts. While the node is `stopping`, none is
+    /// made, and nothing lingers.
+    pub fn new(orders: Orders, stopping: S, connect: C) -> Self {
+        Connecting { orders, order: None, stopping, connect }
+    }
+
+    /// Waits until an instant; without one, for the next order.
+    pub fn wait(&mut self, until: Option<Instant>) {
+        match until {
+            Some(instant) => std::thread::sleep(self.orders.time.until(instant)),
+            None => self.order = self.orders.taken.recv().ok(),
+        }
+    }
+}
+
+impl<S: Fn() -> bool, C: Fn()> Steps for Connecting<S, C> {
+    type Error = Infallible;
+
+    /// Serves an order.
+    fn step(&mut self) -> Result<Next, Infallible> {
+        let Orders { taken, pending, time } = &self.orders;
+        let order = match self.order.take().map_or_else(|| taken.try_recv(), Ok) {
+            Ok(order) => order,
+            Err(TryRecvError::Empty) => return Ok(Next::Woken),
+            Err(TryRecvError::Disconnected) => return Ok(Next::Done),
+        };
+        let now = time.monotonic();
+        match order {
+            Order::Connect if (self.stopping)() => {}
+            Order::Connect => {
+                (self.connect)();
+                pending.store(false, Ordering::Relaxed);
+            }
+            Order::End(replaced, at) if now < at + LINGER && !(self.stopping)() => {
+                self.order = Some(Order::End(replaced, at));
+                return Ok(Next::At(at + LINGER));
+            }
+            Order::End(replaced, _) => drop(replaced),
+        }
+        Ok(Next::At(now))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! The subscription of one input, and the one that replaces it.
+
+use super::after_standstill::{Look, StandstillWatch};
+use super::buffers::Buffers;
+use super::connector::Connector;
+use super::error::LinkError;
+use super::handover::Handover;
+use super::losses::Losses;
+use super::middleware::{EventTotals, Subscription};
+use super::takes::Takes;
+use robocache_core::spec::{InputId, InputSpec, Timeline};
+use robocache_ops::time::Stamp;
+use robocache_runtime::{OfferedQos, Origin, Runtime};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// A subscription of an input, and what it asks for.
+pub struct Subscribed<S> {
+    /// The subscription.
+    pub subscription: S,
+    /// The quality of service that it asks for.
+    pub asks: OfferedQos,
+}
+
+/// The subscription of one input.
+pub(crate) struct Input<S> {
+    id: InputId,
+    depth: usize,
+    subscription: S,
+    handover: Handover<S>,
+    buffers: Buffers,
+    takes: Takes,
+    losses: Losses,
+    /// Whether a row's instant is that of its arrival.
+    is_of_arrival: bool,
+    /// Whether the clock of the publisher of the newest message agrees with that of this machine.
+    clocks_agree: bool,
+}
+
+impl<S: Subscription> Input<S> {
+    /// Takes the messages of a subscription. `numbered`: true if they have numbers of their publisher.
+    pub(crate) fn new(
+        id: InputId,
+        runtime: &Runtime,
+        (Subscribed { subscription, asks }, numbered): (Subscribed<S>, bool),
+        buffers: &Buffers,
+    ) -> Self {
+        let spec = runtime.input_spec(id);
+        let state = runtime.input(id);
+        state.asks.set(asks);
+        state.tells_lost.store(numbered, Ordering::Relaxed);
+        Input {
+            id,
+            depth: spec.qos.depth,
+            subscription,
+            handover: Handover::default(),
+            buffers: buffers.with(runtime.pipeline.messages(id), largest_buffer(runtime, spec)),
+            takes: Takes::default(),
+            losses: Losses::new(!spec.newest_arrival_counts()),
+            is_of_arrival: spec.timeline == Timeline::Receive,
+            clocks_agree: false,
+        }
+    }
+
+    /// Number of messages that its queue holds.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// True if a message may wait.
+    pub(crate) fn may_have(&self) -> bool {
+        self.subscription.may_have() || self.handover.overlap.before().is_some_and(S::may_have)
+    }
+
+    /// True if [`count_losses`](Self::count_losses) must be called soon.
+    pub(crate) fn has_pending_losses(&self) -> bool {
+        self.losses.is_pending()
+    }
+
+    /// Subscribes again if the publishers offer another quality of service than the subscription
+    /// asks for. Returns whether it has tried to.
+    pub(crate) fn adapt(&mut self, runtime: &Runtime, now: Instant, connector: &Connector) -> bool {
+        let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
+        let (asks, wants) = (state.asks.get(), state.wants.get());
+        if !self.handover.is_due(asks != wants, now) {
+            return false;
+        }
+        match self.subscription.again(spec, wants) {
+            Ok(subscription) => {
+                let subscribed = Subscribed { subscription, asks: wants };
+                self.replace(runtime, subscribed, now, connector);
+                state.adapted.add(1);
+                tracing::info!(
+                    "{}: subscribed again with {wants} instead of {asks}, because its publishers \
+                     have changed",
+                    name_of(spec)
+                );
+            }
+            Err(error) => {
+                if self.handover.failed(now) {
+                    tracing::warn!("{}: not subscribed with {wants}: {error}", name_of(spec));
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes the messages of the subscription of a new connection, as [`replace`](Self::replace) does.
+    pub(crate) fn resubscribe(
+        &mut self,
+        runtime: &Runtime,
+        subscribed: Subscribed<S>,
+        now: Instant,
+        connector: &Connector,
+    ) {
+        self.replace(runtime, subscribed, now, connector);
+        runtime.input(self.id).resubscribed.add(1);
+    }
+
+    /// Takes the messages of another subscription from now on, and for a while also those of this one.
+    fn replace(
+        &mut self,
+        runtime: &Runtime,
+        Subscribed { subscription, asks }: Subscribed<S>,
+        now: Instant,
+        connector: &Connector,
+    ) {
+        let state = runtime.input(self.id);
+        self.count_losses(runtime);
+        let before = std::mem::replace(&mut self.subscription, subscription);
+        self.handover.begin(before, now).into_iter().for_each(|unused| connector.end(unused));
+        self.losses.overlap(now);
+        state.asks.set(asks);
+        state.incompatible.store(0, Ordering::Relaxed);
+    }
+
+    /// Takes a message and hands its buffer to the runtime without a copy. Returns `false` if no
+    /// message waits, or if the middleware failed to give it.
+    ///
+    /// # Errors
+    /// The middleware failed too often in a row, or the backend failed.
+    pub(crate) fn take(
+        &mut self,
+        runtime: &Runtime,
+        standstills: &mut StandstillWatch,
+    ) -> Result<bool, LinkError> {
+        let mut message = self.buffers.take();
+        let state = runtime.input(self.id);
+        let before = self.handover.overlap.before().map(|before| before.take(&mut message));
+        let from_before = matches!(before, Some(Ok(Some(_))));
+        let taken = match before {
+            Some(taken) if from_before || taken.is_err() => taken,
+            _ => self.subscription.take(&mut message),
+        };
+        if taken.is_err() {
+            state.take_failed.add(1);
+        }
+        let Some(info) = self.takes.note(taken)? else {
+            self.buffers.give_back(message);
+            return Ok(false);
+        };
+        let (publisher, transit) = (Some(info.publisher), info.transit);
+        let published = transit.published_ns.map(Stamp::from_nanos);
+        let origin = Origin { publisher, published };
+        if !self.losses.note(&info, from_before, runtime.time.monotonic()) {
+            // While two subscriptions overlap, that is no news.
+            state.repeated.add(u64::from(!self.losses.overlaps()));
+            match state.asks.get().transient_local {
+                true => {
+                    let message = self.buffers.lend(message);
+                    runtime.keep_repeated(origin, self.id, message, transit);
+                }
+                false => self.buffers.give_back(message),
+            }
+            return Ok(true);
+        }
+        if self.is_of_arrival && !state.asks.get().transient_local {
+            standstills.look(Look::now(&runtime.time));
+            if standstills.has_waited(transit, self.clocks_agree) {
+                runtime.drop_waited(self.id, publisher);
+                self.buffers.give_back(message);
+                return Ok(true);
+            }
+            self.clocks_agree = transit.agrees();
+        }
+        let arrival = runtime.arrival(self.id, transit);
+        runtime.receive_from(origin, self.id, self.buffers.lend(message), arrival)?;
+        Ok(true)
+    }
+
+    /// Returns the subscription before when only the new one is needed.
+    #[must_use = "ending a subscription takes time"]
+    pub(crate) fn end_overlap(&mut self, now: Instant) -> Option<S> {
+        let publishers = |subscription: &S| subscription.publisher_count().unwrap_or(0);
+        let new = &self.subscription;
+        let before =
+            self.handover.overlap.over(now, |before| publishers(new) >= publishers(before))?;
+        let told = new.events().unwrap_or_default();
+        self.losses.overlap_ended(told.lost, now);
+        Some(before)
+    }
+
+    /// Counts the lost messages. If the events cannot be taken, the input goes on without them.
+    pub(crate) fn count_losses(&mut self, runtime: &Runtime) {
+        let told = self.subscription.events().unwrap_or_else(|error| {
+            let topic = self.subscription.topic();
+            tracing::warn!(
+                "{topic}: {error}; from now on the events of this subscription are not read"
+            );
+            self.subscription.end_events();
+            EventTotals::default()
+        });
+        if let Some(incompatible) = told.incompatible {
+            runtime.input(self.id).incompatible.store(incompatible, Ordering::Relaxed);
+        }
+        if self.losses.overlaps() {
+            return;
+        }
+        let lost = self.losses.explain(told.lost, runtime.time.monotonic());
+        let state = runtime.input(self.id);
+        state.lost.add(lost.on_the_way);
+        state.queue_full.add(lost.overwritten);
+    }
+}
+
+/// Returns the largest buffer that an input keeps \[bytes\]: one of the largest message that the
+/// node takes, with usual points.
+pub(crate) fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
+    const SMALL: usize = 1 << 20;
+    const POINT: usize = 64;
+    let bounds = spec.stream.map(|stream| runtime.stream_spec(stream).bounds);
+    let large = bounds
+        .filter(|_| spec.is_large())
+        .map(|bounds| spec.largest_message(bounds).unwrap_or(POINT * bounds.max_points));
+    SMALL + large.unwrap_or(0)
+}
+
+/// The name of an input in the log.
+fn name_of(spec: &InputSpec) -> String {
+    format!("stream '{}' ({})", spec.name, spec.topic)
+}

@@ -1,0 +1,131 @@
+//! The subscriptions: takes every waiting message, hands it to the runtime, and counts the lost
+//! messages.
+
+use super::after_standstill::{Look, StandstillWatch};
+use super::buffers::Buffers;
+use super::clock::ClockIntake;
+use super::connector::Connector;
+use super::error::LinkError;
+use super::input::{Input, Subscribed, largest_buffer};
+use super::middleware::{Middleware, Subscription};
+use robocache_core::spec::InputId;
+use robocache_runtime::Runtime;
+use std::time::Instant;
+
+/// Some of the subscriptions, which one thread takes messages from.
+///
+/// The runtime handles a small message at once, and a large one goes to the encode workers. Still,
+/// an image takes a millisecond to copy. So one thread takes the small messages and the clock, and
+/// another one the images and clouds.
+pub(crate) struct Intake<S> {
+    clock: Option<ClockIntake<S>>,
+    inputs: Vec<Input<S>>,
+    /// Tells when the thread stood still.
+    standstills: StandstillWatch,
+    /// Inputs that may have a message, during a drain.
+    ready: Vec<usize>,
+    /// Ends what is replaced.
+    connector: Connector,
+}
+
+/// Subscriptions that one thread waits for.
+pub struct Subscriptions<S> {
+    /// The clock of a simulator, if that is the node's clock and this the thread of the small messages.
+    pub clock: Option<S>,
+    /// In the order of the inputs.
+    pub inputs: Vec<Subscribed<S>>,
+}
+
+impl<S: Subscription> Intake<S> {
+    /// Takes the messages of these subscriptions: those of the large inputs or those of the others, and the
+    /// clock's. `connector` ends what is replaced.
+    pub(crate) fn new(
+        runtime: &Runtime,
+        large: bool,
+        Subscriptions { clock, inputs }: Subscriptions<S>,
+        (middleware, connector): (&Middleware, Connector),
+    ) -> Self {
+        let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
+        let ids: Vec<InputId> = ids.collect();
+        let largest = ids.iter().map(|id| largest_buffer(runtime, runtime.input_spec(*id))).max();
+        let buffers = Buffers::new(largest.unwrap_or(0), ids.len());
+        let inputs = ids.into_iter().zip(inputs);
+        let numbered = middleware.numbers_messages;
+        let input = |(id, subscribed)| Input::new(id, runtime, (subscribed, numbered), &buffers);
+        let (inputs, clock) = (inputs.map(input).collect(), clock.map(ClockIntake::new));
+        let standstills = StandstillWatch::default();
+        Intake { clock, inputs, standstills, ready: Vec::new(), connector }
+    }
+
+    /// Whether a message may wait.
+    pub(crate) fn may_have(&self) -> bool {
+        self.clock.as_ref().is_some_and(ClockIntake::may_have)
+            || self.inputs.iter().any(Input::may_have)
+    }
+
+    /// Takes the waiting messages: in turns one of each subscription, so that none waits for all of
+    /// another, but from each at most as many as its queue holds. Messages that come meanwhile are
+    /// left for the next call.
+    pub(crate) fn drain(&mut self, runtime: &Runtime) -> Result<(), LinkError> {
+        self.standstills.look(Look::now(&runtime.time));
+        self.ready.clear();
+        self.ready.extend((0..self.inputs.len()).filter(|k| self.inputs[*k].may_have()));
+        for round in 0.. {
+            if let Some(clock) = &mut self.clock {
+                clock.drain(runtime)?;
+            }
+            let mut at = 0;
+            while let Some(k) = self.ready.get(at) {
+                let input = &mut self.inputs[*k];
+                if round < input.depth() && input.take(runtime, &mut self.standstills)? {
+                    at += 1;
+                } else {
+                    self.ready.remove(at);
+                }
+            }
+            if self.ready.is_empty() {
+                break;
+            }
+        }
+        self.inputs.iter_mut().filter(|input| input.has_pending_losses()).for_each(|input| {
+            input.count_losses(runtime);
+        });
+        Ok(())
+    }
+
+    /// Counts what the middleware has lost, ends overlaps, and subscribes again to an input whose publishers offer another
+    /// quality of service than before. The caller calls this several times per second, after a drain.
+    pub(crate) fn look(&mut self, runtime: &Runtime, now: Instant) {
+        for input in &mut self.inputs {
+            if let Some(before) = input.end_overlap(now) {
+                self.connector.end(before);
+            }
+            input.count_losses(runtime);
+        }
+        // One in a call: the middleware takes a while to make a subscription.
+        let connector = &self.connector;
+        let _ = self.inputs.iter_mut().any(|input| input.adapt(runtime, now, connector));
+        if let Some(clock) = &mut self.clock
+            && let Some(before) = clock.follow(runtime, now)
+        {
+            self.connector.end(before);
+        }
+    }
+
+    /// Takes the subscriptions of a new connection.
+    pub(crate) fn move_to(
+        &mut self,
+        runtime: &Runtime,
+        Subscriptions { clock, inputs }: Subscriptions<S>,
+    ) {
+        let now = runtime.time.monotonic();
+        for (input, subscribed) in self.inputs.iter_mut().zip(inputs) {
+            input.resubscribe(runtime, subscribed, now, &self.connector);
+        }
+        if let (Some(clock), Some(next)) = (&mut self.clock, clock)
+            && let Some(unused) = clock.begin(next, now)
+        {
+            self.connector.end(unused);
+        }
+    }
+}
