@@ -1,6 +1,5 @@
 //! The command line of robocache, for its executable and for the Python package's.
 
-mod bars;
 mod calibrate;
 mod check;
 mod inspect;
@@ -10,16 +9,14 @@ mod verify;
 mod view;
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use bars::{Bars, log_above_bars};
-pub use replay_args::{
-    AskedError, EpisodeArgs, OfferedOption, ReplayArgs, in_memory, offered_options,
-};
+use crate::bars::say;
+use replay_args::ReplayArgs;
 
 /// The exit code of a command that did what it was asked.
 const SUCCESS: u8 = 0;
@@ -127,9 +124,4 @@ fn log_warnings() {
     let log = log.with_target(false).with_ansi(false).with_writer(std::io::stderr);
     // A program that has a log of its own keeps it.
     let _ = log.try_init();
-}
-
-/// Writes a line to stderr, if anybody reads it.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
