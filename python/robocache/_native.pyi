@@ -12,16 +12,6 @@ ALIGNMENT: int
 def main(arguments: Sequence[str]) -> int:
     """Runs the command line; the first argument is the program's name. Returns the exit code."""
 
-def replay_options() -> str:
-    """The options of `robocache replay` as JSON: name, metavar, choices, repeats, help, is_common."""
-
-def check_replay(words: Sequence[str]) -> None:
-    """Checks the words behind `robocache replay`. No file is read. Raises ValueError."""
-
-def made_of(words: Sequence[str]) -> list[tuple[str, str]]:
-    """What the results of `robocache replay` with these words would be made of: per episode its name, and a text that
-    differs if the result may differ. Raises ValueError."""
-
 def version() -> str:
     """The version of the package."""
 
@@ -526,19 +516,35 @@ class ReplayEpisode:
 class ReplaySettings:
     """How episodes are replayed."""
 
-def find_episodes(words: Sequence[str]) -> tuple[list[ReplayEpisode], ReplaySettings]:
-    """The episodes that words as of `robocache replay` ask for, and how they are replayed."""
+def find_episodes(
+    bags: Sequence[str | PathLike[str]], **options: Any
+) -> tuple[list[ReplayEpisode], ReplaySettings]:
+    """The episodes of bags, and how they are replayed. `options` are `robocache.node.replay_options.COMMON`, by name."""
+@final
+class ReplayRequest:
+    """A replay of bags into files. `options` are those of `robocache.node.replay_options`, by name; None stands for a
+    default. `kept_in` is a folder whose complete results count as kept. Raises ValueError if a value does not fit."""
+
+    def __new__(
+        cls,
+        bags: Sequence[str | PathLike[str]],
+        config: str | PathLike[str],
+        out: str | PathLike[str],
+        **options: Any,
+    ) -> "ReplayRequest": ...
+    def made_of(self) -> list[tuple[str, str]]:
+        """What the results would be made of: per episode its name, and a text that differs if the result may differ.
+        Raises ValueError."""
 
 def replay_to(
-    words: Sequence[str],
+    request: ReplayRequest,
     progress: Any = None,
     has_bar: bool = False,
-    kept_in: str | PathLike[str] | None = None,
     recordings: Sequence[Any] | None = None,
-) -> tuple[str, str | None]:
-    """What became of each episode that the words behind `robocache replay` ask for, as JSON, and why there is no store
-    of all. With `has_bar`, stderr has the bar and the warnings. Complete results in `kept_in` count as kept.
-    `recordings`, of which `robocache.datasets.kinds` has the kinds, stand for the bags among the words."""
+) -> tuple[list[dict[str, Any]], str | None]:
+    """What became of each episode of a request, as `robocache replay --json` prints it, and why there is no store of all.
+    With `has_bar`, stderr has the bar and the warnings. `recordings`, of which `robocache.datasets.kinds` has the kinds,
+    stand for the bags of the request."""
 @final
 class ReplayRun:
     """The replay of one episode, in a thread of its own."""
@@ -555,8 +561,8 @@ class ReplayRun:
     ) -> "ReplayRun": ...
     def next(self) -> TensorBytes | None:
         """The next tensor; None after the last."""
-    def summary(self) -> str | None:
-        """JSON; None before the end."""
+    def summary(self) -> dict[str, Any] | None:
+        """The numbers of the episode; None before the end."""
     def close(self) -> None: ...
 
 @final

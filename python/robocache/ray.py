@@ -22,10 +22,11 @@ from typing import Any
 
 from .datasets import import_options, importing, mapping_file
 from .node import replay_command, share_folders
+from .node import replay_options as of_replay
 from .node.summary import Findings, complete
 
 #: What `replay` takes besides the options that all commands have.
-_OPTIONS = ("--format", "--bf16", "--images", "--rows", "--replace")
+_OPTIONS = of_replay.common("format", "bf16", "images", "rows", "replace")
 #: Shares for each task that the cluster runs at once, so that none waits long for the last one.
 SHARES_PER_SLOT = 4
 
@@ -36,7 +37,7 @@ def replay(
     out: str | os.PathLike[str],
     *,
     format: str = "mcap",
-    options: Iterable[str] = (),
+    options: Mapping[str, Any] | Iterable[str] = (),
     **cluster: Any,
 ) -> tuple[int, list[dict[str, Any]]]:
     """Replays bags on a Ray cluster. The results are those of one process, byte for byte. Results that
@@ -47,7 +48,8 @@ def replay(
         config: the path of the configuration.
         out: the folder of the results.
         format: "mcap", "zarr" or "rows".
-        options: further arguments of `robocache replay`, such as `["--rate-hz=30"]`.
+        options: options of `robocache replay` by name, such as `{"rate_hz": 30}`, or its words, such as
+            `["--rate-hz=30"]`.
         cluster: what `run_shares` takes: shares, cpus, retries, address, told.
 
     Returns the exit code of `robocache replay` and the outcome of each episode, as `--json` prints it.
@@ -55,23 +57,25 @@ def replay(
     Raises ImportError without Ray, ValueError if an argument does not fit, and RuntimeError if a share
     failed too often.
     """
-    return _replay(bags, config, out, [f"--format={format}", *options], cluster)
+    return _replay(bags, config, out, of_replay.given(options, format=format), cluster)
 
 
 def _replay(bags, config, out, options, cluster):
-    """`replay` with all options as words."""
+    """`replay` with all options by name."""
     bags, config, out = _paths(bags, config, out)
-    replay_command.check(bags, config, out, options)
+    replay_command.request(bags, config, out, options)
 
     def share(number, of, folder):
         # An episode that fails here fails again below. There the error is reported.
-        asked = [*options, f"--share={number}/{of}", "--parts-only"]
-        return len(replay_command.replay(bags, config, folder, *asked, kept_in=out)[1])
+        own = {"share": f"{number}/{of}", "parts_only": True, "kept_in": out}
+        asked = of_replay.given(options, **own)
+        return len(replay_command.replay(bags, config, folder, **asked)[1])
 
     folder = share_folders.folder_of(out)
     parts = run_shares(share, folder, **cluster)
-    takes = [f"--take={part}" for part in parts]
-    result = replay_command.replay(bags, config, out, *options, *takes)
+    result = replay_command.replay(
+        bags, config, out, **{**options, "take": [*options.get("take", ()), *parts]}
+    )
     shutil.rmtree(folder)
     return result
 
@@ -101,12 +105,14 @@ def _to_lerobot(
     from .lerobot import exporting
 
     bags, config, out = _paths(bags, config, out)
-    about = {**given, "layout": layout, "replace": replace, "replay_options": replay_options}
+    options = of_replay.given(replay_options)
+    about = {**given, "layout": layout, "replace": replace, "replay_options": options}
     exporting.checked(config, about)
     exporting.expect_new(out, replace)
 
     def share(number, of, folder):
-        asked = {**given, "replay_options": [*replay_options, f"--share={number}/{of}"]}
+        own = of_replay.given(options, share=f"{number}/{of}")
+        asked = {**given, "replay_options": own}
         dataset = folder / "dataset"
         made_of = exporting.made_of(bags, config, dataset, **asked)
         done = share_folders.done(folder)
@@ -192,10 +198,9 @@ def _import(places, reading, made, options, *, mapping, cluster, told):
     for line in importing.remarks(opened, generates=config is None):
         told(line)
     made = {**made, "as_jpeg": str(options.get("images")).startswith("jpeg")}
-    words = replay_command.words(**options)
     with importing.configured(opened, out, config, **made) as path:
         path = Path(path).resolve()
-        replay_command.check([dataset], path, out, words)
+        replay_command.request([dataset], path, out, options)
 
         def part(number, of, folder):
             # An episode that fails here fails again below. There the error is reported.
@@ -203,17 +208,15 @@ def _import(places, reading, made, options, *, mapping, cluster, told):
                 importing.opened(dataset, mapping),
                 folder,
                 path,
-                [*words, "--parts-only"],
+                {**options, "parts_only": True, "kept_in": out},
                 reading,
                 part=(number - 1, of),
-                kept_in=out,
             )
             return len(outcomes)
 
         folder = share_folders.folder_of(out)
         parts = run_shares(part, folder, **cluster)
-        takes = [f"--take={each}" for each in parts]
-        result = importing.replayed(opened, out, path, [*words, *takes], reading)
+        result = importing.replayed(opened, out, path, {**options, "take": parts}, reading)
     shutil.rmtree(folder)
     return result
 
@@ -299,7 +302,7 @@ def _parser():
     commands = parser.add_subparsers(dest="command", required=True)
     replay = commands.add_parser("replay", help="replay bags, with the results of one process")
     replay_command.add_places(replay, "the folder of the results")
-    replay_command.add_replay_options(replay, *_OPTIONS)
+    of_replay.add(replay, _OPTIONS)
     dataset = commands.add_parser("to-lerobot", help="write a LeRobot dataset of bags")
     from .lerobot.cli import add_options
 
@@ -326,7 +329,8 @@ def main(arguments=None):
     where = None if parsed.command == "import" else (parsed.bags, parsed.config, parsed.out)
 
     def run_replay():
-        options = replay_command.replay_options(parser, parsed, *_OPTIONS)
+        options = of_replay.parsed_values(parsed, _OPTIONS)
+        replay_command.expect_request(parser, where, options)
         code, outcomes = _replay(*where, options, cluster)
         for line in Findings.of(complete(outcomes), "bag").lines():
             print(line, file=sys.stderr)
@@ -350,7 +354,7 @@ def main(arguments=None):
             (parsed.dataset, parsed.out, parsed.config),
             {**{name: getattr(parsed, name) for name in names}, "share": None},
             {"preset": parsed.preset, "resize": parsed.resize},
-            import_options.words_of(parsed),
+            import_options.values_of(parsed),
             mapping=parsed.mapping,
             cluster=cluster,
             told=cluster["told"],

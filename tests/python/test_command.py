@@ -30,11 +30,12 @@ from waiting import communicate, exit_code, until
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
-from robocache.node import replay_command
+from robocache import _native  # noqa: E402
+from robocache.node import replay_command, replay_options  # noqa: E402
 
 PROGRAM = """
 import signal, sys
-from robocache.node import replay_command
+from robocache.node import replay_command, replay_options
 bag, config, out, *options = sys.argv[1:]
 
 def heard(*signal_and_frame):
@@ -42,7 +43,11 @@ def heard(*signal_and_frame):
     signal.default_int_handler(*signal_and_frame)
 
 signal.signal(signal.SIGINT, heard)
-sys.exit(replay_command.exit_code(lambda: replay_command.replay([bag], config, out, *options)[0]))
+
+def run():
+    return replay_command.replay([bag], config, out, **replay_options.given(options))[0]
+
+sys.exit(replay_command.exit_code(run))
 """
 FORMS = ("mcap", "zarr", "rows")
 
@@ -57,10 +62,32 @@ def kinds(outcomes):
     return [kind for outcome in outcomes for kind in outcome]
 
 
-def test_options_are_words_of_the_command():
-    given = {"rate_hz": 30.0, "remap": ["a:=b", "c:=d"], "replace": True}
-    expected = ["--rate-hz=30.0", "--remap=a:=b", "--remap=c:=d", "--replace"]
-    assert replay_command.words(**given, start=None, parts_only=False, take=[]) == expected
+def replayed(bags, config, out, *words, **options):
+    """`replay_command.replay` with words of the command line."""
+    return replay_command.replay(bags, config, out, **replay_options.given(words), **options)
+
+
+def test_words_of_the_command_are_values_by_name():
+    words = ["--rate-hz=30", "--remap=a:=b", "--remap", "c:=d", "--replace", "--rows=a,b"]
+    expected = {"rate_hz": "30", "remap": ["a:=b", "c:=d"], "replace": True, "rows": ["a,b"]}
+    assert replay_options.given(words) == expected
+    assert replay_options.given(words, format="zarr") == {"format": "zarr", **expected}
+    with pytest.raises(ValueError, match="'--format <FORMAT>' cannot be used multiple times"):
+        replay_options.given(["--format=rows"], format="zarr")
+    with pytest.raises(ValueError, match="format: expected one value, found two"):
+        replay_options.given({"format": "rows"}, format="zarr")
+    with pytest.raises(TypeError, match="unexpected option of robocache replay: 'fast'"):
+        _native.ReplayRequest([], "config.yaml", "out", fast=True)
+
+
+def test_the_helps_of_options_are_those_of_the_command():
+    run = waiting.run([sys.executable, "-m", "robocache", "replay", "--help"])
+    found = " ".join(run.stdout.split())
+    for option in (*replay_options.COMMON, *replay_options.FILES):
+        value = "" if option.metavar is None else f" <{option.metavar}>"
+        repeats = "..." if option.repeats else ""
+        for text in (f"{option.word}{value}", option.help, repeats, *option.choices):
+            assert text in found, text
 
 
 @pytest.mark.parametrize(
@@ -76,18 +103,19 @@ def test_options_are_words_of_the_command():
     ],
 )
 def test_an_option_that_does_not_fit_is_named(tmp_path, options, message):
+    places = [tmp_path], tmp_path / "config.yaml", tmp_path / "out"
     for call in (replay_command.replay, replay_command.made_of):
         with pytest.raises(ValueError, match=re.escape(message)) as error:
-            call([tmp_path], tmp_path / "config.yaml", tmp_path / "out", *options)
+            call(*places, **replay_options.given(options))
         assert "\n" not in str(error.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_replayed_is_an_error(bags, config, tmp_path):
     with pytest.raises(ValueError, match=r"no\.mcap"):
-        replay_command.replay([tmp_path / "no.mcap"], config, tmp_path / "out")
+        replayed([tmp_path / "no.mcap"], config, tmp_path / "out")
     with pytest.raises(RuntimeError, match=r"no\.yaml: expected a readable configuration"):
-        replay_command.replay(bags, tmp_path / "no.yaml", tmp_path / "out")
+        replayed(bags, tmp_path / "no.yaml", tmp_path / "out")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -95,7 +123,7 @@ def test_results_and_outcomes_are_those_of_the_command(bags, config, tmp_path, c
     wrong = tmp_path / "wrong.mcap"
     wrong.write_bytes(b"no bag")
     options = [f"--format={form}", "--backend=cpu"]
-    code, outcomes = replay_command.replay([*bags, wrong], config, tmp_path / "out", *options)
+    code, outcomes = replayed([*bags, wrong], config, tmp_path / "out", *options)
     said = capfd.readouterr()
     assert code == 1 and said.out == ""
     expected = replay(config, tmp_path / "alone", *bags, wrong, options=options, expect=1)
@@ -103,7 +131,7 @@ def test_results_and_outcomes_are_those_of_the_command(bags, config, tmp_path, c
     (failure,) = replay_command.failures(outcomes)
     assert failure.startswith("wrong: failed: ")
     expect_same(tmp_path / "out", tmp_path / "alone")
-    code, outcomes = replay_command.replay(bags, config, tmp_path / "out", *options)
+    code, outcomes = replayed(bags, config, tmp_path / "out", *options)
     assert code == 0 and kinds(outcomes) == ["kept"] * 3
 
 
@@ -111,10 +139,10 @@ def test_shares_are_taken_by_another_run(bags, config, tmp_path):
     shares = [tmp_path / f"share{number}" for number in (1, 2)]
     for number, out in enumerate(shares, start=1):
         options = ["--format=rows", f"--share={number}/2", "--parts-only"]
-        code, outcomes = replay_command.replay(bags, config, out, *options)
+        code, outcomes = replayed(bags, config, out, *options)
         assert code == 0 and len(outcomes) == number and not (out / "rows.zarr").exists()
     takes = [f"--take={out}" for out in shares]
-    code, outcomes = replay_command.replay(bags, config, tmp_path / "out", "--format=rows", *takes)
+    code, outcomes = replayed(bags, config, tmp_path / "out", "--format=rows", *takes)
     assert code == 0 and kinds(outcomes) == ["kept"] * 3
     replay(config, tmp_path / "alone", *bags, options=["--format=rows"])
     name = "rows.zarr"
@@ -139,38 +167,38 @@ def test_a_result_in_another_folder_is_not_made_again(bags, config, tmp_path, fo
     options = [f"--format={form}", "--backend=cpu"]
     given = [*options, "--parts-only"]
     # At first the folder `out` is missing, so no result is kept.
-    replay_command.replay(bags[:1], config, tmp_path / "first", *given, kept_in=out)
-    replay_command.replay([bags[0], bags[2]], config, out, *(options if is_whole else given))
+    replayed(bags[:1], config, tmp_path / "first", *given, kept_in=out)
+    replayed([bags[0], bags[2]], config, out, *(options if is_whole else given))
     if not is_whole:
         broken_off(out)
     before = files(out)
-    code, outcomes = replay_command.replay(bags, config, share, *given, kept_in=out)
+    code, outcomes = replayed(bags, config, share, *given, kept_in=out)
     assert code == 0 and kinds(outcomes) == ["kept", "done", "kept"]
     expect_same(out, before)
     made = {path.relative_to(share).parts for path in share.rglob("*") if path.is_file()}
     of_episode = {parts for parts in made if parts[0] != "replay.json"}
     assert of_episode and all("robot1" in "/".join(parts) for parts in of_episode)
     # The run that joins both has all.
-    code, outcomes = replay_command.replay(bags, config, out, *options, f"--take={share}")
+    code, outcomes = replayed(bags, config, out, *options, f"--take={share}")
     assert code == 0 and kinds(outcomes) == ["kept"] * 3
     # Of another configuration it is no result.
     config.write_text(CONFIG.replace("max_age_ms: 50", "max_age_ms: 40"))
     again = [*given, "--replace"]
-    code, outcomes = replay_command.replay(bags, config, tmp_path / "again", *again, kept_in=out)
+    code, outcomes = replayed(bags, config, tmp_path / "again", *again, kept_in=out)
     assert code == 0 and kinds(outcomes) == ["done"] * 3
 
 
 def test_a_store_that_the_ledger_does_not_describe_has_no_result(bags, config, tmp_path):
     out, options = tmp_path / "out", ["--format=rows", "--backend=cpu"]
-    replay_command.replay(bags[:1], config, out, *options)
+    replayed(bags[:1], config, out, *options)
     about = out / "rows.zarr/zarr.json"
     about.write_text(about.read_text() + "\n")
-    _, outcomes = replay_command.replay(bags[:1], config, tmp_path / "share", *options, kept_in=out)
+    _, outcomes = replayed(bags[:1], config, tmp_path / "share", *options, kept_in=out)
     assert kinds(outcomes) == ["done"]
     ledger = out / "replay.json"
     ledger.write_text(json.dumps({**json.loads(ledger.read_text()), "format": 2}))
     with pytest.raises(RuntimeError, match="expected format 1, found 2: another version"):
-        replay_command.replay(bags[:1], config, tmp_path / "other", *options, kept_in=out)
+        replayed(bags[:1], config, tmp_path / "other", *options, kept_in=out)
 
 
 def test_stderr_has_the_bar_and_the_warnings_above_it(bags, config, tmp_path):
@@ -230,7 +258,7 @@ def test_a_run_that_is_ended_at_once_leaves_what_is_complete(folder, config, tmp
     third.give()
     complete = len(list(out.glob("*.mcap")))
     assert complete in (1, 2)
-    code, outcomes = replay_command.replay([folder], config, out)
+    code, outcomes = replayed([folder], config, out)
     assert code == 0 and not begun.exists()
     # The entry of a result comes after it, so a signal between them costs one result.
     kept = kinds(outcomes).count("kept")

@@ -1,7 +1,10 @@
 """Commands of the package that need more than NumPy: they are listed, and say what they miss."""
 
+import os
 import sys
+from pathlib import Path
 
+import configuration
 import pytest
 import waiting
 
@@ -90,6 +93,20 @@ def test_the_help_of_import_needs_no_other_package():
         "--replace",
     ):
         assert option in run.stdout
+
+
+def test_the_executable_goes_on_in_the_package(tmp_path):
+    def told(python_path):
+        folders = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        environment = {**os.environ, "PATH": os.pathsep.join(folders), "PYTHONPATH": python_path}
+        return waiting.run([configuration.program(), "import", "--help"], env=environment)
+
+    run = told(os.pathsep.join(sys.path))
+    assert run.returncode == 0 and "usage: robocache import" in run.stdout, run.stderr
+    (tmp_path / "robocache.py").write_text("raise ImportError\n")
+    run = told(str(tmp_path))
+    assert run.returncode == 1 and "import: expected the Python package" in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 def test_without_ray(tmp_path):

@@ -321,8 +321,8 @@ def test_an_episode_that_fails_is_left_out_and_told(robot, tmp_path, capfd, monk
     shutil.copyfile(file, wrong)
     replay, kinds = replay_command.replay, []
 
-    def spied(*given):
-        code, outcomes = replay(*given)
+    def spied(*places, **options):
+        code, outcomes = replay(*places, **options)
         kinds.extend(kind for outcome in outcomes for kind in outcome)
         return code, outcomes
 

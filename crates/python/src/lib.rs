@@ -8,14 +8,13 @@
 //! - [`operations`]: the operations on these arrays, on the CPU and on a GPU.
 //! - [`tensor`] and [`held_tensor`]: tensors in Python's hands, and their memory, which is used again.
 //! - [`pipeline`]: a pipeline by the caller's clock. [`live`]: one in the node's runtime, on threads.
-//! - [`replay`]: recorded episodes, tick by tick. [`replay_to`]: the command `robocache replay`. [`recordings`]: episodes
-//!   that Python reads.
+//! - [`request`]: what a replay is asked for. [`replay`]: recorded episodes, tick by tick. [`replay_to`]: the same into
+//!   files. [`recordings`]: episodes that Python reads.
 //! - [`contract`]: what a policy relies on that was trained on tensors.
 //! - [`episodes`]: windows of rows for training. `episodes::device`: the same, made by a GPU.
 //! - [`shared`]: tensors of a node in shared memory.
 //! - [`freeing`]: drops what takes long, without the interpreter's lock.
 
-mod asked;
 mod contract;
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 mod dlpack;
@@ -24,6 +23,7 @@ mod errors;
 mod freeing;
 #[allow(unsafe_code)] // streams of other libraries; the block says why it is sound
 mod held_tensor;
+mod interrupt;
 mod live;
 mod message;
 mod operations;
@@ -32,6 +32,7 @@ mod process;
 mod recordings;
 mod replay;
 mod replay_to;
+mod request;
 mod shared;
 mod tensor;
 
@@ -48,8 +49,6 @@ mod _native {
 
     #[pymodule_export]
     use super::{cuda_version, main, version};
-    #[pymodule_export]
-    use crate::asked::{check_replay, made_of, replay_options};
     #[pymodule_export]
     use crate::contract::{
         contract_accept, contract_differences, contract_load, contract_of, contract_only,
@@ -80,6 +79,8 @@ mod _native {
     use crate::replay::{ReplayEpisode, ReplayRun, ReplaySettings, find_episodes};
     #[pymodule_export]
     use crate::replay_to::replay_to;
+    #[pymodule_export]
+    use crate::request::ReplayRequest;
     #[pymodule_export]
     use crate::shared::{SharedReader, SharedTensor};
     #[pymodule_export]

@@ -7,8 +7,7 @@
 //! - `topics`: a list of (name, ROS type, number of messages);
 //! - `span_ns`: the receive stamps of the first and the last message, or None;
 //! - `decoded`: a dict by topic of how its numbers were decoded, in words;
-//! - `about()`: a JSON object, as text, of what the results say of the episode beside that. It is called when the messages
-//!   were read. Its `task` takes the place of the attribute. If the task changes, it has
+//! - `about()`: a dict of what the results say of the episode beside that. It is called when the messages were read. Its `task` takes the place of the attribute. If the task changes, it has
 //!   `tasks: [{"begin_ns": int, "task": str}, ...]`;
 //! - `messages(wanted)`: `wanted` has a bool for each topic. Returns an iterator of lists of (number of the topic,
 //!   receive stamp \[ns\], serialized message), in the order of the stamps. A thread of the replay calls it.
@@ -21,6 +20,7 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyList;
+use pythonize::depythonize;
 use robocache_data::bag::{
     BagError, CDR, Problem, Problems, Reading, Recorded, Sorted, Storage, Topic,
 };
@@ -74,11 +74,12 @@ impl Source for Recording {
     }
 
     fn about(&self) -> Result<Map<String, Value>, BagError> {
-        let said: PyResult<String> =
-            Python::attach(|py| self.object.bind(py).call_method0("about")?.extract());
         let damaged = |what| BagError::Damaged { path: self.path.clone(), what };
-        let said = said.map_err(|error| damaged(text_of(&error)))?;
-        serde_json::from_str(&said).map_err(|error| damaged(format!("about(): {error}")))
+        Python::attach(|py| {
+            let said = self.object.bind(py).call_method0("about");
+            let said = said.map_err(|error| damaged(text_of(&error)))?;
+            depythonize(&said).map_err(|error| damaged(format!("about(): {error}")))
+        })
     }
 }
 

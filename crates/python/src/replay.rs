@@ -1,6 +1,5 @@
 //! `robocache.replay`: recorded episodes, tick by tick, from a thread of their own.
 
-use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use pythonize::pythonize;
 use robocache_core::backend;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
@@ -16,18 +17,18 @@ use robocache_core::pipeline::Pipeline;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
 use robocache_data::replay::{
-    self, BagDefinitions, Episode, Playing, Progress, ReplayError, Summary, Wiring,
+    self, BagDefinitions, Episode, EpisodesRequest, Playing, Progress, ReplayError, Summary, Wiring,
 };
 use robocache_ops::device::HostBuffer;
 use robocache_ops::pool::Pool;
 use robocache_ops::time::Stamp;
 use robocache_runtime::Tick;
-use robocache_tools::cli::{EpisodeArgs, in_memory};
 
-use crate::asked::{PATIENCE, interruptible, raised};
 use crate::errors::failed;
 use crate::freeing::without_lock;
+use crate::interrupt::{PATIENCE, interruptible};
 use crate::process::Process;
+use crate::request::{episodes_request, raised};
 use crate::tensor::{Copied, SPARE, TensorBytes};
 
 /// Tensors that wait for Python. A few, so that both sides work at the same time.
@@ -57,24 +58,27 @@ impl ReplayEpisode {
 
 /// How episodes are replayed.
 #[pyclass(frozen, module = "robocache._native")]
-pub(crate) struct ReplaySettings(Arc<EpisodeArgs>);
+pub(crate) struct ReplaySettings(Arc<EpisodesRequest>);
 
-/// The episodes that the words of a replay into memory ask for, and how they are replayed.
+/// Finds the episodes of bags for a replay into memory. Returns them, and how they are replayed.
 #[pyfunction]
+#[pyo3(signature = (bags, **options))]
 pub(crate) fn find_episodes(
     py: Python<'_>,
-    words: Vec<OsString>,
+    bags: Vec<PathBuf>,
+    options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<(Vec<ReplayEpisode>, ReplaySettings)> {
-    let (episodes, args) = interruptible(py, || in_memory(words))?.map_err(raised)?;
-    let episodes = episodes.into_iter().map(ReplayEpisode).collect();
-    Ok((episodes, ReplaySettings(Arc::new(args))))
+    let request = Arc::new(episodes_request(bags, options)?);
+    let asked = Arc::clone(&request);
+    let episodes = interruptible(py, move || asked.find(Path::new("")))?.map_err(raised)?;
+    Ok((episodes.into_iter().map(ReplayEpisode).collect(), ReplaySettings(request)))
 }
 
 /// How an episode is replayed.
 struct Settings {
     text: String,
     file: PathBuf,
-    args: Arc<EpisodeArgs>,
+    asked: Arc<EpisodesRequest>,
     device: usize,
     playing: Playing,
 }
@@ -125,10 +129,10 @@ fn play(
     }
     let bag = episode.open()?;
     let definitions = BagDefinitions::new(&bag)?;
-    let Settings { text, file, args, device, playing } = settings;
-    let EpisodeArgs { rate_hz, remap, time, backend, .. } = &**args;
+    let Settings { text, file, asked, device, playing } = settings;
+    let EpisodesRequest { rate_hz, remaps, time, backend, .. } = &**asked;
     let config = definitions.configuration(text, file, *rate_hz)?;
-    let wiring = Wiring::new(&bag, &config, remap, time)?;
+    let wiring = Wiring::new(&bag, &config, remaps, time)?;
     let backend = backend::create(*backend, *device, &config, &Layout::new(&config))?;
     let pipeline = Pipeline::new(config, backend)?;
     let progress = UntilStopped(Arc::clone(&output.stop));
@@ -181,9 +185,9 @@ impl ReplayRun {
         digest: bool,
         threads: usize,
     ) -> PyResult<Self> {
-        let args = Arc::clone(&settings.0);
+        let asked = Arc::clone(&settings.0);
         let playing = Playing { digest, threads };
-        let settings = Settings { text, file, args, device, playing };
+        let settings = Settings { text, file, asked, device, playing };
         let (sender, events) = sync_channel(AHEAD);
         let (stop, pool) = (Arc::new(AtomicBool::new(false)), Arc::new(Pool::new(SPARE)));
         let output =
@@ -233,10 +237,10 @@ impl ReplayRun {
         }
     }
 
-    /// The numbers of the episode as JSON; `None` before its end.
-    fn summary(&self) -> PyResult<Option<String>> {
+    /// The numbers of the episode, as a dict; `None` before its end.
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let summary = self.summary.lock().unwrap_or_else(PoisonError::into_inner);
-        summary.as_ref().map(serde_json::to_string).transpose().map_err(failed)
+        Ok(pythonize(py, &summary.as_deref())?)
     }
 
     /// Ends the replay and its thread.

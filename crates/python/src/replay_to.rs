@@ -1,19 +1,19 @@
-//! `robocache.replay_to`: the command `robocache replay` as a function.
+//! `robocache.replay_to`: episodes into files.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
+use pythonize::pythonize;
 use robocache_data::replay::batch::{self, BatchProgress, EpisodeOutcome, Results};
 use robocache_data::replay::{Episode, Options, ReplayError};
 use robocache_ops::time::Stamp;
-use robocache_tools::cli::{Bars, log_above_bars};
+use robocache_tools::bars::{Bars, log_above_bars};
 
-use crate::asked::{PATIENCE, asked, asked_of, panicked};
 use crate::errors::failed;
+use crate::interrupt::{PATIENCE, panicked};
+use crate::request::ReplayRequest;
 
 /// How far the episodes are: by name, the part of it that is done.
 #[derive(Default)]
@@ -61,30 +61,23 @@ impl BatchProgress for Shares {
     }
 }
 
-/// Replays episodes into files: those that the words behind `robocache replay` ask for. Returns the outcome of each, as
-/// JSON, and why there is no store.
+/// Replays the episodes of a request into files. Returns the outcome of each, and why there is no store.
 ///
 /// `progress` gets how far each episode is. With `has_bar`, stderr has the bar and the warnings of the command instead.
-/// `kept_in` is a folder whose complete results are not made again. `recordings` are episodes that stand for the bags
-/// among the words; [`crate::recordings`] says what they are.
+/// `recordings` are episodes that stand for the bags of the request; [`crate::recordings`] says what they are.
 #[pyfunction]
-#[pyo3(signature = (words, progress=None, has_bar=false, kept_in=None, recordings=None))]
-pub(crate) fn replay_to(
-    py: Python<'_>,
-    words: Vec<OsString>,
+#[pyo3(signature = (request, progress=None, has_bar=false, recordings=None))]
+pub(crate) fn replay_to<'py>(
+    py: Python<'py>,
+    request: &ReplayRequest,
     progress: Option<Py<PyAny>>,
     has_bar: bool,
-    kept_in: Option<PathBuf>,
     recordings: Option<Vec<Bound<'_, PyAny>>>,
-) -> PyResult<(String, Option<String>)> {
+) -> PyResult<(Bound<'py, PyAny>, Option<String>)> {
     if has_bar {
         log_above_bars();
     }
-    let (episodes, options) = match recordings {
-        None => asked(py, words)?,
-        Some(recordings) => asked_of(py, words, &recordings)?,
-    };
-    let options = Options { kept_in, ..options };
+    let (episodes, options) = request.asked(py, recordings.as_deref())?;
     let shares = Shares::default();
     let bars = has_bar.then(|| Bars::new(episodes.len()));
     let watch: &dyn BatchProgress = match &bars {
@@ -97,8 +90,7 @@ pub(crate) fn replay_to(
         bars.close();
     }
     let Results { outcomes, store } = results?;
-    let outcomes = serde_json::to_string(&outcomes).map_err(failed)?;
-    Ok((outcomes, store.err().map(|error| error.to_string())))
+    Ok((pythonize(py, &outcomes)?, store.err().map(|error| error.to_string())))
 }
 
 /// Runs all on a thread, and calls `tell` meanwhile. An error of `tell`, such as an interrupt, stops the run.

@@ -1,6 +1,7 @@
 //! The command line `robocache`, and what its commands do with recorded data.
 //!
 //! - [`cli`]: the commands and their options.
+//! - [`bars`]: how far a replay is, on a terminal.
 //! - [`inspect`]: what a bag has, and what is wrong with it.
 //! - [`calibrate`]: the constant latency of a stream against another.
 //! - [`policy`]: whether a configuration makes what a checkpoint of LeRobot takes.
@@ -10,6 +11,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod bars;
 pub mod calibrate;
 pub mod cli;
 pub mod inspect;

@@ -3,6 +3,7 @@
 import argparse
 
 from ..node import replay_command
+from ..node import replay_options as of_replay
 
 #: LeRobot's own: how far a frame of a video may be from the timestamp of its row [s].
 TOLERANCE_S = 1e-4
@@ -65,7 +66,7 @@ def add_options(parser):
     )
     add("--format", choices=("rows", "zarr", "mcap"), default="rows", help="[default: rows]")
     add("--json", action="store_true", help="print the outcomes as JSON")
-    replay_command.add_only(parser, OPTIONS)
+    of_replay.add(parser, of_replay.chosen(OPTIONS))
 
 
 def _size(text):
@@ -101,13 +102,14 @@ def check(parser, parsed):
     if writes:
         return
     try:
-        words = replay_command.words(**words_of(parsed))
-        replay_command.check(["dataset"], parsed.config or "config.yaml", parsed.out, words)
+        options = values_of(parsed)
     except ValueError as error:
         parser.error(str(error))
+    places = ["dataset"], parsed.config or "config.yaml", parsed.out
+    replay_command.expect_request(parser, places, options)
 
 
-def words_of(parsed):
-    """What a parsed command says of the replay: options of `robocache replay` by name."""
-    words = {name: getattr(parsed, name) for name in ("format", *OPTIONS)}
-    return {**words, "jobs": None if words["jobs"] is None else int(words["jobs"])}
+def values_of(parsed):
+    """The options of `robocache replay` in a parsed command, by name."""
+    options = {name: getattr(parsed, name) for name in ("format", *OPTIONS)}
+    return {**options, "jobs": None if options["jobs"] is None else int(options["jobs"])}

@@ -224,14 +224,12 @@ def _ready(dataset, mapping):
     return dataset
 
 
-def _run(dataset, out, config, words, reading, made, telling):
+def _run(dataset, out, config, options, reading, made, telling):
     """What became of each episode, and why there is no store."""
-    made = {**made, "as_jpeg": str(words.get("images")).startswith("jpeg")}
-    options = replay_command.words(**words)
+    made = {**made, "as_jpeg": str(options.get("images")).startswith("jpeg")}
     _expect_episodes(dataset, reading)
     with configured(dataset, out, config, **made) as path:
-        replay_command.check([dataset.root], path, out, options)
-        return replayed(dataset, out, path, options, reading, jobs=words["jobs"], **telling)
+        return replayed(dataset, out, path, options, reading, **telling)
 
 
 @contextmanager
@@ -268,22 +266,23 @@ def _has_results(out):
     return any(each.is_file() and each.name not in others for each in out.rglob("*"))
 
 
-def replayed(dataset, out, config, options, reading, *, jobs=None, part=(0, 1), **native):
+def replayed(dataset, out, config, options, reading, *, part=(0, 1), **telling):
     """Replays the episodes of a dataset.
 
     Args:
         dataset: of `opened`.
         out: the folder of the results.
         config: the path of the configuration.
-        options: words of `robocache replay`.
+        options: of `robocache replay`, by name.
         reading: a dict of `split`, `episodes`, `share` and `tolerance_s` of `import_dataset`.
-        jobs: episodes at once.
         part: of a run on several machines, a pair (rank, world): of these episodes every `world`-th from `rank` on.
-        native: of `_native.replay_to`.
+        telling: `progress` and `has_bar` of `import_dataset`.
 
     Returns the outcomes of episodes, and why there is no store, or None.
     """
-    cores = os.cpu_count() or 1
+    # The recordings stand for the bags of the dataset.
+    request = replay_command.request([dataset.root], config, out, options)
+    cores, jobs = os.cpu_count() or 1, options.get("jobs")
     asked = _expect_episodes(dataset, reading)
     episodes = asked[part[0] :: part[1]]
     if not episodes:
@@ -291,12 +290,9 @@ def replayed(dataset, out, config, options, reading, *, jobs=None, part=(0, 1), 
     # The cores decode several episodes, or several frames of one.
     threads = 1 if min(jobs or cores, len(episodes)) > 1 else 0
     found = _recordings(dataset, episodes, reading["tolerance_s"], threads)
-    # The recordings stand for the bags of the dataset.
-    words = replay_command.replay_words([dataset.root], config, out, options)
-    told, no_store = _native.replay_to(words, recordings=found, **native)
+    outcomes, no_store = _native.replay_to(request, recordings=found, **telling)
     if dataset.splits and part == (0, 1):
         whole.write(out / "splits.json", json.dumps(dataset.splits, indent=1) + "\n")
-    outcomes = json.loads(told)
     told = frame_stamps.told_of_spacings(
         {each.name: each.spacing for each in found if each.spacing is not None}, dataset.fps
     )
@@ -308,9 +304,9 @@ def replayed(dataset, out, config, options, reading, *, jobs=None, part=(0, 1), 
 
 
 def _other_rate(config, options, fps):
-    """A sentence if a configuration, or a word of `options` in its place, has another rate than the frames; None otherwise."""
-    rates = [word.partition("=")[2] for word in options if word.startswith("--rate-hz=")]
-    rate_hz = float(rates[-1]) if rates else 1e9 / Pipeline(config, backend="cpu").period_ns
+    """A sentence if a configuration, or an option in its place, has another rate than the frames; None otherwise."""
+    asked = options.get("rate_hz")
+    rate_hz = 1e9 / Pipeline(config, backend="cpu").period_ns if asked is None else float(asked)
     if abs(rate_hz - fps) < 1e-6 * fps:
         return None
     each = round(fps / rate_hz)
@@ -389,7 +385,7 @@ def _main(parsed):
         dataset,
         Path(parsed.out),
         parsed.config,
-        import_options.words_of(parsed),
+        import_options.values_of(parsed),
         {
             **{name: getattr(parsed, name) for name in ("split", "episodes", "tolerance_s")},
             "share": None,

@@ -104,7 +104,7 @@ class Recording:
         yield from batches(self.path, stamp_ns, sources)
 
     def about(self):
-        """What the frames say of the episode, as the text of JSON: `task`; `tasks` if it changes; the `colours` of its
+        """What the frames say of the episode: `task`; `tasks` if it changes; the `colours` of its
         videos, by feature.
 
         Raises ValueError or OSError if the episode is damaged.
@@ -115,7 +115,7 @@ class Recording:
             said["tasks"] = tasks
         if self._videos:
             said["colours"] = {name: self._colours(name) for name in self._videos}
-        return json.dumps(said)
+        return said
 
     def _colours(self, name):
         from .lerobot_frames import colours_at

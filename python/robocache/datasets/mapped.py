@@ -175,7 +175,7 @@ class MappedRecording:
             return [(0, None)]
 
     def about(self):
-        """What the frames say of the episode, as the text of JSON: `task`, and `tasks` if it changes."""
+        """What the frames say of the episode: `task`, and `tasks` if it changes."""
         said = {"task": self.task}
         if len(self._tasks) > 1:
             begin_ns = frame_stamps.at_ticks(
@@ -185,7 +185,7 @@ class MappedRecording:
                 {"begin_ns": at, "task": task or ""}
                 for at, (_, task) in zip(begin_ns.tolist(), self._tasks, strict=True)
             ]
-        return json.dumps(said)
+        return said
 
     @cached_property
     def _length(self):

@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from ..node import replay_command
+from ..node import replay_options as of_replay
 from .exporting import LAYOUTS, EpisodesFailed, export, nothing_left
 
 
@@ -44,14 +45,16 @@ def add_options(parser):
         default="lerobot",
         help="lerobot: v3.0; gr00t: what Isaac-GR00T reads, v2.1 with meta/modality.json [default: lerobot]",
     )
-    replay_command.add_replay_options(parser)
+    of_replay.add(parser, of_replay.common())
 
 
 def options(parser, parsed):
     """What `add_options` has parsed, as arguments of `to_lerobot` by name."""
     names = "state action task images codec crf keep_invalid min_frames robot_type layout replace"
     given = {name: getattr(parsed, name) for name in names.split()}
-    return {**given, "replay_options": replay_command.replay_options(parser, parsed)}
+    asked = of_replay.parsed_values(parsed, of_replay.common())
+    replay_command.expect_request(parser, (parsed.bags, parsed.config, parsed.out), asked)
+    return {**given, "replay_options": asked}
 
 
 def main(arguments):

@@ -9,11 +9,12 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..node import replay_command, whole
+from ..node import replay_options as of_replay
 from ..node.summary import Findings, complete
 from .actions import Actions, lags_ns
 from .columns import Frames, action_of, columns
@@ -25,7 +26,7 @@ from .writing import ABOUT, about_of, counts_of, rate_hz, write_about, write_dat
 LAYOUTS = ("lerobot", "gr00t")
 #: The options of the replay whose tensors become a dataset. Tensors that are there are of an older run, which made no
 #: dataset of them.
-_REPLAY = ("--format=zarr", "--bf16=f32", "--replace")
+_REPLAY = {"format": "zarr", "bf16": "f32", "replace": True}
 
 
 def to_lerobot(
@@ -44,7 +45,7 @@ def to_lerobot(
     robot_type: str | None = None,
     layout: str = "lerobot",
     replace: bool = False,
-    replay_options: Iterable[str] = (),
+    replay_options: Mapping[str, Any] | Iterable[str] = (),
 ) -> tuple[int, int]:
     """Replays bags and writes a LeRobot dataset of their ticks, a frame for each tick.
 
@@ -71,7 +72,8 @@ def to_lerobot(
         robot_type: what the dataset says of the robot.
         layout: "lerobot" for v3.0, or "gr00t" for what Isaac-GR00T reads: v2.1 with `meta/modality.json`.
         replace: replace the dataset that is at `out`, when the new one is complete.
-        replay_options: further arguments of `robocache replay`, such as `["--rate-hz=30"]`.
+        replay_options: options of `robocache replay` by name, such as `{"rate_hz": 30}`, or its words, such as
+            `["--rate-hz=30"]`.
 
     Returns the number of episodes and of frames. Warns of what was left out, of missing topics, of dropped messages and of
     damage.
@@ -120,12 +122,12 @@ def export(bags, config, out, **given):
     given = checked(config, given)
     out = Path(out)
     expect_new(out, given["replace"])
-    words = _words(config, given["state"], given["action"], given["replay_options"])
+    asked = _options(config, given["state"], given["action"], given["replay_options"])
     replayed = _replayed(out)
     partial = out.with_name(f"{out.name}.partial")
     replayed.mkdir(parents=True, exist_ok=True)
     with _held(replayed):
-        code, outcomes = replay_command.replay(bags, config, replayed, *words)
+        code, outcomes = replay_command.replay(bags, config, replayed, **asked)
         tensors = _tensors(replayed, code, outcomes)
         found = _exported(partial, tensors, complete(outcomes), given)
         found.failures = [*replay_command.failures(outcomes), *found.failures]
@@ -149,7 +151,7 @@ def checked(config, given):
     check(given["codec"], given["crf"])
     _check_layout(given["layout"], given["images"])
     _check_frames(given["keep_invalid"], given["min_frames"])
-    _words(config, given["state"], given["action"], given["replay_options"])
+    _options(config, given["state"], given["action"], given["replay_options"])
     return given
 
 
@@ -197,24 +199,24 @@ def made_of(
     config: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    replay_options: Iterable[str] = (),
+    replay_options: Mapping[str, Any] | Iterable[str] = (),
     **given: Any,
 ) -> str:
     """A text that differs if the dataset that `to_lerobot` makes with these arguments may differ. Nothing is replayed.
 
     Raises ValueError if an argument does not fit.
     """
-    words = _words(config, given.get("state"), given.get("action"), replay_options)
-    episodes = replay_command.made_of(bags, config, _replayed(Path(out)), *words)
+    asked = _options(config, given.get("state"), given.get("action"), replay_options)
+    episodes = replay_command.made_of(bags, config, _replayed(Path(out)), **asked)
     return json.dumps([given, episodes], default=str)
 
 
-def _words(config, state, action, replay_options):
+def _options(config, state, action, given):
     """The options of the replay: its store has the rows of the streams of actions, too."""
     streams = _streams(Path(config).read_text(encoding="utf-8", errors="replace"))
     # If it is no configuration, the replay says why.
-    rows = [f"--rows={','.join(action_of(streams, state, action))}"] if streams else []
-    return [*_REPLAY, *rows, *replay_options]
+    rows = {"rows": action_of(streams, state, action)} if streams else {}
+    return of_replay.given(given, **_REPLAY, **rows)
 
 
 class EpisodesFailed(RuntimeError):

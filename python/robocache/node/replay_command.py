@@ -1,40 +1,24 @@
 """The command `robocache replay` in this process, for what goes on with its results."""
 
-import json
 import math
 import re
 import sys
-from pathlib import Path
 
 from .. import _native
 
 
-def words(**options):
-    """Options as words of the command `robocache replay`, by their names: `rate_hz=30` is `--rate-hz=30`.
+def request(bags, config, out, options):
+    """The request of `robocache replay BAGS --config CONFIG --out OUT` with options by name. No file is read.
 
-    None and False are left out, True is an option without a value, and a list gives the option several times.
+    Raises ValueError if a value does not fit, TypeError if there is no such option.
     """
-    found = []
-    for name, value in options.items():
-        option = f"--{name.replace('_', '-')}"
-        if value is True:
-            found.append(option)
-        elif isinstance(value, (list, tuple)):
-            found += [f"{option}={each}" for each in value]
-        elif value is not None and value is not False:
-            found.append(f"{option}={value}")
-    return found
+    return _native.ReplayRequest(list(map(str, bags)), str(config), str(out), **options)
 
 
-def replay_words(bags, config, out, options=()):
-    """The words behind `robocache replay`."""
-    return [f"--config={config}", f"--out={out}", *options, "--", *map(str, bags)]
+def replay(bags, config, out, **options):
+    """Runs `robocache replay BAGS --config CONFIG --out OUT` with options by name. Warnings and the bar go to stderr.
 
-
-def replay(bags, config, out, *options, kept_in=None):
-    """Runs `robocache replay BAGS --config CONFIG --out OUT OPTIONS`. Warnings and the bar go to stderr.
-
-    A complete result in the folder `kept_in` counts as kept, and stays there.
+    A complete result in the folder `kept_in`, if there is this option, counts as kept, and stays there.
 
     Returns the command's exit code and, for each episode, the outcome (a list of dicts, as `--json`
     prints them).
@@ -42,21 +26,20 @@ def replay(bags, config, out, *options, kept_in=None):
     Raises ValueError if an argument does not fit or there is no bag, and RuntimeError if nothing can be replayed. An
     interrupt stops the run, and leaves nothing incomplete.
     """
-    asked = replay_words(bags, config, out, options)
-    told, no_store = _native.replay_to(asked, has_bar=True, kept_in=kept_in)
-    outcomes = json.loads(told)
+    asked = request(bags, config, out, options)
+    outcomes, no_store = _native.replay_to(asked, has_bar=True)
     if no_store is not None:
         print(f"no new store: {no_store}", file=sys.stderr)
     return int(no_store is not None or bool(failures(outcomes))), outcomes
 
 
-def made_of(bags, config, out, *options):
+def made_of(bags, config, out, **options):
     """What the results of `replay` with these arguments would be made of: for each episode its name, and a text that
     differs if the result may differ. Nothing is replayed.
 
     Raises ValueError if an argument does not fit, or the bags or the configuration cannot be read.
     """
-    return _native.made_of(replay_words(bags, config, out, options))
+    return request(bags, config, out, options).made_of()
 
 
 #: Most episodes that have a line each if they fail for one reason. If more fail, they share a line.
@@ -122,53 +105,18 @@ def add_places(parser, out):
     parser.add_argument("--out", required=True, help=out)
 
 
-def add_replay_options(parser, *more):
-    """Adds options of `robocache replay` to a parser of argparse: those that all commands have, and `more` by name."""
-    _add(parser, _offered(more))
+def expect_request(parser, places, options):
+    """Ends the program, as argparse does, if options do not fit. No file is read.
 
-
-def add_only(parser, names):
-    """Adds options of `robocache replay` to a parser of argparse: those of these names, such as `rate_hz`."""
-    options = json.loads(_native.replay_options())
-    _add(parser, [each for each in options if each["name"][2:].replace("-", "_") in names])
-
-
-def _add(parser, options):
-    group = parser.add_argument_group("options of robocache replay")
-    for option in options:
-        details = {"help": option["help"].replace("%", "%%")}
-        if option["metavar"] is None:
-            details["action"] = "store_true"
-        else:
-            details["metavar"] = option["metavar"]
-            details["choices"] = option["choices"] or None
-            details["action"] = "append" if option["repeats"] else "store"
-        group.add_argument(option["name"], **details)
-
-
-def replay_options(parser, parsed, *more):
-    """The options that `add_replay_options` has added, as words. A wrong one ends the program, as argparse does."""
-    names = [option["name"][2:].replace("-", "_") for option in _offered(more)]
-    given = {name: getattr(parsed, name) for name in names}
-    if given["episodes"] is not None:  # a worker runs in another folder
-        given["episodes"] = Path(given["episodes"]).resolve()
-    options = words(**given)
+    Args:
+        parser: of argparse.
+        places: the bags, the configuration and the folder of the results.
+        options: by name.
+    """
     try:
-        check(parsed.bags, parsed.config, parsed.out, options)
+        request(*places, options)
     except ValueError as error:
         parser.error(str(error))
-    return options
-
-
-def check(bags, config, out, options):
-    """Raises ValueError if an option does not fit. No file is read."""
-    _native.check_replay(replay_words(bags, config, out, options))
-
-
-def _offered(more):
-    """What `add_replay_options` adds."""
-    options = json.loads(_native.replay_options())
-    return [option for option in options if option["is_common"] or option["name"] in more]
 
 
 def exit_code(command):

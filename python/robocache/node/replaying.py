@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -12,7 +11,6 @@ from .. import _native
 from ..contract import config_text
 from ..message.tensor import FusedTensor
 from ..message.views import Views
-from . import replay_command
 from .pipeline import device_number
 
 #: A path of bags, or several.
@@ -32,8 +30,8 @@ class Options:
     time: str | None = None
     backend: str | None = None
 
-    def words(self) -> list[str]:
-        """The options as words of the command `robocache replay`, which has their defaults."""
+    def given(self) -> dict[str, Any]:
+        """The values by name. `robocache replay` has the defaults of those that are None."""
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         given |= {name: _seconds(given[name]) for name in ("start", "end")}
         if self.rate_hz is not None:
@@ -42,7 +40,7 @@ class Options:
             given["remap"] = [f"{a}:={b}" for a, b in self.remap.items()]
         else:
             given["remap"] = list(self.remap)
-        return replay_command.words(**given)
+        return given
 
 
 def replay(
@@ -82,8 +80,7 @@ def replay(
     Raises ValueError if an argument is wrong or there is no bag, TypeError if there is no such option,
     RuntimeError if a bag cannot be read.
     """
-    words = Options(**options).words()
-    found, settings = _native.find_episodes([*words, "--", *_paths(bags)])
+    found, settings = _native.find_episodes(_paths(bags), **Options(**options).given())
     threads = _at_least_one("threads", threads)
     given = (settings, *config_text(config), device_number(device), bool(digest), threads)
     return [Episode(native, given) for native in found]
@@ -136,7 +133,7 @@ class Episode:
         try:
             while (native := run.next()) is not None:
                 yield views.of(native)
-            self.summary = json.loads(run.summary() or "null")
+            self.summary = run.summary()
         finally:
             run.close()
 
@@ -181,22 +178,24 @@ def replay_to(
     An interrupt stops the run, leaves nothing incomplete, and raises KeyboardInterrupt. What `progress` raises
     does the same. Raises RuntimeError if the store of all episodes could not be made.
     """
-    words = replay_command.words(
+    request = _native.ReplayRequest(
+        _paths(bags),
+        os.fspath(config),
+        os.fspath(out),
         format=format,
         # Files of mcap have elements of bf16 as they are.
         bf16=None if format == "mcap" else bf16,
         images=images,
-        device=",".join(str(device_number(device)) for device in devices) or None,
+        device=[device_number(device) for device in devices] or None,
         no_digest=not digest,
         jobs=None if jobs is None else _at_least_one("jobs", jobs),
         replace=bool(replace),
+        **Options(**options).given(),
     )
-    words += Options(**options).words()
-    places = (_paths(bags), os.fspath(config), os.fspath(out))
-    outcomes, no_store = _native.replay_to(replay_command.replay_words(*places, words), progress)
+    outcomes, no_store = _native.replay_to(request, progress)
     if no_store is not None:
         raise RuntimeError(f"no new store: {no_store}")
-    return json.loads(outcomes)
+    return outcomes
 
 
 def _paths(bags: Bags) -> list[str]:

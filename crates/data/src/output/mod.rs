@@ -11,6 +11,8 @@ pub(super) use mcap::{io, offered, qos};
 pub use rows::RowOutput;
 pub use tensors::TensorOutput;
 
+use std::str::FromStr;
+
 use crate::file::OutputError;
 use robocache_core::encoder::EncoderSpec;
 use robocache_core::layout::Holds;
@@ -48,6 +50,18 @@ pub enum Bf16 {
     Uint16,
     /// As the same number in `float32`.
     F32,
+}
+
+impl FromStr for Bf16 {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "uint16" => Ok(Bf16::Uint16),
+            "f32" => Ok(Bf16::F32),
+            _ => Err(format!("expected uint16 or f32, found '{text}'")),
+        }
+    }
 }
 
 /// The names of a row's dimensions.

@@ -5,6 +5,8 @@
 //!    ([`Player`](robocache_runtime::Player)), and gives each tensor to an [`Output`](crate::output::Output).
 //! 3. [`batch`] does so with many episodes on all cores, and brings each result under its final name only
 //!    when it is complete.
+//!
+//! A [`ReplayRequest`] has all that a replay can be asked for.
 
 pub mod batch;
 mod definitions;
@@ -16,6 +18,7 @@ mod find;
 mod kept_backend;
 mod options;
 mod read_ahead;
+mod request;
 mod results;
 mod run;
 mod shares;
@@ -31,6 +34,7 @@ pub use episode_topic::EpisodeTopic;
 pub use error::ReplayError;
 pub use find::find_bags;
 pub use options::Options;
+pub use request::{AskedGpu, EpisodesRequest, Jobs, ReplayRequest, RequestError};
 pub use results::{Format, store_summaries, summaries};
 pub use run::{Playing, Progress, run};
 pub use shares::Share;

@@ -1,9 +1,11 @@
 //! Which results there are, and what they were made of.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -26,6 +28,26 @@ pub enum Format {
     Zarr,
     /// The rows of every stream at their own stamps: one store of Zarr for all episodes.
     Rows,
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = [Format::Mcap, Format::Zarr, Format::Rows];
+        let found = known.into_iter().find(|format| format.to_string() == text);
+        found.ok_or_else(|| format!("expected mcap, zarr or rows, found '{text}'"))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::Mcap => "mcap",
+            Format::Zarr => "zarr",
+            Format::Rows => "rows",
+        })
+    }
 }
 
 impl Format {

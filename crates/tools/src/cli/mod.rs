@@ -1,6 +1,5 @@
 //! The command line of robocache, for its executable and for the Python package's.
 
-mod bars;
 mod calibrate;
 mod check;
 mod inspect;
@@ -10,16 +9,14 @@ mod verify;
 mod view;
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use bars::{Bars, log_above_bars};
-pub use replay_args::{
-    AskedError, EpisodeArgs, OfferedOption, ReplayArgs, in_memory, offered_options,
-};
+use crate::bars::say;
+use replay_args::ReplayArgs;
 
 /// The exit code of a command that did what it was asked.
 const SUCCESS: u8 = 0;
@@ -100,19 +97,26 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Goes on as `python3 -m robocache COMMAND`, if this Python has the package. Otherwise it returns what to do.
+/// Runs the command of the words in the Python package. The first word is what to say if this Python lacks the package.
+const RUN_IN_PYTHON: &str = "\
+import runpy, sys
+lacking = sys.argv.pop(1)
+try:
+    import robocache
+except Exception:
+    sys.exit(lacking)
+runpy.run_module('robocache', run_name='__main__', alter_sys=True)";
+
+/// Goes on in this process as `python3 -m robocache COMMAND`. Returns what to do if there is no `python3`.
 fn in_python(name: &str, given: &PythonWords) -> Error {
-    let python = |arguments: &[&str]| {
-        let mut command = process::Command::new("python3");
-        command.args(arguments);
-        command
-    };
-    let found = python(&["-c", "import robocache"]).stderr(process::Stdio::null()).status();
-    if found.is_ok_and(|status| status.success()) {
-        let mut command = python(&["-m", "robocache", name]);
-        return command.args(&given.words).exec().into();
+    let lacking =
+        format!("{name}: expected the Python package, which python3 does not have\n{IN_PYTHON}");
+    let mut python = process::Command::new("python3");
+    let error = python.args(["-c", RUN_IN_PYTHON, &lacking, name]).args(&given.words).exec();
+    match error.kind() {
+        ErrorKind::NotFound => lacking.into(),
+        _ => error.into(),
     }
-    format!("{name}: expected the Python package, which python3 does not have\n{IN_PYTHON}").into()
 }
 
 /// Whether the reader has closed the output.
@@ -127,9 +131,4 @@ fn log_warnings() {
     let log = log.with_target(false).with_ansi(false).with_writer(std::io::stderr);
     // A program that has a log of its own keeps it.
     let _ = log.try_init();
-}
-
-/// Writes a line to stderr, if anybody reads it.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use robocache_data::replay::batch::{self, EpisodeOutcome, Results};
 use robocache_data::replay::{JpegSummary, Summary};
 
-use super::bars::{Bars, log_above_bars};
 use super::replay_args::ReplayArgs;
 use super::{Error, FAILURE, SUCCESS, is_broken_pipe, say};
+use crate::bars::{Bars, log_above_bars};
 
 /// Runs the command.
 pub(super) fn run(args: &ReplayArgs) -> Result<u8, Error> {
     log_above_bars();
-    let (episodes, options) = args.asked()?;
+    let (episodes, options) = args.request().asked()?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(&stop)?;
     let watch = Bars::new(episodes.len());

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn robocache(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_robocache"))
@@ -788,17 +788,20 @@ fn a_command_of_the_python_package_goes_on_there() {
         std::fs::set_permissions(&python, executable).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_robocache"));
         command.arg(name).args(arguments);
-        command.env("PATH", format!("{}:/bin:/usr/bin", folder.path().display())).output().unwrap()
+        command.env("PATH", format!("{}:/bin:/usr/bin", folder.path().display()));
+        let started = command.stdout(Stdio::piped()).spawn().unwrap();
+        (started.id(), started.wait_with_output().unwrap())
     };
     let given = ["recordings/", "--config", "robot.yaml", "--help"];
     for name in ["import", "to-lerobot"] {
-        // A Python that has the package: it is asked, and then it is given all arguments.
-        let output = with_python("[ $1 = -c ] || { echo \"$*\"; exit 7; }", name, &given);
-        let passed = format!("-m robocache {name} {}", given.join(" "));
-        assert_eq!(text(&output.stdout).trim(), passed);
-        assert_eq!(output.status.code(), Some(7));
-        // One that does not.
-        let output = with_python("exit 1", name, &given);
+        // Python takes the place of this process, with all arguments behind its program.
+        let output = with_python("echo $$; shift 3; echo \"$*\"; exit 7", name, &given);
+        let passed = format!("{} {name} {}", output.0, given.join(" "));
+        assert_eq!(text(&output.1.stdout).split_whitespace().collect::<Vec<_>>().join(" "), passed);
+        assert_eq!(output.1.status.code(), Some(7));
+        // There is no Python.
+        let mut command = Command::new(env!("CARGO_BIN_EXE_robocache"));
+        let output = command.arg(name).env("PATH", "/nowhere").output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         let said = text(&output.stderr);
         assert!(said.contains(&format!("python -m robocache {name}")), "{said}");

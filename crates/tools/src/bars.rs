@@ -1,4 +1,4 @@
-//! The bar of a replay, and the log above it.
+//! The bar of a replay, and the log above it: for the command line, and for the Python package.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
@@ -10,10 +10,13 @@ use robocache_data::replay::Episode;
 use robocache_data::replay::batch::{BatchProgress, EpisodeOutcome};
 use robocache_ops::time::Stamp;
 
-use super::say;
-
 /// The bars of the process.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+
+/// Writes a line to stderr, if anybody reads it.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
 
 /// Writes warnings to stderr, above the bars if there are any. If the process has a log already, that one stays.
 pub fn log_above_bars() {
