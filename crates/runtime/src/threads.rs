@@ -4,10 +4,16 @@ use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Placement, Publisher, Runtime, RuntimeError, publishing, ticker, workers};
+use super::clock::Sleeper;
+use super::publishing::Publishing;
+use super::steps::drive;
+use super::ticker::Ticker;
+use super::workers::{self, Worker};
+use super::{Placement, Publisher, Runtime, RuntimeError};
 
 /// How the runtime's own threads run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,8 +68,10 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         let publish = Placement { priority, cpus: publish_cpus };
         let ticking = Arc::clone(runtime);
         threads.spawn("tick", move || {
-            let priority = tick.apply("ticks run");
-            ticker::run(&ticking, priority).map_err(E::from)
+            let mut ticker = Ticker::new(&ticking, tick.apply("ticks run"));
+            let period = ticking.pipeline.config().grid.period_ns().unsigned_abs();
+            let mut sleeper = Sleeper::of_this_thread(Duration::from_nanos(period));
+            drive(&mut ticker, |ticker, _| ticker.wait(&mut sleeper)).map_err(E::from)
         })?;
         let publishing = Arc::clone(runtime);
         threads.spawn("publish", move || {
@@ -71,8 +79,14 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
             if follows {
                 publishing.companion.follow();
             }
-            publishing::run(&publishing, &publisher, priority);
-            publisher.end();
+            let mut publishing = Publishing::new(&publishing, publisher, priority);
+            let Ok(()) = drive(&mut publishing, |_, until| {
+                // With an instant, the next step is due at once.
+                if until.is_none() {
+                    std::thread::park();
+                }
+            });
+            publishing.end();
             Ok(())
         })?;
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -81,7 +95,8 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
             let (encoding, encode) = (Arc::clone(runtime), encode.clone());
             threads.spawn(ENCODE[k.min(ENCODE.len() - 1)], move || {
                 encode.apply("images and clouds are encoded");
-                workers::run(&encoding, k == 0).map_err(E::from)
+                let mut worker = Worker::new(&encoding, k == 0);
+                drive(&mut worker, Worker::wait).map_err(E::from)
             })?;
         }
         Ok(threads)

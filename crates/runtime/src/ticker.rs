@@ -1,71 +1,124 @@
 //! The tick thread: serves the newest tick that is due.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::clock::{Clock, Reading, Sleeper};
 use super::outbox::Finished;
 use super::priority::Urgency;
 use super::schedule::{Schedule, Step};
+use super::steps::{Next, Steps};
 use super::{DueTick, Event, Runtime, RuntimeError, TickFate, Witness};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::TickOutcome;
 use robocache_ops::sync::lock;
+use robocache_ops::time::Stamp;
 
-/// What the log calls the work of this thread.
+/// The work of this thread, in the log.
 const WORK: &str = "of a tick";
 
-/// Serves ticks until the runtime stops. `priority` is the real-time priority of this thread, 0 for
-/// ordinary.
-pub(crate) fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
-    let grid = runtime.pipeline.config().grid;
-    let mut schedule = Schedule::new(grid, matches!(runtime.clock, Clock::System(_)));
-    let mut message = None;
-    let mut before: Option<Reading> = None;
-    let mut urgency = Urgency::new(priority, runtime.time.clone());
-    let mut sleeper =
-        Sleeper::of_this_thread(Duration::from_nanos(grid.period_ns().unsigned_abs()));
-    let mut waited = true;
-    runtime.ticks.priority.store(priority, Ordering::Relaxed);
-    while !runtime.stopping() {
+/// The tick thread: serves ticks until the runtime stops.
+pub(crate) struct Ticker<'a> {
+    runtime: &'a Runtime,
+    schedule: Schedule,
+    /// Memory for the next tick, if the last one left some.
+    message: Option<TensorMessage>,
+    /// The reading before the newest one.
+    before: Option<Reading>,
+    urgency: Urgency,
+    /// True if the thread waited before this step.
+    waited: bool,
+    /// True if the thread waits after this step. Otherwise the next one is due at once.
+    rests: bool,
+    /// The reading and the instant that the thread waits from and until; `None` if it waits for the first reading.
+    target: Option<(Reading, Stamp)>,
+}
+
+impl<'a> Ticker<'a> {
+    /// Serves the ticks of a runtime on the calling thread, which has this real-time `priority`, 0 for ordinary.
+    pub(crate) fn new(runtime: &'a Runtime, priority: u8) -> Self {
+        let grid = runtime.pipeline.config().grid;
+        runtime.ticks.priority.store(priority, Ordering::Relaxed);
+        Ticker {
+            runtime,
+            schedule: Schedule::new(grid, matches!(runtime.clock, Clock::System(_))),
+            message: None,
+            before: None,
+            urgency: Urgency::new(priority, runtime.time.clone()),
+            waited: true,
+            rests: false,
+            target: None,
+        }
+    }
+
+    /// Waits until the next step may be due. `sleeper` is that of the calling thread.
+    pub(crate) fn wait(&mut self, sleeper: &mut Sleeper) {
+        if self.rests {
+            self.runtime.clock.wait(self.target, sleeper);
+        }
+    }
+
+    /// Lets the thread wait after this step.
+    fn rest(&mut self, target: Option<(Reading, Stamp)>) -> Next {
+        (self.rests, self.target) = (true, target);
+        Next::At(self.runtime.clock.look_again(target))
+    }
+
+    /// Serves a tick that a reading of the clock made due, and counts those before it that were missed.
+    fn serve(&mut self, tick: i64, missed: u64, now: Reading) -> Result<(), RuntimeError> {
+        let runtime = self.runtime;
+        let began = runtime.time.monotonic();
+        if self.waited {
+            // It waited for the oldest of these.
+            let first = tick.saturating_sub_unsigned(missed);
+            runtime.ticks.woken.record(runtime.nanos_since_due(first, now));
+        }
+        runtime.ticks.overruns.add(missed);
+        if let (Some(recorder), 1..) = (&runtime.recorder, missed) {
+            recorder.note(Event::Overruns { before: tick, ticks: missed });
+        }
+        let waited = std::mem::take(&mut self.waited);
+        runtime.observer.due(DueTick { tick, missed, looked: now.stamp, waited });
+        let is_urgent = self.urgency.current() > 0;
+        self.message = serve(runtime, tick, now, self.message.take(), is_urgent)?;
+        self.urgency.served(began, WORK);
+        runtime.ticks.priority.store(self.urgency.current(), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Steps for Ticker<'_> {
+    type Error = RuntimeError;
+
+    /// Serves the newest tick that is due.
+    fn step(&mut self) -> Result<Next, RuntimeError> {
+        let runtime = self.runtime;
+        if runtime.stopping() {
+            return Ok(Next::Done);
+        }
+        self.rests = false;
         runtime.standstills.awake(Witness::Tick);
-        let Some(now) = runtime.clock.now() else {
-            runtime.clock.wait(None, &mut sleeper);
-            continue;
-        };
-        match schedule.advance(now) {
+        let Some(now) = runtime.clock.now() else { return Ok(self.rest(None)) };
+        let next = match self.schedule.advance(now) {
             Step::Wait(until) => {
-                urgency.rests(WORK);
-                runtime.ticks.priority.store(urgency.current(), Ordering::Relaxed);
-                runtime.clock.wait(Some((now, until)), &mut sleeper);
-                waited = true;
+                self.urgency.rests(WORK);
+                runtime.ticks.priority.store(self.urgency.current(), Ordering::Relaxed);
+                self.waited = true;
+                self.rest(Some((now, until)))
             }
             Step::Serve { tick, missed } => {
-                let began = runtime.time.monotonic();
-                if waited {
-                    // It waited for the oldest of these.
-                    let first = tick.saturating_sub_unsigned(missed);
-                    runtime.ticks.woken.record(runtime.nanos_since_due(first, now));
-                }
-                runtime.ticks.overruns.add(missed);
-                if let (Some(recorder), 1..) = (&runtime.recorder, missed) {
-                    recorder.note(Event::Overruns { before: tick, ticks: missed });
-                }
-                runtime.observer.due(DueTick { tick, missed, looked: now.stamp, waited });
-                message = serve(runtime, tick, now, message, urgency.current() > 0)?;
-                waited = false;
-                urgency.served(began, WORK);
-                runtime.ticks.priority.store(urgency.current(), Ordering::Relaxed);
+                self.serve(tick, missed, now)?;
+                Next::At(now.since)
             }
             Step::SetAhead => {
                 runtime.ticks.clock_set_ahead.add(1);
-                let from = before.unwrap_or(now).stamp;
+                let from = self.before.unwrap_or(now).stamp;
                 tracing::warn!("the clock was set ahead from {from} to {}", now.stamp);
+                Next::At(now.since)
             }
-        }
-        before = Some(now);
+        };
+        self.before = Some(now);
+        Ok(next)
     }
-    Ok(())
 }
 
 /// Fuses a tick and hands it to the publishing thread, unless it is past or held back. `message` is
