@@ -4,14 +4,13 @@ use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::clock::Sleeper;
+use super::fuse::Fuse;
 use super::publishing::Publishing;
 use super::steps::drive;
-use super::ticker::Ticker;
+use super::ticker::TickLoop;
 use super::workers::{self, Worker};
 use super::{Placement, Publisher, Runtime, RuntimeError};
 
@@ -33,6 +32,19 @@ pub struct ThreadOptions {
 /// The names of the encode workers' threads; further ones have the last name.
 const ENCODE: [&str; 8] =
     ["encode", "encode 1", "encode 2", "encode 3", "encode 4", "encode 5", "encode 6", "encode 7"];
+
+/// The loops of a runtime, each with its grid and its thread. `tick` is the place of the tick thread.
+fn loops(runtime: &Runtime, tick: Placement) -> Vec<TickLoop> {
+    let fuse = TickLoop {
+        name: "tick",
+        runs: "ticks run",
+        work: "of a tick",
+        grid: runtime.pipeline.config().grid,
+        placement: tick,
+        does: Box::<Fuse>::default(),
+    };
+    vec![fuse]
+}
 
 /// The running threads. A drop ends and joins them. `E` is the error of a thread.
 pub struct Threads<E> {
@@ -66,13 +78,10 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         let priority = tick.priority.saturating_sub(1).max(tick.priority.min(1));
         let follows = tick.cpus.is_empty() && publish_cpus.is_empty();
         let publish = Placement { priority, cpus: publish_cpus };
-        let ticking = Arc::clone(runtime);
-        threads.spawn("tick", move || {
-            let mut ticker = Ticker::new(&ticking, tick.apply("ticks run"));
-            let period = ticking.pipeline.config().grid.period_ns().unsigned_abs();
-            let mut sleeper = Sleeper::of_this_thread(Duration::from_nanos(period));
-            drive(&mut ticker, |ticker, _| ticker.wait(&mut sleeper)).map_err(E::from)
-        })?;
+        for tick_loop in loops(runtime, tick) {
+            let ticking = Arc::clone(runtime);
+            threads.spawn(tick_loop.name, move || tick_loop.run(&ticking).map_err(E::from))?;
+        }
         let publishing = Arc::clone(runtime);
         threads.spawn("publish", move || {
             let priority = publish.apply("tensors are published");
