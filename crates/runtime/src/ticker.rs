@@ -19,6 +19,7 @@ pub(crate) struct TickLoop {
     pub runs: &'static str,
     /// Its work in the log, after "the work".
     pub work: &'static str,
+    /// Its ticks.
     pub grid: TickGrid,
     /// Place of its thread.
     pub placement: Placement,
