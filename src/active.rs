@@ -152,10 +152,10 @@ fn start_receiving(
     let clock = runtime.clock.is_simulated().then(|| graph.0.resolve_topic(CLOCK_TOPIC));
     let topics = (configured.spec.topics.clone(), clock.transpose()?);
     let graph = (graph, parts.graph.clone());
-    let watch = GraphWatch::new(graph, topics, Arc::clone(runtime), connector.clone())?;
+    let mut watch = GraphWatch::new(graph, topics, Arc::clone(runtime), connector.clone())?;
     let wait = by(Arc::clone(&wakes.graph), &base.time);
     threads.spawn("graph", move || {
-        let Ok(()) = drive(watch, wait);
+        let Ok(()) = drive(&mut watch, wait);
         Ok(())
     })?;
     let spinner = |is_large, first, parts: &Handed<_>| {
@@ -166,18 +166,18 @@ fn start_receiving(
     if !large.inputs.is_empty() {
         // At ordinary priority: a burst of images must not take a processor from everything else.
         let large_placement = Placement { priority: 0, ..placement.clone() };
-        let large = spinner(true, large, &parts.large);
+        let mut large = spinner(true, large, &parts.large);
         let wait = by(Arc::clone(&wakes.large), &base.time);
         threads.spawn("spin large", move || {
             large_placement.apply("images and clouds are received");
-            Ok(drive(large, wait)?)
+            Ok(drive(&mut large, wait)?)
         })?;
     }
-    let small = spinner(false, small, &parts.small);
+    let mut small = spinner(false, small, &parts.small);
     let wait = by(Arc::clone(&wakes.small), &base.time);
     threads.spawn("spin", move || {
         placement.apply("small messages are received");
-        Ok(drive(small, wait)?)
+        Ok(drive(&mut small, wait)?)
     })
 }
 

@@ -188,7 +188,8 @@ impl Base {
             stop: Arc::clone(&stop),
             time: self.time.clone(),
         };
-        let reporter = Reporter {
+        let now = self.time.monotonic();
+        let mut reporter = Reporter {
             watched: Arc::clone(&self.watched),
             records,
             reports: Switch::new(reports),
@@ -197,10 +198,13 @@ impl Base {
             standstills: Arc::clone(&self.standstills),
             stop,
             time: self.time.clone(),
+            record: None,
+            look: now,
+            follow: now,
         };
         // First: it still reports why another one does not start.
         let mut spawned = threads.spawn("report", move || {
-            reporter.run();
+            let Ok(()) = drive(&mut reporter, Reporter::wait);
             Ok(())
         });
         let serve = move || {
@@ -212,8 +216,8 @@ impl Base {
         // It ends when all others have.
         let connect = move || {
             let stopping = || stopped.load(Ordering::Relaxed);
-            let connecting = Connecting::new(orders, stopping, || connections.renew());
-            let Ok(()) = drive(connecting, Connecting::wait);
+            let mut connecting = Connecting::new(orders, stopping, || connections.renew());
+            let Ok(()) = drive(&mut connecting, Connecting::wait);
             Ok(())
         };
         spawned.and_then(|()| threads.spawn("connect", connect)).map_err(logged)?;

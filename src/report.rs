@@ -1,9 +1,12 @@
 //! Reports to people: logs on `/rosout`, diagnostics, and what to do after the process stood still.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use r2r::rcl_interfaces::msg::Log;
 
 use super::connection::Reports;
 use super::lifecycle::{Lifecycle, LifecycleState};
@@ -12,7 +15,7 @@ use super::shared::SharedInfo;
 use robocache_link::{CLOCK_TOPIC, Connector, Due, Handed, Heard, Recovery, Switch, found_as_many};
 use robocache_ops::sync::lock;
 use robocache_runtime::health::{Level, Monitor, Report, Status};
-use robocache_runtime::{Runtime, Standstills, TimeSource, Witness};
+use robocache_runtime::{Next, Runtime, Standstills, Steps, TimeSource, Witness};
 
 /// Time between two looks at the inputs, and the longest wait for a log record.
 const LOOK: Duration = Duration::from_millis(125);
@@ -54,40 +57,57 @@ pub(crate) struct Reporter {
     /// Whether the node ends.
     pub stop: Arc<AtomicBool>,
     pub time: TimeSource,
+    /// A record that ended a wait.
+    pub record: Option<Log>,
+    /// When to look at the inputs again.
+    pub look: Instant,
+    /// When to look at the readers of shared memory again.
+    pub follow: Instant,
+}
+
+impl Steps for Reporter {
+    type Error = Infallible;
+
+    /// Publishes the log record that came, and what is due. At the end of the node, publishes all records.
+    fn step(&mut self) -> Result<Next, Infallible> {
+        if let Some(record) = self.record.take() {
+            self.reports.current.rosout.publish(record);
+        }
+        if self.stop.load(Ordering::Relaxed) {
+            self.reports.current.rosout.flush(&self.records);
+            return Ok(Next::Done);
+        }
+        let now = self.time.monotonic();
+        if now >= self.look {
+            self.look = now + LOOK;
+            self.look(now);
+        }
+        let (report, next) = {
+            let mut watched = lock(&self.watched);
+            if now >= self.follow {
+                self.follow = now + FOLLOW;
+                watched.shared.iter_mut().for_each(SharedInfo::follow);
+            }
+            (watched.report(now), watched.due)
+        };
+        // The middleware may take long. Nobody waits for what is watched meanwhile.
+        if let Some(report) = report {
+            self.reports.current.diagnostics.publish(report);
+        }
+        Ok(Next::At(self.look.min(next)))
+    }
 }
 
 impl Reporter {
-    /// Reports until the node ends.
-    pub(crate) fn run(mut self) {
-        let started = self.time.monotonic();
-        let (mut look, mut follow) = (started, started);
-        while !self.stop.load(Ordering::Relaxed) {
-            let now = self.time.monotonic();
-            if now >= look {
-                look = now + LOOK;
-                self.look(now);
-            }
-            let (report, next) = {
-                let mut watched = lock(&self.watched);
-                if now >= follow {
-                    follow = now + FOLLOW;
-                    watched.shared.iter_mut().for_each(SharedInfo::follow);
-                }
-                (watched.report(now), watched.due)
-            };
-            // The middleware may take long. Nobody waits for what is watched meanwhile.
-            if let Some(report) = report {
-                self.reports.current.diagnostics.publish(report);
-            }
-            let wait = self.time.until(look.min(next));
-            match self.records.recv_timeout(wait) {
-                Ok(record) => self.reports.current.rosout.publish(record),
-                Err(RecvTimeoutError::Timeout) => {}
-                // The log is part of the process, so this happens only in a test.
-                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
-            }
+    /// Waits for a log record, at most until an instant.
+    pub(crate) fn wait(&mut self, until: Option<Instant>) {
+        let wait = until.map_or(LOOK, |instant| self.time.until(instant));
+        match self.records.recv_timeout(wait) {
+            Ok(record) => self.record = Some(record),
+            Err(RecvTimeoutError::Timeout) => {}
+            // The log is part of the process, so this happens only in a test.
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
         }
-        self.reports.current.rosout.flush(&self.records);
     }
 
     /// Logs which streams hold ticks back. Looks whether the process stood still, takes the parts of a new connection, and

@@ -175,7 +175,7 @@ impl Soak {
         let tick = Placement { priority: TICK_PRIORITY, cpus: vec![] };
         let options = ThreadOptions { tick, ..ThreadOptions::default() };
         let mut threads = Threads::<RuntimeError>::start(&self.runtime, Tensors, options)?;
-        let priority = || self.runtime.ticks.priority.load(Ordering::Relaxed);
+        let priority = || self.runtime.ticks.grid.priority.load(Ordering::Relaxed);
         self.timeline.sleep_until(0);
         let first = priority();
         let memory = memory::watch(&self.timeline, gpu, || threads.failed().map(BenchError::from))?;

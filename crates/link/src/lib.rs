@@ -1,7 +1,7 @@
 //! Connections to a middleware, without ROS: decides what is taken, what was lost, and what replaces a connection.
 //!
-//! [`middleware`] has the traits of what a connection consists of. The node implements them with rcl, and a simulation
-//! with a middleware of its own.
+//! [`middleware`] has the traits of what a connection consists of. The node implements them with rcl. A test or a simulation
+//! may implement them without ROS.
 //!
 //! - [`Spinner`] takes all waiting messages of some subscriptions ([`intake`], [`buffers`]), and counts those that were
 //!   lost ([`losses`]) or that waited while the process stood still ([`after_standstill`]).

@@ -184,6 +184,18 @@ impl Clock {
         }
     }
 
+    /// Instant at which a loop that waits must read the clock again. `next` is as for [`wait`](Self::wait).
+    pub(crate) fn look_again(&self, next: Option<(Reading, Stamp)>) -> Instant {
+        match (self, next) {
+            (Clock::System(_) | Clock::Steady(_), Some((Reading { stamp, since, .. }, until))) => {
+                since + Duration::from_nanos(until.since(stamp).max(0) as u64).min(SLICE)
+            }
+            (Clock::Recorded(_), _) => self.time().monotonic() + LOOK,
+            // Who sets it also wakes the loop.
+            _ => self.time().monotonic() + SLICE,
+        }
+    }
+
     /// Waits until an instant may have come, at most for a short time. The caller then reads the clock
     /// again. `next` is the newest reading and the instant; with `None`, waits for any instant. `sleeper`
     /// is that of the calling thread.

@@ -3,7 +3,7 @@
 use super::health::holding;
 use super::intake::MessageOrigin;
 use super::queue::Message;
-use super::{Clock, Reading, Runtime, RuntimeError, TimeSource, ticker};
+use super::{Clock, Reading, Runtime, RuntimeError, TimeSource, fuse};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Accepted, ArraySample, Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::rejected::{DropReason, Rejected};
@@ -79,7 +79,7 @@ impl Runtime {
         let stamp = self.pipeline.config().grid.stamp_of(number);
         let due = Reading { stamp, epoch, since: self.time.monotonic() };
         self.give_up(due);
-        let outcome = ticker::fuse(self, number, due, message)?;
+        let outcome = fuse::fuse(self, number, due, message)?;
         holding::log(self);
         self.ticks.published.add(u64::from(outcome == TickOutcome::Ready));
         Ok(outcome)

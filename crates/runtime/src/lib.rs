@@ -3,7 +3,8 @@
 //!
 //! There are several threads, so that work with a deadline never waits for work without one:
 //!
-//! - *tick* ([`ticker`]) sleeps until the next tick, fuses, and leaves the tensor in the [`outbox`].
+//! - *tick* ([`fuse`]) sleeps until the next tick, fuses, and leaves the tensor in the [`outbox`]. It is a loop on a grid
+//!   ([`ticker`]).
 //! - *publish* ([`publishing`]) gives the newest tensor to the publisher, which may take long.
 //! - *encode* ([`workers`]), one or several, push the large messages that wait in the [`queue`]. The
 //!   first also drops the messages whose wait for a transform is over.
@@ -28,6 +29,7 @@ mod companion;
 mod direct;
 mod encode_threads;
 mod error;
+mod fuse;
 pub mod health;
 mod intake;
 mod latched;
@@ -71,7 +73,7 @@ pub use recorder::{
 pub use runtime::Runtime;
 pub use sim_clock::RuntimeSimClock;
 pub use standstill::{STILL, Standstills, Witness};
-pub use state::{InputState, StreamState, TickStats};
+pub use state::{GridStats, InputState, StreamState, TickStats};
 pub use steps::{Next, Steps, drive};
 pub use threads::{ThreadOptions, Threads};
 pub use time_source::{TimeSource, VirtualTime};

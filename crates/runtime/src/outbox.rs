@@ -3,6 +3,7 @@
 use std::thread::Thread;
 
 use super::Reading;
+use super::steps::Found;
 use robocache_core::message::TensorMessage;
 use robocache_ops::sync::PiMutex;
 
@@ -75,24 +76,21 @@ impl Outbox {
         self.state.lock().waiting.is_none()
     }
 
-    /// Waits for a tensor; `None` if the outbox is closed. One thread at a time may wait.
-    pub(crate) fn take(&self) -> Option<Finished> {
-        loop {
-            let mut state = self.state.lock();
-            if state.closed {
-                return None;
-            }
-            if let Some(finished) = state.waiting.take() {
-                return Some(finished);
-            }
-            state.reader = Some(std::thread::current());
-            drop(state);
-            // It may also return for no reason.
-            std::thread::park();
+    /// Takes the tensor that waits. If there is none, the next one wakes the calling thread, which may park. One thread at
+    /// a time may take.
+    pub(crate) fn take(&self) -> Found<Finished> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Found::Closed;
         }
+        if let Some(finished) = state.waiting.take() {
+            return Found::Work(finished);
+        }
+        state.reader = Some(std::thread::current());
+        Found::Nothing
     }
 
-    /// Closes the outbox: [`Outbox::take`] returns at once, now and later.
+    /// Closes the outbox: [`Outbox::take`] finds that, now and later.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;

@@ -18,7 +18,7 @@ use super::encode_threads::{EncodeThreads, LookAhead, Ticket};
 use super::health::holding;
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
-use super::{OfferedQos, Recorder, Runtime, RuntimeError, TimeSource, ticker};
+use super::{OfferedQos, Recorder, Runtime, RuntimeError, TimeSource, fuse};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, Pipeline, TickOutcome};
 use robocache_core::spec::InputId;
@@ -358,7 +358,7 @@ impl Player {
             step => step,
         };
         let Step::Serve { tick, missed } = step else { return Ok(()) };
-        self.runtime.ticks.overruns.add(missed);
+        self.runtime.ticks.grid.overruns.add(missed);
         self.serve(tick, now, received.at, serve)
     }
 
@@ -391,7 +391,7 @@ impl Player {
         let before = clock.now().map(|now| now.stamp);
         let set_ahead = before.is_some_and(|before| end.since(before) > MAX_SILENCE_NS);
         if set_ahead {
-            self.runtime.ticks.clock_set_ahead.add(1);
+            self.runtime.ticks.grid.clock_set_ahead.add(1);
         } else if let Some((_, next)) = progress {
             for tick in next..=last {
                 let due = clock.set(grid.stamp_of(tick));
@@ -426,7 +426,7 @@ impl Player {
         }
         self.settle()?;
         let message = self.message.get_or_insert_with(|| self.runtime.pipeline.new_message());
-        let outcome = ticker::fuse(&self.runtime, number, due, message)?;
+        let outcome = fuse::fuse(&self.runtime, number, due, message)?;
         holding::log(&self.runtime);
         let tick = Tick { number, epoch: due.epoch, at, changes: message.changes() };
         match outcome {

@@ -3,37 +3,61 @@
 //! The middleware may take long, for example if a subscriber on the same machine is stopped. So the
 //! tick thread leaves each tensor in the [`Outbox`](super::outbox::Outbox) and goes on.
 
-use std::time::Duration;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
 
 use super::outbox::Finished;
 use super::priority::Urgency;
+use super::steps::{Found, Next, Steps};
 use super::{Publisher, Refused, Runtime, TickFate};
 
 /// A publication is quick if it takes at most this part of the period: one in four.
 const QUICK: u32 = 4;
 
-/// Publishes tensors until the runtime stops. `priority` is the real-time priority of this thread, 0
-/// for ordinary. It gives it up while publishing takes all its time, as the tick thread does.
-pub(crate) fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
-    let mut urgency = Urgency::new(priority, runtime.time.clone());
-    let period = Duration::from_nanos(runtime.pipeline.config().grid.period_ns().unsigned_abs());
-    let mut is_quick = true;
-    loop {
-        if runtime.outbox.is_empty() {
-            urgency.rests("to publish tensors");
+/// The work of the publishing thread, in the log.
+const WORK: &str = "to publish tensors";
+
+/// The publishing thread: publishes tensors until the runtime stops. It gives its priority up while publishing takes all
+/// its time, as the tick thread does.
+pub(crate) struct Publishing<'a, P> {
+    runtime: &'a Runtime,
+    publisher: P,
+    urgency: Urgency,
+    /// True if the last publication took little of the period.
+    is_quick: bool,
+}
+
+impl<'a, P: Publisher> Publishing<'a, P> {
+    /// Publishes the tensors of a runtime on the calling thread, which has this real-time `priority`, 0 for ordinary.
+    pub(crate) fn new(runtime: &'a Runtime, publisher: P, priority: u8) -> Self {
+        let urgency = Urgency::new(priority, runtime.time.clone());
+        let mut publishing = Publishing { runtime, publisher, urgency, is_quick: true };
+        publishing.rest();
+        publishing
+    }
+
+    /// Gives the publisher up.
+    pub(crate) fn end(self) {
+        self.publisher.end();
+    }
+
+    /// Notes that the thread may wait.
+    fn rest(&mut self) {
+        if self.runtime.outbox.is_empty() {
+            self.urgency.rests(WORK);
         }
-        runtime.companion.waits(urgency.current() > 0 && is_quick);
-        let taken = runtime.outbox.take();
-        runtime.companion.works();
-        let Some(finished) = taken else { break };
-        let began = runtime.time.monotonic();
+        self.runtime.companion.waits(self.urgency.current() > 0 && self.is_quick);
+    }
+
+    /// Publishes a tensor that was taken at `began`.
+    fn publish(&mut self, finished: Finished, began: Instant) {
+        let Publishing { runtime, publisher, .. } = self;
         let Finished { mut message, tick, due } = finished;
         if !publisher.is_read() && runtime.recorder.is_none() {
             runtime.ticks.unread.add(1);
-            is_quick = true;
+            self.is_quick = true;
             runtime.outbox.give_back(message);
-            urgency.served(began, "to publish tensors");
-            continue;
+            return;
         }
         if runtime.digest {
             message.seal();
@@ -50,8 +74,31 @@ pub(crate) fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
             Err(error) => refused(runtime, tick, &error),
         }
         runtime.outbox.give_back(message);
-        is_quick = QUICK * runtime.time.since(began) <= period;
-        urgency.served(began, "to publish tensors");
+        let period = runtime.pipeline.config().grid.period_ns().unsigned_abs();
+        self.is_quick = QUICK * runtime.time.since(began) <= Duration::from_nanos(period);
+    }
+}
+
+impl<P: Publisher> Steps for Publishing<'_, P> {
+    type Error = Infallible;
+
+    /// Publishes the tensor that waits.
+    fn step(&mut self) -> Result<Next, Infallible> {
+        let runtime = self.runtime;
+        let finished = match runtime.outbox.take() {
+            Found::Work(finished) => finished,
+            Found::Nothing => return Ok(Next::Woken),
+            Found::Closed => {
+                runtime.companion.works();
+                return Ok(Next::Done);
+            }
+        };
+        runtime.companion.works();
+        let began = runtime.time.monotonic();
+        self.publish(finished, began);
+        self.urgency.served(began, WORK);
+        self.rest();
+        Ok(Next::At(began))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::publisher::PublisherId;
+use super::steps::Found;
 use super::time_source::TimeSource;
 use robocache_core::pipeline::Arrival;
 use robocache_core::spec::{Config, InputId};
@@ -72,6 +73,16 @@ struct QueueState {
     closed: bool,
 }
 
+impl QueueState {
+    /// The place of the oldest message of a free lane, and whether it is among those that were put back.
+    fn next(&self, lanes: &[usize]) -> Option<(bool, usize)> {
+        let is_free = |message: &Message| !self.busy[lanes[message.input.index()]];
+        let of = |messages: &VecDeque<Message>| messages.iter().position(is_free);
+        let put_back = of(&self.put_back).map(|at| (true, at));
+        put_back.or_else(|| of(&self.messages).map(|at| (false, at)))
+    }
+}
+
 /// Returns the lane of each input of a configuration: that of its stream, or one of its own.
 pub(crate) fn lanes(config: &Config) -> Vec<usize> {
     let lane = |id: InputId| match config.input(id).stream {
@@ -79,16 +90,6 @@ pub(crate) fn lanes(config: &Config) -> Vec<usize> {
         None => config.streams.len() + id.index(),
     };
     config.input_ids().map(lane).collect()
-}
-
-/// What [`Queue::take_until`] has found.
-pub(crate) enum Next<'a> {
-    /// A message.
-    Message(Taken<'a>),
-    /// No message came in time.
-    Nothing,
-    /// The queue is closed.
-    Closed,
 }
 
 /// A message that a worker has. A drop frees its lane.
@@ -167,42 +168,35 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Waits for a message of a free lane and takes the oldest; `None` if the queue is closed.
-    #[cfg(test)]
-    pub(crate) fn take(&self) -> Option<Taken<'_>> {
-        match self.take_until(None) {
-            Next::Message(taken) => Some(taken),
-            Next::Nothing | Next::Closed => None,
+    /// Takes the oldest message of a free lane.
+    pub(crate) fn take(&self) -> Found<Taken<'_>> {
+        let mut state = self.lock();
+        if state.closed {
+            return Found::Closed;
         }
+        let Some((of_put_back, at)) = state.next(&self.lanes) else { return Found::Nothing };
+        let QueueState { messages, put_back, busy, .. } = &mut *state;
+        let messages = if of_put_back { put_back } else { messages };
+        let Some(message) = messages.remove(at) else { return Found::Nothing };
+        busy[self.lanes[message.input.index()]] = true;
+        Found::Work(Taken { message, queue: self })
     }
 
-    /// Waits for a message of a free lane and takes the oldest. If no message comes, it waits until `end`, or without
-    /// end.
-    pub(crate) fn take_until(&self, end: Option<Instant>) -> Next<'_> {
+    /// Waits until there is a message of a free lane or the queue is closed, but not longer than until `end`.
+    pub(crate) fn wait(&self, end: Option<Instant>) {
         let mut state = self.lock();
-        while !state.closed {
-            let QueueState { messages, put_back, busy, .. } = &mut *state;
-            let lane = |message: &Message| self.lanes[message.input.index()];
-            let next = |messages: &mut VecDeque<Message>| {
-                let at = messages.iter().position(|message| !busy[lane(message)]);
-                at.and_then(|at| messages.remove(at))
-            };
-            if let Some(message) = next(put_back).or_else(|| next(messages)) {
-                busy[lane(&message)] = true;
-                return Next::Message(Taken { message, queue: self });
-            }
+        while !state.closed && state.next(&self.lanes).is_none() {
             let Some(end) = end else {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let left = self.time.until(end);
             if left.is_zero() {
-                return Next::Nothing;
+                return;
             }
             let waited = self.changed.wait_timeout(state, left);
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        Next::Closed
     }
 
     /// Removes the messages of epochs before `epoch` and returns them.
@@ -220,7 +214,7 @@ impl Queue {
         removed
     }
 
-    /// Closes the queue: [`Queue::take_until`] returns at once, now and later.
+    /// Closes the queue: [`Queue::take`] finds that, now and later.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();

@@ -138,8 +138,13 @@ impl Runtime {
 
     /// Returns the nanoseconds from a tick's instant to now, as [`TickStats::latency`] defines them.
     pub(super) fn nanos_since_due(&self, tick: i64, due: Reading) -> i64 {
+        self.nanos_since(self.pipeline.config().grid.stamp_of(tick), due)
+    }
+
+    /// The same from the instant of a tick of any grid.
+    pub(super) fn nanos_since(&self, tick: Stamp, due: Reading) -> i64 {
         let late = match self.clock.is_simulated() {
-            false => due.stamp.since(self.pipeline.config().grid.stamp_of(tick)),
+            false => due.stamp.since(tick),
             true => 0,
         };
         late.saturating_add(elapsed_ns(due.since, self.time.monotonic()))

@@ -29,10 +29,6 @@ pub struct TickStats {
     pub held_back_by: AtomicUsize,
     /// What the log says of them. The thread that serves ticks notes it, and the one that reports logs it.
     pub(super) holding: Mutex<Holding>,
-    /// Ticks that were due and not served.
-    pub overruns: Counter,
-    /// How often the system's clock was set ahead. The pipeline counts jumps back.
-    pub clock_set_ahead: Counter,
     /// Tensors that a newer one replaced before the publishing thread sent them.
     pub unsent: Counter,
     /// Tensors that the middleware refused.
@@ -49,9 +45,20 @@ pub struct TickStats {
     pub latency: Latency,
     /// The same until the tensor is finished, before it waits for the publishing thread.
     pub fused: Latency,
-    /// The same until the tick thread runs, for the ticks that it waited for: how late the system wakes it.
+    /// What the loop itself counts.
+    pub grid: GridStats,
+}
+
+/// Counters of a loop that works at the ticks of a grid.
+#[derive(Debug, Default)]
+pub struct GridStats {
+    /// Ticks that were due and not served.
+    pub overruns: Counter,
+    /// How often the system's clock was set ahead. The pipeline counts jumps back.
+    pub clock_set_ahead: Counter,
+    /// Time from a tick's instant until the thread runs, for the ticks that it waited for: how late the system wakes it.
     pub woken: Latency,
-    /// Real-time priority in effect for the tick thread, 0 for ordinary.
+    /// Real-time priority in effect for the thread, 0 for ordinary.
     pub priority: AtomicU8,
 }
 

@@ -28,19 +28,30 @@ pub trait Steps {
     fn step(&mut self) -> Result<Next, Self::Error>;
 }
 
+/// What a loop finds in the place that it takes its work from.
+#[derive(Debug)]
+pub(crate) enum Found<T> {
+    /// Work.
+    Work(T),
+    /// Nothing for now.
+    Nothing,
+    /// The end: there is nothing now and later.
+    Closed,
+}
+
 /// Runs a loop on the calling thread until it is done. `wait` waits until an instant, or for ever without one, and ends
 /// early if something wakes the loop. It may also end for no reason.
 ///
 /// # Errors
 /// That of a step.
 pub fn drive<S: Steps>(
-    mut steps: S,
+    steps: &mut S,
     mut wait: impl FnMut(&mut S, Option<Instant>),
 ) -> Result<(), S::Error> {
     loop {
         match steps.step()? {
-            Next::At(instant) => wait(&mut steps, Some(instant)),
-            Next::Woken => wait(&mut steps, None),
+            Next::At(instant) => wait(steps, Some(instant)),
+            Next::Woken => wait(steps, None),
             Next::Done => return Ok(()),
         }
     }

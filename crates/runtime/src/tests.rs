@@ -169,7 +169,7 @@ fn the_newest_due_tick_is_served_at_its_instant() {
     clock(1009);
     running.tick(ms(1010));
     running.tick(ms(1055));
-    assert_eq!(running.runtime.ticks.overruns.get(), 3);
+    assert_eq!(running.runtime.ticks.grid.overruns.get(), 3);
     until("the count", || running.runtime.ticks.published.get() == 3);
     assert_eq!(running.stop(), [ms(1000), ms(1010), ms(1050)]);
 }
@@ -195,7 +195,7 @@ fn a_jump_back_clears_the_rings_and_ticks_go_on() {
     running.send(WRENCH, wrench(ms(505)));
     running.tick(ms(510));
     assert_eq!(running.steps_valid(), 2);
-    assert_eq!(running.runtime.ticks.overruns.get(), 0);
+    assert_eq!(running.runtime.ticks.grid.overruns.get(), 0);
     assert_eq!(running.runtime.pipeline.clock_jumps(), 1);
     assert_eq!(running.stop(), [ms(60_000), ms(500), ms(510)]);
 }
@@ -215,7 +215,7 @@ fn a_publication_that_takes_long_delays_no_tick_and_the_newest_tensor_is_next() 
     }
     drop(slow);
     until("the newest tensor", || ticks.published.get() == 3);
-    assert_eq!((ticks.unsent.get(), ticks.overruns.get()), (8, 0));
+    assert_eq!((ticks.unsent.get(), ticks.grid.overruns.get()), (8, 0));
     assert_eq!(running.stop(), [ms(1000), ms(1010), ms(1100)]);
 }
 

@@ -7,7 +7,12 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Placement, Publisher, Runtime, RuntimeError, publishing, ticker, workers};
+use super::fuse::Fuse;
+use super::publishing::Publishing;
+use super::steps::drive;
+use super::ticker::TickLoop;
+use super::workers::{self, Worker};
+use super::{Placement, Publisher, Runtime, RuntimeError};
 
 /// How the runtime's own threads run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +32,19 @@ pub struct ThreadOptions {
 /// The names of the encode workers' threads; further ones have the last name.
 const ENCODE: [&str; 8] =
     ["encode", "encode 1", "encode 2", "encode 3", "encode 4", "encode 5", "encode 6", "encode 7"];
+
+/// The loops of a runtime, each with its grid and its thread. `tick` is the place of the tick thread.
+fn loops(runtime: &Runtime, tick: Placement) -> Vec<TickLoop> {
+    let fuse = TickLoop {
+        name: "tick",
+        runs: "ticks run",
+        work: "of a tick",
+        grid: runtime.pipeline.config().grid,
+        placement: tick,
+        does: Box::<Fuse>::default(),
+    };
+    vec![fuse]
+}
 
 /// The running threads. A drop ends and joins them. `E` is the error of a thread.
 pub struct Threads<E> {
@@ -60,19 +78,24 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         let priority = tick.priority.saturating_sub(1).max(tick.priority.min(1));
         let follows = tick.cpus.is_empty() && publish_cpus.is_empty();
         let publish = Placement { priority, cpus: publish_cpus };
-        let ticking = Arc::clone(runtime);
-        threads.spawn("tick", move || {
-            let priority = tick.apply("ticks run");
-            ticker::run(&ticking, priority).map_err(E::from)
-        })?;
+        for tick_loop in loops(runtime, tick) {
+            let ticking = Arc::clone(runtime);
+            threads.spawn(tick_loop.name, move || tick_loop.run(&ticking).map_err(E::from))?;
+        }
         let publishing = Arc::clone(runtime);
         threads.spawn("publish", move || {
             let priority = publish.apply("tensors are published");
             if follows {
                 publishing.companion.follow();
             }
-            publishing::run(&publishing, &publisher, priority);
-            publisher.end();
+            let mut publishing = Publishing::new(&publishing, publisher, priority);
+            let Ok(()) = drive(&mut publishing, |_, until| {
+                // With an instant, the next step is due at once.
+                if until.is_none() {
+                    std::thread::park();
+                }
+            });
+            publishing.end();
             Ok(())
         })?;
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -81,7 +104,8 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
             let (encoding, encode) = (Arc::clone(runtime), encode.clone());
             threads.spawn(ENCODE[k.min(ENCODE.len() - 1)], move || {
                 encode.apply("images and clouds are encoded");
-                workers::run(&encoding, k == 0).map_err(E::from)
+                let mut worker = Worker::new(&encoding, k == 0);
+                drive(&mut worker, Worker::wait).map_err(E::from)
             })?;
         }
         Ok(threads)

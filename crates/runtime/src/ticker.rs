@@ -1,131 +1,179 @@
-//! The tick thread: serves the newest tick that is due.
+//! Loops that do their work at the ticks of a grid: at absolute instants, and of several due ticks only the newest.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::clock::{Clock, Reading, Sleeper};
-use super::outbox::Finished;
 use super::priority::Urgency;
 use super::schedule::{Schedule, Step};
-use super::{DueTick, Event, Runtime, RuntimeError, TickFate, Witness};
-use robocache_core::message::TensorMessage;
-use robocache_core::pipeline::TickOutcome;
-use robocache_ops::sync::lock;
+use super::state::GridStats;
+use super::steps::{Next, Steps, drive};
+use super::{DueTick, Placement, Runtime, RuntimeError, Witness};
+use robocache_ops::time::{Stamp, TickGrid};
 
-/// What the log calls the work of this thread.
-const WORK: &str = "of a tick";
+/// A loop of a runtime: work at the ticks of a grid, and the thread that does it.
+pub(crate) struct TickLoop {
+    /// Name of its thread.
+    pub name: &'static str,
+    /// Its ticks in the log, such as "ticks run".
+    pub runs: &'static str,
+    /// Its work in the log, after "the work".
+    pub work: &'static str,
+    /// Its ticks.
+    pub grid: TickGrid,
+    /// Place of its thread.
+    pub placement: Placement,
+    /// The work at a tick.
+    pub does: Box<dyn TickWork>,
+}
 
-/// Serves ticks until the runtime stops. `priority` is the real-time priority of this thread, 0 for
-/// ordinary.
-pub(crate) fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
-    let grid = runtime.pipeline.config().grid;
-    let mut schedule = Schedule::new(grid, matches!(runtime.clock, Clock::System(_)));
-    let mut message = None;
-    let mut before: Option<Reading> = None;
-    let mut urgency = Urgency::new(priority, runtime.time.clone());
-    let mut sleeper =
-        Sleeper::of_this_thread(Duration::from_nanos(grid.period_ns().unsigned_abs()));
-    let mut waited = true;
-    runtime.ticks.priority.store(priority, Ordering::Relaxed);
-    while !runtime.stopping() {
+/// Work of a loop at its ticks.
+pub(crate) trait TickWork: Send {
+    /// Does the work of a tick, without a wait and without an allocation.
+    ///
+    /// # Errors
+    /// The loop cannot go on.
+    fn tick(&mut self, runtime: &Runtime, due: &Due) -> Result<(), RuntimeError>;
+
+    /// Counters of the loop in the runtime.
+    fn stats<'a>(&'a self, runtime: &'a Runtime) -> &'a GridStats;
+}
+
+/// A tick that a loop must serve now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    /// The tick, and those before it that were missed.
+    pub tick: DueTick,
+    /// The reading of the clock that made it due.
+    pub reading: Reading,
+    /// True if the thread has real-time priority.
+    pub is_urgent: bool,
+}
+
+/// The steps of a loop.
+pub(crate) struct Ticker<'a> {
+    runtime: &'a Runtime,
+    grid: TickGrid,
+    work: &'static str,
+    does: Box<dyn TickWork>,
+    schedule: Schedule,
+    /// The reading before the newest one.
+    before: Option<Reading>,
+    urgency: Urgency,
+    /// True if the thread waited before this step.
+    waited: bool,
+    /// True if the thread waits after this step. Otherwise the next one is due at once.
+    rests: bool,
+    /// The reading and the instant that the thread waits from and until; `None` if it waits for the first reading.
+    target: Option<(Reading, Stamp)>,
+}
+
+impl TickLoop {
+    /// Runs the loop on the calling thread until the runtime stops.
+    ///
+    /// # Errors
+    /// That of a tick.
+    pub(crate) fn run(self, runtime: &Runtime) -> Result<(), RuntimeError> {
+        let priority = self.placement.apply(self.runs);
+        let period = Duration::from_nanos(self.grid.period_ns().unsigned_abs());
+        let mut ticker = Ticker::new(self, runtime, priority);
+        let mut sleeper = Sleeper::of_this_thread(period);
+        drive(&mut ticker, |ticker, _| ticker.wait(&mut sleeper))
+    }
+}
+
+impl<'a> Ticker<'a> {
+    /// Serves the ticks of a loop on the calling thread, which has this real-time `priority`, 0 for ordinary.
+    pub(crate) fn new(of: TickLoop, runtime: &'a Runtime, priority: u8) -> Self {
+        let TickLoop { grid, work, does, .. } = of;
+        does.stats(runtime).priority.store(priority, Ordering::Relaxed);
+        Ticker {
+            runtime,
+            grid,
+            work,
+            does,
+            schedule: Schedule::new(grid, matches!(runtime.clock, Clock::System(_))),
+            before: None,
+            urgency: Urgency::new(priority, runtime.time.clone()),
+            waited: true,
+            rests: false,
+            target: None,
+        }
+    }
+
+    /// Waits until the next step may be due. `sleeper` is that of the calling thread.
+    pub(crate) fn wait(&self, sleeper: &mut Sleeper) {
+        if self.rests {
+            self.runtime.clock.wait(self.target, sleeper);
+        }
+    }
+
+    /// Lets the thread wait after this step.
+    fn rest(&mut self, target: Option<(Reading, Stamp)>) -> Next {
+        (self.rests, self.target) = (true, target);
+        Next::At(self.runtime.clock.look_again(target))
+    }
+
+    /// Serves a tick that a reading of the clock made due, and counts those before it that were missed.
+    fn serve(&mut self, tick: i64, missed: u64, now: Reading) -> Result<(), RuntimeError> {
+        let runtime = self.runtime;
+        let began = runtime.time.monotonic();
+        let waited = std::mem::take(&mut self.waited);
+        let stats = self.does.stats(runtime);
+        if waited {
+            // It waited for the oldest of these.
+            let first = self.grid.stamp_of(tick.saturating_sub_unsigned(missed));
+            stats.woken.record(runtime.nanos_since(first, now));
+        }
+        stats.overruns.add(missed);
+        let tick = DueTick { tick, missed, looked: now.stamp, waited };
+        let is_urgent = self.urgency.current() > 0;
+        self.does.tick(runtime, &Due { tick, reading: now, is_urgent })?;
+        self.urgency.served(began, self.work);
+        self.note_priority();
+        Ok(())
+    }
+
+    fn note_priority(&self) {
+        let priority = &self.does.stats(self.runtime).priority;
+        priority.store(self.urgency.current(), Ordering::Relaxed);
+    }
+}
+
+impl Steps for Ticker<'_> {
+    type Error = RuntimeError;
+
+    /// Serves the newest tick that is due.
+    fn step(&mut self) -> Result<Next, RuntimeError> {
+        let runtime = self.runtime;
+        if runtime.stopping() {
+            return Ok(Next::Done);
+        }
+        self.rests = false;
         runtime.standstills.awake(Witness::Tick);
-        let Some(now) = runtime.clock.now() else {
-            runtime.clock.wait(None, &mut sleeper);
-            continue;
-        };
-        match schedule.advance(now) {
+        let Some(now) = runtime.clock.now() else { return Ok(self.rest(None)) };
+        let next = match self.schedule.advance(now) {
             Step::Wait(until) => {
-                urgency.rests(WORK);
-                runtime.ticks.priority.store(urgency.current(), Ordering::Relaxed);
-                runtime.clock.wait(Some((now, until)), &mut sleeper);
-                waited = true;
+                self.urgency.rests(self.work);
+                self.note_priority();
+                self.waited = true;
+                self.rest(Some((now, until)))
             }
             Step::Serve { tick, missed } => {
-                let began = runtime.time.monotonic();
-                if waited {
-                    // It waited for the oldest of these.
-                    let first = tick.saturating_sub_unsigned(missed);
-                    runtime.ticks.woken.record(runtime.nanos_since_due(first, now));
-                }
-                runtime.ticks.overruns.add(missed);
-                if let (Some(recorder), 1..) = (&runtime.recorder, missed) {
-                    recorder.note(Event::Overruns { before: tick, ticks: missed });
-                }
-                runtime.observer.due(DueTick { tick, missed, looked: now.stamp, waited });
-                message = serve(runtime, tick, now, message, urgency.current() > 0)?;
-                waited = false;
-                urgency.served(began, WORK);
-                runtime.ticks.priority.store(urgency.current(), Ordering::Relaxed);
+                self.serve(tick, missed, now)?;
+                Next::At(now.since)
             }
             Step::SetAhead => {
-                runtime.ticks.clock_set_ahead.add(1);
-                let from = before.unwrap_or(now).stamp;
+                self.does.stats(runtime).clock_set_ahead.add(1);
+                let from = self.before.unwrap_or(now).stamp;
                 tracing::warn!("the clock was set ahead from {from} to {}", now.stamp);
+                Next::At(now.since)
             }
-        }
-        before = Some(now);
+        };
+        self.before = Some(now);
+        Ok(next)
     }
-    Ok(())
 }
 
-/// Fuses a tick and hands it to the publishing thread, unless it is past or held back. `message` is
-/// memory for it, if the last tick left some; returns the memory if this tick leaves it. `is_urgent` says whether
-/// this thread has real-time priority.
-fn serve(
-    runtime: &Runtime,
-    tick: i64,
-    due: Reading,
-    message: Option<TensorMessage>,
-    is_urgent: bool,
-) -> Result<Option<TensorMessage>, RuntimeError> {
-    let message = message.or_else(|| runtime.outbox.free());
-    let mut message = message.unwrap_or_else(|| runtime.pipeline.new_message());
-    if fuse(runtime, tick, due, &mut message)? != TickOutcome::Ready {
-        return Ok(Some(message));
-    }
-    runtime.ticks.fused.record(runtime.nanos_since_due(tick, due));
-    runtime.observer.fused(tick, message.message());
-    runtime.companion.call(is_urgent);
-    let overwritten = runtime.outbox.put(Finished { message, tick, due });
-    if let Some(Finished { message, tick, due }) = &overwritten {
-        runtime.record_tick(*tick, due.epoch, message.changes(), TickFate::Unsent);
-    }
-    runtime.ticks.unsent.add(u64::from(overwritten.is_some()));
-    if let Some(overwritten) = overwritten {
-        runtime.outbox.give_back(overwritten.message);
-    }
-    Ok(None)
-}
-
-/// Fuses a tick and counts its outcome. It notes when ticks begin to be held back or to be published again, and leaves
-/// the log lines about that to its caller or to the thread that reports.
-pub(super) fn fuse(
-    runtime: &Runtime,
-    tick: i64,
-    due: Reading,
-    message: &mut TensorMessage,
-) -> Result<TickOutcome, RuntimeError> {
-    let ticks = &runtime.ticks;
-    let outcome = runtime.fuse(tick, due, message)?;
-    if outcome == TickOutcome::Past {
-        return Ok(outcome);
-    }
-    ticks.newest.store(tick, Ordering::Relaxed);
-    for stream in runtime.streams() {
-        let mut segments = runtime.pipeline.layout().segments_of(stream);
-        if let Some(newest) = segments.find_map(|id| message.steps(id).last()) {
-            runtime.stream(stream).age_ns.store(newest.age_ns, Ordering::Relaxed);
-        }
-    }
-    let by = match outcome {
-        TickOutcome::HeldBack { stream } => Some(stream),
-        _ => None,
-    };
-    lock(&ticks.holding).note(runtime.node_time.now(), tick, by);
-    if let TickOutcome::HeldBack { stream } = outcome {
-        ticks.held_back_by.store(stream.index(), Ordering::Relaxed);
-        ticks.held_back.add(1);
-        runtime.record_tick(tick, due.epoch, message.changes(), TickFate::HeldBack(stream));
-    }
-    Ok(outcome)
-}
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,11 @@
 //! The encode workers: push large messages. Each takes milliseconds.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::intake::MessageOrigin;
-use super::queue::{Next, Taken};
+use super::queue::Taken;
+use super::steps::{Found, Next, Steps};
 use super::{Runtime, RuntimeError, queue};
 use robocache_core::pipeline::NotTaken;
 use robocache_core::spec::Config;
@@ -12,29 +13,53 @@ use robocache_core::spec::Config;
 /// Time between two looks at the clock and at the messages that wait for a transform.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Pushes the messages in the queue until the runtime stops. Several workers share the queue. One of
-/// them, which `looks`, also drops the messages that have waited for too long, and notices a jump of the clock if no message
-/// shows it.
-pub(crate) fn run(runtime: &Runtime, looks: bool) -> Result<(), RuntimeError> {
-    let time = &runtime.time;
-    let mut look = looks.then(|| time.monotonic());
-    loop {
-        if let Some(at) = look
-            && at <= time.monotonic()
+/// An encode worker: pushes the messages in the queue, until it is closed. Several workers share the queue.
+pub(crate) struct Worker<'a> {
+    runtime: &'a Runtime,
+    /// When the worker looks again at what needs no message; `None` if another one does.
+    look: Option<Instant>,
+}
+
+impl<'a> Worker<'a> {
+    /// Pushes the messages of a runtime. If it `looks`, it also drops the messages that have waited for too long, and
+    /// notices a jump of the clock if no message shows it.
+    pub(crate) fn new(runtime: &'a Runtime, looks: bool) -> Self {
+        Worker { runtime, look: looks.then(|| runtime.time.monotonic()) }
+    }
+
+    /// Waits for a message, at most until an instant.
+    pub(crate) fn wait(&mut self, until: Option<Instant>) {
+        self.runtime.queue.wait(until);
+    }
+}
+
+impl Steps for Worker<'_> {
+    type Error = RuntimeError;
+
+    /// Pushes a message.
+    fn step(&mut self) -> Result<Next, RuntimeError> {
+        let runtime = self.runtime;
+        if let Some(at) = self.look
+            && at <= runtime.time.monotonic()
         {
             give_up(runtime);
-            look = Some(time.monotonic() + LOOK);
+            self.look = Some(runtime.time.monotonic() + LOOK);
         }
-        match runtime.queue.take_until(look) {
-            Next::Message(taken) => push(runtime, taken)?,
-            Next::Nothing => {}
-            Next::Closed => return Ok(()),
+        match runtime.queue.take() {
+            Found::Work(taken) => {
+                let began = runtime.time.monotonic();
+                push(runtime, taken, began)?;
+                Ok(Next::At(began))
+            }
+            Found::Nothing => Ok(self.look.map_or(Next::Woken, Next::At)),
+            Found::Closed => Ok(Next::Done),
         }
     }
 }
 
-fn push(runtime: &Runtime, taken: Taken<'_>) -> Result<(), RuntimeError> {
-    let (since, message) = (runtime.time.monotonic(), &taken.message);
+/// Pushes a message that a worker took at `since`.
+fn push(runtime: &Runtime, taken: Taken<'_>, since: Instant) -> Result<(), RuntimeError> {
+    let message = &taken.message;
     match runtime.push(MessageOrigin::of(message), (*message.bytes).as_ref(), message.arrival) {
         Ok(taken) => runtime.observer.pushed(message, taken.stamp, since),
         Err(NotTaken::Dropped(_)) => runtime.observer.pushed(message, None, since),

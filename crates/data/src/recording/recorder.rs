@@ -118,16 +118,8 @@ impl McapRecorder {
         let (queue, waiting) = Queue::new(folder.clone(), config, queue_bytes, time.clone());
         let queue = Arc::new(queue);
         let offers = Arc::clone(writer.offers());
-        let writing = Writing {
-            queue: Arc::clone(&queue),
-            waiting,
-            writer,
-            has_graph,
-            in_vain: Vec::new(),
-            said: false,
-            end,
-            time: time.clone(),
-        };
+        let queues = (Arc::clone(&queue), waiting);
+        let writing = Writing::new(queues, writer, has_graph, end, time.clone());
         let thread = std::thread::Builder::new().name("record".into());
         let thread = thread.spawn(move || writing.run()).map_err(failed)?;
         tracing::info!("recording to {}", folder.display());

@@ -3,16 +3,16 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::disk::Syncing;
 use super::event::RecordingEvent;
 use super::file::RecordingWriter;
 use super::queue::{Item, Queue, Waiting};
-use robocache_core::spec::InputId;
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
-use robocache_runtime::TimeSource;
+use robocache_runtime::{Next, Steps, TimeSource, drive};
 
 /// Time between two looks into the queue.
 const LOOK: Duration = Duration::from_millis(5);
@@ -26,25 +26,98 @@ const LAST_EVENTS: f64 = 0.75;
 
 /// The thread that writes.
 pub(super) struct Writing {
-    pub queue: Arc<Queue>,
-    pub waiting: Waiting,
-    pub writer: RecordingWriter,
+    queue: Arc<Queue>,
+    waiting: Waiting,
+    writer: RecordingWriter,
     /// True if a graph tells what publishers offer.
-    pub has_graph: bool,
+    has_graph: bool,
+    /// The item whose topic waits for its offers.
+    held: Option<(Item, Stamp)>,
+    /// Since when it waits.
+    awaited: Option<Instant>,
     /// The topics that waited for their offers in vain.
-    pub in_vain: Vec<usize>,
+    in_vain: Vec<usize>,
     /// Whether the log says that messages are missing.
-    pub said: bool,
+    said: bool,
+    /// When what was written was last handed to the operating system.
+    flushed: Instant,
+    /// When the stop was noticed.
+    stopped: Option<Instant>,
     /// Limit of the end of the recording.
-    pub end: Duration,
-    pub time: TimeSource,
+    end: Duration,
+    time: TimeSource,
+}
+
+impl Steps for Writing {
+    type Error = io::Error;
+
+    /// Writes the next item, or the end.
+    fn step(&mut self) -> io::Result<Next> {
+        // First: what comes after the stop is no part of the recording.
+        if self.stopped.is_none() && self.queue.stop.load(Ordering::Relaxed) {
+            self.stopped = Some(self.time.monotonic());
+        }
+        let mut next = self.flushed;
+        match self.held.take().or_else(|| self.waiting.next()) {
+            Some((item, at)) if self.awaits_offers(&item) => {
+                self.held = Some((item, at));
+                return Ok(Next::At(self.time.monotonic() + LOOK));
+            }
+            Some((item, at)) => {
+                let since_stop = self.stopped.map_or(Duration::ZERO, |at| self.time.since(at));
+                self.write(&item, at, since_stop)?;
+                self.queue.left(&item);
+            }
+            None if self.stopped.is_none() => next = self.time.monotonic() + LOOK,
+            None => {
+                self.write_lost()?;
+                self.writer.event(&RecordingEvent::End, self.time.system())?;
+                return Ok(Next::Done);
+            }
+        }
+        if self.queue.has_lost() {
+            self.write_lost()?;
+        }
+        if self.time.since(self.flushed) > FLUSH {
+            self.writer.flush()?;
+            self.flushed = self.time.monotonic();
+        }
+        Ok(Next::At(next))
+    }
 }
 
 impl Writing {
+    /// Writes to this file what comes through the queue.
+    pub(super) fn new(
+        (queue, waiting): (Arc<Queue>, Waiting),
+        writer: RecordingWriter,
+        has_graph: bool,
+        end: Duration,
+        time: TimeSource,
+    ) -> Self {
+        let flushed = time.monotonic();
+        Writing {
+            queue,
+            waiting,
+            writer,
+            has_graph,
+            held: None,
+            awaited: None,
+            in_vain: Vec::new(),
+            said: false,
+            flushed,
+            stopped: None,
+            end,
+            time,
+        }
+    }
+
     /// Writes until the stop, and ends the recording.
     pub(super) fn run(mut self) {
         let _guard = EndsIfItPanics(Arc::clone(&self.queue));
-        let written = self.write_all();
+        let time = self.time.clone();
+        let written =
+            drive(&mut self, |_, until| sleep(until.map_or(LOOK, |instant| time.until(instant))));
         let Writing { queue, waiting, writer, .. } = self;
         // If no write failed, the files have an end, even if something else ended the recording.
         let finished = writer.finish();
@@ -59,39 +132,6 @@ impl Writing {
         }
     }
 
-    fn write_all(&mut self) -> io::Result<()> {
-        let mut flushed = self.time.monotonic();
-        let mut stopped: Option<Instant> = None;
-        loop {
-            // First: what comes after the stop is no part of the recording.
-            if stopped.is_none() && self.queue.stop.load(Ordering::Relaxed) {
-                stopped = Some(self.time.monotonic());
-            }
-            match self.waiting.next() {
-                Some((item, at)) => {
-                    self.write(
-                        &item,
-                        at,
-                        stopped.map_or(Duration::ZERO, |at| self.time.since(at)),
-                    )?;
-                    self.queue.left(&item);
-                }
-                None if stopped.is_none() => std::thread::sleep(LOOK),
-                None => {
-                    self.write_lost()?;
-                    return self.writer.event(&RecordingEvent::End, self.time.system());
-                }
-            }
-            if self.queue.has_lost() {
-                self.write_lost()?;
-            }
-            if self.time.since(flushed) > FLUSH {
-                self.writer.flush()?;
-                flushed = self.time.monotonic();
-            }
-        }
-    }
-
     /// Writes an item, unless the stop is too long ago.
     fn write(&mut self, item: &Item, at: Stamp, since_stop: Duration) -> io::Result<()> {
         match item {
@@ -103,14 +143,8 @@ impl Writing {
                 self.queue.leave_out_event(at);
                 return Ok(());
             }
-            Item::Received(number, message) => {
-                self.await_offers(Some(message.input));
-                self.writer.received(*number, message)?;
-            }
-            Item::Clock(message) => {
-                self.await_offers(None);
-                self.writer.clock(*message)?;
-            }
+            Item::Received(number, message) => self.writer.received(*number, message)?,
+            Item::Clock(message) => self.writer.clock(*message)?,
             Item::Event(event) => {
                 return self.writer.event(&RecordingEvent::Node(event.clone()), at);
             }
@@ -121,28 +155,32 @@ impl Writing {
         Ok(())
     }
 
-    /// Waits for the offers of a topic whose first message comes now, if a graph tells them: it shows a publisher a moment
-    /// after its first message. What comes meanwhile waits in the queue.
+    /// True if an item must wait for the offers of its topic, whose first message it is. A graph, if there is one, shows a
+    /// publisher a moment after its first message. What comes meanwhile waits in the queue.
     ///
     /// A publisher may vanish before the graph shows it. So a topic that waited in vain does not wait again, but others do.
     /// If nothing was ever offered, the graph does not work, and after one wait in vain there is no other.
-    fn await_offers(&mut self, input: Option<InputId>) {
-        let topic = self.writer.topic(input);
-        if !self.has_graph || !self.writer.lacks_offers(topic) {
-            return;
+    fn awaits_offers(&mut self, item: &Item) -> bool {
+        let since = self.awaited.take();
+        let topic = match item {
+            Item::Received(_, message) => self.writer.topic(Some(message.input)),
+            Item::Clock(_) => self.writer.topic(None),
+            Item::Event(_) => return false,
+        };
+        if !self.has_graph || self.stopped.is_some() || !self.writer.lacks_offers(topic) {
+            return false;
         }
         let works = self.in_vain.is_empty() || self.writer.offers().any();
         if !works || self.in_vain.contains(&topic) {
-            return;
+            return false;
         }
-        let began = self.time.monotonic();
-        while self.writer.lacks_offers(topic) && !self.queue.stop.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK);
-            if self.time.since(began) >= OFFERS {
-                self.in_vain.push(topic);
-                return;
-            }
+        let since = since.unwrap_or_else(|| self.time.monotonic());
+        if self.time.since(since) >= OFFERS {
+            self.in_vain.push(topic);
+            return false;
         }
+        self.awaited = Some(since);
+        true
     }
 
     /// Writes what was lost since the last look.

@@ -203,7 +203,7 @@ impl Monitor {
         let (ticks, since) = (&self.runtime.ticks, now.duration_since(self.started));
         let latency = self.latency.read(ticks.latency.histogram(), since);
         let fused = self.fused.read(ticks.fused.histogram(), since).total;
-        let woken = self.woken.read(ticks.woken.histogram(), since).total;
+        let woken = self.woken.read(ticks.grid.woken.histogram(), since).total;
         let window = self.tick_window(now, totals, latency.window);
         self.ticks = totals;
         self.notices.clock(now, window.sim_clock);

@@ -116,7 +116,7 @@ pub(super) fn tick_values(
     }
     values.push(pair("share_failed", ticks.share_failed.get()));
     values.push(pair("shared_readers", ticks.shared_readers.load(Ordering::Relaxed)));
-    values.push(pair("realtime_priority", ticks.priority.load(Ordering::Relaxed)));
+    values.push(pair("realtime_priority", ticks.grid.priority.load(Ordering::Relaxed)));
     values.push(pair("tick", ticks.newest.load(Ordering::Relaxed)));
     values
 }

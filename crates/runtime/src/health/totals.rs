@@ -145,8 +145,8 @@ impl TickTotals {
             published: ticks.published.get(),
             unread: ticks.unread.get(),
             held_back: ticks.held_back.get(),
-            overruns: ticks.overruns.get(),
-            clock_jumps: runtime.pipeline.clock_jumps() + ticks.clock_set_ahead.get(),
+            overruns: ticks.grid.overruns.get(),
+            clock_jumps: runtime.pipeline.clock_jumps() + ticks.grid.clock_set_ahead.get(),
             unsent: ticks.unsent.get(),
             publish_failed: ticks.publish_failed.get(),
         }

@@ -1,6 +1,7 @@
 use super::super::tests::Failing;
 use super::super::{Clock, QUEUED_MESSAGES, TimeSource};
 use super::*;
+use crate::steps::Found;
 use robocache_core::backend::Backend;
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::cdr::Writer;
@@ -152,6 +153,5 @@ fn images_lost_by_overload_or_by_a_jump_are_counted() {
     assert_eq!(stats.dropped(DropReason::Cleared), QUEUED_MESSAGES as u64);
     assert_eq!(stats.received.get(), stats.dropped_total());
     assert_eq!(runtime.pipeline.clock_jumps(), 1);
-    runtime.queue.close();
-    assert!(runtime.queue.take().is_none());
+    assert!(matches!(runtime.queue.take(), Found::Nothing));
 }

@@ -25,23 +25,36 @@ fn put(outbox: &Outbox, tick: i64) -> bool {
     message.is_some()
 }
 
+/// Waits for a tensor; `None` if the outbox is closed.
+fn take(outbox: &Outbox) -> Option<Finished> {
+    loop {
+        match outbox.take() {
+            Found::Work(finished) => return Some(finished),
+            // It may also return for no reason.
+            Found::Nothing => std::thread::park(),
+            Found::Closed => return None,
+        }
+    }
+}
+
 #[test]
 fn the_newest_tensor_waits_and_those_that_it_overwrites_are_told() {
     let outbox = outbox();
     assert_eq!([put(&outbox, 1), put(&outbox, 2), put(&outbox, 3)], [false, true, true]);
-    let taken = outbox.take().unwrap();
+    let taken = take(&outbox).unwrap();
     assert_eq!(taken.tick, 3);
     // While it is being published, ticks go on.
     assert_eq!([put(&outbox, 4), put(&outbox, 5)], [false, true]);
     outbox.give_back(taken.message);
-    assert_eq!(outbox.take().unwrap().tick, 5);
+    assert_eq!(take(&outbox).unwrap().tick, 5);
+    assert!(matches!(outbox.take(), Found::Nothing));
 }
 
 #[test]
 fn a_reader_that_waits_is_woken_by_a_tensor_and_by_the_end() {
     let outbox = Arc::new(outbox());
     let reader = Arc::clone(&outbox);
-    let read = move || std::iter::from_fn(|| reader.take()).map(|taken| taken.tick).collect();
+    let read = move || std::iter::from_fn(|| take(&reader)).map(|taken| taken.tick).collect();
     let thread = std::thread::spawn(read);
     for tick in 1..=3 {
         // The reader waits, for the first one or again.

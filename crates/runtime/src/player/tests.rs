@@ -140,7 +140,7 @@ fn there_are_no_ticks_in_a_long_silence() {
     player.end(year, &mut serve).unwrap();
     drop(serve);
     assert_eq!(ticks.iter().map(|(tick, ..)| *tick).collect::<Vec<_>>(), [3_153_600_000]);
-    assert_eq!(player.runtime().ticks.clock_set_ahead.get(), 1);
+    assert_eq!(player.runtime().ticks.grid.clock_set_ahead.get(), 1);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_simulators_clock_serves_its_newest_tick() {
     player.end(ms(1_000_000), &mut serve).unwrap();
     drop(serve);
     assert_eq!(ticks, [(101, 1, Some(1005.0)), (103, 1, Some(1011.0)), (1, 2, Some(5.0))]);
-    assert_eq!(player.runtime().ticks.overruns.get(), 1);
+    assert_eq!(player.runtime().ticks.grid.overruns.get(), 1);
 }
 
 /// A localisation says where the odometry's frame is, and poses are wanted in the map.

@@ -12,6 +12,17 @@ fn content(message: &Message) -> (usize, u8) {
     (message.input.index(), (*message.bytes).as_ref()[0])
 }
 
+/// Waits for a message of a free lane and takes the oldest; `None` if the queue is closed.
+fn take(queue: &Queue) -> Option<Taken<'_>> {
+    loop {
+        match queue.take() {
+            Found::Work(taken) => return Some(taken),
+            Found::Nothing => queue.wait(None),
+            Found::Closed => return None,
+        }
+    }
+}
+
 #[test]
 fn overload_drops_the_oldest_message_of_the_input_that_is_too_fast() {
     let queue = Queue::new(2, vec![0, 1], TimeSource::real());
@@ -20,7 +31,7 @@ fn overload_drops_the_oldest_message_of_the_input_that_is_too_fast() {
     assert_eq!(put(1, 2), None);
     assert_eq!(put(0, 3), None);
     assert_eq!(put(0, 4), Some((0, 1)));
-    let left = [(); 3].map(|()| content(&queue.take().unwrap().message).1);
+    let left = [(); 3].map(|()| content(&take(&queue).unwrap().message).1);
     assert_eq!(left, [2, 3, 4]);
 }
 
@@ -34,7 +45,7 @@ fn overload_drops_the_newest_message_if_it_is_read_with_those_before_it() {
     assert_eq!([put(0, 1), put(1, 2)], [None, None]);
     assert_eq!(put(0, 3), Some((0, 3)));
     assert_eq!(put(1, 4), Some((1, 2)));
-    let left = [(); 2].map(|()| content(&queue.take().unwrap().message).1);
+    let left = [(); 2].map(|()| content(&take(&queue).unwrap().message).1);
     assert_eq!(left, [1, 4]);
 }
 
@@ -44,7 +55,7 @@ fn messages_that_were_put_back_leave_first_and_are_not_dropped_for_newer_ones() 
     queue.put_back(vec![message(0, 1), message(0, 2)]);
     assert!(queue.put(message(0, 3)).is_none());
     assert_eq!(queue.put(message(0, 4)).as_ref().map(content), Some((0, 3)));
-    let left = [(); 3].map(|()| content(&queue.take().unwrap().message).1);
+    let left = [(); 3].map(|()| content(&take(&queue).unwrap().message).1);
     assert_eq!(left, [1, 2, 4]);
     queue.put_back(vec![message(0, 5)]);
     assert_eq!(queue.remove_before(Epoch::default().next(None)).len(), 1);
@@ -57,7 +68,7 @@ fn while_a_worker_has_a_message_of_a_lane_the_others_of_it_wait() {
     for (input, byte) in [(0, 1), (2, 2), (0, 3), (1, 4)] {
         assert!(queue.put(message(input, byte)).is_none());
     }
-    let take = || queue.take().unwrap();
+    let take = || take(&queue).unwrap();
     let slow = take();
     let other = take();
     assert_eq!((content(&slow.message), content(&other.message)), ((0, 1), (1, 4)));
@@ -84,7 +95,7 @@ fn messages_of_earlier_epochs_are_removed() {
     queue.put(Message { arrival: Arrival { epoch, ..Arrival::default() }, ..message(0, 2) });
     let past: Vec<_> = queue.remove_before(epoch).iter().map(content).collect();
     assert_eq!(past, [(0, 1)]);
-    assert_eq!(content(&queue.take().unwrap().message), (0, 2));
+    assert_eq!(content(&take(&queue).unwrap().message), (0, 2));
 }
 
 #[test]
@@ -94,7 +105,7 @@ fn a_closed_queue_wakes_its_reader() {
     let (reader, this) = (std::sync::Arc::clone(&queue), std::sync::Arc::clone(&number));
     let thread = std::thread::spawn(move || {
         this.is_this();
-        reader.take().is_none()
+        take(&reader).is_none()
     });
     number.until_asleep();
     queue.close();

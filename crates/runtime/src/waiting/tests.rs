@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::{Clock, Reading, Runtime, TimeSource, workers};
+use crate::workers::Worker;
+use crate::{Clock, Reading, Runtime, TimeSource, drive};
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::cdr::Writer;
 use robocache_core::layout::Layout;
@@ -113,7 +114,8 @@ impl Rig {
     /// Acts while an encode worker runs.
     fn with_a_worker(&self, act: impl FnOnce()) {
         std::thread::scope(|scope| {
-            let worker = scope.spawn(|| workers::run(&self.runtime, false));
+            let run = || drive(&mut Worker::new(&self.runtime, false), Worker::wait);
+            let worker = scope.spawn(run);
             let stops = Finally(|| self.runtime.stop());
             act();
             drop(stops);

@@ -1,8 +1,8 @@
 //! What status and log say of drops, of held back ticks and of names that nobody has.
 
 use super::*;
+use crate::fuse;
 use crate::health::holding;
-use crate::ticker;
 use robocache_core::pipeline::TickOutcome;
 
 const FRAMES: &str = "max_age_ms: 50, strategy: hold, frame_id: tool";
@@ -51,7 +51,7 @@ impl Robot {
 
     fn tick(&mut self) -> TickOutcome {
         let due = self.runtime.clock.now().unwrap();
-        let outcome = ticker::fuse(&self.runtime, self.tick, due, &mut self.tensor).unwrap();
+        let outcome = fuse::fuse(&self.runtime, self.tick, due, &mut self.tensor).unwrap();
         holding::log(&self.runtime);
         self.runtime.ticks.published.add(u64::from(outcome == TickOutcome::Ready));
         outcome
@@ -112,7 +112,7 @@ fn the_tick_thread_only_notes_that_ticks_are_held_back_and_the_monitor_takes_the
     robot.set_clock(robot.now + 10);
     let due = robot.runtime.clock.now().unwrap();
     let noted = |robot: &Robot| lock(&robot.runtime.ticks.holding).waiting();
-    let outcome = ticker::fuse(&robot.runtime, robot.tick, due, &mut robot.tensor).unwrap();
+    let outcome = fuse::fuse(&robot.runtime, robot.tick, due, &mut robot.tensor).unwrap();
     assert!(matches!(outcome, TickOutcome::HeldBack { .. }));
     assert_eq!(noted(&robot), 1);
     robot.monitor.log_held_back();
