@@ -161,7 +161,7 @@ def test_both_layouts_have_the_same_values(made):
     for one, other in zip(found["lerobot"], found["gr00t"], strict=True):
         assert (one.name, one.task, one.topics) == (other.name, other.task, other.topics)
         wanted = [True] * len(one.topics)
-        assert list(one.messages(wanted)) == list(other.messages(wanted))
+        assert list(one.arrays(wanted)) == list(other.arrays(wanted))
     stats = [json.loads((made / name / "meta/stats.json").read_text()) for name in found]
     assert all(stats[0]["action"][name] == of for name, of in stats[1]["action"].items())
 

@@ -137,7 +137,7 @@ def test_frames_of_one_shape_before_an_odd_one_come(tmp_path, whole):
     root = write_calvin(tmp_path / "training", change=change)
     got = 0
     with pytest.raises(ValueError, match="actions: expected numbers of the shape"):
-        for batch in recordings(root, whole)[0].messages([True] * 3):
+        for batch in recordings(root, whole)[0].arrays([True] * 3):
             got += len(batch)
     assert got == 3 * 3
 

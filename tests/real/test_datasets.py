@@ -137,15 +137,15 @@ def test_g1_has_the_pixels_of_its_videos(real):
     """Every frame of episode 2. The file has no tag of colours, so PyAV's conversion is that of every version."""
     dataset = Dataset(real("g1"))
     (recording,) = importing.recordings(dataset, [2])
-    topics = [name for name, _, _ in recording.topics]
+    topics = [name for name, *_ in recording.topics]
     camera = topics.index("/observation/images/cam_high")
     video = next(dataset.root.glob("videos/*/*/episode_000002.mp4"))
     with av.open(str(video)) as container:
         expected = (frame.to_ndarray(format="rgb24") for frame in container.decode(video=0))
         count = 0
-        for batch in recording.messages([at == camera for at in range(len(topics))]):
-            for _, _, message in batch:
-                pixels = np.frombuffer(message[-480 * 640 * 3 :], np.uint8).reshape(480, 640, 3)
+        for batch in recording.arrays([at == camera for at in range(len(topics))]):
+            for _, _, data in batch:
+                pixels = np.frombuffer(data, np.uint8).reshape(480, 640, 3)
                 assert np.array_equal(pixels, next(expected)), count
                 count += 1
         assert count > 100 and next(expected, None) is None

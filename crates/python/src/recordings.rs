@@ -3,14 +3,16 @@
 //! An object has these attributes:
 //!
 //! - `name`: of the episode; `path`: what stands for its bag in results and errors; `task`: text or None;
-//! - `made_of`: a text that differs if its messages may differ;
-//! - `topics`: a list of (name, ROS type, number of messages);
-//! - `span_ns`: the receive stamps of the first and the last message, or None;
+//! - `made_of`: a text that differs if its arrays may differ;
+//! - `topics`: a list of (name, ROS type, number of frames, array). The array says what a frame has: a list of names for a
+//!   position of each joint, (height, width) for the pixels of an image, None for the file of a picture;
+//! - `span_ns`: the stamps of the first and the last frame, or None;
 //! - `decoded`: a dict by topic of how its numbers were decoded, in words;
-//! - `about()`: a dict of what the results say of the episode beside that. It is called when the messages were read. Its `task` takes the place of the attribute. If the task changes, it has
-//!   `tasks: [{"begin_ns": int, "task": str}, ...]`;
-//! - `messages(wanted)`: `wanted` has a bool for each topic. Returns an iterator of lists of (number of the topic,
-//!   receive stamp \[ns\], serialized message), in the order of the stamps. A thread of the replay calls it.
+//! - `about()`: a dict of what the results say of the episode beside that. It is called when the arrays were read. Its
+//!   `task` takes the place of the attribute. If the task changes, it has `tasks: [{"begin_ns": int, "task": str}, ...]`;
+//! - `arrays(wanted)`: `wanted` has a bool for each topic. Returns an iterator of lists of (number of the topic,
+//!   stamp \[ns\], bytes), in the order of the stamps. The bytes are those of the array: positions of float64 and pixels of
+//!   three bytes (RGB), little-endian and without gaps, or a file of PNG or JPEG. A thread of the replay calls it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -22,7 +24,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyList;
 use pythonize::depythonize;
 use robocache_data::bag::{
-    BagError, CDR, Problem, Problems, Reading, Recorded, Sorted, Storage, Topic,
+    BagError, Problem, Problems, Reading, Recorded, Sorted, Storage, Topic, TopicArray,
 };
 use robocache_data::replay::{Episode, Given, Source};
 use robocache_ops::time::Stamp;
@@ -83,6 +85,22 @@ impl Source for Recording {
     }
 }
 
+/// The array that a topic has in each frame.
+#[derive(FromPyObject)]
+enum FrameArray {
+    Pixels((usize, usize)),
+    Joints(Vec<String>),
+}
+
+impl From<FrameArray> for TopicArray {
+    fn from(array: FrameArray) -> Self {
+        match array {
+            FrameArray::Pixels((height, width)) => TopicArray::Pixels([width, height]),
+            FrameArray::Joints(names) => TopicArray::Joints(names),
+        }
+    }
+}
+
 /// A recording whose topics are known.
 #[derive(Debug)]
 struct Opened {
@@ -94,15 +112,17 @@ struct Opened {
 
 impl Opened {
     fn new(object: &Bound<'_, PyAny>, path: &Path) -> PyResult<Self> {
-        let topics: Vec<(String, String, u64)> = object.getattr("topics")?.extract()?;
+        let topics: Vec<(String, String, u64, Option<FrameArray>)> =
+            object.getattr("topics")?.extract()?;
         let span: Option<(i64, i64)> = object.getattr("span_ns")?.extract()?;
-        let topic = |(name, ros_type, messages)| Topic {
+        let topic = |(name, ros_type, messages, array): (_, _, _, Option<FrameArray>)| Topic {
             name,
             ros_type,
-            format: CDR.to_owned(),
+            format: "array".to_owned(),
             definition: None,
             messages: Some(messages),
             offered_qos: String::new(),
+            array: Some(Arc::new(array.map_or(TopicArray::Picture, TopicArray::from))),
         };
         Ok(Opened {
             object: object.clone().unbind(),
@@ -125,7 +145,7 @@ impl Storage for Opened {
     fn read(&self, wanted: &[Option<usize>], sorted: Sorted) -> Result<Box<dyn Reading>, BagError> {
         let begun = Python::attach(|py| {
             let chosen = PyList::new(py, wanted.iter().map(Option::is_some))?;
-            let batches = self.object.bind(py).call_method1("messages", (chosen,))?;
+            let batches = self.object.bind(py).call_method1("arrays", (chosen,))?;
             Ok(batches.try_iter()?.into_any().unbind())
         });
         let batches = begun.map_err(|error: PyErr| BagError::Damaged {

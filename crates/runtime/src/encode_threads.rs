@@ -13,7 +13,8 @@ use std::thread::JoinHandle;
 use super::queue;
 use super::{Message, Runtime, RuntimeError};
 use crate::intake::MessageOrigin;
-use robocache_core::pipeline::{EncodedAhead, NotTaken};
+use robocache_core::pipeline::{ArraySample, EncodedAhead, NotTaken, Pipeline};
+use robocache_core::sample::Header;
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
 
@@ -79,8 +80,11 @@ struct Lane {
 
 enum Job {
     Push(Message),
-    Ahead(Ticket, Box<dyn AsRef<[u8]> + Send>),
+    Ahead(Ticket, Encode),
 }
+
+/// Encodes a message of an input before its turn.
+type Encode = Box<dyn FnOnce(&Pipeline, InputId) -> EncodedAhead + Send>;
 
 /// A message that a thread encodes before its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +100,12 @@ impl Ticket {
     }
 }
 
+/// An array that a recording has in place of a message.
+pub trait RecordedArray: Send + 'static {
+    /// Its header and its sample.
+    fn read(&self) -> (Header<'_>, ArraySample<'_>);
+}
+
 /// Takes messages before their turn.
 #[derive(Clone)]
 pub struct LookAhead(Arc<Shared>);
@@ -108,13 +118,28 @@ impl LookAhead {
         input: InputId,
         bytes: impl AsRef<[u8]> + Send + 'static,
     ) -> Option<Ticket> {
+        self.begin_by(input, || Box::new(move |of, input| of.encode_ahead(input, bytes.as_ref())))
+    }
+
+    /// The same for an array in place of a message. `array` hands over its header and its sample.
+    pub fn begin_array(&self, input: InputId, array: impl RecordedArray) -> Option<Ticket> {
+        self.begin_by(input, || {
+            Box::new(move |of, input| {
+                let (header, sample) = array.read();
+                of.encode_sample_ahead(input, &header, &sample)
+            })
+        })
+    }
+
+    /// Begins what `encode` returns, unless the row depends on others.
+    fn begin_by(&self, input: InputId, encode: impl FnOnce() -> Encode) -> Option<Ticket> {
         if self.0.ways[input.index()] != Way::Ahead {
             return None;
         }
         let mut state = lock(&self.0.state);
         let ticket = Ticket { input, number: state.next };
         state.next += 1;
-        state.jobs.push_back(Job::Ahead(ticket, Box::new(bytes)));
+        state.jobs.push_back(Job::Ahead(ticket, encode()));
         drop(state);
         self.0.changed.notify_all();
         Some(ticket)
@@ -280,9 +305,8 @@ impl Shared {
             let done = Done { shared: self, lane, pushes: matches!(job, Job::Push(_)) };
             match job {
                 Job::Push(message) => self.push(&message),
-                Job::Ahead(ticket, bytes) => {
-                    let bytes = (*bytes).as_ref();
-                    let encoded = self.runtime.pipeline.encode_ahead(ticket.input, bytes);
+                Job::Ahead(ticket, encode) => {
+                    let encoded = encode(&self.runtime.pipeline, ticket.input);
                     lock(&self.state).encoded.insert(ticket.number, encoded);
                 }
             }

@@ -58,7 +58,7 @@ mod waiting;
 mod workers;
 
 pub use clock::{Clock, Reading, Transit, decode_clock};
-pub use encode_threads::{LookAhead, ROWS_AHEAD, Ticket};
+pub use encode_threads::{LookAhead, ROWS_AHEAD, RecordedArray, Ticket};
 pub use error::RuntimeError;
 pub use offered_qos::{OfferedQos, PublisherSeen, SharedQos, is_adapted};
 pub use player::{Player, Received, Served, Tick};

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Reading, RecordedClock, Transit};
-use super::encode_threads::{EncodeThreads, LookAhead, Ticket};
+use super::encode_threads::{EncodeThreads, LookAhead, RecordedArray, Ticket};
 use super::health::holding;
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
 use super::{OfferedQos, Recorder, Runtime, RuntimeError, TimeSource, fuse};
 use robocache_core::message::TensorMessage;
-use robocache_core::pipeline::{Arrival, Pipeline, TickOutcome};
+use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::spec::InputId;
 use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp};
 
@@ -216,6 +216,29 @@ impl Player {
                 })?)
             }
             _ => Ok(self.runtime.receive(input, bytes, arrival)?),
+        }
+    }
+
+    /// The same for an array in place of a message. It waits for no transform.
+    ///
+    /// # Errors
+    /// As for [`Player::receive`].
+    pub fn receive_array<E: From<RuntimeError>>(
+        &mut self,
+        input: InputId,
+        array: &impl RecordedArray,
+        received: Received,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let arrival = self.arrival(input, received, serve)?;
+        if self.encoders.as_ref().is_some_and(|encoders| encoders.pushes(input)) {
+            self.settle()?;
+        }
+        self.runtime.meet(arrival.epoch);
+        let (header, sample) = array.read();
+        match self.runtime.give_sample(input, &header, &sample, arrival) {
+            Err(NotTaken::Failed(error)) => Err(error.into()),
+            _ => Ok(()),
         }
     }
 

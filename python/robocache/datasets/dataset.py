@@ -1,4 +1,4 @@
-"""What every kind of dataset has: features that become topics, and frames that become batches of messages.
+"""What every kind of dataset has: features that become topics, and frames that become batches of arrays.
 
 `kinds` has the kinds. A dataset of any kind has these attributes:
 
@@ -9,7 +9,7 @@
 - `stamps`: a sentence that says which stamps the frames get;
 - `episodes`: a list of objects with `number` and `name`, in the order of their numbers;
 - `splits`: a dict by name of lists of names of episodes;
-- `expect_packages()`: raises ImportError if a package is missing that the messages need;
+- `expect_packages()`: raises ImportError if a package is missing that the frames need;
 - `recording(topics, episode, tolerance_s=, threads=)`: the episode as a recording.
 
 A recording is what `crates/python/src/recordings.rs` says. When it was read, its `spacing` is that of
@@ -21,15 +21,16 @@ import os
 import re
 from dataclasses import dataclass
 
-from . import ros_messages
+import numpy as np
 
-#: Messages and bytes of a batch.
-_MESSAGES, _BYTES = 64, 2_000_000
+#: Arrays and bytes of a batch.
+_ARRAYS, _BYTES = 64, 2_000_000
+#: The ROS types of topics: a configuration names them.
 _TYPES = {
-    "vector": ros_messages.JOINT_STATE,
-    "video": ros_messages.IMAGE,
-    "pixels": ros_messages.IMAGE,
-    "image": ros_messages.COMPRESSED_IMAGE,
+    "vector": "sensor_msgs/msg/JointState",
+    "video": "sensor_msgs/msg/Image",
+    "pixels": "sensor_msgs/msg/Image",
+    "image": "sensor_msgs/msg/CompressedImage",
 }
 #: Endings of names that say what every channel of a JointState says.
 _ENDINGS = (".position", ".pos")
@@ -90,6 +91,19 @@ class Topics:
     def types(self):
         return [_TYPES[feature.kind] for feature in self.features]
 
+    def of_length(self, length):
+        """The topics of a recording with this number of frames."""
+        arrays = map(_array_of, self.features)
+        of_topics = zip(self.names, self.types(), arrays, strict=True)
+        return [(name, kind, length, array) for name, kind, array in of_topics]
+
+
+def _array_of(feature):
+    """What a frame has of a feature: names of joints, the height and width of pixels, or None for a file."""
+    if feature.kind == "vector":
+        return joint_names(feature)
+    return None if feature.kind == "image" else tuple(feature.shape)
+
 
 def joint_names(feature):
     """The joints of a vector. The channel of a joint is `NAME.position`, so an ending that says so is left out."""
@@ -101,15 +115,15 @@ def joint_names(feature):
 
 
 def batches(path, stamp_ns, sources):
-    """Yields the messages of an episode in the order of their stamps: lists of (topic's index, stamp [ns], bytes).
+    """Yields the arrays of an episode in the order of their stamps: lists of (topic's index, stamp [ns], bytes).
 
     Args:
         path: what errors name.
         stamp_ns: the stamps of the frames.
-        sources: pairs of topics' indices and an iterator, which has for each frame a message of each of them, or None if it
+        sources: pairs of topics' indices and an iterator, which has for each frame an array of each of them, or None if it
             is not valid.
 
-    Raises ValueError or OSError of a source, when the messages before it were yielded.
+    Raises ValueError or OSError of a source, when the arrays before it were yielded.
     """
     batch, size, damage = [], 0, None
     for at, received in enumerate(stamp_ns.tolist()):
@@ -118,14 +132,14 @@ def batches(path, stamp_ns, sources):
                 found = next(source, None)
                 if found is None:
                     raise ValueError(f"{path}: expected {len(stamp_ns)} frames, found {at}")
-                for topic, message in zip(topics, found, strict=True):
-                    if message is not None:
-                        batch.append((topic, received, message))
-                        size += len(message)
+                for topic, array in zip(topics, found, strict=True):
+                    if array is not None:
+                        batch.append((topic, received, array))
+                        size += len(array)
         except (ValueError, OSError) as error:
             damage = error
             break
-        if len(batch) >= _MESSAGES or size >= _BYTES:
+        if len(batch) >= _ARRAYS or size >= _BYTES:
             yield batch
             batch, size = [], 0
     if batch:
@@ -166,13 +180,18 @@ def picture_size(picture):
     return None
 
 
-def picture_messages(path, pictures, stamp, source):
-    """CompressedImage messages of a frame.
+def vectors(values):
+    """Vectors [frames, ...] as bytes, one by one: float64, little-endian."""
+    values = np.ascontiguousarray(values, "<f8")
+    return [vector.tobytes() for vector in values]
+
+
+def sized_pictures(path, pictures, source):
+    """The pictures of a frame.
 
     Args:
         path: what errors name.
         pictures: pairs of a feature and the bytes of its picture.
-        stamp: of the frame (8 bytes).
         source: the file that says what size the pictures have.
 
     Raises ValueError if a picture has another size than its feature.
@@ -184,7 +203,7 @@ def picture_messages(path, pictures, stamp, source):
                 f"{path}: expected pictures of {by(feature.shape)} in {feature.name!r} as in {source}, found "
                 f"{'neither PNG nor JPEG' if size is None else by(size)}"
             )
-    return [ros_messages.compressed_image(stamp, picture) for _, picture in pictures]
+    return [bytes(picture) for _, picture in pictures]
 
 
 def by(size):

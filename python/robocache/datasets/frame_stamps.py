@@ -85,6 +85,15 @@ _SPACINGS = {
 }
 
 
+def expect_range(stamp_ns):
+    """Raises ValueError if the header of a message could not hold one of these stamps."""
+    seconds = np.asarray(stamp_ns, np.int64) // 10**9
+    if len(seconds) and not 0 <= seconds.min() <= seconds.max() < 2**31:
+        raise ValueError(
+            f"expected stamps from 1970 to 2038, found {int(np.min(stamp_ns))} to {int(np.max(stamp_ns))} ns"
+        )
+
+
 def rounded_ns(seconds):
     """Timestamps as nanoseconds."""
     return np.rint(seconds * 1e9).astype(np.int64)

@@ -1,4 +1,4 @@
-"""An episode of a LeRobot dataset as a recording: its features as topics, its frames as messages.
+"""An episode of a LeRobot dataset as a recording: its features as topics, its frames as arrays.
 
 The native replay takes a recording as it takes a bag.
 """
@@ -8,28 +8,28 @@ import json
 
 import numpy as np
 
-from . import frame_stamps, lerobot_rows, ros_messages
-from .dataset import batches, joint_names, picture_messages, stamp_of
+from . import frame_stamps, lerobot_rows
+from .dataset import batches, sized_pictures, stamp_of, vectors
 
-#: Of what messages are made of. It changes if the same files give other messages.
+#: Of what arrays are made of. It changes if the same files give other arrays.
 FORMAT = 2
 #: How the pixels of a video are made.
 _BY_TAGS = "video; matrix and range by its tags, without a tag BT.601 of limited range"
-#: Frames whose vectors are serialized at once.
+#: Frames whose vectors are made at once.
 _BLOCK = 256
 
 
 class Recording:
     """An episode, as the native replay reads it.
 
-    Each iteration of `messages` opens the files for itself, so several threads may read at once.
+    Each iteration of `arrays` opens the files for itself, so several threads may read at once.
 
     Attributes:
         name: of the episode.
         task: that of the dataset's metadata; of several that of the first frame. `about` has those of all frames.
         path: the folder of the dataset, `#` and the name: errors name it.
         made_of: a text that changes if the content may differ.
-        topics: a list of (topic, ROS type, number of frames).
+        topics: those of `Topics.of_length`.
         decoded: a dict by topic of how its pixels are made.
         spacing: that of `frame_stamps.other_spacing`, when the stamps were read.
     """
@@ -41,8 +41,7 @@ class Recording:
         self.name = episode.name
         self.task = self._first_task()
         self.path = f"{dataset.root}#{episode.name}"
-        pairs = zip(topics.names, topics.types(), strict=True)
-        self.topics = [(name, kind, episode.length) for name, kind in pairs]
+        self.topics = topics.of_length(episode.length)
         videos = {
             topic: feature
             for topic, feature in zip(topics.names, topics.features, strict=True)
@@ -62,7 +61,7 @@ class Recording:
         self.made_of = hashlib.sha256(text.encode()).hexdigest()
 
     def _first_task(self):
-        """If the table is damaged, `messages` says so."""
+        """If the table is damaged, `arrays` says so."""
         if len(self._episode.tasks) <= 1:
             return self._episode.tasks[0] if self._episode.tasks else None
         try:
@@ -83,7 +82,7 @@ class Recording:
 
     @property
     def span_ns(self):
-        """The first and the last stamp. If the table is damaged, `messages` says so."""
+        """The first and the last stamp. If the table is damaged, `arrays` says so."""
         try:
             stamp_ns, _ = self._instants()
         except (ValueError, OSError):
@@ -91,8 +90,8 @@ class Recording:
             stamp_ns = frame_stamps.at_ticks(ends, self._dataset.fps)
         return int(stamp_ns[0]), int(stamp_ns[-1])
 
-    def messages(self, wanted):
-        """Yields the messages of wanted topics in the order of their stamps: lists of (topic's index, stamp [ns], bytes).
+    def arrays(self, wanted):
+        """Yields the arrays of wanted topics in the order of their stamps: lists of (topic's index, stamp [ns], bytes).
 
         Args:
             wanted: for each topic whether it is read at all.
@@ -124,59 +123,51 @@ class Recording:
         return colours_at(video.path, video.begin_s)
 
     def _sources(self, wanted, stamp_ns, seconds):
-        """Iterators over the frames of wanted topics, each with its topics: for a frame one message of each, or None where
+        """Iterators over the frames of wanted topics, each with its topics: for a frame one array of each, or None where
         it is not valid."""
         chosen = [at for at, is_wanted in enumerate(wanted) if is_wanted]
         of_kind = {
             kind: [at for at in chosen if self._topics.features[at].kind == kind]
             for kind in ("vector", "image", "video")
         }
-        stamps = [stamp.tobytes() for stamp in ros_messages.stamps(stamp_ns)]
+        frame_stamps.expect_range(stamp_ns)
         sources = []
         if of_kind["vector"]:
-            sources.append((of_kind["vector"], self._vectors(of_kind["vector"], stamp_ns)))
+            sources.append((of_kind["vector"], self._vectors(of_kind["vector"], len(stamp_ns))))
         if of_kind["image"]:
-            sources.append((of_kind["image"], self._pictures(of_kind["image"], stamps)))
+            sources.append((of_kind["image"], self._pictures(of_kind["image"])))
         for at in of_kind["video"]:
-            sources.append(([at], self._video(self._topics.features[at], stamps, seconds)))
+            sources.append(([at], self._video(self._topics.features[at], seconds)))
         self._videos = [self._topics.features[at].name for at in of_kind["video"]]
         if not self._dataset.gates:
             return sources
-        return [(topics, self._valid(topics, messages)) for topics, messages in sources]
+        return [(topics, self._valid(topics, frames)) for topics, frames in sources]
 
     def _valid(self, topics, frames):
-        """The messages of frames, with None in place of those that the dataset says are not valid."""
+        """The arrays of frames, with None in place of those that the dataset says are not valid."""
         names = [self._topics.features[topic].name for topic in topics]
         valid = [lerobot_rows.valid(self._dataset, self._episode, name) for name in names]
-        for at, messages in enumerate(frames):
+        for at, arrays in enumerate(frames):
             yield [
-                message if of is None or of[at] else None
-                for message, of in zip(messages, valid, strict=True)
+                array if of is None or of[at] else None
+                for array, of in zip(arrays, valid, strict=True)
             ]
 
-    def _vectors(self, chosen, stamp_ns):
-        features = [self._topics.features[at] for at in chosen]
-        columns = self._dataset.numbers(self._episode, [feature.name for feature in features])
-        for first in range(0, len(stamp_ns), _BLOCK):
-            rows = slice(first, first + _BLOCK)
-            yield from zip(
-                *(
-                    ros_messages.joint_states(
-                        joint_names(feature), columns[feature.name][rows], stamp_ns[rows]
-                    )
-                    for feature in features
-                ),
-                strict=True,
-            )
+    def _vectors(self, chosen, length):
+        names = [self._topics.features[at].name for at in chosen]
+        columns = self._dataset.numbers(self._episode, names)
+        for first in range(0, length, _BLOCK):
+            rows = slice(first, min(first + _BLOCK, length))
+            yield from zip(*(vectors(columns[name][rows]) for name in names), strict=True)
 
-    def _pictures(self, chosen, stamps):
+    def _pictures(self, chosen):
         features = [self._topics.features[at] for at in chosen]
         rows = self._dataset.pictures(self._episode, [feature.name for feature in features])
-        for stamp, pictures in zip(stamps, rows, strict=False):
+        for pictures in rows:
             pairs = list(zip(features, pictures, strict=True))
-            yield picture_messages(self.path, pairs, stamp, "meta/info.json")
+            yield sized_pictures(self.path, pairs, "meta/info.json")
 
-    def _video(self, feature, stamps, seconds):
+    def _video(self, feature, seconds):
         from .lerobot_frames import frames
 
         video = self._episode.videos.get(feature.name)
@@ -184,7 +175,6 @@ class Recording:
             raise ValueError(
                 f"{self.path}: expected a video of {feature.name!r}, found none in meta/episodes"
             )
-        images = ros_messages.Images(*feature.shape)
         if video.damage is not None:
             raise ValueError(video.damage)
         pixels = frames(
@@ -194,8 +184,8 @@ class Recording:
             tolerance_s=self._tolerance_s,
             threads=self._threads,
         )
-        for stamp, image in zip(stamps, pixels, strict=False):
-            yield [images.message(stamp, np.ascontiguousarray(image))]
+        for image in pixels:
+            yield [image.tobytes()]
 
 
 def _tasks(dataset, episode):

@@ -15,11 +15,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from . import frame_stamps, mapped_values, mapping_draft, mapping_file, ros_messages
-from .dataset import MAX_JOINTS, Feature, batches, joint_names, picture_messages, stamp_of
+from . import frame_stamps, mapped_values, mapping_draft, mapping_file
+from .dataset import MAX_JOINTS, Feature, batches, sized_pictures, stamp_of, vectors
 from .guess import Guess
 
-#: Of what messages are made of. It changes if the same files give other messages.
+#: Of what arrays are made of. It changes if the same files give other arrays.
 FORMAT = 2
 #: Greatest height and width of an image.
 MAX_SIDE = 1 << 14
@@ -136,7 +136,7 @@ class MappedDataset:
 class MappedRecording:
     """An episode, as the native replay reads it.
 
-    Each iteration of `messages` opens the files for itself, so several threads may read at once.
+    Each iteration of `arrays` opens the files for itself, so several threads may read at once.
 
     Attributes:
         name, task: of the episode.
@@ -168,7 +168,7 @@ class MappedRecording:
 
     @cached_property
     def _tasks(self):
-        """If the episode is damaged, `messages` says so."""
+        """If the episode is damaged, `arrays` says so."""
         try:
             return self._dataset.tasks(self._episode)
         except (ValueError, OSError):
@@ -198,9 +198,8 @@ class MappedRecording:
 
     @property
     def topics(self):
-        """A list of (topic, ROS type, number of messages)."""
-        pairs = zip(self._topics.names, self._topics.types(), strict=True)
-        return [(name, kind, self._length) for name, kind in pairs]
+        """Those of `Topics.of_length`."""
+        return self._topics.of_length(self._length)
 
     @property
     def span_ns(self):
@@ -208,8 +207,8 @@ class MappedRecording:
         ends = frame_stamps.at_ticks(np.array([0, self._length - 1]), self._dataset.fps)
         return int(ends[0]), int(ends[1])
 
-    def messages(self, wanted):
-        """Yields the messages of wanted topics in the order of their stamps: lists of (topic's index, stamp [ns], bytes).
+    def arrays(self, wanted):
+        """Yields the arrays of wanted topics in the order of their stamps: lists of (topic's index, stamp [ns], bytes).
 
         Args:
             wanted: for each topic whether it is read at all.
@@ -220,12 +219,13 @@ class MappedRecording:
         if not chosen:
             return
         stamp_ns = frame_stamps.at_ticks(np.arange(self._length), self._dataset.fps)
-        frames = self._frames(chosen, stamp_ns)
+        frame_stamps.expect_range(stamp_ns)
+        frames = self._frames(chosen)
         yield from batches(self.path, stamp_ns, [(chosen, frames)])
         next(frames, None)  # it raises ValueError if the files have more frames than stamps
 
-    def _frames(self, chosen, stamp_ns):
-        """Yields the messages of each frame, in the order of `chosen`."""
+    def _frames(self, chosen):
+        """Yields the arrays of each frame, in the order of `chosen`."""
         features = [self._topics.features[at] for at in chosen]
         streams = self._dataset.mapping.streams
         flags = [_FLAG + each.name for each in features if streams[each.name].valid is not None]
@@ -237,15 +237,13 @@ class MappedRecording:
             stop = first + len(block[names[0]])
             if stop > self._length:
                 raise ValueError(f"{self.path}: expected {self._length} frames, found more")
-            of_block = stamp_ns[first:stop]
-            stamps = [stamp.tobytes() for stamp in ros_messages.stamps(of_block)]
             for name, of_elements in grippers.items():
                 if of_elements:
                     block[name] = np.array(block[name], np.float64)
                 for at, values in of_elements.items():
-                    block[name].reshape(len(of_block), -1)[:, at] = values[first:stop]
-            columns = [self._valid(each, block, of_block, stamps) for each in features]
-            yield from (list(messages) for messages in zip(*columns, strict=True))
+                    block[name].reshape(stop - first, -1)[:, at] = values[first:stop]
+            columns = [self._valid(each, block) for each in features]
+            yield from (list(arrays) for arrays in zip(*columns, strict=True))
             first = stop
 
     def _grippers(self, feature):
@@ -259,26 +257,25 @@ class MappedRecording:
         of_all = np.concatenate(values) if values else np.zeros((0, len(feature.names)))
         return {at: mapped_values.absolute_gripper(of_all[:, at]) for at in places}
 
-    def _valid(self, feature, block, stamp_ns, stamps):
-        """Messages of a feature in consecutive frames, one by one; None in place of one that is not valid."""
+    def _valid(self, feature, block):
+        """Arrays of a feature in consecutive frames, one by one; None in place of one that is not valid."""
         flags = block.get(_FLAG + feature.name)
-        messages = self._messages(feature, block[feature.name], stamp_ns, stamps)
+        arrays = self._arrays(feature, block[feature.name])
         if flags is None:
-            return messages
-        is_valid = np.asarray(flags).reshape(len(stamps), -1)[:, 0] != 0
-        return (each if kept else None for each, kept in zip(messages, is_valid, strict=True))
+            return arrays
+        is_valid = np.asarray(flags).reshape(len(flags), -1)[:, 0] != 0
+        return (each if kept else None for each, kept in zip(arrays, is_valid, strict=True))
 
-    def _messages(self, feature, values, stamp_ns, stamps):
-        """Messages of a feature in consecutive frames, one by one; None in place of an image of one colour."""
+    def _arrays(self, feature, values):
+        """Arrays of a feature in consecutive frames, one by one; None in place of an image of one colour."""
         of_mapping = self._dataset.mapping.streams[feature.name]
         if feature.kind == "image":
-            for stamp, picture in zip(stamps, values, strict=True):
-                pairs = [(feature, picture)]
-                (message,) = picture_messages(self.path, pairs, stamp, self._dataset.source)
+            for picture in values:
+                (sized,) = sized_pictures(self.path, [(feature, picture)], self._dataset.source)
                 blank = of_mapping.has_blanks and mapped_values.is_blank_picture(
                     picture, feature.shape
                 )
-                yield None if blank else message
+                yield None if blank else sized
             return
         expected = (*feature.shape, 3) if feature.kind == "pixels" else feature.shape
         is_so = values.shape[1:] == expected and values.dtype.kind in "biuf"
@@ -289,16 +286,13 @@ class MappedRecording:
                 f"each frame as in {self._dataset.source}, found {values.dtype} of {list(values.shape[1:])}"
             )
         if feature.kind == "vector":
-            flat = values.reshape(len(values), -1)
-            yield from ros_messages.joint_states(joint_names(feature), flat, stamp_ns)
+            yield from vectors(values)
             return
-        images = ros_messages.Images(*feature.shape)
-        for stamp, pixels in zip(stamps, values, strict=True):
+        for pixels in values:
             if of_mapping.has_blanks and mapped_values.is_blank(pixels):
                 yield None
                 continue
-            pixels = mapped_values.oriented(pixels, of_mapping.orient)
-            yield images.message(stamp, np.ascontiguousarray(pixels))
+            yield mapped_values.oriented(pixels, of_mapping.orient).tobytes()
 
 
 def found_of(shape, dtype):

@@ -7,7 +7,9 @@ import pytest
 import waiting
 
 pytest.importorskip("lerobot")
+from bags import serialized  # noqa: E402
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
+from read_recordings import message  # noqa: E402
 from robots import CONFIG, picture, record  # noqa: E402
 
 import robocache  # noqa: E402
@@ -60,18 +62,21 @@ def dataset_fixture(request, tmp_path_factory):
 
 
 def test_a_dataset_of_lerobot_has_its_frames(dataset):
-    """Message by message through the pipeline."""
+    """Frame by frame through the pipeline."""
     own = Dataset(dataset.root)
     text = importing.config_of(own)
     number = 0
     for recording, length in zip(importing.recordings(own), LENGTHS, strict=True):
         assert recording.task == dataset[number]["task"]
         pipeline = robocache.Pipeline(text, backend="cpu")
-        messages = (each for batch in recording.messages([True] * 5) for each in batch)
+        arrays = (each for batch in recording.arrays([True] * 5) for each in batch)
         for k in range(length):
             for _ in recording.topics:
-                topic, stamp, message = next(messages)
-                assert pipeline.push(recording.topics[topic][0], message, stamp)
+                at, stamp, data = next(arrays)
+                topic = recording.topics[at][0]
+                assert pipeline.push(
+                    topic, serialized(message(recording, topic, stamp, data)), stamp
+                )
             tensor, item = pipeline.tick(k + 1), dataset[number]
             assert all(tensor[name].valid.all() for name in tensor.segments)
             for stream, key in (
@@ -110,16 +115,19 @@ def test_a_dataset_of_bags_keeps_its_stamps(tmp_path):
     topics = {each["topic"] for each in pipeline.inputs}
     for recording in importing.recordings(own):
         wanted = [topic in topics for topic, *_ in recording.topics]
-        messages = [each for batch in recording.messages(wanted) for each in batch]
+        arrays = [each for batch in recording.arrays(wanted) for each in batch]
         for k in range(recording.topics[0][2]):
             item = dataset[k]
-            of_frame = [each for each in messages if each[1] == int(item["stamp_ns"])]
+            of_frame = [each for each in arrays if each[1] == int(item["stamp_ns"])]
             found = {recording.topics[topic][0] for topic, *_ in of_frame}
             # What the export says of a frame that is not valid is no message.
             for topic, stream in (("/observation/state", "joints"), ("/action", "action")):
                 assert (topic in found) == bool(item[f"valid.{stream}"])
-            for topic, stamp, message in of_frame:
-                assert pipeline.push(recording.topics[topic][0], message, stamp)
+            for at, stamp, data in of_frame:
+                topic = recording.topics[at][0]
+                assert pipeline.push(
+                    topic, serialized(message(recording, topic, stamp, data)), stamp
+                )
             tensor = pipeline.tick_at(int(item["stamp_ns"]))
             assert tensor.tick == int(item["tick"])
             assert tensor["state"].valid[0] == bool(item["valid.joints"])

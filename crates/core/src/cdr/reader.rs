@@ -234,6 +234,13 @@ pub struct F64Sequence<'a> {
     big_endian: bool,
 }
 
+impl<'a> F64Sequence<'a> {
+    /// The numbers of an array, little-endian.
+    pub fn of_le_bytes(bytes: &'a [u8]) -> Self {
+        F64Sequence { bytes, big_endian: false }
+    }
+}
+
 impl F64Sequence<'_> {
     /// Number of elements.
     pub fn len(&self) -> usize {

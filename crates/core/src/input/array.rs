@@ -3,10 +3,9 @@
 //! An array is not written as a message to be read again. From the sample on, all is the same: sizes, finite numbers,
 //! the encoder and the ring.
 
-use super::SampleSink;
-use super::depth_image;
 use super::image::{self, Fields};
-use crate::codec::RawImage;
+use super::{SampleSink, compressed_image, depth_image};
+use crate::codec::{self, RawImage};
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::{Sample, SampleKind};
 use crate::spec::{InputSpec, Selection};
@@ -26,6 +25,20 @@ pub enum ArraySample<'a> {
         /// The pixels.
         data: &'a [u8],
     },
+    /// Joints by their names, as in `sensor_msgs/JointState`.
+    Joints {
+        /// The names.
+        names: &'a [String],
+        /// A position for each of them: `f64`, little-endian.
+        positions: &'a [u8],
+    },
+    /// A file of a picture, as in `sensor_msgs/CompressedImage`.
+    File {
+        /// Its format.
+        format: &'a str,
+        /// The bytes of the file.
+        data: &'a [u8],
+    },
     /// Points of `f32` numbers, little-endian.
     Points {
         /// The names of the numbers of each point: `x`, `y`, `z` and other fields.
@@ -35,7 +48,7 @@ pub enum ArraySample<'a> {
     },
 }
 
-/// Reads an array that is no vector as an input reads a message.
+/// Reads an array that is no vector and no joints as an input reads a message.
 ///
 /// # Errors
 /// `Unsupported` if the input takes no such array, `Malformed` if its size is wrong.
@@ -62,6 +75,17 @@ pub(crate) fn read(
             sink.sample(0, Sample::Depth(view));
             Ok(())
         }
+        (Selection::Image { largest_px, .. }, ArraySample::File { format, data }) => {
+            let picture = compressed_image::picture(format.as_bytes(), data, *largest_px)?;
+            sink.sample(0, Sample::Compressed(picture));
+            Ok(())
+        }
+        (Selection::Depth { largest_px }, ArraySample::File { format, data }) => {
+            let (format, mut pixels) = (format.as_bytes(), Vec::new());
+            let view = codec::depth::decode(format, data, *largest_px, &mut pixels)?;
+            sink.sample(0, Sample::Depth(view));
+            Ok(())
+        }
         (Selection::Points { extra, time, .. }, ArraySample::Points { fields, data }) => {
             points((extra, time.as_deref()), (fields, data), sink)
         }
@@ -75,8 +99,10 @@ pub(crate) fn read(
 /// `Unsupported` if it does not.
 pub(crate) fn check_kind(spec: &InputSpec, sample: &ArraySample<'_>) -> Result<(), Rejected> {
     let fits = match sample {
-        ArraySample::Vector(_) => spec.takes_arrays() == Some(SampleKind::Vector),
-        ArraySample::Image { .. } => {
+        ArraySample::Vector(_) | ArraySample::Joints { .. } => {
+            spec.takes_arrays() == Some(SampleKind::Vector)
+        }
+        ArraySample::Image { .. } | ArraySample::File { .. } => {
             matches!(spec.takes_arrays(), Some(SampleKind::Image | SampleKind::Depth))
         }
         ArraySample::Points { .. } => spec.takes_arrays() == Some(SampleKind::Points),

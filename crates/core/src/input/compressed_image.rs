@@ -74,28 +74,34 @@ impl Input for CompressedImageInput {
         let mut reader = Reader::new(message)?;
         let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
         let (format, file) = (reader.string_bytes()?, reader.bytes()?);
-        let has = |words: &[u8]| format.windows(words.len()).any(|part| part == words);
-        if has(b"compressedDepth") {
-            let detail =
-                "format: expected jpeg or png, found compressedDepth (image.depth takes it)";
-            return Err(Rejected::new(DropReason::Unsupported, detail.to_owned()));
-        }
-        let pixels = pixels_of(format);
-        if let Some(pixels) = pixels.filter(|pixels| !is_picture(pixels, codec::is_png(file))) {
-            let pixels = String::from_utf8_lossy(&pixels[..pixels.len().min(32)]);
-            let detail = format!("format: expected the encoding of an image, found {pixels:?}");
-            return Err(Rejected::new(DropReason::Unsupported, detail));
-        }
-        // compressed_image_transport may encode RGB pixels as if they were BGR, and says so: then
-        // red and blue of the file have changed places.
-        let is_swapped = has(b"compressed rgb");
-        // As JPEG they have 8 bits already.
-        let is_mono16 = pixels == Some(b"mono16") && codec::is_png(file);
-        let size = codec::size(file)?;
-        codec::check_size(size, self.largest_px)?;
-        let coefficients = None;
-        let image = CompressedImage { file, size, is_swapped, is_mono16, coefficients };
-        sink.sample(0, Sample::Compressed(image));
+        sink.sample(0, Sample::Compressed(picture(format, file, self.largest_px)?));
         Ok(())
     }
+}
+
+/// The picture of a file. `format` is that of a message, `largest_px` the greatest width and height.
+pub(super) fn picture<'a>(
+    format: &[u8],
+    file: &'a [u8],
+    largest_px: [usize; 2],
+) -> Result<CompressedImage<'a>, Rejected> {
+    let has = |words: &[u8]| format.windows(words.len()).any(|part| part == words);
+    if has(b"compressedDepth") {
+        let detail = "format: expected jpeg or png, found compressedDepth (image.depth takes it)";
+        return Err(Rejected::new(DropReason::Unsupported, detail.to_owned()));
+    }
+    let pixels = pixels_of(format);
+    if let Some(pixels) = pixels.filter(|pixels| !is_picture(pixels, codec::is_png(file))) {
+        let pixels = String::from_utf8_lossy(&pixels[..pixels.len().min(32)]);
+        let detail = format!("format: expected the encoding of an image, found {pixels:?}");
+        return Err(Rejected::new(DropReason::Unsupported, detail));
+    }
+    // compressed_image_transport may encode RGB pixels as if they were BGR, and says so: then
+    // red and blue of the file have changed places.
+    let is_swapped = has(b"compressed rgb");
+    // As JPEG they have 8 bits already.
+    let is_mono16 = pixels == Some(b"mono16") && codec::is_png(file);
+    let size = codec::size(file)?;
+    codec::check_size(size, largest_px)?;
+    Ok(CompressedImage { file, size, is_swapped, is_mono16, coefficients: None })
 }

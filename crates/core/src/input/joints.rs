@@ -62,11 +62,24 @@ impl JointOrders {
         reader: &mut Reader<'_>,
         groups: &[Vec<String>],
     ) -> Result<&JointOrder, Rejected> {
-        let order = self.read(reader, groups)?;
-        match order.places.iter().any(|places| matches!(places, Places::At(_))) {
-            true => Ok(order),
-            false => Err(order.missing(groups)),
-        }
+        self.read(reader, groups)?.filling(groups)
+    }
+
+    /// Finds the names of an array, which must fill a group.
+    pub(super) fn resolve_names(
+        &mut self,
+        names: &[String],
+        groups: &[Vec<String>],
+    ) -> Result<&JointOrder, Rejected> {
+        let is_of = |order: &JointOrder| order.names.iter().eq(names.iter().map(String::as_bytes));
+        let at = match self.orders.iter().position(is_of) {
+            Some(at) => at,
+            None => {
+                let names = names.iter().map(|name| name.as_bytes().to_vec()).collect();
+                self.keep(JointOrder::new(names, groups)?)
+            }
+        };
+        self.orders[at].filling(groups)
     }
 
     /// Reads the names of a message.
@@ -122,6 +135,11 @@ impl JointOrder {
         for _ in 0..count {
             names.push(reader.string_bytes()?.to_vec());
         }
+        Self::new(names, groups)
+    }
+
+    /// Finds the joints of each group among names.
+    fn new(names: Vec<Vec<u8>>, groups: &[Vec<String>]) -> Result<Self, Rejected> {
         // Where each name is; `None` if it is there repeatedly.
         let mut places = HashMap::with_capacity(names.len());
         for (at, name) in names.iter().enumerate() {
@@ -129,6 +147,14 @@ impl JointOrder {
         }
         let places: Result<Vec<_>, _> = groups.iter().map(|group| find(group, &places)).collect();
         Ok(JointOrder { places: places?, names })
+    }
+
+    /// The same order, which must fill a group.
+    fn filling(&self, groups: &[Vec<String>]) -> Result<&Self, Rejected> {
+        match self.places.iter().any(|places| matches!(places, Places::At(_))) {
+            true => Ok(self),
+            false => Err(self.missing(groups)),
+        }
     }
 
     /// The error for a message that fills no group: what it lacks. Of several groups, the one that lacks least counts.

@@ -37,7 +37,7 @@ pub use joint_trajectory::POINT_FIELDS;
 pub use joints::MAX_JOINTS;
 pub use transforms::{IMU, ODOMETRY, TF_MESSAGE};
 
-use crate::cdr::Reader;
+use crate::cdr::{F64Sequence, Reader};
 use crate::rejected::{DropReason, Rejected};
 pub use crate::sample::{Header, Sample, StampError, StampedTransform, Trajectory};
 use crate::spec::{InputSpec, Selection};
@@ -121,6 +121,21 @@ pub trait Input: Send {
     /// # Errors
     /// [`Rejected`] if the message cannot be read. The sink has then received no sample.
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected>;
+
+    /// Reads joints that come from no message, as the rest of a message that was admitted. Only an input of joints takes
+    /// them.
+    ///
+    /// # Errors
+    /// As of [`Input::read`].
+    fn read_joints(
+        &mut self,
+        _names: &[String],
+        _positions: F64Sequence<'_>,
+        _sink: &mut dyn SampleSink,
+    ) -> Result<(), Rejected> {
+        let detail = "expected another array, found joints";
+        Err(Rejected::new(DropReason::Unsupported, detail))
+    }
 
     /// Forgets the messages before: an epoch begins, or one of them was lost. Only an input that
     /// [needs them](InputSpec::needs_previous) remembers any. Such an input reads each message to its end, also one that

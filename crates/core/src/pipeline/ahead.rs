@@ -8,7 +8,8 @@ use super::admit::{Admission, Placing, check_frame};
 use super::push::{NewRows, PushSink, check_sample, tick_has_read};
 use super::{Accepted, Arrival, NotTaken, Pipeline};
 use crate::backend::BackendError;
-use crate::input::{SampleSink, Sink};
+use crate::input::{Input, SampleSink, Sink};
+use crate::rejected::Rejected;
 use crate::ring::Lease;
 use crate::sample::{Header, Sample, StampError, Trajectory};
 use crate::spec::{InputId, InputSpec, RingId, StreamId};
@@ -45,11 +46,20 @@ impl Pipeline {
     /// input. The caller encodes the messages of a stream in their order. At most one more than
     /// [`rows_ahead`](crate::spec::StreamSpec::rows_ahead) of them may wait to be pushed.
     pub fn encode_ahead(&self, input: InputId, message: &[u8]) -> EncodedAhead {
+        self.encode_ahead_by(input, |reader, sink| reader.read(message, sink))
+    }
+
+    /// Encodes what `read` hands to the sink. It is given the input's reader.
+    pub(super) fn encode_ahead_by(
+        &self,
+        input: InputId,
+        read: impl FnOnce(&mut dyn Input, &mut dyn Sink) -> Result<(), Rejected>,
+    ) -> EncodedAhead {
         let spec = self.config.input(input);
         let mut sink =
             AheadSink { pipeline: self, spec, header: None, placing: None, samples: Vec::new() };
         let read = match self.inputs[input.index()].input.lock() {
-            Ok(mut reader) => reader.input.read(message, &mut sink).map_err(NotTaken::Dropped),
+            Ok(mut reader) => read(reader.input.as_mut(), &mut sink).map_err(NotTaken::Dropped),
             Err(_) => Err(NotTaken::Failed(self.panicked(&spec.name))),
         };
         EncodedAhead { header: sink.header, samples: sink.samples, read }

@@ -2,8 +2,9 @@
 //!
 //! Their headers are judged as those of messages, and their samples become rows in the same way.
 
-use super::{Accepted, Arrival, NotTaken, Pipeline};
-use crate::input::{ArraySample, SampleSink, Sink, array};
+use super::{Accepted, Arrival, EncodedAhead, NotTaken, Pipeline};
+use crate::cdr::F64Sequence;
+use crate::input::{ArraySample, Input, SampleSink, Sink, array};
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::{Header, Sample, SampleKind};
 use crate::spec::{InputId, RingId, StreamId};
@@ -38,17 +39,43 @@ impl Pipeline {
         sample: &ArraySample<'_>,
         arrival: Arrival,
     ) -> Result<Accepted, NotTaken> {
-        let spec = self.config.input(input);
-        self.push_by(input, arrival, |_, sink| {
-            array::check_kind(spec, sample)?;
-            let Some(sink) = sink.admit(header) else { return Ok(()) };
-            match (spec.takes_arrays(), *sample) {
-                (Some(SampleKind::Vector), ArraySample::Vector(values)) => {
-                    self.vectors(input, values, sink)
-                }
-                _ => array::read(spec, sample, sink),
-            }
+        self.push_by(input, arrival, |reader, sink| {
+            self.read_sample(input, reader, (header, sample), sink)
         })
+    }
+
+    /// Encodes a sample of an input before its turn, as [`Pipeline::encode_ahead`] does a message.
+    pub fn encode_sample_ahead(
+        &self,
+        input: InputId,
+        header: &Header<'_>,
+        sample: &ArraySample<'_>,
+    ) -> EncodedAhead {
+        self.encode_ahead_by(input, |reader, sink| {
+            self.read_sample(input, reader, (header, sample), sink)
+        })
+    }
+
+    /// Hands what an array has to the sink, if the sink admits its header.
+    fn read_sample(
+        &self,
+        input: InputId,
+        reader: &mut dyn Input,
+        (header, sample): (&Header<'_>, &ArraySample<'_>),
+        sink: &mut dyn Sink,
+    ) -> Result<(), Rejected> {
+        let spec = self.config.input(input);
+        array::check_kind(spec, sample)?;
+        let Some(sink) = sink.admit(header) else { return Ok(()) };
+        match (spec.takes_arrays(), *sample) {
+            (Some(SampleKind::Vector), ArraySample::Vector(values)) => {
+                self.vectors(input, values, sink)
+            }
+            (Some(SampleKind::Vector), ArraySample::Joints { names, positions }) => {
+                reader.read_joints(names, F64Sequence::of_le_bytes(positions), sink)
+            }
+            _ => array::read(spec, sample, sink),
+        }
     }
 
     /// Hands a vector to the rings that the input feeds.

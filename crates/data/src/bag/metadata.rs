@@ -64,6 +64,7 @@ fn topic(entry: &Node) -> Option<Topic> {
         definition: None,
         messages: number(entry, "message_count"),
         offered_qos: text("offered_qos_profiles").unwrap_or_default(),
+        array: None,
     })
 }
 

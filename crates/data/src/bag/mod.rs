@@ -9,6 +9,7 @@
 //! Memory does not grow with a bag's length: one chunk of each file that is being read is in memory,
 //! and those chunks whose times overlap. If these are too large, reading ends with an error.
 
+mod array;
 mod compressed;
 mod error;
 mod mcap;
@@ -24,7 +25,10 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+pub(crate) use array::ReceivedArray;
+pub use array::TopicArray;
 use bytes::Bytes;
 pub use error::{BagError, Problem, Problems};
 pub use qos::Offer;
@@ -58,6 +62,8 @@ pub struct Topic {
     pub messages: Option<u64>,
     /// What its publishers offered: the YAML list that rosbag2 stores, or empty.
     pub offered_qos: String,
+    /// The meaning of its bytes, if they are arrays in place of messages.
+    pub array: Option<Arc<TopicArray>>,
 }
 
 impl Topic {
@@ -70,6 +76,11 @@ impl Topic {
     pub fn is_latched(&self) -> bool {
         let offers = self.offers();
         !offers.is_empty() && offers.iter().all(Offer::is_latched)
+    }
+
+    /// True if this program reads its bytes.
+    pub fn is_read(&self) -> bool {
+        self.array.is_some() || self.format == CDR
     }
 }
 
@@ -91,7 +102,7 @@ pub struct Recorded {
     pub received: Stamp,
     /// When it was published, on the clock of its publisher; `None` if the bag does not tell.
     pub published: Option<Stamp>,
-    /// The serialized message. A large one may be a slice of a chunk, in a buffer up to 8 times as large.
+    /// The serialized message, or what [`Topic::array`] says. A large one may be a slice of a chunk, in a buffer up to 8 times as large.
     pub bytes: Bytes,
 }
 
@@ -139,6 +150,13 @@ impl Bag {
     /// The position of a topic.
     pub fn topic(&self, name: &str) -> Option<usize> {
         self.topics.iter().position(|topic| topic.name == name)
+    }
+
+    /// The array that a topic has in place of a message; `None` of a message.
+    pub(crate) fn array(&self, recorded: &Recorded) -> Option<ReceivedArray> {
+        let Recorded { topic, received, bytes, .. } = recorded;
+        let array = Arc::clone(self.topics[*topic].array.as_ref()?);
+        Some(ReceivedArray { array, received: *received, bytes: bytes.clone() })
     }
 
     /// The receive stamps of the first and the last message of any topic; `None` without messages.
@@ -196,7 +214,7 @@ impl Bag {
         let place = |topic: &Topic| {
             let place = self.topic(&topic.name)?;
             let same = self.topics[place].ros_type == topic.ros_type;
-            (wanted[place] && same && topic.format == CDR).then_some(place)
+            (wanted[place] && same && topic.is_read()).then_some(place)
         };
         self.files[file].topics().iter().map(place).collect()
     }

@@ -67,6 +67,7 @@ impl File {
                 format: row.get(3).map_err(failed)?,
                 messages: None,
                 offered_qos: row.get::<_, Option<String>>(4).map_err(failed)?.unwrap_or_default(),
+                array: None,
             });
         }
         let span = span(&connection).unwrap_or_else(|error| {

@@ -1,4 +1,4 @@
-//! What a replay is asked for, as values. The command line and the Python package fill them.
+//! Requests of a replay, as values. The command line and the Python package fill them.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -83,7 +83,7 @@ pub enum AskedGpu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jobs(NonZeroU16);
 
-/// Why there is nothing to replay.
+/// The reason why there is nothing to replay.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// A value does not fit.

@@ -85,7 +85,7 @@ pub fn run(
         let messages = bag.messages_from(&wiring.wanted(), start.unwrap_or(Stamp::MIN))?;
         let look_ahead = play.player.look_ahead();
         let ahead = if look_ahead.is_some() { BEGUN } else { 0 };
-        let begin = |recorded: &Recorded| begin(look_ahead.as_ref(), wiring, recorded);
+        let begin = |recorded: &Recorded| begin(look_ahead.as_ref(), (bag, wiring), recorded);
         let (mut begun, mut last) = (false, span.1);
         let mut latches = wiring.is_of_node;
         let mut count = 0_u32;
@@ -131,10 +131,19 @@ pub fn run(
 }
 
 /// Begins to encode a message for each of its inputs that takes it before its turn.
-fn begin(look_ahead: Option<&LookAhead>, wiring: &Wiring, recorded: &Recorded) -> Vec<Ticket> {
+fn begin(
+    look_ahead: Option<&LookAhead>,
+    (bag, wiring): (&Bag, &Wiring),
+    recorded: &Recorded,
+) -> Vec<Ticket> {
     let Some(look_ahead) = look_ahead else { return Vec::new() };
     let inputs = wiring.feeds[recorded.topic].iter();
-    inputs.filter_map(|input| look_ahead.begin(*input, recorded.bytes.clone())).collect()
+    let array = bag.array(recorded);
+    let begin = |input: &InputId| match &array {
+        None => look_ahead.begin(*input, recorded.bytes.clone()),
+        Some(array) => look_ahead.begin_array(*input, array.clone()),
+    };
+    inputs.filter_map(begin).collect()
 }
 
 /// Checks that no row was lost on its way to the output.
@@ -211,7 +220,9 @@ impl Play<'_> {
             ClockSource::HeaderOf(of) if of != topic => None,
             ClockSource::Headers(of) if !of[*topic] => None,
             ClockSource::HeaderOf(_) | ClockSource::Headers(_) => {
-                self.stamps.take(*topic, stamp_in_header(bytes)?, *received)
+                let is_array = self.bag.topics[*topic].array.is_some();
+                let stamp = if is_array { *received } else { stamp_in_header(bytes)? };
+                self.stamps.take(*topic, stamp, *received)
             }
             _ => None,
         }
@@ -220,15 +231,25 @@ impl Play<'_> {
     /// Gives a message to every input of its topic. `tickets` are those of inputs that have begun to encode it.
     fn feed(
         &mut self,
-        Recorded { topic, bytes, .. }: Recorded,
+        recorded: Recorded,
         received: Received,
         tickets: &[Ticket],
         serve: &mut impl FnMut(Served<'_>) -> Result<(), ReplayError>,
     ) -> Result<(), ReplayError> {
-        for input in &self.wiring.feeds[topic] {
-            match tickets.iter().find(|ticket| ticket.input() == *input) {
-                Some(ticket) => self.player.receive_ahead(*ticket, received, serve)?,
-                None => self.player.receive(*input, bytes.clone(), received, serve)?,
+        let array = self.bag.array(&recorded);
+        for input in &self.wiring.feeds[recorded.topic] {
+            let ticket = tickets.iter().find(|ticket| ticket.input() == *input);
+            // Fields are selected of a message.
+            let selects = || self.player.runtime().input_spec(*input).selects();
+            match (ticket, &array) {
+                (Some(ticket), _) => self.player.receive_ahead(*ticket, received, serve)?,
+                (None, None) => {
+                    self.player.receive(*input, recorded.bytes.clone(), received, serve)?;
+                }
+                (None, Some(array)) if selects() => {
+                    self.player.receive(*input, array.message(), received, serve)?;
+                }
+                (None, Some(array)) => self.player.receive_array(*input, array, received, serve)?,
             }
         }
         Ok(())

@@ -236,7 +236,7 @@ impl Wiring {
                     return Err(wrong(format!("the topic {topic} in the bag"), &names(bag)));
                 };
                 let format = &bag.topics[at].format;
-                if format != CDR {
+                if !bag.topics[at].is_read() {
                     return Err(wrong(format!("messages in {CDR} on {topic}"), format));
                 }
                 let mut ros_type = bag.topics[at].ros_type.as_str();
@@ -279,7 +279,8 @@ fn mismatch(spec: &InputSpec, topic: &Topic) -> Option<String> {
         ));
     }
     let format = &topic.format;
-    (format != CDR).then(|| format!("{}: expected messages in {CDR}, found {format}", topic.name))
+    (!topic.is_read())
+        .then(|| format!("{}: expected messages in {CDR}, found {format}", topic.name))
 }
 
 /// The topics of a bag with their types.

@@ -396,6 +396,7 @@ impl Scan {
                 definition,
                 messages,
                 offered_qos: channel.metadata.get(OFFERED_QOS).cloned().unwrap_or_default(),
+                array: None,
             };
             // Publishers with different settings have channels of their own.
             let key = (topic.name.clone(), topic.ros_type.clone(), topic.format.clone());
