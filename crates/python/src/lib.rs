@@ -80,7 +80,7 @@ mod _native {
     #[pymodule_export]
     use crate::replay_to::replay_to;
     #[pymodule_export]
-    use crate::request::ReplayRequest;
+    use crate::request::PyReplayRequest;
     #[pymodule_export]
     use crate::shared::{SharedReader, SharedTensor};
     #[pymodule_export]

@@ -13,7 +13,7 @@ use robocache_tools::bars::{Bars, log_above_bars};
 
 use crate::errors::failed;
 use crate::interrupt::{PATIENCE, panicked};
-use crate::request::ReplayRequest;
+use crate::request::PyReplayRequest;
 
 /// How far the episodes are: by name, the part of it that is done.
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl BatchProgress for Shares {
 #[pyo3(signature = (request, progress=None, has_bar=false, recordings=None))]
 pub(crate) fn replay_to<'py>(
     py: Python<'py>,
-    request: &ReplayRequest,
+    request: &PyReplayRequest,
     progress: Option<Py<PyAny>>,
     has_bar: bool,
     recordings: Option<Vec<Bound<'_, PyAny>>>,

@@ -11,20 +11,18 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use robocache_data::replay::batch;
-use robocache_data::replay::{
-    Episode, EpisodesRequest, Options, ReplayRequest as Request, RequestError,
-};
+use robocache_data::replay::{Episode, EpisodesRequest, Options, ReplayRequest, RequestError};
 
 use crate::errors::{failed, wrong};
 use crate::interrupt::interruptible;
 use crate::recordings;
 
 /// A replay of bags into files.
-#[pyclass(frozen, module = "robocache._native")]
-pub(crate) struct ReplayRequest(Request);
+#[pyclass(frozen, name = "ReplayRequest", module = "robocache._native")]
+pub(crate) struct PyReplayRequest(ReplayRequest);
 
 #[pymethods]
-impl ReplayRequest {
+impl PyReplayRequest {
     /// Checks the values. No file is read.
     #[new]
     #[pyo3(signature = (bags, config, out, **options))]
@@ -34,7 +32,7 @@ impl ReplayRequest {
         out: PathBuf,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let mut request = Request { config, out, ..Request::default() };
+        let mut request = ReplayRequest { config, out, ..ReplayRequest::default() };
         request.episodes.bags = bags;
         for (name, value) in options.into_iter().flatten() {
             let name: String = name.extract()?;
@@ -43,7 +41,7 @@ impl ReplayRequest {
             }
         }
         request.check().map_err(raised)?;
-        Ok(ReplayRequest(request))
+        Ok(PyReplayRequest(request))
     }
 
     /// What the results would be made of: per episode its name, and a text. Nothing is replayed.
@@ -57,7 +55,7 @@ impl ReplayRequest {
     }
 }
 
-impl ReplayRequest {
+impl PyReplayRequest {
     /// The episodes, and how they are replayed. `recordings` stand for the bags.
     pub(crate) fn asked(
         &self,
@@ -117,7 +115,7 @@ fn fill_episodes(
 }
 
 /// Puts a value into its field.
-fn fill(request: &mut Request, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+fn fill(request: &mut ReplayRequest, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     match name {
         "format" => request.format = value_of(name, value)?,
         "bf16" => request.bf16 = Some(value_of(name, value)?),

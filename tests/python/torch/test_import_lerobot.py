@@ -144,7 +144,7 @@ sys.modules["lerobot"] = sys.modules["torch"] = None
 from robocache.importing import recordings
 from robocache.lerobot_dataset import Dataset
 found = recordings(Dataset({str(dataset.root)!r}))
-print(sum(len(batch) for each in found for batch in each.messages([True] * 5)))
+print(sum(len(batch) for each in found for batch in each.arrays([True] * 5)))
 """
     run = waiting.run([sys.executable, "-c", program])
     assert run.stdout == f"{5 * sum(LENGTHS)}\n", run.stderr
