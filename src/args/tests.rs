@@ -67,7 +67,7 @@ fn the_level_of_the_nodes_own_logger_counts() {
 fn at_debug_the_node_speaks_and_its_libraries_do_not() {
     let args = |level: &str| RosArgs { log_level: Some(level.to_owned()) };
     let debug = targets(directives(&args("DEBUG"))).unwrap();
-    assert!(debug.would_enable("robocache::intake", &Level::DEBUG));
+    assert!(debug.would_enable("robocache_link::intake", &Level::DEBUG));
     assert!(!debug.would_enable("iceoryx2", &Level::DEBUG));
     assert!(debug.would_enable("iceoryx2", &Level::INFO));
     assert_eq!(directives(&args("warn")), "warn");
@@ -83,7 +83,7 @@ fn words_of_filters_are_read_or_refused() {
     };
     let info = [true, true, false, false];
     for words in ["info", "info,", " info ,, robocache_runtime=debug", "rcl=off,INFO"] {
-        assert_eq!(at(words, "robocache::intake"), info, "{words}");
+        assert_eq!(at(words, "robocache_link::intake"), info, "{words}");
     }
     assert_eq!(at("info, robocache_runtime=debug", "robocache_runtime::tick")[2..], [true, false]);
     assert_eq!(at("robocache=debug", "rcl"), [false; 4]);

@@ -37,7 +37,13 @@ pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 import robocache
-from robocache.datasets import first_config, frame_stamps, import_options, importing
+from robocache.datasets import (
+    first_config,
+    frame_stamps,
+    import_options,
+    importing,
+    lerobot_recording,
+)
 from robocache.datasets.dataset import Topics, picture_size
 from robocache.lerobot_dataset import Dataset
 
@@ -755,6 +761,21 @@ def test_arrays_give_what_messages_with_their_values_give(both, tmp_path, monkey
         assert len(chunks) > 10
         for chunk in chunks:
             assert (ours / chunk).read_bytes() == (theirs / chunk).read_bytes(), chunk
+
+
+def test_an_array_of_another_size_fails_its_episode(both, tmp_path, monkeypatch):
+    """Its numbers would pass for others: pixels of another width are a picture, too."""
+    whole = lerobot_recording.Recording.arrays
+
+    def arrays(recording, wanted):
+        for batch in whole(recording, wanted):
+            yield [(topic, stamp, bytes(data) + bytes(8)) for topic, stamp, data in batch]
+
+    monkeypatch.setattr(lerobot_recording.Recording, "arrays", arrays)
+    outcomes = importing.import_dataset(both, tmp_path / "out", resize=(24, 32))
+    said = r"topic \d+: expected an array of \d+ bytes, found \d+"
+    assert len(outcomes) == 2
+    assert all(re.search(said, each["failed"]["error"]) for each in outcomes)
 
 
 def test_a_dataset_becomes_rows(both, tmp_path, capsys):

@@ -89,6 +89,8 @@ def test_replay_takes_the_arguments_of_the_command(bag):
             list(robocache.replay(bag[0], CONFIG, **arguments)[0])
     with pytest.raises(ValueError, match="No such file"):
         robocache.replay("/nowhere", CONFIG)
+    with pytest.raises(ValueError, match="bags: expected at least one, found none"):
+        robocache.replay([], CONFIG)
     with pytest.raises(RuntimeError, match="/clock"):
         ticks(time="clock")
 
@@ -113,6 +115,8 @@ def test_replay_to_writes_the_bytes_of_the_command(bag, written, tmp_path):
 
     with pytest.raises(KeyError, match="of the caller"):
         robocache.replay_to(bag[0], config, tmp_path / "third", progress=failing)
+    with pytest.raises(ValueError, match="bags: expected at least one, found none"):
+        robocache.replay_to([], config, tmp_path / "nothing")
     for arguments, error in (
         ({"format": "csv"}, "format: expected mcap, zarr or rows, found 'csv'"),
         ({"format": "zarr", "bf16": "f64"}, "bf16: expected uint16 or f32, found 'f64'"),

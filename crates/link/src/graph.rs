@@ -71,7 +71,8 @@ impl<G: Graph> Steps for GraphWatch<G> {
             self.due = now + GRAPH_PERIOD;
             self.read();
         }
-        Ok(Next::At(now + LOOK))
+        // After the reading, which may take long while many publishers are found.
+        Ok(Next::At(self.runtime.time.monotonic() + LOOK))
     }
 }
 

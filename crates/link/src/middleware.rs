@@ -1,4 +1,5 @@
-//! Parts of a connection to the middleware, as this crate uses them. None of their calls waits.
+//! Parts of a connection to the middleware, as this crate uses them. None of their calls waits for a message. To make a
+//! subscription or to read the graph may take a while.
 
 use super::buffers::MessageMemory;
 use robocache_core::spec::InputSpec;

@@ -156,6 +156,7 @@ impl Storage for Opened {
             batches: Some(batches),
             path: self.path.clone(),
             wanted: wanted.to_vec(),
+            arrays: self.topics.iter().map(|topic| topic.array.clone()).collect(),
             sorted,
             ready: VecDeque::new(),
             newest: Stamp::MIN,
@@ -169,6 +170,8 @@ struct Batches {
     batches: Option<Py<PyAny>>,
     path: PathBuf,
     wanted: Vec<Option<usize>>,
+    /// By topic.
+    arrays: Vec<Option<Arc<TopicArray>>>,
     sorted: Sorted,
     ready: VecDeque<Recorded>,
     newest: Stamp,
@@ -198,6 +201,16 @@ impl Batches {
                 )));
             }
             self.newest = received;
+            // Pixels of another width would pass for those of this one.
+            let array = self.arrays.get(topic).and_then(Option::as_ref);
+            if let Some(expected) = array.and_then(|array| array.byte_len())
+                && bytes.len() != expected
+            {
+                let found = bytes.len();
+                return Err(crate::errors::wrong(format!(
+                    "topic {topic}: expected an array of {expected} bytes, found {found}"
+                )));
+            }
             let Some(Some(topic)) = self.wanted.get(topic).copied() else { continue };
             if self.sorted.may_have(received) {
                 let bytes = Bytes::from_owner(bytes);

@@ -231,9 +231,6 @@ impl Player {
         serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let arrival = self.arrival(input, received, serve)?;
-        if self.encoders.as_ref().is_some_and(|encoders| encoders.pushes(input)) {
-            self.settle()?;
-        }
         self.runtime.meet(arrival.epoch);
         let (header, sample) = array.read();
         match self.runtime.give_sample(input, &header, &sample, arrival) {

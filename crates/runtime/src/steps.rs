@@ -1,7 +1,7 @@
 //! Loops as steps: what a thread does again and again, cut at the one place where it waits.
 //!
-//! A step never blocks, and reads the time from the node's [`TimeSource`](super::TimeSource). It says when the next one is
-//! due. So a thread runs a loop ([`drive`]), and a simulation steps many loops on one virtual time without threads.
+//! A step waits for no other loop, although a call of the middleware in it may take a while. It reads the time from the
+//! node's [`TimeSource`](super::TimeSource), and says when the next one is due. So a thread runs a loop ([`drive`]), and a simulation steps many loops on one virtual time without threads.
 
 use std::time::Instant;
 

@@ -29,6 +29,10 @@ impl<'a> Worker<'a> {
 
     /// Waits for a message, at most until an instant.
     pub(crate) fn wait(&mut self, until: Option<Instant>) {
+        // After a message the next step is due at once: no thread that puts messages waits for the queue's lock.
+        if until.is_some_and(|instant| instant <= self.runtime.time.monotonic()) {
+            return;
+        }
         self.runtime.queue.wait(until);
     }
 }

@@ -87,14 +87,14 @@ class Topics:
             self.names.append(name)
             if name != plain:
                 self.renamed[name] = feature.name
+        self._arrays = [_array_of(feature) for feature in self.features]
 
     def types(self):
         return [_TYPES[feature.kind] for feature in self.features]
 
     def of_length(self, length):
-        """The topics of a recording with this number of frames."""
-        arrays = map(_array_of, self.features)
-        of_topics = zip(self.names, self.types(), arrays, strict=True)
+        """The topics of a recording with this number of frames. All recordings share the lists of names."""
+        of_topics = zip(self.names, self.types(), self._arrays, strict=True)
         return [(name, kind, length, array) for name, kind, array in of_topics]
 
 

@@ -30,6 +30,15 @@ fn format_of(file: &[u8]) -> &'static str {
 }
 
 impl TopicArray {
+    /// Bytes of each array; `None` for a file, which has any size.
+    pub fn byte_len(&self) -> Option<usize> {
+        match self {
+            TopicArray::Joints(names) => Some(size_of::<f64>() * names.len()),
+            TopicArray::Pixels([width, height]) => Some(3 * width * height),
+            TopicArray::Picture => None,
+        }
+    }
+
     fn sample<'a>(&'a self, data: &'a [u8]) -> ArraySample<'a> {
         match self {
             TopicArray::Joints(names) => ArraySample::Joints { names, positions: data },

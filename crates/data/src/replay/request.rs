@@ -171,6 +171,9 @@ impl EpisodesRequest {
     /// The bags in their order, and their episodes.
     fn find_in_bags(&self, out: &Path) -> Result<(Vec<PathBuf>, Vec<Episode>), RequestError> {
         self.check()?;
+        if self.bags.is_empty() {
+            return Err(RequestError::Wrong("bags: expected at least one, found none".to_owned()));
+        }
         let bags = find_bags(&self.bags, out).map_err(RequestError::wrong)?;
         let division = match (&self.list, &self.by_topic) {
             (Some(list), _) => Division::Listed(read_episodes(list).map_err(RequestError::wrong)?),
