@@ -3,6 +3,7 @@
 import numpy as np
 from fusion import MS, T0, stamped, streams
 from in_process import InProcess
+from rclpy.serialization import serialize_message
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import LaserScan
 
@@ -98,7 +99,7 @@ def test_a_scan_becomes_the_grid_of_its_rays_and_bad_scans_are_dropped():
         (turned, "malformed"),
         (scan(now, good, []), "missing_field"),
         (scan(now, np.ones(1001), np.ones(1001)), "too_large"),
-        (b"\x00\x01\x00\x00" + bytes(20), "malformed"),
+        (serialize_message(scan(now, good, good))[:40], "malformed"),
     ]
     fusion.check_drops("/scan", bad)
     after = fusion.tick(now)["scan"]
