@@ -15,8 +15,6 @@ pub(super) const MOST_ITEMS: usize = 8;
 const OF_VALIDITY: [&str; 4] = ["fill", "max_age_ns", "max_gap_ns", "transforms_max_gap_ns"];
 /// The keys of an input that say how its values came, and not what they are.
 const OF_TRANSPORT: [&str; 2] = ["codec", "type"];
-/// The kinds of rows whose values do not depend on the type of the message. A scan and a cloud have other points.
-const TYPELESS: [&str; 3] = [kind::VECTOR, kind::IMAGE, kind::DEPTH];
 /// The strategies that make values between rows.
 const INTERPOLATING: [&str; 2] = ["linear", "slerp"];
 
@@ -208,7 +206,8 @@ impl Found {
         let mut parts = key.rsplit('.');
         let (last, before) = (parts.next().unwrap_or(key), parts.next().unwrap_or_default());
         let of_input = before.starts_with("inputs[");
-        if of_input && OF_TRANSPORT.contains(&last) && TYPELESS.contains(&self.kind.as_str()) {
+        if of_input && OF_TRANSPORT.contains(&last) && kind::TYPELESS.contains(&self.kind.as_str())
+        {
             DifferenceKind::Transport
         } else if !of_input && OF_VALIDITY.contains(&last) {
             DifferenceKind::Validity

@@ -3,18 +3,13 @@
 //! What bears on a number of the tensor, or on its validity, is in it. A new key of a stream belongs here, or among the
 //! keys that `tests.rs` lists as accepted: a test fails until it is in one of both.
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Contract, FORMAT, FORMAT_KEY, STREAMS, sorted};
-use crate::encoder::EncoderSpec;
 use crate::sample::SampleKind;
 use crate::schema::StampSource;
 use crate::spec::{Config, DeskewSpec, InputSpec, StreamId, StreamSpec, still_frame};
 use robocache_ops::align::{AlignRule, MergeSpec, ValidWhen};
-use robocache_ops::dtype::DType;
-use robocache_ops::image::ImageSpec;
-use robocache_ops::operators::VectorSpec;
 
 /// Messages of this type hold compressed images.
 const COMPRESSED: &str = "sensor_msgs/msg/CompressedImage";
@@ -81,7 +76,7 @@ fn of_stream(config: &Config, id: StreamId) -> Map<String, Value> {
     put("channels", json!(encoder.channels()));
     put("shape", json!(shape));
     put("dtype", json!(spec.dtype.name()));
-    put("encoder", of_encoder(encoder, spec.dtype));
+    put("encoder", encoder.settings(spec.dtype));
     let inputs = config.inputs_of(id).map(|input| config.input(input)).enumerate();
     put("inputs", inputs.map(|(at, input)| of_input(input, spec, at)).collect());
     if let Some(merge) = &spec.merge {
@@ -109,51 +104,6 @@ fn of_merge(merge: &MergeSpec) -> Value {
             json!(all.filter(|at| needed & 1 << at != 0).collect::<Vec<_>>())
         }
     }
-}
-
-/// How a sample becomes a row, without what `channels` says already.
-fn of_encoder(encoder: &EncoderSpec, dtype: DType) -> Value {
-    match encoder {
-        EncoderSpec::Vector(spec) => of_vector(spec),
-        EncoderSpec::Image(spec) => of_image(spec, dtype),
-        EncoderSpec::Voxels(spec) => without(value(spec), &["channels"]),
-        EncoderSpec::Depth(spec) => value(spec),
-        EncoderSpec::Occupancy(spec) => value(spec),
-    }
-}
-
-fn of_vector(spec: &VectorSpec) -> Value {
-    let lanes: Vec<_> = spec.channels.iter().map(|channel| channel.lane).collect();
-    let mut all = vec![("lanes".to_owned(), json!(lanes))];
-    if spec.groups.len() > 1 {
-        let groups: Vec<_> = spec.groups.iter().map(|group| &group.channels).collect();
-        all.push(("groups".to_owned(), json!(groups)));
-    }
-    if !spec.outputs.is_empty() {
-        let names: Vec<_> = spec.channels.iter().map(|channel| &channel.name).collect();
-        all.push(("of".to_owned(), json!(names)));
-        let outputs = spec.outputs.iter().map(|output| without(value(output), &["name"]));
-        all.push(("outputs".to_owned(), outputs.collect()));
-    }
-    sorted(all)
-}
-
-fn of_image(spec: &ImageSpec, dtype: DType) -> Value {
-    let mut meaningless = vec!["color"];
-    // Bytes are not normalised.
-    if dtype == DType::U8 {
-        meaningless.extend(["mean", "std"]);
-    }
-    if !spec.resizes.iter().any(|resize| resize.fit.pads()) {
-        meaningless.push("pad_value");
-    }
-    let mut image = without(value(spec), &meaningless);
-    for (resize, known) in spec.resizes.iter().enumerate() {
-        let filter = known.filter;
-        image["resizes"][resize]["filter"] =
-            json!(format!("{} ({})", filter.name(), filter.library()));
-    }
-    image
 }
 
 /// What an input takes from its messages.
@@ -204,19 +154,4 @@ fn of_deskew(deskew: &DeskewSpec) -> Value {
         "absolute": absolute,
         "span_ns": span_ns,
     })
-}
-
-/// The JSON of a setting. A float of 32 bits is the shortest number that means it, and not the float of 64 bits that
-/// is nearest to it.
-fn value(setting: &impl Serialize) -> Value {
-    let text = serde_json::to_string(setting);
-    text.and_then(|text| serde_json::from_str(&text)).unwrap_or_default()
-}
-
-/// A mapping without some of its keys.
-fn without(mut mapping: Value, keys: &[&str]) -> Value {
-    if let Some(map) = mapping.as_object_mut() {
-        map.retain(|key, _| !keys.contains(&key.as_str()));
-    }
-    mapping
 }

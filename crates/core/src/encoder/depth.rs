@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use serde_json::Value;
+
 #[cfg(feature = "cuda")]
 use super::CudaEncoder;
 use super::{
@@ -67,6 +69,10 @@ impl Encoder for DepthSpec {
 
     fn message_bytes(&self, _: DType, bounds: Bounds) -> [usize; 2] {
         [memory::upload_bytes(self, bounds.image_px()); 2]
+    }
+
+    fn settings(&self, _: DType) -> Value {
+        super::json_of(self)
     }
 
     fn cpu(&self, setup: EncoderSetup) -> CpuCode<'_> {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use serde_json::{Value, json};
+
 #[cfg(feature = "cuda")]
 use super::CudaEncoder;
 use super::{
@@ -131,6 +133,24 @@ impl Encoder for ImageSpec {
         let on_device = upload + memory::lines_bytes(self, largest) + between + remap + jpeg;
         // What is reserved at the start. Messages that the GPU reads in place have the size of those that come.
         [on_device, upload]
+    }
+
+    fn settings(&self, dtype: DType) -> Value {
+        let mut meaningless = vec!["color"];
+        // Bytes are not normalised.
+        if dtype == DType::U8 {
+            meaningless.extend(["mean", "std"]);
+        }
+        if !self.resizes.iter().any(|resize| resize.fit.pads()) {
+            meaningless.push("pad_value");
+        }
+        let mut image = super::without(super::json_of(self), &meaningless);
+        for (resize, known) in self.resizes.iter().enumerate() {
+            let filter = known.filter;
+            image["resizes"][resize]["filter"] =
+                json!(format!("{} ({})", filter.name(), filter.library()));
+        }
+        image
     }
 
     fn cpu(&self, setup: EncoderSetup) -> CpuCode<'_> {

@@ -14,3 +14,6 @@ pub const SPARSE_VOXELS: &str = "sparse_voxels";
 pub const VOXEL_COORDINATES: &str = "voxel_coordinates";
 /// Crops of a map.
 pub const OCCUPANCY: &str = "occupancy";
+
+/// The kinds whose values do not depend on the type of the message. A scan and a cloud have other points.
+pub const TYPELESS: [&str; 3] = [VECTOR, IMAGE, DEPTH];

@@ -14,6 +14,9 @@ mod voxels;
 
 use std::ops::Deref;
 
+use serde::Serialize;
+use serde_json::Value;
+
 pub use self::code::{CpuCode, CpuEncoder, EncodeError, EncoderSetup};
 #[cfg(feature = "cuda")]
 pub use self::code::{CudaEncoder, RowPlace};
@@ -128,6 +131,9 @@ pub trait Encoder {
         [0; 2]
     }
 
+    /// Its settings that bear on the values of its rows, for contracts. What the channels are called is left out.
+    fn settings(&self, dtype: DType) -> Value;
+
     /// Its code for a core.
     fn cpu(&self, setup: EncoderSetup) -> CpuCode<'_>;
 
@@ -223,6 +229,21 @@ pub trait Encoder {
     fn row_bytes(&self, dtype: DType) -> usize {
         self.sparse_row(dtype).map_or(self.row_len() * dtype.size(), |row| row.bytes())
     }
+}
+
+/// The JSON of a setting. A float of 32 bits is the shortest number that means it, and not the float of 64 bits that
+/// is nearest to it.
+fn json_of(setting: &impl Serialize) -> Value {
+    let text = serde_json::to_string(setting);
+    text.and_then(|text| serde_json::from_str(&text)).unwrap_or_default()
+}
+
+/// A mapping without some of its keys.
+fn without(mut mapping: Value, keys: &[&str]) -> Value {
+    if let Some(map) = mapping.as_object_mut() {
+        map.retain(|key, _| !keys.contains(&key.as_str()));
+    }
+    mapping
 }
 
 /// What a segment of rows means, as `FusedTensorInfo` says it. What does not apply is empty.

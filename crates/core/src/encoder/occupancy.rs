@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use serde_json::Value;
+
 use super::{CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, Meaning, within};
 use crate::rejected::Rejected;
 use crate::sample::{Bounds, PlacedSample, Sample, SampleKind};
@@ -87,6 +89,10 @@ impl Encoder for OccupancySpec {
         let Sample::Map(view) = sample else { return Ok(()) };
         within(MAX_WIDTH, bounds.max_width_px, view.width as u64, "cells")?;
         within(MAX_HEIGHT, bounds.max_height_px, view.height as u64, "cells")
+    }
+
+    fn settings(&self, _: DType) -> Value {
+        super::json_of(self)
     }
 
     /// There is no CUDA twin: a core encodes a map, and only its row goes to a GPU.

@@ -2,6 +2,8 @@
 
 mod row;
 
+use serde_json::{Map, Value, json};
+
 pub use self::row::VectorEncoder;
 use super::{CpuCode, Encoder, EncoderSetup, Meaning};
 use crate::sample::SampleKind;
@@ -42,6 +44,25 @@ impl Encoder for VectorSpec {
             operators: self.outputs.iter().map(operators).collect(),
             ..Meaning::default()
         }
+    }
+
+    fn settings(&self, _: DType) -> Value {
+        let lanes: Vec<_> = self.channels.iter().map(|channel| channel.lane).collect();
+        // In the order of the keys, whatever the features of `serde_json`.
+        let mut all = Map::new();
+        if self.groups.len() > 1 {
+            let groups: Vec<_> = self.groups.iter().map(|group| &group.channels).collect();
+            all.insert("groups".to_owned(), json!(groups));
+        }
+        all.insert("lanes".to_owned(), json!(lanes));
+        if !self.outputs.is_empty() {
+            let names: Vec<_> = self.channels.iter().map(|channel| &channel.name).collect();
+            let outputs = self.outputs.iter();
+            let outputs = outputs.map(|output| super::without(super::json_of(output), &["name"]));
+            all.insert("of".to_owned(), json!(names));
+            all.insert("outputs".to_owned(), outputs.collect());
+        }
+        Value::Object(all)
     }
 
     fn cpu(&self, _: EncoderSetup) -> CpuCode<'_> {

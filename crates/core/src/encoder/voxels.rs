@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use serde_json::Value;
+
 #[cfg(feature = "cuda")]
 use super::CudaEncoder;
 use super::{
@@ -109,6 +111,10 @@ impl Encoder for VoxelSpec {
             sorted += memory::ListBytes::total(points, volume, row.feature_bytes);
         }
         [upload + sorted, upload]
+    }
+
+    fn settings(&self, _: DType) -> Value {
+        super::without(super::json_of(self), &["channels"])
     }
 
     fn cpu(&self, setup: EncoderSetup) -> CpuCode<'_> {

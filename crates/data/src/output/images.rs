@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::store::Codec;
 use robocache_core::codec::JpegRow;
 use robocache_core::encoder::EncoderSpec;
+use robocache_core::sample::SampleKind;
 use robocache_core::spec::{Config, StreamSpec};
 use robocache_ops::dtype::DType;
 
@@ -70,7 +71,7 @@ impl Images {
                 taken.push(name.clone());
                 continue;
             }
-            if matches!(stream.encoder, EncoderSpec::Image(_) | EncoderSpec::Depth(_)) {
+            if matches!(stream.encoder.takes(), SampleKind::Image | SampleKind::Depth) {
                 let why = match stream.dtype {
                     DType::U8 => "",
                     _ => "; with `dtype: u8` the policy normalises",
