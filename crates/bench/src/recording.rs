@@ -21,7 +21,7 @@ use robocache_core::spec::Config;
 use robocache_data::bag::Bag;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
-use robocache_data::replay::{Episode, Playing, Progress, ReplayError, TimeSource, Wiring, run};
+use robocache_data::replay::{AskedClock, Episode, Playing, Progress, ReplayError, Wiring, run};
 use robocache_ops::device::RowMemory;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{ROWS_AHEAD, Tick};
@@ -205,7 +205,7 @@ impl Replay {
             }
         };
         Ok(Replay {
-            wiring: Wiring::new(&bag, config, &[], &TimeSource::Auto)?,
+            wiring: Wiring::new(&bag, config, &[], &AskedClock::Auto)?,
             bag,
             episode: Episode { bag: path.to_owned(), ..Episode::default() },
             pipeline,

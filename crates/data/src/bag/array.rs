@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use robocache_core::cdr::Writer;
+use robocache_core::cdr::messages::{CompressedImage, Image, JointState};
 use robocache_core::codec::is_png;
 use robocache_core::pipeline::ArraySample;
 use robocache_core::sample::{Header, StampError};
@@ -49,32 +49,28 @@ impl TopicArray {
 
     /// The message with these values: an input that selects fields of a message reads it.
     fn message(&self, stamp: Stamp, data: &[u8]) -> Vec<u8> {
-        let mut writer = Writer::new();
-        writer.header(stamp, "");
+        let (buffer, frame_id) = (Vec::new(), "");
         match self {
             TopicArray::Joints(names) => {
-                writer.string_sequence(names.iter().map(String::as_str));
+                let name: Vec<&str> = names.iter().map(String::as_str).collect();
                 let (positions, _) = data.as_chunks::<8>();
-                let positions: Vec<f64> =
+                let position: Vec<f64> =
                     positions.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
-                for values in [&positions[..], &[], &[]] {
-                    writer.f64_sequence(values);
-                }
+                let (name, position) = (&name[..], &position[..]);
+                let (velocity, effort) = (&[][..], &[][..]);
+                JointState { stamp, frame_id, name, position, velocity, effort }.to_cdr(buffer)
             }
             TopicArray::Pixels([width, height]) => {
-                writer.u32(*height as u32);
-                writer.u32(*width as u32);
-                writer.string(RGB8);
-                writer.u8(0);
-                writer.u32(3 * *width as u32);
-                writer.bytes(data);
+                let [width, height] = [*width as u32, *height as u32];
+                let (encoding, step) = (RGB8, 3 * width);
+                let image = Image { stamp, frame_id, height, width, encoding, step };
+                image.to_cdr(buffer, |lines| lines.extend_from_slice(data))
             }
             TopicArray::Picture => {
-                writer.string(format_of(data));
-                writer.bytes(data);
+                let image = CompressedImage { stamp, frame_id, format: format_of(data) };
+                image.to_cdr(buffer, |file| file.extend_from_slice(data))
             }
         }
-        writer.finish()
     }
 }
 

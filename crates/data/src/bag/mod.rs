@@ -102,7 +102,8 @@ pub struct Recorded {
     pub received: Stamp,
     /// When it was published, on the clock of its publisher; `None` if the bag does not tell.
     pub published: Option<Stamp>,
-    /// The serialized message, or what [`Topic::array`] says. A large one may be a slice of a chunk, in a buffer up to 8 times as large.
+    /// The serialized message, or what [`Topic::array`] says. A large one may be a slice of a chunk, in a buffer up to 8
+    /// times as large.
     pub bytes: Bytes,
 }
 

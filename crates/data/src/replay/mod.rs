@@ -40,4 +40,4 @@ pub use run::{Playing, Progress, run};
 pub use shares::Share;
 pub use summary::{InputSummary, JpegSummary, Skew, StreamSummary, Summary};
 pub use wiring::names;
-pub use wiring::{ClockSource, Remap, TimeSource, Wiring};
+pub use wiring::{AskedClock, ClockSource, Remap, Wiring};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::results::Format;
-use super::{Remap, TimeSource};
+use super::{AskedClock, Remap};
 use crate::output::{Bf16, Images};
 use crate::store::WriterLimits;
 use robocache_core::backend::Choice;
@@ -18,7 +18,7 @@ pub struct Options {
     /// Topics that have other names in the bags.
     pub remaps: Vec<Remap>,
     /// Which clock the ticks are on.
-    pub time: TimeSource,
+    pub time: AskedClock,
     /// Where to compute.
     pub backend: Choice,
     /// The GPUs, which the workers share in turn.

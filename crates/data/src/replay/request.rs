@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::{
-    Division, Episode, EpisodeTopic, Format, Moment, Options, Parts, Remap, ReplayError, Share,
-    TimeSource, episodes, find_bags, read_episodes,
+    AskedClock, Division, Episode, EpisodeTopic, Format, Moment, Options, Parts, Remap,
+    ReplayError, Share, episodes, find_bags, read_episodes,
 };
 use crate::output::{Bf16, Images};
 use robocache_core::backend::{self, Choice};
@@ -61,7 +61,7 @@ pub struct EpisodesRequest {
     /// Topics that have other names in the bags.
     pub remaps: Vec<Remap>,
     /// The clock of the ticks.
-    pub time: TimeSource,
+    pub time: AskedClock,
     /// The processor that computes.
     pub backend: Choice,
     /// The GPUs, which the episodes share in turn.
@@ -132,7 +132,7 @@ impl Default for EpisodesRequest {
             list: None,
             by_topic: None,
             remaps: Vec::new(),
-            time: TimeSource::Auto,
+            time: AskedClock::Auto,
             backend: Choice::Auto,
             gpus: vec![AskedGpu::Number(0)],
             jobs: None,

@@ -37,9 +37,9 @@ impl std::str::FromStr for Remap {
     }
 }
 
-/// Which clock the ticks are on, as the user asks for it.
+/// Clock of the ticks, as the user asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum TimeSource {
+pub enum AskedClock {
     /// A simulator's if the bag has messages on `/clock`, else the recorder's.
     #[default]
     Auto,
@@ -53,24 +53,24 @@ pub enum TimeSource {
     HeaderOf(String),
 }
 
-impl TimeSource {
+impl AskedClock {
     /// What a user can write.
     pub const EXPECTED: &str = "auto, receive, clock, header or header:/TOPIC";
 }
 
-impl std::str::FromStr for TimeSource {
+impl std::str::FromStr for AskedClock {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match (text, text.strip_prefix("header:")) {
-            ("auto", _) => Ok(TimeSource::Auto),
-            ("receive", _) => Ok(TimeSource::Receive),
-            ("clock", _) => Ok(TimeSource::Clock),
-            ("header", _) => Ok(TimeSource::Header),
+            ("auto", _) => Ok(AskedClock::Auto),
+            ("receive", _) => Ok(AskedClock::Receive),
+            ("clock", _) => Ok(AskedClock::Clock),
+            ("header", _) => Ok(AskedClock::Header),
             (_, Some(topic)) if topic.starts_with('/') => {
-                Ok(TimeSource::HeaderOf(topic.to_owned()))
+                Ok(AskedClock::HeaderOf(topic.to_owned()))
             }
-            _ => Err(format!("expected {}, found '{text}'", TimeSource::EXPECTED)),
+            _ => Err(format!("expected {}, found '{text}'", AskedClock::EXPECTED)),
         }
     }
 }
@@ -134,7 +134,7 @@ impl Wiring {
         bag: &Bag,
         config: &Config,
         remaps: &[Remap],
-        time: &TimeSource,
+        time: &AskedClock,
     ) -> Result<Self, ReplayError> {
         let named = |topic: &str| {
             let topic = absolute(topic);
@@ -199,7 +199,7 @@ impl Wiring {
         &self,
         bag: &Bag,
         config: &Config,
-        time: &TimeSource,
+        time: &AskedClock,
         named: &dyn Fn(&str) -> String,
     ) -> Result<ClockSource, ReplayError> {
         let wrong = |expected: String, found: &str| {
@@ -207,20 +207,20 @@ impl Wiring {
             ReplayError::Wiring(format!("{path}: --time: expected {expected}, found {found}"))
         };
         match time {
-            TimeSource::Receive => Ok(ClockSource::Recorder),
-            TimeSource::Auto | TimeSource::Clock => {
+            AskedClock::Receive => Ok(ClockSource::Recorder),
+            AskedClock::Auto | AskedClock::Clock => {
                 let topic = named(CLOCK_TOPIC);
                 let is_clock = |at: &usize| bag.topics[*at].ros_type == CLOCK_TYPE;
                 match (bag.topic(&topic).filter(is_clock), time) {
                     // A topic that was declared and never spoke sets no clock.
                     (Some(clock), _) if has_messages(bag, clock)? => Ok(ClockSource::Clock(clock)),
-                    (_, TimeSource::Clock) => {
+                    (_, AskedClock::Clock) => {
                         Err(wrong(format!("messages of {CLOCK_TYPE} on {topic}"), "none"))
                     }
                     _ => Ok(ClockSource::Recorder),
                 }
             }
-            TimeSource::Header => {
+            AskedClock::Header => {
                 let sets = |id: &InputId| config.input(*id).has_stamps_of_header();
                 let topics: Vec<bool> = self.feeds.iter().map(|ids| ids.iter().any(sets)).collect();
                 match topics.contains(&true) {
@@ -230,7 +230,7 @@ impl Wiring {
                     }
                 }
             }
-            TimeSource::HeaderOf(topic) => {
+            AskedClock::HeaderOf(topic) => {
                 let topic = named(topic);
                 let Some(at) = bag.topic(&topic) else {
                     return Err(wrong(format!("the topic {topic} in the bag"), &names(bag)));

@@ -10,7 +10,7 @@ use robocache_core::contract::{Contract, Difference, DifferenceKind, refused};
 use robocache_core::schema::Prefixes;
 use robocache_core::spec::Config;
 use robocache_data::bag::Bag;
-use robocache_data::replay::{BagDefinitions, Remap, TimeSource, Wiring, names};
+use robocache_data::replay::{AskedClock, BagDefinitions, Remap, Wiring, names};
 use serde::Serialize;
 
 use super::{Error, FAILURE, SUCCESS, say};
@@ -82,7 +82,7 @@ fn load(args: &CheckArgs) -> Result<(Config, Vec<String>), Error> {
         let bag = Bag::open(path)?;
         let definitions = BagDefinitions::new(&bag)?;
         let config = definitions.configuration(&config::read(&args.config)?, &args.config, None)?;
-        let wiring = Wiring::new(&bag, &config, &args.remap, &TimeSource::Auto)?;
+        let wiring = Wiring::new(&bag, &config, &args.remap, &AskedClock::Auto)?;
         let has = names(&bag);
         let lacks = |topic: &String| format!("{topic}: not in the bag, which has {has}");
         return Ok((config, wiring.missing.iter().map(lacks).collect()));

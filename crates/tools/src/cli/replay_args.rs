@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 use robocache_core::backend::Choice;
 use robocache_data::output::{Bf16, Images};
 use robocache_data::replay::{
-    AskedGpu, EpisodeTopic, EpisodesRequest, Format, Jobs, Moment, Remap, ReplayRequest, Share,
-    TimeSource,
+    AskedClock, AskedGpu, EpisodeTopic, EpisodesRequest, Format, Jobs, Moment, Remap,
+    ReplayRequest, Share,
 };
 
 /// Run recorded bags through the pipeline, as fast as it goes, and write the tensors.
@@ -101,7 +101,7 @@ struct EpisodeArgs {
     /// stamps; clock: /clock; header: the newest stamp of the messages, for a simulator's bag without /clock;
     /// header:/TOPIC: the stamps of one topic
     #[arg(long, value_name = "SOURCE", default_value = "auto")]
-    time: TimeSource,
+    time: AskedClock,
     /// Where to compute: auto, cpu or cuda
     #[arg(long, default_value = "auto")]
     backend: Choice,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::view::{self, Against, Options};
 use clap::Args;
-use robocache_data::replay::{Remap, TimeSource};
+use robocache_data::replay::{AskedClock, Remap};
 
 use super::{Error, say};
 
@@ -43,7 +43,7 @@ pub(super) struct ViewArgs {
     remap: Vec<Remap>,
     /// Which clock the ticks were on, as of robocache replay
     #[arg(long, value_name = "SOURCE", default_value = "auto", requires = "bag")]
-    time: TimeSource,
+    time: AskedClock,
     /// The configuration's file, if it names files of statistics: these are looked for beside it
     #[arg(long, value_name = "FILE.yaml", requires = "bag")]
     config: Option<PathBuf>,

@@ -23,7 +23,7 @@ use robocache_data::bag::Bag;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
 use robocache_data::replay::{
-    self, BagDefinitions, Episode, Moment, Playing, Progress, Remap, ReplayError, TimeSource,
+    self, AskedClock, BagDefinitions, Episode, Moment, Playing, Progress, Remap, ReplayError,
     Wiring,
 };
 use robocache_ops::device::RowMemory;
@@ -49,7 +49,7 @@ pub struct Against {
     /// Topics of the configuration that have other names in it.
     pub remaps: Vec<Remap>,
     /// Which clock the ticks were on.
-    pub time: TimeSource,
+    pub time: AskedClock,
     /// The file of the configuration, beside which its files of statistics are; by default in the current folder.
     pub config: Option<PathBuf>,
 }

@@ -34,9 +34,9 @@ pub trait GpuEncoder: Send {
         None
     }
 
-    /// Copies a sample's bytes into memory of its own, or holds its message. A compressed image has been read. Makes no call of the driver. Returns false
-    /// if it does not take the sample: it is too large for that memory, or cannot become a row. A
-    /// core then encodes it, or says why not.
+    /// Copies a sample's bytes into memory of its own, or holds its message. A compressed image has been read. Makes no
+    /// call of the driver. Returns false if it does not take the sample: it is too large for that memory, or cannot
+    /// become a row. A core then encodes it, or says why not.
     fn stage(&mut self, placed: &PlacedSample<'_>) -> bool;
 
     /// Encodes the staged sample and waits for the row. It may take any time.

@@ -102,11 +102,11 @@ impl HybridEncoder {
 
     /// Reads a compressed image once for both processors, and encodes it by `encode`. That is given the time for which a
     /// core has decoded the image. To read coefficients is the work of the GPU's way alone.
-    fn read<T>(
+    fn read(
         &self,
         placed: &PlacedSample<'_>,
-        encode: impl FnOnce(&PlacedSample<'_>, Duration) -> Result<T, BackendError>,
-    ) -> Result<T, BackendError> {
+        encode: impl FnOnce(&PlacedSample<'_>, Duration) -> Result<PointDrops, BackendError>,
+    ) -> Result<PointDrops, BackendError> {
         let Sample::Compressed(image) = &placed.sample else {
             return encode(placed, Duration::ZERO);
         };

@@ -7,11 +7,11 @@ fn topics_are_those_of_a_node_in_the_root_namespace() {
 
 #[test]
 fn a_source_of_time_is_a_word_or_a_topic() {
-    let odom = TimeSource::HeaderOf("/odom".to_owned());
+    let odom = AskedClock::HeaderOf("/odom".to_owned());
     assert_eq!("header:/odom".parse(), Ok(odom));
-    assert_eq!("header".parse(), Ok(TimeSource::Header));
+    assert_eq!("header".parse(), Ok(AskedClock::Header));
     for wrong in ["", "headers", "header:", "header:odom", "wall"] {
-        let error = wrong.parse::<TimeSource>().unwrap_err();
+        let error = wrong.parse::<AskedClock>().unwrap_err();
         assert!(error.contains("header:/TOPIC") && error.contains(wrong), "{error}");
     }
 }

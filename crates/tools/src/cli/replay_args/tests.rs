@@ -39,7 +39,7 @@ fn words_fill_a_request() {
     assert_eq!((format, bf16, no_digest), (Format::Rows, Some(Bf16::F32), false));
     assert_eq!((episodes.bags, episodes.rate_hz), (vec!["bag".into()], Some(30.0)));
     assert_eq!(episodes.gpus, [AskedGpu::Number(1), AskedGpu::All]);
-    assert_eq!((episodes.remaps.len(), episodes.time), (1, TimeSource::Auto));
+    assert_eq!((episodes.remaps.len(), episodes.time), (1, AskedClock::Auto));
     // The defaults of the command line are those of a request.
     let (asked, plain) = (request(&[]).unwrap(), ReplayRequest::default());
     let plain_episodes = EpisodesRequest { bags: vec!["bag".into()], ..plain.episodes };

@@ -13,7 +13,7 @@ use robocache_data::bag::Bag;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
 use robocache_data::recording::{EVENT_TYPE, RecordingEvent};
-use robocache_data::replay::{Episode, Playing, Progress, TimeSource, Wiring, run};
+use robocache_data::replay::{AskedClock, Episode, Playing, Progress, Wiring, run};
 use robocache_ops::time::Stamp;
 use robocache_runtime::{Event, Tick, TickFate, Transit};
 
@@ -39,7 +39,7 @@ impl Progress for Ever {
 /// What `robocache replay` makes of the recording.
 fn replayed(bag: &Bag, text: &str) -> Digests {
     let config = config::parse(text, "robot.yaml").unwrap();
-    let wiring = Wiring::new(bag, &config, &[], &TimeSource::Auto).unwrap();
+    let wiring = Wiring::new(bag, &config, &[], &AskedClock::Auto).unwrap();
     let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
     let pipeline = Pipeline::new(config, backend).unwrap();
     let episode = Episode { bag: bag.path.clone(), ..Episode::default() };
