@@ -133,8 +133,8 @@ pub struct TickGrid {
 
 impl TickGrid {
     /// A grid with `period_ns` nanoseconds between ticks. `None` unless positive.
-    pub fn new(period_ns: i64) -> Option<Self> {
-        (period_ns > 0).then_some(TickGrid { period_ns })
+    pub const fn new(period_ns: i64) -> Option<Self> {
+        if period_ns > 0 { Some(TickGrid { period_ns }) } else { None }
     }
 
     /// The grid of a rate in hertz; the period is rounded to a whole nanosecond (30 Hz ticks

@@ -163,7 +163,7 @@ pub(crate) fn stats_json(runtime: &Runtime) -> String {
         "unsent": ticks.unsent.get(),
         "refused": ticks.publish_failed.get(),
         "clock_jumps": runtime.pipeline.clock_jumps(),
-        "clock_set_ahead": ticks.grid.clock_set_ahead.get(),
+        "clock_set_ahead": runtime.clock.times_set_ahead(),
         "backend": runtime.pipeline.backend_name(),
         "streams": StreamSummary::all(runtime),
         "inputs": InputSummary::all(runtime),

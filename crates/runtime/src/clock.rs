@@ -11,6 +11,7 @@ mod steady;
 mod system;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub use recorded::RecordedClock;
@@ -21,7 +22,7 @@ pub use system::SystemClock;
 
 use crate::time_source::TimeSource;
 
-use robocache_core::pipeline::{Arrival, MAX_AHEAD_NS};
+use robocache_core::pipeline::{Arrival, Counter, MAX_AHEAD_NS};
 use robocache_ops::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
 
 /// The longest sleep without a reading of the clock. A step of the system's clock is noticed within
@@ -47,9 +48,8 @@ const JUMP_LOG_PERIOD: Duration = Duration::from_secs(10);
 pub struct Reading {
     /// The instant.
     pub stamp: Stamp,
-    /// An instant on the monotonic clock. For a clock that runs by itself, it is that of the
-    /// reading. For a simulator's clock, it is the arrival of the message that made the newest tick
-    /// due.
+    /// Instant on the monotonic clock since which the clock reads this. For a clock that runs by itself, it is that of
+    /// the reading. For a simulator's clock, it is the arrival of the message that set it to `stamp`.
     pub since: Instant,
     /// The epoch of the instant.
     pub epoch: Epoch,
@@ -152,6 +152,17 @@ impl Clock {
         }
     }
 
+    /// Instant on the monotonic clock at which the clock reached `instant`. That is at or before the reading `now`.
+    pub(crate) fn reached(&self, now: Reading, instant: Stamp) -> Instant {
+        match self {
+            Clock::System(_) | Clock::Steady(_) | Clock::Recorded(_) => {
+                let passed = Duration::from_nanos(now.stamp.since(instant).max(0) as u64);
+                now.since.checked_sub(passed).unwrap_or(now.since)
+            }
+            Clock::Sim(clock) => clock.reached(now, instant),
+        }
+    }
+
     /// Returns the arrival of a message that comes now.
     pub fn arrival(&self, transit: Transit) -> Arrival {
         self.arrival_at(transit, self.time().monotonic())
@@ -167,6 +178,22 @@ impl Clock {
             }
             Clock::Recorded(clock) => clock.arrival(transit),
             Clock::Sim(clock) => clock.arrival_at(transit, at),
+        }
+    }
+
+    /// Notes that a loop finds the clock set ahead between two of its readings, and warns once however many loops do.
+    pub(crate) fn note_set_ahead(&self, before: Reading, now: Reading) {
+        if let Clock::System(clock) = self {
+            clock.set_ahead.note(before, now);
+        }
+    }
+
+    /// Returns how often the clock was set ahead. The pipeline counts jumps back.
+    pub fn times_set_ahead(&self) -> u64 {
+        match self {
+            Clock::System(clock) => clock.set_ahead.times.get(),
+            Clock::Recorded(clock) => clock.times_set_ahead.get(),
+            Clock::Steady(_) | Clock::Sim(_) => 0,
         }
     }
 
@@ -191,6 +218,7 @@ impl Clock {
                 since + Duration::from_nanos(until.since(stamp).max(0) as u64).min(SLICE)
             }
             (Clock::Recorded(_), _) => self.time().monotonic() + LOOK,
+            (Clock::Sim(_), Some((now, until))) if until <= now.stamp => now.since,
             // Who sets it also wakes the loop.
             _ => self.time().monotonic() + SLICE,
         }
@@ -204,7 +232,7 @@ impl Clock {
             Clock::System(_) | Clock::Steady(_) => sleeper.wait(left(next, self.time()), SLICE),
             // It moves only when its owner sets it. Mostly that is a thread that ticks itself, and does not wait.
             Clock::Recorded(_) => std::thread::sleep(LOOK),
-            Clock::Sim(clock) => clock.wait(next.map(|(_, until)| until)),
+            Clock::Sim(clock) => clock.wait(next),
         }
     }
 }
@@ -242,6 +270,34 @@ fn ahead(
 /// the clock has passed the last one. To clear all rows would do more harm.
 fn is_jump(from: Stamp, to: Stamp) -> bool {
     from.since(to) >= TOLERANCE_NS
+}
+
+/// Steps ahead of a clock that somebody sets. Each loop notices them between two of its readings.
+#[derive(Debug)]
+struct SetAhead {
+    times: Counter,
+    /// When the clock was made.
+    start: Instant,
+    /// Time from then to the end of the newest step that was counted \[ns\].
+    counted_ns: AtomicU64,
+}
+
+impl SetAhead {
+    fn new(start: Instant) -> Self {
+        SetAhead { times: Counter::default(), start, counted_ns: AtomicU64::new(0) }
+    }
+
+    /// Counts a step between two readings of a loop, and logs it. If their time overlaps that of the last one, another
+    /// loop has noticed the same step.
+    fn note(&self, before: Reading, now: Reading) {
+        let passed = |reading: Reading| reading.since.saturating_duration_since(self.start);
+        let [from, to] = [before, now].map(|reading| passed(reading).as_nanos() as u64);
+        let is_new = |counted: u64| (from >= counted).then_some(to);
+        if self.counted_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_new).is_ok() {
+            self.times.add(1);
+            tracing::warn!("the clock was set ahead from {} to {}", before.stamp, now.stamp);
+        }
+    }
 }
 
 /// Logs jumps back, but not more often than every [`JUMP_LOG_PERIOD`].

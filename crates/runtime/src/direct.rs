@@ -79,7 +79,7 @@ impl Runtime {
         let stamp = self.pipeline.config().grid.stamp_of(number);
         let due = Reading { stamp, epoch, since: self.time.monotonic() };
         self.give_up(due);
-        let outcome = fuse::fuse(self, number, due, message)?;
+        let outcome = fuse::fuse(self, number, epoch, message)?;
         holding::log(self);
         self.ticks.published.add(u64::from(outcome == TickOutcome::Ready));
         Ok(outcome)

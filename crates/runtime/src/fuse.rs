@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use super::clock::Reading;
 use super::outbox::Finished;
 use super::state::GridStats;
 use super::ticker::{Due, TickWork};
@@ -10,6 +9,7 @@ use super::{DueTick, Event, Runtime, RuntimeError, TickFate};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::TickOutcome;
 use robocache_ops::sync::lock;
+use robocache_ops::time::Epoch;
 
 /// Fuses ticks.
 #[derive(Default)]
@@ -20,12 +20,11 @@ pub(crate) struct Fuse {
 
 impl TickWork for Fuse {
     fn tick(&mut self, runtime: &Runtime, due: &Due) -> Result<(), RuntimeError> {
-        let Due { tick: DueTick { tick, missed, .. }, reading, is_urgent } = *due;
+        let DueTick { tick, missed, .. } = due.tick;
         if let (Some(recorder), 1..) = (&runtime.recorder, missed) {
             recorder.note(Event::Overruns { before: tick, ticks: missed });
         }
-        runtime.observer.due(due.tick);
-        self.message = serve(runtime, tick, reading, self.message.take(), is_urgent)?;
+        self.message = serve(runtime, due, self.message.take())?;
         Ok(())
     }
 
@@ -35,26 +34,24 @@ impl TickWork for Fuse {
 }
 
 /// Fuses a tick and hands it to the publishing thread, unless it is past or held back. `message` is
-/// memory for it, if the last tick left some; returns the memory if this tick leaves it. `is_urgent` says whether
-/// this thread has real-time priority.
+/// memory for it, if the last tick left some; returns the memory if this tick leaves it.
 fn serve(
     runtime: &Runtime,
-    tick: i64,
-    due: Reading,
+    due: &Due,
     message: Option<TensorMessage>,
-    is_urgent: bool,
 ) -> Result<Option<TensorMessage>, RuntimeError> {
+    let Due { tick: DueTick { tick, .. }, epoch, since, is_urgent } = *due;
     let message = message.or_else(|| runtime.outbox.free());
     let mut message = message.unwrap_or_else(|| runtime.pipeline.new_message());
-    if fuse(runtime, tick, due, &mut message)? != TickOutcome::Ready {
+    if fuse(runtime, tick, epoch, &mut message)? != TickOutcome::Ready {
         return Ok(Some(message));
     }
-    runtime.ticks.fused.record(runtime.nanos_since_due(tick, due));
+    runtime.ticks.fused.record(runtime.nanos_since(since));
     runtime.observer.fused(tick, message.message());
     runtime.companion.call(is_urgent);
-    let overwritten = runtime.outbox.put(Finished { message, tick, due });
-    if let Some(Finished { message, tick, due }) = &overwritten {
-        runtime.record_tick(*tick, due.epoch, message.changes(), TickFate::Unsent);
+    let overwritten = runtime.outbox.put(Finished { message, tick, epoch, since });
+    if let Some(Finished { message, tick, epoch, .. }) = &overwritten {
+        runtime.record_tick(*tick, *epoch, message.changes(), TickFate::Unsent);
     }
     runtime.ticks.unsent.add(u64::from(overwritten.is_some()));
     if let Some(overwritten) = overwritten {
@@ -68,11 +65,11 @@ fn serve(
 pub(super) fn fuse(
     runtime: &Runtime,
     tick: i64,
-    due: Reading,
+    epoch: Epoch,
     message: &mut TensorMessage,
 ) -> Result<TickOutcome, RuntimeError> {
     let ticks = &runtime.ticks;
-    let outcome = runtime.fuse(tick, due, message)?;
+    let outcome = runtime.fuse(tick, epoch, message)?;
     if outcome == TickOutcome::Past {
         return Ok(outcome);
     }
@@ -91,7 +88,7 @@ pub(super) fn fuse(
     if let TickOutcome::HeldBack { stream } = outcome {
         ticks.held_back_by.store(stream.index(), Ordering::Relaxed);
         ticks.held_back.add(1);
-        runtime.record_tick(tick, due.epoch, message.changes(), TickFate::HeldBack(stream));
+        runtime.record_tick(tick, epoch, message.changes(), TickFate::HeldBack(stream));
     }
     Ok(outcome)
 }

@@ -48,6 +48,8 @@ mod schedule;
 mod sim_clock;
 mod standstill;
 mod state;
+#[cfg(test)]
+mod stepped;
 mod steps;
 #[cfg(test)]
 mod tests;

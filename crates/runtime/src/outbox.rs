@@ -1,11 +1,12 @@
 //! Hands finished tensors from the tick thread to the publishing thread.
 
 use std::thread::Thread;
+use std::time::Instant;
 
-use super::Reading;
 use super::steps::Found;
 use robocache_core::message::TensorMessage;
 use robocache_ops::sync::PiMutex;
+use robocache_ops::time::Epoch;
 
 /// Messages that go around: one is fused, one waits, one is published.
 const MESSAGES: usize = 3;
@@ -17,8 +18,10 @@ pub(crate) struct Finished {
     pub message: TensorMessage,
     /// The number of its tick.
     pub tick: i64,
-    /// The reading of the clock that made the tick due.
-    pub due: Reading,
+    /// Epoch of the tick.
+    pub epoch: Epoch,
+    /// Instant at which the tick became due.
+    pub since: Instant,
 }
 
 /// A slot for the newest tensor. If a tensor is still in the slot when the next one is finished, it

@@ -411,7 +411,7 @@ impl Player {
         let before = clock.now().map(|now| now.stamp);
         let set_ahead = before.is_some_and(|before| end.since(before) > MAX_SILENCE_NS);
         if set_ahead {
-            self.runtime.ticks.grid.clock_set_ahead.add(1);
+            clock.note_set_ahead();
         } else if let Some((_, next)) = progress {
             for tick in next..=last {
                 let due = clock.set(grid.stamp_of(tick));
@@ -446,7 +446,7 @@ impl Player {
         }
         self.settle()?;
         let message = self.message.get_or_insert_with(|| self.runtime.pipeline.new_message());
-        let outcome = fuse::fuse(&self.runtime, number, due, message)?;
+        let outcome = fuse::fuse(&self.runtime, number, due.epoch, message)?;
         holding::log(&self.runtime);
         let tick = Tick { number, epoch: due.epoch, at, changes: message.changes() };
         match outcome {

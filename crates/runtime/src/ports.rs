@@ -33,7 +33,7 @@ pub trait Publisher: Send {
 #[error("{0}")]
 pub struct Refused(pub String);
 
-/// A tick that is about to be fused.
+/// A tick that a loop is about to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueTick {
     /// Its number.
@@ -49,8 +49,8 @@ pub struct DueTick {
 /// Observes the work of the threads, for benchmarks and tests. The threads themselves call it, so
 /// its methods must be quick.
 pub trait Observer: Send + Sync {
-    /// A tick is about to be fused.
-    fn due(&self, _tick: DueTick) {}
+    /// The loop on the thread of this name is about to serve a tick.
+    fn due(&self, _thread: &'static str, _tick: DueTick) {}
 
     /// A tick has been fused. Next, the tick thread leaves `message`, the bytes of its tensor, to the
     /// publishing thread.

@@ -219,10 +219,20 @@ impl Overload {
     }
 }
 
+/// Work of a thread in the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkWords {
+    /// Its name, after "the work".
+    pub name: &'static str,
+    /// What a user can change so that it takes less time.
+    pub relief: &'static str,
+}
+
 /// The real-time priority of a thread that must not keep a processor from the whole machine: it
 /// gives the priority up while its work does not fit into the period, and takes it again after.
 #[derive(Debug)]
 pub(crate) struct Urgency {
+    work: WorkWords,
     /// The priority that the thread has when its work fits; 0 for ordinary.
     priority: u8,
     /// The priority in effect.
@@ -233,8 +243,8 @@ pub(crate) struct Urgency {
 
 impl Urgency {
     /// The calling thread, which has this priority now.
-    pub(crate) fn new(priority: u8, time: TimeSource) -> Self {
-        Urgency { priority, current: priority, overload: Overload::default(), time }
+    pub(crate) fn new(priority: u8, work: WorkWords, time: TimeSource) -> Self {
+        Urgency { work, priority, current: priority, overload: Overload::default(), time }
     }
 
     /// The real-time priority in effect, 0 for ordinary.
@@ -242,28 +252,30 @@ impl Urgency {
         self.current
     }
 
-    /// Notes work that began at an instant and is done now. `work` is what the log calls it.
-    pub(crate) fn served(&mut self, began: Instant, work: &str) {
+    /// Notes work that began at an instant and is done now.
+    pub(crate) fn served(&mut self, began: Instant) {
         let now = self.time.monotonic();
         if self.overload.served(began, now).is_none() || self.current == 0 || !lower() {
             return;
         }
         self.current = 0;
+        let WorkWords { name, relief } = self.work;
         tracing::warn!(
-            "the work {work} does not fit into the period: it goes on at ordinary priority, so that \
-             other threads can run; lower rate_hz or the size of the tensor"
+            "the work {name} does not fit into the period: it goes on at ordinary priority, so that \
+             other threads can run; {relief}"
         );
     }
 
     /// Notes that the thread is about to wait.
-    pub(crate) fn rests(&mut self, work: &str) {
+    pub(crate) fn rests(&mut self) {
         let now = self.time.monotonic();
         if self.overload.rests(now).is_none() || self.priority == 0 || self.current > 0 {
             return;
         }
         if set_realtime(self.priority).is_ok() {
             self.current = self.priority;
-            tracing::info!("the work {work} fits again: it goes on at priority {}", self.priority);
+            let (name, priority) = (self.work.name, self.priority);
+            tracing::info!("the work {name} fits again: it goes on at priority {priority}");
         } else {
             self.overload.keep(now);
         }

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use super::outbox::Finished;
-use super::priority::Urgency;
+use super::priority::{Urgency, WorkWords};
 use super::steps::{Found, Next, Steps};
 use super::{Publisher, Refused, Runtime, TickFate};
 
@@ -15,7 +15,8 @@ use super::{Publisher, Refused, Runtime, TickFate};
 const QUICK: u32 = 4;
 
 /// The work of the publishing thread, in the log.
-const WORK: &str = "to publish tensors";
+const WORK: WorkWords =
+    WorkWords { name: "to publish tensors", relief: "lower rate_hz or the size of the tensor" };
 
 /// The publishing thread: publishes tensors until the runtime stops. It gives its priority up while publishing takes all
 /// its time, as the tick thread does.
@@ -30,7 +31,7 @@ pub(crate) struct Publishing<'a, P> {
 impl<'a, P: Publisher> Publishing<'a, P> {
     /// Publishes the tensors of a runtime on the calling thread, which has this real-time `priority`, 0 for ordinary.
     pub(crate) fn new(runtime: &'a Runtime, publisher: P, priority: u8) -> Self {
-        let urgency = Urgency::new(priority, runtime.time.clone());
+        let urgency = Urgency::new(priority, WORK, runtime.time.clone());
         let mut publishing = Publishing { runtime, publisher, urgency, is_quick: true };
         publishing.rest();
         publishing
@@ -44,7 +45,7 @@ impl<'a, P: Publisher> Publishing<'a, P> {
     /// Notes that the thread may wait.
     fn rest(&mut self) {
         if self.runtime.outbox.is_empty() {
-            self.urgency.rests(WORK);
+            self.urgency.rests();
         }
         self.runtime.companion.waits(self.urgency.current() > 0 && self.is_quick);
     }
@@ -52,7 +53,7 @@ impl<'a, P: Publisher> Publishing<'a, P> {
     /// Publishes a tensor that was taken at `began`.
     fn publish(&mut self, finished: Finished, began: Instant) {
         let Publishing { runtime, publisher, .. } = self;
-        let Finished { mut message, tick, due } = finished;
+        let Finished { mut message, tick, epoch, since } = finished;
         if !publisher.is_read() && runtime.recorder.is_none() {
             runtime.ticks.unread.add(1);
             self.is_quick = true;
@@ -63,11 +64,11 @@ impl<'a, P: Publisher> Publishing<'a, P> {
             message.seal();
         }
         let fate = TickFate::Published { digest: message.digest() };
-        runtime.record_tick(tick, due.epoch, message.changes(), fate);
+        runtime.record_tick(tick, epoch, message.changes(), fate);
         match publisher.publish(&mut message) {
             Ok(()) => {
                 runtime.ticks.published.add(1);
-                runtime.ticks.latency.record(runtime.nanos_since_due(tick, due));
+                runtime.ticks.latency.record(runtime.nanos_since(since));
             }
             // The middleware may be ending as well.
             Err(_) if runtime.stopping() => {}
@@ -96,7 +97,7 @@ impl<P: Publisher> Steps for Publishing<'_, P> {
         runtime.companion.works();
         let began = runtime.time.monotonic();
         self.publish(finished, began);
-        self.urgency.served(began, WORK);
+        self.urgency.served(began);
         self.rest();
         Ok(Next::At(began))
     }

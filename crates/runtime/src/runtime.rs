@@ -4,8 +4,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use super::clock::{Clock, Reading};
+use super::clock::Clock;
 use super::companion::Companion;
 use super::error::RuntimeError;
 use super::measure::NodeTime;
@@ -18,7 +19,7 @@ use super::recorder::{
 };
 use super::schedule::elapsed_ns;
 use super::standstill::Standstills;
-use super::state::{InputState, StreamState, TickStats};
+use super::state::{GridStats, InputState, StreamState, TickStats};
 use super::time_source::TimeSource;
 use super::waiting::Waiting;
 use robocache_core::message::TensorMessage;
@@ -116,6 +117,11 @@ impl Runtime {
         self.has_workers && self.input_spec(input).is_large()
     }
 
+    /// The loops on a grid: the name of each one's thread, and its counters.
+    pub fn loops(&self) -> impl Iterator<Item = (&'static str, &GridStats)> {
+        [(TickStats::THREAD, &self.ticks.grid)].into_iter()
+    }
+
     /// All inputs.
     pub fn inputs(&self) -> impl Iterator<Item = InputId> + use<> {
         self.pipeline.config().input_ids()
@@ -136,18 +142,9 @@ impl Runtime {
         self.pipeline.config().input(input)
     }
 
-    /// Returns the nanoseconds from a tick's instant to now, as [`TickStats::latency`] defines them.
-    pub(super) fn nanos_since_due(&self, tick: i64, due: Reading) -> i64 {
-        self.nanos_since(self.pipeline.config().grid.stamp_of(tick), due)
-    }
-
-    /// The same from the instant of a tick of any grid.
-    pub(super) fn nanos_since(&self, tick: Stamp, due: Reading) -> i64 {
-        let late = match self.clock.is_simulated() {
-            false => due.stamp.since(tick),
-            true => 0,
-        };
-        late.saturating_add(elapsed_ns(due.since, self.time.monotonic()))
+    /// Returns the nanoseconds from an instant to now.
+    pub(super) fn nanos_since(&self, instant: Instant) -> i64 {
+        elapsed_ns(instant, self.time.monotonic())
     }
 
     /// A stream's configuration.
@@ -194,14 +191,14 @@ impl Runtime {
         self.outbox.close();
     }
 
-    /// Fuses the tick that became due at the reading `due`.
+    /// Fuses a tick of an epoch.
     pub(super) fn fuse(
         &self,
         tick: i64,
-        due: Reading,
+        epoch: Epoch,
         message: &mut TensorMessage,
     ) -> Result<TickOutcome, RuntimeError> {
-        self.pipeline.tick(tick, due.epoch, message).map_err(|source| {
+        self.pipeline.tick(tick, epoch, message).map_err(|source| {
             let operation = format!("fuse tick {tick}");
             RuntimeError::Backend { operation, source }
         })

@@ -10,7 +10,7 @@ use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp, TickGrid};
 /// smaller difference is a late wake-up, or a clock that is slewed.
 const STEP_NS: i64 = NANOS_PER_S;
 
-/// What the tick thread must do.
+/// What a loop must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Wait until this instant.
@@ -22,8 +22,11 @@ pub(crate) enum Step {
         /// Ticks between the last one served and this one.
         missed: u64,
     },
-    /// The clock was set ahead; the next tick is the first one from now on.
-    SetAhead,
+    /// The clock was set ahead after the reading `before`; the next tick is the first one from now on.
+    SetAhead {
+        /// The last reading.
+        before: Reading,
+    },
 }
 
 /// The schedule of ticks on a clock that may jump. It starts again with each epoch.
@@ -53,7 +56,7 @@ impl Schedule {
         }
         if self.stepped_ahead(before, now) {
             self.start_at(now);
-            return Step::SetAhead;
+            return Step::SetAhead { before };
         }
         let due = self.grid.tick_at(now.stamp);
         if due <= last {

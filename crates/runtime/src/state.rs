@@ -54,12 +54,15 @@ pub struct TickStats {
 pub struct GridStats {
     /// Ticks that were due and not served.
     pub overruns: Counter,
-    /// How often the system's clock was set ahead. The pipeline counts jumps back.
-    pub clock_set_ahead: Counter,
     /// Time from a tick's instant until the thread runs, for the ticks that it waited for: how late the system wakes it.
     pub woken: Latency,
     /// Real-time priority in effect for the thread, 0 for ordinary.
     pub priority: AtomicU8,
+}
+
+impl TickStats {
+    /// Name of the thread that serves these ticks.
+    pub const THREAD: &'static str = "tick";
 }
 
 /// State of one input outside the pipeline.

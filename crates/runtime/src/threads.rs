@@ -8,7 +8,9 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::fuse::Fuse;
+use super::priority::WorkWords;
 use super::publishing::Publishing;
+use super::state::TickStats;
 use super::steps::drive;
 use super::ticker::TickLoop;
 use super::workers::{self, Worker};
@@ -33,14 +35,14 @@ pub struct ThreadOptions {
 const ENCODE: [&str; 8] =
     ["encode", "encode 1", "encode 2", "encode 3", "encode 4", "encode 5", "encode 6", "encode 7"];
 
-/// The loops of a runtime, each with its grid and its thread. `tick` is the place of the tick thread.
-fn loops(runtime: &Runtime, tick: Placement) -> Vec<TickLoop> {
+/// The loops of a runtime, each with its grid and its thread.
+fn loops(runtime: &Runtime, options: &ThreadOptions) -> Vec<TickLoop> {
     let fuse = TickLoop {
-        name: "tick",
+        name: TickStats::THREAD,
         runs: "ticks run",
-        work: "of a tick",
+        work: WorkWords { name: "of a tick", relief: "lower rate_hz or the size of the tensor" },
         grid: runtime.pipeline.config().grid,
-        placement: tick,
+        placement: options.tick.clone(),
         does: Box::<Fuse>::default(),
     };
     vec![fuse]
@@ -72,13 +74,14 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
     ) -> Result<Self, E> {
         let stopped = Arc::clone(runtime);
         let mut threads = Threads::new(move || stopped.stop());
+        let tick_loops = loops(runtime, &options);
         let ThreadOptions { tick, publish_cpus, encode, encode_threads } = options;
         // Below the tick thread, so that a tick never waits for a publication. A priority of 1 has
         // none below.
         let priority = tick.priority.saturating_sub(1).max(tick.priority.min(1));
         let follows = tick.cpus.is_empty() && publish_cpus.is_empty();
         let publish = Placement { priority, cpus: publish_cpus };
-        for tick_loop in loops(runtime, tick) {
+        for tick_loop in tick_loops {
             let ticking = Arc::clone(runtime);
             threads.spawn(tick_loop.name, move || tick_loop.run(&ticking).map_err(E::from))?;
         }

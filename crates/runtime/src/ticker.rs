@@ -1,15 +1,15 @@
 //! Loops that do their work at the ticks of a grid: at absolute instants, and of several due ticks only the newest.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Reading, Sleeper};
-use super::priority::Urgency;
-use super::schedule::{Schedule, Step};
+use super::priority::{Urgency, WorkWords};
+use super::schedule::{Schedule, Step, elapsed_ns};
 use super::state::GridStats;
 use super::steps::{Next, Steps, drive};
 use super::{DueTick, Placement, Runtime, RuntimeError, Witness};
-use robocache_ops::time::{Stamp, TickGrid};
+use robocache_ops::time::{Epoch, Stamp, TickGrid};
 
 /// A loop of a runtime: work at the ticks of a grid, and the thread that does it.
 pub(crate) struct TickLoop {
@@ -17,8 +17,8 @@ pub(crate) struct TickLoop {
     pub name: &'static str,
     /// Its ticks in the log, such as "ticks run".
     pub runs: &'static str,
-    /// Its work in the log, after "the work".
-    pub work: &'static str,
+    /// Its work in the log.
+    pub work: WorkWords,
     /// Its ticks.
     pub grid: TickGrid,
     /// Place of its thread.
@@ -44,8 +44,10 @@ pub(crate) trait TickWork: Send {
 pub(crate) struct Due {
     /// The tick, and those before it that were missed.
     pub tick: DueTick,
-    /// The reading of the clock that made it due.
-    pub reading: Reading,
+    /// The epoch of the clock.
+    pub epoch: Epoch,
+    /// Instant on the monotonic clock at which it became due.
+    pub since: Instant,
     /// True if the thread has real-time priority.
     pub is_urgent: bool,
 }
@@ -53,12 +55,10 @@ pub(crate) struct Due {
 /// The steps of a loop.
 pub(crate) struct Ticker<'a> {
     runtime: &'a Runtime,
+    name: &'static str,
     grid: TickGrid,
-    work: &'static str,
     does: Box<dyn TickWork>,
     schedule: Schedule,
-    /// The reading before the newest one.
-    before: Option<Reading>,
     urgency: Urgency,
     /// True if the thread waited before this step.
     waited: bool,
@@ -85,16 +85,15 @@ impl TickLoop {
 impl<'a> Ticker<'a> {
     /// Serves the ticks of a loop on the calling thread, which has this real-time `priority`, 0 for ordinary.
     pub(crate) fn new(of: TickLoop, runtime: &'a Runtime, priority: u8) -> Self {
-        let TickLoop { grid, work, does, .. } = of;
+        let TickLoop { name, grid, work, does, .. } = of;
         does.stats(runtime).priority.store(priority, Ordering::Relaxed);
         Ticker {
             runtime,
+            name,
             grid,
-            work,
             does,
             schedule: Schedule::new(grid, matches!(runtime.clock, Clock::System(_))),
-            before: None,
-            urgency: Urgency::new(priority, runtime.time.clone()),
+            urgency: Urgency::new(priority, work, runtime.time.clone()),
             waited: true,
             rests: false,
             target: None,
@@ -123,13 +122,15 @@ impl<'a> Ticker<'a> {
         if waited {
             // It waited for the oldest of these.
             let first = self.grid.stamp_of(tick.saturating_sub_unsigned(missed));
-            stats.woken.record(runtime.nanos_since(first, now));
+            stats.woken.record(elapsed_ns(runtime.clock.reached(now, first), began));
         }
         stats.overruns.add(missed);
+        let since = runtime.clock.reached(now, self.grid.stamp_of(tick));
         let tick = DueTick { tick, missed, looked: now.stamp, waited };
+        runtime.observer.due(self.name, tick);
         let is_urgent = self.urgency.current() > 0;
-        self.does.tick(runtime, &Due { tick, reading: now, is_urgent })?;
-        self.urgency.served(began, self.work);
+        self.does.tick(runtime, &Due { tick, epoch: now.epoch, since, is_urgent })?;
+        self.urgency.served(began);
         self.note_priority();
         Ok(())
     }
@@ -152,9 +153,9 @@ impl Steps for Ticker<'_> {
         self.rests = false;
         runtime.standstills.awake(Witness::Tick);
         let Some(now) = runtime.clock.now() else { return Ok(self.rest(None)) };
-        let next = match self.schedule.advance(now) {
+        Ok(match self.schedule.advance(now) {
             Step::Wait(until) => {
-                self.urgency.rests(self.work);
+                self.urgency.rests();
                 self.note_priority();
                 self.waited = true;
                 self.rest(Some((now, until)))
@@ -163,15 +164,11 @@ impl Steps for Ticker<'_> {
                 self.serve(tick, missed, now)?;
                 Next::At(now.since)
             }
-            Step::SetAhead => {
-                self.does.stats(runtime).clock_set_ahead.add(1);
-                let from = self.before.unwrap_or(now).stamp;
-                tracing::warn!("the clock was set ahead from {from} to {}", now.stamp);
+            Step::SetAhead { before } => {
+                runtime.clock.note_set_ahead(before, now);
                 Next::At(now.since)
             }
-        };
-        self.before = Some(now);
-        Ok(next)
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The tick thread allocates nothing. In a program of its own, because an allocator is that of the whole program.
+//! The thread of a loop allocates nothing in its ticks. In a program of its own, because an allocator is that of the whole program.
 
 #![allow(unsafe_code)] // an allocator; its blocks say why they are sound
 
@@ -25,12 +25,14 @@ const START: Stamp = Stamp::from_nanos(1_795_000_000_000_000_000);
 const FIRST: u64 = 20;
 const TICKS: u64 = 100;
 
-/// Allocations of the tick thread, after the first ticks.
+/// Allocations of the threads of loops, after their first ticks.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// True in the tick thread, after the first ticks.
+    /// True in the thread of a loop, after its first ticks.
     static COUNTS: Cell<bool> = const { Cell::new(false) };
+    /// Ticks of the loop of this thread.
+    static BEGUN: Cell<u64> = const { Cell::new(0) };
 }
 
 #[global_allocator]
@@ -41,7 +43,7 @@ struct Counting;
 // SAFETY: each call is passed to the system's allocator as it is. `realloc` and `alloc_zeroed` call `alloc`.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, block: Block) -> *mut u8 {
-        // A thread that ends has no such value any more. It is no longer the tick thread.
+        // A thread that ends has no such value any more. It serves no tick.
         if COUNTS.try_with(Cell::get).unwrap_or(false) {
             ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         }
@@ -57,17 +59,19 @@ unsafe impl GlobalAlloc for Counting {
 
 #[derive(Default)]
 struct Ticks {
-    begun: AtomicU64,
+    /// Loops that count, each after an allocation that is counted.
+    counted: AtomicU64,
     published: AtomicU64,
 }
 
 impl Observer for Ticks {
-    /// The tick thread calls it.
-    fn due(&self, _: DueTick) {
-        COUNTS.set(self.begun.fetch_add(1, Ordering::Relaxed) >= FIRST);
-        if self.begun.load(Ordering::Relaxed) == TICKS {
-            // It is counted.
-            drop(std::hint::black_box(Box::new(TICKS)));
+    /// The thread of each loop calls it.
+    fn due(&self, _: &'static str, _: DueTick) {
+        BEGUN.set(BEGUN.get() + 1);
+        if BEGUN.get() == FIRST + 1 {
+            COUNTS.set(true);
+            drop(std::hint::black_box(Box::new(FIRST)));
+            self.counted.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -82,7 +86,7 @@ impl Publisher for Counter {
 }
 
 #[test]
-fn the_tick_thread_allocates_nothing() {
+fn the_threads_of_loops_allocate_nothing() {
     // Streams that interpolate and that hold; images, a cloud.
     let text = include_str!("../../../config/robocache.yaml");
     let config = config::parse(text, "robocache.yaml").unwrap();
@@ -120,5 +124,7 @@ fn the_tick_thread_allocates_nothing() {
         assert!(runtime.stream_stats(stream).steps_valid.get() > TICKS / 2, "{name} had no rows");
     }
     threads.stop().unwrap();
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 1, "that of the last tick's observer alone");
+    let loops = runtime.loops().count() as u64;
+    assert_eq!(ticks.counted.load(Ordering::Relaxed), loops, "each loop has served ticks");
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), loops, "those of the observer alone");
 }

@@ -11,7 +11,7 @@ use super::timeline::{PERIOD_NS, START_MS, Span, Timeline, What, short, touched}
 use robocache_core::message::TensorMessage;
 use robocache_core::spec::InputId;
 use robocache_ops::time::Stamp;
-use robocache_runtime::{DueTick, Message, Observer, Publisher, Refused};
+use robocache_runtime::{DueTick, Message, Observer, Publisher, Refused, TickStats};
 
 /// A tick that was done after the next one was due, or that others were missed before.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +149,10 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn due(&self, due: DueTick) {
+    fn due(&self, thread: &'static str, due: DueTick) {
+        if thread != TickStats::THREAD {
+            return;
+        }
         let mut ticking = lock(&self.ticks);
         let began = due.looked.since(Timeline::start_stamp()).max(0) as u64;
         let ticking = &mut *ticking;

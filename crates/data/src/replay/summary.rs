@@ -160,7 +160,7 @@ impl Summary {
             held_back: runtime.ticks.held_back.get(),
             overruns: runtime.ticks.grid.overruns.get(),
             clock_jumps: runtime.pipeline.clock_jumps(),
-            set_ahead: runtime.ticks.grid.clock_set_ahead.get(),
+            set_ahead: runtime.clock.times_set_ahead(),
             simulated: wiring.clock.is_simulated(),
             whole,
             missing: wiring.missing.clone(),

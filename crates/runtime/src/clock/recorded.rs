@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::{JumpLog, Reading, Transit, ahead, is_jump};
 use crate::time_source::TimeSource;
-use robocache_core::pipeline::Arrival;
+use robocache_core::pipeline::{Arrival, Counter};
 use robocache_ops::sync::lock;
 use robocache_ops::time::{Epoch, Stamp, TickGrid};
 
@@ -14,6 +14,7 @@ use robocache_ops::time::{Epoch, Stamp, TickGrid};
 pub struct RecordedClock {
     grid: TickGrid,
     pub(super) time: TimeSource,
+    pub(super) times_set_ahead: Counter,
     state: Mutex<RecordedInstants>,
 }
 
@@ -33,7 +34,7 @@ struct RecordedInstants {
 impl RecordedClock {
     /// Makes a clock that does not run yet, for ticks on `grid`.
     pub fn new(grid: TickGrid, time: TimeSource) -> Self {
-        RecordedClock { grid, time, state: Mutex::default() }
+        RecordedClock { grid, time, times_set_ahead: Counter::default(), state: Mutex::default() }
     }
 
     /// Sets the clock, and returns its reading.
@@ -42,6 +43,11 @@ impl RecordedClock {
         state.at = Some(stamp);
         let (reading, _) = self.read(state, stamp);
         reading
+    }
+
+    /// Notes that the recorder's clock was set ahead.
+    pub(crate) fn note_set_ahead(&self) {
+        self.times_set_ahead.add(1);
     }
 
     /// Sets the clock in an epoch that the recording tells. It goes back only when an epoch

@@ -20,11 +20,14 @@ const COARSE: u32 = 5;
 const STEPS_AHEAD: i64 = 2;
 /// Time between two readings that are remembered.
 const REMEMBERED: Duration = Duration::from_millis(250);
+/// Number of the newest readings that are remembered, all of them: a second of a clock of 1 kHz.
+const NEWEST: usize = 1024;
 
-/// A clock that does not move between the messages on `/clock`. The spin thread sets it, and the
-/// tick thread waits for it.
+/// A clock that does not move between the messages on `/clock`. The spin thread sets it, and all
+/// loops wait for it.
 #[derive(Debug)]
 pub struct SimClock {
+    /// Ticks of the tensors: a step back by one of them clears the rows.
     grid: TickGrid,
     pub(super) time: TimeSource,
     state: Mutex<SimState>,
@@ -38,7 +41,35 @@ struct SimState {
     coarse: u32,
     pace: Pace,
     past: Past,
+    newest: Newest,
     log: JumpLog,
+}
+
+/// Instants of an epoch that the clock read last, and since when. A loop looks later than the clock moves, and each loop
+/// has a grid of its own. So the readings tell each of them when its tick became due.
+#[derive(Debug, Default)]
+struct Newest(VecDeque<(Stamp, Instant)>);
+
+impl Newest {
+    /// Notes a reading, which is later than those before.
+    fn note(&mut self, Reading { stamp, since, .. }: Reading) {
+        if self.0.len() == NEWEST {
+            self.0.pop_front();
+        }
+        self.0.push_back((stamp, since));
+    }
+
+    /// Begins an epoch with a reading.
+    fn begin(&mut self, first: Reading) {
+        self.0.clear();
+        self.note(first);
+    }
+
+    /// Arrival of the first message at or after `instant`; of the oldest one if that is forgotten.
+    fn reached(&self, instant: Stamp) -> Option<Instant> {
+        let first = self.0.partition_point(|(stamp, _)| *stamp < instant);
+        self.0.get(first).map(|(_, since)| *since)
+    }
 }
 
 /// What the clock read lately: a reading each [`REMEMBERED`], for somewhat longer than [`IN_FLIGHT`].
@@ -88,8 +119,6 @@ struct Began {
 #[derive(Clone, Copy, Debug)]
 struct Now {
     reading: Reading,
-    /// When the instant last changed.
-    moved: Instant,
     /// The epoch before that of the reading.
     previous: Epoch,
     /// The message that began the epoch. It counts only for [`IN_FLIGHT`]: later no message of an
@@ -121,7 +150,16 @@ impl SimClock {
 
     /// Returns how long the clock has not moved; `None` before it runs.
     pub(super) fn stalled_for(&self) -> Option<Duration> {
-        self.lock().now.map(|now| self.time.since(now.moved))
+        self.now().map(|now| self.time.since(now.since))
+    }
+
+    /// Arrival of the message with which the clock reached `instant`. That is at or before the reading `now`.
+    pub(super) fn reached(&self, now: Reading, instant: Stamp) -> Instant {
+        let state = self.lock();
+        let is_now = |of: &Now| of.reading.epoch == now.epoch;
+        let reached = state.now.filter(is_now).and_then(|_| state.newest.reached(instant));
+        // After a jump, nothing of the reading's epoch is remembered.
+        reached.unwrap_or(now.since)
     }
 
     /// Sets the clock from a message and wakes the waiting threads. If this is the first message or
@@ -136,8 +174,7 @@ impl SimClock {
         let mut state = self.lock();
         let Some(before) = state.now else {
             let epoch = Epoch::default().next(None);
-            state.now = Some(Now::begin(stamp, at, None, epoch, transit));
-            state.past.note(at, stamp);
+            state.begin(Now::begin(stamp, at, None, epoch, transit));
             drop(state);
             self.changed.notify_all();
             tracing::info!("the simulator's clock runs, from {stamp}");
@@ -147,8 +184,7 @@ impl SimClock {
         if self.is_jump(from, stamp) {
             let epoch = before.reading.epoch.next(Some(from));
             let ended = (before, state.past.end(at));
-            state.now = Some(Now::begin(stamp, at, Some(ended), epoch, transit));
-            state.past.note(at, stamp);
+            state.begin(Now::begin(stamp, at, Some(ended), epoch, transit));
             let jumped = state.log.note(at, from, stamp);
             drop(state);
             self.changed.notify_all();
@@ -166,9 +202,11 @@ impl SimClock {
             });
             return None;
         }
-        state.pace.note(step_ns, at.saturating_duration_since(before.moved));
+        state.pace.note(step_ns, at.saturating_duration_since(before.reading.since));
         state.past.note(at, stamp);
-        state.now = Some(before.advanced(stamp, at, transit, self.grid));
+        let now = before.advanced(stamp, at, transit);
+        state.newest.note(now.reading);
+        state.now = Some(now);
         let coarse = state.is_coarse(step_ns, self.grid);
         drop(state);
         self.changed.notify_all();
@@ -200,7 +238,7 @@ impl SimClock {
     pub(super) fn arrival_at(&self, transit: Transit, at: Instant) -> Arrival {
         let mut state = self.lock();
         let since = |earlier: Instant| at.saturating_duration_since(earlier);
-        let past_ns = state.now.map(|now| state.pace.past_reading_ns(since(now.moved)));
+        let past_ns = state.now.map(|now| state.pace.past_reading_ns(since(now.reading.since)));
         let step_ns = state.pace.step_ns();
         let (Some(past_ns), Some(now)) = (past_ns, &mut state.now) else {
             return Arrival::default();
@@ -239,23 +277,21 @@ impl SimClock {
         }
     }
 
-    /// Waits until the clock reaches `until` or jumps back, at most for [`SLICE`].
-    pub(super) fn wait(&self, until: Option<Stamp>) {
-        self.wait_at_most(until, SLICE);
+    /// Waits until the clock reaches an instant or has jumped back since a reading, at most for [`SLICE`]. With `None`, waits
+    /// for the first reading.
+    pub(super) fn wait(&self, next: Option<(Reading, Stamp)>) {
+        self.wait_at_most(next, SLICE);
     }
 
     /// As [`SimClock::wait`], with another limit.
-    fn wait_at_most(&self, until: Option<Stamp>, limit: Duration) {
-        let state = self.lock();
-        let epoch = state.now.map(|now| now.reading.epoch);
-        let not_yet = |state: &mut SimState| match (state.now, until) {
-            (Some(Now { reading, .. }), Some(until)) => {
-                reading.stamp < until && Some(reading.epoch) == epoch
+    fn wait_at_most(&self, next: Option<(Reading, Stamp)>, limit: Duration) {
+        let not_yet = |state: &mut SimState| match (state.now, next) {
+            (Some(Now { reading, .. }), Some((seen, until))) => {
+                reading.stamp < until && reading.epoch == seen.epoch
             }
-            (Some(_), None) => false,
-            (None, _) => true,
+            (now, _) => now.is_none(),
         };
-        drop(self.changed.wait_timeout_while(state, limit, not_yet));
+        drop(self.changed.wait_timeout_while(self.lock(), limit, not_yet));
     }
 }
 
@@ -306,7 +342,6 @@ impl Now {
         };
         Now {
             reading: Reading { stamp, since: at, epoch },
-            moved: at,
             previous: before.map_or(Epoch::default(), |before| before.reading.epoch),
             began,
             published,
@@ -316,17 +351,22 @@ impl Now {
     }
 
     /// The next reading of the epoch, by a message that arrived at `at`.
-    fn advanced(self, stamp: Stamp, at: Instant, transit: Transit, grid: TickGrid) -> Self {
-        let before = self.reading;
-        let same_tick = grid.tick_at(stamp) == grid.tick_at(before.stamp);
-        let since = if same_tick { before.since } else { at };
+    fn advanced(self, stamp: Stamp, at: Instant, transit: Transit) -> Self {
         let has_read_zero = self.has_read_zero || stamp == Stamp::ZERO;
-        let reading = Reading { stamp, since, epoch: before.epoch };
-        Now { reading, moved: at, has_read_zero, published: transit.published(), ..self }
+        let reading = Reading { stamp, since: at, epoch: self.reading.epoch };
+        Now { reading, has_read_zero, published: transit.published(), ..self }
     }
 }
 
 impl SimState {
+    /// Begins an epoch.
+    fn begin(&mut self, now: Now) {
+        let Reading { stamp, since, .. } = now.reading;
+        self.past.note(since, stamp);
+        self.newest.begin(now.reading);
+        self.now = Some(now);
+    }
+
     /// Notes a step ahead. Returns true once, when [`COARSE`] steps in a row were longer than a
     /// tick.
     fn is_coarse(&mut self, step_ns: i64, grid: TickGrid) -> bool {

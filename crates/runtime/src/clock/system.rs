@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, TryLockError};
 use std::time::Instant;
 
-use super::{JumpLog, Reading, Transit, ahead, is_jump};
+use super::{JumpLog, Reading, SetAhead, Transit, ahead, is_jump};
 use crate::time_source::TimeSource;
 use robocache_core::pipeline::Arrival;
 use robocache_ops::time::{Epoch, Stamp, TickGrid};
@@ -28,6 +28,7 @@ pub struct SystemClock {
     grid: TickGrid,
     pub(super) time: TimeSource,
     spans: Spans,
+    pub(super) set_ahead: SetAhead,
     /// The thread that holds this lock begins an epoch. No thread waits for the lock.
     log: Mutex<JumpLog>,
 }
@@ -35,7 +36,8 @@ pub struct SystemClock {
 impl SystemClock {
     pub(super) fn new(grid: TickGrid, time: TimeSource) -> Self {
         let spans = Spans::new(time.system());
-        SystemClock { grid, time, spans, log: Mutex::default() }
+        let set_ahead = SetAhead::new(time.monotonic());
+        SystemClock { grid, time, spans, set_ahead, log: Mutex::default() }
     }
 
     pub(super) fn now(&self) -> Reading {

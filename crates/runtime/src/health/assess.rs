@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::loops::LoopWindow;
 use super::publishers;
 use crate::measure::Rate;
 use robocache_core::histogram::Windows;
@@ -113,8 +114,8 @@ pub(super) struct TickWindow {
     pub held_back: u64,
     /// The stream that held back the newest of them.
     pub held_back_by: String,
-    /// Ticks that were due and not served.
-    pub overruns: u64,
+    /// Numbers of the loop that serves them.
+    pub grid: LoopWindow,
     /// How often the clock was set.
     pub clock_jumps: u64,
     /// Tensors that a newer one replaced before they were sent.
@@ -173,7 +174,7 @@ pub(super) fn assess_ticks(window: &TickWindow) -> (Level, String) {
         }
     };
     count(window.held_back, &format!("held back by '{}'", window.held_back_by));
-    count(window.overruns, "overruns");
+    count(window.grid.overruns, "overruns");
     count(window.clock_jumps, "clock jumps");
     count(
         window.unsent,

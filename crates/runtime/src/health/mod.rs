@@ -7,6 +7,7 @@ mod assess;
 mod causes;
 pub(crate) mod holding;
 mod lag;
+mod loops;
 mod monitor;
 mod notices;
 mod publishers;

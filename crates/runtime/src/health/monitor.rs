@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use super::assess::{self, InputWindow, Level, SimClockSeen, TickWindow, Trouble};
 use super::holding;
+use super::loops::{LoopSeen, LoopWindow};
 use super::notices::Notices;
 use super::publishers;
 use super::report::{self, InputPart, Report, Status, StreamPart, milliseconds};
 use super::totals::{InputTotals, StreamTotals, TickTotals};
-use crate::Runtime;
 use crate::measure::{DropDetails, RateMeter};
+use crate::{Runtime, TickStats};
 use robocache_core::backend::GpuUse;
 use robocache_core::config::suggestion;
 use robocache_core::histogram::{Quantiles, WindowReader};
@@ -57,7 +58,8 @@ pub struct Monitor {
     started: Instant,
     latency: WindowReader,
     fused: WindowReader,
-    woken: WindowReader,
+    /// By their places in [`Runtime::loops`].
+    loops: Vec<LoopSeen>,
     /// The rate at which tensors are published, or would be if somebody took them.
     made: RateMeter,
     /// Counters of the ticks at the end of the last window.
@@ -108,13 +110,14 @@ impl Monitor {
     pub fn new(runtime: Arc<Runtime>, names: Names) -> Self {
         let now = runtime.time.monotonic();
         let (inputs, streams) = (runtime.inputs().count(), runtime.streams().count());
+        let loops = runtime.loops().map(|_| LoopSeen::default()).collect();
         Monitor {
             runtime,
             names,
             started: now,
             latency: WindowReader::default(),
             fused: WindowReader::default(),
-            woken: WindowReader::default(),
+            loops,
             made: RateMeter::default(),
             ticks: TickTotals::default(),
             inputs: (0..inputs).map(|_| InputSeen::default()).collect(),
@@ -178,7 +181,14 @@ impl Monitor {
         // First: the counters then have all that the node did until this stamp.
         let stamp = runtime.clock.now().map(|now| now.stamp);
         let now = runtime.time.monotonic();
-        let mut parts = vec![self.tick_status(now)];
+        let mut parts = Vec::new();
+        for (k, (name, stats)) in runtime.loops().enumerate() {
+            let window = self.loops[k].read(stats, now.duration_since(self.started));
+            parts.push(match name {
+                TickStats::THREAD => self.tick_status(now, window),
+                _ => report::of_loop(name, &window),
+            });
+        }
         for stream in runtime.streams() {
             self.stream_statuses(stream, now, &mut parts);
         }
@@ -198,13 +208,12 @@ impl Monitor {
         Report { stamp, parts }
     }
 
-    fn tick_status(&mut self, now: Instant) -> Status {
+    fn tick_status(&mut self, now: Instant, grid: LoopWindow) -> Status {
         let totals = TickTotals::read(&self.runtime);
         let (ticks, since) = (&self.runtime.ticks, now.duration_since(self.started));
         let latency = self.latency.read(ticks.latency.histogram(), since);
         let fused = self.fused.read(ticks.fused.histogram(), since).total;
-        let woken = self.woken.read(ticks.grid.woken.histogram(), since).total;
-        let window = self.tick_window(now, totals, latency.window);
+        let window = self.tick_window(now, totals, latency.window, grid);
         self.ticks = totals;
         self.notices.clock(now, window.sim_clock);
         self.notices.clock_publishers(now, publishers::several(&window.clock_publishers));
@@ -218,13 +227,18 @@ impl Monitor {
             let why = holding::why_not_valid(&self.runtime, by);
             message = why.map_or(message.clone(), |why| format!("{message}; {why}"));
         }
-        let mut values =
-            report::tick_values(&self.runtime, &window, &totals, latency, [fused, woken]);
+        let mut values = report::tick_values(&self.runtime, &window, &totals, latency, fused);
         values.insert(0, ("middleware".to_owned(), self.names.middleware.clone()));
         Status { part: "tick".to_owned(), level, message, values }
     }
 
-    fn tick_window(&mut self, now: Instant, totals: TickTotals, latency: Quantiles) -> TickWindow {
+    fn tick_window(
+        &mut self,
+        now: Instant,
+        totals: TickTotals,
+        latency: Quantiles,
+        grid: LoopWindow,
+    ) -> TickWindow {
         let before = self.ticks;
         let published = totals.published - before.published;
         let by = self.runtime.ticks.held_back_by.load(Ordering::Relaxed);
@@ -242,7 +256,7 @@ impl Monitor {
             unread: totals.unread - before.unread,
             held_back: totals.held_back - before.held_back,
             held_back_by: self.runtime.stream_spec(StreamId::new(by)).name.clone(),
-            overruns: totals.overruns - before.overruns,
+            grid,
             clock_jumps: totals.clock_jumps - before.clock_jumps,
             unsent: totals.unsent - before.unsent,
             publish_failed: totals.publish_failed - before.publish_failed,

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::assess::{InputWindow, Level, TickWindow};
+use super::loops::LoopWindow;
 use super::totals::{InputTotals, TickTotals};
 use crate::{RecorderStatus, Runtime};
 use robocache_core::backend::{Encodes, GpuUse, Processor};
@@ -22,7 +23,7 @@ const NOT_COUNTED: &str = "not counted";
 pub struct Report {
     /// When the report was made, on the runtime's clock; `None` before the clock runs.
     pub stamp: Option<Stamp>,
-    /// The ticks, then the streams, each with its inputs.
+    /// The ticks and other loops, then the streams, each with its inputs.
     pub parts: Vec<Status>,
 }
 
@@ -82,13 +83,25 @@ pub(super) fn recording(status: &RecorderStatus) -> Status {
     Status { part: "recording".to_owned(), level, message, values }
 }
 
+/// Returns the state of a loop about which nothing else is known. `name` is that of its thread.
+pub(super) fn of_loop(name: &str, window: &LoopWindow) -> Status {
+    let (level, message) = match window.overruns {
+        0 => (Level::Ok, "no overruns".to_owned()),
+        overruns => (Level::Warn, format!("{overruns} overruns")),
+    };
+    let mut values = vec![pair("overruns", window.total_overruns)];
+    values.extend(latency_values("woken_latency", window.woken));
+    values.push(pair("realtime_priority", window.priority));
+    Status { part: name.to_owned(), level, message, values }
+}
+
 /// Returns the numbers of the ticks.
 pub(super) fn tick_values(
     runtime: &Runtime,
     window: &TickWindow,
     totals: &TickTotals,
     Windows { window: latency, total, .. }: Windows,
-    [fused, woken]: [Quantiles; 2],
+    fused: Quantiles,
 ) -> Values {
     let ticks = &runtime.ticks;
     let mut values = vec![
@@ -99,26 +112,31 @@ pub(super) fn tick_values(
         pair("published", totals.published),
         pair("unread", totals.unread),
         pair("held_back", totals.held_back),
-        pair("overruns", totals.overruns),
+        pair("overruns", window.grid.total_overruns),
         pair("clock_jumps", totals.clock_jumps),
         pair("unsent", totals.unsent),
         pair("publish_failed", totals.publish_failed),
     ];
-    for (name, Quantiles { p50_ns, p99_ns, max_ns, .. }) in [
+    for (name, quantiles) in [
         ("latency", latency),
         ("total_latency", total),
         ("fused_latency", fused),
-        ("woken_latency", woken),
+        ("woken_latency", window.grid.woken),
     ] {
-        let quantiles = [("p50", p50_ns), ("p99", p99_ns), ("max", max_ns)];
-        let pairs = quantiles.map(|(of, ns)| pair(&format!("{name}_{of}_ms"), milliseconds(ns)));
-        values.extend(pairs);
+        values.extend(latency_values(name, quantiles));
     }
     values.push(pair("share_failed", ticks.share_failed.get()));
     values.push(pair("shared_readers", ticks.shared_readers.load(Ordering::Relaxed)));
-    values.push(pair("realtime_priority", ticks.grid.priority.load(Ordering::Relaxed)));
+    values.push(pair("realtime_priority", window.grid.priority));
     values.push(pair("tick", ticks.newest.load(Ordering::Relaxed)));
     values
+}
+
+/// Returns the quantiles of a latency under its name.
+pub(super) fn latency_values(name: &str, of: Quantiles) -> [(String, String); 3] {
+    let Quantiles { p50_ns, p99_ns, max_ns, .. } = of;
+    let quantiles = [("p50", p50_ns), ("p99", p99_ns), ("max", max_ns)];
+    quantiles.map(|(of, ns)| pair(&format!("{name}_{of}_ms"), milliseconds(ns)))
 }
 
 /// Returns the numbers of a stream, of an input, or of both if the stream has only this input.

@@ -105,7 +105,7 @@ impl Robot {
             }
             if self.tick > tick {
                 let due = self.runtime.clock.now().unwrap();
-                self.runtime.fuse(self.tick, due, &mut self.tensor).unwrap();
+                self.runtime.fuse(self.tick, due.epoch, &mut self.tensor).unwrap();
                 self.runtime.ticks.published.add(1);
             }
         }

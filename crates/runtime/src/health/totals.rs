@@ -127,8 +127,6 @@ pub(super) struct TickTotals {
     pub unread: u64,
     /// Ticks that a required stream held back.
     pub held_back: u64,
-    /// Ticks that were due and not served.
-    pub overruns: u64,
     /// How often the clock was set.
     pub clock_jumps: u64,
     /// Tensors that a newer one replaced before they were sent.
@@ -145,8 +143,7 @@ impl TickTotals {
             published: ticks.published.get(),
             unread: ticks.unread.get(),
             held_back: ticks.held_back.get(),
-            overruns: ticks.grid.overruns.get(),
-            clock_jumps: runtime.pipeline.clock_jumps() + ticks.grid.clock_set_ahead.get(),
+            clock_jumps: runtime.pipeline.clock_jumps() + runtime.clock.times_set_ahead(),
             unsent: ticks.unsent.get(),
             publish_failed: ticks.publish_failed.get(),
         }

@@ -36,11 +36,11 @@ fn a_tick_from_before_a_jump_is_not_served_after_it() {
     let at = |tick: i64| runtime.pipeline.config().grid.stamp_of(tick);
     runtime.sim_clock().unwrap().set(at(500), Transit::UNKNOWN);
     let old = runtime.clock.now().unwrap();
-    assert_eq!(runtime.fuse(500, old, &mut message).unwrap(), TickOutcome::Ready);
+    assert_eq!(runtime.fuse(500, old.epoch, &mut message).unwrap(), TickOutcome::Ready);
     // The tick thread has read the clock, then another thread sets it back.
     runtime.sim_clock().unwrap().set(at(100), Transit::UNKNOWN);
     assert!(old.epoch.is_before(runtime.clock.now().unwrap().epoch));
-    assert_eq!(runtime.fuse(501, old, &mut message).unwrap(), TickOutcome::Past);
+    assert_eq!(runtime.fuse(501, old.epoch, &mut message).unwrap(), TickOutcome::Past);
     let mut writer = Writer::new();
     writer.header(at(100), "tool");
     writer.f64_array(&[1.0; 6]);
@@ -48,7 +48,7 @@ fn a_tick_from_before_a_jump_is_not_served_after_it() {
         .receive(InputId::new(0), writer.finish(), runtime.clock.arrival(Transit::UNKNOWN))
         .unwrap();
     let new = runtime.clock.now().unwrap();
-    assert_eq!(runtime.fuse(100, new, &mut message).unwrap(), TickOutcome::Ready);
+    assert_eq!(runtime.fuse(100, new.epoch, &mut message).unwrap(), TickOutcome::Ready);
     assert!(
         message.steps(SegmentId::new(0))[0].valid,
         "the row from after the jump is still there"

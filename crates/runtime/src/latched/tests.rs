@@ -50,7 +50,7 @@ fn served(runtime: &Runtime) -> Option<(f32, i64)> {
     let mut message = runtime.pipeline.new_message();
     let now = runtime.clock.now().unwrap();
     let tick = runtime.pipeline.config().grid.tick_at(now.stamp);
-    assert_eq!(runtime.fuse(tick, now, &mut message).unwrap(), TickOutcome::Ready);
+    assert_eq!(runtime.fuse(tick, now.epoch, &mut message).unwrap(), TickOutcome::Ready);
     let step = message.steps(SegmentId::new(0))[0];
     let value = f32::from_le_bytes(*message.data().first_chunk().unwrap());
     step.valid.then_some((value, step.age_ns / NANOS_PER_MS))

@@ -2,11 +2,9 @@ use super::*;
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::Pipeline;
-use robocache_ops::time::{Epoch, Stamp};
 use robocache_testing::threads::check_inherited;
 use robocache_testing::{ended, until};
 use std::sync::Arc;
-use std::time::Instant;
 
 fn outbox() -> Outbox {
     let config = "rate_hz: 100\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, \
@@ -17,10 +15,13 @@ fn outbox() -> Outbox {
     Outbox::new(|| pipeline.new_message())
 }
 
+fn finished(message: TensorMessage, tick: i64) -> Finished {
+    Finished { message, tick, epoch: Epoch::default(), since: Instant::now() }
+}
+
 fn put(outbox: &Outbox, tick: i64) -> bool {
     let message = outbox.free().unwrap();
-    let due = Reading { stamp: Stamp::ZERO, since: Instant::now(), epoch: Epoch::default() };
-    let overwritten = outbox.put(Finished { message, tick, due });
+    let overwritten = outbox.put(finished(message, tick));
     let message = overwritten.map(|overwritten| outbox.give_back(overwritten.message));
     message.is_some()
 }
@@ -61,9 +62,8 @@ fn a_reader_that_waits_is_woken_by_a_tensor_and_by_the_end() {
         until("the reader waits", || outbox.state.lock().reader.is_some());
         // What wakes it for no reason changes nothing.
         thread.thread().unpark();
-        let due = Reading { stamp: Stamp::ZERO, since: Instant::now(), epoch: Epoch::default() };
         let message = outbox.free().unwrap();
-        assert!(outbox.put(Finished { message, tick, due }).is_none());
+        assert!(outbox.put(finished(message, tick)).is_none());
     }
     until("the reader takes the last one", || outbox.is_empty());
     outbox.close();

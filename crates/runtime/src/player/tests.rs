@@ -140,7 +140,7 @@ fn there_are_no_ticks_in_a_long_silence() {
     player.end(year, &mut serve).unwrap();
     drop(serve);
     assert_eq!(ticks.iter().map(|(tick, ..)| *tick).collect::<Vec<_>>(), [3_153_600_000]);
-    assert_eq!(player.runtime().ticks.grid.clock_set_ahead.get(), 1);
+    assert_eq!(player.runtime().clock.times_set_ahead(), 1);
 }
 
 #[test]

@@ -60,7 +60,10 @@ fn a_clock_set_ahead_misses_no_ticks_but_a_stalled_process_does() {
     let mut looks = Looks::new(true);
     looks.at(PERIOD);
     let hour = 3600 * NANOS_PER_S;
-    assert_eq!(looks.look(hour, PERIOD + 9, Epoch::default()), Step::SetAhead);
+    let Step::SetAhead { before } = looks.look(hour, PERIOD + 9, Epoch::default()) else {
+        panic!("expected a clock that was set ahead")
+    };
+    assert_eq!(before.stamp, Stamp::from_nanos(PERIOD));
     assert_eq!(
         looks.look(hour, PERIOD + 9, Epoch::default()),
         Step::Serve { tick: hour / PERIOD, missed: 0 }

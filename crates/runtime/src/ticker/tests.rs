@@ -1,106 +1,28 @@
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::sync::Arc;
 
 use super::*;
 use crate::fuse::Fuse;
 use crate::outbox::Finished;
+use crate::stepped::{Noting, Stepped, at, ms, runtime, tick_loop};
 use crate::steps::Found;
-use crate::{TimeSource, VirtualTime};
-use robocache_core::backend::cpu::CpuBackend;
-use robocache_core::config;
-use robocache_core::layout::Layout;
-use robocache_core::pipeline::Pipeline;
-use robocache_ops::sync::lock;
-use robocache_ops::time::NANOS_PER_MS;
-
-/// An instant at which ticks of all grids here are due.
-const START: Stamp = Stamp::from_nanos(1_795_000_000_000_000_000);
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
-fn at(ms: i64) -> Stamp {
-    START.offset(ms * NANOS_PER_MS)
-}
-
-/// Notes its ticks.
-#[derive(Clone, Default)]
-struct Counting {
-    ticks: Arc<Mutex<Vec<DueTick>>>,
-    stats: Arc<GridStats>,
-}
-
-impl TickWork for Counting {
-    fn tick(&mut self, _: &Runtime, due: &Due) -> Result<(), RuntimeError> {
-        lock(&self.ticks).push(due.tick);
-        Ok(())
-    }
-
-    fn stats<'a>(&'a self, _: &'a Runtime) -> &'a GridStats {
-        &self.stats
-    }
-}
-
-fn tick_loop(grid: TickGrid, does: Box<dyn TickWork>) -> TickLoop {
-    let placement = Placement::default();
-    TickLoop { name: "test", runs: "ticks run", work: "of a tick", grid, placement, does }
-}
-
-fn runtime(time: TimeSource) -> Runtime {
-    let text = "rate_hz: 100\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50}}";
-    let config = config::parse(text, "test.yaml").unwrap();
-    let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-    let clock = Clock::system(config.grid, time);
-    Runtime::new(Pipeline::new(config, backend).unwrap(), clock)
-}
-
-/// Loops, each with the instant of its next step.
-struct Stepped<'a> {
-    time: VirtualTime,
-    loops: Vec<(Ticker<'a>, Instant)>,
-}
-
-impl<'a> Stepped<'a> {
-    fn new(time: &VirtualTime, runtime: &'a Runtime, loops: Vec<TickLoop>) -> Self {
-        let now = time.source().monotonic();
-        let loops = loops.into_iter().map(|it| (Ticker::new(it, runtime, 0), now)).collect();
-        Stepped { time: time.clone(), loops }
-    }
-
-    /// Steps whichever loop is due next, until nothing is due before an instant.
-    fn until(&mut self, end: Instant) {
-        let source = self.time.source();
-        while let Some((ticker, due)) = self.loops.iter_mut().min_by_key(|(_, due)| *due)
-            && *due < end
-        {
-            self.time.advance(source.until(*due));
-            match ticker.step().unwrap() {
-                Next::At(next) => *due = next,
-                other => panic!("expected an instant, found {other:?}"),
-            }
-        }
-        self.time.advance(source.until(end));
-    }
-}
+use crate::{Threads, TimeSource, Transit, VirtualTime};
+use robocache_testing::{Finally, ended, some, until};
 
 #[test]
 fn loops_with_grids_of_their_own_step_on_one_virtual_time() {
     let time = VirtualTime::starting_at(at(0));
-    let runtime = runtime(time.source());
-    let (counting, grid) = (Counting::default(), TickGrid::new(4 * NANOS_PER_MS).unwrap());
-    let fuse = tick_loop(runtime.pipeline.config().grid, Box::<Fuse>::default());
-    let loops = vec![fuse, tick_loop(grid, Box::new(counting.clone()))];
+    let runtime = runtime(Clock::system, time.source());
+    let noting = Noting::default();
+    let loops = vec![tick_loop(ms(10), Fuse::default()), tick_loop(ms(4), noting.clone())];
     let mut stepped = Stepped::new(&time, &runtime, loops);
-    let start = time.source().monotonic();
-    stepped.until(start + ms(100));
+    stepped.pass(ms(100));
     // Both serve the tick at the start, and each one after it at its instant.
-    let ticks = std::mem::take(&mut *lock(&counting.ticks));
+    let ticks = noting.take();
     assert_eq!(ticks.len(), 25);
     for (k, due) in ticks.iter().enumerate() {
         let instant = at(4 * k as i64);
-        let tick = grid.tick_at(instant);
-        assert_eq!(*due, DueTick { tick, missed: 0, looked: instant, waited: true });
+        let tick = TickGrid::new(4_000_000).unwrap().tick_at(instant);
+        assert_eq!(due.tick, DueTick { tick, missed: 0, looked: instant, waited: true });
     }
     assert_eq!(runtime.ticks.unsent.get(), 9);
     let Found::Work(Finished { tick, message, .. }) = runtime.outbox.take() else {
@@ -109,13 +31,138 @@ fn loops_with_grids_of_their_own_step_on_one_virtual_time() {
     assert_eq!(runtime.pipeline.config().grid.stamp_of(tick), at(90));
     runtime.outbox.give_back(message);
     // Nothing runs for 29 ms. Each loop serves its newest tick, and counts the others of its own grid.
-    time.advance(ms(29));
-    stepped.until(start + ms(130));
-    let overruns = [&*counting.stats, &runtime.ticks.grid].map(|stats| stats.overruns.get());
+    time.advance(ms(28));
+    let since = time.source().monotonic();
+    time.advance(ms(1));
+    stepped.pass(ms(1));
+    let overruns = [&*noting.stats, &runtime.ticks.grid].map(|stats| stats.overruns.get());
     assert_eq!(overruns, [7, 2]);
-    assert_eq!(lock(&counting.ticks).iter().map(|due| due.looked).collect::<Vec<_>>(), [at(129)]);
-    runtime.stop();
-    for (ticker, _) in &mut stepped.loops {
-        assert_eq!(ticker.step().unwrap(), Next::Done);
+    let ticks = noting.take();
+    assert_eq!(ticks.iter().map(|due| due.tick.looked).collect::<Vec<_>>(), [at(129)]);
+    assert_eq!(ticks[0].since, since, "the tick at 128 ms");
+    stepped.stop();
+}
+
+#[test]
+fn all_loops_notice_a_clock_that_is_set_ahead_and_it_counts_once() {
+    let time = VirtualTime::starting_at(at(0));
+    let runtime = runtime(Clock::system, time.source());
+    let notes = [Noting::default(), Noting::default()];
+    let loops = [ms(10), ms(4)].into_iter().zip(notes.clone());
+    let loops = loops.map(|(period, noting)| tick_loop(period, noting)).collect();
+    let mut stepped = Stepped::new(&time, &runtime, loops);
+    stepped.pass(ms(21));
+    assert_eq!(notes.each_ref().map(|noting| noting.take().len()), [3, 6]);
+    for (times, hour) in [(1, 3_600_000), (2, 7_200_000)] {
+        time.set_system(at(hour));
+        stepped.pass(ms(60));
+        assert_eq!(runtime.clock.times_set_ahead(), times);
+        // Nothing between is an overrun.
+        for noting in &notes {
+            let ticks = noting.take();
+            assert!(ticks[0].tick.looked >= at(hour) && ticks.len() >= 5, "{ticks:?}");
+            assert_eq!(noting.stats.overruns.get(), 0);
+        }
+    }
+}
+
+#[test]
+fn all_loops_see_each_reading_of_a_simulators_clock_and_its_epochs() {
+    let time = VirtualTime::starting_at(at(0));
+    let runtime = runtime(Clock::simulated, time.source());
+    let notes = [Noting::default(), Noting::default()];
+    let loops = [ms(10), ms(4)].into_iter().zip(notes.clone());
+    let loops = loops.map(|(period, noting)| tick_loop(period, noting)).collect();
+    let mut stepped = Stepped::new(&time, &runtime, loops);
+    let served = || notes.each_ref().map(Noting::take);
+    let instants = |ticks: &[Due]| -> Vec<_> { ticks.iter().map(|due| due.tick.looked).collect() };
+    // At 1 ms nothing is due.
+    for stamp in [1, 4, 10, 12, 20] {
+        stepped.set_clock(at(stamp));
+        stepped.pass(ms(2));
+    }
+    let [slow, fast] = served();
+    assert_eq!(instants(&slow), [at(10), at(20)]);
+    assert_eq!(instants(&fast), [at(4), at(10), at(12), at(20)]);
+    let [first, again] = [slow[0].epoch, fast[3].epoch];
+    assert_eq!(first, again);
+    // Both look late. For each, its tick is due since the message that reached its own instant.
+    let began = time.source().monotonic();
+    for stamp in [24, 28, 30, 31] {
+        time.advance(ms(1));
+        stepped.set_clock(at(stamp));
+    }
+    time.advance(ms(5));
+    stepped.pass(ms(1));
+    let [slow, fast] = served();
+    assert_eq!([slow[0].since, fast[0].since], [began + ms(3), began + ms(2)]);
+    assert_eq!([&slow[0], &fast[0]].map(|due| due.tick.missed), [0, 1]);
+    assert_eq!([slow.len(), fast.len()], [1, 1]);
+    // Back by more than a tick of the tensors: an epoch for both, however long their own ticks are.
+    stepped.set_clock(at(0));
+    stepped.pass(ms(1));
+    for ticks in served() {
+        assert_eq!(instants(&ticks), [at(0)]);
+        assert_eq!(ticks[0].epoch, first.next(Some(at(31))));
+    }
+    stepped.stop();
+}
+
+/// Loops on threads of their own, which wait for a simulator's clock.
+#[test]
+fn a_simulators_clock_and_a_stop_wake_all_loops() {
+    let runtime = runtime(Clock::simulated, TimeSource::real());
+    let notes = [Noting::default(), Noting::default()];
+    std::thread::scope(|scope| {
+        let _stops = Finally(|| runtime.stop());
+        let threads = [ms(10), ms(4)].into_iter().zip(notes.clone()).map(|(period, noting)| {
+            let (runtime, ticking) = (&runtime, tick_loop(period, noting));
+            scope.spawn(move || ticking.run(runtime))
+        });
+        let threads: Vec<_> = threads.collect();
+        let mut epochs = Vec::new();
+        for stamp in [20, 40, 0] {
+            runtime.sim_clock().unwrap().set(at(stamp), Transit::UNKNOWN);
+            until("both loops tick", || notes.iter().all(|noting| noting.len() == 1));
+            let dues = notes.each_ref().map(|noting| noting.take()[0]);
+            assert_eq!(dues.map(|due| due.tick.looked), [at(stamp); 2]);
+            assert_eq!(dues[0].epoch, dues[1].epoch);
+            epochs.push(dues[0].epoch);
+        }
+        assert!(epochs[0] == epochs[1] && epochs[1].is_before(epochs[2]));
+        runtime.stop();
+        threads.into_iter().for_each(|thread| ended("a loop", thread).unwrap());
+    });
+}
+
+/// Work that cannot be done.
+struct Broken(fn() -> Result<(), RuntimeError>, GridStats);
+
+impl TickWork for Broken {
+    fn tick(&mut self, _: &Runtime, _: &Due) -> Result<(), RuntimeError> {
+        self.0()
+    }
+
+    fn stats<'a>(&'a self, _: &'a Runtime) -> &'a GridStats {
+        &self.1
+    }
+}
+
+#[test]
+fn the_failure_of_a_loop_has_the_name_of_its_thread() {
+    type Work = fn() -> Result<(), RuntimeError>;
+    let works: [(Work, &str); 2] = [
+        (|| panic!("a test of a panic"), "the test thread panicked"),
+        (|| Err(RuntimeError::Panicked("other")), "the other thread panicked"),
+    ];
+    for (work, expected) in works {
+        let runtime = Arc::new(runtime(Clock::system, TimeSource::real()));
+        let stopped = Arc::clone(&runtime);
+        let mut threads = Threads::<RuntimeError>::new(move || stopped.stop());
+        let (ticking, broken) = (Arc::clone(&runtime), Broken(work, GridStats::default()));
+        threads.spawn("test", move || tick_loop(ms(1), broken).run(&ticking)).unwrap();
+        let failure = some("the failure of the loop", || threads.failed());
+        assert_eq!(failure.to_string(), expected);
+        threads.stop().unwrap();
     }
 }

@@ -29,17 +29,33 @@ fn set(clock: &SimClock, nanos: i64) -> Option<Epoch> {
 fn a_tick_is_due_since_the_first_message_at_or_after_it() {
     let time = VirtualTime::starting_at(Stamp::ZERO);
     let clock = SimClock::new(TickGrid::new(10).unwrap(), time.source());
-    let since = |nanos| {
+    let set = |nanos| {
         time.advance(Duration::from_millis(2));
         set(&clock, nanos);
-        clock.now().unwrap().since
+        clock.now().unwrap()
     };
-    let first = since(12);
-    assert_eq!((since(15), since(19)), (first, first));
-    let second = since(20);
-    assert!(second > first);
-    assert_eq!(since(20), second);
-    assert!(since(9) > second, "a jump back starts again");
+    let [first, second, third] = [12, 15, 19].map(set);
+    let due = |instant| clock.reached(third, at(instant));
+    // Whatever the grid of the loop that asks is.
+    assert_eq!([8, 10, 12].map(due), [first.since; 3]);
+    assert_eq!([13, 15, 16, 19].map(due), [second, second, third, third].map(|it| it.since));
+    assert_eq!(set(19), third, "the clock does not move");
+    let again = set(9);
+    assert_eq!(due(12), third.since, "nothing of before a jump is remembered");
+    assert_eq!(clock.reached(again, at(9)), again.since);
+}
+
+#[test]
+fn the_newest_readings_tell_when_an_instant_was_reached() {
+    let (mut newest, start) = (Newest::default(), Instant::now());
+    let since = |k: usize| start + Duration::from_micros(k as u64);
+    for k in 0..NEWEST + 3 {
+        let (stamp, epoch) = (at(10 * k as i64), Epoch::default());
+        newest.note(Reading { stamp, since: since(k), epoch });
+    }
+    assert_eq!(newest.0.len(), NEWEST);
+    let found = [5, 25, 31, 10 * (NEWEST as i64 + 2)].map(|nanos| newest.reached(at(nanos)));
+    assert_eq!(found, [3, 3, 4, NEWEST + 2].map(|k| Some(since(k))));
 }
 
 #[test]
@@ -245,21 +261,37 @@ fn a_clock_with_steps_longer_than_a_tick_is_reported_as_coarse_once() {
 }
 
 #[test]
-fn a_waiter_wakes_when_the_clock_reaches_its_instant_or_jumps_back() {
-    for (set, waited_for) in [(20, 20), (3, 20)] {
-        let (clock, waiter) = (sim_clock(), ThreadNumber::default());
+fn all_waiters_wake_when_the_clock_reaches_their_instants_or_jumps_back() {
+    for set in [20, 3] {
+        let (clock, waiters) = (sim_clock(), [18, 20].map(|it| (it, ThreadNumber::default())));
         clock.set(at(15), Transit::UNKNOWN);
+        let seen = clock.now().unwrap();
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| {
-                waiter.is_this();
-                clock.wait_at_most(Some(at(waited_for)), Duration::from_secs(3600));
+            let waits = waiters.each_ref().map(|(instant, waiter)| {
+                let clock = &clock;
+                scope.spawn(move || {
+                    waiter.is_this();
+                    clock.wait_at_most(Some((seen, at(*instant))), Duration::from_secs(3600));
+                })
             });
-            waiter.until_asleep();
-            assert!(!waits.is_finished());
+            waiters.iter().for_each(|(_, waiter)| waiter.until_asleep());
+            assert!(waits.iter().all(|wait| !wait.is_finished()));
             clock.set(at(set), Transit::UNKNOWN);
-            ended("the wait", waits);
+            waits.into_iter().for_each(|wait| ended("the wait", wait));
         });
     }
+}
+
+#[test]
+fn a_clock_that_jumps_back_before_a_wait_ends_it() {
+    let clock = sim_clock();
+    set(&clock, 15);
+    let seen = clock.now().unwrap();
+    set(&clock, 3);
+    std::thread::scope(|scope| {
+        let wait = || clock.wait_at_most(Some((seen, at(20))), Duration::from_secs(3600));
+        ended("the wait", scope.spawn(wait));
+    });
 }
 
 #[test]

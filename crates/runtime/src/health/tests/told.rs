@@ -51,7 +51,7 @@ impl Robot {
 
     fn tick(&mut self) -> TickOutcome {
         let due = self.runtime.clock.now().unwrap();
-        let outcome = fuse::fuse(&self.runtime, self.tick, due, &mut self.tensor).unwrap();
+        let outcome = fuse::fuse(&self.runtime, self.tick, due.epoch, &mut self.tensor).unwrap();
         holding::log(&self.runtime);
         self.runtime.ticks.published.add(u64::from(outcome == TickOutcome::Ready));
         outcome
@@ -112,7 +112,7 @@ fn the_tick_thread_only_notes_that_ticks_are_held_back_and_the_monitor_takes_the
     robot.set_clock(robot.now + 10);
     let due = robot.runtime.clock.now().unwrap();
     let noted = |robot: &Robot| lock(&robot.runtime.ticks.holding).waiting();
-    let outcome = fuse::fuse(&robot.runtime, robot.tick, due, &mut robot.tensor).unwrap();
+    let outcome = fuse::fuse(&robot.runtime, robot.tick, due.epoch, &mut robot.tensor).unwrap();
     assert!(matches!(outcome, TickOutcome::HeldBack { .. }));
     assert_eq!(noted(&robot), 1);
     robot.monitor.log_held_back();
