@@ -117,7 +117,7 @@ impl Runtime {
         self.has_workers && self.input_spec(input).is_large()
     }
 
-    /// The loops on a grid: the name of each one's thread, and its counters.
+    /// The loops on a grid, *fuse* first: the name of the thread of each, and its counters.
     pub fn loops(&self) -> impl Iterator<Item = (&'static str, &GridStats)> {
         [(TickStats::THREAD, &self.ticks.grid)].into_iter()
     }

@@ -181,14 +181,8 @@ impl Monitor {
         // First: the counters then have all that the node did until this stamp.
         let stamp = runtime.clock.now().map(|now| now.stamp);
         let now = runtime.time.monotonic();
-        let mut parts = Vec::new();
-        for (k, (name, stats)) in runtime.loops().enumerate() {
-            let window = self.loops[k].read(stats, now.duration_since(self.started));
-            parts.push(match name {
-                TickStats::THREAD => self.tick_status(now, window),
-                _ => report::of_loop(name, &window),
-            });
-        }
+        let mut parts = self.loop_statuses(now);
+        let other_loops = parts.split_off(1);
         for stream in runtime.streams() {
             self.stream_statuses(stream, now, &mut parts);
         }
@@ -196,6 +190,7 @@ impl Monitor {
             self.end_window(input);
             parts.push(self.input_status(input, None));
         }
+        parts.extend(other_loops);
         self.excuse(now, &mut parts);
         parts.extend(
             runtime.recorder.as_ref().map(|recorder| report::recording(&recorder.status())),
@@ -206,6 +201,20 @@ impl Monitor {
         let totals = self.inputs.iter().map(|input| &input.totals);
         self.notices.losses(now, runtime.pipeline.config().inputs.iter().zip(totals));
         Report { stamp, parts }
+    }
+
+    /// Ends the windows of the loops. The ticks come first.
+    fn loop_statuses(&mut self, now: Instant) -> Vec<Status> {
+        let (runtime, since) = (Arc::clone(&self.runtime), now.duration_since(self.started));
+        let mut statuses = Vec::new();
+        for (k, (name, stats)) in runtime.loops().enumerate() {
+            let window = self.loops[k].read(stats, since);
+            statuses.push(match name {
+                TickStats::THREAD => self.tick_status(now, window),
+                _ => report::of_loop(name, &window),
+            });
+        }
+        statuses
     }
 
     fn tick_status(&mut self, now: Instant, grid: LoopWindow) -> Status {

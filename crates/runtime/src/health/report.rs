@@ -23,7 +23,7 @@ const NOT_COUNTED: &str = "not counted";
 pub struct Report {
     /// When the report was made, on the runtime's clock; `None` before the clock runs.
     pub stamp: Option<Stamp>,
-    /// The ticks and other loops, then the streams, each with its inputs.
+    /// The ticks, then the streams, each with its inputs, then other loops and the recording.
     pub parts: Vec<Status>,
 }
 
