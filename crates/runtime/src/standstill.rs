@@ -19,7 +19,7 @@ const TOGETHER: Duration = Duration::from_millis(500);
 /// A thread that notes its wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness {
-    /// The tick thread, or another one while no thread ticks.
+    /// The threads of loops on a grid, or another one while none of them runs.
     Tick,
     /// The thread that reports to people.
     Report,

@@ -133,7 +133,7 @@ pub(super) fn tick_values(
 }
 
 /// Returns the quantiles of a latency under its name.
-pub(super) fn latency_values(name: &str, of: Quantiles) -> [(String, String); 3] {
+fn latency_values(name: &str, of: Quantiles) -> [(String, String); 3] {
     let Quantiles { p50_ns, p99_ns, max_ns, .. } = of;
     let quantiles = [("p50", p50_ns), ("p99", p99_ns), ("max", max_ns)];
     quantiles.map(|(of, ns)| pair(&format!("{name}_{of}_ms"), milliseconds(ns)))
