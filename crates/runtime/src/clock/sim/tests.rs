@@ -5,8 +5,8 @@ use super::*;
 use crate::VirtualTime;
 use robocache_core::cdr::Writer;
 use robocache_ops::time::NANOS_PER_MS;
-use robocache_testing::ended;
 use robocache_testing::threads::ThreadNumber;
+use robocache_testing::{ended, patience};
 
 fn sim_clock() -> SimClock {
     SimClock::new(TickGrid::new(10).unwrap(), TimeSource::real())
@@ -271,7 +271,7 @@ fn all_waiters_wake_when_the_clock_reaches_their_instants_or_jumps_back() {
                 let clock = &clock;
                 scope.spawn(move || {
                     waiter.is_this();
-                    clock.wait_at_most(Some((seen, at(*instant))), Duration::from_secs(3600));
+                    clock.wait_at_most(Some((seen, at(*instant))), 2 * patience());
                 })
             });
             waiters.iter().for_each(|(_, waiter)| waiter.until_asleep());
@@ -289,7 +289,7 @@ fn a_clock_that_jumps_back_before_a_wait_ends_it() {
     let seen = clock.now().unwrap();
     set(&clock, 3);
     std::thread::scope(|scope| {
-        let wait = || clock.wait_at_most(Some((seen, at(20))), Duration::from_secs(3600));
+        let wait = || clock.wait_at_most(Some((seen, at(20))), 2 * patience());
         ended("the wait", scope.spawn(wait));
     });
 }
