@@ -61,7 +61,7 @@ for line in sys.stdin:
 # registers none.
 run_test() {
     local attributes
-    "$programs/core" backends:: --test-threads=4 2>&1 | tee "$out/test.txt" || return 1
+    "$programs/core" backends:: encoders:: --test-threads=4 2>&1 | tee "$out/test.txt" || return 1
     for attributes in 18=1,91=0 18=1,91=0,99=0; do
         LD_PRELOAD=$PWD/$programs/cuda_faults.so ROBOCACHE_TEST_ATTRIBUTES=$attributes \
             "$programs/core" vectors --test-threads=1 2>&1 | tee -a "$out/test.txt" || return 1
@@ -139,7 +139,7 @@ run_sanitize() {
     for tool in memcheck racecheck initcheck synccheck; do
         echo "compute-sanitizer $tool"
         ROBOCACHE_TEST_CASES=${SANITIZE_CASES:-100} compute-sanitizer --tool "$tool" \
-            --error-exitcode 1 "$programs/core" backends::cuda backends::auto --test-threads=1 \
+            --error-exitcode 1 "$programs/core" ::cuda ::auto --test-threads=1 \
             >"$out/sanitize_$tool.txt" 2>&1 || { tail -30 "$out/sanitize_$tool.txt"; return 1; }
         tail -1 "$out/sanitize_$tool.txt"
     done

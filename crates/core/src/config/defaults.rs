@@ -1,40 +1,18 @@
 //! The keys that streams of one kind have in common: `defaults`.
 //!
 //! A stream without a key has that of `defaults` for its kind. Some mappings are filled in key by
-//! key: see [`NESTED`].
+//! key: `keys` says which.
 
 use std::rc::Rc;
 
 use super::document::entries;
 use super::error::Problem;
+use super::keys::{is_inherited_by_key, of_kind};
 use super::node::{Entry, MAX_NODES, Node, Value};
-use super::raw::RawStream;
 use crate::input::{Content, MessageType};
 
 /// The key of the defaults.
 pub(super) const KEY: &str = "defaults";
-
-/// Mappings of a stream that are filled in key by key, and one of `image`. Any other value is taken as a
-/// whole.
-const NESTED: [&str; 6] = ["history", "horizon", "qos", "image", "cloud", "resize"];
-
-/// Keys that each stream must say for itself.
-pub(super) const OF_EACH: [&str; 14] = [
-    "type",
-    "topic",
-    "inputs",
-    "valid_when",
-    "t_base_sensor",
-    "fields",
-    "joints",
-    "groups",
-    "angular",
-    "quaternions",
-    "held",
-    "operators",
-    "select",
-    "stamp",
-];
 
 /// A kind of streams, by what they become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,18 +49,6 @@ impl Kind {
     /// The kind of a stream, if it names a type that is known.
     pub(super) fn of(stream: &Node) -> Option<Kind> {
         Kind::of_content(content(stream)?)
-    }
-
-    /// The keys that `defaults` may have for this kind.
-    pub(super) fn keys(self) -> Vec<&'static str> {
-        let fits = |key: &&&'static str| match **key {
-            "image" => self == Kind::Image,
-            "cloud" | "deskew" => self == Kind::Cloud,
-            "occupancy" => false,
-            "max_gap_ms" | "in_frame" => self == Kind::Vector,
-            key => !OF_EACH.contains(&key),
-        };
-        RawStream::KEYS.iter().filter(fits).copied().collect()
     }
 }
 
@@ -148,7 +114,7 @@ pub(super) fn fill_in(root: &Rc<Node>, file: &str) -> Result<Rc<Node>, Problem> 
 
 /// The entries that streams of a kind may inherit.
 fn allowed(kind: Kind, defaults: &Node) -> Vec<Entry> {
-    let keys = kind.keys();
+    let keys = of_kind(kind);
     entries(defaults).iter().filter(|entry| keys.contains(&entry.key.as_str())).cloned().collect()
 }
 
@@ -158,7 +124,7 @@ fn merged(own: &[Entry], common: &[Entry], line: usize) -> Node {
     for theirs in common {
         match all.iter_mut().find(|entry| entry.key == theirs.key) {
             None => all.push(Entry { inherited: true, ..theirs.clone() }),
-            Some(entry) if NESTED.contains(&entry.key.as_str()) => {
+            Some(entry) if is_inherited_by_key(&entry.key) => {
                 if let (Some(own), Some(common)) = (entry.node.entries(), theirs.node.entries()) {
                     entry.node = Rc::new(merged(own, common, entry.node.line));
                 }
@@ -168,6 +134,3 @@ fn merged(own: &[Entry], common: &[Entry], line: usize) -> Node {
     }
     Node::collection(Value::Mapping(all), line)
 }
-
-#[cfg(test)]
-mod tests;

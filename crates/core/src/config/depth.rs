@@ -3,9 +3,11 @@
 use half::{bf16, f16};
 
 use super::check::{Check, Range};
-use super::image::resizes;
-use super::raw::{RawDepth, RawImage, RawResize, RawResizes};
+use super::image::{Form, Image, Made, RawImage, resizes};
+use super::mapping::mapping;
 use super::words::one_of;
+use crate::encoder::EncoderSpec;
+use crate::spec::Selection;
 use robocache_ops::depth::DepthSpec;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Fit, Resize};
@@ -15,28 +17,44 @@ const UNIT_M: f64 = 0.001;
 const NON_NEGATIVE: Range = Range::from(0.0, f32::MAX as f64);
 const ANY: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
 
-/// Validates the key `depth` of the image at `key`.
-pub(super) fn depth(
-    check: &mut Check<'_>,
-    key: &str,
-    (raw, depth): (&RawImage, &RawDepth),
-    dtype: DType,
-) -> Option<DepthSpec> {
-    let at_preset = format!("{key}.preset");
-    if raw.preset.is_some() && !check.is_inherited(&at_preset) {
-        let expected = "no preset beside `depth`: presets are of colours, and a row of depth is one channel in \
-                        metres";
-        check.fail(&at_preset, expected);
-        return None;
-    }
+mapping! { RawDepth {
+    min_m: f64,
+    max_m: f64,
+    fill_m: f64,
+    unit_m: f64,
+} }
+
+/// Keys of colours say nothing about distances.
+pub(super) const FORM: Form = Form {
+    key: "depth",
+    has: &[
+        "resize",
+        "resize.width",
+        "resize.height",
+        "resize.fit",
+        "max_width_px",
+        "max_height_px",
+    ],
+    others: "no such key beside `depth`: a row of depth is one channel in metres, of the nearest pixels, and \
+             `depth.fill_m` is its padding",
+    single: &[
+        (
+            "preset",
+            "no preset beside `depth`: presets are of colours, and a row of depth is one channel in metres",
+        ),
+        (
+            "undistort",
+            "no such key beside `depth`: to undistort blends neighbours, and a mean of two distances is neither",
+        ),
+    ],
+    made: depth,
+};
+
+/// Validates the key `depth`.
+fn depth(check: &mut Check<'_>, image: &Image<'_>) -> Option<Made> {
+    let Image { key, raw, dtype, bounds, .. } = *image;
+    let depth = raw.depth.as_ref()?;
     let resize = resize(check, key, raw);
-    no_colour(check, key, raw);
-    let at_undistort = format!("{key}.undistort");
-    if raw.undistort.is_some() && !check.is_inherited(&at_undistort) {
-        let expected = "no such key beside `depth`: to undistort blends neighbours, and a mean of two \
-                        distances is neither";
-        check.fail(&at_undistort, expected);
-    }
     let at = |name: &str| format!("{key}.depth.{name}");
     let mut number = |name: &str, value: Option<f64>, default: f64, range: Range| {
         check.number(&at(name), value.unwrap_or(default), range)
@@ -55,7 +73,7 @@ pub(super) fn depth(
     }
     let [Some(()), Some(())] = holds else { return None };
     let Resize { width, height, fit, .. } = resize?;
-    Some(DepthSpec {
+    let spec = DepthSpec {
         width,
         height,
         fit,
@@ -63,7 +81,9 @@ pub(super) fn depth(
         min_m: min_m as f32,
         max_m: max_m as f32,
         fill_m: fill_m? as f32,
-    })
+    };
+    let bounds = bounds?;
+    Some((EncoderSpec::Depth(spec), Selection::Depth { largest_px: bounds.image_px() }, bounds))
 }
 
 /// The resize of a depth image: one, with the fits that cut nothing off afterwards.
@@ -81,42 +101,6 @@ fn resize(check: &mut Check<'_>, key: &str, raw: &RawImage) -> Option<Resize> {
         return None;
     }
     Some(*resize)
-}
-
-/// Keys of colours say nothing about distances. Those that the stream has from `defaults` are for
-/// other streams.
-fn no_colour(check: &mut Check<'_>, key: &str, raw: &RawImage) {
-    let resizes: Vec<(String, &RawResize)> = match &raw.resize {
-        None => Vec::new(),
-        Some(RawResizes::One(resize)) => vec![("resize".to_owned(), resize)],
-        Some(RawResizes::Several(all)) => {
-            all.iter().enumerate().map(|(at, raw)| (format!("resize[{at}]"), raw)).collect()
-        }
-    };
-    for (at, resize) in &resizes {
-        no_key(check, &format!("{key}.{at}.filter"), resize.filter.is_some());
-        no_key(check, &format!("{key}.{at}.crop_fraction"), resize.crop_fraction.is_some());
-    }
-    for (name, given) in [
-        ("crop", raw.crop.is_some()),
-        ("layout", raw.layout.is_some()),
-        ("range", raw.range.is_some()),
-        ("color", raw.color.is_some()),
-        ("mean", raw.mean.is_some()),
-        ("std", raw.std.is_some()),
-        ("pad_value", raw.pad_value.is_some()),
-        ("encoding_8uc", raw.encoding_8uc.is_some()),
-    ] {
-        no_key(check, &format!("{key}.{name}"), given);
-    }
-}
-
-fn no_key(check: &mut Check<'_>, key: &str, given: bool) {
-    if given && !check.is_inherited(key) {
-        let expected = "no such key beside `depth`: a row of depth is one channel in metres, \
-                        of the nearest pixels, and `depth.fill_m` is its padding";
-        check.fail(key, expected);
-    }
 }
 
 /// The greatest finite value of a type of floats.

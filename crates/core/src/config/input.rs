@@ -3,7 +3,8 @@
 use super::check::{Check, Range, is_frame};
 use super::defaults::find_type;
 use super::deskew;
-use super::message::of_joints;
+use super::keys::JOINTS;
+use super::message::types;
 use super::raw::{RawDeskew, RawExtrinsic, RawInput, RawQos, RawStream, RawValidWhen};
 use super::select::SelectedInput;
 use super::transform::transform;
@@ -280,7 +281,7 @@ fn is_points(content: Content) -> bool {
 fn no_foreign_keys(check: &mut Check<'_>, key: &str, raw: &RawInput, defaults: InputDefaults<'_>) {
     let Some(content) = defaults.content else { return };
     if raw.joints.is_some() && !content.has_joints() {
-        let expected = format!("no such key here: it is for {}", of_joints());
+        let expected = format!("no such key here: it is for {}", types(JOINTS));
         check.fail(&format!("{key}.joints"), expected);
     }
     if defaults.selects() {

@@ -51,16 +51,8 @@ pub(super) fn message_type(
     message.map(|message| Type { name: message.name.to_owned(), content: message.content })
 }
 
-/// The names of the types that have joints, for an error.
-pub(super) fn of_joints() -> String {
-    let joints = TYPES.iter().filter(|known| known.content.has_joints());
-    joints.map(|known| known.name).collect::<Vec<_>>().join(", ")
-}
-
-/// The names of all types with this content, for an error.
-pub(super) fn owners(content: Content) -> String {
-    let same = |known: &&&MessageType| {
-        std::mem::discriminant(&known.content) == std::mem::discriminant(&content)
-    };
-    TYPES.iter().filter(same).map(|known| known.name).collect::<Vec<_>>().join(", ")
+/// The names of all types with one of these contents, for an error.
+pub(super) fn types(contents: &[Content]) -> String {
+    let fits = |known: &&&MessageType| contents.iter().any(|of| of.is_as(known.content));
+    TYPES.iter().filter(fits).map(|known| known.name).collect::<Vec<_>>().join(", ")
 }

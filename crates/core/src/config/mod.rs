@@ -23,7 +23,9 @@ mod filter;
 mod frames;
 mod image;
 mod input;
+mod keys;
 mod lanes;
+mod mapping;
 mod message;
 pub mod node;
 mod occupancy;
@@ -45,12 +47,11 @@ mod tests;
 use std::path::Path;
 
 pub use error::{ConfigError, Problem};
-#[cfg(test)]
-pub(crate) use raw::ALL_KEYS;
 pub use words::{nearest, suggestion};
 
 use check::{Check, Range};
 use document::Document;
+use mapping::AllKeys;
 use raw::RawConfig;
 use read::Read;
 use stream::Defaults;
@@ -154,6 +155,14 @@ pub fn parse_at_rate(
         };
     }
     check.finish(config).map_err(ConfigError::Invalid)
+}
+
+/// All keys that a configuration may have, by their paths without the names of streams: `streams.image.crop.width`. Of a
+/// mapping that several keys have, the keys are listed once.
+pub fn all_keys() -> Vec<String> {
+    let mut all = AllKeys::default();
+    RawConfig::keys("", &mut all);
+    all.paths
 }
 
 /// All but the source.

@@ -1,11 +1,11 @@
 //! How maps become rows: the key `occupancy`.
 
 use super::check::{Check, Range};
-use super::raw::RawOccupancy;
+use super::mapping::{mapping, read_words};
 use crate::sample::Bounds;
 use crate::spec::InFrame;
 use robocache_ops::dtype::DType;
-use robocache_ops::occupancy::{MAX_PERCENT, OccupancySpec};
+use robocache_ops::occupancy::{Between, MAX_PERCENT, OccupancySpec};
 
 /// Most cells of a row along one axis.
 const MAX_SIDE: usize = 4096;
@@ -19,6 +19,22 @@ const OCCUPIED_MIN: i64 = 65;
 /// How far a size may be from a whole number of cells.
 const MAX_REST: f64 = 1e-6;
 const F32: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
+
+mapping! { RawOccupancy {
+    size_m: Vec<f64>,
+    resolution_m: f64,
+    frame: String,
+    free: f64,
+    occupied: f64,
+    unknown: f64,
+    free_max: i64,
+    occupied_min: i64,
+    between: Between,
+    max_width_cells: i64,
+    max_height_cells: i64,
+} }
+
+read_words! { Between }
 
 /// Validates the key `occupancy` of the stream at `key`: what a map becomes, and how large it may be.
 pub(super) fn occupancy(

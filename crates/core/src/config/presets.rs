@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use super::check::Check;
 use super::document::entries;
+use super::image::has_other_form;
 use super::node::{self, Entry, Node, Value};
 use super::read::Read;
 use super::words::{nearest, one_of};
@@ -78,9 +79,9 @@ fn of_stream(stream: &Node, default: Option<&str>) -> Option<Node> {
     // The text is part of the program, and a test reads each.
     let preset = node::read(text, "preset", &mut Vec::new()).ok()?.of_preset(preset, name.line);
     let pixels = preset.get("image")?;
-    // The bytes of an inherited preset are pixels, and a depth image has distances.
-    let other_kind = inherited && image.get("depth").is_some();
-    let dtype = preset.get("dtype").filter(|_| !other_kind);
+    // The bytes of an inherited preset are pixels, and rows of another form hold other numbers.
+    let other_form = inherited && has_other_form(image);
+    let dtype = preset.get("dtype").filter(|_| !other_form);
     let mut all: Vec<Entry> = entries(stream).to_vec();
     if dtype.is_some() && !inherited {
         all.retain(|entry| entry.key != "dtype" || !entry.inherited);

@@ -2,60 +2,15 @@
 
 use super::check::Check;
 use super::defaults::{self, Kind};
+use super::image::RawImage;
+use super::keys;
+use super::mapping::{AllKeys, Mapping, mapping, read_words};
 use super::node::Node;
-use super::presets::Preset;
-use super::read::{InOrder, Named, Read, check_keys, field, word};
-use crate::input::Content;
+use super::occupancy::RawOccupancy;
+use super::read::{InOrder, Named, Read, check_keys};
 use crate::spec::{Durability, Reliability, Timeline};
 use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::dtype::DType;
-use robocache_ops::image::{Color, Filter, Fit, ImageLayout};
-use robocache_ops::occupancy::Between;
-
-/// Declares a mapping: its keys, and the type of each. A key's name is that of the field, unless
-/// another is given.
-macro_rules! mapping {
-    (@key $field:ident) => { stringify!($field) };
-    (@key $field:ident $key:literal) => { $key };
-    ($(#[$meta:meta])* $name:ident { $($field:ident $(($key:literal))?: $type:ty,)* }) => {
-        $(#[$meta])*
-        #[derive(Default)]
-        pub(super) struct $name { $(pub $field: Option<$type>,)* }
-
-        impl $name {
-            /// All keys.
-            pub(super) const KEYS: &[&str] = &[$(mapping!(@key $field $($key)?)),*];
-
-            /// Reads the values of the keys. Those that cannot be read are reported.
-            fn fields(check: &mut Check<'_>, path: &str, node: &Node) -> Self {
-                $name { $($field: field(check, path, node, mapping!(@key $field $($key)?)),)* }
-            }
-        }
-    };
-}
-
-/// Reads mappings. An error may list all of their keys.
-macro_rules! read_all_keys {
-    ($($name:ident)*) => { $(
-        impl Read for $name {
-            fn read(check: &mut Check<'_>, path: &str, node: &Node) -> Option<Self> {
-                check_keys(check, path, node, Self::KEYS, Self::KEYS)?;
-                Some(Self::fields(check, path, node))
-            }
-        }
-    )* };
-}
-
-/// Reads enumerations.
-macro_rules! read_words {
-    ($($name:ident)*) => { $(
-        impl Read for $name {
-            fn read(check: &mut Check<'_>, key: &str, node: &Node) -> Option<Self> {
-                word(check, key, node)
-            }
-        }
-    )* };
-}
 
 mapping! { RawConfig {
     rate_hz: f64,
@@ -85,7 +40,7 @@ mapping! { RawOutput {
 #[derive(Default)]
 pub(super) struct RawDefaults;
 
-mapping! { RawStream {
+mapping! { RawStream listed by usual_keys {
     ros_type ("type"): String,
     topic: String,
     inputs: Vec<RawInput>,
@@ -208,56 +163,6 @@ mapping! {
     }
 }
 
-mapping! { RawImage {
-    preset: Preset,
-    undistort: RawUndistort,
-    crop: RawImageCrop,
-    resize: RawResizes,
-    layout: ImageLayout,
-    color: Color,
-    range: Vec<f64>,
-    mean: Vec<f64>,
-    std: Vec<f64>,
-    pad_value: i64,
-    max_width_px: i64,
-    max_height_px: i64,
-    encoding_8uc: String,
-    depth: RawDepth,
-} }
-
-mapping! { RawUndistort {
-    camera_info: String,
-    qos: RawQos,
-} }
-
-mapping! { RawDepth {
-    min_m: f64,
-    max_m: f64,
-    fill_m: f64,
-    unit_m: f64,
-} }
-
-mapping! { RawImageCrop {
-    x: i64,
-    y: i64,
-    width: i64,
-    height: i64,
-} }
-
-mapping! { RawResize {
-    width: i64,
-    height: i64,
-    filter: Filter,
-    fit: Fit,
-    crop_fraction: f64,
-} }
-
-/// One resize, or a list of them.
-pub(super) enum RawResizes {
-    One(RawResize),
-    Several(Vec<RawResize>),
-}
-
 mapping! { RawCloud {
     origin_m: Vec<f64>,
     size_m: f64,
@@ -271,20 +176,6 @@ mapping! { RawCloud {
     max_voxels: i64,
     output: GridOutput,
     max_points: i64,
-} }
-
-mapping! { RawOccupancy {
-    size_m: Vec<f64>,
-    resolution_m: f64,
-    frame: String,
-    free: f64,
-    occupied: f64,
-    unknown: f64,
-    free_max: i64,
-    occupied_min: i64,
-    between: Between,
-    max_width_cells: i64,
-    max_height_cells: i64,
 } }
 
 mapping! { RawCrop {
@@ -413,14 +304,9 @@ pub(super) enum CropAction {
     Remove,
 }
 
-read_all_keys! {
-    RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawUndistort RawDepth RawImageCrop RawResize
-    RawCloud RawOccupancy RawTransform RawChannel RawOperator RawNormalize RawCrop RawSolid RawDeskew
-}
 read_words! {
-    Rotation6d NormalizeMode Sensor TimeUnit TimeFrom Strategy RawFill DType Timeline Filter Fit ImageLayout Color Reliability
-    Durability Reduce
-    RawFeature CropAction GridOutput Between
+    Rotation6d NormalizeMode Sensor TimeUnit TimeFrom Strategy RawFill DType Timeline Reliability Durability Reduce
+    RawFeature CropAction GridOutput
 }
 
 /// Which inputs must have a cloud in a row.
@@ -465,16 +351,17 @@ impl Read for RawExtrinsic {
         }
         RawTransform::read(check, path, node).map(RawExtrinsic::Known)
     }
+
+    fn keys(path: &str, all: &mut AllKeys) {
+        RawTransform::keys(path, all);
+    }
 }
 
-impl Read for RawStream {
-    fn read(check: &mut Check<'_>, path: &str, node: &Node) -> Option<Self> {
-        let content = defaults::content(node);
-        let fits = |key: &&&str| content.is_none_or(|content| is_of(content, key));
-        let listed: Vec<&str> = Self::KEYS.iter().filter(fits).copied().collect();
-        check_keys(check, path, node, Self::KEYS, &listed)?;
-        Some(Self::fields(check, path, node))
-    }
+/// The keys that streams of this content usually have.
+fn usual_keys(stream: &Node) -> Vec<&'static str> {
+    let content = defaults::content(stream);
+    let fits = |key: &&&str| content.is_none_or(|content| keys::is_usual(key, content));
+    RawStream::KEYS.iter().filter(fits).copied().collect()
 }
 
 impl Read for JointNames {
@@ -488,40 +375,15 @@ impl Read for JointNames {
     }
 }
 
-impl Read for RawResizes {
-    fn read(check: &mut Check<'_>, key: &str, node: &Node) -> Option<Self> {
-        match node.items().is_some() {
-            true => Vec::read(check, key, node).map(RawResizes::Several),
-            false => RawResize::read(check, key, node).map(RawResizes::One),
-        }
-    }
-}
-
-/// Whether streams of this content usually have the key.
-fn is_of(content: Content, key: &str) -> bool {
-    match key {
-        "image" => matches!(content, Content::Image),
-        "occupancy" => matches!(content, Content::Map),
-        "cloud" | "t_base_sensor" | "deskew" | "valid_when" => matches!(content, Content::Points),
-        "max_gap_ms" | "operators" => content.is_vector(),
-        "in_frame" => matches!(content, Content::Fields(_) | Content::Selected),
-        "fields" => matches!(content, Content::Fields(_)) || content.has_joints(),
-        "inputs" => content.has_joints() || matches!(content, Content::Points | Content::Selected),
-        "joints" | "groups" | "quaternions" => content.has_joints(),
-        "angular" | "held" => content.has_joints() || matches!(content, Content::Selected),
-        "select" | "stamp" => matches!(content, Content::Selected),
-        _ => true,
-    }
-}
-
 impl Read for RawDefaults {
     fn read(check: &mut Check<'_>, path: &str, node: &Node) -> Option<Self> {
         let kinds = Kind::ALL.map(Kind::name);
+        let of_each = keys::of_each();
         check_keys(check, path, node, &kinds, &kinds)?;
         for kind in Kind::ALL {
             let Some(node) = node.get(kind.name()) else { continue };
             let path = format!("{path}.{}", kind.name());
-            for key in defaults::OF_EACH.iter().filter(|key| node.get(key).is_some()) {
+            for key in of_each.iter().filter(|key| node.get(key).is_some()) {
                 let expected = format!("no such key here: each stream has its own `{key}`");
                 check.fail(&format!("{path}.{key}"), expected);
             }
@@ -530,8 +392,8 @@ impl Read for RawDefaults {
                 let expected = "no such key here: each stream names the topic of its own camera";
                 check.fail(&format!("{path}.image.undistort"), expected);
             }
-            let keys = kind.keys();
-            let known = [&keys, &defaults::OF_EACH[..]].concat();
+            let keys = keys::of_kind(kind);
+            let known = [&keys[..], &of_each].concat();
             if check_keys(check, &path, node, &known, &keys).is_some() {
                 RawStream::fields(check, &path, node);
             }
@@ -547,29 +409,3 @@ impl Named for RawStream {
 impl Named for Vec<String> {
     const EXPECTED: &str = "a mapping from group names to lists of joints";
 }
-
-/// All keys of streams and of what they contain, by the mapping that has them: tests look at each.
-#[cfg(test)]
-pub(crate) const ALL_KEYS: &[(&str, &[&str])] = &[
-    ("", RawConfig::KEYS),
-    ("tf", RawTf::KEYS),
-    ("output", RawOutput::KEYS),
-    ("stream", RawStream::KEYS),
-    ("input", RawInput::KEYS),
-    ("operator", RawOperator::KEYS),
-    ("normalize", RawNormalize::KEYS),
-    ("steps", RawSteps::KEYS),
-    ("qos", RawQos::KEYS),
-    ("image", RawImage::KEYS),
-    ("undistort", RawUndistort::KEYS),
-    ("depth", RawDepth::KEYS),
-    ("image.crop", RawImageCrop::KEYS),
-    ("resize", RawResize::KEYS),
-    ("cloud", RawCloud::KEYS),
-    ("occupancy", RawOccupancy::KEYS),
-    ("cloud.crop", RawCrop::KEYS),
-    ("self_filter", RawSolid::KEYS),
-    ("transform", RawTransform::KEYS),
-    ("deskew", RawDeskew::KEYS),
-    ("channel", RawChannel::KEYS),
-];

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::de::value::{Error, StrDeserializer};
 
 use super::check::Check;
+use super::mapping::AllKeys;
 use super::node::{Node, Value, join};
 use super::words::{near_key, nearest, one_of};
 
@@ -12,6 +13,9 @@ use super::words::{near_key, nearest, one_of};
 pub(super) trait Read: Sized {
     /// Reads the value at a key path. If it cannot, it reports what is wrong and returns `None`.
     fn read(check: &mut Check<'_>, key: &str, node: &Node) -> Option<Self>;
+
+    /// Notes the keys that a value at this path may have.
+    fn keys(_path: &str, _all: &mut AllKeys) {}
 }
 
 /// Reads the value of a key of `node`, a mapping at `path`. `None` if it has no such key, or if the
@@ -161,6 +165,10 @@ impl<T: Read> Read for Vec<T> {
         // All are read before it stops at one that cannot be.
         read.collect::<Vec<Option<T>>>().into_iter().collect()
     }
+
+    fn keys(path: &str, all: &mut AllKeys) {
+        T::keys(path, all);
+    }
 }
 
 /// A mapping from names of the user's choice, in the order of the file.
@@ -184,6 +192,10 @@ impl<T: Read + Named> Read for InOrder<T> {
             }
         }
         Some(InOrder(read))
+    }
+
+    fn keys(path: &str, all: &mut AllKeys) {
+        T::keys(path, all);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::check::{Check, Range};
 use super::input::{self, Input, InputDefaults, Keys, Taken};
-use super::message::{Type, message_type, of_joints, owners, selects};
+use super::keys::no_foreign_keys;
+use super::message::{Type, message_type, selects};
 use super::operators::{Names, operators};
 use super::raw::{RawSteps, RawStream};
 use super::select::{Selected, SelectedInput, select};
@@ -16,6 +17,7 @@ use crate::sample::Bounds;
 use crate::spec::{InFrame, Selection, StreamSpec, Timeline};
 use robocache_ops::align::{AlignRule, Fill, Strategy};
 use robocache_ops::dtype::DType;
+use robocache_ops::operators::VectorSpec;
 use robocache_ops::resample::Lane;
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S};
 use robocache_ops::voxelize::extra_fields;
@@ -87,7 +89,7 @@ pub(super) fn stream(
         }
     }
     let of = message.as_ref().map(|message| (message, of_inputs));
-    let in_frames = of.map(|of| in_frames(check, &key, &mut raw, of, defaults));
+    let in_frames = of.map(|of| in_frames(check, &key, &mut raw, of));
     let strategy =
         content.zip(turns).and_then(|known| strategy(check, &key, raw.strategy, known, lanes));
     let merges = raw.inputs.is_some() && matches!(content, Some(Content::Points));
@@ -121,7 +123,7 @@ pub(super) fn stream(
         (true, Some(inputs)) => input::merge(check, &key, valid_when, inputs, times.max_age_ns)?,
         _ => (None, times.max_age_ns),
     };
-    let (mut encoder, selections, bounds) = encoder?;
+    let EncoderAndInputs { mut encoder, selections, bounds, centre } = encoder?;
     if let EncoderSpec::Vector(vector) = &mut encoder {
         let raw = raw.operators.take();
         let names = Names::of(&selections, &labels);
@@ -147,7 +149,8 @@ pub(super) fn stream(
         bounds,
         merge,
     };
-    let taken = Taken { selections, in_frames: in_frames?, base_frame: &defaults.base_frame };
+    let in_frames = if centre.is_some() { vec![centre] } else { in_frames? };
+    let taken = Taken { selections, in_frames, base_frame: &defaults.base_frame };
     let inputs = Input::all(inputs?, &stream.name, &taken);
     horizon_fits(check, &key, &stream, &inputs)?;
     let given = raw.ring_rows.is_some();
@@ -196,12 +199,8 @@ fn in_frames(
     key: &str,
     raw: &mut RawStream,
     (message, selected): (&Type, &[SelectedInput]),
-    defaults: &Defaults,
 ) -> Vec<Option<InFrame>> {
     let of_stream = raw.in_frame.take();
-    if matches!(message.content, Content::Map) && of_stream.is_none() {
-        return vec![occupancy::frame(check, key, raw.occupancy.as_ref(), &defaults.base_frame)];
-    }
     if !matches!(message.content, Content::Selected) {
         let (of, fields) = ((message.name.as_str(), message.content), raw.fields.as_deref());
         return vec![frames::in_frame(check, key, of_stream, of, fields)];
@@ -218,8 +217,25 @@ fn in_frames(
     selected.iter().enumerate().map(of_input).collect()
 }
 
+/// The encoder of a stream, and what it asks of the inputs.
+struct EncoderAndInputs {
+    encoder: EncoderSpec,
+    /// What each input takes from a message, or one for all.
+    selections: Vec<Selection>,
+    bounds: Bounds,
+    /// The frame that rows are centred on, by the tree of frames.
+    centre: Option<InFrame>,
+}
+
+impl EncoderAndInputs {
+    fn of_vector(row: VectorSpec, selections: Vec<Selection>) -> Self {
+        let (encoder, bounds) = (EncoderSpec::Vector(row), Bounds::default());
+        EncoderAndInputs { encoder, selections, bounds, centre: None }
+    }
+}
+
 /// Validates the keys of the stream's type: how a sample becomes a row, and what its inputs take
-/// from a message (each of them, or one for all). The keys of other types are errors.
+/// from a message. The keys of other types are errors.
 fn encoder(
     check: &mut Check<'_>,
     key: &str,
@@ -232,68 +248,37 @@ fn encoder(
     inputs: &[Keys],
     (dtype, rows): (DType, Option<usize>),
     base_frame: &str,
-) -> Option<(EncoderSpec, Vec<Selection>, Bounds)> {
+) -> Option<EncoderAndInputs> {
     use Content::{Image, Joints, Map, Points};
-    let content = message.content;
-    let (joints, selects) = (content.has_joints(), matches!(content, Content::Selected));
-    let fields = content.is_vector() && !selects;
-    for (name, present, fits, owner) in [
-        (
-            "fields",
-            raw.fields.is_some(),
-            fields,
-            "types that become a vector, without `select`".into(),
-        ),
-        ("joints", raw.joints.is_some(), joints, of_joints()),
-        ("groups", raw.groups.is_some(), joints, of_joints()),
-        ("angular", raw.angular.is_some(), joints || selects, of_joints()),
-        ("quaternions", raw.quaternions.is_some(), joints, of_joints()),
-        ("held", raw.held.is_some(), joints || selects, of_joints()),
-        (
-            "operators",
-            raw.operators.is_some(),
-            content.is_vector(),
-            "types that become a vector".into(),
-        ),
-        ("stamp", raw.stamp.is_some(), selects, "types with `select`".into()),
-        ("image", raw.image.is_some(), matches!(content, Image), owners(Image)),
-        ("cloud", raw.cloud.is_some(), matches!(content, Points), owners(Points)),
-        ("occupancy", raw.occupancy.is_some(), matches!(content, Map), owners(Map)),
-    ] {
-        if present && !fits {
-            let own = &message.name;
-            let expected = format!("no such key on a {own} stream (it is for {owner})");
-            check.fail(&format!("{key}.{name}"), expected);
-        }
-    }
-    match content {
+    no_foreign_keys(check, key, raw, message);
+    match message.content {
         Content::Fields(members) => {
             let (spec, selection) =
                 vector::fields(check, key, &message.name, members, raw.fields.take())?;
-            Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
+            Some(EncoderAndInputs::of_vector(spec, vec![selection]))
         }
         Joints => {
             let of = (&*message.name, None);
             let (spec, selections) = vector::joints(check, key, of, raw, joints_of_inputs)?;
-            Some((EncoderSpec::Vector(spec), selections, Bounds::default()))
+            Some(EncoderAndInputs::of_vector(spec, selections))
         }
         Content::Trajectory => {
             // Beside a plan there is room for where it cuts the plan before, and for a row before that.
             let rows = Some(rows.map_or(1, |rows| rows.saturating_sub(PLAN_SPARE_ROWS).max(1)));
             let of = (&*message.name, rows);
             let (spec, selections) = vector::joints(check, key, of, raw, joints_of_inputs)?;
-            Some((EncoderSpec::Vector(spec), selections, Bounds::default()))
+            Some(EncoderAndInputs::of_vector(spec, selections))
         }
         Content::Selected => {
             let Selected { row, inputs, .. } = selected?;
             let selections = inputs.into_iter().map(|input| Selection::Numbers(input.plan));
-            Some((EncoderSpec::Vector(row), selections.collect(), Bounds::default()))
+            Some(EncoderAndInputs::of_vector(row, selections.collect()))
         }
         Image => {
             let image = raw.image.take();
-            let (spec, selection, bounds) =
+            let (encoder, selection, bounds) =
                 image::image(check, key, image, (&message.name, dtype))?;
-            Some((spec, vec![selection], bounds))
+            Some(EncoderAndInputs { encoder, selections: vec![selection], bounds, centre: None })
         }
         Points => {
             let (spec, bounds) =
@@ -305,12 +290,15 @@ fn encoder(
             let swept = inputs.iter().any(|input| input.deskew.is_some());
             let bounds = Bounds { swept, ..bounds };
             let selection = Selection::Points { extra, time: None, most: bounds.max_points };
-            Some((EncoderSpec::Voxels(spec), vec![selection], bounds))
+            let (encoder, selections) = (EncoderSpec::Voxels(spec), vec![selection]);
+            Some(EncoderAndInputs { encoder, selections, bounds, centre: None })
         }
         Map => {
+            let centre = occupancy::frame(check, key, raw.occupancy.as_ref(), base_frame);
             let (spec, bounds) = occupancy::occupancy(check, key, raw.occupancy.take(), dtype)?;
-            let selection = Selection::Map { largest_cells: bounds.image_px() };
-            Some((EncoderSpec::Occupancy(spec), vec![selection], bounds))
+            let selections = vec![Selection::Map { largest_cells: bounds.image_px() }];
+            let encoder = EncoderSpec::Occupancy(spec);
+            Some(EncoderAndInputs { encoder, selections, bounds, centre })
         }
     }
 }

@@ -1,13 +1,20 @@
 //! Images that are undistorted: the key `undistort` of `image`, and the inputs of their cameras.
 
 use super::check::Check;
-use super::raw::{RawImage, RawUndistort};
+use super::image::RawImage;
+use super::mapping::mapping;
+use super::raw::RawQos;
 use crate::input::CAMERA_INFO;
 use crate::spec::{InputSpec, Qos, Selection, StreamId, Timeline};
 use robocache_ops::voxelize::IDENTITY;
 
 /// Drivers say it with every image, and one is enough.
 const DEPTH: i64 = 8;
+
+mapping! { RawUndistort {
+    camera_info: String,
+    qos: RawQos,
+} }
 
 /// The topic of the camera of a stream.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,13 +24,13 @@ pub(super) struct CameraTopic {
 }
 
 /// Validates the key `undistort` of the image at `key`: the topic of its camera. `None` if it has none, or if
-/// the key is wrong, which is reported. In `defaults` it is wrong, and beside `depth`.
+/// the key is wrong, which is reported. In `defaults` it is wrong, and with another form than pixels.
 pub(super) fn undistort(
     check: &mut Check<'_>,
     key: &str,
     image: Option<&RawImage>,
 ) -> Option<CameraTopic> {
-    let image = image.filter(|image| image.depth.is_none())?;
+    let image = image.filter(|image| image.may_have("undistort"))?;
     let raw = image.undistort.as_ref()?;
     match check.is_inherited(&format!("{key}.undistort")) {
         true => None,

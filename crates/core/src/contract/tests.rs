@@ -3,8 +3,6 @@
 mod accepted;
 mod dataset;
 mod files;
-mod keys;
-mod report;
 
 use std::path::Path;
 
@@ -223,4 +221,18 @@ fn a_text_is_read_in_any_form() {
         let error = Contract::parse(text).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
     }
+}
+
+/// What has no effect is no difference.
+#[test]
+fn what_has_no_effect_is_accepted() {
+    let stretched = camera("nearest", "stretch");
+    let with = |more: &str| contract(&stretched.replace("image: {", &format!("image: {{{more}, ")));
+    assert_eq!(with("pad_value: 5").differences(&contract(&stretched)), Vec::new());
+    let bytes = stretched.replace("topic", "dtype: u8\n    topic");
+    assert_ne!(contract(&bytes).differences(&contract(&stretched)), Vec::new());
+    // The numbers are the same, whether they are written as a range or as mean and std.
+    let range = with("range: [-1, 1]");
+    let normalised = with("mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]");
+    assert_eq!(range.differences(&normalised), Vec::new());
 }

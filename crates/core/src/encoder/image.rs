@@ -187,7 +187,10 @@ fn rounded(value: f32) -> f64 {
 }
 
 /// The image of a sample, with its table. If nobody has decoded it, its pixels go to `pixels`.
-fn image_of<'a>(
+///
+/// # Errors
+/// [`EncodeError::WrongKind`] if the sample is no image; those of a file that cannot be decoded.
+pub(super) fn image_of<'a>(
     placed: &PlacedSample<'a>,
     pixels: &'a mut Vec<u8>,
 ) -> Result<ImageView<'a>, EncodeError> {

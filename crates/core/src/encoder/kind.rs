@@ -1,4 +1,5 @@
-//! The words that say what a segment holds: in tensors, stores, contracts and reports.
+//! Words that say what a segment holds: in tensors, stores, contracts and reports. A word that no program asks for is only
+//! in its encoder.
 
 /// Numbers.
 pub const VECTOR: &str = "vector";
@@ -12,8 +13,3 @@ pub const VOXELS: &str = "voxels";
 pub const SPARSE_VOXELS: &str = "sparse_voxels";
 /// Places of the listed voxels of a sparse grid.
 pub const VOXEL_COORDINATES: &str = "voxel_coordinates";
-/// Crops of a map.
-pub const OCCUPANCY: &str = "occupancy";
-
-/// The kinds whose values do not depend on the type of the message. A scan and a cloud have other points.
-pub const TYPELESS: [&str; 3] = [VECTOR, IMAGE, DEPTH];

@@ -19,7 +19,7 @@ const MAX_HEIGHT: &str = "occupancy.max_height_cells";
 
 impl Encoder for OccupancySpec {
     fn kind(&self) -> &'static str {
-        super::kind::OCCUPANCY
+        "occupancy"
     }
 
     fn plural(&self) -> &'static str {

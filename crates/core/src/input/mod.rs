@@ -96,6 +96,11 @@ pub enum Content {
 }
 
 impl Content {
+    /// True if both are the same, whatever the fields.
+    pub(crate) fn is_as(self, other: Content) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+
     /// Whether it becomes a vector.
     pub fn is_vector(self) -> bool {
         !matches!(self, Content::Image | Content::Points | Content::Map)

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use robocache_core::config;
 use robocache_core::schema::Prefixes;
 
-/// Lists of types that several errors have. The files have their names in braces instead.
-const LISTS: [(&str, &str); 2] = [
+/// Lists that several errors have. The files have their names in braces instead.
+const LISTS: [(&str, &str); 4] = [
     (
         "{message_types}",
         "sensor_msgs/msg/JointState, trajectory_msgs/msg/JointTrajectory, sensor_msgs/msg/Imu, \
@@ -23,7 +23,25 @@ const LISTS: [(&str, &str); 2] = [
          geometry_msgs/msg/TwistStamped, geometry_msgs/msg/WrenchStamped, nav_msgs/msg/Odometry, \
          sensor_msgs/msg/Imu, sensor_msgs/msg/MagneticField",
     ),
+    (
+        "{image_stream_keys}",
+        "strategy, lag_ms, history, horizon, max_ahead_ms, max_age_ms, fill, required, timeline, \
+         stamp_offset_ms, dtype, ring_rows, qos, frame_id, expected_rate_hz, image",
+    ),
+    (
+        "{field_stream_keys}",
+        "strategy, lag_ms, history, horizon, max_ahead_ms, max_age_ms, max_gap_ms, fill, required, \
+         timeline, stamp_offset_ms, dtype, ring_rows, qos, frame_id, in_frame, expected_rate_hz, \
+         fields, operators",
+    ),
 ];
+
+/// The keys of `image`, which an error lists.
+fn image_keys() -> String {
+    let all = config::all_keys();
+    let own = all.iter().filter_map(|key| key.strip_prefix("streams.image."));
+    own.filter(|key| !key.contains('.')).collect::<Vec<_>>().join(", ")
+}
 
 fn bad_files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/configs/bad");
@@ -37,7 +55,7 @@ fn bad_files() -> Vec<PathBuf> {
 fn each_bad_configuration_gives_exactly_its_errors() {
     let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/definitions");
     let definitions = Prefixes::new(vec![definitions]);
-    let mut wrong = Vec::new();
+    let (mut wrong, image_keys) = (Vec::new(), image_keys());
     for path in bad_files() {
         let name = path.file_name().unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
@@ -46,7 +64,8 @@ fn each_bad_configuration_gives_exactly_its_errors() {
         assert!(!expected.is_empty(), "{name} announces no error");
         let expected = LISTS
             .iter()
-            .fold(expected.join("\n"), |errors, (list, types)| errors.replace(list, types));
+            .chain([&("{image_keys}", &*image_keys)])
+            .fold(expected.join("\n"), |errors, (list, names)| errors.replace(list, names));
         match config::parse_with(&text, name, &definitions) {
             Ok(_) => wrong.push(format!("{name} is accepted")),
             Err(error) if error.to_string() == expected => {}

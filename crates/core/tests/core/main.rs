@@ -3,9 +3,11 @@
 mod backends;
 mod bad_configs;
 mod common;
+mod contract;
 mod deskew;
 mod determinism;
 mod digests;
+mod encoders;
 mod filter_golden;
 mod image_golden;
 mod jpeg;

@@ -363,10 +363,10 @@ impl Passes {
 
 /// Whether red and blue change places from the image to the row.
 pub(super) fn swaps(encoding: Encoding, color: Color) -> bool {
-    match encoding {
-        Encoding::Rgb8 | Encoding::Rgba8 => color == Color::Bgr,
-        Encoding::Bgr8 | Encoding::Bgra8 => color == Color::Rgb,
-        Encoding::Mono8 => false,
+    match encoding.rgb() {
+        [0, _, 2] => color == Color::Bgr,
+        [2, _, 0] => color == Color::Rgb,
+        _ => false,
     }
 }
 

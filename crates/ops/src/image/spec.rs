@@ -344,6 +344,15 @@ impl Encoding {
             Encoding::Rgba8 | Encoding::Bgra8 => 4,
         }
     }
+
+    /// The bytes of a pixel that are red, green and blue.
+    pub const fn rgb(self) -> [usize; 3] {
+        match self {
+            Encoding::Rgb8 | Encoding::Rgba8 => [0, 1, 2],
+            Encoding::Bgr8 | Encoding::Bgra8 => [2, 1, 0],
+            Encoding::Mono8 => [0; 3],
+        }
+    }
 }
 
 impl<'a> ImageView<'a> {

@@ -14,7 +14,7 @@ use robocache_ops::dtype::DType;
 pub struct StreamReport {
     /// Name of the stream and its segment.
     pub name: String,
-    /// `kind`: vector, image, depth or voxels; and `encoder`: the settings of that kind.
+    /// `kind`: the encoder, such as `image`; and `encoder`: its settings.
     #[serde(flatten)]
     pub encoder: EncoderSpec,
     /// The fields of the message, in the order of the row; empty if the stream is no vector.

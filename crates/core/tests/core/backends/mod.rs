@@ -16,30 +16,29 @@ mod clouds;
 mod copies;
 mod crowds;
 mod dense_clouds;
-mod depth;
 #[cfg(feature = "cuda")]
 mod device_rows;
 mod images;
 mod large_counts;
 #[cfg(feature = "cuda")]
 mod load;
-mod maps;
 mod merged_clouds;
 pub(crate) mod random;
 mod sifted_clouds;
 mod simple_batch;
 mod sub_bins;
-mod subject;
+pub(crate) mod subject;
 mod vectors;
 
 use subject::{Kind, cases};
 
 /// Usual cases of a GPU.
-const ON_A_GPU: usize = 2000;
+pub(crate) const ON_A_GPU: usize = 2000;
 /// Number of cases on the CPU, which has the same code for all sizes.
-const ON_THE_CPU: usize = 400;
+pub(crate) const ON_THE_CPU: usize = 400;
 
-fn on_the_gpu(module: &str, test: &str, check: fn(&Kind, usize)) {
+/// Checks on a GPU, if there is one.
+pub(crate) fn on_the_gpu(module: &str, test: &str, check: fn(&Kind, usize)) {
     if let Some(kind) = Kind::of(module, test) {
         check(&kind, cases(ON_A_GPU));
     }
@@ -47,64 +46,65 @@ fn on_the_gpu(module: &str, test: &str, check: fn(&Kind, usize)) {
 
 /// A test of every kind of backend.
 macro_rules! on_every_backend {
-    ($($name:ident => $body:path;)*) => {
+    ($($name:ident => $body:ident $(:: $in_module:ident)*;)*) => {
         mod cpu {
             $(#[test]
             fn $name() {
-                $body(&super::Kind::Cpu, super::cases(super::ON_THE_CPU));
+                use $crate::backends::subject::{Kind, cases};
+                super::$body $(:: $in_module)*(&Kind::Cpu, cases($crate::backends::ON_THE_CPU));
             })*
         }
         mod cuda {
             $(#[test]
             fn $name() {
-                super::on_the_gpu("cuda", stringify!($name), $body);
+                $crate::backends::on_the_gpu("cuda", stringify!($name), super::$body $(:: $in_module)*);
             })*
         }
         /// With work divided as for a small GPU.
         mod cuda_small {
             $(#[test]
             fn $name() {
-                super::on_the_gpu("cuda_small", stringify!($name), $body);
+                $crate::backends::on_the_gpu("cuda_small", stringify!($name), super::$body $(:: $in_module)*);
             })*
         }
         /// Rows on the host, each encoded by the one processor or the other.
         mod auto {
             $(#[test]
             fn $name() {
-                super::on_the_gpu("auto", stringify!($name), $body);
+                $crate::backends::on_the_gpu("auto", stringify!($name), super::$body $(:: $in_module)*);
             })*
         }
     };
 }
 
+pub(crate) use on_every_backend;
+
 on_every_backend! {
-    vectors => super::vectors::check;
-    grouped_vectors => super::vectors::check_groups;
-    vectors_with_operators => super::vectors::check_operators;
-    images => super::images::check;
-    depth_images => super::depth::check;
-    maps => super::maps::check;
-    image_sizes => super::images::check_sizes;
-    kept_images => super::images::check_kept;
-    undistorted_images => super::images::check_undistorted;
-    jpeg_images => super::images::check_jpeg;
-    clouds => super::clouds::check;
-    cloud_paths => super::cloud_paths::check;
-    cloud_refusals => super::cloud_paths::check_refusals;
-    dense_clouds => super::dense_clouds::check;
-    large_counts => super::large_counts::check;
-    crowds => super::crowds::check;
-    sifted_clouds => super::sifted_clouds::check;
-    sifted_clouds_at_edges => super::sifted_clouds::check_edges;
-    sub_bins => super::sub_bins::check;
-    packed_counts => super::sub_bins::check_packed_counts;
-    copies => super::copies::check;
-    cloud_cells => super::cloud_cells::check;
-    merged_clouds => super::merged_clouds::check;
-    batches => super::batches::check;
-    gradients => super::batches::check_gradients;
-    queued_batches => super::batches::check_queued;
-    chains => super::chains::check;
+    vectors => vectors::check;
+    grouped_vectors => vectors::check_groups;
+    vectors_with_operators => vectors::check_operators;
+    images => images::check;
+    image_sizes => images::check_sizes;
+    kept_images => images::check_kept;
+    undistorted_images => images::check_undistorted;
+    jpeg_images => images::check_jpeg;
+    clouds => clouds::check;
+    cloud_paths => cloud_paths::check;
+    cloud_refusals => cloud_paths::check_refusals;
+    dense_clouds => dense_clouds::check;
+    large_counts => large_counts::check;
+    crowds => crowds::check;
+    sifted_clouds => sifted_clouds::check;
+    sifted_clouds_at_edges => sifted_clouds::check_edges;
+    sub_bins => sub_bins::check;
+    packed_counts => sub_bins::check_packed_counts;
+    copies => copies::check;
+    cloud_cells => cloud_cells::check;
+    merged_clouds => merged_clouds::check;
+    batches => batches::check;
+    gradients => batches::check_gradients;
+    queued_batches => batches::check_queued;
+    chains => chains::check;
 }
 
 /// Rows on the host, while other work keeps the GPU busy.

@@ -22,13 +22,13 @@ use robocache_ops::time::TickGrid;
 use robocache_ops::voxelize::{PointDrops, Sweep};
 
 /// Number of cases of an operation: ROBOCACHE_TEST_CASES, or else the usual one.
-pub(super) fn cases(usual: usize) -> usize {
+pub(crate) fn cases(usual: usize) -> usize {
     let set = std::env::var("ROBOCACHE_TEST_CASES").ok();
     set.map_or(usual, |text| text.parse().expect("ROBOCACHE_TEST_CASES: a number"))
 }
 
 /// A kind of backend to test.
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Cpu,
     /// Rows on the device.
     #[cfg(feature = "cuda")]
@@ -40,7 +40,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// The kind of a test module. Without a GPU, prints that the test is skipped.
-    pub(super) fn of(module: &str, test: &str) -> Option<Kind> {
+    pub(crate) fn of(module: &str, test: &str) -> Option<Kind> {
         #[cfg(feature = "cuda")]
         let skipped = {
             use robocache_ops::device::{Device, Limits};
@@ -64,7 +64,7 @@ impl Kind {
 
     /// The GPU of this kind, if it has one.
     #[cfg(feature = "cuda")]
-    pub(super) fn device(&self) -> Option<&Arc<robocache_ops::device::Device>> {
+    pub(crate) fn device(&self) -> Option<&Arc<robocache_ops::device::Device>> {
         match self {
             Kind::Cpu => None,
             Kind::Cuda(device) | Kind::Auto(device) => Some(device),
@@ -72,12 +72,12 @@ impl Kind {
     }
 
     /// Whether cores alone compute.
-    pub(super) fn is_cpu(&self) -> bool {
+    pub(crate) fn is_cpu(&self) -> bool {
         matches!(self, Kind::Cpu)
     }
 
     /// Whether its rows are on a GPU.
-    pub(super) fn has_rows_on_device(&self) -> bool {
+    pub(crate) fn has_rows_on_device(&self) -> bool {
         match self {
             #[cfg(feature = "cuda")]
             Kind::Cuda(_) => true,
@@ -86,7 +86,7 @@ impl Kind {
     }
 
     /// Whether it has a GPU that reads memory of the host where it is.
-    pub(super) fn registers(&self) -> bool {
+    pub(crate) fn registers(&self) -> bool {
         match self {
             Kind::Cpu => false,
             #[cfg(feature = "cuda")]
@@ -157,7 +157,7 @@ impl Subject {
 }
 
 /// A sample with the placement that its view has.
-pub(super) fn placed<'a>(sample: &'a Sample<'a>) -> PlacedSample<'a> {
+pub(crate) fn placed<'a>(sample: &'a Sample<'a>) -> PlacedSample<'a> {
     let none = Placement::NONE;
     let placement = match sample {
         Sample::Image(view) => Placement { table: view.remap, ..none },
@@ -174,11 +174,11 @@ pub(super) fn placed<'a>(sample: &'a Sample<'a>) -> PlacedSample<'a> {
 }
 
 /// Enough for most samples here. A pair reserves memory for them, so more would take time.
-pub(super) const BOUNDS: Bounds =
+pub(crate) const BOUNDS: Bounds =
     Bounds { max_width_px: 700, max_height_px: 700, max_points: 3000, swept: true, jpeg: true };
 
 /// A stream with everything that these tests do not vary.
-pub(super) fn stream(
+pub(crate) fn stream(
     name: &str,
     encoder: EncoderSpec,
     strategy: Strategy,
@@ -208,7 +208,7 @@ pub(super) fn stream(
 }
 
 /// A configuration of these streams, without inputs.
-pub(super) fn config(streams: Vec<StreamSpec>) -> Config {
+pub(crate) fn config(streams: Vec<StreamSpec>) -> Config {
     Config {
         rate_hz: 100.0,
         grid: TickGrid::from_rate_hz(100.0).unwrap(),
@@ -225,7 +225,7 @@ pub(super) fn config(streams: Vec<StreamSpec>) -> Config {
 const IN_FRONT: usize = 77;
 
 /// The oracle and a backend under test, of the same streams.
-pub(super) struct Pair {
+pub(crate) struct Pair {
     layout: Layout,
     /// Images that the subject's GPU could read where they were.
     in_messages: Cell<usize>,
@@ -237,7 +237,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub(super) fn new(kind: &Kind, streams: Vec<StreamSpec>, own_output: bool) -> Self {
+    pub(crate) fn new(kind: &Kind, streams: Vec<StreamSpec>, own_output: bool) -> Self {
         let config = config(streams);
         let layout = Layout::new(&config);
         let subject = kind.subject(&config, &layout);
@@ -257,12 +257,12 @@ impl Pair {
     }
 
     /// Says that every row will be read on the host.
-    pub(super) fn keep_rows(&self) {
+    pub(crate) fn keep_rows(&self) {
         self.subject.backend().keep_rows();
     }
 
     /// How many images the subject's GPU could read where they were.
-    pub(super) fn in_messages(&self) -> usize {
+    pub(crate) fn in_messages(&self) -> usize {
         self.in_messages.get()
     }
 
@@ -283,7 +283,7 @@ impl Pair {
     }
 
     /// Lets ticks write to memory that the backend adopts, as for a publisher that has its own.
-    pub(super) fn adopt(&mut self, kind: &Kind) {
+    pub(crate) fn adopt(&mut self, kind: &Kind) {
         let memory = HostBuffer::new(self.layout.byte_len());
         self.output = self.subject.backend().adopt_memory(memory);
         self.output.fill(0xAB);
@@ -297,13 +297,13 @@ impl Pair {
     }
 
     /// Where everything is.
-    pub(super) fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// Encodes on both; the outcomes must be the same. Errors are compared by their reason. A message of the subject is
     /// dropped at once, so the next one may get its buffer.
-    pub(super) fn encode(
+    pub(crate) fn encode(
         &self,
         ring: usize,
         slot: usize,
@@ -314,7 +314,7 @@ impl Pair {
     }
 
     /// As [`Pair::encode`], for a sample whose placement is not in its view.
-    pub(super) fn encode_placed(
+    pub(crate) fn encode_placed(
         &self,
         ring: usize,
         slot: usize,
@@ -341,7 +341,7 @@ impl Pair {
     }
 
     /// A tick on both; the outputs must be the same.
-    pub(super) fn fuse(
+    pub(crate) fn fuse(
         &mut self,
         jobs: &[StepJob],
         changed: impl Fn(&StepJob) -> bool,
@@ -382,7 +382,7 @@ impl Pair {
     }
 
     /// Reads one slot of the first ring, by itself and through a tick, and compares it.
-    pub(super) fn compare_slot(&mut self, slot: usize, case: &str) {
+    pub(crate) fn compare_slot(&mut self, slot: usize, case: &str) {
         let expected = read(&self.oracle, slot, case);
         // The second time, no copy of the row is on its way to the host.
         for time in ["first", "second"] {
@@ -400,12 +400,12 @@ impl Pair {
     }
 
     /// Takes one slot of the first ring, as the subject has it and as it must be.
-    pub(super) fn take_slot(&self, slot: usize, case: &str) -> [RowMemory; 2] {
+    pub(crate) fn take_slot(&self, slot: usize, case: &str) -> [RowMemory; 2] {
         [self.subject.backend(), &self.oracle].map(|backend| read(backend, slot, case))
     }
 
     /// The subject's output.
-    pub(super) fn output(&self) -> &[u8] {
+    pub(crate) fn output(&self) -> &[u8] {
         &self.output
     }
 }

@@ -4,7 +4,6 @@ mod bounds;
 mod clouds;
 mod failures;
 mod groups;
-mod maps;
 mod message;
 mod operators;
 mod plans;

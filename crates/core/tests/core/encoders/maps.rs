@@ -1,11 +1,25 @@
 //! Maps, cropped around a robot that moves: by the tree of frames at the stamp of each map.
 
+use robocache_core::backend::StepJob;
 use robocache_core::cdr::Writer;
-use robocache_core::encoder::Drawn;
+use robocache_core::encoder::{Drawn, EncoderSpec};
+use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
+use robocache_core::rejected::DropReason;
+use robocache_core::sample::Sample;
+use robocache_core::spec::{InputId, RingId, SegmentId, StreamId};
+use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::dtype::DType;
+use robocache_ops::occupancy::{Between, MapView, OccupancySpec};
+use robocache_ops::time::{Epoch, Stamp};
+use robocache_ops::voxelize::IDENTITY;
 
-use super::*;
+use super::Keys;
+use crate::backends::on_every_backend;
+use crate::backends::random::Random;
+use crate::backends::subject::{Kind, Pair, stream};
+use crate::common::{pipeline, values};
 
+const MS: i64 = 1_000_000;
 const CONFIG: &str = "
 rate_hz: 100
 streams:
@@ -105,3 +119,92 @@ fn a_map_describes_itself() {
     let drawn = |value: f32| 255.0 * (std[0] * value + mean[0]);
     assert_eq!((drawn(10.0), drawn(5.0)), (255.0, 0.0));
 }
+
+on_every_backend! { maps => check; }
+
+/// Rows in each ring.
+const SLOTS: usize = 3;
+
+/// A core encodes maps under every backend, and a GPU only takes their rows.
+fn check(kind: &Kind, cases: usize) {
+    for number in 0..cases.div_ceil(10) {
+        let mut random = Random::new(number as u64 + 90_000);
+        let dtype = random.choose(&[DType::F32, DType::F16, DType::Bf16, DType::U8]);
+        let spec = OccupancySpec {
+            width: random.range(1, 40),
+            height: random.range(1, 40),
+            resolution_m: 0.1,
+            free: 0.0,
+            occupied: 100.0,
+            unknown: 255.0,
+            free_max: 25,
+            occupied_min: 65,
+            between: random.choose(&[Between::Probability, Between::Unknown]),
+        };
+        let case = format!("pair {number}: {spec:?} {dtype:?}");
+        let encoder = EncoderSpec::Occupancy(spec);
+        let spec = stream("map", encoder, Strategy::Hold, dtype, 1, SLOTS - 1);
+        let mut pair = Pair::new(kind, vec![spec], number % 3 != 0);
+        for slot in 0..2 * SLOTS {
+            let slot = slot % SLOTS;
+            let (width, height) = (random.range(1, 60), random.range(1, 60));
+            let data: Vec<u8> = (0..width * height).map(|_| random.bits() as u8).collect();
+            let mut t_crop_frame = IDENTITY;
+            t_crop_frame.iter_mut().for_each(|row| row[3] = f64::from(random.float(-3.0, 3.0)));
+            let view = MapView {
+                width,
+                height,
+                resolution_m: 0.05,
+                t_frame_map: IDENTITY,
+                t_crop_frame,
+                data: &data,
+            };
+            pair.encode(0, slot, Sample::Map(view), &case);
+            let (ring, value) = (RingId::new(0), Value::Row(Slot::new(slot)));
+            pair.fuse(&[StepJob { ring, step: 0, value, unchanged: false }], |_| true, &case);
+        }
+    }
+}
+
+/// A map.
+const MAPS: &str = "
+rate_hz: 10
+streams:
+  map:
+    type: nav_msgs/msg/OccupancyGrid
+    topic: /map
+    max_age_ms: 1000
+    occupancy:
+      size_m: [6, 6]
+      resolution_m: 0.05
+      frame: base_link
+      free: 0
+      occupied: 1
+      unknown: 0.5
+      free_max: 25
+      occupied_min: 65
+      between: probability
+      max_width_cells: 1000
+      max_height_cells: 900
+";
+
+pub(super) const KEYS: &[Keys] = &[Keys {
+    config: MAPS,
+    refused: &[
+        ("streams.occupancy", "[6, 6]", "[6, 7]"),
+        ("streams.occupancy.size_m", "[6, 6]", "[7, 6]"),
+        ("streams.occupancy.resolution_m", "resolution_m: 0.05", "resolution_m: 0.06"),
+        ("streams.occupancy.frame", "frame: base_link", "frame: arm"),
+        ("streams.occupancy.free", "free: 0", "free: 0.1"),
+        ("streams.occupancy.occupied", "occupied: 1", "occupied: 0.9"),
+        ("streams.occupancy.unknown", "unknown: 0.5", "unknown: 0.4"),
+        ("streams.occupancy.free_max", "free_max: 25", "free_max: 26"),
+        ("streams.occupancy.occupied_min", "occupied_min: 65", "occupied_min: 66"),
+        ("streams.occupancy.between", "between: probability", "between: unknown"),
+    ],
+    accepted: &[
+        ("streams.occupancy.max_width_cells", "max_width_cells: 1000", "max_width_cells: 1001"),
+        ("streams.occupancy.max_height_cells", "max_height_cells: 900", "max_height_cells: 901"),
+    ],
+    ..Keys::NONE
+}];

@@ -9,13 +9,17 @@ use robocache_ops::depth::{DepthElement, DepthSpec, DepthView};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::Fit;
 
+use super::Keys;
+use crate::backends::on_every_backend;
 use crate::backends::random::Random;
 use crate::backends::subject::{Kind, Pair, stream};
 
 const IMAGES_PER_PAIR: usize = 20;
 const SLOTS: usize = 3;
 
-pub(super) fn check(kind: &Kind, cases: usize) {
+on_every_backend! { depth_images => check; }
+
+fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(IMAGES_PER_PAIR) {
         let mut random = Random::new(number as u64 + 60_000);
         let dtype = random.dtype();
@@ -97,3 +101,32 @@ fn random_spec(random: &mut Random, dtype: DType) -> DepthSpec {
         fill_m: random.choose(&[0.0, -1.0, 10.0]),
     }
 }
+
+/// A depth image with all keys that it may have.
+const DEPTH: &str = "
+rate_hz: 30
+streams:
+  depth:
+    type: sensor_msgs/msg/Image
+    topic: /depth
+    max_age_ms: 100
+    image:
+      depth: {min_m: 0.1, max_m: 10, fill_m: 2, unit_m: 0.001}
+      resize: {width: 16, height: 16}
+";
+
+pub(super) const KEYS: &[Keys] = &[Keys {
+    config: DEPTH,
+    refused: &[
+        (
+            "streams.image.depth",
+            "depth: {min_m: 0.1, max_m: 10, fill_m: 2, unit_m: 0.001}",
+            "color: rgb",
+        ),
+        ("streams.image.depth.min_m", "min_m: 0.1", "min_m: 0.2"),
+        ("streams.image.depth.max_m", "max_m: 10", "max_m: 11"),
+        ("streams.image.depth.fill_m", "fill_m: 2", "fill_m: 3"),
+        ("streams.image.depth.unit_m", "unit_m: 0.001", "unit_m: 0.002"),
+    ],
+    ..Keys::NONE
+}];
