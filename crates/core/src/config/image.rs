@@ -15,6 +15,8 @@ use crate::spec::Selection;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{self, Color, Filter, Fit, ImageLayout, ImageSpec, MAX_RESIZES, Resize};
 
+/// The key that names a preset. It is the first one of `image`.
+const PRESET: &str = "preset";
 const MAX_SIDE: usize = 8192;
 const F32: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
 const POSITIVE_F32: Range = Range::above(0.0, f32::MAX as f64);
@@ -125,9 +127,6 @@ impl Form {
     }
 }
 
-/// The key that names a preset. It is the first one of `image`.
-const PRESET: &str = "preset";
-
 impl RawImage {
     /// The form that a key chooses; `None` for pixels.
     fn form(&self) -> Option<&'static Form> {
@@ -224,7 +223,7 @@ fn pixels(check: &mut Check<'_>, image: &Image<'_>) -> Option<Made> {
 
 impl Image<'_> {
     /// The pixels that an input takes from a message, by the key `encoding_8uc`, and how large an image may be.
-    fn selection(&self, check: &mut Check<'_>) -> Option<(Selection, Bounds)> {
+    pub(super) fn selection(&self, check: &mut Check<'_>) -> Option<(Selection, Bounds)> {
         let Image { key, raw, message, bounds, .. } = *self;
         let at = format!("{key}.encoding_8uc");
         let is_file = message == "sensor_msgs/msg/CompressedImage";

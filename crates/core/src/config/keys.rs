@@ -7,11 +7,12 @@ use super::message::{Type, types};
 use super::raw::RawStream;
 use crate::input::Content;
 use Content::{Image, Joints, Map, Points, Selected, Trajectory};
-use Defaults::{ByKey, Never, Whole};
+use Inherited::{ByKey, Never, Whole};
 use Owner::{Elsewhere, Types, Words};
 
 const FIELDS: Content = Content::Fields(&[]);
-const ALL: &[Content] = &[FIELDS, Joints, Trajectory, Selected, Image, Points, Map];
+/// All contents, also new ones.
+const ALL: &[Content] = &[];
 const VECTORS: &[Content] = &[FIELDS, Joints, Trajectory, Selected];
 /// Joints by their names.
 pub(super) const JOINTS: &[Content] = &[Joints, Trajectory];
@@ -22,14 +23,14 @@ struct Key {
     name: &'static str,
     /// The contents whose streams usually have it.
     of: &'static [Content],
-    defaults: Defaults,
+    inherited: Inherited,
     /// Whose it is, if a stream of another content has it.
     owner: Owner,
 }
 
 /// How a stream inherits a key from the `defaults` of its kind.
 #[derive(PartialEq)]
-enum Defaults {
+enum Inherited {
     /// Each stream says it for itself.
     Never,
     /// As a whole.
@@ -48,8 +49,13 @@ enum Owner {
     Words(&'static str),
 }
 
-const fn key(name: &'static str, of: &'static [Content], defaults: Defaults, owner: Owner) -> Key {
-    Key { name, of, defaults, owner }
+const fn key(
+    name: &'static str,
+    of: &'static [Content],
+    inherited: Inherited,
+    owner: Owner,
+) -> Key {
+    Key { name, of, inherited, owner }
 }
 
 /// The table. Other keys are keys of all streams, and are inherited as a whole.
@@ -89,26 +95,27 @@ impl Key {
         KEYS.iter().find(|key| key.name == name)
     }
 
-    fn is_of(&self, content: Content) -> bool {
-        self.of.iter().any(|of| of.is_as(content))
+    /// True if such a content has it.
+    fn is_of(&self, such: impl Fn(Content) -> bool) -> bool {
+        self.of.is_empty() || self.of.iter().copied().any(such)
     }
 }
 
 /// True if streams of this content usually have the key.
 pub(super) fn is_usual(name: &str, content: Content) -> bool {
-    Key::of(name).is_none_or(|key| key.is_of(content))
+    Key::of(name).is_none_or(|key| key.is_of(|of| of.is_as(content)))
 }
 
 /// Keys that each stream must say for itself.
 pub(super) fn of_each() -> Vec<&'static str> {
-    KEYS.iter().filter(|key| key.defaults == Never).map(|key| key.name).collect()
+    KEYS.iter().filter(|key| key.inherited == Never).map(|key| key.name).collect()
 }
 
 /// The keys that `defaults` may have for this kind.
 pub(super) fn of_kind(kind: Kind) -> Vec<&'static str> {
-    let is_of = |content: &Content| Kind::of_content(*content) == Some(kind);
+    let such = |content: Content| Kind::of_content(content) == Some(kind);
     let fits = |name: &&&'static str| {
-        Key::of(name).is_none_or(|key| key.defaults != Never && key.of.iter().any(is_of))
+        Key::of(name).is_none_or(|key| key.inherited != Never && key.is_of(such))
     };
     RawStream::KEYS.iter().filter(fits).copied().collect()
 }
@@ -116,13 +123,13 @@ pub(super) fn of_kind(kind: Kind) -> Vec<&'static str> {
 /// True if a mapping at this key is filled in key by key.
 pub(super) fn is_inherited_by_key(name: &str) -> bool {
     // A resize is in the mapping `image`.
-    name == "resize" || Key::of(name).is_some_and(|key| key.defaults == ByKey)
+    name == "resize" || Key::of(name).is_some_and(|key| key.inherited == ByKey)
 }
 
 /// Reports the keys of other contents in a stream of this type.
 pub(super) fn no_foreign_keys(check: &mut Check<'_>, path: &str, raw: &RawStream, message: &Type) {
-    let given = raw.given();
-    for key in given.into_iter().filter_map(Key::of).filter(|key| !key.is_of(message.content)) {
+    let is_foreign = |key: &&Key| !key.is_of(|of| of.is_as(message.content));
+    for key in raw.given().into_iter().filter_map(Key::of).filter(is_foreign) {
         let owner = match key.owner {
             Elsewhere => continue,
             Types => types(key.of),

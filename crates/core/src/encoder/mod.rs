@@ -70,7 +70,7 @@ impl Deref for EncoderSpec {
 
 /// What the rest of the program asks of an encoder. `dtype` is always the element type of the stream.
 pub trait Encoder {
-    /// The word of [`kind`] for its rows, as in `FusedTensorInfo`.
+    /// The word for its rows, as in `FusedTensorInfo`. [`kind`] has those that programs ask for.
     fn kind(&self) -> &'static str;
 
     /// What its rows are called in errors, such as `images`.
