@@ -99,15 +99,15 @@ impl Contract {
 /// The differences so far.
 #[derive(Default)]
 struct Found {
-    /// True if the values of the stream that is compared do not depend on the type of its messages.
-    is_typeless: bool,
+    /// The kind of the rows of the stream that is compared.
+    kind: String,
     all: Vec<Difference>,
 }
 
 impl Found {
     /// Compares two streams.
     fn stream(&mut self, name: &str, trained: &Value, served: &Value) {
-        self.is_typeless = is_typeless(trained);
+        trained["kind"].as_str().unwrap_or_default().clone_into(&mut self.kind);
         // Rows of two kinds have nothing to compare.
         if trained["kind"] != served["kind"] {
             let key = format!("{name}.kind");
@@ -206,7 +206,8 @@ impl Found {
         let mut parts = key.rsplit('.');
         let (last, before) = (parts.next().unwrap_or(key), parts.next().unwrap_or_default());
         let of_input = before.starts_with("inputs[");
-        if of_input && OF_TRANSPORT.contains(&last) && self.is_typeless {
+        if of_input && OF_TRANSPORT.contains(&last) && kind::TYPELESS.contains(&self.kind.as_str())
+        {
             DifferenceKind::Transport
         } else if !of_input && OF_VALIDITY.contains(&last) {
             DifferenceKind::Validity
@@ -234,13 +235,6 @@ fn shift(targets: Option<&Value>, others: Option<&Value>) -> Option<i64> {
     let first = shifts.next()??;
     let is_lag = first.checked_neg().is_some() && one.len() == other.len();
     (is_lag && shifts.all(|shift| shift == Some(first))).then_some(first)
-}
-
-/// True if the values of a stream do not depend on the type of its messages: numbers, and images, which have a codec. A
-/// scan and a cloud have other points.
-fn is_typeless(stream: &Value) -> bool {
-    let mut inputs = stream["inputs"].as_array().into_iter().flatten();
-    stream["kind"] == kind::VECTOR || inputs.any(|input| input.get("codec").is_some())
 }
 
 /// True if the lanes of a stream bear on its numbers: it interpolates, or it has operators.

@@ -1,7 +1,7 @@
 //! The contract of a configuration.
 //!
 //! What bears on a number of the tensor, or on its validity, is in it. A new key of a stream belongs here, or among the
-//! keys that `tests.rs` lists as accepted: a test fails until it is in one of both.
+//! keys that `tests/core/encoders` lists as accepted: a test fails until it is in one of both.
 
 use serde_json::{Map, Value, json};
 

@@ -236,3 +236,37 @@ fn what_has_no_effect_is_accepted() {
     let normalised = with("mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]");
     assert_eq!(range.differences(&normalised), Vec::new());
 }
+
+/// A kind that no table lists is refused: nobody has said that its values do not depend on the message.
+#[test]
+fn another_message_type_is_transport_for_listed_kinds_alone() {
+    let of = |kind: &str, ros_type: &str, codec: Option<&str>| {
+        let text = contract(&camera("nearest", "stretch")).to_string();
+        let mut map: Value = serde_json::from_str(&text).unwrap();
+        let stream = &mut map["streams"]["wrist"];
+        stream["kind"] = kind.into();
+        let input = stream["inputs"][0].as_object_mut().unwrap();
+        input.insert("type".into(), ros_type.into());
+        input.remove("codec");
+        input.extend(codec.map(|codec| ("codec".to_owned(), codec.into())));
+        Contract::parse(&map.to_string()).unwrap()
+    };
+    let differences = |kind: &str, codecs: [Option<&str>; 2]| {
+        let trained = of(kind, "sensor_msgs/msg/Image", codecs[0]);
+        let served = of(kind, "sensor_msgs/msg/CompressedImage", codecs[1]);
+        trained.differences(&served).into_iter().map(|of| (of.key, of.kind)).collect::<Vec<_>>()
+    };
+    let both =
+        |kind| ["codec", "type"].map(|key| (format!("wrist.inputs[0].{key}"), kind)).to_vec();
+    let (lossy, none) = (Some("JPEG or PNG"), Some("none"));
+    for kind in ["vector", "image", "depth"] {
+        // A contract that somebody wrote may have no codec.
+        for trained in [None, none] {
+            let found = differences(kind, [trained, lossy]);
+            assert_eq!(found, both(DifferenceKind::Transport), "{kind} {trained:?}");
+        }
+    }
+    for kind in ["voxels", "occupancy", "histogram"] {
+        assert_eq!(differences(kind, [none, lossy]), both(DifferenceKind::Values), "{kind}");
+    }
+}

@@ -13,3 +13,7 @@ pub const VOXELS: &str = "voxels";
 pub const SPARSE_VOXELS: &str = "sparse_voxels";
 /// Places of the listed voxels of a sparse grid.
 pub const VOXEL_COORDINATES: &str = "voxel_coordinates";
+
+/// The kinds whose values do not depend on the type of the message. A scan and a cloud have other points. A contract holds
+/// the kind alone, so encoders do not say it.
+pub const TYPELESS: [&str; 3] = [VECTOR, IMAGE, DEPTH];
