@@ -103,6 +103,7 @@ pub(super) const KEYS: &[Keys] = &[
             ("streams.cloud.max_voxels", "max_voxels: 100", "max_voxels: 101"),
         ],
         accepted: &[("streams.cloud.max_points", "max_points: 10000", "max_points: 10001")],
+        limits: &["streams.max_points"],
         ..Keys::NONE
     },
     Keys {

@@ -82,4 +82,5 @@ pub(super) const KEYS: &[Keys] = &[Keys {
         ("streams.image.max_width_px", "max_width_px: 1000", "max_width_px: 1001"),
         ("streams.image.max_height_px", "max_height_px: 900", "max_height_px: 901"),
     ],
+    limits: &["streams.max_width_px", "streams.max_height_px"],
 }];

@@ -206,5 +206,6 @@ pub(super) const KEYS: &[Keys] = &[Keys {
         ("streams.occupancy.max_width_cells", "max_width_cells: 1000", "max_width_cells: 1001"),
         ("streams.occupancy.max_height_cells", "max_height_cells: 900", "max_height_cells: 901"),
     ],
+    limits: &["streams.max_width_cells", "streams.max_height_cells"],
     ..Keys::NONE
 }];

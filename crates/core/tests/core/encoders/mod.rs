@@ -1,5 +1,5 @@
-//! The tests of one encoder in one file: its rows end to end, its bits on every backend, its keys in a contract. Of
-//! vectors, images and clouds, the first two are in `pipeline` and `backends`.
+//! Tests of encoders, a file each: rows end to end, bits on every backend, keys in a contract. Rows of vectors, images,
+//! depth and clouds are in `pipeline` and `public_cases`, and bits of vectors, images and clouds in `backends`.
 
 use robocache_core::contract::DifferenceKind;
 
@@ -23,6 +23,8 @@ pub(crate) struct Keys {
     pub(crate) said: &'static [(DifferenceKind, &'static [Change])],
     /// Changes that are accepted.
     pub(crate) accepted: &'static [Change],
+    /// Fields of a report that limit messages. They are accepted when they differ.
+    pub(crate) limits: &'static [&'static str],
 }
 
 /// A key, the text that has it, and the text in its place.
@@ -30,5 +32,5 @@ pub(crate) type Change = (&'static str, &'static str, &'static str);
 
 impl Keys {
     /// No keys.
-    const NONE: Keys = Keys { config: "", refused: &[], said: &[], accepted: &[] };
+    const NONE: Keys = Keys { config: "", refused: &[], said: &[], accepted: &[], limits: &[] };
 }

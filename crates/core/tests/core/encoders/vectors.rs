@@ -206,6 +206,7 @@ pub(super) const KEYS: &[Keys] = &[
             ("streams.frame_id", "frame_id: arm_frame", "frame_id: other_frame"),
             ("streams.expected_rate_hz", "expected_rate_hz: 111", "expected_rate_hz: 112"),
         ],
+        limits: &[],
     },
     Keys {
         config: ARMS,
