@@ -109,12 +109,17 @@ pub(super) struct Image<'a> {
 }
 
 impl Form {
+    /// True if an image of this form may have such a key of `image`, or of a resize.
+    fn may_have(&self, key: &str) -> bool {
+        key == self.key || self.has.contains(&key)
+    }
+
     /// Reports the keys of `image` that this form lacks. Those that the stream has from `defaults` are for other
     /// streams. `None` if the stream names a preset: then nothing is said about the keys that it sets.
     fn refuse_others(&self, check: &mut Check<'_>, image: &Image<'_>) -> Option<()> {
         for (at, name) in image.raw.given_with_resizes() {
             let at = format!("{}.{at}", image.key);
-            if name == self.key || self.has.contains(&&*name) || check.is_inherited(&at) {
+            if self.may_have(&name) || check.is_inherited(&at) {
                 continue;
             }
             let single = self.single.iter().find(|(key, _)| *key == name);
@@ -134,9 +139,9 @@ impl RawImage {
         FORMS.into_iter().find(|form| given.contains(&form.key))
     }
 
-    /// True unless the form lacks this key of `image`.
+    /// True if the form may have such a key of `image`. Pixels have all keys but those of other forms.
     pub(super) fn may_have(&self, key: &str) -> bool {
-        self.form().is_none_or(|form| form.has.contains(&key))
+        self.form().is_none_or(|form| form.may_have(key))
     }
 
     /// The keys that have a value, also those of resizes. Each has its path, and its name in [`Form::has`].
@@ -223,7 +228,7 @@ fn pixels(check: &mut Check<'_>, image: &Image<'_>) -> Option<Made> {
 
 impl Image<'_> {
     /// The pixels that an input takes from a message, by the key `encoding_8uc`, and how large an image may be.
-    pub(super) fn selection(&self, check: &mut Check<'_>) -> Option<(Selection, Bounds)> {
+    fn selection(&self, check: &mut Check<'_>) -> Option<(Selection, Bounds)> {
         let Image { key, raw, message, bounds, .. } = *self;
         let at = format!("{key}.encoding_8uc");
         let is_file = message == "sensor_msgs/msg/CompressedImage";

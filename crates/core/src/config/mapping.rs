@@ -76,7 +76,7 @@ macro_rules! mapping {
 
             fn keys(path: &str, all: &mut $crate::config::mapping::AllKeys) {
                 use $crate::config::{mapping::Mapping, node::join, read::Read};
-                if !all.is_new(stringify!($name)) {
+                if !all.is_new(concat!(module_path!(), "::", stringify!($name))) {
                     return;
                 }
                 all.paths.extend(Self::KEYS.iter().map(|key| join(path, key)));
@@ -97,6 +97,8 @@ macro_rules! read_words {
             ) -> Option<Self> {
                 $crate::config::read::word(check, key, node)
             }
+
+            fn keys(_: &str, _: &mut $crate::config::mapping::AllKeys) {}
         }
     )* };
 }

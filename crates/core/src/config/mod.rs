@@ -158,7 +158,8 @@ pub fn parse_at_rate(
 }
 
 /// All keys that a configuration may have, by their paths without the names of streams: `streams.image.crop.width`. Of a
-/// mapping that several keys have, the keys are listed once.
+/// mapping that several keys have, the keys are listed once. Tests compare them with what contracts have.
+#[doc(hidden)]
 pub fn all_keys() -> Vec<String> {
     let mut all = AllKeys::default();
     RawConfig::keys("", &mut all);

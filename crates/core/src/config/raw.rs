@@ -330,6 +330,8 @@ impl Read for RawValidWhen {
         }
         Vec::read(check, path, node).map(RawValidWhen::Listed)
     }
+
+    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 /// Where a sensor is in the base frame.
@@ -373,6 +375,8 @@ impl Read for JointNames {
         check.hint("did you mean `groups`? It takes the joints of each group, by its name".into());
         None
     }
+
+    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 impl Read for RawDefaults {
@@ -400,6 +404,8 @@ impl Read for RawDefaults {
         }
         Some(RawDefaults)
     }
+
+    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 impl Named for RawStream {

@@ -24,7 +24,7 @@ pub(super) struct CameraTopic {
 }
 
 /// Validates the key `undistort` of the image at `key`: the topic of its camera. `None` if it has none, or if
-/// the key is wrong, which is reported. In `defaults` it is wrong, and with another form than pixels.
+/// the key is wrong, which is reported. In `defaults` it is wrong, and if the image has a form that lacks it.
 pub(super) fn undistort(
     check: &mut Check<'_>,
     key: &str,

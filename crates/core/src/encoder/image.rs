@@ -190,7 +190,7 @@ fn rounded(value: f32) -> f64 {
 ///
 /// # Errors
 /// [`EncodeError::WrongKind`] if the sample is no image; those of a file that cannot be decoded.
-pub(super) fn image_of<'a>(
+fn image_of<'a>(
     placed: &PlacedSample<'a>,
     pixels: &'a mut Vec<u8>,
 ) -> Result<ImageView<'a>, EncodeError> {
