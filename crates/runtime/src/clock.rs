@@ -181,6 +181,13 @@ impl Clock {
         }
     }
 
+    /// Notes that a loop has ticks on `grid`. A simulator's clock warns if its steps are too long for them.
+    pub(crate) fn note_loop(&self, name: &'static str, grid: TickGrid) {
+        if let Clock::Sim(clock) = self {
+            clock.note_loop(name, grid);
+        }
+    }
+
     /// Notes that a loop finds the clock set ahead between two of its readings, and warns once however many loops do.
     pub(crate) fn note_set_ahead(&self, before: Reading, now: Reading) {
         if let Clock::System(clock) = self {

@@ -26,7 +26,7 @@ use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, InputStats, Pipeline, StreamStats, TickOutcome};
 use robocache_core::spec::{InputId, InputSpec, StreamId, StreamSpec};
 use robocache_ops::sync::lock;
-use robocache_ops::time::{Epoch, Stamp};
+use robocache_ops::time::{Epoch, Stamp, TickGrid};
 
 /// Everything that several threads use. Its mutexes guard only diagnostics, so no tensor depends on
 /// data that a panic could leave half changed. A panic also ends the runtime.
@@ -117,9 +117,9 @@ impl Runtime {
         self.has_workers && self.input_spec(input).is_large()
     }
 
-    /// The loops on a grid, *fuse* first: the name of the thread of each, and its counters.
-    pub fn loops(&self) -> impl Iterator<Item = (&'static str, &GridStats)> {
-        [(TickStats::THREAD, &self.ticks.grid)].into_iter()
+    /// The loops on a grid, *fuse* first: the name of the thread of each, its ticks and its counters.
+    pub fn loops(&self) -> impl Iterator<Item = (&'static str, TickGrid, &GridStats)> {
+        [(TickStats::THREAD, self.pipeline.config().grid, &self.ticks.grid)].into_iter()
     }
 
     /// All inputs.

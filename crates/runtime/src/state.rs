@@ -52,6 +52,8 @@ pub struct TickStats {
 /// Counters of a loop that works at the ticks of a grid.
 #[derive(Debug, Default)]
 pub struct GridStats {
+    /// Ticks that were served.
+    pub served: Counter,
     /// Ticks that were due and not served.
     pub overruns: Counter,
     /// Time from a tick's instant until the thread runs, for the ticks that it waited for: how late the system wakes it.

@@ -489,8 +489,8 @@ fn the_report_names_ticks_and_streams() {
     let report = monitor.report();
     assert_eq!(report.stamp, Some(ms(1010)));
     let parts: Vec<_> = report.parts.iter().map(|part| part.part.as_str()).collect();
-    let other_loops = running.runtime.loops().skip(1).map(|(name, _)| name);
-    let expected = ["tick", "wrench", "camera"].into_iter().chain(other_loops);
+    let other_loops = running.runtime.loops().skip(1).map(|(name, ..)| format!("loop {name}"));
+    let expected = ["tick", "wrench", "camera"].map(str::to_owned).into_iter().chain(other_loops);
     assert_eq!(parts, expected.collect::<Vec<_>>());
     let [tick, wrench, camera, ..] = &report.parts[..] else { unreachable!() };
     assert_eq!((tick.level, wrench.level, camera.level), (Level::Ok, Level::Ok, Level::Ok));

@@ -87,6 +87,7 @@ impl<'a> Ticker<'a> {
     pub(crate) fn new(of: TickLoop, runtime: &'a Runtime, priority: u8) -> Self {
         let TickLoop { name, grid, work, does, .. } = of;
         does.stats(runtime).priority.store(priority, Ordering::Relaxed);
+        runtime.clock.note_loop(name, grid);
         Ticker {
             runtime,
             name,
@@ -130,6 +131,7 @@ impl<'a> Ticker<'a> {
         runtime.observer.due(self.name, tick);
         let is_urgent = self.urgency.current() > 0;
         self.does.tick(runtime, &Due { tick, epoch: now.epoch, since, is_urgent })?;
+        self.does.stats(runtime).served.add(1);
         self.urgency.served(began);
         self.note_priority();
         Ok(())

@@ -1,9 +1,12 @@
 //! A simulator's clock, which the messages on `/clock` set.
 
+mod newest;
+
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use self::newest::Newest;
 use super::pace::Pace;
 use super::{IN_FLIGHT, JumpLog, Reading, SLICE, TOLERANCE_NS, Transit};
 use crate::time_source::TimeSource;
@@ -20,8 +23,6 @@ const COARSE: u32 = 5;
 const STEPS_AHEAD: i64 = 2;
 /// Time between two readings that are remembered.
 const REMEMBERED: Duration = Duration::from_millis(250);
-/// Number of the newest readings that are remembered, all of them: a second of a clock of 1 kHz.
-const NEWEST: usize = 1024;
 
 /// A clock that does not move between the messages on `/clock`. The spin thread sets it, and all
 /// loops wait for it.
@@ -37,38 +38,41 @@ pub struct SimClock {
 #[derive(Debug, Default)]
 struct SimState {
     now: Option<Now>,
-    /// Steps in a row that were longer than a tick; stays at [`COARSE`] when it is reached.
-    coarse: u32,
+    loops: Vec<LoopSteps>,
     pace: Pace,
     past: Past,
     newest: Newest,
     log: JumpLog,
 }
 
-/// Instants of an epoch that the clock read last, and since when. A loop looks later than the clock moves, and each loop
-/// has a grid of its own. So the readings tell each of them when its tick became due.
-#[derive(Debug, Default)]
-struct Newest(VecDeque<(Stamp, Instant)>);
+/// Ticks of a loop, and whether the steps of the clock are too long for them.
+#[derive(Debug)]
+struct LoopSteps {
+    /// Name of the loop.
+    name: &'static str,
+    grid: TickGrid,
+    /// Steps in a row that were longer than a tick; stays at [`COARSE`] when it is reached.
+    coarse: u32,
+}
 
-impl Newest {
-    /// Notes a reading, which is later than those before.
-    fn note(&mut self, Reading { stamp, since, .. }: Reading) {
-        if self.0.len() == NEWEST {
-            self.0.pop_front();
+impl LoopSteps {
+    /// Notes a step ahead. Returns true once, when [`COARSE`] steps in a row were longer than a
+    /// tick.
+    fn note(&mut self, step_ns: i64) -> bool {
+        if self.coarse >= COARSE {
+            return false;
         }
-        self.0.push_back((stamp, since));
+        self.coarse = if step_ns > self.grid.period_ns() { self.coarse + 1 } else { 0 };
+        self.coarse == COARSE
     }
 
-    /// Begins an epoch with a reading.
-    fn begin(&mut self, first: Reading) {
-        self.0.clear();
-        self.note(first);
-    }
-
-    /// Arrival of the first message at or after `instant`; of the oldest one if that is forgotten.
-    fn reached(&self, instant: Stamp) -> Option<Instant> {
-        let first = self.0.partition_point(|(stamp, _)| *stamp < instant);
-        self.0.get(first).map(|(_, since)| *since)
+    fn warn(name: &str, grid: TickGrid, step_ns: i64) {
+        tracing::warn!(
+            "the simulator's clock is too coarse for the loop {name}: it advances by {} ms at a time, but the period of \
+             its ticks is {} ms; only the newest tick of each step is served",
+            step_ns as f64 / 1e6,
+            grid.period_ns() as f64 / 1e6,
+        );
     }
 }
 
@@ -153,7 +157,13 @@ impl SimClock {
         self.now().map(|now| self.time.since(now.since))
     }
 
-    /// Arrival of the message with which the clock reached `instant`. That is at or before the reading `now`.
+    /// Notes that a loop has ticks on `grid`, for which the steps of the clock may be too long.
+    pub(super) fn note_loop(&self, name: &'static str, grid: TickGrid) {
+        self.lock().loops.push(LoopSteps { name, grid, coarse: 0 });
+    }
+
+    /// Arrival of the message with which the clock reached `instant`. That is at or before the reading `now`. If it is longer
+    /// ago than ten seconds, some later message.
     pub(super) fn reached(&self, now: Reading, instant: Stamp) -> Instant {
         let state = self.lock();
         let is_now = |of: &Now| of.reading.epoch == now.epoch;
@@ -207,11 +217,11 @@ impl SimClock {
         let now = before.advanced(stamp, at, transit);
         state.newest.note(now.reading);
         state.now = Some(now);
-        let coarse = state.is_coarse(step_ns, self.grid);
+        let coarse = state.note_step(step_ns);
         drop(state);
         self.changed.notify_all();
-        if coarse {
-            warn_of_coarse_clock(step_ns, self.grid);
+        for (name, grid) in coarse {
+            LoopSteps::warn(name, grid, step_ns);
         }
         None
     }
@@ -367,24 +377,12 @@ impl SimState {
         self.now = Some(now);
     }
 
-    /// Notes a step ahead. Returns true once, when [`COARSE`] steps in a row were longer than a
-    /// tick.
-    fn is_coarse(&mut self, step_ns: i64, grid: TickGrid) -> bool {
-        if self.coarse >= COARSE {
-            return false;
-        }
-        self.coarse = if step_ns > grid.period_ns() { self.coarse + 1 } else { 0 };
-        self.coarse == COARSE
+    /// Notes a step ahead. Returns the loops for which it shows that the clock is too coarse.
+    fn note_step(&mut self, step_ns: i64) -> Vec<(&'static str, TickGrid)> {
+        let coarse =
+            self.loops.iter_mut().filter_map(|of| of.note(step_ns).then_some((of.name, of.grid)));
+        coarse.collect()
     }
-}
-
-fn warn_of_coarse_clock(step_ns: i64, grid: TickGrid) {
-    tracing::warn!(
-        "the simulator's clock is too coarse for the rate of the ticks: it advances by {} ms at a time, but the \
-         period of the ticks is {} ms; only the newest tick of each step is served",
-        step_ns as f64 / 1e6,
-        grid.period_ns() as f64 / 1e6,
-    );
 }
 
 /// Returns the instant in a serialized `rosgraph_msgs/msg/Clock`; `None` if its nanosecond part is

@@ -19,9 +19,11 @@ const SILENCE: Duration = Duration::from_secs(3);
 pub(super) const FIRST_MESSAGE: Duration = Duration::from_secs(5);
 /// If a simulator's clock does not move for this long, it is paused or its publisher has ended.
 pub(super) const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
-/// If this many ticks are due and not served, the tick thread is stuck. Two are normal: the one
+/// If this many ticks are due and not served, the thread of their loop is stuck. Two are normal: the one
 /// being served, and the next.
 const UNSERVED_TICKS: i64 = 3;
+/// Words after the number of these ticks.
+const UNSERVED: &str = "ticks due since the last one served";
 /// The largest share of missing messages for which an input does not count as lossy.
 const MISSING: f64 = 0.3;
 
@@ -122,8 +124,6 @@ pub(super) struct TickWindow {
     pub unsent: u64,
     /// Tensors that the middleware refused.
     pub publish_failed: u64,
-    /// Ticks that have become due since the last one served.
-    pub unserved: i64,
     /// 99 % of the published ticks took at most this long \[ms\], as text.
     pub p99_ms: String,
 }
@@ -181,9 +181,9 @@ pub(super) fn assess_ticks(window: &TickWindow) -> (Level, String) {
         "overwritten before they were sent: a subscriber or the middleware is slow",
     );
     count(window.publish_failed, "refused by the middleware");
-    let stuck = window.unserved >= UNSERVED_TICKS;
+    let stuck = is_stuck(&window.grid);
     if stuck {
-        count(window.unserved as u64, "ticks due since the last one served");
+        count(window.grid.unserved as u64, UNSERVED);
     }
     words.extend(publishers::several(&window.clock_publishers));
     let nothing = window.published + window.unread == 0
@@ -199,6 +199,25 @@ pub(super) fn assess_ticks(window: &TickWindow) -> (Level, String) {
         (false, true) => (Level::Error, words.join("; ")),
         (false, false) => (Level::Warn, words.join("; ")),
     }
+}
+
+fn is_stuck(window: &LoopWindow) -> bool {
+    window.unserved >= UNSERVED_TICKS
+}
+
+/// Returns the level and the message of a loop about which nothing else is known.
+pub(super) fn assess_loop(window: &LoopWindow, sim_clock: Option<SimClockSeen>) -> (Level, String) {
+    if let Some(words) = sim_clock.and_then(SimClockSeen::trouble) {
+        return (Level::Stale, words);
+    }
+    let overruns = (window.overruns > 0).then(|| format!("{} overruns", window.overruns));
+    let stuck = is_stuck(window).then(|| format!("{} {UNSERVED}", window.unserved));
+    let level = match (&overruns, &stuck) {
+        (_, Some(_)) => Level::Error,
+        (Some(_), None) => Level::Warn,
+        (None, None) => return (Level::Ok, "no overruns".to_owned()),
+    };
+    (level, overruns.into_iter().chain(stuck).collect::<Vec<_>>().join("; "))
 }
 
 /// What is wrong with the arrivals of an input.

@@ -28,8 +28,6 @@ const BACKLOG: Duration = Duration::from_secs(2);
 /// How long after a standstill an input may miss messages because the process and the publishers find each other again.
 /// The middleware may take several seconds for that.
 const REUNION: Duration = Duration::from_secs(10);
-/// The tick thread counts as stuck only if it serves nothing for longer than this.
-const HICCUP: Duration = Duration::from_millis(500);
 
 /// Texts from the middleware, for reports.
 pub struct Names {
@@ -39,16 +37,6 @@ pub struct Names {
     pub middleware: String,
     /// A sentence that says what to do if the middleware loses large messages.
     pub remedy: String,
-}
-
-/// The last reading at which the tick thread had served another tick.
-#[derive(Clone, Copy)]
-struct Progress {
-    /// Ticks published, held back or refused.
-    served: u64,
-    /// The newest tick due.
-    tick: i64,
-    at: Instant,
 }
 
 /// Watches the counters.
@@ -69,7 +57,6 @@ pub struct Monitor {
     /// By [`StreamId`].
     pub(super) streams: Vec<StreamSeen>,
     pub(super) notices: Notices,
-    progress: Option<Progress>,
     /// The newest standstill of the process, until what it left is reported.
     pub(super) stood_still: Option<Standstill>,
 }
@@ -123,7 +110,6 @@ impl Monitor {
             inputs: (0..inputs).map(|_| InputSeen::default()).collect(),
             streams: (0..streams).map(|_| StreamSeen::default()).collect(),
             notices: Notices::new(now, inputs, streams),
-            progress: None,
             stood_still: None,
         }
     }
@@ -206,23 +192,35 @@ impl Monitor {
     /// Ends the windows of the loops. The ticks come first.
     fn loop_statuses(&mut self, now: Instant) -> Vec<Status> {
         let (runtime, since) = (Arc::clone(&self.runtime), now.duration_since(self.started));
+        let (totals, reading) = (TickTotals::read(&runtime), runtime.clock.now());
         let mut statuses = Vec::new();
-        for (k, (name, stats)) in runtime.loops().enumerate() {
-            let window = self.loops[k].read(stats, since);
-            statuses.push(match name {
-                TickStats::THREAD => self.tick_status(now, window),
-                _ => report::of_loop(name, &window),
+        for (k, (name, grid, stats)) in runtime.loops().enumerate() {
+            let is_tick = name == TickStats::THREAD;
+            // `Runtime::direct` serves ticks without the loop.
+            let served = if is_tick { totals.served() } else { stats.served.get() };
+            let due = reading.map(|reading| grid.tick_at(reading.stamp));
+            let unserved = self.loops[k].unserved(now, due, served);
+            let window = self.loops[k].read(stats, since, unserved);
+            statuses.push(match is_tick {
+                true => self.tick_status(now, totals, window),
+                false => report::of_loop(name, &window, self.sim_clock()),
             });
         }
         statuses
     }
 
-    fn tick_status(&mut self, now: Instant, grid: LoopWindow) -> Status {
-        let totals = TickTotals::read(&self.runtime);
+    /// State of a simulator's clock; `None` for other clocks.
+    fn sim_clock(&self) -> Option<SimClockSeen> {
+        let clock = &self.runtime.clock;
+        let seen = || clock.stalled_for().map_or(SimClockSeen::Never, SimClockSeen::Stands);
+        clock.is_simulated().then(seen)
+    }
+
+    fn tick_status(&mut self, now: Instant, totals: TickTotals, grid: LoopWindow) -> Status {
         let (ticks, since) = (&self.runtime.ticks, now.duration_since(self.started));
         let latency = self.latency.read(ticks.latency.histogram(), since);
         let fused = self.fused.read(ticks.fused.histogram(), since).total;
-        let window = self.tick_window(now, totals, latency.window, grid);
+        let window = self.tick_window(totals, latency.window, grid);
         self.ticks = totals;
         self.notices.clock(now, window.sim_clock);
         self.notices.clock_publishers(now, publishers::several(&window.clock_publishers));
@@ -243,7 +241,6 @@ impl Monitor {
 
     fn tick_window(
         &mut self,
-        now: Instant,
         totals: TickTotals,
         latency: Quantiles,
         grid: LoopWindow,
@@ -251,14 +248,11 @@ impl Monitor {
         let before = self.ticks;
         let published = totals.published - before.published;
         let by = self.runtime.ticks.held_back_by.load(Ordering::Relaxed);
-        let clock = &self.runtime.clock;
-        let stalled_for = || clock.stalled_for().map_or(SimClockSeen::Never, SimClockSeen::Stands);
-        let sim_clock = clock.is_simulated().then(stalled_for);
         let clock_publishers = lock(&self.runtime.clock_publishers).clone();
         let made = totals.published + totals.unread;
         let rate = self.made.read(self.runtime.node_time.now(), made);
         TickWindow {
-            sim_clock,
+            sim_clock: self.sim_clock(),
             clock_publishers,
             rate_hz: rate.hz,
             published,
@@ -269,25 +263,7 @@ impl Monitor {
             clock_jumps: totals.clock_jumps - before.clock_jumps,
             unsent: totals.unsent - before.unsent,
             publish_failed: totals.publish_failed - before.publish_failed,
-            unserved: self.unserved(now, totals),
             p99_ms: milliseconds(latency.p99_ns),
-        }
-    }
-
-    /// Returns how many ticks became due since the last window in which one was served.
-    fn unserved(&mut self, now: Instant, totals: TickTotals) -> i64 {
-        let Some(reading) = self.runtime.clock.now() else { return 0 };
-        let tick = self.runtime.pipeline.config().grid.tick_at(reading.stamp);
-        let served = totals.served();
-        let new = Progress { served, tick, at: now };
-        let old = *self.progress.get_or_insert(new);
-        if served != old.served || tick < old.tick {
-            self.progress = Some(new);
-            return 0;
-        }
-        match now.duration_since(old.at) > HICCUP {
-            true => tick - old.tick,
-            false => 0,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::assess::{InputWindow, Level, TickWindow};
+use super::assess::{self, InputWindow, Level, SimClockSeen, TickWindow};
 use super::loops::LoopWindow;
 use super::totals::{InputTotals, TickTotals};
 use crate::{RecorderStatus, Runtime};
@@ -84,15 +84,13 @@ pub(super) fn recording(status: &RecorderStatus) -> Status {
 }
 
 /// Returns the state of a loop about which nothing else is known. `name` is that of its thread.
-pub(super) fn of_loop(name: &str, window: &LoopWindow) -> Status {
-    let (level, message) = match window.overruns {
-        0 => (Level::Ok, "no overruns".to_owned()),
-        overruns => (Level::Warn, format!("{overruns} overruns")),
-    };
-    let mut values = vec![pair("overruns", window.total_overruns)];
+pub(super) fn of_loop(name: &str, window: &LoopWindow, sim_clock: Option<SimClockSeen>) -> Status {
+    let (level, message) = assess::assess_loop(window, sim_clock);
+    let mut values = vec![pair("served", window.served), pair("overruns", window.total_overruns)];
     values.extend(latency_values("woken_latency", window.woken));
     values.push(pair("realtime_priority", window.priority));
-    Status { part: name.to_owned(), level, message, values }
+    // No stream has a space in its name.
+    Status { part: format!("loop {name}"), level, message, values }
 }
 
 /// Returns the numbers of the ticks.

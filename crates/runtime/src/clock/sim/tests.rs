@@ -46,19 +46,6 @@ fn a_tick_is_due_since_the_first_message_at_or_after_it() {
 }
 
 #[test]
-fn the_newest_readings_tell_when_an_instant_was_reached() {
-    let (mut newest, start) = (Newest::default(), Instant::now());
-    let since = |k: usize| start + Duration::from_micros(k as u64);
-    for k in 0..NEWEST + 3 {
-        let (stamp, epoch) = (at(10 * k as i64), Epoch::default());
-        newest.note(Reading { stamp, since: since(k), epoch });
-    }
-    assert_eq!(newest.0.len(), NEWEST);
-    let found = [5, 25, 31, 10 * (NEWEST as i64 + 2)].map(|nanos| newest.reached(at(nanos)));
-    assert_eq!(found, [3, 3, 4, NEWEST + 2].map(|k| Some(since(k))));
-}
-
-#[test]
 fn a_clock_whose_messages_repeat_an_instant_does_not_move() {
     let (time, grid) = (VirtualTime::starting_at(Stamp::ZERO), TickGrid::new(10).unwrap());
     let clock = SimClock::new(grid, time.source());
@@ -250,28 +237,40 @@ fn messages_have_no_arrival_stamp_before_a_simulators_clock_runs() {
 }
 
 #[test]
-fn a_clock_with_steps_longer_than_a_tick_is_reported_as_coarse_once() {
-    let (mut state, grid) = (SimState::default(), TickGrid::new(10).unwrap());
-    let mut steps = |steps: &[i64]| -> Vec<bool> {
-        steps.iter().map(|step_ns| state.is_coarse(*step_ns, grid)).collect()
+fn a_clock_with_steps_longer_than_the_ticks_of_a_loop_is_reported_as_coarse_once() {
+    let clock = sim_clock();
+    let grid = |period_ns| TickGrid::new(period_ns).unwrap();
+    clock.note_loop("slow", grid(20));
+    clock.note_loop("fast", grid(10));
+    let mut state = clock.lock();
+    let mut steps = |steps: &[i64]| -> Vec<Vec<&str>> {
+        let note = |step_ns: &i64| state.note_step(*step_ns);
+        let names =
+            |all: Vec<(&'static str, TickGrid)>| all.into_iter().map(|(name, _)| name).collect();
+        steps.iter().map(note).map(names).collect()
     };
-    assert_eq!(steps(&[11, 11, 11, 11, 10]), [false; 5]);
-    assert_eq!(steps(&[11, 11, 11, 11, 11]), [false, false, false, false, true]);
-    assert_eq!(steps(&[11; 20]), [false; 20]);
+    let (nobody, fast) = (Vec::new(), vec!["fast"]);
+    assert_eq!(steps(&[11, 11, 11, 11, 10]), [const { Vec::<&str>::new() }; 5]);
+    assert_eq!(
+        steps(&[11, 11, 11, 11, 11]),
+        [&nobody, &nobody, &nobody, &nobody, &fast].map(Vec::clone)
+    );
+    assert_eq!(steps(&[11; 20]), [const { Vec::<&str>::new() }; 20]);
+    assert_eq!(steps(&[21; 6]).concat(), ["slow"]);
 }
 
 #[test]
-fn all_waiters_wake_when_the_clock_reaches_their_instants_or_jumps_back() {
-    for set in [20, 3] {
+fn all_waiters_wake_when_the_clock_first_reads_reaches_their_instants_or_jumps_back() {
+    for (before, set) in [(None, 15), (Some(15), 20), (Some(15), 3)] {
         let (clock, waiters) = (sim_clock(), [18, 20].map(|it| (it, ThreadNumber::default())));
-        clock.set(at(15), Transit::UNKNOWN);
-        let seen = clock.now().unwrap();
+        before.map(|before| clock.set(at(before), Transit::UNKNOWN));
+        let seen = clock.now();
         std::thread::scope(|scope| {
             let waits = waiters.each_ref().map(|(instant, waiter)| {
-                let clock = &clock;
+                let (clock, next) = (&clock, seen.map(|seen| (seen, at(*instant))));
                 scope.spawn(move || {
                     waiter.is_this();
-                    clock.wait_at_most(Some((seen, at(*instant))), 2 * patience());
+                    clock.wait_at_most(next, 2 * patience());
                 })
             });
             waiters.iter().for_each(|(_, waiter)| waiter.until_asleep());

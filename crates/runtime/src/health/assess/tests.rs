@@ -93,6 +93,7 @@ streams:
 
 #[test]
 fn a_clock_that_does_not_move_is_stale_and_unserved_ticks_are_an_error() {
+    let unserved = |unserved| LoopWindow { unserved, ..LoopWindow::default() };
     let fine = TickWindow { rate_hz: 99.96, p99_ms: "1.200".into(), ..Default::default() };
     assert_eq!(assess_ticks(&fine), (Level::Ok, "100.0 Hz, latency p99 1.200 ms".into()));
     let on = |seen| TickWindow { sim_clock: Some(seen), ..fine.clone() };
@@ -102,9 +103,9 @@ fn a_clock_that_does_not_move_is_stale_and_unserved_ticks_are_an_error() {
     let (level, words) = pause(4);
     assert_eq!(level, Level::Stale);
     assert!(words.starts_with("/clock has stood still for 4.0 s"), "{words}");
-    let stuck = assess_ticks(&TickWindow { unserved: 200, ..fine.clone() });
+    let stuck = assess_ticks(&TickWindow { grid: unserved(200), ..fine.clone() });
     assert_eq!(stuck, (Level::Error, "200 ticks due since the last one served".into()));
-    assert_eq!(assess_ticks(&TickWindow { unserved: 2, ..fine.clone() }).0, Level::Ok);
+    assert_eq!(assess_ticks(&TickWindow { grid: unserved(2), ..fine.clone() }).0, Level::Ok);
     let held_back = TickWindow { held_back: 4, held_back_by: "arm".into(), ..fine };
     assert_eq!(assess_ticks(&held_back), (Level::Error, "4 held back by 'arm'".into()));
     let now_and_then = TickWindow { published: 1, ..held_back };
