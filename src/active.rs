@@ -64,6 +64,8 @@ impl Active {
             runtime.recorder = Some(base.recording.hold(recorder));
         }
         let runtime = Arc::new(runtime);
+        // Before the first tensor: a reader needs what the tensors of this run mean.
+        lock(&base.watched).shared.iter_mut().for_each(|info| info.serve(runtime.pipeline.run()));
         let (received, wakes) = base.connections.subscribe(&runtime)?;
         let (mut threads, stop) = start_publishing(base, configured, &runtime, wakes)?;
         // If this fails, `stop` is dropped before `threads`.

@@ -58,7 +58,7 @@ impl Configured {
         let list = list_form(&settings, &runtime.pipeline)?;
         let tensors = Handed::default();
         if let Some(service) = &settings.shared_output {
-            let shared = Shared::new(service, &runtime.pipeline, &info, &base.time)?;
+            let shared = Shared::new(service, &runtime.pipeline, &info)?;
             tensors.leave(shared.tensors);
             lock(&base.watched).shared = Some(shared.info);
         }
@@ -79,8 +79,8 @@ impl Configured {
         Ok(Configured { settings, parameters, spec, list, tensors, backend })
     }
 
-    /// A runtime for one stretch of work. It begins with empty rings, so that what it makes follows from its messages
-    /// alone.
+    /// A runtime for one stretch of work, which is a run of its own. It begins with empty rings, so that what it makes
+    /// follows from its messages alone.
     ///
     /// # Errors
     /// The program cannot do what the configuration asks for.
@@ -106,7 +106,8 @@ fn new_runtime(
         true => Clock::simulated(config.grid, time.clone()),
         false => Clock::system(config.grid, time.clone()),
     };
-    let mut runtime = Runtime::new(Pipeline::new(config.clone(), Arc::clone(backend))?, clock);
+    let pipeline = Pipeline::new(config.clone(), Arc::clone(backend))?.with_run(time.draw_run());
+    let mut runtime = Runtime::new(pipeline, clock);
     runtime.digest = settings.digest;
     Ok(runtime)
 }

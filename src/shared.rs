@@ -2,7 +2,6 @@
 
 use super::error::NodeError;
 use robocache_core::pipeline::Pipeline;
-use robocache_runtime::TimeSource;
 use robocache_shared::{InfoPublisher, SharedError, TensorPublisher};
 
 /// What shares the tensors: one part for each of two threads.
@@ -19,16 +18,9 @@ impl Shared {
     ///
     /// # Errors
     /// [`SharedError`]
-    pub(crate) fn new(
-        service: &str,
-        pipeline: &Pipeline,
-        info: &[u8],
-        time: &TimeSource,
-    ) -> Result<Self, NodeError> {
-        // Two starts of nodes differ in it, and so do two configurations of one.
-        let run = time.system().nanos() as u64;
-        let tensors = TensorPublisher::new(service, run, pipeline)?;
-        let info = InfoPublisher::new(service, run, info)?;
+    pub(crate) fn new(service: &str, pipeline: &Pipeline, info: &[u8]) -> Result<Self, NodeError> {
+        let tensors = TensorPublisher::new(service, pipeline)?;
+        let info = InfoPublisher::new(service, pipeline.run(), info)?;
         let megabytes = tensors.memory_bytes() as f64 / 1e6;
         tracing::info!("the tensors are in {megabytes:.1} MB of shared memory, as '{service}'");
         Ok(Shared { tensors, info: SharedInfo { publisher: info, has_failed: false } })
@@ -42,10 +34,21 @@ pub(crate) struct SharedInfo {
 }
 
 impl SharedInfo {
-    /// Serves new readers, and removes what killed processes left. Only the first failure is logged.
+    /// Says the same of the tensors of another run, which follow.
+    pub(crate) fn serve(&mut self, run: u64) {
+        let served = self.publisher.serve(run);
+        self.note(served);
+    }
+
+    /// Serves new readers, and removes what killed processes left.
     pub(crate) fn follow(&mut self) {
-        let failed: Result<(), SharedError> = self.publisher.follow();
-        if let Err(error) = failed
+        let followed = self.publisher.follow();
+        self.note(followed);
+    }
+
+    /// Logs the first failure.
+    fn note(&mut self, done: Result<(), SharedError>) {
+        if let Err(error) = done
             && !std::mem::replace(&mut self.has_failed, true)
         {
             tracing::warn!("{error}");

@@ -387,8 +387,8 @@ class WindowPlan:
         """The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
         latest)."""
 
-# Stamp [ns], tick and digest of a message.
-_Head = tuple[int, int, int]
+# Stamp [ns], run, epoch, tick and digest of a message.
+_Head = tuple[int, int, int, int, int]
 # Of a segment [bytes]: name, dtype, shape, and where its elements are and what is said of its steps: valid, target_ns,
 # age_ns, count and inputs_valid.
 _SegmentPlaces = tuple[str, str, list[int], int, tuple[int, int, int, int, int]]
@@ -432,7 +432,7 @@ class SharedTensor:
     def __array_interface__(self) -> dict[str, Any]: ...
     @property
     def run(self) -> int:
-        """The number of the node's start: all tensors of a run have their parts at the same places."""
+        """The run of the node: all tensors of a run have their parts at the same places."""
     def head(self) -> _Head: ...
     def places(self) -> _Places: ...
     @property

@@ -103,7 +103,7 @@ class TensorReader:
 
     @property
     def run(self) -> int | None:
-        """A number for the start of the node that the newest tensor is of; None before the first tensor."""
+        """The run of the node that the newest tensor is of; None before the first tensor."""
         return self._run
 
     @property

@@ -24,14 +24,17 @@ class Writer:
         return bytes([0, self.order == "<", 0, 0]) + bytes(self.body)
 
 
-def fused_tensor(segments, data, order="<", stamp=(12, 340), tick=77, frame_id="base", digest=5):
-    """The bytes of a FusedTensor. `segments` are dicts with the fields of TensorSegment."""
+def fused_tensor(segments, data, order="<", stamp=(12, 340), frame_id="base"):
+    """The bytes of a FusedTensor of run 9, epoch 3, tick 77 and digest 5.
+
+    `segments` are dicts with the fields of TensorSegment.
+    """
     writer = Writer(order)
     writer.put("i", stamp[0])
     writer.put("I", stamp[1])
     writer.string(frame_id)
-    writer.put("Q", tick)
-    writer.put("Q", digest)
+    for number in (9, 3, 77, 5):
+        writer.put("Q", number)
     writer.put("I", len(segments))
     for segment in segments:
         writer.string(segment["name"])

@@ -45,7 +45,7 @@ def example(order="<", **changes):
 def test_values_flags_and_ages_in_both_byte_orders(order):
     tensor = robocache.decode(example(order))
     assert (tensor.tick, tensor.stamp_ns, tensor.frame_id) == (77, 12_000_000_340, "base")
-    assert tensor.digest == 5
+    assert (tensor.run, tensor.epoch, tensor.digest) == (9, 3, 5)
     assert list(tensor.segments) == ["joints", "wrench", "camera"]
     joints, wrench, camera = tensor.segments.values()
     np.testing.assert_array_equal(joints.array, np.arange(6).reshape(2, 3) - 2.5)

@@ -80,6 +80,7 @@ def test_tensors_on_the_gpu_have_the_bits_of_those_on_the_host(backend):
     for number in push([host, device], 7, 60):
         expected, found = host.tick(number), device.tick(number)
         assert found.message is None
+        assert (found.run, found.epoch) == (expected.run, expected.epoch)
         for name, segment in found.segments.items():
             assert segment.shape == expected[name].shape
             assert segment.__dlpack_device__() == (2, 0)

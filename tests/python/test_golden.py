@@ -24,6 +24,7 @@ def test_every_field_is_read(message):
     """The expectations are those of crates/core/tests/core/pipeline/message.rs."""
     tensor = robocache.decode(message)
     assert tensor.stamp_ns == START_NS + 100 * MS == tensor.tick * 10 * MS
+    assert (tensor.run, tensor.epoch) == (0xFEDC_BA98_7654_3210, 3)
     assert tensor.frame_id == "base" and list(tensor.segments) == [
         "joints",
         "camera",

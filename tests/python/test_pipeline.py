@@ -68,7 +68,8 @@ def pushed(pipeline, messages):
 
 def same_tensor(a, b):
     """Checks that two tensors have equal parts of equal types."""
-    assert (a.tick, a.stamp_ns, a.frame_id, a.digest) == (b.tick, b.stamp_ns, b.frame_id, b.digest)
+    for part in ("run", "epoch", "tick", "stamp_ns", "frame_id", "digest"):
+        assert getattr(a, part) == getattr(b, part), part
     assert list(a.segments) == list(b.segments) and bytes(a.data) == bytes(b.data)
     for name, segment in a.segments.items():
         for part in ("array", "valid", "target_ns", "age_ns", "count", "inputs_valid"):
@@ -241,6 +242,8 @@ def test_a_required_stream_holds_a_tick_back():
     assert pipeline.begin_epoch() == 1
     assert pipeline.tick_at(T0 + 20 * MS) is None
     assert pipeline.push_array("wrench", np.ones(6), T0)
+    tensor = pipeline.tick_at(T0 + 20 * MS)
+    assert (tensor.run, tensor.epoch) == (0, 1), "no node made it"
 
 
 def test_the_layout_and_the_grid():

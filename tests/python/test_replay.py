@@ -3,6 +3,7 @@
 What a tick must be is worked out here with integers, NumPy and Pillow.
 """
 
+import re
 import resource
 import shutil
 import signal
@@ -188,6 +189,15 @@ def test_a_bad_episode_does_not_stop_the_others_and_results_are_kept(config, bag
     ((outcome, _),) = replay(config, tmp_path / "out", bag)
     assert outcome == "kept"
     ((outcome, _),) = replay(other, tmp_path / "out", bag, options=["--replace"])
+    assert outcome == "done"
+    # Messages of another definition are made again.
+    ledger = tmp_path / "out/replay.json"
+    text, count = re.subn(
+        "; messages [0-9a-f]{16};", "; messages 0123456789abcdef;", ledger.read_text()
+    )
+    assert count == 1
+    ledger.write_text(text)
+    ((outcome, _),) = replay(other, tmp_path / "out", bag)
     assert outcome == "done"
 
 

@@ -22,7 +22,7 @@ from robocache.ros import INFO_QOS, TENSOR_QOS, TensorSubscriber
 
 def fused_tensor_msg(tick=9, names=("joints", "camera")):
     """A message of the generated class."""
-    msg = FusedTensor(tick=tick, digest=(1 << 64) - tick)
+    msg = FusedTensor(run=(1 << 63) + 5, epoch=4, tick=tick, digest=(1 << 64) - tick)
     msg.header.frame_id = "base_link"
     msg.header.stamp.sec, msg.header.stamp.nanosec = 1_795_000_000, 90_000_000
     data = bytearray(64 * len(names))
@@ -39,7 +39,7 @@ def fused_tensor_msg(tick=9, names=("joints", "camera")):
 
 
 def assert_same(left, right):
-    for field in ("tick", "stamp_ns", "frame_id", "digest"):
+    for field in ("run", "epoch", "tick", "stamp_ns", "frame_id", "digest"):
         assert getattr(left, field) == getattr(right, field), field
     assert list(left.segments) == list(right.segments)
     for one, other in zip(left.segments.values(), right.segments.values()):
@@ -54,7 +54,7 @@ def test_messages_of_rclpy_are_decoded(names):
     msg = fused_tensor_msg(names=names)
     tensor = robocache.decode(serialize_message(msg))
     assert tensor.stamp_ns == 1_795_000_000_090_000_000
-    assert tensor.digest == (1 << 64) - 9
+    assert (tensor.run, tensor.epoch, tensor.digest) == ((1 << 63) + 5, 4, (1 << 64) - 9)
     assert list(tensor.segments) == list(names)
     for at, part in enumerate(tensor.segments.values()):
         np.testing.assert_array_equal(part.array, np.arange(6).reshape(2, 3) + at)

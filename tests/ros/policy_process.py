@@ -2,7 +2,7 @@
 
     policy_process.py SERVICE [--hold N] [--ticks N]
 
-A line says the tick, the node's digest, the digest of the bytes as they were read, the first values, and what was
+A line says the tick, its run and epoch, the node's digest, the digest of the bytes as they were read, the first values, and what was
 missed. With --hold it keeps the newest N tensors.
 """
 
@@ -34,6 +34,7 @@ def main():
         held.append(tensor)
         said = {
             "tick": tensor.tick,
+            "of": [tensor.run, tensor.epoch, reader.run],
             "digest": tensor.digest,
             "digest_of": robocache.digest_of(tensor),
             "held": all(robocache.digest_of(kept) == kept.digest for kept in held),

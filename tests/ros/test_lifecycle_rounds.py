@@ -182,16 +182,24 @@ def test_a_reader_of_shared_memory_goes_on(ros, start, config_file, service):
     node = start_managed(ros, start, config_file=config_file, shared_output=service)
     reader = TensorReader(service)
     publisher = ros.node.create_publisher(WrenchStamped, "wrench", 10)
+    runs = set()
     for way in ([CONFIGURE, ACTIVATE], [ACTIVATE], [CLEANUP, CONFIGURE, ACTIVATE]):
         assert reader.latest() is None
         node.must(*way)
         publish_now(ros, publisher)
-        ticks = []
+        ticks, of_activation = [], set()
         while len(ticks) < 50:
             tensor = until(lambda: reader.wait(0.5), "a tensor", detail=lambda: node.process.output)
             assert digest_of(tensor) == tensor.digest
             ticks.append(tensor.tick)
+            of_activation |= {tensor.run, reader.run}
         assert ticks == sorted(set(ticks))
+        (run,) = of_activation
+        assert run not in runs | {0}
+        runs.add(run)
+        # What the tensors mean is said of each run. A reader that was there before has it with the first tensor.
+        info = reader.info if way == [ACTIVATE] else until(lambda: reader.info, "the info")
+        assert [part["name"] for part in info["segments"]] == ["wrench", "camera"]
         node.must(DEACTIVATE)
         while reader.latest() is not None:
             pass

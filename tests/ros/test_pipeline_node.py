@@ -101,6 +101,9 @@ def test_tensors_are_those_of_the_node(ros, start, tmp_path, make):
         fusion.until(ours_too, f"our tick {number}")
         mine, theirs = ours.tensors[number], fusion.tensors[number]
         assert mine.digest == theirs.digest == robocache.digest_of(mine) != 0
+        # The clock of both has begun once.
+        assert mine.epoch == theirs.epoch == 1
+        assert 0 != mine.run != theirs.run != 0
     assert mine["wrench"].valid.all() and mine["force"].valid.all()
     assert ours.threads == {pipeline._thread}
     assert pipeline.stats()["ticks"] >= 20

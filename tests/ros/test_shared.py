@@ -138,6 +138,7 @@ def test_a_policy_reads_the_bits_of_the_plain_topic(ros, start, tmp_path, servic
             while said["tick"] < message.tick:
                 said = process.next()
             assert said["tick"] == message.tick
+            assert said["of"] == [message.run, message.epoch, message.run]
             assert said["digest"] == said["digest_of"] == message.digest
             assert said["segments"] == expected
         return said

@@ -227,6 +227,9 @@ def test_a_clock_that_runs_is_set_back_and_forth(ros, start, tmp_path, node_faul
     node.send_and_await()
     fusion.await_value("tick", "clock_jumps", 2)
     assert steps_back() == [at], "one epoch"
+    epochs = [tensor.epoch for tensor in node.tensors]
+    assert epochs == [epochs[0] + (k >= at) for k in range(len(epochs))]
+    assert len({tensor.run for tensor in node.tensors}) == 1
     assert fusion.value("receive", "dropped") == 0
     for name in STREAMS:
         assert fusion.value(name, "resubscribed") == 0

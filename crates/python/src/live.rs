@@ -153,9 +153,9 @@ impl LivePipeline {
     ) -> PyResult<Self> {
         let target = Target::of(backend, device, output)?;
         py.detach(|| {
-            let pipeline = target.make(parse(text, file)?)?;
-            let grid = pipeline.config().grid;
             let time = TimeSource::real();
+            let pipeline = target.make(parse(text, file)?)?.with_run(time.draw_run());
+            let grid = pipeline.config().grid;
             let clock =
                 if simulated { Clock::simulated(grid, time) } else { Clock::system(grid, time) };
             let mut runtime = Runtime::new(pipeline, clock);

@@ -7,8 +7,8 @@ use robocache_core::message::{Places, SegmentPlaces};
 use crate::dlpack::Array;
 use crate::errors::wrong;
 
-/// Stamp \[ns\], tick and digest.
-pub(crate) type Head = (i64, u64, u64);
+/// Stamp \[ns\], run, epoch, tick and digest.
+pub(crate) type Head = (i64, u64, u64, u64, u64);
 /// The base frame, whether numbers are big-endian, begin and length of the data, the segments.
 pub(crate) type PlacesFound = (String, bool, (usize, usize), Vec<SegmentFound>);
 /// Name, type, shape, and where its elements and its steps are.
@@ -29,7 +29,9 @@ pub(crate) fn read_message(message: &Bound<'_, PyAny>) -> PyResult<(Head, Places
 
 /// The head of a message.
 pub(crate) fn head(places: &Places, message: &[u8]) -> Head {
-    (places.stamp(message).nanos(), places.tick(message), places.digest(message))
+    let stamp_ns = places.stamp(message).nanos();
+    let (run, epoch) = (places.run(message), places.epoch(message));
+    (stamp_ns, run, epoch, places.tick(message), places.digest(message))
 }
 
 /// Places, for Python.

@@ -194,7 +194,7 @@ pub struct SharedTensor {
 
 #[pymethods]
 impl SharedTensor {
-    /// The number of the node's start: all tensors of a run have their parts at the same places.
+    /// The run of the node: all tensors of a run have their parts at the same places.
     #[getter]
     fn run(&self) -> u64 {
         self.sample.get().run()

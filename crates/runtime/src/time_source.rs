@@ -56,6 +56,11 @@ impl TimeSource {
         }
     }
 
+    /// Draws the number of a run of a node, which is not 0. It is the instant, so that no other start or activation has it.
+    pub fn draw_run(&self) -> u64 {
+        self.system().nanos().unsigned_abs().max(1)
+    }
+
     /// Returns the time since an instant; zero if it is still to come.
     #[inline]
     pub fn since(&self, begin: Instant) -> Duration {

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::new(&config, &Layout::new(&config))?);
     let pipeline = Pipeline::new(config, backend)?;
     let service = format!("robocache_send_to_read/{}", std::process::id());
-    let mut publisher = TensorPublisher::new(&service, 1, &pipeline)?;
+    let mut publisher = TensorPublisher::new(&service, &pipeline)?;
     let mut reader = TensorReader::new(&service)?;
     let (sent, instants) = channel::<Instant>();
     let reading = std::thread::spawn(move || {

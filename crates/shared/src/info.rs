@@ -4,46 +4,74 @@ use iceoryx2::node::Node;
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::update_connections::UpdateConnections;
 use iceoryx2::prelude::BackpressureStrategy;
+use iceoryx2::sample_mut::SampleMut;
 
 use super::SharedError;
 use super::room;
 use super::service::{Engine, Kind, Page, TensorHeader, Tensors, bytes_of_mut, node};
 use robocache_core::config::describe::shared_memory::PAGE;
 
-/// Publishes what the tensors mean, once. A thread that reports owns it.
+type Loan = SampleMut<Engine, [Page], TensorHeader>;
+
+/// Publishes what the tensors mean, once for each run. A thread that reports owns it.
 #[derive(Debug)]
 pub struct InfoPublisher {
     service: String,
+    info: Vec<u8>,
+    /// Samples that were sent.
+    number: u64,
     port: Publisher<Engine, [Page], TensorHeader>,
     _samples: Tensors,
     node: Node<Engine>,
 }
 
 impl InfoPublisher {
-    /// Publishes `info`. `run` is that of the tensors.
+    /// Publishes `info` for the tensors of a run.
     ///
     /// # Errors
     /// [`SharedError`]
     pub fn new(service: &str, run: u64, info: &[u8]) -> Result<Self, SharedError> {
         let node = node(service)?;
         let samples = Kind::Info.make(&node, service)?;
-        let failed = |why: &dyn std::fmt::Debug| {
-            SharedError::failed(service, "publish what its tensors mean")(why)
-        };
-        let pages = info.len().div_ceil(PAGE).max(1);
         let builder = samples
             .publisher_builder()
-            .initial_max_slice_len(pages)
+            .initial_max_slice_len(pages_of(info))
             .backpressure_strategy(BackpressureStrategy::DiscardData);
-        let port = builder.create().map_err(|why| failed(&why))?;
-        let loan = port.loan_slice_uninit(pages).map_err(|why| failed(&why))?;
-        // SAFETY: the memory is of a file, zeros.
-        let mut loan = unsafe { loan.assume_init() };
-        room::take(service, loan.payload_mut().as_mut_ptr() as usize)?;
-        bytes_of_mut(loan.payload_mut())[..info.len()].copy_from_slice(info);
-        *loan.user_header_mut() = TensorHeader { run, number: 1, start: 0, len: info.len() as u64 };
-        loan.send().map_err(|why| failed(&why))?;
-        Ok(InfoPublisher { service: service.to_owned(), port, _samples: samples, node })
+        let port = builder.create().map_err(|why| failed(service, &why))?;
+        let (service, info) = (service.to_owned(), info.to_owned());
+        let mut publisher =
+            InfoPublisher { service, info, number: 0, port, _samples: samples, node };
+        let mut loan = publisher.loan()?;
+        room::take(&publisher.service, loan.payload_mut().as_mut_ptr() as usize)?;
+        publisher.send(loan, run)?;
+        Ok(publisher)
+    }
+
+    /// Publishes it again, for the tensors of another run. A reader has it before the tensors that are sent later.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn serve(&mut self, run: u64) -> Result<(), SharedError> {
+        let loan = self.loan()?;
+        self.send(loan, run)
+    }
+
+    /// Lends memory for the bytes.
+    fn loan(&self) -> Result<Loan, SharedError> {
+        let loan = self.port.loan_slice_uninit(pages_of(&self.info));
+        // SAFETY: the memory is of a file: zeros, or what was written before.
+        let loan = loan.map(|loan| unsafe { loan.assume_init() });
+        loan.map_err(|why| failed(&self.service, &why))
+    }
+
+    /// Writes the bytes into lent memory, and sends it.
+    fn send(&mut self, mut loan: Loan, run: u64) -> Result<(), SharedError> {
+        let len = self.info.len();
+        bytes_of_mut(loan.payload_mut())[..len].copy_from_slice(&self.info);
+        self.number += 1;
+        *loan.user_header_mut() =
+            TensorHeader { run, number: self.number, start: 0, len: len as u64 };
+        loan.send().map(|_| ()).map_err(|why| failed(&self.service, &why))
     }
 
     /// Serves readers that came since the last call, and removes what killed processes have left. The caller calls this
@@ -56,4 +84,13 @@ impl InfoPublisher {
         let updated = self.port.update_connections();
         updated.map_err(|why| SharedError::failed(&self.service, "find its readers")(&why))
     }
+}
+
+/// Pages that these bytes take.
+fn pages_of(info: &[u8]) -> usize {
+    info.len().div_ceil(PAGE).max(1)
+}
+
+fn failed(service: &str, why: &dyn std::fmt::Debug) -> SharedError {
+    SharedError::failed(service, "publish what its tensors mean")(why)
 }

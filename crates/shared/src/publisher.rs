@@ -38,7 +38,6 @@ pub struct TensorPublisher {
     notifier: Notifier<Engine>,
     /// The memory: each message that lies in it keeps it.
     port: Arc<Port>,
-    run: u64,
     number: u64,
     memory_bytes: u64,
     _tensors: Tensors,
@@ -46,11 +45,11 @@ pub struct TensorPublisher {
 }
 
 impl TensorPublisher {
-    /// Makes the service, and takes all of its memory. `run` is a number that no other start of a node has.
+    /// Makes the service, and takes all of its memory. Tensors of different layouts must be of different runs.
     ///
     /// # Errors
     /// [`SharedError`], also if there is no room for the memory.
-    pub fn new(service: &str, run: u64, pipeline: &Pipeline) -> Result<Self, SharedError> {
+    pub fn new(service: &str, pipeline: &Pipeline) -> Result<Self, SharedError> {
         let len = pipeline.message_memory_len();
         let needed = shared_output_bytes(len) as u64;
         let node = node(service)?;
@@ -87,7 +86,6 @@ impl TensorPublisher {
                 .create()
                 .map_err(|why| SharedError::failed(service, "make what wakes readers")(&why))?,
             port: Arc::new(port),
-            run,
             number: 0,
             memory_bytes: 0,
             _tensors: tensors,
@@ -146,7 +144,7 @@ impl TensorPublisher {
         let bytes = message.message();
         let start = bytes.as_ptr() as usize - address_of(message);
         *loan.user_header_mut() = TensorHeader {
-            run: self.run,
+            run: message.run(),
             number: self.number + 1,
             start: start as u64,
             len: bytes.len() as u64,

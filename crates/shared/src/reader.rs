@@ -88,7 +88,7 @@ impl Drop for Shared {
 }
 
 impl TensorSample {
-    /// A number of the node's start. All tensors of a run have their parts at the same places.
+    /// The run of the node that made it. All tensors of a run have their parts at the same places.
     pub fn run(&self) -> u64 {
         self.run
     }

@@ -58,12 +58,16 @@ pub(crate) fn bytes_of_mut(pages: &mut [Page]) -> &mut [u8] {
 }
 
 /// What is said of a sample beside its bytes.
+///
+/// Both sides must know the type by one name. The number in it stands for the layout of the message, so the engine refuses
+/// a program of another version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ZeroCopySend)]
+#[type_name("robocache_ros/msg/FusedTensor 2")]
 #[repr(C)]
 pub(crate) struct TensorHeader {
-    /// A number for each start of a node: what belongs together.
+    /// The run of the node, as the message says it: what belongs together.
     pub run: u64,
-    /// The number of the tensor in the run, from 1.
+    /// The number of the sample among those of its publisher, from 1.
     pub number: u64,
     /// Where the message starts in the sample. So its data is aligned.
     pub start: u64,

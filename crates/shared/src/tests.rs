@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
 
+use iceoryx2::prelude::ZeroCopySend;
+
 use super::*;
 use robocache_core::backend::Backend;
 use robocache_core::backend::cpu::CpuBackend;
@@ -73,11 +75,11 @@ struct Node {
 
 impl Node {
     fn new(service: &str, text: &str, run: u64) -> Self {
-        Self::on(service, pipeline(text), run)
+        Self::on(service, pipeline(text).with_run(run))
     }
 
-    fn on(service: &str, pipeline: Pipeline, run: u64) -> Self {
-        let publisher = TensorPublisher::new(service, run, &pipeline).unwrap();
+    fn on(service: &str, pipeline: Pipeline) -> Self {
+        let publisher = TensorPublisher::new(service, &pipeline).unwrap();
         let messages = (0..3).map(|_| pipeline.new_message()).collect();
         Node { pipeline, publisher, messages, tick: 100 }
     }
@@ -123,7 +125,7 @@ fn on_a_gpu_too() {
 
 fn in_place(pipeline_of_node: Pipeline) {
     let service = name();
-    let mut node = Node::on(&service, pipeline_of_node, 1);
+    let mut node = Node::on(&service, pipeline_of_node);
     // What `check` says, and what the engine notes of each chunk.
     let said = shared_output_bytes(node.pipeline.message_memory_len()) as u64;
     let taken = node.publisher.memory_bytes();
@@ -244,15 +246,23 @@ fn another_pipeline_goes_on_in_the_same_memory_and_keeps_nothing_of_the_one_befo
         kept.push(awaited(&mut reader));
     }
     let before: Vec<_> = kept.iter().map(|tensor| tensor.message().to_vec()).collect();
-    for _ in 0..3 {
+    let mut info = InfoPublisher::new(&service, 1, b"what they mean").unwrap();
+    // The first look subscribes.
+    assert_eq!(reader.info().unwrap(), None);
+    info.follow().unwrap();
+    assert!(reader.info().unwrap().is_some());
+    for run in 2..5 {
         node.messages.clear();
-        node.pipeline = pipeline(WRENCH);
+        node.pipeline = pipeline(WRENCH).with_run(run);
         node.publisher.serve(&node.pipeline);
+        info.serve(run).unwrap();
         node.messages = (0..3).map(|_| node.pipeline.new_message()).collect();
         for k in 0..20 {
             let (sent, readers) = node.tick(None);
             let tensor = awaited(&mut reader);
             assert_eq!((tensor.message(), readers), (&sent[..], 1));
+            assert_eq!((tensor.run(), node.pipeline.run()), (run, run));
+            assert_eq!(reader.info().unwrap(), Some(&b"what they mean"[..]));
             assert!(k < 3 || node.messages.iter().all(TensorMessage::is_lent), "in place again");
         }
         let steps = node.messages[0].steps(robocache_core::spec::SegmentId::new(0)).to_vec();
@@ -282,7 +292,7 @@ fn names_publishers_readers_and_memory_are_limited() {
     }
     let service = name();
     let node = Node::new(&service, WRENCH, 1);
-    let second = TensorPublisher::new(&service, 2, &node.pipeline).unwrap_err();
+    let second = TensorPublisher::new(&service, &node.pipeline).unwrap_err();
     assert!(words(second).starts_with("another node publishes as"));
     let readers: Vec<_> = (0..READERS).map(|_| TensorReader::new(&service).unwrap()).collect();
     let full = words(TensorReader::new(&service).unwrap_err());
@@ -293,6 +303,24 @@ fn names_publishers_readers_and_memory_are_limited() {
     let folder = tempfile::tempdir().unwrap();
     let error = words(room::check_in(folder.path(), "s", u64::MAX).unwrap_err());
     assert!(error.contains("has room for") && error.contains("--shm-size"), "{error}");
+}
+
+/// The header of a program that knows another layout of the message.
+#[derive(Clone, Copy, Debug, Default, ZeroCopySend)]
+#[repr(C)]
+struct OtherHeader([u64; 4]);
+
+#[test]
+fn a_node_of_another_version_is_refused_by_words() {
+    let service = name();
+    let node = service::node(&service).unwrap();
+    let other = node.service_builder(&service::name_of(&service).unwrap());
+    let other = other.publish_subscribe::<[service::Page]>().user_header::<OtherHeader>();
+    let _other = other.open_or_create().unwrap();
+    let refused = TensorReader::new(&service).unwrap_err();
+    assert!(matches!(refused, SharedError::OtherVersion { .. }), "{refused}");
+    let refused = TensorPublisher::new(&service, &pipeline(WRENCH)).unwrap_err();
+    assert!(refused.to_string().contains("was made by another version of robocache"), "{refused}");
 }
 
 #[test]

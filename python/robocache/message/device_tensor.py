@@ -61,10 +61,15 @@ def array_of(native: TensorBytes, dtype: str, shape: Sequence[int], offset: int)
 
 
 def tensor_of(
-    native: TensorBytes, tick: int, stamp_ns: int, frame_id: str, segments: dict[str, Segment]
+    native: TensorBytes,
+    name: tuple[int, int, int],
+    stamp_ns: int,
+    frame_id: str,
+    segments: dict[str, Segment],
 ) -> DeviceTensor:
-    """The tensor of these segments."""
+    """The tensor of these segments. Its name is run, epoch and tick."""
+    run, epoch, tick = name
     data = native.device_array([native.device_len or 0], "uint8", 0)
-    tensor = DeviceTensor(tick, stamp_ns, frame_id, segments, data)
+    tensor = DeviceTensor(tick, stamp_ns, frame_id, segments, data, run=run, epoch=epoch)
     tensor._native = native
     return tensor

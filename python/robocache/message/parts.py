@@ -24,14 +24,15 @@ _DTYPES = {
 def read_message(message):
     """The head of the bytes of a `robocache_ros/msg/FusedTensor`, and the places of its parts [bytes].
 
-    Returns ((stamp_ns, tick, digest), (frame_id, big_endian, (data_at, data_len), segments)). A segment is (name,
-    dtype, shape, at, (valid_at, target_ns_at, age_ns_at, count_at, inputs_valid_at)).
+    Returns ((stamp_ns, run, epoch, tick, digest), (frame_id, big_endian, (data_at, data_len), segments)). A segment is
+    (name, dtype, shape, at, (valid_at, target_ns_at, age_ns_at, count_at, inputs_valid_at)).
 
     Raises ValueError if the bytes are no such message. It says what was expected and found.
     """
     reader = Reader(message)
     stamp = stamp_ns(reader.i32(), reader.u32())
-    frame_id, tick, digest = reader.string(), reader.u64(), reader.u64()
+    frame_id = reader.string()
+    run, epoch, tick, digest = (reader.u64() for _ in range(4))
     heads = [_read_segment(reader) for _ in range(reader.u32())]
     data_len = len(reader.bytes())
     data_at = reader.position - data_len
@@ -42,7 +43,7 @@ def read_message(message):
         check_distinct(name, segments)
         segments[name] = (name, dtype, shape, data_at + offset, steps_at)
     places = (frame_id, reader.big_endian, (data_at, data_len), list(segments.values()))
-    return (stamp, tick, digest), places
+    return (stamp, run, epoch, tick, digest), places
 
 
 def stamp_ns(sec, nanosec):

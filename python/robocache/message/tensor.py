@@ -179,9 +179,22 @@ class FusedTensor(Mapping[str, Segment]):
         data: the packed bytes (uint8 array); all segments are views of it.
         digest: the hash that the node made of all of it, 0 if it made none (see `digest_of`).
         message: the serialized message that the arrays view, or None.
+        run: the run of the node that made it, drawn at each start and activation; 0 if no node made it, but a replay
+            or a `robocache.Pipeline`.
+        epoch: the epoch of the clock, which a jump back raises. Run, epoch and tick name the tensor.
     """
 
-    __slots__ = ("tick", "stamp_ns", "frame_id", "segments", "data", "digest", "message")
+    __slots__ = (
+        "tick",
+        "stamp_ns",
+        "frame_id",
+        "segments",
+        "data",
+        "digest",
+        "message",
+        "run",
+        "epoch",
+    )
 
     def __init__(
         self,
@@ -192,6 +205,8 @@ class FusedTensor(Mapping[str, Segment]):
         data: Any,
         digest: int = 0,
         message: Any = None,
+        run: int = 0,
+        epoch: int = 0,
     ) -> None:
         self.tick = tick
         self.stamp_ns = stamp_ns
@@ -200,6 +215,8 @@ class FusedTensor(Mapping[str, Segment]):
         self.data = data
         self.digest = digest
         self.message = message
+        self.run = run
+        self.epoch = epoch
 
     def __getitem__(self, name: str) -> Segment:
         return self.segments[name]
@@ -235,7 +252,7 @@ def decode(message: Any) -> FusedTensor:
     Raises ValueError if the bytes are no such message. It says what was expected and found.
     """
     whole = message if isinstance(message, bytes) else np.frombuffer(message, np.uint8)
-    (stamp, tick, digest), places = _read_message()(whole)
+    (stamp, run, epoch, tick, digest), places = _read_message()(whole)
     frame_id, big_endian, (data_at, data_len), found = places
     segments = {}
     for name, dtype, shape, at, steps_at in found:
@@ -252,7 +269,7 @@ def decode(message: Any) -> FusedTensor:
         valid = valid.view(_BYTE) != 0
         segments[name] = Segment(name, dtype, array, valid, target_ns, age_ns, count, inputs_valid)
     data: np.ndarray = np.ndarray(data_len, _BYTE, whole, data_at)
-    return FusedTensor(tick, stamp, frame_id, segments, data, digest, message)
+    return FusedTensor(tick, stamp, frame_id, segments, data, digest, message, run, epoch)
 
 
 @functools.cache
@@ -304,7 +321,8 @@ def from_msg(msg: Any) -> FusedTensor:
         dtype, shape = check_segment(name, kind, shape, offset, steps, len(data))
         check_distinct(name, segments)
         segments[name] = Segment(name, dtype, array_at(data, dtype, shape, offset), **steps)
-    return FusedTensor(msg.tick, stamp, msg.header.frame_id, segments, data, msg.digest)
+    head = msg.tick, stamp, msg.header.frame_id
+    return FusedTensor(*head, segments, data, msg.digest, run=msg.run, epoch=msg.epoch)
 
 
 def digest_of(tensor: FusedTensor) -> int:

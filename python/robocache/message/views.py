@@ -21,7 +21,7 @@ class Views:
         """The tensor of native bytes. Its arrays are read-only views that keep the bytes alive."""
         if self._places is None:
             self._places = native.places()
-        message, (stamp_ns, tick, digest) = np.asarray(native), native.head()
+        message, (stamp_ns, run, epoch, tick, digest) = np.asarray(native), native.head()
         frame_id, _, (data_at, data_len), places = self._places
         if native.device_len is not None:
             segments = {}
@@ -29,7 +29,7 @@ class Views:
                 steps = steps_of(message, shape[0], steps_at)
                 array = array_of(native, dtype, shape, at - data_at)
                 segments[name] = DeviceSegment(name, dtype, array, *steps)
-            return tensor_of(native, tick, stamp_ns, frame_id, segments)
+            return tensor_of(native, (run, epoch, tick), stamp_ns, frame_id, segments)
         segments = {
             name: Segment(
                 name,
@@ -41,4 +41,4 @@ class Views:
             for name, dtype, shape, at, steps_at in places
         }
         data = np.ndarray(data_len, np.uint8, message, data_at)
-        return FusedTensor(tick, stamp_ns, frame_id, segments, data, digest, message)
+        return FusedTensor(tick, stamp_ns, frame_id, segments, data, digest, message, run, epoch)

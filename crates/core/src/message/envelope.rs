@@ -24,6 +24,10 @@ impl Envelope {
         let stamp_at = ENCAPSULATION_LEN;
         writer.header(Stamp::ZERO, base_frame);
         writer.u64(0);
+        let run_at = Some(writer.position() - 8);
+        // The epoch, and the tick.
+        writer.u64(0);
+        writer.u64(0);
         let tick_at = writer.position() - 8;
         writer.u64(0);
         let digest_at = writer.position() - 8;
@@ -40,6 +44,7 @@ impl Envelope {
             frame_id: base_frame.to_owned(),
             big_endian: false,
             stamp_at,
+            run_at,
             tick_at,
             digest_at,
             segments,
@@ -56,6 +61,16 @@ impl Envelope {
     /// The bytes in front of the data.
     pub(super) fn head(&self) -> &[u8] {
         &self.head
+    }
+
+    /// Sets the run that the messages name.
+    pub(crate) fn set_run(&mut self, run: u64) {
+        self.places.put_run(&mut self.head, run);
+    }
+
+    /// The run that the messages name; 0 if no node makes them.
+    pub(crate) fn run(&self) -> u64 {
+        self.places.run(&self.head)
     }
 
     /// Where the parts of each message are.

@@ -18,6 +18,8 @@ pub struct Places {
     /// Whether numbers have their most significant byte first, except for those of the data.
     pub big_endian: bool,
     pub(super) stamp_at: usize,
+    /// The run, and the epoch behind it; `None` in a form that has neither.
+    pub(super) run_at: Option<usize>,
     pub(super) tick_at: usize,
     pub(super) digest_at: usize,
     /// In the order of the message.
@@ -75,6 +77,20 @@ impl Places {
         self.put_digest(message, 0);
     }
 
+    /// Writes the number of the run, if the form has one.
+    pub(super) fn put_run(&self, message: &mut [u8], run: u64) {
+        if let Some(at) = self.run_at {
+            put(message, at, &run.to_le_bytes());
+        }
+    }
+
+    /// Writes the number of the epoch, if the form has one.
+    pub(super) fn put_epoch(&self, message: &mut [u8], epoch: u64) {
+        if let Some(at) = self.run_at {
+            put(message, at + 8, &epoch.to_le_bytes());
+        }
+    }
+
     /// Writes the digest.
     pub(super) fn put_digest(&self, message: &mut [u8], digest: u64) {
         put(message, self.digest_at, &digest.to_le_bytes());
@@ -85,6 +101,16 @@ impl Places {
         let sec = i32::from_le_bytes(self.number(message, self.stamp_at));
         let nanosec = u32::from_le_bytes(self.number(message, self.stamp_at + 4));
         Stamp::from_sec_nanosec(sec, nanosec).unwrap_or_default()
+    }
+
+    /// The run of the node that made a message; 0 if no node did.
+    pub fn run(&self, message: &[u8]) -> u64 {
+        self.run_at.map_or(0, |at| u64::from_le_bytes(self.number(message, at)))
+    }
+
+    /// The number of the epoch of a message's tick.
+    pub fn epoch(&self, message: &[u8]) -> u64 {
+        self.run_at.map_or(0, |at| u64::from_le_bytes(self.number(message, at + 8)))
     }
 
     /// The number of a message's tick.

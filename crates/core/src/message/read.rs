@@ -170,6 +170,10 @@ impl Places {
             .ok_or(MessageError::Nanoseconds { found: nanosec })?;
         let frame_id = text(&mut reader)?.to_owned();
         reader.u64()?;
+        let run_at = Some(reader.position() - 8);
+        // The epoch, and the tick.
+        reader.u64()?;
+        reader.u64()?;
         let tick_at = reader.position() - 8;
         reader.u64()?;
         let digest_at = reader.position() - 8;
@@ -181,7 +185,7 @@ impl Places {
         let big_endian = reader.is_big_endian();
         let segments = Vec::with_capacity(heads.len());
         let mut places =
-            Places { frame_id, big_endian, stamp_at, tick_at, digest_at, segments, data };
+            Places { frame_id, big_endian, stamp_at, run_at, tick_at, digest_at, segments, data };
         let mut names = HashSet::with_capacity(heads.len());
         for head in heads {
             let segment = head.check(&places, message)?;

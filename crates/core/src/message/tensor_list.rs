@@ -12,7 +12,7 @@
 //! | `robocache.tick`, `robocache.digest` | uint64 `[1]` |
 //!
 //! `msg/TensorSegment.msg` explains them. The names of segments have none of these endings, so no name occurs
-//! twice.
+//! twice. Run and epoch are left out, because no node reads actions that answer this form.
 
 use super::places::STEP_FIELDS;
 use super::{Envelope, Places, SegmentPlaces};
@@ -87,6 +87,7 @@ impl Envelope {
             frame_id: base_frame.to_owned(),
             big_endian: false,
             stamp_at,
+            run_at: None,
             tick_at,
             digest_at,
             segments,

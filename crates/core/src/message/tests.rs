@@ -46,8 +46,7 @@ fn message(nanosec: u32, segments: &[Written]) -> Vec<u8> {
     writer.i32(12);
     writer.u32(nanosec);
     writer.string("base");
-    writer.u64(77);
-    writer.u64(5);
+    [9, 3, 77, 5].into_iter().for_each(|number| writer.u64(number));
     writer.u32(segments.len() as u32);
     for segment in segments {
         writer.string(segment.name);
@@ -85,6 +84,7 @@ fn a_message_is_read_as_it_was_written() {
     );
     let places = Places::read(&bytes).unwrap();
     assert_eq!((places.frame_id.as_str(), places.digest(&bytes)), ("base", 5));
+    assert_eq!((places.run(&bytes), places.epoch(&bytes)), (9, 3));
 }
 
 #[test]
@@ -96,7 +96,8 @@ fn the_places_of_an_envelope_are_those_that_are_read() {
         "test.yaml",
     );
     let layout = crate::layout::Layout::new(&config.unwrap());
-    let envelope = Envelope::fused_tensor(&layout, "odd");
+    let mut envelope = Envelope::fused_tensor(&layout, "odd");
+    envelope.set_run(8);
     let mut bytes = vec![0; envelope.byte_len()];
     envelope.begin(&mut bytes);
     assert_eq!(Places::read(&bytes).as_ref(), Ok(envelope.places()));
@@ -105,6 +106,7 @@ fn the_places_of_an_envelope_are_those_that_are_read() {
     assert_eq!(envelope.places().segments[1].data.len(), last.byte_len);
     let (stamp, state) =
         (Stamp::from_nanos(1_234_567_890), StepState { count: 7, ..StepState::NEVER });
+    envelope.places().put_epoch(&mut bytes, 2);
     envelope.places().put_tick(&mut bytes, -1, stamp);
     envelope.places().segments[0].put_step(&mut bytes, 1, StepState { count: 6, ..state });
     let read = TensorRead::read(&bytes).unwrap();
@@ -112,6 +114,13 @@ fn the_places_of_an_envelope_are_those_that_are_read() {
         (read.stamp, read.tick, &read.segments[0].counts[..]),
         (stamp, u64::MAX, &[0, 6, 0][..])
     );
+    assert_eq!((envelope.places().run(&bytes), envelope.places().epoch(&bytes)), (8, 2));
+    // The form of Isaac ROS has neither.
+    let list = Envelope::isaac_tensor_list(&layout, "odd").unwrap();
+    let mut rewritten = Vec::new();
+    list.rewrite(envelope.places(), &bytes, &mut rewritten);
+    assert_eq!((list.places().run(&rewritten), list.places().epoch(&rewritten)), (0, 0));
+    assert_eq!(list.places().tick(&rewritten), u64::MAX);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Memory of one message, which ticks write.
 //!
 //! Names, shapes, dtypes and offsets never change, so every part keeps its place. A tick overwrites
-//! the stamp, the tick number and what is said of each step. The
+//! the stamp, the numbers of the epoch and the tick, and what is said of each step. The
 //! backend writes the tensor into the message's own `data`. So a tick allocates nothing, and
 //! nothing is copied on the way to the middleware.
 //!
@@ -17,7 +17,7 @@ use super::{Envelope, Places, SegmentPlaces, StepState};
 use crate::layout::{Layout, Segment};
 use crate::spec::{RingId, SegmentId};
 use robocache_ops::device::{DeviceError, DeviceOutput, Output, OutputMut};
-use robocache_ops::time::Stamp;
+use robocache_ops::time::{Epoch, Stamp};
 
 /// Memory for one output: the serialized message. Each tick overwrites the parts that change.
 #[derive(Debug)]
@@ -149,6 +149,11 @@ impl TensorMessage {
         self.stamp
     }
 
+    /// The run of the node that makes it; 0 if no node does.
+    pub fn run(&self) -> u64 {
+        self.envelope.run()
+    }
+
     /// How many changes of the rings its tick saw. The changes are numbered from 1, so that these are those up to
     /// this number ([`Accepted::changes`](crate::pipeline::Accepted::changes)).
     pub fn changes(&self) -> u64 {
@@ -188,9 +193,11 @@ impl TensorMessage {
         Some(self.places().digest(self.message())).filter(|digest| *digest != 0)
     }
 
-    pub(crate) fn set_tick(&mut self, tick: i64, stamp: Stamp, changes: u64) {
+    pub(crate) fn set_tick(&mut self, epoch: Epoch, tick: i64, stamp: Stamp, changes: u64) {
         (self.stamp, self.changes) = (stamp, changes);
-        self.envelope.places().put_tick(&mut self.memory[self.start..], tick, stamp);
+        let (places, message) = (self.envelope.places(), &mut self.memory[self.start..]);
+        places.put_epoch(message, epoch.number());
+        places.put_tick(message, tick, stamp);
     }
 
     pub(crate) fn set_step(&mut self, segment: SegmentId, step: usize, state: StepState) {

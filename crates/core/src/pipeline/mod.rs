@@ -246,6 +246,18 @@ impl Pipeline {
         })
     }
 
+    /// The same pipeline with messages that name this run of a node; before the first message. Without a run they name
+    /// run 0, which no node has.
+    pub fn with_run(mut self, run: u64) -> Self {
+        Arc::make_mut(&mut self.envelope).set_run(run);
+        self
+    }
+
+    /// The run that its messages name; 0 if no node makes them.
+    pub fn run(&self) -> u64 {
+        self.envelope.run()
+    }
+
     /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config

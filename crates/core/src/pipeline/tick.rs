@@ -93,7 +93,7 @@ impl Pipeline {
         message.belong_to(self.id, || self.new_message());
         let unfused = Unfused(message);
         let message = &mut *unfused.0;
-        message.set_tick(tick, stamp, rings.changes);
+        message.set_tick(epoch, tick, stamp, rings.changes);
         let mut held_back = None;
         for stream in self.config.stream_ids() {
             let all_valid = self.align_stream(stream, &rings, stamp, message, &mut ticker);

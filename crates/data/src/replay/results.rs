@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{Episode, Given, Options, ReplayError, Summary};
 use crate::file::{OutputError, Partial, PartialFolder};
-use crate::output::{Bf16, Images};
+use crate::output::{Bf16, Images, fused_tensor_definition};
 use crate::store::{FORMAT_VERSION, PART_FORMAT, Source, Table, identity};
 use robocache_core::spec::Config;
 
@@ -532,10 +532,17 @@ pub(super) fn made_of(
         episode.end,
         episode.task,
     );
-    if options.format.store().is_some() {
-        let format = format!("; format {FORMAT_VERSION} of parts {PART_FORMAT}{bf16}");
-        made_of.push_str(&format);
-        made_of.extend(images.iter().flat_map(|images| ["; ", images]));
+    match options.format.store() {
+        Some(_) => {
+            let format = format!("; format {FORMAT_VERSION} of parts {PART_FORMAT}{bf16}");
+            made_of.push_str(&format);
+            made_of.extend(images.iter().flat_map(|images| ["; ", images]));
+        }
+        // Messages of another definition are not read by this version.
+        None => {
+            let messages = format!("; messages {:016x}", digest(&fused_tensor_definition()));
+            made_of.push_str(&messages);
+        }
     }
     match &episode.given {
         Some(Given(source)) => {

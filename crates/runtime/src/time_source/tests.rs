@@ -77,3 +77,15 @@ fn readings_show_that_somebody_looks() {
     time.since(end);
     assert_eq!(owner.readings(), 3);
 }
+
+#[test]
+fn runs_that_begin_at_different_instants_differ_and_none_is_zero() {
+    let owner = VirtualTime::starting_at(Stamp::ZERO);
+    let time = owner.source();
+    let first = time.draw_run();
+    owner.advance(250 * MS);
+    let second = time.draw_run();
+    owner.advance(MS);
+    let runs = [0, first, second, time.draw_run()];
+    assert!(runs.is_sorted_by(|before, after| before < after), "{runs:?}");
+}

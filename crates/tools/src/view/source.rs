@@ -132,7 +132,7 @@ impl Looked {
         let all = self.ticks.map_or("an unknown number of".to_owned(), |ticks| ticks.to_string());
         let malformed = match track.malformed {
             0 => String::new(),
-            count => format!(" {count} messages are no tensors and are left out."),
+            count => format!(" {count} messages are no tensors of this version and are left out."),
         };
         match (self.partly, seen) {
             (_, 0) => format!("There are no tensors.{malformed}"),

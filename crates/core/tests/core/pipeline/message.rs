@@ -6,12 +6,16 @@ use robocache_core::cdr::{Reader, Writer};
 use robocache_core::contract::Contract;
 use robocache_core::message::{Publication, StepState};
 use robocache_ops::align::NO_AGE;
+use robocache_ops::device::HostBuffer;
 use twox_hash::XxHash3_64;
 
 use super::*;
 
 /// The start of the recordings here.
 const START: Stamp = Stamp::from_nanos(1_795_000_000_000 * MS);
+/// The run of the node, and the epoch of its clock.
+const RUN: u64 = 0xFEDC_BA98_7654_3210;
+const EPOCH: Epoch = Epoch::numbered(3);
 
 /// The bytes of a message that shows every field, as `write_golden` writes them.
 const GOLDEN: &str = "tests/golden/message.txt";
@@ -78,9 +82,10 @@ fn wrench(stamp: Stamp, force: [f64; 3]) -> Vec<u8> {
 
 /// A message of [`EVERYTHING`] for the tick 100 ms after the start, with targets at 75, 85 and 95 ms.
 fn everything() -> (Pipeline, TensorMessage) {
-    let pipeline = pipeline(EVERYTHING);
+    let pipeline = pipeline(EVERYTHING).with_run(RUN);
+    let arrival = Arrival { epoch: EPOCH, ..Arrival::default() };
     let push = |input: usize, message: &[u8]| {
-        pipeline.push(InputId::new(input), message, Arrival::default()).unwrap();
+        pipeline.push(InputId::new(input), message, arrival).unwrap();
     };
     for ms in [80, 90, 100] {
         push(0, &joint_state(after(ms), &["b", "a"], &[-1.0, ms as f64]));
@@ -91,7 +96,7 @@ fn everything() -> (Pipeline, TensorMessage) {
     push(4, &wrench(after(80), [1.5, -2.5, 0.25]));
     let mut message = pipeline.new_message();
     let tick = START.nanos() / (10 * MS) + 10;
-    assert_eq!(pipeline.tick(tick, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
+    assert_eq!(pipeline.tick(tick, EPOCH, &mut message).unwrap(), TickOutcome::Ready);
     (pipeline, message)
 }
 
@@ -174,21 +179,46 @@ fn a_seal_is_the_hash_of_what_the_message_says() {
     bytes.extend_from_slice(message.data());
     assert_eq!(digest, XxHash3_64::oneshot(&bytes));
 
-    // It is at one place: behind the encapsulation (4), the stamp (8), the frame "base" (4 + 5) and
-    // the tick (8, at a multiple of 8).
+    // It is at one place: behind the encapsulation (4), the stamp (8), the frame "base" (4 + 5), and run, epoch and
+    // tick (8 each, at a multiple of 8).
     let differ = |one: &[u8], other: &[u8]| -> Vec<usize> {
         (0..one.len()).filter(|at| one[*at] != other[*at]).collect()
     };
     let places = differ(&unsealed, message.message());
-    assert!(places.iter().all(|at| (36..44).contains(at)), "{places:?}");
-    assert_eq!(message.message()[36..44], digest.to_le_bytes());
+    assert!(places.iter().all(|at| (52..60).contains(at)), "{places:?}");
+    assert_eq!(message.message()[52..60], digest.to_le_bytes());
 
     // The next tick clears it, and the one after gives another.
     let tick = START.nanos() / (10 * MS) + 11;
-    pipeline.tick(tick, Epoch::default(), &mut message).unwrap();
+    pipeline.tick(tick, EPOCH, &mut message).unwrap();
     assert_eq!(message.digest(), None);
     message.seal();
     assert!(message.digest().is_some_and(|other| other != digest));
+}
+
+#[test]
+fn a_message_names_its_run_and_its_epoch_outside_of_its_digest() {
+    let sealed = |pipeline: &Pipeline, epoch: u64, message: &mut TensorMessage| {
+        pipeline.tick(10, Epoch::numbered(epoch), message).unwrap();
+        message.seal();
+        let places = message.envelope().places();
+        let name = (places.run(message.message()), places.epoch(message.message()));
+        (name, message.digest().unwrap())
+    };
+    let replay = pipeline(EVERYTHING);
+    let mut message = replay.new_message();
+    let (name, digest) = sealed(&replay, 0, &mut message);
+    assert_eq!((name, replay.run()), ((0, 0), 0), "no node");
+    // The same memory goes on with the runs of a node.
+    for run in [7, u64::MAX] {
+        let node = pipeline(EVERYTHING).with_run(run);
+        for epoch in [0, 1, 5] {
+            assert_eq!(sealed(&node, epoch, &mut message), ((run, epoch), digest));
+        }
+        assert_eq!((message.run(), node.run()), (run, run));
+        let mut lent = node.new_message_in(HostBuffer::new(node.message_memory_len()));
+        assert_eq!(sealed(&node, 6, &mut lent), ((run, 6), digest));
+    }
 }
 
 #[test]
