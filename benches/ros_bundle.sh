@@ -24,7 +24,8 @@ strip --strip-debug "$bundle"/bin/*
 
 # The middleware is loaded by name, and so are the descriptions of the message types.
 packages=(builtin_interfaces std_msgs geometry_msgs nav_msgs sensor_msgs diagnostic_msgs
-  lifecycle_msgs rcl_interfaces rosgraph_msgs robocache_ros rmw_dds_common service_msgs type_description_interfaces)
+  lifecycle_msgs rcl_interfaces rosgraph_msgs robocache_ros rmw_dds_common service_msgs std_srvs
+  type_description_interfaces)
 find_library() { # the first file of this name in the prefixes
   local folder
   for folder in ${LD_LIBRARY_PATH//:/ }; do

@@ -6,21 +6,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::base::Base;
+use super::commander::Commander;
 use super::configured::Configured;
 use super::connection::{Received, Wakes};
 use super::error::NodeError;
 use super::middleware;
 use super::output::{Output, Sharing};
+use super::params::CommandsAtStart;
 use super::show::Show;
 use robocache_core::schema::Prefixes;
 use robocache_core::visual::Tap;
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
-use robocache_link::{CLOCK_TOPIC, GraphWatch, Handed, Spinner};
+use robocache_link::{CHUNK_TOPIC, CLOCK_TOPIC, GraphWatch, Handed, Spinner};
 use robocache_ops::sync::lock;
 use robocache_rcl::Wake;
 use robocache_runtime::health::Monitor;
-use robocache_runtime::{LockedMemory, Placement, Runtime, Threads, TimeSource, drive};
+use robocache_runtime::{
+    ChunkSource, CommandEnds, LockedMemory, Placement, Runtime, Threads, TimeSource, drive,
+};
 
+/// Time that commands have to come to rest when the node ends or is deactivated. Less than the time that the node has to
+/// end, see [`end`](super::end).
+const REST: Duration = Duration::from_secs(2);
+/// If a simulator's clock has not moved for so long, the simulation is paused.
+const PAUSED: Duration = Duration::from_secs(1);
 /// The wait of a loop that has no instant for its next step. It may end for no reason.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -42,6 +51,7 @@ struct Stop {
 
 impl Drop for Stop {
     fn drop(&mut self) {
+        come_to_rest(&self.runtime);
         self.runtime.stop();
         self.tap.iter().for_each(|tap| tap.close());
         self.wakes.wake();
@@ -74,6 +84,24 @@ impl Active {
         let names = middleware::names(&base.middleware, topics);
         let monitor = Monitor::new(Arc::clone(&runtime), names);
         middleware::say_what_it_lacks(&base.middleware);
+        base.commands.set(Some(Arc::clone(&runtime)));
+        let enables = configured.settings.commands == CommandsAtStart::Enabled;
+        match &runtime.commands {
+            None if enables => tracing::warn!(
+                "the parameter commands is enabled, and the configuration has no `commands`"
+            ),
+            None => {}
+            Some(_) if !enables => tracing::info!(
+                "commands are disabled: the service {}/enable_commands enables them",
+                base.connections.node_name()
+            ),
+            Some(commands) => match commands.arm() {
+                Ok(()) => tracing::info!(
+                    "commands are enabled: they begin with the first chunk of each group"
+                ),
+                Err(error) => tracing::error!("commands are not enabled: {error}"),
+            },
+        }
         lock(&base.watched).begin(runtime, monitor);
         base.ticking.store(true, Ordering::Relaxed);
         let memory = configured.settings.lock_memory.then(lock_memory).flatten();
@@ -91,6 +119,7 @@ impl Active {
     /// A thread had failed.
     pub(crate) fn end(active: Option<Self>, base: &Base) -> Result<(), NodeError> {
         let mut outcome = Ok(());
+        base.commands.set(None);
         if let Some(Active { stop, threads, _memory }) = active {
             drop(stop);
             outcome = threads.stop();
@@ -100,6 +129,27 @@ impl Active {
         lock(&base.watched).end();
         base.connections.end_subscriptions();
         outcome
+    }
+}
+
+/// Lets each group of commands come to rest before the threads end.
+fn come_to_rest(runtime: &Runtime) {
+    let Some(commands) = &runtime.commands else { return };
+    commands.end();
+    let begun = runtime.time.monotonic();
+    while !commands.is_at_rest() {
+        // While a simulation is paused there are no command ticks, and nothing moves.
+        if runtime.clock.stalled_for().is_some_and(|stalled| stalled >= PAUSED) {
+            return;
+        }
+        if runtime.time.since(begun) >= REST {
+            tracing::error!(
+                "the commands did not come to rest within {} ms: they end as they are",
+                REST.as_millis()
+            );
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -129,7 +179,20 @@ fn start_publishing(
         tap.clone(),
         (configured.list.clone(), sharing),
     );
-    let mut threads = Threads::start(runtime, output, settings.threads.clone())?;
+    let commander = match &runtime.commands {
+        None => None,
+        Some(_) => {
+            let current = parts.commanding.remove().ok_or(NodeError::Panicked)?;
+            let (parts, connector) = (parts.commanding.clone(), base.connector.clone());
+            let actions = &configured.actions;
+            let shared = actions.statuses(runtime.pipeline.run());
+            let source =
+                actions.chunks().map(|chunks| -> Box<dyn ChunkSource> { Box::new(chunks) });
+            let publisher = Box::new(Commander::new(current, parts, connector, shared));
+            Some(CommandEnds { publisher, source })
+        }
+    };
+    let mut threads = Threads::start(runtime, output, commander, settings.threads.clone())?;
     // Dropped before the threads, also if one of them does not start.
     let (of_stop, ticking) = (Arc::clone(runtime), Arc::clone(&base.ticking));
     let stop = Stop { runtime: of_stop, tap, wakes, ticking };
@@ -214,7 +277,11 @@ fn record(
     let config = runtime.pipeline.config();
     let simulated = runtime.clock.is_simulated();
     let backend = runtime.pipeline.backend_name();
+    let chunks = config.commands.as_ref().map(|_| CHUNK_TOPIC.to_owned());
+    let chunks = base.connections.resolve(chunks.iter())?.pop();
     let manifest = Manifest {
+        chunks,
+        run: runtime.pipeline.run(),
         topics: configured.spec.topics.clone(),
         parameters: configured.parameters.clone(),
         ..Manifest::of(config, simulated, runtime.digest, backend)

@@ -33,6 +33,10 @@ the node is managed:
   publish_cpus          int[]   []           the same of the thread that publishes tensors
   intake_cpus           int[]   []           the same of the threads that receive messages
   encode_cpus           int[]   []           the same of the threads that encode images and clouds
+  commands              string  disabled     whether commands are made from the start on: disabled or enabled;
+                                             the service ~/enable_commands changes it later
+  command_priority      int     21           of the command thread, as realtime_priority
+  command_cpus          int[]   []           processors of the command thread; empty: all
   lock_memory           bool    false        keep the memory from being swapped out (mlockall)
   diagnostics_period_s  double  1.0 [s]      time between two messages on /diagnostics
   digest                bool    true         whether each tensor has a digest (XXH3) of all of it

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::args::NODE_NAME;
+use super::commander::CommandSwitch;
 use super::connection::{self, Connections, NodeSpec, Reports, Services};
 use super::diagnostics::Diagnostics;
 use super::error::NodeError;
@@ -35,6 +36,8 @@ pub(crate) struct Base {
     /// Whether ticks run.
     pub ticking: Arc<AtomicBool>,
     pub recording: Recording,
+    /// Switches the commands of the runtime that works.
+    pub commands: CommandSwitch,
     pub time: TimeSource,
 }
 
@@ -79,6 +82,11 @@ impl Parameters {
             false => settings.load(),
         };
         Ok(Parameters { settings, config, is_managed, declared, unknown })
+    }
+
+    /// True if the node may make commands: of a managed node it is not known yet.
+    fn may_command(&self) -> bool {
+        self.is_managed || self.config.as_ref().is_ok_and(|config| config.commands.is_some())
     }
 
     /// The size of a tensor message of the configuration \[bytes\]; 0 without one.
@@ -136,9 +144,11 @@ impl Base {
             tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
         }
         let store = Arc::new(ParameterStore::new(declared.clone(), lifecycle.clone()));
+        let commands = CommandSwitch::default();
         let spec = NodeSpec {
             store: Arc::clone(&store),
             lifecycle: lifecycle.clone(),
+            commands: parameters.may_command().then(|| commands.clone()),
             message_bytes,
             time: time.clone(),
         };
@@ -157,6 +167,7 @@ impl Base {
             standstills: Arc::new(Standstills::new(time.clone())),
             ticking: Arc::default(),
             recording,
+            commands,
             time,
         };
         Ok((base, Beginnings { orders, services, diagnostics }))

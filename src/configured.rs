@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::base::Base;
+use super::commander::STATUS_TOPIC;
 use super::connection::PublisherSpec;
 use super::error::NodeError;
 use super::fastdds::segment_warning;
 use super::info;
 use super::param_services;
 use super::params::{Declared, OutputType, Settings};
-use super::shared::Shared;
+use super::shared::{Shared, SharedActions};
 use robocache_core::backend::{self, Backend};
 use robocache_core::config::describe;
 use robocache_core::contract::{Contract, DifferenceKind, refused};
@@ -17,7 +18,7 @@ use robocache_core::layout::Layout;
 use robocache_core::message::Envelope;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::Config;
-use robocache_link::Handed;
+use robocache_link::{CHUNK_TOPIC, CLOCK_TOPIC, Handed};
 use robocache_ops::sync::lock;
 use robocache_runtime::{Clock, Runtime, TimeSource};
 use robocache_shared::TensorPublisher;
@@ -32,6 +33,8 @@ pub(crate) struct Configured {
     pub list: Option<Envelope>,
     /// Where the publisher into shared memory is while no thread publishes; empty if the tensors are not shared.
     pub tensors: Handed<TensorPublisher>,
+    /// The way back in shared memory; empty without commands, too.
+    pub actions: SharedActions,
     /// Holds the memory of all rows.
     backend: Arc<dyn Backend>,
 }
@@ -43,6 +46,9 @@ impl Configured {
     /// Says what cannot be used or had. [`Configured::end`] gives back what was taken before.
     pub(crate) fn new(base: &Base, settings: Settings, config: Config) -> Result<Self, NodeError> {
         check_contract(&settings, &config)?;
+        if config.commands.is_some() && settings.output_type != OutputType::FusedTensor {
+            return Err(NodeError::CommandsOfTensorList);
+        }
         let backend = choose_backend(&settings, &config)?;
         tracing::info!(
             "{}: {} streams at {} Hz on the {} backend",
@@ -52,15 +58,19 @@ impl Configured {
             backend.name(),
         );
         let topics = base.connections.resolve(config.inputs.iter().map(|input| &input.topic))?;
+        check_command_topics(base, &config, &topics)?;
         // What does not depend on the clock is made and checked with it; it does not run.
         let runtime = new_runtime(&settings, &config, &backend, &base.time)?;
         let info = info::message(&runtime, &topics);
         let list = list_form(&settings, &runtime.pipeline)?;
-        let tensors = Handed::default();
+        let (tensors, mut actions) = (Handed::default(), SharedActions::default());
         if let Some(service) = &settings.shared_output {
             let shared = Shared::new(service, &runtime.pipeline, &info)?;
             tensors.leave(shared.tensors);
             lock(&base.watched).shared = Some(shared.info);
+            if let Some(commands) = &config.commands {
+                actions = SharedActions::new(service, commands)?;
+            }
         }
         let message_bytes = describe::shared_memory::message_bytes(&config);
         if let Some(warning) = segment_warning("the tensor message", message_bytes) {
@@ -76,7 +86,7 @@ impl Configured {
         for (name, value) in &parameters {
             tracing::debug!("parameter {name}: {value}");
         }
-        Ok(Configured { settings, parameters, spec, list, tensors, backend })
+        Ok(Configured { settings, parameters, spec, list, tensors, actions, backend })
     }
 
     /// A runtime for one stretch of work, which is a run of its own. It begins with empty rings, so that what it makes
@@ -107,9 +117,26 @@ fn new_runtime(
         false => Clock::system(config.grid, time.clone()),
     };
     let pipeline = Pipeline::new(config.clone(), Arc::clone(backend))?.with_run(time.draw_run());
-    let mut runtime = Runtime::new(pipeline, clock);
+    let mut runtime = Runtime::new(pipeline, clock).with_commands();
     runtime.digest = settings.digest;
     Ok(runtime)
+}
+
+/// Checks that commands have topics of their own, with the names that they have after remapping: commands on the topic of a
+/// measured joint would close a loop.
+fn check_command_topics(base: &Base, config: &Config, inputs: &[String]) -> Result<(), NodeError> {
+    let Some(commands) = &config.commands else { return Ok(()) };
+    let own = [CHUNK_TOPIC, STATUS_TOPIC, CLOCK_TOPIC].map(str::to_owned);
+    let own = base.connections.resolve(own.iter().chain([&config.output_topic]))?;
+    let outputs = commands.groups.iter().map(|group| &group.output.topic);
+    let outputs = base.connections.resolve(outputs)?;
+    for (at, topic) in outputs.iter().enumerate() {
+        if inputs.contains(topic) || own.contains(topic) || outputs[..at].contains(topic) {
+            let group = commands.groups[at].name.clone();
+            return Err(NodeError::CommandTopic { group, topic: topic.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the configuration makes what the policy was trained with, if the policy's contract is given.

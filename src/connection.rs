@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::args::{self, NODE_NAME};
+use super::commander::{CommandPublishers, CommandSwitch, EnableService};
 use super::console;
 use super::diagnostics::Diagnostics;
 use super::error::NodeError;
@@ -36,6 +37,8 @@ pub(crate) struct NodeSpec {
     pub store: Arc<ParameterStore>,
     /// The state of a managed node; `None` if the node is not managed.
     pub lifecycle: Option<Arc<Lifecycle>>,
+    /// Switches commands; `None` if there never are any.
+    pub commands: Option<CommandSwitch>,
     /// The size of a tensor message \[bytes\], as far as it was known at the start.
     pub message_bytes: usize,
     pub time: TimeSource,
@@ -62,6 +65,8 @@ pub(crate) struct Services {
     pub parameters: ParameterServices,
     /// `None` if the node is not managed.
     pub lifecycle: Option<LifecycleServices>,
+    /// `None` if the node never makes commands.
+    pub enable: Option<EnableService>,
 }
 
 /// What the thread that reports uses.
@@ -99,6 +104,7 @@ pub(crate) struct Parts {
     pub reports: Handed<Reports>,
     pub published: Handed<Published>,
     pub shown: Handed<Shown>,
+    pub commanding: Handed<CommandPublishers>,
     pub small: Handed<Subscriptions<WakingSubscription>>,
     pub large: Handed<Subscriptions<WakingSubscription>>,
     pub graph: Handed<NodeGraph>,
@@ -180,9 +186,7 @@ impl Connections {
     /// The middleware refused one of them.
     pub(crate) fn publish(&self, spec: &Arc<PublisherSpec>) -> Result<(), NodeError> {
         let mut current = lock(&self.current);
-        let (published, shown) = spec.publishers(&current.node)?;
-        drop(self.parts.published.leave(published));
-        drop(self.parts.shown.leave(shown));
+        self.leave_publishers(spec.publishers(&current.node)?);
         current.publishes = Some(Arc::clone(spec));
         Ok(())
     }
@@ -191,7 +195,8 @@ impl Connections {
     pub(crate) fn end_publishers(&self) {
         let mut current = lock(&self.current);
         current.publishes = None;
-        drop((self.parts.published.remove(), self.parts.shown.remove()));
+        let parts = &self.parts;
+        drop((parts.published.remove(), parts.shown.remove(), parts.commanding.remove()));
     }
 
     /// Subscribes to the inputs. Also returns what ends the waits for them.
@@ -228,6 +233,13 @@ impl Connections {
         }
     }
 
+    /// Leaves publishers for the threads. Those that no thread has taken end here.
+    fn leave_publishers(&self, (published, shown, commanding): Publishers) {
+        let parts = &self.parts;
+        drop((parts.published.leave(published), parts.shown.leave(shown)));
+        drop(commanding.map(|commanding| parts.commanding.leave(commanding)));
+    }
+
     fn make_another(&self, current: &mut Current) -> Result<(), NodeError> {
         let Current { publishes, subscribes, .. } = &*current;
         let args = args::without_files(std::env::args_os());
@@ -248,9 +260,7 @@ impl Connections {
         // A part that no thread has ends here: of two connections, only the newer one is needed.
         drop(parts.services.leave(services));
         drop(parts.reports.leave(Reports { rosout, diagnostics }));
-        if let Some((published, shown)) = publishers {
-            drop((parts.published.leave(published), parts.shown.leave(shown)));
-        }
+        publishers.into_iter().for_each(|publishers| self.leave_publishers(publishers));
         if let Some(Received { small, large, graph }) = received {
             drop((parts.small.leave(small), parts.large.leave(large), parts.graph.leave(graph)));
         }
@@ -258,6 +268,9 @@ impl Connections {
         Ok(())
     }
 }
+
+/// The publishers of a configuration.
+type Publishers = (Published, Shown, Option<CommandPublishers>);
 
 impl NodeSpec {
     /// Who receives large messages. Fast DDS keeps a thread, a port and shared memory of each flow until its connection
@@ -273,6 +286,7 @@ impl NodeSpec {
 impl Services {
     fn new(offerer: Offerer<'_>, spec: &NodeSpec) -> Result<Self, NodeError> {
         let lifecycle = |it: &Arc<Lifecycle>| LifecycleServices::new(offerer, Arc::clone(it));
+        let enable = spec.commands.clone().map(|switch| EnableService::new(offerer, switch));
         Ok(Services {
             parameters: ParameterServices::new(
                 offerer,
@@ -280,12 +294,13 @@ impl Services {
                 spec.time.clone(),
             )?,
             lifecycle: spec.lifecycle.as_ref().map(lifecycle).transpose()?,
+            enable: enable.transpose()?,
         })
     }
 }
 
 impl PublisherSpec {
-    fn publishers(&self, node: &Node) -> Result<(Published, Shown), NodeError> {
+    fn publishers(&self, node: &Node) -> Result<Publishers, NodeError> {
         let output = Qos::reliable(OUTPUT_DEPTH);
         let (topic, ros_type) = (&self.config.output_topic, self.output_type.ros_type());
         let tensors = node.advertise(topic, ros_type, output)?;
@@ -294,7 +309,9 @@ impl PublisherSpec {
             true => show::advertise(node, &self.config, &tensors.topic()),
             false => Vec::new(),
         };
-        Ok((Published { tensors, _info: info }, shown))
+        let commanding = self.config.commands.as_ref();
+        let commanding = commanding.map(|commands| CommandPublishers::new(node, commands));
+        Ok((Published { tensors, _info: info }, shown, commanding.transpose()?))
     }
 }
 
@@ -315,10 +332,14 @@ impl Received {
             });
             inputs.collect::<robocache_rcl::Result<Vec<_>>>()
         };
-        let large = Subscriptions { clock: None, inputs: subscribe(true, &wakes.large)? };
+        let inputs = subscribe(true, &wakes.large)?;
+        let large = Subscriptions { clock: None, chunks: None, inputs };
         let clock = runtime.clock.is_simulated();
         let clock = clock.then(|| link::subscribe_to_clock(node, &wakes.small)).transpose()?;
-        let small = Subscriptions { clock, inputs: subscribe(false, &wakes.small)? };
+        let chunks =
+            runtime.commands.as_ref().map(|_| link::subscribe_to_chunks(node, &wakes.small));
+        let chunks = chunks.transpose()?;
+        let small = Subscriptions { clock, chunks, inputs: subscribe(false, &wakes.small)? };
         Ok(Received { small, large, graph: NodeGraph(node.clone()) })
     }
 }

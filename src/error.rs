@@ -68,6 +68,23 @@ pub enum NodeError {
     /// The message type lacks the elements of a segment.
     #[error("output_type: {0}")]
     OutputType(#[from] LacksElement),
+    /// The messages lack what a chunk of actions must copy.
+    #[error(
+        "parameter output_type: expected fused_tensor, because the configuration has `commands`, found \
+         isaac_tensor_list: a TensorList has no run and no epoch for the chunks that answer it"
+    )]
+    CommandsOfTensorList,
+    /// Commands go to a topic that something else has.
+    #[error(
+        "commands.groups.{group}.output.topic: expected a topic of its own after remapping, found {topic}, which the node \
+         already reads or publishes"
+    )]
+    CommandTopic {
+        /// The group.
+        group: String,
+        /// The full name.
+        topic: String,
+    },
     /// The contract of the policy cannot be read.
     #[error("parameter contract: {0}")]
     ContractFile(#[from] ContractError),

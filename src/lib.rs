@@ -34,6 +34,7 @@
 mod active;
 mod args;
 mod base;
+mod commander;
 mod configured;
 mod connection;
 mod console;

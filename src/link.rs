@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use robocache_core::spec::InputSpec;
 use robocache_link::{
-    CLOCK_DEPTH, CLOCK_TOPIC, EventTotals, Graph, MessageInfo, MessageMemory, Middleware,
-    MiddlewareError, Subscribed, Subscription,
+    CHUNK_DEPTH, CHUNK_TOPIC, CHUNK_TYPE, CLOCK_DEPTH, CLOCK_TOPIC, EventTotals, Graph,
+    MessageInfo, MessageMemory, Middleware, MiddlewareError, Subscribed, Subscription,
 };
 use robocache_rcl::{
     self, GraphChanges, Memory, Node, PublisherInfo, Qos, RclError, SerializedMessage, Wake,
@@ -75,6 +75,18 @@ pub(crate) fn subscribe_to_clock(
 ) -> robocache_rcl::Result<WakingSubscription> {
     let qos = Qos::best_effort(CLOCK_DEPTH);
     let inner = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
+    WakingSubscription::new(inner, wake, Flow::Shared)
+}
+
+/// Subscribes to chunks of actions.
+///
+/// # Errors
+/// The middleware refuses.
+pub(crate) fn subscribe_to_chunks(
+    node: &Node,
+    wake: &Arc<Wake>,
+) -> robocache_rcl::Result<WakingSubscription> {
+    let inner = node.subscribe(CHUNK_TOPIC, CHUNK_TYPE, Qos::reliable(CHUNK_DEPTH))?;
     WakingSubscription::new(inner, wake, Flow::Shared)
 }
 

@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub use_sim_time: bool,
     /// How the runtime's own threads run.
     pub threads: ThreadOptions,
+    /// Whether commands are made from the start on.
+    pub commands: CommandsAtStart,
     /// Where the spin threads run. The one of images and clouds has ordinary priority.
     pub intake: Placement,
     /// Whether the memory of the process must not be swapped out.
@@ -52,6 +54,16 @@ pub(crate) struct Settings {
     pub record_to: Option<PathBuf>,
     /// Where the contract of the policy is; `None`: any configuration is served.
     pub contract: Option<PathBuf>,
+}
+
+/// Whether commands are made from the start on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CommandsAtStart {
+    /// Only when a request enables them.
+    #[default]
+    Disabled,
+    /// From the start on.
+    Enabled,
 }
 
 /// The message type of the tensors.
@@ -103,7 +115,7 @@ enum Kind {
 
 /// The parameters of the node. Each stands here alone: with its name, its description, its type and default, and the
 /// field of [`Settings`] that it sets.
-static PARAMETERS: [Parameter; 21] = [
+static PARAMETERS: &[Parameter] = &[
     Parameter(
         "config_file",
         "Path of the configuration (YAML). Required; with `managed` before the node is configured.",
@@ -200,6 +212,32 @@ static PARAMETERS: [Parameter; 21] = [
         "encode_cpus",
         "Processors of the encode threads; empty: all.",
         Kind::Cpus(|it| &mut it.threads.encode.cpus),
+    ),
+    Parameter(
+        "commands",
+        "Whether commands are made from the start on, or only when the service enable_commands asks for them: disabled or \
+         enabled.",
+        Kind::Text("disabled", |it, word| {
+            it.commands = match word {
+                "disabled" => CommandsAtStart::Disabled,
+                "enabled" => CommandsAtStart::Enabled,
+                _ => return Err(("disabled or enabled", format!("'{word}'"))),
+            };
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "command_priority",
+        "Real-time priority (SCHED_FIFO, 1 to 99) of the command thread; 0: ordinary priority.",
+        Kind::Integer(21, |it, value| {
+            it.threads.command.priority = priority(value)?;
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "command_cpus",
+        "Processors of the command thread; empty: all.",
+        Kind::Cpus(|it| &mut it.threads.command.cpus),
     ),
     Parameter(
         "lock_memory",

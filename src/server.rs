@@ -1,9 +1,10 @@
-//! The thread *serve*: answers the requests for parameters, and those of a managed node.
+//! The thread *serve*: answers the requests for parameters and commands, and those of a managed node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::commander::EnableService;
 use super::connection::Services;
 use super::lifecycle::{LifecycleServices, TransitionEvents};
 use super::requests::Taken;
@@ -75,7 +76,8 @@ impl Server {
         }
         let first = self.overlap.before().unwrap_or(&self.services);
         let changes = Arc::clone(&first.parameters.changes);
-        for Services { parameters, lifecycle } in self.all() {
+        for Services { parameters, lifecycle, enable } in self.all() {
+            enable.iter().for_each(|enable| enable.serve(taken));
             parameters.serve(taken, &changes);
             lifecycle.iter_mut().for_each(|lifecycle| lifecycle.serve(taken));
         }
@@ -121,7 +123,8 @@ impl Services {
     /// How many clients of each service, and subscribers of each topic, this connection has found.
     fn audience(&self) -> impl Iterator<Item = usize> {
         let lifecycle = self.lifecycle.iter().flat_map(LifecycleServices::audience);
-        self.parameters.audience().into_iter().chain(lifecycle)
+        let enable = self.enable.iter().map(EnableService::audience);
+        self.parameters.audience().into_iter().chain(lifecycle).chain(enable)
     }
 
     /// Publishes transitions through this connection from now on. Returns the publisher before.

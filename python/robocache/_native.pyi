@@ -421,6 +421,37 @@ class SharedReader:
         """Tensors that were copied, because the caller keeps as many as a reader may."""
     def close(self) -> None: ...
 
+#: Stamp [ns], run and stage; the newest chunk and its delay in command ticks; chunks that were refused, with their reasons;
+#: chunks, late chunks and late rows; clipped commands per joint.
+_Status = tuple[
+    tuple[int, int, str],
+    tuple[int, int] | None,
+    list[tuple[int, str]],
+    tuple[int, int, int],
+    list[tuple[str, int]],
+]
+
+@final
+class SharedWriter:
+    """Sends chunks of actions to a node. One thread at a time uses it."""
+
+    def __new__(cls, service: str, group: str, names: list[str]) -> SharedWriter: ...
+    def send(
+        self,
+        answered: tuple[int, int, int, int],
+        values: Any,
+        reference: Any,
+    ) -> int:
+        """Sends a chunk that answers the tensor with this run, epoch, stamp [ns] and tick. Returns its number."""
+    def status(self) -> _Status | None:
+        """The newest status of the group; None before the first."""
+    @property
+    def has_node(self) -> bool:
+        """True if a node takes chunks under this name."""
+    def services(self) -> list[str]:
+        """The names under which nodes share tensors."""
+    def close(self) -> None: ...
+
 @final
 class SharedTensor:
     """The bytes of a `robocache_ros/msg/FusedTensor` in shared memory, which is kept until the last view is gone.

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
+from .actions import ActionPublisher as ActionPublisher
+from .message.ros_types import messages
 from .message.tensor import FusedTensor, decode
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class TensorSubscriber:
         on_info: Callable[[Any], object] | None = None,
         contract: str | os.PathLike[str] | Contract | None = None,
     ) -> None:
-        messages = _messages()
+        kinds = messages("TensorSubscriber")
         self._contract = None
         if contract is not None:
             from .contract import trained  # of the compiled part
@@ -109,10 +111,10 @@ class TensorSubscriber:
         if on_info is not None or self._contract is not None:
             info_topic = f"{node.resolve_topic_name(topic)}/info"
             self._info = node.create_subscription(
-                messages.FusedTensorInfo, info_topic, self._on_info_message, INFO_QOS
+                kinds.FusedTensorInfo, info_topic, self._on_info_message, INFO_QOS
             )
         self._subscription = node.create_subscription(
-            messages.FusedTensor, topic, self._on_message, qos, raw=True
+            kinds.FusedTensor, topic, self._on_message, qos, raw=True
         )
 
     @property
@@ -179,24 +181,9 @@ class TensorSubscriber:
         self._callback(tensor)
 
 
-def _messages() -> Any:
-    """The messages of `robocache_ros`."""
-    try:
-        from robocache_ros import msg
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "robocache_ros":
-            raise
-        raise ModuleNotFoundError(
-            "TensorSubscriber: expected the ROS package robocache_ros, found none: source a workspace"
-            " in which it is built (install/setup.bash)",
-            name=error.name,
-        ) from None
-    return msg
-
-
 def __getattr__(name: str) -> Any:
-    if name != "PipelineNode":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .node.pipeline_node import PipelineNode
+    if name == "PipelineNode":
+        from .node.pipeline_node import PipelineNode
 
-    return PipelineNode
+        return PipelineNode
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,14 +1,16 @@
-"""Tensors of a node on the same machine, for a policy without ROS.
+"""Tensors of a node on the same machine, and chunks of actions that answer them, for a policy without ROS.
 
-    from robocache.shared import TensorReader
+    from robocache.shared import ActionWriter, TensorReader
 
+    actions = ActionWriter("robot/fused_tensor", "arm", ["shoulder", "elbow"])
     for tensor in TensorReader("robot/fused_tensor"):     # the node's parameter shared_output
         joints = tensor.segments["joints"]
         if joints.valid.all():
-            act(joints.float32())
+            actions.send(tensor, policy(joints.float32()))    # [rows, joints]
 
-The node writes each tensor into shared memory, and the arrays are views of it: nothing is copied. This module needs the
-wheel and NumPy. The process must run as the same user as the node; in containers, docs/policy.md says what they share.
+The node writes each tensor into shared memory, and the arrays are views of it: nothing is copied. It makes commands of the
+chunks: docs/actions.md. This module needs the wheel and NumPy. The process must run as the same user as the node; in
+containers, docs/policy.md says what they share.
 """
 
 from __future__ import annotations
@@ -17,15 +19,22 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from ._native import SharedReader, SharedTensor
+import numpy as np
+
+from ._native import SharedReader, SharedTensor, SharedWriter
 from .contract import Contract, served_as, trained
+from .message.chunk import rows_and_reference
 from .message.tensor import FusedTensor
 from .message.views import Views
 
-__all__ = ["TensorReader"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["ActionStatus", "ActionWriter", "TensorReader"]
 
 #: After this time without a node of this name, a wait warns [s].
 ABSENT_S = 1.0
@@ -154,10 +163,9 @@ class TensorReader:
         self._absent_at = None
         if self._native.is_open:
             return
-        found = ", ".join(map(repr, self.services)) or "none: does the node run, as this user?"
         warnings.warn(
             f"TensorReader: no node shares tensors as {self._service!r} (its parameter"
-            f" shared_output). It waits. The names that nodes have: {found}",
+            f" shared_output). It waits. The names that nodes have: {_named(self.services)}",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -176,3 +184,122 @@ class TensorReader:
         if native.run != self._run:
             self._run, self._views = native.run, Views(is_shared=True)
         return self._views.of(native)
+
+
+@dataclass(frozen=True)
+class ActionStatus:
+    """Status of a group, as a node tells it to a writer of its chunks.
+
+    Attributes:
+        stamp_ns: the instant of the command tick, on the node's clock.
+        run: the run of the node, as in its tensors.
+        stage: disabled, waiting, following, stalled, ended or stopping (docs/actions.md).
+        sequence: the number of the newest chunk that counts; None if there is none, or another writer's.
+        delay_ticks: command ticks from the instant that this chunk answers to the one that found it.
+        refused: the number and the reason of chunks of this writer that were refused: the newest 16, the oldest first.
+        chunks: chunks that counted, of all writers, since the start of the node or its activation.
+        chunks_late: chunks whose rows were all past.
+        rows_late: rows that were past when their chunk came.
+        clipped: for each joint, commands that a limit changed.
+    """
+
+    stamp_ns: int
+    run: int
+    stage: str
+    sequence: int | None
+    delay_ticks: int | None
+    refused: list[tuple[int, str]]
+    chunks: int
+    chunks_late: int
+    rows_late: int
+    clipped: dict[str, int]
+
+
+class ActionWriter:
+    """Sends chunks of one group of joints to a node on the same machine, which makes commands of them.
+
+    The node may start later, or start again: chunks without a node are gone, and the next one goes to the new node. One thread
+    at a time uses a writer.
+
+    Args:
+        service: the value of the node's parameter `shared_output`.
+        group: the group, as the node's configuration names it.
+        names: its joints, in the order of the configuration and of a row.
+
+    Raises ValueError if the name of the service is wrong, and RuntimeError if there are four writers already.
+    """
+
+    def __init__(self, service: str, group: str, names: Sequence[str]) -> None:
+        self._service, self._names = service, list(names)
+        self._native = SharedWriter(service, group, self._names)
+        #: When a send says which names there are; None after it has, or after the node came.
+        self._absent_at: float | None = time.monotonic() + ABSENT_S
+
+    def send(
+        self,
+        tensor: FusedTensor,
+        values: npt.ArrayLike,
+        reference: npt.ArrayLike | None = None,
+    ) -> int:
+        """Sends a chunk that answers a tensor. Returns its number, by which `status` names it.
+
+        If no node takes chunks under this name a second after the writer was made, it warns once, and says which names there
+        are. It goes on: the chunk is gone.
+
+        Args:
+            tensor: the tensor that the policy saw.
+            values: [rows, joints]; row k is for the instant of the tensor's tick plus the k-th offset of the group.
+                They are what the policy gives: the node takes the operators of the group back.
+            reference: [joints], for a group with relative joints: what their rows are added to, without operators.
+
+        Raises:
+            ValueError: another shape, no rows, more than 1024, or a value that is not finite. Nothing is sent.
+        """
+        rows, relative = rows_and_reference(self._names, values, reference)
+        answered = (tensor.run, tensor.epoch, tensor.stamp_ns, tensor.tick)
+        contiguous = (np.ascontiguousarray(rows), np.ascontiguousarray(relative))
+        sequence = self._native.send(answered, *contiguous)
+        self._say_if_absent()
+        return sequence
+
+    @property
+    def status(self) -> ActionStatus | None:
+        """The newest status of this group; None before the first."""
+        found = self._native.status()
+        if found is None:
+            return None
+        (stamp_ns, run, stage), newest, refused, counts, clipped = found
+        sequence, delay_ticks = newest or (None, None)
+        return ActionStatus(
+            stamp_ns, run, stage, sequence, delay_ticks, refused, *counts, dict(clipped)
+        )
+
+    def close(self) -> None:
+        """Ends the writer. Another one may have the group after the node's `watchdog_ms`."""
+        self._native.close()
+
+    def __enter__(self) -> ActionWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _say_if_absent(self) -> None:
+        """Warns once if no node takes chunks under this name for a second: it may be mistaken."""
+        if self._absent_at is None or time.monotonic() < self._absent_at:
+            return
+        self._absent_at = None
+        if self._native.has_node:
+            return
+        warnings.warn(
+            f"ActionWriter: no node takes chunks as {self._service!r} (its parameter shared_output,"
+            " with commands in its configuration). They are gone until one does. The names that"
+            f" nodes have: {_named(self._native.services())}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _named(services: Sequence[str]) -> str:
+    """The names of services, for people."""
+    return ", ".join(map(repr, services)) or "none: does the node run, as this user?"

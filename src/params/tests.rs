@@ -26,7 +26,9 @@ fn given_values_replace_defaults() {
     assert_eq!(defaults.backend, Choice::Auto);
     assert_eq!((defaults.rate_hz, defaults.use_sim_time), (None, false));
     let tick = Placement { priority: 20, cpus: vec![] };
-    assert_eq!(defaults.threads, ThreadOptions { tick, ..ThreadOptions::default() });
+    let command = Placement { priority: 21, cpus: vec![] };
+    assert_eq!(defaults.threads, ThreadOptions { tick, command, ..ThreadOptions::default() });
+    assert_eq!(defaults.commands, CommandsAtStart::Disabled);
     assert!(defaults.digest);
     let given = from(&[
         config,
@@ -40,6 +42,9 @@ fn given_values_replace_defaults() {
         ("publish_cpus", integers(&[2])),
         ("intake_cpus", integers(&[3, 4])),
         ("encode_cpus", integers(&[5])),
+        ("commands", text("enabled")),
+        ("command_priority", ParameterValue::Integer(30)),
+        ("command_cpus", integers(&[6])),
         ("lock_memory", ParameterValue::Bool(true)),
         ("digest", ParameterValue::Bool(false)),
         ("visualize_hz", ParameterValue::Integer(4)),
@@ -52,11 +57,13 @@ fn given_values_replace_defaults() {
     assert_eq!((given.rate_hz, given.use_sim_time, given.device), (Some(50.0), true, 1));
     let placement = |priority, cpus: &[usize]| Placement { priority, cpus: cpus.to_vec() };
     let threads = ThreadOptions {
+        command: placement(30, &[6]),
         tick: placement(0, &[1]),
         publish_cpus: vec![2],
         encode: placement(0, &[5]),
         encode_threads: Some(3),
     };
+    assert_eq!(given.commands, CommandsAtStart::Enabled);
     assert_eq!((given.threads, given.intake), (threads, placement(7, &[3, 4])));
     assert!(given.lock_memory);
     assert!(!given.digest);

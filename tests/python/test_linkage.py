@@ -18,6 +18,7 @@ LINKED = {
     "lifecycle_msgs",
     "rcl_interfaces",
     "std_msgs",
+    "std_srvs",
     "unique_identifier_msgs",
 }
 NAMES = ["fusion_node", "sensor_sim", "robocache"]

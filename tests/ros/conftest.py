@@ -5,6 +5,7 @@ Run them with ROS and the installed package in the environment: `make test`, or
 """
 
 import importlib.util
+import itertools
 import os
 import signal
 import subprocess
@@ -20,7 +21,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 for folder in ("scripts", "tests"):
     sys.path.insert(0, str(REPOSITORY / folder))
 
-import private_domain  # noqa: E402 (the path comes first)
+import policies  # noqa: E402 (the path comes first)
+import private_domain  # noqa: E402
 import processes  # noqa: E402
 import waiting  # noqa: E402
 from waiting import PATIENCE, NotInTime, Wait  # noqa: E402
@@ -31,6 +33,7 @@ if importlib.util.find_spec("robocache_ros") is None:
     _profile = os.environ.get("ROBOCACHE_PROFILE", "release")
     raise pytest.UsageError(f"there is no build: run `ROBOCACHE_PROFILE={_profile} make build`")
 
+_numbers = itertools.count()
 #: What a node allows itself at its end, in tests that are not about that [s]. A busy machine may need longer than 4 s.
 END_S = 60
 
@@ -201,3 +204,29 @@ def ros(domain_id):
     client = Ros(context)
     yield client
     client.close()
+
+
+@pytest.fixture
+def service():
+    """A name that no other test has: shared memory is the whole machine's."""
+    return f"robocache_test/{os.getpid()}/{next(_numbers)}"
+
+
+@pytest.fixture
+def without_ros(install, tmp_path):
+    """The environment of a policy without ROS."""
+    return policies.environment(install, tmp_path)
+
+
+@pytest.fixture
+def policy(without_ros):
+    """`policy(service, *arguments, program=...)` starts a policy without ROS; all are ended."""
+    started = []
+
+    def start(service, *arguments, program="policy_process.py"):
+        started.append(policies.Policy(without_ros, program, service, *arguments))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()

@@ -217,6 +217,9 @@ def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start
     names = ask(client.list_parameters()).result.names
     assert sorted(names) == [
         "backend",
+        "command_cpus",
+        "command_priority",
+        "commands",
         "config_file",
         "contract",
         "device",

@@ -4,12 +4,9 @@ A policy is a process of its own, whose environment has NumPy and the robocache 
 compared with what rclpy gets on the plain topic.
 """
 
-import importlib.util
 import itertools
-import json
 import os
 import pwd
-import select
 import shutil
 import signal
 import subprocess
@@ -26,83 +23,11 @@ from robocache_ros.msg import FusedTensor
 from sensor_msgs.msg import JointState
 from waiting import Wait
 
-POLICY = REPOSITORY / "tests" / "ros" / "policy_process.py"
 #: How often a process is killed or suspended.
 few_or_many = pytest.mark.parametrize(
     "rounds", [4, pytest.param(30, marks=pytest.mark.slow("kills"))]
 )
 CONFIG = {"streams": {"wrench": {**WRENCH, "strategy": "hold"}}}
-_numbers = itertools.count()
-
-
-@pytest.fixture
-def service():
-    """A name that no other test has: shared memory is the whole machine's."""
-    return f"robocache_test/{os.getpid()}/{next(_numbers)}"
-
-
-@pytest.fixture
-def without_ros(install, tmp_path):
-    """An environment whose Python finds NumPy, xxhash and robocache, and nothing of ROS."""
-    packages = tmp_path / "without_ros"
-    packages.mkdir()
-    for name in ("numpy", "xxhash"):
-        package = Path(importlib.util.find_spec(name).origin).parent
-        (packages / name).symlink_to(package)
-        libraries = package.parent / f"{name}.libs"
-        if libraries.exists():
-            (packages / libraries.name).symlink_to(libraries)
-    (robocache,) = install.glob("lib/python3*/site-packages/robocache")
-    (packages / "robocache").symlink_to(robocache)
-    kept = ("HOME", "LANG", "PATH")
-    return {name: os.environ[name] for name in kept if name in os.environ} | {
-        "PYTHONPATH": str(packages)
-    }
-
-
-class Policy:
-    """A policy process and what it has said."""
-
-    def __init__(self, environment, service, *arguments):
-        command = [sys._base_executable, str(POLICY), service, *arguments]
-        self.process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        self._said = b""
-        assert json.loads(self._line())["ready"]
-
-    def _line(self):
-        wait, output = Wait("a line of the policy"), self.process.stdout
-        while b"\n" not in self._said:
-            if select.select([output], [], [], 0.1)[0]:
-                said = os.read(output.fileno(), 1 << 16)
-                assert said, f"the policy has ended:\n{self.process.stderr.read().decode()}"
-                self._said += said
-            wait.check()
-        line, _, self._said = self._said.partition(b"\n")
-        return line
-
-    def next(self):
-        """Its words about the next tensor."""
-        return json.loads(self._line())
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-
-@pytest.fixture
-def policy(without_ros):
-    """`policy(service, *arguments)` starts a policy; all are ended."""
-    started = []
-
-    def start(service, *arguments):
-        started.append(Policy(without_ros, service, *arguments))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
 
 
 def shared_node(ros, start, folder, service, config=CONFIG, **kwargs):

@@ -174,7 +174,7 @@ impl Soak {
     ) -> Result<Worked, BenchError> {
         let tick = Placement { priority: TICK_PRIORITY, cpus: vec![] };
         let options = ThreadOptions { tick, ..ThreadOptions::default() };
-        let mut threads = Threads::<RuntimeError>::start(&self.runtime, Tensors, options)?;
+        let mut threads = Threads::<RuntimeError>::start(&self.runtime, Tensors, None, options)?;
         let priority = || self.runtime.ticks.grid.priority.load(Ordering::Relaxed);
         self.timeline.sleep_until(0);
         let first = priority();

@@ -22,6 +22,7 @@
 //! - [`message`]: how a tensor message is laid out, written, read and described.
 //! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
 //! - [`pipeline`]: `push(input, bytes, arrival)` and `tick(number, epoch)`.
+//! - [`command`]: chunks of actions to commands, the way back.
 //! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
 //! - [`histogram`]: distributions of latencies and delays. [`table`]: columns of text.
 //! - [`config`]: the YAML file, validated into a [`spec`], and the description of its tensor.
@@ -31,6 +32,7 @@
 pub mod backend;
 pub mod cdr;
 pub mod codec;
+pub mod command;
 pub mod config;
 pub mod contract;
 pub mod encoder;

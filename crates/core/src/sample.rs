@@ -5,7 +5,7 @@ use std::sync::Arc;
 use robocache_ops::depth::DepthView;
 use robocache_ops::image::jpeg::Coefficients;
 use robocache_ops::image::{ImageView, Remap};
-use robocache_ops::occupancy::MapView;
+use robocache_ops::map::MapView;
 use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::{IDENTITY, Knot, PointsView, Sweep};
 

@@ -3,6 +3,7 @@
 
 use super::after_standstill::{Look, StandstillWatch};
 use super::buffers::Buffers;
+use super::chunks::ChunkIntake;
 use super::clock::ClockIntake;
 use super::connector::Connector;
 use super::error::LinkError;
@@ -19,6 +20,7 @@ use std::time::Instant;
 /// another one the images and clouds.
 pub(crate) struct Intake<S> {
     clock: Option<ClockIntake<S>>,
+    chunks: Option<ChunkIntake<S>>,
     inputs: Vec<Input<S>>,
     /// Tells when the thread stood still.
     standstills: StandstillWatch,
@@ -32,6 +34,8 @@ pub(crate) struct Intake<S> {
 pub struct Subscriptions<S> {
     /// The clock of a simulator, if that is the node's clock and this the thread of the small messages.
     pub clock: Option<S>,
+    /// Chunks of actions, if the node makes commands of them and this is the thread of the small messages.
+    pub chunks: Option<S>,
     /// In the order of the inputs.
     pub inputs: Vec<Subscribed<S>>,
 }
@@ -42,7 +46,7 @@ impl<S: Subscription> Intake<S> {
     pub(crate) fn new(
         runtime: &Runtime,
         large: bool,
-        Subscriptions { clock, inputs }: Subscriptions<S>,
+        Subscriptions { clock, chunks, inputs }: Subscriptions<S>,
         (middleware, connector): (&Middleware, Connector),
     ) -> Self {
         let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
@@ -53,13 +57,14 @@ impl<S: Subscription> Intake<S> {
         let numbered = middleware.numbers_messages;
         let input = |(id, subscribed)| Input::new(id, runtime, (subscribed, numbered), &buffers);
         let (inputs, clock) = (inputs.map(input).collect(), clock.map(ClockIntake::new));
-        let standstills = StandstillWatch::default();
-        Intake { clock, inputs, standstills, ready: Vec::new(), connector }
+        let (chunks, standstills) = (chunks.map(ChunkIntake::new), StandstillWatch::default());
+        Intake { clock, chunks, inputs, standstills, ready: Vec::new(), connector }
     }
 
     /// Whether a message may wait.
     pub(crate) fn may_have(&self) -> bool {
         self.clock.as_ref().is_some_and(ClockIntake::may_have)
+            || self.chunks.as_ref().is_some_and(ChunkIntake::may_have)
             || self.inputs.iter().any(Input::may_have)
     }
 
@@ -73,6 +78,9 @@ impl<S: Subscription> Intake<S> {
         for round in 0.. {
             if let Some(clock) = &mut self.clock {
                 clock.drain(runtime)?;
+            }
+            if let Some(chunks) = &mut self.chunks {
+                chunks.drain(runtime)?;
             }
             let mut at = 0;
             while let Some(k) = self.ready.get(at) {
@@ -110,13 +118,16 @@ impl<S: Subscription> Intake<S> {
         {
             self.connector.end(before);
         }
+        if let Some(before) = self.chunks.as_mut().and_then(|chunks| chunks.follow(now)) {
+            self.connector.end(before);
+        }
     }
 
     /// Takes the subscriptions of a new connection.
     pub(crate) fn move_to(
         &mut self,
         runtime: &Runtime,
-        Subscriptions { clock, inputs }: Subscriptions<S>,
+        Subscriptions { clock, chunks, inputs }: Subscriptions<S>,
     ) {
         let now = runtime.time.monotonic();
         for (input, subscribed) in self.inputs.iter_mut().zip(inputs) {
@@ -124,6 +135,11 @@ impl<S: Subscription> Intake<S> {
         }
         if let (Some(clock), Some(next)) = (&mut self.clock, clock)
             && let Some(unused) = clock.begin(next, now)
+        {
+            self.connector.end(unused);
+        }
+        if let (Some(chunks), Some(next)) = (&mut self.chunks, chunks)
+            && let Some(unused) = chunks.begin(next, now)
         {
             self.connector.end(unused);
         }

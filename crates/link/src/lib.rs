@@ -15,6 +15,7 @@
 
 mod after_standstill;
 mod buffers;
+mod chunks;
 mod clock;
 mod connector;
 mod error;
@@ -29,6 +30,7 @@ mod spin;
 mod takes;
 
 pub use buffers::MessageMemory;
+pub use chunks::{CHUNK_DEPTH, CHUNK_TOPIC, CHUNK_TYPE};
 pub use clock::{CLOCK_DEPTH, CLOCK_TOPIC};
 pub use connector::{Connecting, Connector, Handed, Orders};
 pub use error::LinkError;

@@ -1,5 +1,7 @@
 //! What the C library keeps of freed memory.
 
+#![allow(unsafe_code)] // a call of the C library; it says why it is sound
+
 #[cfg(target_env = "gnu")]
 use nix::libc;
 

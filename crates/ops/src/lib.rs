@@ -8,7 +8,7 @@
 //! - [`align`]: which rows of a stream give the value at an instant.
 //! - [`resample`], [`operators`], [`image`], [`depth`], [`voxelize`], [`occupancy`]: operations on numbers, pixels,
 //!   points and maps.
-//! - [`windows`]: values of many instants at once, for training.
+//! - [`map`]: what encoders of maps share. [`windows`]: values of many instants at once, for training.
 //! - [`device`]: the GPU, its memory, and the structures that the kernels share.
 //! - [`parallel`], [`sync`], [`pool`], [`heap`], [`random`]: threads, locks, memory for reuse, freed memory, reproducible
 //!   randomness.
@@ -17,12 +17,11 @@
 
 pub mod align;
 pub mod depth;
-#[allow(unsafe_code)] // a driver in another language; every block says why it is sound
 pub mod device;
 pub mod dtype;
-#[allow(unsafe_code)] // a call of the C library; it says why it is sound
 pub mod heap;
 pub mod image;
+pub mod map;
 pub mod occupancy;
 pub mod operators;
 pub mod packing;

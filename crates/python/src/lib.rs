@@ -12,7 +12,7 @@
 //!   files. [`recordings`]: episodes that Python reads.
 //! - [`contract`]: what a policy relies on that was trained on tensors.
 //! - [`episodes`]: windows of rows for training. `episodes::device`: the same, made by a GPU.
-//! - [`shared`]: tensors of a node in shared memory.
+//! - [`shared`]: tensors of a node in shared memory, and chunks of actions that go back.
 //! - [`freeing`]: drops what takes long, without the interpreter's lock.
 
 mod contract;
@@ -82,7 +82,7 @@ mod _native {
     #[pymodule_export]
     use crate::request::PyReplayRequest;
     #[pymodule_export]
-    use crate::shared::{SharedReader, SharedTensor};
+    use crate::shared::{SharedReader, SharedTensor, SharedWriter};
     #[pymodule_export]
     use crate::tensor::TensorBytes;
 }

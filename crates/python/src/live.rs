@@ -167,7 +167,7 @@ impl LivePipeline {
             let options = ThreadOptions { tick, ..ThreadOptions::default() };
             let (latest_too, runtime_too) = (Arc::clone(&latest), Arc::clone(&runtime));
             let publisher = ToPython { latest: latest_too, runtime: runtime_too, target };
-            let threads = Threads::start(&runtime, publisher, options).map_err(failed)?;
+            let threads = Threads::start(&runtime, publisher, None, options).map_err(failed)?;
             let threads = Mutex::new(Some(threads));
             let (runtime, monitor) = (Unlocked::new(runtime), Mutex::default());
             Ok(LivePipeline { runtime, threads, latest, monitor, process: Process::this() })

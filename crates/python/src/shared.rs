@@ -1,4 +1,4 @@
-//! Tensors of a node in shared memory.
+//! Tensors of a node in shared memory, and chunks of actions that go back.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,11 +6,14 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use robocache_core::command::ReceivedStatus;
 use robocache_core::message::{Places, TensorInfo};
-use robocache_shared::{SharedError, TensorReader, TensorSample};
+use robocache_ops::time::Stamp;
+use robocache_shared::{ActionWriter, Answered, SharedError, TensorReader, TensorSample};
 use serde_json::json;
 
-use crate::errors::failed;
+use crate::dlpack::{Array, Element};
+use crate::errors::{failed, wrong};
 use crate::freeing::without_lock;
 use crate::message::{self, Head, PlacesFound};
 use crate::process::Process;
@@ -91,10 +94,7 @@ impl SharedReader {
 impl SharedReader {
     #[new]
     fn new(py: Python<'_>, service: &str) -> PyResult<Self> {
-        let reader = py.detach(|| TensorReader::new(service)).map_err(|error| match error {
-            SharedError::Name { .. } => PyValueError::new_err(error.to_string()),
-            error => failed(error),
-        })?;
+        let reader = py.detach(|| TensorReader::new(service)).map_err(exception)?;
         let reader = OfProcess::new(Mutex::new(Some(reader)));
         Ok(SharedReader { reader, places: Mutex::default(), process: Process::this() })
     }
@@ -165,6 +165,116 @@ impl SharedReader {
         self.process.check("a TensorReader")?;
         py.detach(|| drop(self.reader.get().lock().unwrap_or_else(PoisonError::into_inner).take()));
         Ok(())
+    }
+}
+
+/// Sends chunks of actions to a node.
+#[pyclass(frozen, module = "robocache._native")]
+pub struct SharedWriter {
+    /// `None` after `close`.
+    writer: OfProcess<Mutex<Option<ActionWriter>>>,
+    process: Process,
+}
+
+/// Stamp \[ns\], run and stage; the newest chunk and its delay; the chunks that were refused, with their reasons; chunks, late
+/// chunks and late rows; and clipped commands per joint.
+type StatusFound = (
+    (i64, u64, &'static str),
+    Option<(u64, i64)>,
+    Vec<(u64, &'static str)>,
+    (u64, u64, u64),
+    Vec<(String, u64)>,
+);
+
+impl SharedWriter {
+    /// Uses the writer without the interpreter's lock.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&mut ActionWriter) -> Result<T, SharedError> + Send,
+    ) -> PyResult<T> {
+        self.process.check("an ActionWriter")?;
+        py.detach(|| {
+            let mut writer = self.writer.get().lock().unwrap_or_else(PoisonError::into_inner);
+            let writer = writer.as_mut().ok_or_else(|| failed("the ActionWriter is closed"))?;
+            act(writer).map_err(exception)
+        })
+    }
+}
+
+#[pymethods]
+impl SharedWriter {
+    #[new]
+    #[allow(clippy::needless_pass_by_value)] // Python gives them away
+    fn new(py: Python<'_>, service: &str, group: &str, names: Vec<String>) -> PyResult<Self> {
+        let writer = py.detach(|| ActionWriter::new(service, group, &names)).map_err(exception)?;
+        let writer = OfProcess::new(Mutex::new(Some(writer)));
+        Ok(SharedWriter { writer, process: Process::this() })
+    }
+
+    /// Sends a chunk that answers the tensor with this run, epoch, stamp \[ns\] and tick. Returns its number.
+    fn send(
+        &self,
+        py: Python<'_>,
+        answered: (u64, u64, i64, u64),
+        values: &Bound<'_, PyAny>,
+        reference: &Bound<'_, PyAny>,
+    ) -> PyResult<u64> {
+        let (run, epoch, stamp_ns, tick) = answered;
+        let stamp = Stamp::from_nanos(stamp_ns);
+        let answered = Answered { run, epoch, stamp, tick: tick as i64 };
+        let (values, reference) = (floats(values, "values")?, floats(reference, "reference")?);
+        self.with(py, |writer| writer.send(answered, &values, &reference))
+    }
+
+    /// The newest status of the group; `None` before the first.
+    fn status(&self, py: Python<'_>) -> PyResult<Option<StatusFound>> {
+        Ok(self.with(py, ActionWriter::status)?.map(status_found))
+    }
+
+    /// True if a node takes chunks under this name.
+    #[getter]
+    fn has_node(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |writer| Ok(writer.has_node()))
+    }
+
+    /// The names under which nodes share tensors.
+    fn services(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.with(py, |writer| writer.services())
+    }
+
+    /// Ends the writer.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.process.check("an ActionWriter")?;
+        py.detach(|| drop(self.writer.get().lock().unwrap_or_else(PoisonError::into_inner).take()));
+        Ok(())
+    }
+}
+
+fn status_found(status: ReceivedStatus) -> StatusFound {
+    let refused = status.refused.iter().map(|it| (it.sequence, it.refusal.word())).collect();
+    (
+        (status.stamp.nanos(), status.run, status.stage.word()),
+        status.newest.map(|newest| (newest.sequence, newest.delay_ticks)),
+        refused,
+        (status.chunks, status.chunks_late, status.rows_late),
+        status.clipped,
+    )
+}
+
+/// The elements of an array of f32.
+fn floats(array: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<f32>> {
+    let array = Array::read(array, name, -1)?;
+    array.check_element(name, &[Element::F32])?;
+    let bytes = array.bytes(name)?.as_chunks().0;
+    Ok(bytes.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect())
+}
+
+/// The exception of an error.
+fn exception(error: SharedError) -> PyErr {
+    match error {
+        SharedError::Name { .. } | SharedError::Rows { .. } => wrong(error),
+        error => failed(error),
     }
 }
 

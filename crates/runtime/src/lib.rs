@@ -5,6 +5,7 @@
 //!
 //! - *tick* ([`fuse`]) sleeps until the next tick, fuses, and leaves the tensor in the [`outbox`]. It is a loop on a grid
 //!   ([`ticker`]).
+//! - *command* ([`commands`]), if there are commands: makes them at its own ticks. It is a loop on a grid, too.
 //! - *publish* ([`publishing`]) gives the newest tensor to the publisher, which may take long.
 //! - *encode* ([`workers`]), one or several, push the large messages that wait in the [`queue`]. The
 //!   first also drops the messages whose wait for a transform is over.
@@ -25,6 +26,8 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod clock;
+mod commanding;
+mod commands;
 mod companion;
 mod direct;
 mod encode_threads;
@@ -60,6 +63,9 @@ mod waiting;
 mod workers;
 
 pub use clock::{Clock, Reading, Transit, decode_clock};
+pub use commands::{
+    ChunkSource, CommandEnds, CommandPublisher, Commands, GroupSeen, GroupState, NotEnabled,
+};
 pub use encode_threads::{LookAhead, ROWS_AHEAD, RecordedArray, Ticket};
 pub use error::RuntimeError;
 pub use offered_qos::{OfferedQos, PublisherSeen, SharedQos, is_adapted};
@@ -69,8 +75,8 @@ pub use priority::{LockMemoryError, LockedMemory, Placement, lock_memory};
 pub use publisher::{Origin, PublisherId};
 pub use queue::{Message, QUEUED_MESSAGES};
 pub use recorder::{
-    ClockMessage, Event, MessageOutcome, ReceivedMessage, Recorder, RecorderStatus, SharedBytes,
-    TickFate, TickRecord,
+    ChunkRecord, ClockMessage, CommandFact, CommandRecord, Event, MessageOutcome, ReceivedMessage,
+    Recorder, RecorderStatus, START_VALUES, SharedBytes, StartValues, TickFate, TickRecord,
 };
 pub use runtime::Runtime;
 pub use sim_clock::RuntimeSimClock;

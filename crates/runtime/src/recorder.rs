@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::OfferedQos;
+use robocache_core::command::Disabling;
 use robocache_core::pipeline::{Accepted, Arrival};
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, StreamId};
@@ -29,6 +30,9 @@ pub trait Recorder: Send + Sync {
     /// Takes what the publishers of an input's topic offer, or those of `/clock` for `None`. The thread that reads the graph
     /// calls it whenever it finds some, also if nothing has changed.
     fn offered(&self, input: Option<InputId>, offers: Vec<OfferedQos>);
+
+    /// Takes a chunk of actions that a command tick has found.
+    fn chunk(&self, found: ChunkRecord, message: SharedBytes);
 
     /// Takes an event.
     fn note(&self, event: Event);
@@ -81,6 +85,8 @@ pub enum Event {
     },
     /// The outcome of a tick.
     Tick(TickRecord),
+    /// Something at a command tick.
+    Command(CommandRecord),
     /// Ticks that were due and not served.
     Overruns {
         /// The tick that was served after them.
@@ -137,6 +143,88 @@ pub enum TickFate {
     HeldBack(StreamId),
     /// A newer tensor took its place before it was published.
     Unsent,
+}
+
+/// A chunk of actions that a command tick has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRecord {
+    /// Its number, from 1.
+    pub number: u64,
+    /// A number that tells its writer from others.
+    pub writer: u64,
+    /// The command tick.
+    pub tick: i64,
+    /// The epoch of the command tick.
+    pub epoch: Epoch,
+    /// True if the node had served the tick that it answers.
+    pub served: bool,
+}
+
+/// Something that commands depend on, or what they are, at a command tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandRecord {
+    /// The command tick.
+    pub tick: i64,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// What it is.
+    pub fact: CommandFact,
+}
+
+/// A fact of a command tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandFact {
+    /// Commands were enabled.
+    Enabled,
+    /// Commands were disabled.
+    Disabled(Disabling),
+    /// The measured values of a group are valid from this tick on, or not.
+    Measured {
+        /// Position of the group.
+        group: usize,
+        /// True if they are valid.
+        is_valid: bool,
+    },
+    /// The commands of a group begin at measured values.
+    Begins {
+        /// Position of the group.
+        group: usize,
+        /// Position of the first of these values among those of the group.
+        first: usize,
+        /// Bits of the values.
+        values: StartValues,
+    },
+    /// The commands of all groups have this digest.
+    Made {
+        /// See [`CommandDigest`](robocache_core::command::CommandDigest).
+        digest: u64,
+    },
+}
+
+/// Bits of up to eight measured values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartValues {
+    bits: [u64; START_VALUES],
+    len: usize,
+}
+
+/// Most values of a [`StartValues`].
+pub const START_VALUES: usize = 8;
+
+impl StartValues {
+    /// The first of these values.
+    pub fn new(values: &[f64]) -> Self {
+        let mut bits = [0; START_VALUES];
+        for (bits, value) in bits.iter_mut().zip(values) {
+            *bits = value.to_bits();
+        }
+        StartValues { bits, len: values.len().min(START_VALUES) }
+    }
+
+    /// The values.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = f64> + '_ {
+        self.bits[..self.len].iter().map(|bits| f64::from_bits(*bits))
+    }
 }
 
 /// How a recording goes.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::clock::Clock;
+use super::commands::Commands;
 use super::companion::Companion;
 use super::error::RuntimeError;
 use super::measure::NodeTime;
@@ -39,6 +40,10 @@ pub struct Runtime {
     pub time: TimeSource,
     /// The counters of the tick thread.
     pub ticks: TickStats,
+    /// The commands that chunks of actions become; `None` at first, and if the configuration has none.
+    ///
+    /// In memory of its own, because it is aligned to cache lines: Python's objects, which hold a runtime, are not.
+    pub commands: Option<Box<Commands>>,
     /// Whether each tensor is sealed with a digest before it is published; true at first.
     pub digest: bool,
     /// Takes what is received and done; `None` at first.
@@ -85,6 +90,7 @@ impl Runtime {
         let (config, time) = (pipeline.config(), clock.time().clone());
         Runtime {
             ticks: TickStats::default(),
+            commands: None,
             digest: true,
             recorder: None,
             clock_publishers: Mutex::default(),
@@ -107,6 +113,15 @@ impl Runtime {
         }
     }
 
+    /// The same with the commands of the configuration. The user must give a publisher of commands to
+    /// [`Threads::start`](super::Threads::start).
+    #[must_use]
+    pub fn with_commands(self) -> Self {
+        let commands =
+            self.pipeline.config().commands.as_ref().map(|spec| Box::new(Commands::new(spec)));
+        Runtime { commands, ..self }
+    }
+
     /// The same without encode workers: the caller's thread pushes large messages, too.
     pub(super) fn without_workers(self) -> Self {
         Runtime { has_workers: false, ..self }
@@ -119,7 +134,10 @@ impl Runtime {
 
     /// The loops on a grid, *fuse* first: the name of the thread of each, its ticks and its counters.
     pub fn loops(&self) -> impl Iterator<Item = (&'static str, TickGrid, &GridStats)> {
-        [(TickStats::THREAD, self.pipeline.config().grid, &self.ticks.grid)].into_iter()
+        let fuse = (TickStats::THREAD, self.pipeline.config().grid, &self.ticks.grid);
+        let commands = self.commands.iter();
+        let commands = commands.map(|of| (Commands::THREAD, of.spec.grid, &of.grid));
+        std::iter::once(fuse).chain(commands)
     }
 
     /// All inputs.

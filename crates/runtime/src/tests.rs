@@ -66,7 +66,7 @@ fn at_the_end_of_its_thread_a_publisher_can_go_to_the_next_runtime() {
         let pipeline = Pipeline::new(config.clone(), Arc::clone(&backend)).unwrap();
         let runtime = Arc::new(Runtime::new(pipeline, clock));
         let threads: Threads<RuntimeError> =
-            Threads::start(&runtime, publisher, ThreadOptions::default()).unwrap();
+            Threads::start(&runtime, publisher, None, ThreadOptions::default()).unwrap();
         assert!(given_back.try_recv().is_err());
         threads.stop().unwrap();
         publisher = given_back.try_recv().unwrap();
@@ -128,7 +128,7 @@ impl Running {
         let clock = Clock::simulated(config.grid, TimeSource::real());
         let runtime = Runtime::observed(Pipeline::new(config, backend).unwrap(), clock, observer);
         let runtime = Arc::new(runtime);
-        let threads = Threads::start(&runtime, recorder.clone(), options).unwrap();
+        let threads = Threads::start(&runtime, recorder.clone(), None, options).unwrap();
         Running { runtime, threads, recorder }
     }
 
@@ -372,7 +372,7 @@ fn dropped_by(
     let runtime = Arc::new(Runtime::new(Pipeline::new(config, backend).unwrap(), clock));
     let recorder = Recorder::default();
     let threads: Threads<RuntimeError> =
-        Threads::start(&runtime, recorder, ThreadOptions::default()).unwrap();
+        Threads::start(&runtime, recorder, None, ThreadOptions::default()).unwrap();
     match &runtime.clock {
         Clock::Recorded(clock) => drop(clock.set(ms(995))),
         _ => runtime.sim_clock().unwrap().set(ms(995), Transit::UNKNOWN),

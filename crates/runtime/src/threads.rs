@@ -7,6 +7,8 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::commanding::Commanding;
+use super::commands::{CommandEnds, Commands};
 use super::fuse::Fuse;
 use super::priority::WorkWords;
 use super::publishing::Publishing;
@@ -19,6 +21,8 @@ use super::{Placement, Publisher, Runtime, RuntimeError};
 /// How the runtime's own threads run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadOptions {
+    /// The command thread.
+    pub command: Placement,
     /// The tick thread. The publishing thread has the next lower real-time priority.
     pub tick: Placement,
     /// The processors of the publishing thread; empty for all. If neither this thread nor the tick thread has
@@ -36,7 +40,11 @@ const ENCODE: [&str; 8] =
     ["encode", "encode 1", "encode 2", "encode 3", "encode 4", "encode 5", "encode 6", "encode 7"];
 
 /// The loops of a runtime, each with its grid and its thread.
-fn loops(runtime: &Runtime, options: &ThreadOptions) -> Vec<TickLoop> {
+fn loops(
+    runtime: &Runtime,
+    commander: Option<CommandEnds>,
+    options: &ThreadOptions,
+) -> Vec<TickLoop> {
     let fuse = TickLoop {
         name: TickStats::THREAD,
         runs: "ticks run",
@@ -45,7 +53,16 @@ fn loops(runtime: &Runtime, options: &ThreadOptions) -> Vec<TickLoop> {
         placement: options.tick.clone(),
         does: Box::<Fuse>::default(),
     };
-    vec![fuse]
+    let command = |(commands, ends): (&Commands, _)| TickLoop {
+        name: Commands::THREAD,
+        runs: "command ticks run",
+        work: WorkWords { name: "of a command tick", relief: "lower commands.rate_hz" },
+        grid: commands.spec.grid,
+        placement: options.command.clone(),
+        does: Box::new(Commanding::new(commands, ends)),
+    };
+    let commands = runtime.commands.as_deref().zip(commander).map(command);
+    std::iter::once(fuse).chain(commands).collect()
 }
 
 /// The running threads. A drop ends and joins them. `E` is the error of a thread.
@@ -63,19 +80,21 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         Threads { stop: Box::new(stop), handles: Vec::new(), failures, failed }
     }
 
-    /// Starts the runtime's own threads. [`Runtime::stop`] ends them.
+    /// Starts the runtime's own threads. [`Runtime::stop`] ends them. `commander` sends the commands; without it there are
+    /// none.
     ///
     /// # Errors
     /// [`RuntimeError::Thread`]
     pub fn start(
         runtime: &Arc<Runtime>,
         publisher: impl Publisher + 'static,
+        commander: Option<CommandEnds>,
         options: ThreadOptions,
     ) -> Result<Self, E> {
         let stopped = Arc::clone(runtime);
         let mut threads = Threads::new(move || stopped.stop());
-        let tick_loops = loops(runtime, &options);
-        let ThreadOptions { tick, publish_cpus, encode, encode_threads } = options;
+        let tick_loops = loops(runtime, commander, &options);
+        let ThreadOptions { tick, publish_cpus, encode, encode_threads, command: _ } = options;
         // Below the tick thread, so that a tick never waits for a publication. A priority of 1 has
         // none below.
         let priority = tick.priority.saturating_sub(1).max(tick.priority.min(1));
@@ -179,3 +198,6 @@ impl<E> Drop for Threads<E> {
         self.join();
     }
 }
+
+#[cfg(test)]
+mod tests;

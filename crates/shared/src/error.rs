@@ -1,4 +1,4 @@
-//! Why tensors are not shared, or not read.
+//! Why tensors or chunks are not shared, or not read.
 
 /// An error of shared memory. Its text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +29,21 @@ pub enum SharedError {
         /// The bytes that the service needs.
         needed: u64,
     },
+    /// There is no room for the memory of chunks and statuses.
+    #[error(
+        "{folder} has room for {free} bytes, but the chunks and statuses of '{service}' need {needed}: make it larger (a \
+         container: --shm-size), or remove what it holds"
+    )]
+    NoRoomForMessages {
+        /// The name of the service.
+        service: String,
+        /// Where the memory is.
+        folder: String,
+        /// The free bytes.
+        free: u64,
+        /// The bytes that one side needs.
+        needed: u64,
+    },
     /// Another node shares its tensors under this name.
     #[error("another node publishes as '{0}': end it, or choose another name in `shared_output`")]
     Taken(String),
@@ -39,6 +54,22 @@ pub enum SharedError {
         service: String,
         /// The most readers.
         most: usize,
+    },
+    /// There are too many writers of chunks.
+    #[error("'{service}' has {most} writers already: end one")]
+    FullOfWriters {
+        /// The name of the service.
+        service: String,
+        /// The most writers.
+        most: usize,
+    },
+    /// A chunk has too many rows.
+    #[error("values: expected at most {most} rows, found {found}")]
+    Rows {
+        /// The most rows.
+        most: usize,
+        /// The rows of the chunk.
+        found: usize,
     },
     /// A service of this name was made by a program with other rules.
     #[error(
@@ -114,6 +145,16 @@ impl SharedError {
             return SharedError::Join { service, why };
         }
         SharedError::Failed { service, what: "open it", why }
+    }
+
+    /// Turns an error about the memory of tensors into one about that of messages.
+    pub(crate) fn of_messages(self) -> Self {
+        match self {
+            SharedError::NoRoom { service, folder, free, needed } => {
+                SharedError::NoRoomForMessages { service, folder, free, needed }
+            }
+            other => other,
+        }
     }
 
     /// An error of the engine.

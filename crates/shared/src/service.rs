@@ -24,7 +24,7 @@ type Samples = Builder<[Page], TensorHeader, Engine>;
 pub(crate) type Wakes = event::PortFactory<Engine>;
 
 /// Most processes that use a service: its readers, its node, and programs that list services.
-const NODES: usize = READERS + 12;
+pub(crate) const NODES: usize = READERS + 12;
 /// The longest name.
 const MOST_LETTERS: usize = 128;
 

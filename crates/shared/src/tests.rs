@@ -29,7 +29,7 @@ streams:
 ";
 
 /// A name that no other test has, nor one before whose process was killed: its files are still there.
-fn name() -> String {
+pub(crate) fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     static BEGAN: LazyLock<u128> = LazyLock::new(|| UNIX_EPOCH.elapsed().unwrap().as_nanos());
     let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));

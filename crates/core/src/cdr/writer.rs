@@ -115,6 +115,10 @@ impl Writer {
         i64_sequence: i64
     );
     sequence!(
+        /// A sequence of `uint64`.
+        u64_sequence: u64
+    );
+    sequence!(
         /// A sequence of `uint32`.
         u32_sequence: u32
     );
@@ -146,10 +150,15 @@ impl Writer {
 
     /// A `std_msgs/Header`.
     pub fn header(&mut self, stamp: robocache_ops::time::Stamp, frame_id: &str) {
+        self.stamp(stamp);
+        self.string(frame_id);
+    }
+
+    /// A `builtin_interfaces/Time`.
+    pub fn stamp(&mut self, stamp: robocache_ops::time::Stamp) {
         let (sec, nanosec) = stamp.to_sec_nanosec();
         self.i32(sec);
         self.u32(nanosec);
-        self.string(frame_id);
     }
 
     /// Bytes written so far: where the next unaligned byte goes.

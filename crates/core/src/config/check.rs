@@ -74,8 +74,8 @@ pub(super) struct Check<'a> {
     without_effect: Vec<String>,
     /// What is possible in the file, and probably not meant.
     advice: Vec<String>,
-    /// See [`Source::statistics`](crate::spec::Source::statistics).
-    statistics: Vec<(String, String)>,
+    /// See [`Source::files`](crate::spec::Source::files).
+    files: Vec<(String, String)>,
 }
 
 impl<'a> Check<'a> {
@@ -94,13 +94,8 @@ impl<'a> Check<'a> {
             silent: false,
             without_effect: Vec::new(),
             advice: Vec::new(),
-            statistics: Vec::new(),
+            files: Vec::new(),
         }
-    }
-
-    /// The name of the file.
-    pub(super) fn file(&self) -> &'a str {
-        self.doc.file()
     }
 
     /// Where the definitions of messages are.
@@ -161,20 +156,21 @@ impl<'a> Check<'a> {
         std::mem::take(&mut self.advice)
     }
 
-    /// The files of statistics that were read.
-    pub(super) fn take_statistics(&mut self) -> Vec<(String, String)> {
-        std::mem::take(&mut self.statistics)
+    /// The files that were read.
+    pub(super) fn take_files(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.files)
     }
 
-    /// Reads the text of a file of statistics, and notes it.
-    pub(super) fn read_statistics(&mut self, path: &Path) -> Result<&str, String> {
+    /// Reads the text of a file that the configuration names, relative to its own file. Notes it for recordings.
+    pub(super) fn read_file(&mut self, name: &str) -> Result<&str, String> {
+        let path = Path::new(self.doc.file()).parent().unwrap_or(Path::new("")).join(name);
         let file = path.display().to_string();
-        if let Some(known) = self.statistics.iter().position(|(known, _)| *known == file) {
-            return Ok(&self.statistics[known].1);
+        if let Some(known) = self.files.iter().position(|(known, _)| *known == file) {
+            return Ok(&self.files[known].1);
         }
-        let text = self.definitions.statistics(path)?;
-        self.statistics.push((file, text));
-        Ok(self.statistics.last().map_or("", |(_, text)| text))
+        let text = self.definitions.file(&path)?;
+        self.files.push((file, text));
+        Ok(self.files.last().map_or("", |(_, text)| text))
     }
 
     /// Takes what was noted so.
@@ -305,6 +301,17 @@ impl<'a> Check<'a> {
                 None
             }
         }
+    }
+
+    /// The name of a stream or a group, at its key.
+    pub(super) fn short_name(&mut self, key: &str, name: String, what: &str) -> Option<String> {
+        let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(rest) {
+            return Some(name);
+        }
+        let expected = format!("a {what} name of lower-case letters, digits and _, a letter first");
+        self.fail_found(key, expected, format!("`{name}`"));
+        None
     }
 
     /// A coordinate frame as tf2 names them.

@@ -154,8 +154,8 @@ impl Tf {
     }
 }
 
-/// What streams of these fields can be asked for in another frame.
-const FRAMED: [&str; 7] = [
+/// Types whose numbers are in a frame, so that `in_frame` takes them to another one.
+pub static FRAMED: &[&str] = &[
     "geometry_msgs/msg/PoseStamped",
     "geometry_msgs/msg/PoseWithCovarianceStamped",
     "geometry_msgs/msg/TwistStamped",
@@ -183,7 +183,7 @@ pub(super) fn in_frame(
     }
     let frame = check.frame_id(&key, frame)?;
     let (Content::Fields(members), true) = (content, framed) else {
-        let framed = one_of(&FRAMED);
+        let framed = one_of(FRAMED);
         check.fail(&key, format!("no such key: it is for {framed}; or any type, with `select`"));
         return None;
     };

@@ -59,7 +59,7 @@ const fn key(
 }
 
 /// The table. Other keys are keys of all streams, and are inherited as a whole.
-const KEYS: [Key; 23] = [
+static KEYS: &[Key] = &[
     key("type", ALL, Never, Elsewhere),
     key("topic", ALL, Never, Elsewhere),
     key("inputs", &[Joints, Trajectory, Points, Selected], Never, Elsewhere),

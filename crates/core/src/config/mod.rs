@@ -13,6 +13,11 @@
 
 mod check;
 mod cloud;
+mod command_group;
+mod command_limits;
+mod command_output;
+mod command_start;
+mod commands;
 mod defaults;
 mod depth;
 pub mod describe;
@@ -25,6 +30,8 @@ mod image;
 mod input;
 mod keys;
 mod lanes;
+mod limits_files;
+mod map;
 mod mapping;
 mod message;
 pub mod node;
@@ -47,6 +54,8 @@ mod tests;
 use std::path::Path;
 
 pub use error::{ConfigError, Problem};
+#[doc(hidden)]
+pub use frames::FRAMED;
 pub use words::{nearest, suggestion};
 
 use check::{Check, Range};
@@ -145,13 +154,13 @@ pub fn parse_at_rate(
         config(&mut check, raw)
     });
     if let Some(config) = &mut config {
-        let (without_effect, statistics) = (check.take_without_effect(), check.take_statistics());
+        let (without_effect, files) = (check.take_without_effect(), check.take_files());
         config.source = Source {
             file: file_name.to_owned(),
             text: text.to_owned(),
             without_effect,
             advice: check.take_advice(),
-            statistics,
+            files,
         };
     }
     check.finish(config).map_err(ConfigError::Invalid)
@@ -189,6 +198,8 @@ fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
         .required("streams", raw.streams, "a mapping from stream names to streams")
         .and_then(|raw| streams(check, raw.0, &defaults));
     let tf = frames::tf(check, raw.tf);
+    let known = streams.as_ref().map(|(streams, ..)| &streams[..]);
+    let commands = raw.commands.map(|raw| commands::commands(check, raw, known));
     let (streams, mut inputs, cameras) = streams?;
     tensor_fits(check, &streams)?;
     lag_ns?;
@@ -197,14 +208,21 @@ fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
     // Last: the others keep their numbers if a stream begins to undistort.
     inputs.extend(undistort::inputs(cameras));
     topics::have_one_type(check, &inputs);
+    let output_topic = output_topic?;
+    let commands = match commands {
+        Some(commands) => Some(commands?),
+        None => None,
+    };
+    topics::take_no_commands(check, commands.as_ref(), &inputs, &output_topic);
     Some(Config {
         rate_hz: rate_hz?,
         grid: grid?,
         base_frame: base_frame?,
-        output_topic: output_topic?,
+        output_topic,
         tf,
         inputs,
         streams,
+        commands,
         source: Source::default(),
     })
 }

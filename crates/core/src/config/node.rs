@@ -172,6 +172,16 @@ pub(crate) fn join(path: &str, key: &str) -> String {
 /// # Errors
 /// The problem that does.
 pub fn read(text: &str, file: &str, problems: &mut Vec<Problem>) -> Result<Rc<Node>, Problem> {
+    read_as("a mapping with the keys `rate_hz` and `streams`", text, file, problems)
+}
+
+/// As [`read`], of a file that is expected to be another mapping.
+pub(super) fn read_as(
+    expected: &str,
+    text: &str,
+    file: &str,
+    problems: &mut Vec<Problem>,
+) -> Result<Rc<Node>, Problem> {
     let mut reader = Reader {
         file,
         open: Vec::new(),
@@ -199,16 +209,11 @@ pub fn read(text: &str, file: &str, problems: &mut Vec<Problem>) -> Result<Rc<No
             }
         }
     }
-    let nothing = || not_a_mapping(file, 1, "nothing");
-    let root = reader.root.ok_or_else(nothing)?;
+    let root = reader.root.ok_or_else(|| Problem::of_file(file, 1, expected, "nothing"))?;
     match root.value {
         Value::Mapping(_) => Ok(root),
-        _ => Err(not_a_mapping(file, root.line, &root.text)),
+        _ => Err(Problem::of_file(file, root.line, expected, &*root.text)),
     }
-}
-
-fn not_a_mapping(file: &str, line: usize, found: &str) -> Problem {
-    Problem::of_file(file, line, "a mapping with the keys `rate_hz` and `streams`", found)
 }
 
 /// A list or mapping whose end has not come yet.

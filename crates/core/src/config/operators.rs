@@ -1,7 +1,5 @@
 //! The key `operators`: what is made of the channels of a vector.
 
-use std::path::Path;
-
 use super::check::{Check, Range};
 use super::raw::{NormalizeMode, RawNormalize, RawOperator, Rotation6d};
 use super::words::{nearest, one_of};
@@ -455,8 +453,7 @@ fn from_stats(
         raw.key.as_deref(),
         "a key of the file such as observation.state",
     )?;
-    let path = Path::new(check.file()).parent().unwrap_or(Path::new("")).join(file);
-    let document = match check.read_statistics(&path).and_then(read_json) {
+    let document = match check.read_file(file).and_then(read_json) {
         Ok(document) => document,
         Err(error) => {
             check.fail(&at("stats"), format!("a JSON file that can be read ({error})"));

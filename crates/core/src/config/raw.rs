@@ -1,6 +1,7 @@
 //! The configuration as it is written: types, but no ranges, defaults or combinations yet.
 
 use super::check::Check;
+use super::commands::RawCommands;
 use super::defaults::{self, Kind};
 use super::image::RawImage;
 use super::keys;
@@ -21,6 +22,7 @@ mapping! { RawConfig {
     tf: RawTf,
     _defaults ("defaults"): RawDefaults,
     streams: InOrder<RawStream>,
+    commands: RawCommands,
 } }
 
 mapping! { RawTf {

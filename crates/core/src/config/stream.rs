@@ -58,7 +58,7 @@ pub(super) fn stream(
     let key = format!("streams.{name}");
     let at = |rest: &str| format!("{key}.{rest}");
     let selects = selects(check, &name, &key);
-    let name = stream_name(check, &key, name);
+    let name = check.short_name(&key, name, "stream");
     let message = message_type(check, &key, &raw, selects);
     let content = message.as_ref().map(|message| message.content);
     // Keys that say how elements are interpolated.
@@ -156,16 +156,6 @@ pub(super) fn stream(
     let given = raw.ring_rows.is_some();
     ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
         .then_some(StreamAndInputs { stream, inputs, camera })
-}
-
-fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String> {
-    let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(rest) {
-        return Some(name);
-    }
-    let expected = "a stream name of lower-case letters, digits and _, a letter first";
-    check.fail_found(key, expected, format!("`{name}`"));
-    None
 }
 
 /// Rows of a ring, unless the file gives them. Images and clouds are large.
@@ -294,8 +284,11 @@ fn encoder(
             Some(EncoderAndInputs { encoder, selections, bounds, centre: None })
         }
         Map => {
-            let centre = occupancy::frame(check, key, raw.occupancy.as_ref(), base_frame);
-            let (spec, bounds) = occupancy::occupancy(check, key, raw.occupancy.take(), dtype)?;
+            let expected = "a mapping with the keys `size_m` and `resolution_m`";
+            let occupancy = raw.occupancy.take();
+            let occupancy = check.required(&format!("{key}.occupancy"), occupancy, expected)?;
+            let (spec, bounds, centre) =
+                occupancy::occupancy(check, key, occupancy, (dtype, base_frame))?;
             let selections = vec![Selection::Map { largest_cells: bounds.image_px() }];
             let encoder = EncoderSpec::Occupancy(spec);
             Some(EncoderAndInputs { encoder, selections, bounds, centre })

@@ -18,6 +18,14 @@ use robocache_ops::voxelize::{Grid, IDENTITY, Reduction, VoxelSpec};
 
 pub(super) const REFERENCE: &str = include_str!("../../../../config/robocache.yaml");
 
+/// The reference with its commands, which are a comment in it.
+pub(super) fn reference_with_commands() -> String {
+    let (streams, commands) = REFERENCE.split_once("# commands:\n").unwrap();
+    let uncommented = |line: &str| line.strip_prefix("# ").map(|line| format!("{line}\n"));
+    let commands: String = commands.lines().map_while(uncommented).collect();
+    format!("{streams}commands:\n{commands}")
+}
+
 /// The only stream of a configuration at 100 Hz, given as `key: value` lines, and its only input.
 fn stream(lines: &[&str]) -> (StreamSpec, InputSpec) {
     let body: String = lines.iter().map(|line| format!("    {line}\n")).collect();

@@ -1,7 +1,7 @@
 //! Topics over all streams.
 
 use super::check::Check;
-use crate::spec::InputSpec;
+use crate::spec::{CommandsSpec, InputSpec};
 
 /// Checks that each topic has one type, as ROS wants it. A subscription of a second type fails.
 pub(super) fn have_one_type(check: &mut Check<'_>, inputs: &[InputSpec]) {
@@ -14,6 +14,29 @@ pub(super) fn have_one_type(check: &mut Check<'_>, inputs: &[InputSpec]) {
                 format!("{ros_type} for {topic}, as in '{}': a topic has one type", known.name);
             check.fail_found(&key_of(&input.name), expected, &input.ros_type);
         }
+    }
+}
+
+/// Checks that commands go to topics of their own.
+pub(super) fn take_no_commands(
+    check: &mut Check<'_>,
+    commands: Option<&CommandsSpec>,
+    inputs: &[InputSpec],
+    output_topic: &str,
+) {
+    let groups = commands.map_or(&[][..], |commands| &commands.groups);
+    for (at, group) in groups.iter().enumerate() {
+        let topic = &group.output.topic;
+        let input = inputs.iter().find(|input| input.topic == *topic);
+        let other = groups[..at].iter().find(|other| other.output.topic == *topic);
+        let taken_by = match (input, other) {
+            _ if topic == output_topic => "the tensors".to_owned(),
+            (Some(input), _) => format!("the input '{}'", input.name),
+            (None, Some(other)) => format!("the group '{}'", other.name),
+            (None, None) => continue,
+        };
+        let key = format!("commands.groups.{}.output.topic", group.name);
+        check.fail(&key, format!("a topic that nothing else has (it is that of {taken_by})"));
     }
 }
 

@@ -8,6 +8,7 @@ mod code;
 mod depth;
 mod image;
 pub mod kind;
+mod map;
 mod occupancy;
 mod vector;
 mod voxels;

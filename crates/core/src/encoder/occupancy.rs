@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
 
-use super::{CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, Meaning, within};
+use super::{CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, Meaning, map, within};
 use crate::rejected::Rejected;
 use crate::sample::{Bounds, PlacedSample, Sample, SampleKind};
 use robocache_ops::align::Slot;
@@ -35,11 +35,11 @@ impl Encoder for OccupancySpec {
     }
 
     fn row_shape(&self) -> Vec<usize> {
-        vec![1, self.height, self.width]
+        map::row_shape(self.width, self.height)
     }
 
     fn axes(&self) -> &'static [&'static str] {
-        &["channel", "y", "x"]
+        map::AXES
     }
 
     fn channels(&self) -> Vec<String> {
@@ -53,14 +53,8 @@ impl Encoder for OccupancySpec {
         )
     }
 
-    /// The lower corner is in the frame that the row is centred on.
     fn meaning(&self, _: DType) -> Meaning {
-        let corner = |cells: usize| -(cells as f64 / 2.0) * self.resolution_m;
-        Meaning {
-            origin_m: vec![corner(self.width), corner(self.height)],
-            size_m: self.resolution_m as f32,
-            ..Meaning::default()
-        }
+        map::meaning(self.width, self.height, self.resolution_m)
     }
 
     /// Free is white, and occupied is black.

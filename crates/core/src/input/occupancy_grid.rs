@@ -6,7 +6,7 @@ use crate::rejected::{DropReason, Rejected};
 use crate::sample::Sample;
 use crate::spec::Selection;
 use crate::tf::{BadTransform, Transform};
-use robocache_ops::occupancy::MapView;
+use robocache_ops::map::MapView;
 use robocache_ops::voxelize::IDENTITY;
 
 /// See [the message](self).

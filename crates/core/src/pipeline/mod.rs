@@ -11,6 +11,7 @@ mod arrays;
 mod arrival;
 mod cameras;
 mod frames;
+mod measured;
 mod merge;
 mod not_taken;
 mod push;
@@ -46,6 +47,7 @@ use crate::spec::{Config, InputId, InputSpec, MAX_INPUTS, RingId, StreamId, Stre
 use arrival::cleared;
 use cameras::Cameras;
 use frames::Frames;
+use measured::Measured;
 use merge::Merge;
 use robocache_ops::align::Slot;
 use robocache_ops::device::{HostBuffer, MessagePool, Output};
@@ -97,6 +99,7 @@ pub struct Pipeline {
     encoding: Vec<Mutex<()>>,
     ticker: PiMutex<Ticker>,
     epochs: Epochs,
+    measured: Measured,
 }
 
 struct PipelineInput {
@@ -222,6 +225,7 @@ impl Pipeline {
             ..PipelineStream::default()
         };
         let streams = config.streams.iter().map(state).collect();
+        let measured = Measured::new(&config, &layout);
         Ok(Pipeline {
             id: PIPELINES.fetch_add(1, Ordering::Relaxed),
             inputs: inputs?,
@@ -243,6 +247,7 @@ impl Pipeline {
             }),
             ticker: PiMutex::default(),
             epochs: Epochs::default(),
+            measured,
         })
     }
 

@@ -315,7 +315,11 @@ impl PushSink<'_> {
                 return Err(error.into());
             }
         };
-        self.enter_row((stream, ring), stamp, lease, &drops)
+        let entered = self.enter_row((stream, ring), stamp, lease, &drops);
+        if let (Ok(_), Sample::Vector(values)) = (&entered, placed.sample) {
+            pipeline.measured.note(ring, self.arrival.epoch, stamp, values);
+        }
+        entered
     }
 
     /// Puts an encoded row into its ring, and counts it.

@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Largest file of statistics \[bytes\].
-const MAX_STATISTICS_BYTES: u64 = 1 << 26;
+/// Largest file that a configuration may name \[bytes\].
+const MAX_FILE_BYTES: u64 = 1 << 26;
 
 /// A source of definitions, and of the other files that a configuration names.
 pub trait Definitions {
@@ -14,17 +14,17 @@ pub trait Definitions {
     /// The definition is missing. Says where it was sought, and what to do.
     fn find(&self, name: &str) -> Result<String, String>;
 
-    /// Returns the text of a file of statistics. By default it is read from the disk; a recording has its own.
+    /// Returns the text of a file that a configuration names. By default it is read from the disk; a recording has its own.
     ///
     /// # Errors
     /// Why it cannot be read.
-    fn statistics(&self, path: &Path) -> Result<String, String> {
+    fn file(&self, path: &Path) -> Result<String, String> {
         let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
         let file = std::fs::File::open(path).map_err(wrong)?;
         let mut text = String::new();
-        let read = file.take(MAX_STATISTICS_BYTES + 1).read_to_string(&mut text).map_err(wrong)?;
-        match read as u64 > MAX_STATISTICS_BYTES {
-            true => Err(format!("more than {MAX_STATISTICS_BYTES} bytes")),
+        let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(wrong)?;
+        match read as u64 > MAX_FILE_BYTES {
+            true => Err(format!("more than {MAX_FILE_BYTES} bytes")),
             false => Ok(text),
         }
     }

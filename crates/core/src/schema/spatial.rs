@@ -13,7 +13,7 @@ const IMU: &str = "sensor_msgs/msg/Imu";
 
 /// The members that are in the frame of their message's header, by its definition. Their vectors are
 /// directions, but for the `translation` of a Transform.
-const OF_HEADER: [(&str, &str); 18] = [
+const OF_HEADER: &[(&str, &str)] = &[
     ("geometry_msgs/msg/AccelStamped", "accel"),
     ("geometry_msgs/msg/AccelWithCovarianceStamped", "accel"),
     ("geometry_msgs/msg/PointStamped", "point"),

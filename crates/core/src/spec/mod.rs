@@ -1,6 +1,7 @@
 //! A validated configuration: every number is in its final unit, every combination is possible.
 //! [`crate::config`] makes it from a file.
 
+mod commands;
 mod frames;
 mod ids;
 mod selection;
@@ -8,6 +9,10 @@ mod stream;
 
 use std::fmt::{self, Debug};
 
+pub use commands::{
+    CommandForm, CommandOutputSpec, CommandsSpec, End, GroupSpec, Interface, Interpolate,
+    JointLimits, JointSpec, Late, StartSpec,
+};
 pub use frames::{DeskewSpec, InFrame, TfSpec, still_frame};
 pub use ids::{InputId, RingId, SegmentId, StreamId};
 pub(crate) use selection::Selection;
@@ -16,7 +21,7 @@ pub use stream::{Durability, InputSpec, MAX_INPUTS, Qos, Reliability, StreamSpec
 use robocache_ops::time::TickGrid;
 
 /// The whole of a validated configuration.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Config {
     /// Rate of the ticks \[Hz\], as written.
     pub rate_hz: f64,
@@ -33,6 +38,8 @@ pub struct Config {
     pub inputs: Vec<InputSpec>,
     /// The streams, in the order in which their segments are packed.
     pub streams: Vec<StreamSpec>,
+    /// How chunks of actions become commands; `None` if there are no commands.
+    pub commands: Option<CommandsSpec>,
     /// Where this comes from.
     pub source: Source,
 }
@@ -49,8 +56,22 @@ pub struct Source {
     pub without_effect: Vec<String>,
     /// What is possible in it but probably not meant, one sentence each with file and line.
     pub advice: Vec<String>,
-    /// The files of statistics that it names, each with its text as it was read.
-    pub statistics: Vec<(String, String)>,
+    /// The files that it names, of statistics and of limits, each with its text as it was read.
+    pub files: Vec<(String, String)>,
+}
+
+impl Debug for Config {
+    /// Without commands if there are none. Results of a replay keep a digest of this text, and depend on no command.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = f.debug_struct("Config");
+        all.field("rate_hz", &self.rate_hz).field("grid", &self.grid);
+        all.field("base_frame", &self.base_frame).field("output_topic", &self.output_topic);
+        all.field("tf", &self.tf).field("inputs", &self.inputs).field("streams", &self.streams);
+        if let Some(commands) = &self.commands {
+            all.field("commands", commands);
+        }
+        all.field("source", &self.source).finish()
+    }
 }
 
 impl PartialEq for Source {

@@ -3,26 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use robocache_core::config;
+use robocache_core::command::output;
+use robocache_core::config::{self, FRAMED};
+use robocache_core::input::{Content, MessageType, TYPES};
 use robocache_core::schema::Prefixes;
 
-/// Lists that several errors have. The files have their names in braces instead.
-const LISTS: [(&str, &str); 5] = [
-    (
-        "{message_types}",
-        "sensor_msgs/msg/JointState, trajectory_msgs/msg/JointTrajectory, sensor_msgs/msg/Imu, \
-         sensor_msgs/msg/MagneticField, geometry_msgs/msg/WrenchStamped, \
-         geometry_msgs/msg/PoseStamped, geometry_msgs/msg/PoseWithCovarianceStamped, \
-         geometry_msgs/msg/TwistStamped, nav_msgs/msg/Odometry, sensor_msgs/msg/Image, \
-         sensor_msgs/msg/CompressedImage, sensor_msgs/msg/PointCloud2, sensor_msgs/msg/LaserScan, \
-         nav_msgs/msg/OccupancyGrid",
-    ),
-    (
-        "{framed_types}",
-        "geometry_msgs/msg/PoseStamped, geometry_msgs/msg/PoseWithCovarianceStamped, \
-         geometry_msgs/msg/TwistStamped, geometry_msgs/msg/WrenchStamped, nav_msgs/msg/Odometry, \
-         sensor_msgs/msg/Imu, sensor_msgs/msg/MagneticField",
-    ),
+/// Lists of keys that several errors have. The files have their names in braces instead.
+const KEYS: &[(&str, &str)] = &[
     (
         "{image_stream_keys}",
         "strategy, lag_ms, history, horizon, max_ahead_ms, max_age_ms, fill, required, timeline, \
@@ -41,6 +28,19 @@ const LISTS: [(&str, &str); 5] = [
     ),
 ];
 
+/// The lists that errors have, with their names in the files. Those of types have the order of the tables.
+fn lists() -> Vec<(&'static str, String)> {
+    let types: Vec<_> = TYPES.iter().map(|known| known.name).collect();
+    let command_types: Vec<_> = output::TYPES.iter().map(|known| known.name).collect();
+    let keys = KEYS.iter().map(|(name, keys)| (*name, (*keys).to_owned()));
+    let types = [
+        ("{message_types}", types.join(", ")),
+        ("{framed_types}", FRAMED.join(", ")),
+        ("{command_types}", command_types.join(", ")),
+    ];
+    keys.chain(types).collect()
+}
+
 fn bad_files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/configs/bad");
     let entries = std::fs::read_dir(folder).unwrap();
@@ -53,14 +53,14 @@ fn bad_files() -> Vec<PathBuf> {
 fn each_bad_configuration_gives_exactly_its_errors() {
     let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/definitions");
     let definitions = Prefixes::new(vec![definitions]);
-    let mut wrong = Vec::new();
+    let (lists, mut wrong) = (lists(), Vec::new());
     for path in bad_files() {
         let name = path.file_name().unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let expected: Vec<_> =
             text.lines().map_while(|line| line.strip_prefix("# expect: ")).collect();
         assert!(!expected.is_empty(), "{name} announces no error");
-        let expected = LISTS
+        let expected = lists
             .iter()
             .fold(expected.join("\n"), |errors, (list, names)| errors.replace(list, names));
         match config::parse_with(&text, name, &definitions) {
@@ -75,4 +75,26 @@ fn each_bad_configuration_gives_exactly_its_errors() {
 #[test]
 fn there_are_enough_of_them() {
     assert!(bad_files().len() >= 80, "{}", bad_files().len());
+}
+
+#[test]
+fn types_in_a_frame_have_fields_and_a_row_in_the_table_of_frames() {
+    let page = include_str!("../../../../docs/frames.md");
+    for name in FRAMED {
+        let content = MessageType::find(name).map(|known| known.content);
+        assert!(matches!(content, Some(Content::Fields(_))), "{name}: {content:?}");
+        let short = name.rsplit('/').next().unwrap();
+        let mut rows = page.lines().filter(|line| line.starts_with('|'));
+        assert!(rows.any(|row| row.contains(short)), "{short} is missing in docs/frames.md");
+    }
+}
+
+#[test]
+fn users_find_each_type_of_messages() {
+    let page = include_str!("../../../../docs/inputs.md");
+    for known in TYPES {
+        let short = known.name.rsplit('/').next().unwrap();
+        let mut rows = page.lines().filter(|line| line.starts_with('|'));
+        assert!(rows.any(|row| row.contains(short)), "{short} is missing in docs/inputs.md");
+    }
 }

@@ -15,6 +15,8 @@ use robocache_ops::time::Stamp;
 /// The topic of a simulator's clock.
 const CLOCK_TOPIC: &str = "/clock";
 const CLOCK_TYPE: &str = "rosgraph_msgs/msg/Clock";
+/// Type of messages with chunks of actions.
+pub const CHUNK_TYPE: &str = "robocache_ros/msg/ActionChunk";
 
 /// What the files have.
 pub(super) fn contents(
@@ -49,6 +51,13 @@ pub(super) fn contents(
         latched: false,
         shared: false,
     });
+    let chunks = manifest.chunks.clone().map(|name| RecordedTopic {
+        name,
+        ros_type: CHUNK_TYPE.into(),
+        definition: definition(CHUNK_TYPE),
+        latched: false,
+        shared: false,
+    });
     let events = RecordedTopic {
         name: events,
         ros_type: EVENT_TYPE.into(),
@@ -57,7 +66,7 @@ pub(super) fn contents(
         shared: false,
     };
     let folder = folder.to_owned();
-    RecordingContents { folder, manifest, topics, topic_of, events, clock, split_bytes }
+    RecordingContents { folder, manifest, topics, topic_of, events, clock, chunks, split_bytes }
 }
 
 /// Creates a folder for this run in `folder`, named for the time `now` (UTC). One that exists is left alone.

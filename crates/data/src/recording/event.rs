@@ -1,11 +1,15 @@
 //! The events of a recording as messages of `robocache_ros/msg/RecordingEvent`.
 
 use robocache_core::cdr::{CdrError, Reader, Writer};
+use robocache_core::command::Disabling;
 use robocache_core::pipeline::{Arrival, MAX_AHEAD_NS};
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, StreamId};
 use robocache_ops::time::{Epoch, Stamp};
-use robocache_runtime::{Event, MessageOutcome, TickFate, TickRecord};
+use robocache_runtime::{
+    ChunkRecord, CommandFact, CommandRecord, Event, MessageOutcome, StartValues, TickFate,
+    TickRecord,
+};
 
 /// Their type.
 pub const EVENT_TYPE: &str = "robocache_ros/msg/RecordingEvent";
@@ -31,6 +35,8 @@ pub enum RecordingEvent {
         /// The number of the message with its bytes: its own, if they follow.
         bytes_of: u64,
     },
+    /// A command tick has found a chunk, whose message follows.
+    Chunk(ChunkRecord),
     /// Something that the node did.
     Node(Event),
     /// Messages are missing.
@@ -96,6 +102,7 @@ struct Fields {
     digest: u64,
     reason: String,
     in_doubt_from: Option<Stamp>,
+    values: StartValues,
 }
 
 const START: u8 = 1;
@@ -111,6 +118,18 @@ const EPOCH: u8 = 10;
 const GAP: u8 = 11;
 const GAP_OF_EVENTS: u8 = 12;
 const END: u8 = 13;
+const CHUNK: u8 = 14;
+const SWITCHED: u8 = 15;
+const MEASURED: u8 = 16;
+const BEGINS: u8 = 17;
+const COMMANDS: u8 = 18;
+
+/// What a switch did, by the numbers of SWITCHED.
+const SWITCHES: [CommandFact; 3] = [
+    CommandFact::Disabled(Disabling::Asked),
+    CommandFact::Enabled,
+    CommandFact::Disabled(Disabling::Broken),
+];
 
 impl RecordingEvent {
     /// The serialized message.
@@ -134,6 +153,14 @@ impl RecordingEvent {
                 first: *bytes_of,
                 ..of(RECEIVED)
             },
+            Self::Chunk(ChunkRecord { number, writer, tick, epoch, served }) => Fields {
+                number: *number,
+                count: *writer,
+                epoch: epoch.number(),
+                first: *tick as u64,
+                last: u64::from(*served),
+                ..of(CHUNK)
+            },
             Self::Node(event) => Fields::of(event),
             Self::Gap(Gap { input, messages, first, last, from, epoch }) => Fields {
                 input: input.index() as u32,
@@ -156,6 +183,8 @@ impl RecordingEvent {
         match self {
             Self::Received { arrival, .. } => Some(arrival.epoch),
             Self::Node(Event::Tick(tick)) => Some(tick.epoch),
+            Self::Chunk(chunk) => Some(chunk.epoch),
+            Self::Node(Event::Command(command)) => Some(command.epoch),
             Self::Node(Event::Epoch(epoch)) => Some(*epoch),
             Self::Gap(gap) => Some(gap.epoch),
             _ => None,
@@ -173,6 +202,8 @@ impl RecordingEvent {
             (Epoch::numbered(fields.epoch), fields.zero_is_an_instant);
         let input = InputId::new(fields.input as usize);
         let outcome = |outcome| Self::Node(Event::MessageOutcome { number, input, outcome, at });
+        let command =
+            |fact| Self::Node(Event::Command(CommandRecord { tick: number as i64, epoch, fact }));
         let tick = |fate| {
             Self::Node(Event::Tick(TickRecord { tick: number as i64, epoch, changes: last, fate }))
         };
@@ -218,6 +249,28 @@ impl RecordingEvent {
             GAP => Self::Gap(Gap { input, messages: count, first, last, from: stamp, epoch }),
             GAP_OF_EVENTS => Self::GapOfEvents { events: count, from: stamp },
             END => Self::End,
+            CHUNK => Self::Chunk(ChunkRecord {
+                number,
+                writer: count,
+                tick: first as i64,
+                epoch,
+                served: last != 0,
+            }),
+            SWITCHED => {
+                let known = usize::try_from(count).ok().and_then(|at| SWITCHES.get(at));
+                command(*known.ok_or_else(|| EventError::Content {
+                    expected: "0, 1 or 2, what a switch did",
+                    found: count.to_string(),
+                })?)
+            }
+            MEASURED => {
+                command(CommandFact::Measured { group: input.index(), is_valid: count != 0 })
+            }
+            BEGINS => {
+                let (group, values) = (input.index(), fields.values);
+                command(CommandFact::Begins { group, first: first as usize, values })
+            }
+            COMMANDS => command(CommandFact::Made { digest: fields.digest }),
             _ => {
                 let expected = "the kind of an event";
                 return Err(EventError::Content { expected, found: kind.to_string() });
@@ -255,6 +308,22 @@ impl Fields {
             Event::Overruns { before, ticks } => {
                 Fields { number: before as u64, count: ticks, ..of(OVERRUNS) }
             }
+            Event::Command(CommandRecord { tick, epoch, fact }) => {
+                let of = |kind| Fields { number: tick as u64, epoch: epoch.number(), ..of(kind) };
+                match fact {
+                    CommandFact::Enabled | CommandFact::Disabled(_) => {
+                        let count = SWITCHES.iter().position(|known| *known == fact);
+                        Fields { count: count.unwrap_or(0) as u64, ..of(SWITCHED) }
+                    }
+                    CommandFact::Measured { group, is_valid } => {
+                        Fields { input: group as u32, count: u64::from(is_valid), ..of(MEASURED) }
+                    }
+                    CommandFact::Begins { group, first, values } => {
+                        Fields { input: group as u32, first: first as u64, values, ..of(BEGINS) }
+                    }
+                    CommandFact::Made { digest } => Fields { digest, ..of(COMMANDS) },
+                }
+            }
             Event::Epoch(epoch) => {
                 Fields { epoch: epoch.number(), stamp: epoch.jumped_from(), ..of(EPOCH) }
             }
@@ -264,6 +333,8 @@ impl Fields {
     fn write(&self) -> Vec<u8> {
         let mut writer = self.write_to_reason();
         write_stamp(&mut writer, self.in_doubt_from);
+        writer.u32(self.values.iter().len() as u32);
+        self.values.iter().for_each(|value| writer.f64(value));
         writer.finish()
     }
 
@@ -307,6 +378,7 @@ impl Fields {
             digest: reader.u64()?,
             reason: String::from_utf8_lossy(reader.string_bytes()?).into_owned(),
             in_doubt_from: None,
+            values: StartValues::default(),
         };
         // A flag and eight bytes. A writer may have padded what is shorter.
         fields.in_doubt_from = match reader.left() < 9 {
@@ -314,6 +386,12 @@ impl Fields {
             // Of a recorder that did not know this member: each message was in doubt that had a smaller limit.
             true => Some(Stamp::MIN).filter(|_| fields.max_ahead_ns < MAX_AHEAD_NS),
         };
+        // No other kind has values, and the first recorders did not know this member.
+        if fields.kind == BEGINS {
+            let read = reader.f64_sequence()?;
+            let values: Vec<f64> = (0..read.len()).filter_map(|at| read.get(at)).collect();
+            fields.values = StartValues::new(&values);
+        }
         Ok(fields)
     }
 }

@@ -20,7 +20,7 @@ use crate::output;
 use robocache_core::cdr;
 use robocache_core::spec::InputId;
 use robocache_ops::time::Stamp;
-use robocache_runtime::{ClockMessage, ReceivedMessage};
+use robocache_runtime::{ChunkRecord, ClockMessage, ReceivedMessage};
 
 /// Uncompressed size of a chunk \[bytes\].
 const CHUNK: u64 = 4 << 20;
@@ -61,14 +61,16 @@ pub(super) struct RecordingContents {
     pub events: RecordedTopic,
     /// The topic of a simulator's clock and its definition, if it has the node's clock.
     pub clock: Option<RecordedTopic>,
+    /// The topic of chunks of actions, if the node makes commands of them.
+    pub chunks: Option<RecordedTopic>,
     /// A file that is larger \[bytes\] ends, and the next one begins.
     pub split_bytes: u64,
 }
 
 impl RecordingContents {
-    /// All topics: those of the inputs, the events, the clock.
+    /// All topics: those of the inputs, the events, the clock, the chunks.
     pub(super) fn all(&self) -> impl Iterator<Item = &RecordedTopic> {
-        self.topics.iter().chain([&self.events]).chain(&self.clock)
+        self.topics.iter().chain([&self.events]).chain(&self.clock).chain(&self.chunks)
     }
 }
 
@@ -157,6 +159,20 @@ impl RecordingWriter {
         self.messages += 1;
         let topic = self.contents.topics.len() + 1;
         self.write(topic, [time, published.unwrap_or(time)], &writer.finish())
+    }
+
+    /// Writes a chunk of actions and, in front of it, how a command tick found it.
+    pub(super) fn chunk(
+        &mut self,
+        found: ChunkRecord,
+        message: &[u8],
+        at: Stamp,
+    ) -> io::Result<()> {
+        let time = self.time.of(Some(found.epoch), at);
+        let events = self.contents.topics.len();
+        self.write(events, [time; 2], &RecordingEvent::Chunk(found).write())?;
+        self.messages += 1;
+        self.write(events + 1 + usize::from(self.contents.clock.is_some()), [time; 2], message)
     }
 
     /// What the publishers of its topics offer. The user of the recorder notes that.

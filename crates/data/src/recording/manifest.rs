@@ -16,9 +16,9 @@ use robocache_core::spec::Config;
 const NAME: &str = "robocache_recording";
 /// Largest record that is read on the way to it \[bytes\].
 const MOST_BYTES: usize = 1 << 30;
-/// What begins the keys of parameters, of files of statistics, and of the names of topics.
+/// What begins the keys of parameters, of files, and of the names of topics. Once statistics were the only files.
 const PARAMETER: &str = "parameter ";
-const STATISTICS: &str = "statistics ";
+const FILE: &str = "statistics ";
 const TOPIC: &str = "topic ";
 
 /// All that influences the tensors beside the messages.
@@ -38,12 +38,16 @@ pub struct Manifest {
     pub digest: bool,
     /// Where they were computed.
     pub backend: String,
-    /// The files of statistics, each with its text.
-    pub statistics: Vec<(String, String)>,
+    /// The files that the configuration names, each with its text.
+    pub files: Vec<(String, String)>,
     /// The full names of the topics of the inputs, by their numbers.
     pub topics: Vec<String>,
     /// All parameters of the node, in words.
     pub parameters: Vec<(String, String)>,
+    /// The full name of the topic of chunks; `None` if the node makes no commands.
+    pub chunks: Option<String>,
+    /// The run of the node, which its tensors name; 0 if it is unknown.
+    pub run: u64,
 }
 
 /// Why a manifest cannot be read.
@@ -94,9 +98,11 @@ impl Manifest {
             simulated,
             digest,
             backend: backend.to_owned(),
-            statistics: config.source.statistics.clone(),
+            files: config.source.files.clone(),
             topics: config.inputs.iter().map(topic).collect(),
             parameters: Vec::new(),
+            chunks: None,
+            run: 0,
         }
     }
 
@@ -110,11 +116,13 @@ impl Manifest {
             ("digest".to_owned(), self.digest.to_string()),
             ("backend".to_owned(), self.backend.clone()),
         ]);
+        metadata.extend(self.chunks.clone().map(|topic| ("chunks".to_owned(), topic)));
+        metadata.extend((self.run != 0).then(|| ("run".to_owned(), self.run.to_string())));
         metadata.extend(self.rate_hz.map(|rate| ("rate_hz".to_owned(), rate.to_string())));
         let named = |what: &'static str| {
             move |(name, text): &(String, String)| (format!("{what}{name}"), text.clone())
         };
-        metadata.extend(self.statistics.iter().map(named(STATISTICS)));
+        metadata.extend(self.files.iter().map(named(FILE)));
         metadata.extend(self.parameters.iter().map(named(PARAMETER)));
         let topics = self.topics.iter().enumerate();
         metadata.extend(topics.map(|(at, topic)| (format!("{TOPIC}{at}"), topic.clone())));
@@ -170,10 +178,14 @@ impl Manifest {
             let parsed = rate.parse().map_err(|_| wrong("rate_hz", "a number", &rate))?;
             manifest.rate_hz = Some(parsed);
         }
+        manifest.chunks = values.remove("chunks");
+        if let Some(run) = values.remove("run") {
+            manifest.run = run.parse().map_err(|_| wrong("run", "a number", &run))?;
+        }
         let mut topics = BTreeMap::new();
         for (key, value) in values {
-            if let Some(file) = key.strip_prefix(STATISTICS) {
-                manifest.statistics.push((file.to_owned(), value));
+            if let Some(file) = key.strip_prefix(FILE) {
+                manifest.files.push((file.to_owned(), value));
             } else if let Some(name) = key.strip_prefix(PARAMETER) {
                 manifest.parameters.push((name.to_owned(), value));
             } else if let Some(Ok(input)) = key.strip_prefix(TOPIC).map(str::parse::<usize>) {
@@ -205,9 +217,9 @@ impl Definitions for Recorded<'_> {
         self.definitions.find(name)
     }
 
-    fn statistics(&self, path: &Path) -> Result<String, String> {
+    fn file(&self, path: &Path) -> Result<String, String> {
         let file = path.display().to_string();
-        let known = self.manifest.statistics.iter().find(|(known, _)| *known == file);
+        let known = self.manifest.files.iter().find(|(known, _)| *known == file);
         known.map(|(_, text)| text.clone()).ok_or_else(|| format!("{file}: not in the recording"))
     }
 }
@@ -236,3 +248,6 @@ fn find(file: &mut File) -> std::io::Result<Option<Metadata>> {
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,9 @@ use super::lost::{Lost, LostEvents};
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
-use robocache_runtime::{ClockMessage, Event, ReceivedMessage, RecorderStatus, TimeSource};
+use robocache_runtime::{
+    ChunkRecord, ClockMessage, Event, ReceivedMessage, RecorderStatus, SharedBytes, TimeSource,
+};
 
 /// Most messages that wait.
 const MESSAGES: usize = 1 << 16;
@@ -33,6 +35,7 @@ const FRAMES_PART: usize = 16;
 pub(super) enum Item {
     Received(u64, ReceivedMessage),
     Clock(ClockMessage),
+    Chunk(ChunkRecord, SharedBytes),
     Event(Event),
 }
 
@@ -155,7 +158,7 @@ impl Queue {
                 self.bytes.fetch_sub((*message.bytes).as_ref().len(), Ordering::Relaxed);
                 self.messages.fetch_sub(1, Ordering::Relaxed);
             }
-            Item::Clock(_) | Item::Event(_) => {
+            Item::Clock(_) | Item::Chunk(..) | Item::Event(_) => {
                 self.events.fetch_sub(1, Ordering::Relaxed);
             }
         }

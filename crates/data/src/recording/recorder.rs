@@ -23,7 +23,8 @@ use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{
-    ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus, TimeSource,
+    ChunkRecord, ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus,
+    SharedBytes, TimeSource,
 };
 
 /// Time between two looks at the thread.
@@ -176,6 +177,10 @@ impl Recorder for McapRecorder {
 
     fn offered(&self, input: Option<InputId>, offers: Vec<OfferedQos>) {
         self.offers.note(input, &offers);
+    }
+
+    fn chunk(&self, found: ChunkRecord, message: SharedBytes) {
+        self.queue.tell(Item::Chunk(found, message));
     }
 
     fn note(&self, event: Event) {

@@ -139,12 +139,15 @@ impl Writing {
                 self.queue.leave_out(*number, message);
                 return Ok(());
             }
-            Item::Clock(_) | Item::Event(_) if since_stop > self.end.mul_f64(LAST_EVENTS) => {
+            Item::Clock(_) | Item::Chunk(..) | Item::Event(_)
+                if since_stop > self.end.mul_f64(LAST_EVENTS) =>
+            {
                 self.queue.leave_out_event(at);
                 return Ok(());
             }
             Item::Received(number, message) => self.writer.received(*number, message)?,
             Item::Clock(message) => self.writer.clock(*message)?,
+            Item::Chunk(found, message) => self.writer.chunk(*found, (**message).as_ref(), at)?,
             Item::Event(event) => {
                 return self.writer.event(&RecordingEvent::Node(event.clone()), at);
             }
@@ -165,7 +168,7 @@ impl Writing {
         let topic = match item {
             Item::Received(_, message) => self.writer.topic(Some(message.input)),
             Item::Clock(_) => self.writer.topic(None),
-            Item::Event(_) => return false,
+            Item::Chunk(..) | Item::Event(_) => return false,
         };
         if !self.has_graph || self.stopped.is_some() || !self.writer.lacks_offers(topic) {
             return false;

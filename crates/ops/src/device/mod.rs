@@ -14,6 +14,8 @@
 //! signature can be used in any way without touching memory that it should not: addresses come from
 //! live buffers, and a buffer waits for the device before it goes.
 
+#![allow(unsafe_code)] // a driver in another language; every block says why it is sound
+
 #[cfg(feature = "cuda")]
 mod device_output;
 #[cfg(not(feature = "cuda"))]

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::spec::{CropToMap, MapView, OccupancySpec};
+use super::spec::OccupancySpec;
 use crate::dtype::DType;
+use crate::map::{CropToMap, MapView, centre};
 
 /// Turns the maps of one stream into rows.
 #[derive(Debug)]
@@ -43,15 +44,13 @@ impl OccupancyEncoder {
         let bytes = width * self.dtype.size();
         assert_eq!(row.len(), height * bytes, "occupancy: length mismatch");
         let to_map = CropToMap::new(view);
-        let centre =
-            |at: usize, cells: usize| (at as f64 + 0.5 - cells as f64 / 2.0) * resolution_m;
         for (j, out) in row.chunks_exact_mut(bytes).enumerate() {
             if overtaken.is_some_and(|overtaken| overtaken.load(Ordering::Relaxed)) {
                 return false;
             }
-            let y = centre(j, height);
+            let y = centre(j, height, resolution_m);
             for (i, value) in self.line.iter_mut().enumerate() {
-                let cell = to_map.cell(centre(i, width), y);
+                let cell = to_map.cell(centre(i, width, resolution_m), y);
                 *value = cell.map_or(unknown, |cell| self.values[usize::from(view.data[cell])]);
             }
             self.dtype.store(&self.line, out);

@@ -8,4 +8,4 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use spec::{Between, CropToMap, MAX_PERCENT, MapView, OccupancySpec};
+pub use spec::{Between, MAX_PERCENT, OccupancySpec};

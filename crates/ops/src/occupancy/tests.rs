@@ -1,6 +1,7 @@
 use super::cpu::OccupancyEncoder;
 use super::*;
 use crate::dtype::DType;
+use crate::map::MapView;
 use crate::random::Random;
 
 const IDENTITY: [[f64; 4]; 3] = crate::voxelize::IDENTITY;

@@ -5,6 +5,7 @@
 
 mod assess;
 mod causes;
+mod commands;
 pub(crate) mod holding;
 mod lag;
 mod loops;

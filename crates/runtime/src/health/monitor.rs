@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::assess::{self, InputWindow, Level, SimClockSeen, TickWindow, Trouble};
+use super::commands::CommandsSeen;
 use super::holding;
 use super::loops::{LoopSeen, LoopWindow};
 use super::notices::Notices;
@@ -12,7 +13,7 @@ use super::publishers;
 use super::report::{self, InputPart, Report, Status, StreamPart, milliseconds};
 use super::totals::{InputTotals, StreamTotals, TickTotals};
 use crate::measure::{DropDetails, RateMeter};
-use crate::{Runtime, TickStats};
+use crate::{Commands, Runtime, TickStats};
 use robocache_core::backend::GpuUse;
 use robocache_core::config::suggestion;
 use robocache_core::histogram::{Quantiles, WindowReader};
@@ -48,6 +49,7 @@ pub struct Monitor {
     fused: WindowReader,
     /// By their places in [`Runtime::loops`].
     loops: Vec<LoopSeen>,
+    commands: CommandsSeen,
     /// The rate at which tensors are published, or would be if somebody took them.
     made: RateMeter,
     /// Counters of the ticks at the end of the last window.
@@ -105,6 +107,7 @@ impl Monitor {
             latency: WindowReader::default(),
             fused: WindowReader::default(),
             loops,
+            commands: CommandsSeen::default(),
             made: RateMeter::default(),
             ticks: TickTotals::default(),
             inputs: (0..inputs).map(|_| InputSeen::default()).collect(),
@@ -203,7 +206,13 @@ impl Monitor {
             let window = self.loops[k].read(stats, since, unserved);
             statuses.push(match is_tick {
                 true => self.tick_status(now, totals, window),
-                false => report::of_loop(name, &window, self.sim_clock()),
+                false => match &runtime.commands {
+                    Some(commands) if name == Commands::THREAD => {
+                        let sim_clock = self.sim_clock();
+                        self.commands.status(commands, &window, sim_clock, since)
+                    }
+                    _ => report::of_loop(name, &window, self.sim_clock()),
+                },
             });
         }
         statuses

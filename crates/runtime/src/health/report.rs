@@ -131,7 +131,7 @@ pub(super) fn tick_values(
 }
 
 /// Returns the quantiles of a latency under its name.
-fn latency_values(name: &str, of: Quantiles) -> [(String, String); 3] {
+pub(super) fn latency_values(name: &str, of: Quantiles) -> [(String, String); 3] {
     let Quantiles { p50_ns, p99_ns, max_ns, .. } = of;
     let quantiles = [("p50", p50_ns), ("p99", p99_ns), ("max", max_ns)];
     quantiles.map(|(of, ns)| pair(&format!("{name}_{of}_ms"), milliseconds(ns)))
@@ -322,7 +322,7 @@ fn age_ms(runtime: &Runtime, stream: StreamId) -> String {
     }
 }
 
-fn pair(key: &str, value: impl ToString) -> (String, String) {
+pub(super) fn pair(key: &str, value: impl ToString) -> (String, String) {
     (key.to_owned(), value.to_string())
 }
 

@@ -4,7 +4,8 @@ use super::*;
 use crate::clock::RecordedClock;
 use crate::health::{Level, Monitor, Names};
 use crate::{
-    Clock, ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus, TimeSource,
+    ChunkRecord, Clock, ClockMessage, Event, OfferedQos, ReceivedMessage, Recorder, RecorderStatus,
+    SharedBytes, TimeSource,
 };
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::cdr::Writer;
@@ -149,6 +150,8 @@ struct Recorded(Mutex<(Messages, Vec<Event>)>);
 type Messages = Vec<(u64, u64, usize)>;
 
 impl Recorder for Recorded {
+    fn chunk(&self, _: ChunkRecord, _: SharedBytes) {}
+
     fn received(&self, message: ReceivedMessage) -> u64 {
         let ReceivedMessage { bytes, arrival, published, .. } = message;
         // Published in an earlier epoch, a replay would refuse it.

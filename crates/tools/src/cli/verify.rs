@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::verify::{Different, Late, Report, SlowRow, verify};
+use crate::verify::{CommandsReport, Different, Late, Report, SlowRow, verify};
 use clap::Args;
 use robocache_core::backend::Choice;
 
@@ -38,7 +38,7 @@ pub(super) struct VerifyArgs {
 
 /// Ticks that the text lists.
 const LISTED: usize = 5;
-/// The exit code if ticks differ.
+/// The exit code if ticks or commands differ.
 const DIFFERENT: u8 = 3;
 
 /// Runs the command.
@@ -52,7 +52,8 @@ pub(super) fn run(args: &VerifyArgs) -> Result<u8, Error> {
         describe(&mut out, &report)?;
     }
     out.flush()?;
-    Ok(match (report.is_equal(), report.differing) {
+    let of_commands = report.commands.as_ref().map_or(0, |commands| commands.differing);
+    Ok(match (report.is_equal(), report.differing + of_commands) {
         (true, _) => SUCCESS,
         (false, 1..) => DIFFERENT,
         (false, 0) => {
@@ -94,6 +95,9 @@ fn describe(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     if !report.complete {
         writeln!(out, "  the recording has no end: the node was killed, or the disk was full")?;
     }
+    if let Some(commands) = &report.commands {
+        describe_commands(out, commands)?;
+    }
     for stream in report.streams.iter().filter(|stream| stream.ticks > 0) {
         let lag = ms(stream.lag_ns);
         write!(out, "  {}: {} ticks, lag_ms {lag}", stream.stream, stream.ticks)?;
@@ -134,6 +138,29 @@ fn describe(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     }
     if report.more_problems > 0 {
         writeln!(out, "  and {} more like these", report.more_problems)?;
+    }
+    Ok(())
+}
+
+/// Whether the commands are the same.
+fn describe_commands(out: &mut impl Write, report: &CommandsReport) -> std::io::Result<()> {
+    let CommandsReport { chunks, equal, differing, unverifiable, first } = report;
+    writeln!(
+        out,
+        "  commands: {equal} command ticks are the same, {differing} differ, {unverifiable} are unverifiable ({chunks} \
+         chunks)"
+    )?;
+    let Some(first) = first else { return Ok(()) };
+    writeln!(
+        out,
+        "    the first one that differs is {} of epoch {}: the arithmetic is another one",
+        first.tick, first.epoch
+    )?;
+    for (group, command) in &first.replayed {
+        match command {
+            Some(values) => writeln!(out, "      {group}: {values:?} in the replay")?,
+            None => writeln!(out, "      {group}: no command in the replay")?,
+        }
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ pub(super) struct ViewArgs {
     /// Which clock the ticks were on, as of robocache replay
     #[arg(long, value_name = "SOURCE", default_value = "auto", requires = "bag")]
     time: AskedClock,
-    /// The configuration's file, if it names files of statistics: these are looked for beside it
+    /// The configuration's file, if it names other files: these are looked for beside it
     #[arg(long, value_name = "FILE.yaml", requires = "bag")]
     config: Option<PathBuf>,
     /// Also write a Rerun recording, which `rerun FILE.rrd` opens. It needs Python with rerun-sdk: the python3 of

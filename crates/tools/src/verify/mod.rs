@@ -9,6 +9,7 @@
 //! Messages that the recorder could not keep are gaps. A tick that differs while a gap may still have an effect
 //! counts as unverifiable ([`gaps`]).
 
+mod commands;
 mod gaps;
 mod lateness;
 mod needs;
@@ -21,8 +22,10 @@ mod ticks;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use commands::{CommandsReport, DifferentCommand};
 pub use report::{Different, Late, Report, SlowRow, StreamReport};
 
+use commands::Commands;
 use gaps::Gaps;
 use lateness::Lateness;
 use numbers::Numbers;
@@ -33,7 +36,7 @@ use robocache_core::layout::Layout;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::rejected::DropReason;
 use robocache_data::bag::{Bag, Problem, Problems, Recorded};
-use robocache_data::recording::{EVENT_TYPE, Manifest, ManifestError, RecordingEvent};
+use robocache_data::recording::{CHUNK_TYPE, EVENT_TYPE, Manifest, ManifestError, RecordingEvent};
 use robocache_data::replay::{BagDefinitions, ReplayError};
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 use robocache_runtime::{
@@ -88,6 +91,8 @@ struct Verification {
     rows: Lateness,
     gaps: Gaps,
     numbers: Numbers,
+    /// `None` if the node made no commands.
+    commands: Option<Commands>,
     problems: Problems,
     /// Whether the recording has an end.
     complete: bool,
@@ -108,6 +113,9 @@ impl Verification {
         let period_ns = config.grid.period_ns();
         let order = Order::new(&manifest.topics, config.grid, manifest.simulated);
         let (rows, gaps) = (Lateness::new(config), Gaps::new(config));
+        // An older recording has no facts of commands, and no run.
+        let commands = config.commands.as_ref().filter(|_| manifest.run != 0);
+        let commands = commands.map(|spec| Commands::new(spec, manifest.run));
         let replayed = Arc::new(Replayed::default());
         Verification {
             order,
@@ -118,6 +126,7 @@ impl Verification {
             ticks: Ticks::new(period_ns),
             gaps,
             numbers: Numbers::default(),
+            commands,
             problems: Problems::default(),
             complete: false,
             simulated: manifest.simulated,
@@ -143,6 +152,8 @@ impl Verification {
                     Ok(event) => self.event(event),
                     Err(error) => self.order.unreadable(&error.to_string()),
                 }
+            } else if kind(recorded.topic) == CHUNK_TYPE {
+                self.commands.iter_mut().for_each(|commands| commands.chunk(&recorded.bytes));
             } else if self.simulated && bag.topics[recorded.topic].name == "/clock" {
                 let Recorded { received: at, published, .. } = recorded;
                 let received = Received { published, ..Received::at(at) };
@@ -178,6 +189,9 @@ impl Verification {
                     whole.into_iter().for_each(|number| self.numbers.came(number));
                 }
             }
+            RecordingEvent::Chunk(chunk) => {
+                self.commands.iter_mut().for_each(|commands| commands.found(chunk));
+            }
             RecordingEvent::Node(event) => self.node_event(event),
             RecordingEvent::Start { .. } => {}
             RecordingEvent::Gap(gap) => {
@@ -188,6 +202,7 @@ impl Verification {
             }
             RecordingEvent::GapOfEvents { events, .. } => {
                 self.missing_events = self.missing_events.saturating_add(events);
+                self.commands.iter_mut().for_each(Commands::lost);
                 // Among them may be messages on /clock. Of other events the message or the tick tells.
                 if self.simulated {
                     self.gaps.add_clock(self.numbers.newest());
@@ -209,6 +224,9 @@ impl Verification {
             Event::Tick(tick) => self.order.tick(tick),
             Event::Overruns { ticks, .. } => {
                 self.ticks.overruns = self.ticks.overruns.saturating_add(ticks);
+            }
+            Event::Command(command) => {
+                self.commands.iter_mut().for_each(|commands| commands.fact(command));
             }
             // All later events have its number.
             Event::Epoch(_) => {}
@@ -307,7 +325,7 @@ impl Verification {
 
     fn report(self, recording: &Path, manifest: Manifest) -> Report {
         let has_frames = self.player.runtime().inputs_of(None).next().is_some();
-        let Verification { ticks, rows, gaps, mut problems, order, .. } = self;
+        let Verification { ticks, rows, gaps, mut problems, order, commands, .. } = self;
         order.problems().into_iter().for_each(|what| {
             problems.push(Problem { path: recording.to_owned(), what, unreadable: false });
         });
@@ -328,6 +346,7 @@ impl Verification {
             differing: ticks.differing,
             unexplained: ticks.unexplained,
             has_frames,
+            commands: commands.map(Commands::report),
             streams: rows.streams(),
             different: ticks.different,
             problems: problems.first.iter().map(ToString::to_string).collect(),

@@ -7,7 +7,8 @@ use robocache_core::spec::InputId;
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{
-    ClockMessage, Event, MessageOutcome, OfferedQos, ReceivedMessage, Recorder, RecorderStatus,
+    ChunkRecord, ClockMessage, Event, MessageOutcome, OfferedQos, ReceivedMessage, Recorder,
+    RecorderStatus, SharedBytes,
 };
 
 /// The rows of a message.
@@ -41,6 +42,8 @@ impl Replayed {
 }
 
 impl Recorder for Replayed {
+    fn chunk(&self, _: ChunkRecord, _: SharedBytes) {}
+
     fn received(&self, _: ReceivedMessage) -> u64 {
         self.number.load(Ordering::Relaxed)
     }

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use super::commands::CommandsReport;
+
 /// What a verification found. Times are in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// The recording.
     pub recording: String,
@@ -38,6 +40,8 @@ pub struct Report {
     /// Whether transforms or the numbers of cameras influence the tensors: the recording does not tell when the
     /// node had them.
     pub has_frames: bool,
+    /// The commands; `None` if the node made none.
+    pub commands: Option<CommandsReport>,
     /// Every stream, with its lag.
     pub streams: Vec<StreamReport>,
     /// The first ticks that differ.
@@ -120,7 +124,10 @@ impl Report {
     /// Whether all ticks that could be compared are the same, and these are enough: one at least, and half of those
     /// with a tensor.
     pub fn is_equal(&self) -> bool {
-        self.differing == 0 && self.equal > self.held_back && !self.is_mostly_unverifiable()
+        self.differing == 0
+            && self.equal > self.held_back
+            && !self.is_mostly_unverifiable()
+            && self.commands.as_ref().is_none_or(|commands| commands.differing == 0)
     }
 
     /// Whether most ticks are unverifiable, so that the others say little.

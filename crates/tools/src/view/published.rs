@@ -50,7 +50,7 @@ pub struct Against {
     pub remaps: Vec<Remap>,
     /// Which clock the ticks were on.
     pub time: AskedClock,
-    /// The file of the configuration, beside which its files of statistics are; by default in the current folder.
+    /// The file of the configuration, beside which the files that it names are; by default in the current folder.
     pub config: Option<PathBuf>,
 }
 

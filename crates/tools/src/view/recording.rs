@@ -171,7 +171,9 @@ impl Seen {
                 self.lost_events = self.lost_events.saturating_add(*events);
             }
             RecordingEvent::End => self.ended = true,
-            RecordingEvent::Start { .. } => {}
+            RecordingEvent::Start { .. }
+            | RecordingEvent::Chunk(_)
+            | RecordingEvent::Node(Event::Command(_)) => {}
         }
     }
 

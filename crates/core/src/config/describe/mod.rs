@@ -1,5 +1,6 @@
 //! The report of `robocache check`: the streams and the tensor of a configuration.
 
+mod commands;
 mod recording;
 pub mod shared_memory;
 mod stream;
@@ -7,6 +8,7 @@ mod text;
 
 use serde::Serialize;
 
+pub use commands::{CommandOutputReport, CommandsReport, GroupReport, JointReport};
 pub use recording::RecordingReport;
 pub use shared_memory::SharedMemory;
 pub use stream::{InputReport, StreamReport};
@@ -57,6 +59,9 @@ pub struct Report {
     pub contract: serde_json::Value,
     /// The digest of the contract.
     pub contract_digest: String,
+    /// How chunks of actions become commands, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commands: Option<CommandsReport>,
     /// Warnings: settings that are possible but probably not meant; one sentence each.
     pub warnings: Vec<String>,
 }
@@ -133,6 +138,7 @@ impl Report {
             shared_memory: SharedMemory::new(config),
             contract: contract.value(),
             contract_digest: contract.digest(),
+            commands: config.commands.as_ref().map(|of| CommandsReport::new(config, of)),
         }
     }
 }
@@ -140,19 +146,21 @@ impl Report {
 /// Returns a warning for each package of messages that the node will not find. The node ends at its start
 /// then, but the configuration may be for another machine.
 fn missing_packages(config: &Config, installed: &Prefixes) -> Vec<String> {
-    let mut missing: Vec<(&str, Vec<&InputSpec>)> = Vec::new();
-    for input in &config.inputs {
-        let package = input.ros_type.split('/').next().unwrap_or_default();
+    let inputs = config.inputs.iter().map(|input| (input.ros_type.as_str(), &*input.topic));
+    let groups = config.commands.iter().flat_map(|commands| &commands.groups);
+    let outputs = groups.map(|group| (group.output.ros_type, &*group.output.topic));
+    let mut missing: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (ros_type, topic) in inputs.chain(outputs) {
+        let package = ros_type.split('/').next().unwrap_or_default();
         if installed.is_empty() || installed.have(package) {
             continue;
         }
         match missing.iter_mut().find(|(known, _)| *known == package) {
-            Some((_, inputs)) => inputs.push(input),
-            None => missing.push((package, vec![input])),
+            Some((_, topics)) => topics.push(topic),
+            None => missing.push((package, vec![topic])),
         }
     }
-    let warning = |(package, inputs): &(&str, Vec<&InputSpec>)| {
-        let topics: Vec<&str> = inputs.iter().map(|input| input.topic.as_str()).collect();
+    let warning = |(package, topics): &(&str, Vec<&str>)| {
         // No wheel has these, so the set-up builds them.
         let or = match BUILT_BY_SETUP.contains(package) {
             true => {

@@ -11,7 +11,7 @@ use robocache_ops::time::NANOS_PER_MS;
 /// Columns of a terminal that lists fit in. Names of the user's choice may need more.
 const COLUMNS: usize = 120;
 /// Columns of the label of a sum.
-const LABEL: usize = 12;
+pub(super) const LABEL: usize = 12;
 
 /// What a row of a segment holds, in words.
 pub(super) fn contents(config: &Config, segment: &Segment) -> String {
@@ -62,7 +62,7 @@ impl SegmentReport {
 }
 
 /// Returns target times at equal distances in words.
-fn series(targets_ns: &[i64]) -> String {
+pub(super) fn series(targets_ns: &[i64]) -> String {
     let ms = |ns: i64| ns as f64 / NANOS_PER_MS as f64;
     let at = |ns: i64| match ns {
         1.. => format!("tick + {} ms", ms(ns)),
@@ -104,7 +104,10 @@ impl Display for Report {
         self.contents(f)?;
         writeln!(f)?;
         self.sums(f)?;
-        self.shared_memory.fmt(f)
+        self.shared_memory.fmt(f)?;
+        let Some(commands) = &self.commands else { return Ok(()) };
+        writeln!(f)?;
+        commands.fmt(f)
     }
 }
 
@@ -158,7 +161,7 @@ impl Report {
 }
 
 /// Writes a table below its head.
-fn table<const N: usize>(
+pub(super) fn table<const N: usize>(
     f: &mut fmt::Formatter<'_>,
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,

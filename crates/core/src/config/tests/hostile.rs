@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 use proptest::sample::select;
 
-use super::super::tests::REFERENCE;
+use super::super::tests::reference_with_commands;
 use super::super::*;
+use crate::command::CommandGroup;
+use crate::command::output::CommandType;
 use crate::config::describe::Report;
 
 #[test]
@@ -59,6 +61,7 @@ pub(super) fn assert_read(text: &str) {
     let problems = match parse(text, "m.yaml") {
         Ok(config) => {
             assert!(!Report::new(&config, &Prefixes::default()).to_string().is_empty());
+            open_groups(&config);
             return;
         }
         Err(ConfigError::Invalid(problems)) => problems,
@@ -68,6 +71,16 @@ pub(super) fn assert_read(text: &str) {
     let lines = text.split(['\n', '\r']).count();
     for problem in problems {
         assert!((1..=lines + 1).contains(&problem.line), "{problem}");
+    }
+}
+
+/// Takes the memory of all groups of commands.
+fn open_groups(config: &Config) {
+    let Some(commands) = &config.commands else { return };
+    for spec in &commands.groups {
+        let group = CommandGroup::new(spec, commands.grid);
+        let output = CommandType::find(spec.output.ros_type).unwrap();
+        drop(output.open(&group, spec.output.form));
     }
 }
 
@@ -124,11 +137,12 @@ fn words(text: &str) -> Vec<std::ops::Range<usize>> {
 
 #[test]
 fn extreme_values_never_panic() {
-    let words = words(REFERENCE);
-    assert!(words.len() > 200, "{}", words.len());
+    let reference = reference_with_commands();
+    let words = words(&reference);
+    assert!(words.len() > 250, "{}", words.len());
     for word in words {
         for other in NUMBERS.into_iter().chain(["\"\"", "[]", "{}", "a"]) {
-            let mut text = REFERENCE.to_owned();
+            let mut text = reference.clone();
             text.replace_range(word.clone(), other);
             assert_read(&text);
         }
@@ -172,7 +186,7 @@ proptest! {
     fn mutations_of_the_reference_never_panic(
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..32, any::<u8>(), 0usize..80), 1..6)
     ) {
-        let mut bytes = REFERENCE.as_bytes().to_vec();
+        let mut bytes = reference_with_commands().into_bytes();
         for (at, kind, byte, cut) in edits {
             let at = at.index(bytes.len());
             match kind {
@@ -189,7 +203,7 @@ proptest! {
     fn combinations_of_extreme_numbers_never_panic(
         edits in prop::collection::vec((any::<prop::sample::Index>(), select(&NUMBERS[..])), 2..5)
     ) {
-        let mut text = REFERENCE.to_owned();
+        let mut text = reference_with_commands();
         for (at, number) in edits {
             let mut words = words(&text);
             words.retain(|word| text[word.clone()].parse::<f64>().is_ok());

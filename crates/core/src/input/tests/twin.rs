@@ -20,7 +20,7 @@ struct Twin {
     numbers: usize,
 }
 
-const TWINS: [Twin; 7] = [
+const TWINS: &[Twin] = &[
     Twin {
         ros_type: "sensor_msgs/Imu",
         fields: "[linear_acceleration, orientation]",
@@ -126,7 +126,7 @@ fn plans_read_what_the_typed_readers_read() {
         for round in 0..8 {
             let mut writer = Writer::new();
             writer.header(Stamp::from_nanos(5 + round), &"frame_of_7"[..3 + round as usize]);
-            if text {
+            if *text {
                 writer.string("child");
             }
             // Four halves are a unit quaternion.
@@ -134,7 +134,7 @@ fn plans_read_what_the_typed_readers_read() {
                 0 => 0.5 - random.below(2) as f64,
                 _ => random.between(-3.0, 3.0),
             };
-            let numbers: Vec<f64> = (0..numbers).map(|_| number(&mut random)).collect();
+            let numbers: Vec<f64> = (0..*numbers).map(|_| number(&mut random)).collect();
             writer.f64_array(&numbers);
             let message = writer.finish();
             let typed =

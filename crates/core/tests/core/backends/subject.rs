@@ -217,6 +217,7 @@ pub(crate) fn config(streams: Vec<StreamSpec>) -> Config {
         tf: None,
         inputs: vec![],
         streams,
+        commands: None,
         source: Source::default(),
     }
 }

@@ -1,25 +1,24 @@
 //! Maps, cropped around a robot that moves: by the tree of frames at the stamp of each map.
 
 use robocache_core::backend::StepJob;
-use robocache_core::cdr::Writer;
 use robocache_core::encoder::{Drawn, EncoderSpec};
-use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
+use robocache_core::pipeline::{Arrival, NotTaken};
 use robocache_core::rejected::DropReason;
 use robocache_core::sample::Sample;
-use robocache_core::spec::{InputId, RingId, SegmentId, StreamId};
+use robocache_core::spec::{RingId, StreamId};
 use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::dtype::DType;
-use robocache_ops::occupancy::{Between, MapView, OccupancySpec};
-use robocache_ops::time::{Epoch, Stamp};
+use robocache_ops::map::MapView;
+use robocache_ops::occupancy::{Between, OccupancySpec};
 use robocache_ops::voxelize::IDENTITY;
 
 use super::Keys;
 use crate::backends::on_every_backend;
 use crate::backends::random::Random;
 use crate::backends::subject::{Kind, Pair, stream};
-use crate::common::{pipeline, values};
+use crate::common::maps::{MAP, map, push_robot, row};
+use crate::common::pipeline;
 
-const MS: i64 = 1_000_000;
 const CONFIG: &str = "
 rate_hz: 100
 streams:
@@ -29,42 +28,6 @@ streams:
     max_age_ms: 1000
     occupancy: {size_m: [3, 1], resolution_m: 1, max_width_cells: 6}
 ";
-const MAP: InputId = InputId::new(0);
-
-/// A map of one line of cells of 1 m, whose lower corner is the origin of `map`.
-fn map(ms: i64, cells: &[i8]) -> Vec<u8> {
-    let mut writer = Writer::new();
-    writer.header(Stamp::from_nanos(ms * MS), "map");
-    writer.i32(0);
-    writer.u32(0);
-    writer.f32(1.0);
-    writer.u32(cells.len() as u32);
-    writer.u32(1);
-    writer.f64_array(&[0.0; 3]);
-    writer.f64_array(&[0.0, 0.0, 0.0, 1.0]);
-    writer.bytes(&cells.iter().map(|cell| *cell as u8).collect::<Vec<_>>());
-    writer.finish()
-}
-
-/// Says where the robot is in the map.
-fn push_robot(pipeline: &Pipeline, ms: i64, x: f64) {
-    let mut writer = Writer::new();
-    writer.u32(1);
-    writer.header(Stamp::from_nanos(ms * MS), "map");
-    writer.string("base_link");
-    writer.f64_array(&[x, 0.5, 0.0]);
-    writer.f64_array(&[0.0, 0.0, 0.0, 1.0]);
-    let at = pipeline.config().inputs.iter().position(|input| input.name == "tf").unwrap();
-    pipeline.push(InputId::new(at), &writer.finish(), Arrival::default()).unwrap();
-}
-
-fn row(pipeline: &Pipeline, ms: i64) -> Vec<f32> {
-    let mut message = pipeline.new_message();
-    let tick = pipeline.config().grid.tick_at(Stamp::from_nanos(ms * MS));
-    assert_eq!(pipeline.tick(tick, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
-    assert!(message.steps(SegmentId::new(0))[0].valid);
-    values(pipeline, &message, SegmentId::new(0))
-}
 
 #[test]
 fn a_map_waits_for_its_transform_and_is_cropped_where_the_robot_was_at_its_stamp() {

@@ -182,7 +182,7 @@ impl Node {
         let runtime = Arc::new(runtime);
         let options = ThreadOptions { encode_threads: Some(2), ..ThreadOptions::default() };
         let newest = Arc::new(AtomicI64::new(0));
-        let threads = Threads::start(&runtime, Newest(Arc::clone(&newest)), options).unwrap();
+        let threads = Threads::start(&runtime, Newest(Arc::clone(&newest)), None, options).unwrap();
         Node {
             runtime,
             recorder,

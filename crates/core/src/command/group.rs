@@ -1,0 +1,699 @@
+//! One group: from the chunks that its command ticks find to its commands.
+//!
+//! What a command tick gives depends on the facts alone that the caller tells: the chunks that it found, in their order;
+//! the measured values, at a start; whether they are valid; each enabling and disabling; and the ticks that were served.
+
+use super::chunk::ActionChunk;
+use super::limits::{StepLimits, Track};
+use super::plan::{Place, Plan};
+use super::refused::Refusal;
+use crate::spec::{End, GroupSpec, Interface, JointLimits, Late};
+use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
+
+/// Zeros are sent for this long \[ns\], so that a lost one does no harm.
+const ZEROS_NS: i64 = 100 * NANOS_PER_MS;
+/// A chunk answers a tick of at most this age \[ns\].
+const MAX_ANSWER_NS: i64 = 10 * NANOS_PER_S;
+
+/// A command tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandTick {
+    /// Its number on the grid of the commands.
+    pub tick: i64,
+    /// Its instant on the node's clock.
+    pub stamp: Stamp,
+    /// The run of the node.
+    pub run: u64,
+    /// Number of the epoch of the node's clock.
+    pub epoch: u64,
+}
+
+/// A chunk that a command tick finds.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// The chunk.
+    pub chunk: &'a ActionChunk<'a>,
+    /// Who wrote it.
+    pub writer: u64,
+    /// True if the node has served the tick that it answers.
+    pub served: bool,
+}
+
+/// Why commands are disabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disabling {
+    /// Somebody asks for it, or the node ends. The group decelerates first.
+    Asked,
+    /// An epoch of the node's clock begins, or the process stood still. A velocity is zero for a moment.
+    Broken,
+}
+
+/// What a group does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// Commands are disabled.
+    #[default]
+    Disabled,
+    /// There is no plan, or no measured value to begin at.
+    Waiting,
+    /// Commands follow the plan.
+    Following,
+    /// No chunk came in time, or the measured values are invalid.
+    Stalled,
+    /// The plan has no rows any more.
+    Ended,
+    /// Commands will be disabled when the group is at rest.
+    Stopping,
+}
+
+impl Stage {
+    /// All stages, in the order of their numbers.
+    pub const ALL: [Stage; 6] = [
+        Stage::Disabled,
+        Stage::Waiting,
+        Stage::Following,
+        Stage::Stalled,
+        Stage::Ended,
+        Stage::Stopping,
+    ];
+
+    /// The stage in a word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Stage::Disabled => "disabled",
+            Stage::Waiting => "waiting",
+            Stage::Following => "following",
+            Stage::Stalled => "stalled",
+            Stage::Ended => "ended",
+            Stage::Stopping => "stopping",
+        }
+    }
+}
+
+/// Outcome of a command tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// True if there is a command: [`CommandGroup::command`].
+    pub sends: bool,
+    /// What the group does.
+    pub stage: Stage,
+    /// True if commands begin here, at the measured values.
+    pub starts: bool,
+    /// True if another plan or another end counts from this tick on.
+    pub turns: bool,
+}
+
+/// Numbers since the start of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupCounts {
+    /// Chunks that count.
+    pub chunks: u64,
+    /// Chunks whose rows were all past.
+    pub chunks_late: u64,
+    /// Rows that were past when their chunk came.
+    pub rows_late: u64,
+    /// Chunks that were refused, by [`Refusal::ALL`].
+    pub refused: [u64; Refusal::ALL.len()],
+    /// How often commands began.
+    pub starts: u64,
+    /// How often a plan stalled.
+    pub stalls: u64,
+    /// How often a plan ended.
+    pub ends: u64,
+    /// Per joint: commands that a limit changed.
+    pub clipped: Vec<u64>,
+}
+
+impl GroupCounts {
+    /// Copies the numbers of another group of as many joints, without an allocation after the first time.
+    pub fn copy_from(&mut self, other: &GroupCounts) {
+        let mut clipped = std::mem::take(&mut self.clipped);
+        clipped.clone_from(&other.clipped);
+        let GroupCounts { chunks, chunks_late, rows_late, refused, starts, stalls, ends, .. } =
+            *other;
+        *self =
+            GroupCounts { chunks, chunks_late, rows_late, refused, starts, stalls, ends, clipped };
+    }
+}
+
+/// A chunk that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// Who wrote it.
+    pub writer: u64,
+    /// Its number.
+    pub sequence: u64,
+    /// Command ticks from the instant that it answers to the one that found it.
+    pub delay_ticks: i64,
+}
+
+/// The writer that a group belongs to.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    writer: u64,
+    sequence: u64,
+    /// The command tick that found its newest chunk.
+    seen: i64,
+    /// The tick that this chunk answers.
+    answers: i64,
+}
+
+/// Makes the commands of a group, as the [module](self) says.
+#[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // each may hold without the others
+pub struct CommandGroup {
+    spec: GroupSpec,
+    period_ns: i64,
+    limits: Vec<StepLimits>,
+    tracks: Vec<Track>,
+    /// Memory for tracks of ticks to come.
+    scratch: Vec<Track>,
+    /// The plan in force.
+    plan: Plan,
+    /// A plan whose first row is to come.
+    next: Plan,
+    /// Memory for the plan of the next chunk.
+    spare: Plan,
+    /// Per joint: what the command had in front of the plan when the plan came into force.
+    ahead: Vec<f64>,
+    /// The instant of the first tick of the plan.
+    since: Stamp,
+    /// True if the plan is over because of a stall.
+    stalled: bool,
+    /// True if the newest tick followed no plan any more.
+    ending: bool,
+    enabled: bool,
+    /// True while commands are sent, so that the tracks are those of commands.
+    sends: bool,
+    /// True if commands must begin at measured values again, although some are sent: a position comes to rest first, and a
+    /// velocity is zero or falls to zero.
+    anew: bool,
+    /// Until when zeros are sent.
+    zeros_until: Option<Stamp>,
+    owner: Option<Owner>,
+    /// The command tick from which the newest chunk counts.
+    fed: Option<i64>,
+    newest: Option<Newest>,
+    last: Option<i64>,
+    counts: GroupCounts,
+    command: Vec<f64>,
+}
+
+impl CommandGroup {
+    /// A group whose commands are disabled, for command ticks on `grid`. It takes all its memory here.
+    pub fn new(spec: &GroupSpec, grid: TickGrid) -> Self {
+        let joints = spec.joints.len();
+        let period_ns = grid.period_ns();
+        let limits = spec.joints.iter();
+        let limits = limits.map(|of| StepLimits::new(of.limits, spec.interface, period_ns));
+        CommandGroup {
+            period_ns,
+            limits: limits.collect(),
+            tracks: vec![Track::default(); joints],
+            scratch: vec![Track::default(); joints],
+            plan: Plan::of(spec),
+            next: Plan::of(spec),
+            spare: Plan::of(spec),
+            ahead: vec![0.0; joints],
+            since: Stamp::ZERO,
+            stalled: false,
+            ending: false,
+            enabled: false,
+            sends: false,
+            anew: false,
+            zeros_until: None,
+            owner: None,
+            fed: None,
+            newest: None,
+            last: None,
+            counts: GroupCounts { clipped: vec![0; joints], ..GroupCounts::default() },
+            command: vec![0.0; joints],
+            spec: spec.clone(),
+        }
+    }
+
+    /// The configuration of the group.
+    pub fn spec(&self) -> &GroupSpec {
+        &self.spec
+    }
+
+    /// Makes zeros the command of a group of velocities that sends any, for a node that ends otherwise than planned.
+    /// Returns true if there is a command to send.
+    pub fn halt(&mut self) -> bool {
+        self.enabled = false;
+        self.break_off();
+        self.say();
+        self.sends
+    }
+
+    /// Longest time from the greatest velocity to rest \[ns\]; 0 without limits.
+    pub fn rest_ns(&self) -> i64 {
+        let rest_s = |limits: &JointLimits| match (limits.velocity, limits.acceleration) {
+            (Some(velocity), Some(acceleration)) => velocity / acceleration,
+            _ => 0.0,
+        };
+        let longest = self.spec.joints.iter().map(|of| rest_s(&of.limits)).fold(0.0, f64::max);
+        (longest * NANOS_PER_S as f64).ceil() as i64
+    }
+
+    /// Nanoseconds between its ticks.
+    pub fn period_ns(&self) -> i64 {
+        self.period_ns
+    }
+
+    /// The command of the newest tick, a number per joint.
+    pub fn command(&self) -> &[f64] {
+        &self.command
+    }
+
+    /// Its numbers so far.
+    pub fn counts(&self) -> &GroupCounts {
+        &self.counts
+    }
+
+    /// The newest chunk that counts.
+    pub fn newest(&self) -> Option<Newest> {
+        self.newest
+    }
+
+    /// True if commands are enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// True if no command will be sent before commands are enabled.
+    pub fn is_at_rest(&self) -> bool {
+        !self.enabled && !self.sends
+    }
+
+    /// Enables commands. The next chunk starts them, but not before the group has come to rest.
+    pub fn enable(&mut self) {
+        if !self.enabled {
+            (self.enabled, self.anew) = (true, self.sends);
+            self.forget();
+        }
+    }
+
+    /// Disables commands, or ends them for a moment if the group is armed again by itself.
+    pub fn disable(&mut self, why: Disabling) {
+        match why {
+            Disabling::Asked => (self.enabled, self.ending) = (false, false),
+            Disabling::Broken => {
+                self.enabled &= self.spec.rearm;
+                self.break_off();
+            }
+        }
+        self.forget();
+    }
+
+    /// Ends commands without a deceleration: how fast the joints are now is unknown. A velocity is zero for a moment.
+    fn break_off(&mut self) {
+        self.sends &= self.spec.interface == Interface::Velocity;
+        (self.anew, self.zeros_until) = (self.sends, None);
+        if self.sends {
+            self.tracks.iter_mut().for_each(|track| *track = Track::at(0.0));
+        }
+    }
+
+    /// Forgets all chunks, and who wrote them.
+    fn forget(&mut self) {
+        self.plan.clear();
+        self.next.clear();
+        (self.owner, self.fed, self.newest) = (None, None, None);
+        (self.stalled, self.last) = (false, None);
+        self.zeros_until = None;
+    }
+
+    /// Takes a chunk that a command tick has found. What it says counts from this tick on.
+    ///
+    /// # Errors
+    /// The chunk is refused, and changes nothing.
+    pub fn take(&mut self, at: CommandTick, found: Found<'_>) -> Result<(), Refusal> {
+        let taken = self.admit(at, found).and_then(|()| self.spare.fill(&self.spec, found.chunk));
+        match taken {
+            Ok(()) => self.enter(at, found),
+            Err(refusal) => self.refuse(refusal),
+        }
+        taken
+    }
+
+    /// Counts a chunk that the caller refuses.
+    pub fn refuse(&mut self, refusal: Refusal) {
+        self.counts.refused[refusal as usize] += 1;
+    }
+
+    /// Judges everything but the values.
+    fn admit(&self, at: CommandTick, found: Found<'_>) -> Result<(), Refusal> {
+        let Found { chunk, writer, served } = found;
+        let joints = self.spec.joints.len();
+        let values = chunk.rows.checked_mul(joints);
+        let age_ns = at.stamp.since(chunk.stamp);
+        let relative = self.spec.joints.iter().any(|joint| joint.relative);
+        let owner = self.owner.filter(|of| of.writer == writer || !self.is_past(at, of.seen));
+        let refused = [
+            (!self.enabled, Refusal::Disabled),
+            (chunk.run != at.run, Refusal::Run),
+            (chunk.epoch != at.epoch, Refusal::Epoch),
+            (!chunk.has_names(self.spec.joints.iter().map(|of| &*of.name)), Refusal::Names),
+            (chunk.rows == 0, Refusal::NoRows),
+            (chunk.rows > self.spec.offsets_ns.len(), Refusal::Shape),
+            (values != Some(chunk.values.len()), Refusal::Shape),
+            (relative && chunk.reference.len() != joints, Refusal::Reference),
+            (owner.is_some_and(|of| of.writer != writer), Refusal::Writer),
+            (owner.is_some_and(|of| chunk.sequence <= of.sequence), Refusal::Sequence),
+            (!served, Refusal::NotServed),
+            (age_ns > MAX_ANSWER_NS, Refusal::TooOld),
+            (self.owner.is_some_and(|of| chunk.tick < of.answers), Refusal::Older),
+        ];
+        refused.into_iter().find(|(is, _)| *is).map_or(Ok(()), |(_, refusal)| Err(refusal))
+    }
+
+    /// Takes the plan in `spare` into use, or keeps it until its first row.
+    fn enter(&mut self, at: CommandTick, Found { chunk, writer, .. }: Found<'_>) {
+        let (tick, sequence) = (at.tick, chunk.sequence);
+        self.owner = Some(Owner { writer, sequence, seen: tick, answers: chunk.tick });
+        let now = at.stamp.offset(self.spec.lead_ns);
+        let late = self.spare.rows_before(now);
+        self.counts.rows_late += late as u64;
+        let all_late = late == self.spare.rows();
+        if all_late {
+            self.counts.chunks_late += 1;
+            // It feeds no watchdog, so after a stall it moves nothing.
+            let fed = self.fed.is_some_and(|fed| !self.is_past(at, fed));
+            if self.spec.on_late == Late::Ignore || !fed {
+                return;
+            }
+            self.spare.keep_last(now);
+        } else {
+            self.fed = Some(tick);
+            self.counts.chunks += 1;
+            let delay_ns = at.stamp.since(chunk.stamp).saturating_add(self.period_ns - 1);
+            let delay_ticks = delay_ns / self.period_ns;
+            self.newest = Some(Newest { writer, sequence, delay_ticks });
+        }
+        std::mem::swap(&mut self.next, &mut self.spare);
+    }
+
+    /// Makes the command of a tick. `measured` are the values that commands begin at; `None` if one is invalid.
+    pub fn tick(&mut self, at: CommandTick, measured: Option<&[f64]>) -> Made {
+        let missed = self.last.replace(at.tick).is_some_and(|last| self.is_past(at, last));
+        // So long without a command, the joint may be anywhere.
+        if missed {
+            self.break_off();
+        }
+        if !self.enabled {
+            return self.stop(at);
+        }
+        let turns = self.promote(at);
+        self.watch(at, measured.is_some());
+        let now = at.stamp.offset(self.spec.lead_ns);
+        let row = self.row_at(now);
+        let ended = self.plan.rows() > 0 && row.is_none();
+        let rests_first = self.anew && self.spec.interface == Interface::Position;
+        let row = row.filter(|_| !self.stalled && !rests_first);
+        match (row, self.sends && !self.anew, measured) {
+            (Some(row), false, Some(measured)) => {
+                self.start(at, row, measured);
+                Made { sends: true, stage: Stage::Following, starts: true, turns: true }
+            }
+            (Some(row), true, _) => {
+                if turns {
+                    self.join(at, row);
+                }
+                self.follow(at, row);
+                Made { sends: true, stage: Stage::Following, starts: false, turns }
+            }
+            _ => {
+                let stage = match (self.stalled, ended) {
+                    _ if self.anew => Stage::Waiting,
+                    (true, _) => Stage::Stalled,
+                    (false, true) => Stage::Ended,
+                    (false, false) => Stage::Waiting,
+                };
+                self.end(at, stage)
+            }
+        }
+    }
+
+    /// Lets the next plan come into force at its first row. Returns true if it does.
+    fn promote(&mut self, at: CommandTick) -> bool {
+        let now = at.stamp.offset(self.spec.lead_ns);
+        if self.next.first().is_none_or(|first| now < first) {
+            return false;
+        }
+        if self.sends {
+            self.foresee(at);
+        }
+        std::mem::swap(&mut self.plan, &mut self.next);
+        self.next.clear();
+        (self.stalled, self.ending, self.zeros_until) = (false, false, None);
+        true
+    }
+
+    /// Notes in `ahead` what the commands of this tick would be, before limits, without the next plan.
+    ///
+    /// A plan that is the same as the one before so makes no seam. (The last command in its place would be one tick
+    /// old, and each new plan would hold the joint back for one tick.)
+    fn foresee(&mut self, at: CommandTick) {
+        let now = at.stamp.offset(self.spec.lead_ns);
+        let row = self.row_at(now).filter(|_| !self.stalled);
+        let left = self.left_of_blend(at.stamp);
+        let end = self.end_of(match (self.plan.rows(), self.stalled) {
+            (0, _) => Stage::Waiting,
+            (_, true) => Stage::Stalled,
+            (_, false) => Stage::Ended,
+        });
+        for (joint, spec) in self.spec.joints.iter().enumerate() {
+            let mut track = self.tracks[joint];
+            self.ahead[joint] = match (row, end) {
+                (Some(row), _) => {
+                    let value = self.plan.value(joint, spec.interpolate, row, now);
+                    blended(value, self.ahead[joint], left)
+                }
+                (None, End::Decelerate | End::Hold) => {
+                    self.limits[joint].stop(&mut track, self.spec.interface);
+                    track.last
+                }
+                (None, End::Zeros) => 0.0,
+                (None, End::Silence) => track.target,
+            };
+        }
+    }
+
+    /// The row that counts at an instant; `None` outside of the plan.
+    fn row_at(&self, now: Stamp) -> Option<usize> {
+        match self.plan.place(now) {
+            Place::After if self.plan.is_held() => Some(self.plan.rows() - 1),
+            Place::Row(row) => Some(row),
+            Place::Before | Place::After => None,
+        }
+    }
+
+    /// What ends commands at a stage without a plan.
+    fn end_of(&self, stage: Stage) -> End {
+        match stage {
+            Stage::Stalled => self.spec.on_stall,
+            Stage::Ended => self.spec.on_end,
+            _ => End::Decelerate,
+        }
+    }
+
+    /// Notes whether the plan is stalled.
+    fn watch(&mut self, at: CommandTick, is_valid: bool) {
+        let fed = self.fed.is_some_and(|fed| !self.is_past(at, fed));
+        let stalls = self.plan.rows() > 0 && (!fed || (self.sends && !is_valid));
+        if stalls && !self.stalled {
+            self.stalled = true;
+            self.counts.stalls += u64::from(self.sends);
+            self.ending = false;
+        }
+    }
+
+    /// Begins at the measured values.
+    fn start(&mut self, at: CommandTick, row: usize, measured: &[f64]) {
+        self.counts.starts += 1;
+        (self.sends, self.anew, self.ending, self.zeros_until) = (true, false, false, None);
+        for (joint, value) in measured.iter().enumerate() {
+            // A measured velocity may be a glitch. A position is where it is.
+            let value = match self.spec.interface {
+                Interface::Position => *value,
+                Interface::Velocity => self.limits[joint].clamp(*value),
+            };
+            (self.tracks[joint], self.ahead[joint]) = (Track::at(value), value);
+        }
+        self.join(at, row);
+        self.say();
+    }
+
+    /// Notes what the commands have in front of a plan that comes into force: `ahead` has what they would be without it.
+    fn join(&mut self, at: CommandTick, row: usize) {
+        self.since = at.stamp;
+        let now = at.stamp.offset(self.spec.lead_ns);
+        for (joint, spec) in self.spec.joints.iter().enumerate() {
+            let before = self.ahead[joint];
+            let mut value = self.plan.value(joint, spec.interpolate, row, now);
+            if spec.angular {
+                self.plan.turn(joint, value, before);
+                value = self.plan.value(joint, spec.interpolate, row, now);
+            }
+            self.ahead[joint] = before - value;
+        }
+    }
+
+    /// Makes a command that follows the plan.
+    fn follow(&mut self, at: CommandTick, row: usize) {
+        let (mut tracks, mut clipped) =
+            (std::mem::take(&mut self.tracks), std::mem::take(&mut self.counts.clipped));
+        self.follow_with(&mut tracks, at.stamp, row, |joint, is| clipped[joint] += u64::from(is));
+        (self.tracks, self.counts.clipped) = (tracks, clipped);
+        self.say();
+    }
+
+    /// The same for other tracks. Tells of each joint whether a limit changed its command.
+    fn follow_with(
+        &self,
+        tracks: &mut [Track],
+        at: Stamp,
+        row: usize,
+        mut tell: impl FnMut(usize, bool),
+    ) {
+        let now = at.offset(self.spec.lead_ns);
+        let (other_row, by_ns) = self.neighbour(now).unwrap_or((row, 0));
+        let left = [at, at.offset(by_ns)].map(|stamp| self.left_of_blend(stamp));
+        for (joint, spec) in self.spec.joints.iter().enumerate() {
+            let value = |row, at| self.plan.value(joint, spec.interpolate, row, at);
+            let target = blended(value(row, now), self.ahead[joint], left[0]);
+            let other = blended(value(other_row, now.offset(by_ns)), self.ahead[joint], left[1]);
+            let slope = if by_ns < 0 { target - other } else { other - target };
+            tell(joint, self.limits[joint].follow(&mut tracks[joint], target, slope));
+        }
+    }
+
+    /// Calls `each` with the instants and the commands of the ticks to come, if no other chunk comes: up to the end of the
+    /// plan, and until the joints are at rest, at most this many ticks. The last call is told.
+    pub(super) fn look_ahead(
+        &mut self,
+        at: CommandTick,
+        most: usize,
+        mut each: impl FnMut(Stamp, &[Track], bool),
+    ) {
+        let mut tracks = std::mem::take(&mut self.scratch);
+        tracks.copy_from_slice(&self.tracks);
+        let ends = self.ending || !self.enabled;
+        for tick in 1..=most as i64 {
+            let stamp = at.stamp.offset(tick * self.period_ns);
+            let row = self.row_at(stamp.offset(self.spec.lead_ns)).filter(|_| !ends);
+            match row {
+                Some(row) => self.follow_with(&mut tracks, stamp, row, |_, _| {}),
+                None => {
+                    let all = tracks.iter_mut().zip(&self.limits);
+                    all.for_each(|(track, limits)| limits.stop(track, self.spec.interface));
+                }
+            }
+            let rests = |track: &Track| track.last == track.before;
+            // A row that is held has no end.
+            let may_end = row.is_none() || (self.plan.is_held() && tick > 1);
+            let is_last = tick == most as i64 || (may_end && tracks.iter().all(rests));
+            each(stamp, &tracks, is_last);
+            if is_last {
+                break;
+            }
+        }
+        self.scratch = tracks;
+    }
+
+    /// The row of the instant one period later, or earlier at the plan's end, and how much later it is \[ns\].
+    fn neighbour(&self, now: Stamp) -> Option<(usize, i64)> {
+        let all = [self.period_ns, -self.period_ns];
+        all.into_iter().find_map(|by_ns| Some((self.row_at(now.offset(by_ns))?, by_ns)))
+    }
+
+    /// Share of a blend that is left.
+    fn left_of_blend(&self, at: Stamp) -> f64 {
+        match self.spec.blend_ns {
+            0 => 0.0,
+            blend_ns => 1.0 - at.since(self.since) as f64 / blend_ns as f64,
+        }
+    }
+
+    /// Ends a plan that is over, as the configuration says.
+    fn end(&mut self, at: CommandTick, stage: Stage) -> Made {
+        let begins = self.sends && !self.ending;
+        if begins {
+            self.ending = true;
+            self.counts.ends += u64::from(stage == Stage::Ended);
+        }
+        if self.sends {
+            let end = self.end_of(stage);
+            self.go_on(at, end);
+            // Without a plan there is nothing to hold.
+            if stage == Stage::Waiting && self.spec.interface == Interface::Position {
+                self.sends = !self.rests();
+                self.anew &= self.sends;
+            }
+        }
+        Made { sends: self.sends, stage, starts: false, turns: begins }
+    }
+
+    /// True if all joints are where they were at the tick before.
+    fn rests(&self) -> bool {
+        self.tracks.iter().all(|track| track.last == track.before)
+    }
+
+    /// Comes to rest before commands are disabled.
+    fn stop(&mut self, at: CommandTick) -> Made {
+        let begins = self.sends && !std::mem::replace(&mut self.ending, true);
+        if self.sends {
+            self.go_on(at, End::Decelerate);
+            // A position at rest needs no more commands.
+            self.sends &= self.spec.interface == Interface::Velocity || !self.rests();
+        }
+        let stage = if self.sends { Stage::Stopping } else { Stage::Disabled };
+        Made { sends: self.sends, stage, starts: false, turns: begins }
+    }
+
+    /// Makes a command without a plan.
+    fn go_on(&mut self, at: CommandTick, end: End) {
+        let interface = self.spec.interface;
+        for (track, limits) in self.tracks.iter_mut().zip(&self.limits) {
+            match end {
+                // Within its limits a joint cannot stand still at once, either.
+                End::Decelerate | End::Hold => limits.stop(track, interface),
+                End::Zeros => *track = Track::at(0.0),
+                End::Silence => {}
+            }
+        }
+        self.say();
+        let zero = self.command.iter().all(|value| *value == 0.0);
+        match interface {
+            Interface::Velocity if zero => {
+                let is_first = self.zeros_until.is_none();
+                let until = *self.zeros_until.get_or_insert(at.stamp.offset(ZEROS_NS));
+                self.sends = is_first || at.stamp < until;
+                self.anew &= self.sends;
+            }
+            Interface::Velocity => self.zeros_until = None,
+            Interface::Position => self.sends = end != End::Silence,
+        }
+    }
+
+    fn say(&mut self) {
+        for (value, track) in self.command.iter_mut().zip(&self.tracks) {
+            *value = track.last;
+        }
+    }
+
+    /// True if the watchdog's time has passed since a command tick.
+    fn is_past(&self, at: CommandTick, tick: i64) -> bool {
+        at.tick.saturating_sub(tick).saturating_mul(self.period_ns) > self.spec.watchdog_ns
+    }
+}
+
+/// A plan's value, with the share of a difference that is left of a blend. A blend that is over adds nothing, not even a
+/// rounding.
+fn blended(value: f64, ahead: f64, left: f64) -> f64 {
+    if left > 0.0 { value + ahead * left } else { value }
+}
+
+#[cfg(test)]
+pub(super) mod tests;
