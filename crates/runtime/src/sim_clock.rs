@@ -33,11 +33,13 @@ impl RuntimeSimClock<'_> {
     /// As [`RuntimeSimClock::set`], from a message that came at `at` by the monotonic clock.
     pub(super) fn set_at(self, stamp: Stamp, transit: Transit, at: Instant) {
         let RuntimeSimClock { runtime, clock } = self;
-        let began = clock.set_at(stamp, transit, at);
+        // Told first: a tick that this message makes due is recorded after it, so a recording that is cut off between
+        // them has no tick whose instant it never reached.
         if let Some(recorder) = &runtime.recorder {
             let (at, published) = (runtime.time.system(), transit.published_at());
             recorder.clock_set(ClockMessage { stamp, at, published });
         }
+        let began = clock.set_at(stamp, transit, at);
         if let Some(now) = clock.now() {
             runtime.node_time.set(now.epoch, now.stamp);
         }
@@ -46,3 +48,6 @@ impl RuntimeSimClock<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
