@@ -6,7 +6,8 @@
 
 - fused tensors arrived at the configured rate (at least 98 % of the ticks of the measured window),
 - at least 95 % of each stream's steps in them were valid,
-- and all three processes ended with exit code 0.
+- a policy without ROS moved an arm along its path by chunks of actions (follow.py),
+- and all processes ended with exit code 0.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(REPOSITORY / "scripts"), str(REPOSITORY / "python")]
+sys.path[:0] = [str(REPOSITORY / part) for part in ("scripts", "python", "examples")]
 
 import configuration  # noqa: E402
 import live_table  # noqa: E402
@@ -36,6 +37,8 @@ GRACE_S = 2.0
 #: Length of the report's joint curves [s].
 JOINT_WINDOW_S = 3.0
 JOINTS_SHOWN = 3
+#: Time in which the policy moves the arm [s].
+FOLLOW_S = 8.0
 
 
 class Interrupted(Exception):
@@ -165,6 +168,7 @@ def verdict(config, recorder, window):
 
 def run_demo(arguments):
     """Runs the demo and returns its problems."""
+    import follow
     import rclpy
     import report
     from rclpy.executors import SingleThreadedExecutor
@@ -188,9 +192,12 @@ def run_demo(arguments):
             window = Demo(config, processes, executor, recorder).run(arguments.seconds)
         received, expected, problems = verdict(config, recorder, window)
         problems += processes.problems
+        print(f"\nA policy moves an arm for {FOLLOW_S:g} s by chunks of actions ...")
+        way_back, wrong = follow.run(FOLLOW_S, output, node, executor)
+        problems += wrong
         seen = output / "report.json"
         counts = (received, expected)
-        report.write(seen, config, recorder, window, counts, problems)
+        report.write(seen, config, recorder, (window, counts), problems, way_back)
         page = output / "report.html"
         print(f"\n{received} of {expected} ticks arrived")
         print(f"policy without ROS: {without_ros.log.read_text().splitlines()[-1]}")

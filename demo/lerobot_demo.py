@@ -3,16 +3,18 @@
     python3 demo/lerobot_demo.py [--record-s 20] [--episodes 2] [--steps 200] [--ticks 200] [--output demo/lerobot]
 
 `make demo-lerobot` builds first and calls this with ROS sourced, in a Python that has LeRobot. The simulated robot is
-recorded and exported by `to-lerobot`. `examples/serve_lerobot.py` serves the policy twice at once: by `PipelineNode`,
-and from the node, which records. Then the actions are computed again, by LeRobot from the dataset of that recording,
-and by the example from its replay. The exit code is 0 only if:
+recorded and exported by `to-lerobot`. `examples/serve_lerobot.py` serves the policy three times at once: by `PipelineNode`,
+from the node, which records, and by chunks of which the node makes commands. Then the actions are computed again, by LeRobot
+from the dataset of that recording, and by the example from its replay. The exit code is 0 only if:
 
-- every live action has the bits of both,
+- every live action has the bits of both, and so has every row of the chunks,
+- `robocache verify` makes all commands of the node again, bit for bit,
 - all actions of a chunk follow from the observation of one tick, and none is published at another tick than its own,
 - and both ways refuse another configuration than that of the training.
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -23,7 +25,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY / part) for part in ("scripts", "examples", "demo", "python")]
 
 from domains import free_domain  # noqa: E402
-from processes import ProcessFailure, private_environment  # noqa: E402
+from processes import ProcessFailure, executable, private_environment  # noqa: E402
 from record import record  # noqa: E402
 from refusals import other_node, refusal  # noqa: E402
 from train_demo import expect_packages, ros_site  # noqa: E402
@@ -40,6 +42,8 @@ ACT = (
 )
 #: The two ways to serve, and what chooses them.
 WAYS = {"PipelineNode": ["--config", CONFIG], "TensorSubscriber": ["--topic", "fused_tensor"]}
+#: The third way sends chunks to the group of the node.
+CHUNKS, GROUP, STEPS = "chunks", "arm", 10
 #: The longest start of the servers, and of the first action after it [s].
 START_S = 120
 #: ROS usually has another Python. Its packages come last, so that those of this Python are used.
@@ -99,16 +103,20 @@ class Listener:
 
     Attributes:
         actions: by way and tick, the positions that were published.
+        counted: chunks of which the node has made commands.
     """
 
     def __init__(self, ticks):
         sys.path.append(os.environ["ROBOCACHE_ROS_SITE"])
         import rclpy
+        from robocache_ros.msg import CommandStatus
         from sensor_msgs.msg import JointState
 
         rclpy.init()
         self._rclpy, self._node = rclpy, rclpy.create_node("listener")
         self._ticks, self.actions = ticks, {way: {} for way in WAYS}
+        self.counted = 0
+        self._node.create_subscription(CommandStatus, "command_status", self._take_status, 100)
         for way in WAYS:
             self._node.create_subscription(
                 JointState, f"{way}/action", lambda message, way=way: self._take(way, message), 100
@@ -118,11 +126,15 @@ class Listener:
         stamp_ns = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
         self.actions[way][stamp_ns // PERIOD_NS] = list(message.position)
 
+    def _take_status(self, status):
+        self.counted = status.chunks
+
     def is_done(self):
         """Spins for a while; whether there are enough actions."""
         for _ in range(100):
             self._rclpy.spin_once(self._node, timeout_sec=0.005)
-        return all(len(actions) >= self._ticks for actions in self.actions.values())
+        enough = all(len(actions) >= self._ticks for actions in self.actions.values())
+        return enough and self.counted >= self._ticks // STEPS
 
 
 def serve(checkpoint, output, ticks):
@@ -132,9 +144,78 @@ def serve(checkpoint, output, ticks):
         (way, server(checkpoint, *options, "--out", f"{way}/action"))
         for way, options in WAYS.items()
     ]
+    beside.append((CHUNKS, server(checkpoint, "--topic", "fused_tensor", "--chunks", GROUP)))
     longest = START_S + ticks / 30
-    live = record(output / "runs", longest, CONFIG, output, beside, ROBOT.split(), listener.is_done)
+    config = commanding(output)
+    robot, given = ROBOT.split(), ["commands:=enabled"]
+    done = listener.is_done
+    live = record(output / "runs", longest, config, output, beside, robot, done, given)
     return listener.actions, live
+
+
+def commanding(output):
+    """The configuration of the training with commands of its actions at 250 Hz. Returns the file."""
+    joints = [f"joint_{at}" for at in range(7)]
+    limits = {joint: {"position": [-3, 3], "velocity": 3, "acceleration": 20} for joint in joints}
+    group = {
+        "joints": joints,
+        "rows": {"steps": STEPS, "step_ms": PERIOD_NS / 1e6},
+        "start_from": "joints",
+        "watchdog_ms": 500,
+        "limits": {"joints": limits},
+        "output": {"topic": "/commands", "type": "std_msgs/msg/Float64MultiArray"},
+    }
+    file = output / "commanding.yaml"
+    # JSON is YAML.
+    commands = json.dumps({"rate_hz": 250, "groups": {GROUP: group}})
+    file.write_text(f"{CONFIG.read_text()}\ncommands: {commands}\n")
+    return file
+
+
+def chunks_of(recording):
+    """The chunks of a recording: tick and rows of each."""
+    import numpy as np
+    from mcap.reader import make_reader
+    from rclpy.serialization import deserialize_message
+    from robocache_ros.msg import ActionChunk
+
+    for path in sorted(recording.glob("*.mcap")):
+        with path.open("rb") as file:
+            for schema, _, message in make_reader(file).iter_messages():
+                if schema.name == "robocache_ros/msg/ActionChunk":
+                    chunk = deserialize_message(message.data, ActionChunk)
+                    yield chunk.tick, np.array(chunk.values, np.float32).reshape(chunk.rows, -1)
+
+
+def verified(recording):
+    """How many command ticks `robocache verify` makes again, and its report of them."""
+    command = [executable("robocache"), "verify", str(recording), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout)["commands"]
+
+
+def compare_chunks(live, references, least):
+    """Compares the chunks of a recording, and makes its commands again. Returns problems."""
+    import numpy as np
+
+    problems, chunks = [], list(chunks_of(live))
+    for name, reference in references.items():
+        known = [(rows, reference.chunk(tick)) for tick, rows in chunks]
+        equal = sum(
+            bool(made) and np.array_equal(rows, np.array(made, np.float32)) for rows, made in known
+        )
+        print(f"{CHUNKS:18}{name:32}{STEPS * len(chunks):8}{STEPS * equal:8}{len(chunks):8}")
+        if equal < len(chunks) or equal < least:
+            problems.append(
+                f"{equal} of {len(chunks)} chunks equal those of {name}, expected {least}"
+            )
+    report = verified(live)
+    print(
+        f"{report['equal']} command ticks of {report['chunks']} chunks are made again, bit for bit"
+    )
+    if report["differing"] or report["unverifiable"] or not report["equal"]:
+        problems.append(f"commands that verify makes otherwise: {report}")
+    return problems
 
 
 class Reference:
@@ -246,7 +327,7 @@ def run(options):
     dataset = export(bags, output / "dataset")
     print(f"LeRobot trains ACT for {options.steps} steps", flush=True)
     checkpoint = train(dataset, output, options.steps)
-    print(f"serving {options.ticks} ticks by {' and '.join(WAYS)}", flush=True)
+    print(f"serving {options.ticks} ticks by {', '.join([*WAYS, CHUNKS])}", flush=True)
     actions, live = serve(checkpoint, output / "live", options.ticks)
 
     import torch
@@ -261,7 +342,7 @@ def run(options):
     for way, of_way in actions.items():
         skipped = max(of_way, default=-1) - min(of_way, default=0) + 1 - len(of_way)
         for name, reference in references.items():
-            found = compare(of_way, reference, steps=10)
+            found = compare(of_way, reference, STEPS)
             counts = "".join(f"{found[key]:8}" for key in ("actions", "equal", "chunks"))
             print(f"{way:18}{name:32}{counts}{skipped:9}", flush=True)
             if found["equal"] < found["actions"] or found["actions"] < options.ticks:
@@ -273,7 +354,8 @@ def run(options):
                 problems.append(
                     f"{way}: {found['early chunks']} chunks began before the last one ended"
                 )
-    print("actions are compared bit for bit\n", flush=True)
+    problems += compare_chunks(live, references, options.ticks // STEPS)
+    print("actions and chunks are compared bit for bit\n", flush=True)
     return problems + [f"{way} serves another lag" for way in accepted(checkpoint, output)]
 
 

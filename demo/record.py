@@ -45,7 +45,7 @@ def parse_arguments():
     return arguments
 
 
-def record(runs, seconds, config, logs, beside=(), robot=(), done=lambda: False):
+def record(runs, seconds, config, logs, beside=(), robot=(), done=lambda: False, parameters=()):
     """Runs robot and node for a while; the node records into a new folder of `runs`. Returns this folder.
 
     The robot is always the same, and its motion is a function of the clock. So no run repeats another.
@@ -55,13 +55,16 @@ def record(runs, seconds, config, logs, beside=(), robot=(), done=lambda: False)
         beside: (name, command) of other processes.
         robot: options of sensor_sim.
         done: is called often, and ends the recording early if it returns True.
+        parameters: others of the node, such as "commands:=enabled".
     """
     before = set(runs.iterdir()) if runs.is_dir() else set()
     with Processes(logs) as processes:
         try:
             processes.start("sensor_sim", [executable("sensor_sim"), *robot])
             node = [executable("fusion_node"), "--ros-args", "-p", f"config_file:={config}"]
-            processes.start("fusion_node", node + ["-p", f"record_to:={runs}"])
+            given = [f"record_to:={runs}", *parameters]
+            node += [word for parameter in given for word in ("-p", parameter)]
+            processes.start("fusion_node", node)
             for name, command in beside:
                 processes.start(name, command)
             end = time.monotonic() + seconds

@@ -16,14 +16,19 @@ CURVE_NS = 2_500_000_000
 NO_AGE_MS = 1e9
 
 
-def write(path, config, recorder, window, counts, problems):
-    """Writes the report of a run to `path`. `counts`: ticks received, and all ticks of the window."""
+def write(path, config, recorder, measured, problems, way_back):
+    """Writes the report of a run to `path`.
+
+    `measured`: the window, and the ticks that came in it and were due. `way_back`: a section, or None.
+    """
+    window, counts = measured
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     about = f"A policy gets every stream at the same instants, in one tensor per tick. {when}"
     latencies_ms = sorted(ns / 1e6 for ns in recorder.latencies_ns(*window))
     compared = list(compare(config, recorder))
     sections = [
         {"title": "Raw against aligned", "blocks": compared},
+        *([way_back] if way_back else []),
         {"title": "Latency", "blocks": latency(latencies_ms, recorder.diagnostics.tick)},
         {"title": "Streams", "blocks": [streams(config, recorder.diagnostics.streams)]},
     ]

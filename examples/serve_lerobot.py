@@ -3,6 +3,7 @@
     cp dataset/meta/robocache.json CHECKPOINT/     # once, after the training
     python3 examples/serve_lerobot.py CHECKPOINT --config robot.yaml      # makes the tensors in this process
     python3 examples/serve_lerobot.py CHECKPOINT --topic fused_tensor     # takes those of a fusion_node
+    python3 examples/serve_lerobot.py CHECKPOINT --topic fused_tensor --chunks arm
 
 CHECKPOINT is the folder `pretrained_model` of LeRobot's trainer. If something else than in the training would be
 served, the program ends with exit code 1 and says what differs.
@@ -10,6 +11,9 @@ served, the program ends with exit code 1 and says what differs.
 If all actions are positions of joints, they are a JointState with the stamp of the tick. Otherwise they are a
 Float64MultiArray. If a value that the policy takes is not valid, no action is published at that tick. The controller
 must stop by itself when no action comes.
+
+With --chunks the program publishes no actions. It sends each chunk as a whole to the fusion_node, which makes commands of the
+group at its own rate (docs/actions.md). The offsets of the group's rows must be the ticks of the dataset.
 """
 
 import argparse
@@ -81,6 +85,12 @@ class Policy:
         return batch
 
     @torch.inference_mode()
+    def answer(self, tensor):
+        """The whole chunk of a tick whose values are valid: rows of a number for each of `actions`, the first for this tick."""
+        (rows,) = self.policy.predict_action_chunk(self.before(self.observation(tensor)))
+        return [self.after(row[None])[0].tolist() for row in rows[: self.chunk]]
+
+    @torch.inference_mode()
     def act(self, tensor):
         """The action of a tick whose values are valid: a number for each of `actions`."""
         batch = self.before(self.observation(tensor))
@@ -139,21 +149,36 @@ def message_of(names, action, stamp_ns):
     return message
 
 
+def joints_of(policy):
+    """The joints of the actions. Raises ValueError if chunks of this policy are no positions of joints at their ticks."""
+    if policy.has_history:
+        raise ValueError("--chunks: expected a policy of one observation, found one with a history")
+    if others := [name for name in policy.actions if not name.endswith(".position")]:
+        raise ValueError(f"--chunks: expected positions of joints alone, found {others[0]}")
+    return [name.removesuffix(".position") for name in policy.actions]
+
+
 def serve(policy, options, ended):
     """Publishes actions until `ended` is set."""
     import rclpy
 
-    from robocache.ros import PipelineNode, TensorSubscriber, keep_large_buffers
+    from robocache.ros import ActionPublisher, PipelineNode, TensorSubscriber, keep_large_buffers
 
     keep_large_buffers()
     node = rclpy.create_node("lerobot_policy")
-    kind = type(message_of(policy.actions, [0.0] * len(policy.actions), 0))
-    publisher = node.create_publisher(kind, options.out, 10)
+    if options.chunks:
+        chunks = ActionPublisher(node, options.chunks, joints_of(policy))
+    else:
+        kind = type(message_of(policy.actions, [0.0] * len(policy.actions), 0))
+        publisher = node.create_publisher(kind, options.out, 10)
 
     def on_tensor(tensor):
         if invalid := policy.invalid(tensor):
             words = f"not acting: not valid: {', '.join(invalid)}"
             node.get_logger().warning(words, throttle_duration_sec=1.0)
+            return
+        if options.chunks:
+            chunks.send(tensor, policy.answer(tensor))
             return
         publisher.publish(message_of(policy.actions, policy.act(tensor), tensor.stamp_ns))
 
@@ -180,8 +205,13 @@ def main():
     source.add_argument("--config", help="configuration: the tensors are made in this process")
     source.add_argument("--topic", help="the output of a fusion_node")
     parser.add_argument("--out", default="policy/action", help="topic of the actions")
+    parser.add_argument("--chunks", metavar="GROUP", help="send chunks to the node's group")
     parser.add_argument("--task", default="", help="what a policy that reads it must do")
     options = parser.parse_args(remove_ros_args(sys.argv)[1:])
+    if options.chunks and not options.topic:
+        parser.error(
+            "--chunks: expected --topic: the node that serves the tensors takes the chunks"
+        )
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())

@@ -106,6 +106,10 @@ impl CommandPublisher for Commander {
             self.note(outcome);
         }
     }
+
+    fn audience(&mut self, group: usize) -> Option<usize> {
+        self.publishers.as_ref()?.current.groups.get(group)?.subscription_count().ok()
+    }
 }
 
 impl Drop for Commander {

@@ -421,13 +421,13 @@ class SharedReader:
         """Tensors that were copied, because the caller keeps as many as a reader may."""
     def close(self) -> None: ...
 
-#: Stamp [ns], run and stage; the newest chunk and its delay in command ticks; chunks that were refused, with their reasons;
-#: chunks, late chunks and late rows; clipped commands per joint.
+#: Stamp [ns], run, stage and what the group waits for; the newest chunk and its delay in command ticks; chunks that were
+#: refused, with their reasons; commands, chunks, late chunks and late rows; clipped commands per joint.
 _Status = tuple[
-    tuple[int, int, str],
+    tuple[int, int, str, str],
     tuple[int, int] | None,
     list[tuple[int, str]],
-    tuple[int, int, int],
+    tuple[int, int, int, int],
     list[tuple[str, int]],
 ]
 
@@ -448,6 +448,8 @@ class SharedWriter:
     @property
     def has_node(self) -> bool:
         """True if a node takes chunks under this name."""
+    def groups(self) -> list[str]:
+        """The groups of the node, as far as a status of each has come."""
     def services(self) -> list[str]:
         """The names under which nodes share tensors."""
     def close(self) -> None: ...

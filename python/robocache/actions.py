@@ -11,12 +11,13 @@ It needs rclpy and the ROS package `robocache_ros`. docs/actions.md says when a 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from .message.chunk import rows_and_reference
+from .message.chunk import MOST_REFUSED, RefusalsTold, rows_and_reference
 from .message.ros_types import messages
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 ACTION_QOS = QoSProfile(
     depth=16, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE
 )
+
+#: After this time without a node that takes chunks, a publisher warns [s].
+ABSENT_S = 1.0
 
 
 class ActionPublisher:
@@ -44,6 +48,8 @@ class ActionPublisher:
     Attributes:
         sequence: the number of the newest chunk; 0 before the first.
         status: the newest `CommandStatus` of this group; None before the first.
+        refused: number and reason of the newest 16 chunks that were refused, the oldest first. The log has each reason
+            once. If several publishers write to a group, these are of all of them.
     """
 
     def __init__(
@@ -59,7 +65,13 @@ class ActionPublisher:
         self._node = node
         self._group, self._names = group, list(names)
         self._on_status = on_status
-        self._began, self._warned = 0.0, False
+        #: When the first chunk was sent [s], until the node is known to take them.
+        self._began: float | None = None
+        self._is_known = False
+        self._told = RefusalsTold(group)
+        #: Other groups of the node.
+        self._others: set[str] = set()
+        self.refused: deque[tuple[int, str]] = deque(maxlen=MOST_REFUSED)
         self.sequence = 0
         self.status: Any = None
         self._publisher = node.create_publisher(self._messages.ActionChunk, topic, ACTION_QOS)
@@ -82,7 +94,7 @@ class ActionPublisher:
             reference: [joints], for a group with relative joints: what their rows are added to, without operators.
 
         Raises:
-            ValueError: another shape, no rows, or a value that is not finite. Nothing is sent.
+            ValueError: another shape, no rows, more than 1024, or a value that is not finite. Nothing is sent.
         """
         rows, relative = rows_and_reference(self._names, values, reference)
         self.sequence += 1
@@ -99,20 +111,31 @@ class ActionPublisher:
         )
         chunk.stamp.sec, chunk.stamp.nanosec = divmod(tensor.stamp_ns, 1_000_000_000)
         self._publisher.publish(chunk)
-        self._warn_alone()
+        if not self._is_known:
+            self._look()
         return self.sequence
 
-    def _warn_alone(self) -> None:
-        """Warns once if no node takes the chunks a second after the first."""
+    def _look(self) -> None:
+        """Warns once if no node takes the chunks a second after the first, or none has the group."""
         now = time.monotonic()
-        self._began = self._began or now
-        if self._warned or now - self._began < 1.0 or self._publisher.get_subscription_count():
+        self._began = now if self._began is None else self._began
+        if self.status is not None:
+            self._is_known = True
+        if self._is_known or now - self._began < ABSENT_S:
             return
-        self._warned = True
-        self._node.get_logger().warning(
-            f"no node takes chunks on {self._publisher.topic_name}: is fusion_node active, and has its configuration"
-            " `commands`?"
-        )
+        if not self._publisher.get_subscription_count():
+            words = (
+                f"no node takes chunks on {self._publisher.topic_name}: is fusion_node active, and has its configuration"
+                " `commands`?"
+            )
+        elif self._others:
+            words = (
+                f"the node has no group {self._group!r}: it has {', '.join(sorted(self._others))}"
+            )
+        else:
+            return
+        self._is_known = True
+        self._node.get_logger().warning(words)
 
     def destroy(self) -> None:
         """Ends the publisher and the subscription."""
@@ -121,7 +144,12 @@ class ActionPublisher:
 
     def _take_status(self, status: Any) -> None:
         if status.group != self._group:
+            self._others.add(status.group)
             return
         self.status = status
+        refused = list(zip(status.refused_sequences, status.refused_reasons))
+        self.refused.extend(refused)
+        for words in self._told.news([reason for _, reason in refused]):
+            self._node.get_logger().warning(words)
         if self._on_status is not None:
             self._on_status(status)

@@ -27,7 +27,7 @@ import numpy as np
 
 from ._native import SharedReader, SharedTensor, SharedWriter
 from .contract import Contract, served_as, trained
-from .message.chunk import rows_and_reference
+from .message.chunk import RefusalsTold, rows_and_reference
 from .message.tensor import FusedTensor
 from .message.views import Views
 
@@ -194,9 +194,11 @@ class ActionStatus:
         stamp_ns: the instant of the command tick, on the node's clock.
         run: the run of the node, as in its tensors.
         stage: disabled, waiting, following, stalled, ended or stopping (docs/actions.md).
+        waits_for: enabling, measured, chunk, first_row or rest, before the group follows a plan; empty while it does.
         sequence: the number of the newest chunk that counts; None if there is none, or another writer's.
         delay_ticks: command ticks from the instant that this chunk answers to the one that found it.
         refused: the number and the reason of chunks of this writer that were refused: the newest 16, the oldest first.
+        commands: command ticks with a command, since the start of the node or its activation.
         chunks: chunks that counted, of all writers, since the start of the node or its activation.
         chunks_late: chunks whose rows were all past.
         rows_late: rows that were past when their chunk came.
@@ -206,9 +208,11 @@ class ActionStatus:
     stamp_ns: int
     run: int
     stage: str
+    waits_for: str
     sequence: int | None
     delay_ticks: int | None
     refused: list[tuple[int, str]]
+    commands: int
     chunks: int
     chunks_late: int
     rows_late: int
@@ -230,7 +234,8 @@ class ActionWriter:
     """
 
     def __init__(self, service: str, group: str, names: Sequence[str]) -> None:
-        self._service, self._names = service, list(names)
+        self._service, self._group, self._names = service, group, list(names)
+        self._told = RefusalsTold(group)
         self._native = SharedWriter(service, group, self._names)
         #: When a send says which names there are; None after it has, or after the node came.
         self._absent_at: float | None = time.monotonic() + ABSENT_S
@@ -244,7 +249,7 @@ class ActionWriter:
         """Sends a chunk that answers a tensor. Returns its number, by which `status` names it.
 
         If no node takes chunks under this name a second after the writer was made, it warns once, and says which names there
-        are. It goes on: the chunk is gone.
+        are. It goes on: the chunk is gone. It also warns once for each reason for which the node has refused a chunk.
 
         Args:
             tensor: the tensor that the policy saw.
@@ -259,6 +264,7 @@ class ActionWriter:
         answered = (tensor.run, tensor.epoch, tensor.stamp_ns, tensor.tick)
         contiguous = (np.ascontiguousarray(rows), np.ascontiguousarray(relative))
         sequence = self._native.send(answered, *contiguous)
+        self._say_refused()
         self._say_if_absent()
         return sequence
 
@@ -268,10 +274,10 @@ class ActionWriter:
         found = self._native.status()
         if found is None:
             return None
-        (stamp_ns, run, stage), newest, refused, counts, clipped = found
+        (stamp_ns, run, stage, waits_for), newest, refused, counts, clipped = found
         sequence, delay_ticks = newest or (None, None)
         return ActionStatus(
-            stamp_ns, run, stage, sequence, delay_ticks, refused, *counts, dict(clipped)
+            stamp_ns, run, stage, waits_for, sequence, delay_ticks, refused, *counts, dict(clipped)
         )
 
     def close(self) -> None:
@@ -284,12 +290,26 @@ class ActionWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _say_refused(self) -> None:
+        """Warns once for each reason for which the node has refused a chunk of this writer."""
+        status = self._native.status()
+        refused = [] if status is None else [reason for _, reason in status[2]]
+        for words in self._told.news(refused):
+            warnings.warn(f"ActionWriter: {words}", RuntimeWarning, stacklevel=3)
+
     def _say_if_absent(self) -> None:
         """Warns once if no node takes chunks under this name for a second: it may be mistaken."""
         if self._absent_at is None or time.monotonic() < self._absent_at:
             return
         self._absent_at = None
         if self._native.has_node:
+            groups = self._native.groups()
+            if groups and self._group not in groups:
+                warnings.warn(
+                    f"ActionWriter: the node has no group {self._group!r}: it has {', '.join(groups)}",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
             return
         warnings.warn(
             f"ActionWriter: no node takes chunks as {self._service!r} (its parameter shared_output,"

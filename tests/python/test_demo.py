@@ -111,8 +111,9 @@ def test_what_was_seen_becomes_a_report(config, recorder, tmp_path):
     recorder.diagnostics.streams = {"imu": imu}
     recorder.joints = {"joint_0": ([0, 300_000_000, 580_000_000], [0.0, 0.3, 0.58])}
     seen, page = tmp_path / "report.json", tmp_path / "report.html"
-    counts = (55, 60)
-    report.write(seen, config, recorder, (0, 60 * PERIOD_NS), counts, ["<too> few"])
+    measured = ((0, 60 * PERIOD_NS), (55, 60))
+    way_back = {"title": "The way back", "blocks": [{"text": "9 chunks counted"}]}
+    report.write(seen, config, recorder, measured, ["<too> few"], way_back)
     assert demo.make_report(seen, page) == []
     html = page.read_text()
     assert "Failed<ul><li>&lt;too&gt; few</li></ul>" in html
@@ -123,7 +124,7 @@ def test_what_was_seen_becomes_a_report(config, recorder, tmp_path):
         "3 late",
     ):
         assert expected in html
-    assert "Raw against aligned" in html
+    assert "Raw against aligned" in html and "9 chunks counted" in html
     assert "Latency of 55 ticks" in html
     seen.write_text("{}")
     (problem,) = demo.make_report(seen, page)

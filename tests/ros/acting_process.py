@@ -3,12 +3,13 @@
     acting_process.py SERVICE T0 GROUP JOINT...
 
 Its chunks are one line in time: at `ns` each joint is at `(ns - T0) / 1e10`. A line says the tick, the number of the chunk, and
-the newest status. It answers only tensors whose joints are valid.
+the newest status, and warnings. It answers only tensors whose joints are valid.
 """
 
 import dataclasses
 import json
 import sys
+import warnings
 
 import numpy as np
 
@@ -26,12 +27,15 @@ def main():
         if not tensor.segments["joints"].valid.all():
             continue
         rows = (tensor.stamp_ns - int(t0) + STEP_NS * np.arange(ROWS)) / 1e10
-        sent = actions.send(tensor, np.repeat(rows[:, None], len(joints), axis=1))
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            sent = actions.send(tensor, np.repeat(rows[:, None], len(joints), axis=1))
         status = actions.status
         said = {
             "tick": tensor.tick,
             "sent": sent,
             "status": status and dataclasses.asdict(status),
+            "warned": [str(one.message) for one in warned],
         }
         print(json.dumps(said), flush=True)
 

@@ -3,6 +3,7 @@
 import itertools
 import os
 import signal
+from types import SimpleNamespace
 
 import configuration
 import numpy as np
@@ -25,6 +26,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
 from robocache.ros import ActionPublisher, TensorSubscriber
+from robocache.tensor import FusedTensor
 
 PERIOD_NS = 10 * MS
 NAMES = ["elbow", "wrist"]
@@ -69,11 +71,12 @@ class Arm:
         node.create_subscription(CommandStatus, "command_status", self.statuses.append, RELIABLE)
         self.chunks = node.create_publisher(ActionChunk, "action_chunk", RELIABLE)
         self.enable = node.create_client(SetBool, "/fusion_node/enable_commands")
+        topic = config["commands"]["groups"]["arm"]["output"]["topic"]
         self.fusion.until(
             lambda: (
                 self.enable.service_is_ready()
                 and self.chunks.get_subscription_count()
-                and node.count_publishers("/commands")
+                and node.count_publishers(topic)
                 and node.count_publishers("command_status")
             ),
             "the node's ends of the way back",
@@ -164,8 +167,11 @@ def test_a_chunk_becomes_the_commands_of_its_instants(ros, start, tmp_path):
     early = arm.send(tensor, np.zeros((10, 2)))
     arm.step_until(lambda: early in arm.refused(), "the refusal of a chunk", here)
     assert arm.refused()[early] == "disabled" and not arm.commands
+    assert arm.newest().waits_for == "enabling"
     enabled, message = arm.switch(True)
     assert enabled, message
+    arm.step_until(lambda: arm.newest().waits_for == "chunk", "a group that waits", here)
+    assert arm.newest().stage == CommandStatus.WAITING and arm.newest().commands == 0
     tensor = arm.step(here)
     answered = nanoseconds(tensor.header.stamp)
     rows = np.stack([0.5 + 0.01 * np.arange(10), -0.25 - 0.02 * np.arange(10)], axis=1)
@@ -173,6 +179,7 @@ def test_a_chunk_becomes_the_commands_of_its_instants(ros, start, tmp_path):
     arm.step_until(lambda: arm.newest().has_chunk, "a chunk that counts", here)
     status = arm.newest()
     assert (status.sequence, status.group, status.run) == (sent, "arm", tensor.run)
+    assert (status.stage, status.waits_for) == (CommandStatus.FOLLOWING, "")
     start_ns = answered + status.delay_ticks * PERIOD_NS
     # On to the last row and past it, where the last command is held.
     while arm.now < answered + 300 * MS:
@@ -199,7 +206,7 @@ def test_a_chunk_becomes_the_commands_of_its_instants(ros, start, tmp_path):
     count = len(arm.commands)
     for _ in range(5):
         arm.step(here)
-    assert len(arm.commands) == count
+    assert len(arm.commands) == count == arm.newest().commands
     # A replay of what the command ticks found makes the same commands.
     arm.fusion.process.stop()
     recording = recordings.folder_of(runs)
@@ -303,12 +310,61 @@ def test_a_policy_moves_an_arm_and_the_end_of_the_node_is_no_jump(ros, start, tm
     assert policy.status is not None and policy.sequence > 10
 
 
+def test_a_publisher_says_once_for_each_reason_why_chunks_are_refused(
+    ros, start, tmp_path, monkeypatch
+):
+    arm = Stepped(ros, start, tmp_path, config())
+    logged = []
+    logger = SimpleNamespace(warning=logged.append)
+    monkeypatch.setattr(ros.node, "get_logger", lambda: logger)
+    monkeypatch.setattr("robocache.actions.ABSENT_S", 0.0)
+    policy = ActionPublisher(ros.node, "arm", NAMES)
+    tensor = FusedTensor(3, 3 * PERIOD_NS, "base_link", {}, np.zeros(8, np.uint8))
+
+    def send():
+        sent = policy.send(tensor, np.zeros((2, 2)))
+        arm.step_until(lambda: (sent, "disabled") in policy.refused, "the refusal", HERE)
+
+    arm.step_until(lambda: policy.status is not None, "a status", HERE)
+    send()
+    send()
+    assert logged == [
+        "a chunk of group 'arm' was refused (disabled): commands are disabled: call the service "
+        "enable_commands of the node"
+    ]
+    # Nobody tells of a group that no configuration has, so the publisher knows it by the others.
+    other = ActionPublisher(ros.node, "leg", NAMES)
+
+    def is_said():
+        other.send(tensor, np.zeros((2, 2)))
+        arm.step(HERE)
+        return "the node has no group 'leg': it has arm" in logged
+
+    arm.fusion.until(is_said, "the warning of an unknown group")
+    policy.destroy()
+    other.destroy()
+
+
+def test_commands_that_no_controller_takes_are_a_warning(ros, start, tmp_path):
+    nobody = {"topic": "/nobody", "type": "sensor_msgs/msg/JointState"}
+    arm = Stepped(ros, start, tmp_path, config(output=nobody), "-p", "commands:=enabled")
+    said = "arm: nobody subscribes to /nobody: does the controller run?"
+
+    def is_said():
+        arm.send(arm.step(HERE), np.zeros((10, 2)))
+        ros.spin_for(0.02)
+        return said in arm.fusion.status["loop command"][1]
+
+    arm.fusion.until(is_said, "the warning in the diagnostics")
+    arm.fusion.process.wait_for(f"commands: {said}")
+
+
 class Acting:
     """A policy without ROS that answers the tensors of an arm."""
 
-    def __init__(self, arm, policy, service):
+    def __init__(self, arm, policy, service, group="arm"):
         self._arm = arm
-        self.process = policy(service, str(T0), "arm", *NAMES, program="acting_process.py")
+        self.process = policy(service, str(T0), group, *NAMES, program="acting_process.py")
 
     def step(self):
         """Serves a tick, and waits for its answer. Returns what the policy says."""
@@ -344,6 +400,23 @@ def test_a_policy_without_ros_commands(ros, start, tmp_path, service, policy):
     sent = arm.send(arm.step(HERE), np.zeros((10, 2)))
     arm.step_until(lambda: sent in arm.refused(), "the refusal", HERE)
     assert arm.refused()[sent] == "writer"
+
+
+def test_a_policy_without_ros_is_warned_once_for_each_reason(ros, start, tmp_path, service, policy):
+    arm = Stepped(ros, start, tmp_path, config(), "-p", f"shared_output:={service}")
+    acting = Acting(arm, policy, service)
+    said = [acting.step() for _ in range(30)]
+    warned = [words for one in said for words in one["warned"]]
+    assert len(warned) == 1 and "was refused (disabled)" in warned[0], warned
+    assert said[-1]["status"]["waits_for"] == "enabling"
+    acting.process.kill()
+    # A group that no configuration has.
+    leg = Acting(arm, policy, service, group="leg")
+
+    def is_said():
+        return any("has no group 'leg': it has arm" in words for words in leg.step()["warned"])
+
+    arm.fusion.until(is_said, "the warning of an unknown group")
 
 
 def test_a_policy_without_ros_that_is_killed_gives_its_group_to_the_next(

@@ -179,10 +179,10 @@ pub struct SharedWriter {
 /// Stamp \[ns\], run and stage; the newest chunk and its delay; the chunks that were refused, with their reasons; chunks, late
 /// chunks and late rows; and clipped commands per joint.
 type StatusFound = (
-    (i64, u64, &'static str),
+    (i64, u64, &'static str, &'static str),
     Option<(u64, i64)>,
     Vec<(u64, &'static str)>,
-    (u64, u64, u64),
+    (u64, u64, u64, u64),
     Vec<(String, u64)>,
 );
 
@@ -238,6 +238,11 @@ impl SharedWriter {
         self.with(py, |writer| Ok(writer.has_node()))
     }
 
+    /// The groups of the node, as far as a status of each has come.
+    fn groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.with(py, ActionWriter::groups)
+    }
+
     /// The names under which nodes share tensors.
     fn services(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.with(py, |writer| writer.services())
@@ -254,10 +259,10 @@ impl SharedWriter {
 fn status_found(status: ReceivedStatus) -> StatusFound {
     let refused = status.refused.iter().map(|it| (it.sequence, it.refusal.word())).collect();
     (
-        (status.stamp.nanos(), status.run, status.stage.word()),
+        (status.stamp.nanos(), status.run, status.stage.word(), status.waits_for.word()),
         status.newest.map(|newest| (newest.sequence, newest.delay_ticks)),
         refused,
-        (status.chunks, status.chunks_late, status.rows_late),
+        (status.commands, status.chunks, status.chunks_late, status.rows_late),
         status.clipped,
     )
 }

@@ -14,7 +14,7 @@ use crate::{
 use robocache_core::command::output::{CommandOutput, CommandType};
 use robocache_core::command::{
     ActionChunk, CommandDigest, CommandGroup, CommandStatus, CommandTick, Disabling, Found,
-    MOST_REFUSED, Made, Refusal, RefusedChunk, Stage,
+    MOST_REFUSED, Made, Refusal, RefusedChunk, Stage, WaitsFor,
 };
 use robocache_core::message::TensorMessage;
 use robocache_core::spec::StreamId;
@@ -47,12 +47,12 @@ struct Group {
     /// True if the measured values were valid at the newest tick.
     is_valid: bool,
     refused: Vec<RefusedChunk>,
-    /// What the newest tick did.
-    stage: Stage,
+    /// What the newest tick did, and what the group waits for since.
+    stage: (Stage, WaitsFor),
     /// True if the status has something new.
     news: bool,
     /// The stage and the instant of the last status.
-    told: Option<(Stage, Stamp)>,
+    told: Option<((Stage, WaitsFor), Stamp)>,
     status: Vec<u8>,
 }
 
@@ -70,7 +70,7 @@ impl Commanding {
                 measured: vec![0.0; spec.joints.len()],
                 is_valid: false,
                 refused: Vec::with_capacity(MOST_REFUSED),
-                stage: Stage::default(),
+                stage: Default::default(),
                 news: true,
                 told: None,
                 status: Vec::with_capacity(STATUS_BYTES + 32 * spec.joints.len()),
@@ -210,7 +210,7 @@ impl Group {
         if let Some(message) = self.output.write(at, made, &mut self.group) {
             publisher.send(place, message);
         }
-        self.stage = made.stage;
+        self.stage = (made.stage, self.group.waits_for(made.stage));
     }
 
     /// Tells the status of the group, if there is something new or the last one is old.
@@ -221,9 +221,8 @@ impl Group {
         publisher: &mut dyn CommandPublisher,
     ) {
         let stage = self.stage;
-        let is_old = |(told, stamp): (Stage, Stamp)| {
-            told != stage || !(0..STATUS_NS).contains(&at.stamp.since(stamp))
-        };
+        let is_old =
+            |(told, stamp)| told != stage || !(0..STATUS_NS).contains(&at.stamp.since(stamp));
         if !self.news && !self.told.is_none_or(is_old) {
             return;
         }
@@ -233,7 +232,8 @@ impl Group {
             stamp: at.stamp,
             run: at.run,
             group: &self.group.spec().name,
-            stage,
+            stage: stage.0,
+            waits_for: stage.1,
             newest: self.group.newest(),
             refused: &self.refused,
             counts: self.group.counts(),
@@ -243,7 +243,10 @@ impl Group {
         publisher.tell(place, &self.status);
         self.refused.clear();
         let state = &commands.groups[place];
-        state.stage.store(stage as u8, Ordering::Relaxed);
+        state.stage.store(stage.0 as u8, Ordering::Relaxed);
+        state.waits_for.store(stage.1 as u8, Ordering::Relaxed);
+        let audience = publisher.audience(place).map_or(0, |count| count as u64 + 1);
+        state.audience.store(audience, Ordering::Relaxed);
         state.enabled.store(self.group.is_enabled(), Ordering::Relaxed);
         let newest = self.group.newest();
         state.sequence.store(newest.map_or(0, |of| of.sequence), Ordering::Relaxed);

@@ -14,7 +14,7 @@ use crossbeam_queue::ArrayQueue;
 use super::SharedBytes;
 use super::state::GridStats;
 use crate::measure::Latency;
-use robocache_core::command::{GroupCounts, Stage};
+use robocache_core::command::{GroupCounts, Stage, WaitsFor};
 use robocache_core::pipeline::Counter;
 use robocache_core::spec::CommandsSpec;
 use robocache_ops::sync::lock;
@@ -30,6 +30,9 @@ pub trait CommandPublisher: Send {
 
     /// Sends the status of a group.
     fn tell(&mut self, group: usize, message: &[u8]);
+
+    /// How many subscriptions take a group's commands now; `None` if that is unknown. It is called with each status.
+    fn audience(&mut self, group: usize) -> Option<usize>;
 }
 
 /// Chunks that wait outside of the process. The command thread owns it.
@@ -76,6 +79,9 @@ pub struct Commands {
 #[derive(Debug, Default)]
 pub struct GroupState {
     pub(super) stage: AtomicU8,
+    pub(super) waits_for: AtomicU8,
+    /// One more than the subscriptions that take the commands; 0 if that is unknown.
+    pub(super) audience: AtomicU64,
     pub(super) enabled: AtomicBool,
     pub(super) sequence: AtomicU64,
     pub(super) delay_ticks: AtomicU64,
@@ -87,6 +93,10 @@ pub struct GroupState {
 pub struct GroupSeen {
     /// What it does.
     pub stage: Stage,
+    /// What it waits for.
+    pub waits_for: WaitsFor,
+    /// Subscriptions that take its commands; `None` if that is unknown.
+    pub audience: Option<u64>,
     /// True if its commands are enabled.
     pub enabled: bool,
     /// Number of the newest chunk that counts; 0 before the first.
@@ -213,9 +223,13 @@ impl Commands {
 impl GroupState {
     /// The group at the last status.
     pub fn seen(&self) -> GroupSeen {
-        let stage = self.stage.load(Ordering::Relaxed);
+        let (stage, waits_for) =
+            (self.stage.load(Ordering::Relaxed), self.waits_for.load(Ordering::Relaxed));
+        let waits_for = WaitsFor::ALL.into_iter().find(|known| *known as u8 == waits_for);
         GroupSeen {
             stage: Stage::ALL.into_iter().find(|known| *known as u8 == stage).unwrap_or_default(),
+            waits_for: waits_for.unwrap_or_default(),
+            audience: self.audience.load(Ordering::Relaxed).checked_sub(1),
             enabled: self.enabled.load(Ordering::Relaxed),
             sequence: self.sequence.load(Ordering::Relaxed),
             delay_ticks: self.delay_ticks.load(Ordering::Relaxed),

@@ -95,6 +95,10 @@ impl CommandPublisher for Unsent {
     fn send(&mut self, _: usize, _: &[u8]) {}
 
     fn tell(&mut self, _: usize, _: &[u8]) {}
+
+    fn audience(&mut self, _: usize) -> Option<usize> {
+        None
+    }
 }
 
 /// A group of two joints of the simulated robot, at the rate of the tensors.

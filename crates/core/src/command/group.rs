@@ -7,6 +7,7 @@ use super::chunk::ActionChunk;
 use super::limits::{StepLimits, Track};
 use super::plan::{Place, Plan};
 use super::refused::Refusal;
+use super::stage::{Stage, WaitsFor};
 use crate::spec::{End, GroupSpec, Interface, JointLimits, Late};
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
 
@@ -48,48 +49,6 @@ pub enum Disabling {
     Broken,
 }
 
-/// What a group does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stage {
-    /// Commands are disabled.
-    #[default]
-    Disabled,
-    /// There is no plan, or no measured value to begin at.
-    Waiting,
-    /// Commands follow the plan.
-    Following,
-    /// No chunk came in time, or the measured values are invalid.
-    Stalled,
-    /// The plan has no rows any more.
-    Ended,
-    /// Commands will be disabled when the group is at rest.
-    Stopping,
-}
-
-impl Stage {
-    /// All stages, in the order of their numbers.
-    pub const ALL: [Stage; 6] = [
-        Stage::Disabled,
-        Stage::Waiting,
-        Stage::Following,
-        Stage::Stalled,
-        Stage::Ended,
-        Stage::Stopping,
-    ];
-
-    /// The stage in a word.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Stage::Disabled => "disabled",
-            Stage::Waiting => "waiting",
-            Stage::Following => "following",
-            Stage::Stalled => "stalled",
-            Stage::Ended => "ended",
-            Stage::Stopping => "stopping",
-        }
-    }
-}
-
 /// Outcome of a command tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
@@ -106,6 +65,8 @@ pub struct Made {
 /// Numbers since the start of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupCounts {
+    /// Command ticks with a command.
+    pub commands: u64,
     /// Chunks that count.
     pub chunks: u64,
     /// Chunks whose rows were all past.
@@ -129,10 +90,7 @@ impl GroupCounts {
     pub fn copy_from(&mut self, other: &GroupCounts) {
         let mut clipped = std::mem::take(&mut self.clipped);
         clipped.clone_from(&other.clipped);
-        let GroupCounts { chunks, chunks_late, rows_late, refused, starts, stalls, ends, .. } =
-            *other;
-        *self =
-            GroupCounts { chunks, chunks_late, rows_late, refused, starts, stalls, ends, clipped };
+        *self = GroupCounts { clipped, ..*other };
     }
 }
 
@@ -183,6 +141,8 @@ pub struct CommandGroup {
     /// True if the newest tick followed no plan any more.
     ending: bool,
     enabled: bool,
+    /// True if the measured values were valid at the newest tick.
+    is_measured: bool,
     /// True while commands are sent, so that the tracks are those of commands.
     sends: bool,
     /// True if commands must begin at measured values again, although some are sent: a position comes to rest first, and a
@@ -219,6 +179,7 @@ impl CommandGroup {
             stalled: false,
             ending: false,
             enabled: false,
+            is_measured: false,
             sends: false,
             anew: false,
             zeros_until: None,
@@ -394,8 +355,29 @@ impl CommandGroup {
         std::mem::swap(&mut self.next, &mut self.spare);
     }
 
+    /// What the group waits for after the newest tick.
+    pub fn waits_for(&self, stage: Stage) -> WaitsFor {
+        match stage {
+            Stage::Following => WaitsFor::Nothing,
+            Stage::Stopping => WaitsFor::Rest,
+            Stage::Disabled => WaitsFor::Enabling,
+            // Commands begin at measured values after the joints have come to rest.
+            _ if self.anew && self.sends => WaitsFor::Rest,
+            _ if !self.is_measured => WaitsFor::Measured,
+            _ if self.next.rows() > 0 => WaitsFor::FirstRow,
+            _ => WaitsFor::Chunk,
+        }
+    }
+
     /// Makes the command of a tick. `measured` are the values that commands begin at; `None` if one is invalid.
     pub fn tick(&mut self, at: CommandTick, measured: Option<&[f64]>) -> Made {
+        self.is_measured = measured.is_some();
+        let made = self.make(at, measured);
+        self.counts.commands += u64::from(made.sends);
+        made
+    }
+
+    fn make(&mut self, at: CommandTick, measured: Option<&[f64]>) -> Made {
         let missed = self.last.replace(at.tick).is_some_and(|last| self.is_past(at, last));
         // So long without a command, the joint may be anywhere.
         if missed {

@@ -21,10 +21,12 @@ mod limits;
 pub mod output;
 mod plan;
 mod refused;
+mod stage;
 mod status;
 
 pub use chunk::{ActionChunk, MOST_ROWS, SentChunk};
 pub use digest::CommandDigest;
-pub use group::{CommandGroup, CommandTick, Disabling, Found, GroupCounts, Made, Newest, Stage};
+pub use group::{CommandGroup, CommandTick, Disabling, Found, GroupCounts, Made, Newest};
 pub use refused::Refusal;
+pub use stage::{Stage, WaitsFor};
 pub use status::{CommandStatus, MOST_REFUSED, ReceivedStatus, RefusedChunk};

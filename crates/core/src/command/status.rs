@@ -1,7 +1,8 @@
 //! `robocache_ros/msg/CommandStatus`.
 
-use super::group::{GroupCounts, Newest, Stage};
+use super::group::{GroupCounts, Newest};
 use super::refused::Refusal;
+use super::stage::{Stage, WaitsFor};
 use crate::cdr::{CdrError, Reader, Writer};
 use crate::spec::GroupSpec;
 use robocache_ops::time::Stamp;
@@ -9,7 +10,7 @@ use robocache_ops::time::Stamp;
 /// Chunks that were refused in one status; the oldest are left out.
 pub const MOST_REFUSED: usize = 16;
 /// Bytes of a status without its names and its chunks that were refused, and more.
-const FIXED_BYTES: usize = 160;
+const FIXED_BYTES: usize = 192;
 /// Bytes of a chunk that was refused, and more: its writer, its number and a word.
 const REFUSED_BYTES: usize = 40;
 /// Bytes of a joint without the letters of its name, and more.
@@ -26,6 +27,8 @@ pub struct CommandStatus<'a> {
     pub group: &'a str,
     /// What the group does.
     pub stage: Stage,
+    /// What it waits for.
+    pub waits_for: WaitsFor,
     /// The newest chunk that counts.
     pub newest: Option<Newest>,
     /// Chunks that were refused since the status before, the oldest first.
@@ -47,10 +50,14 @@ pub struct ReceivedStatus {
     pub group: String,
     /// What the group does.
     pub stage: Stage,
+    /// What it waits for.
+    pub waits_for: WaitsFor,
     /// The newest chunk that counts.
     pub newest: Option<Newest>,
     /// Chunks that were refused since the status before, the oldest first.
     pub refused: Vec<RefusedChunk>,
+    /// Command ticks with a command, since the start.
+    pub commands: u64,
     /// Chunks that count, since the start.
     pub chunks: u64,
     /// Chunks whose rows were all past.
@@ -80,6 +87,7 @@ impl CommandStatus<'_> {
         writer.u64(self.run);
         writer.string(self.group);
         writer.u8(self.stage as u8);
+        writer.string(self.waits_for.word());
         let none = Newest { writer: 0, sequence: 0, delay_ticks: 0 };
         let newest = self.newest.unwrap_or(none);
         writer.u8(u8::from(self.newest.is_some()));
@@ -89,6 +97,7 @@ impl CommandStatus<'_> {
         writer.u64_sequence(self.refused.iter().map(|refused| refused.writer));
         writer.u64_sequence(self.refused.iter().map(|refused| refused.sequence));
         writer.string_sequence(self.refused.iter().map(|refused| refused.refusal.word()));
+        writer.u64(self.counts.commands);
         writer.u64(self.counts.chunks);
         writer.u64(self.counts.chunks_late);
         writer.u64(self.counts.rows_late);
@@ -116,6 +125,9 @@ impl ReceivedStatus {
         let (run, group) = (reader.u64()?, text(&mut reader)?);
         let stage = reader.u8()?;
         let stage = Stage::ALL.into_iter().find(|known| *known as u8 == stage);
+        let waits_for = reader.string_bytes()?;
+        let waits_for =
+            WaitsFor::ALL.into_iter().find(|known| known.word().as_bytes() == waits_for);
         let has_chunk = reader.u8()? != 0;
         let (writer, sequence) = (reader.u64()?, reader.u64()?);
         let delay_ticks = reader.u64()? as i64;
@@ -126,6 +138,7 @@ impl ReceivedStatus {
             reasons.push(Refusal::ALL.into_iter().find(|known| known.word().as_bytes() == word));
         }
         let reasons: Option<Vec<_>> = reasons.into_iter().collect();
+        let commands = reader.u64()?;
         let (chunks, chunks_late, rows_late) = (reader.u64()?, reader.u64()?, reader.u64()?);
         // How many were refused since the start, of all writers.
         reader.u64()?;
@@ -134,9 +147,10 @@ impl ReceivedStatus {
             joints.push(text(&mut reader)?);
         }
         let clipped = reader.i64_sequence()?.into_iter().map(|count| count as u64);
-        let (Some(stamp), Some(stage), Some(reasons)) = (stamp, stage, reasons) else {
+        let (Some(stamp), Some(stage), Some(waits_for)) = (stamp, stage, waits_for) else {
             return Ok(None);
         };
+        let Some(reasons) = reasons else { return Ok(None) };
         let refused = writers.into_iter().zip(sequences).zip(reasons);
         let refused = refused.map(|((writer, sequence), refusal)| RefusedChunk {
             writer: writer as u64,
@@ -148,8 +162,10 @@ impl ReceivedStatus {
             run,
             group,
             stage,
+            waits_for,
             newest: has_chunk.then_some(Newest { writer, sequence, delay_ticks }),
             refused: refused.collect(),
+            commands,
             chunks,
             chunks_late,
             rows_late,

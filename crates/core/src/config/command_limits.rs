@@ -92,6 +92,7 @@ pub(super) fn limits(
     let continuous = |at: usize| sources.iter().any(|source| source.known[at].continuous);
     complete(check, &key, joints, &all, continuous)?;
     angles(check, group, joints, &all)?;
+    advise_of_turns(check, group, joints, |at| continuous(at) && all[at].position.is_none());
     Some(all)
 }
 
@@ -259,6 +260,25 @@ fn complete(
         format!("{position}velocity and acceleration of each joint, in `urdf`, `file` or `joints`");
     check.fail_found(key, expected, missing.join("; "));
     None
+}
+
+/// Advises that joints that may turn without an end are `angular`: otherwise a plan that passes half a turn goes back.
+fn advise_of_turns(
+    check: &mut Check<'_>,
+    group: &str,
+    joints: LimitedJoints<'_>,
+    turns: impl Fn(usize) -> bool,
+) {
+    let is_position = joints.interface == Interface::Position;
+    let others = (0..joints.names.len()).filter(|at| is_position && turns(*at));
+    let others = others.filter(|at| !joints.angular.contains(at));
+    let names: Vec<&str> = others.map(|at| joints.names[at].as_str()).collect();
+    if !names.is_empty() {
+        let names = names.join(", ");
+        let expected = format!("{names}, which the URDF calls continuous");
+        let found = "none of them; from 3.1 to -3.1 such a joint goes back by nearly a turn";
+        check.advise(&format!("{group}.angular"), expected, found);
+    }
 }
 
 /// Checks that no angle without an end has limits of position.

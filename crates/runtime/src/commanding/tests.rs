@@ -30,6 +30,7 @@ const TEXT: &str = "rate_hz: 100\nstreams: {joints: {type: sensor_msgs/JointStat
 struct Sent {
     commands: Arc<Mutex<Vec<Vec<f64>>>>,
     statuses: Arc<Mutex<Vec<Vec<u8>>>>,
+    audience: Arc<Mutex<usize>>,
 }
 
 impl CommandPublisher for Sent {
@@ -44,6 +45,10 @@ impl CommandPublisher for Sent {
 
     fn tell(&mut self, _: usize, message: &[u8]) {
         lock(&self.statuses).push(message.to_vec());
+    }
+
+    fn audience(&mut self, _: usize) -> Option<usize> {
+        Some(*lock(&self.audience))
     }
 }
 

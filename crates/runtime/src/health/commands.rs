@@ -1,4 +1,4 @@
-//! What the diagnostics say of commands: one status, with the numbers of each group.
+//! Diagnostics of commands: one status, with the numbers of each group, and a log line for each new fault.
 
 use std::time::Duration;
 
@@ -6,8 +6,14 @@ use super::assess::{Level, SimClockSeen};
 use super::loops::LoopWindow;
 use super::report::{self, Status, Values, latency_values, pair};
 use crate::{Commands, GroupSeen};
-use robocache_core::command::{Refusal, Stage};
+use robocache_core::command::{Refusal, Stage, WaitsFor};
 use robocache_core::histogram::WindowReader;
+use robocache_core::spec::GroupSpec;
+
+/// A fault that was absent for this long is logged again.
+const REPEAT: Duration = Duration::from_secs(10);
+/// Fewer commands say nothing about limits and controllers.
+const ENOUGH_COMMANDS: u64 = 10;
 
 /// Memory of the monitor about the commands: numbers at the end of the last window.
 #[derive(Default)]
@@ -16,25 +22,61 @@ pub(super) struct CommandsSeen {
     groups: Vec<Numbers>,
     overflowed: u64,
     latency: WindowReader,
+    logged: Logged,
 }
 
-/// Numbers of a group that are faults if they rise.
-#[derive(Clone, Copy, Default)]
+/// Numbers of a group whose changes may be faults.
+#[derive(Clone, Default)]
 struct Numbers {
     /// By [`Refusal::ALL`].
     refused: [u64; Refusal::ALL.len()],
     late: u64,
     stalls: u64,
+    commands: u64,
+    /// The same when the newest commands were judged, and per joint those that a limit changed.
+    judged: (u64, Vec<u64>),
+    /// The faults of these commands, until enough others are judged or none are sent.
+    of_commands: Vec<Fault>,
 }
 
+/// A fault of a group, or of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fault {
+    kind: FaultKind,
+    /// For people.
+    words: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FaultKind {
+    /// No chunk counts in time.
+    Stalled,
+    /// The stream `start_from` has no valid values.
+    Measured,
+    /// Nobody takes the commands.
+    Alone,
+    /// Chunks were refused for this reason.
+    Refused(Refusal),
+    /// Chunks came too late.
+    Late,
+    /// Limits changed most commands of this joint.
+    Limited(usize),
+    /// Chunks found no room.
+    Overflow,
+}
+
+/// Faults that have been logged: the position of the group, and when the fault was last there.
+#[derive(Default)]
+struct Logged(Vec<(usize, FaultKind, Duration)>);
+
 impl CommandsSeen {
-    /// Ends a window, so long after the start of the monitor: the status of the commands.
+    /// Ends a window, so long after the start of the monitor: the status of the commands. Logs faults that are new.
     pub(super) fn status(
         &mut self,
         commands: &Commands,
         window: &LoopWindow,
         sim_clock: Option<SimClockSeen>,
-        since: Duration,
+        (since, stream_name): (Duration, impl Fn(&GroupSpec) -> String),
     ) -> Status {
         let latency = self.latency.read(commands.latency.histogram(), since).total;
         self.groups.resize(commands.groups.len(), Numbers::default());
@@ -43,56 +85,136 @@ impl CommandsSeen {
         values.insert(0, pair("rate_hz", commands.spec.rate_hz));
         values.push(pair("chunks_without_room", commands.overflowed.get()));
         values.extend(latency_values("latency", latency));
-        let mut faults = Vec::new();
-        for ((spec, state), before) in
-            commands.spec.groups.iter().zip(&commands.groups).zip(&mut self.groups)
-        {
+        let (mut faults, mut stages) = (Vec::new(), Vec::new());
+        let groups = commands.spec.groups.iter().zip(&commands.groups).zip(&mut self.groups);
+        for (at, ((spec, state), before)) in groups.enumerate() {
             let seen = state.seen();
-            faults.extend(before.faults(&spec.name, &seen));
+            let of_group = before.faults((spec, &stream_name(spec)), &seen);
+            faults.extend(of_group.into_iter().map(|fault| (at, fault)));
             let joints = spec.joints.iter().map(|joint| joint.name.as_str());
             group_values(&spec.name, joints, &seen, values);
+            stages.push(said(&seen));
         }
         let overflowed = commands.overflowed.get();
         if overflowed > std::mem::replace(&mut self.overflowed, overflowed) {
-            faults.push("more chunks come than the command ticks take".to_owned());
+            let words = "more chunks come than the command ticks take".to_owned();
+            faults.push((usize::MAX, Fault { kind: FaultKind::Overflow, words }));
         }
-        let stages = commands.groups.iter().map(|group| group.seen().stage.word());
-        let stages: Vec<&str> = stages.collect();
-        match (status.level, faults.is_empty()) {
+        for (at, fault) in &faults {
+            if self.logged.is_new((*at, fault.kind), since) {
+                tracing::warn!("commands: {}", fault.words);
+            }
+        }
+        let words: Vec<String> = faults.into_iter().map(|(_, fault)| fault.words).collect();
+        match (status.level, words.is_empty()) {
             (Level::Ok, true) => status.message = stages.join(", "),
-            (Level::Ok, false) => (status.level, status.message) = (Level::Warn, faults.join("; ")),
+            (Level::Ok, false) => (status.level, status.message) = (Level::Warn, words.join("; ")),
             (_, true) => {}
-            (_, false) => status.message = format!("{}; {}", status.message, faults.join("; ")),
+            (_, false) => status.message = format!("{}; {}", status.message, words.join("; ")),
         }
         status
     }
 }
 
-impl Numbers {
-    /// What went wrong in this window.
-    fn faults(&mut self, group: &str, seen: &GroupSeen) -> Vec<String> {
-        let counts = &seen.counts;
-        let now =
-            Numbers { refused: counts.refused, late: counts.chunks_late, stalls: counts.stalls };
-        let before = std::mem::replace(self, now);
-        let mut faults = Vec::new();
-        if seen.stage == Stage::Stalled {
-            faults
-                .push(format!("{group} is stalled: no chunk counts, or nothing valid is measured"));
-        } else if now.stalls > before.stalls {
-            faults.push(format!("{group} was stalled"));
+impl Logged {
+    /// Notes a fault of a window. True if it was not there lately.
+    fn is_new(&mut self, (group, kind): (usize, FaultKind), since: Duration) -> bool {
+        let known = self.0.iter_mut().find(|(at, of, _)| (*at, *of) == (group, kind));
+        match known {
+            Some((_, _, last)) => since.saturating_sub(std::mem::replace(last, since)) > REPEAT,
+            None => {
+                self.0.push((group, kind, since));
+                true
+            }
         }
-        let refused = now.refused.iter().zip(before.refused).map(|(now, before)| now - before);
-        let refused = Refusal::ALL.into_iter().zip(refused).filter(|(_, count)| *count > 0);
-        let reasons: Vec<String> =
-            refused.map(|(reason, count)| format!("{count} by `{reason}`")).collect();
-        if !reasons.is_empty() {
-            faults.push(format!("{group}: chunks were refused, {}", reasons.join(", ")));
+    }
+}
+
+impl Numbers {
+    /// What went wrong in this window. `stream` is the name of `start_from`.
+    fn faults(&mut self, (group, stream): (&GroupSpec, &str), seen: &GroupSeen) -> Vec<Fault> {
+        let counts = &seen.counts;
+        let now = Numbers {
+            refused: counts.refused,
+            late: counts.chunks_late,
+            stalls: counts.stalls,
+            commands: counts.commands,
+            judged: std::mem::take(&mut self.judged),
+            of_commands: std::mem::take(&mut self.of_commands),
+        };
+        let before = std::mem::replace(self, now);
+        self.judge_commands(group, before.commands, seen);
+        let now = &*self;
+        let mut faults = Vec::new();
+        let name = &group.name;
+        let mut push = |kind, words| faults.push(Fault { kind, words });
+        let lacks = seen.waits_for == WaitsFor::Measured;
+        if lacks && matches!(seen.stage, Stage::Stalled | Stage::Waiting) {
+            push(
+                FaultKind::Measured,
+                format!("{name} is {}: {stream} has no valid values", seen.stage.word()),
+            );
+        } else if seen.stage == Stage::Stalled {
+            push(FaultKind::Stalled, format!("{name} is stalled: no chunk counts in time"));
+        } else if now.stalls > before.stalls {
+            push(FaultKind::Stalled, format!("{name} was stalled"));
+        }
+        for refusal in Refusal::ALL {
+            let refused = now.refused[refusal as usize] - before.refused[refusal as usize];
+            if refused > 0 {
+                push(
+                    FaultKind::Refused(refusal),
+                    format!("{name}: {refused} chunks were refused by `{refusal}`"),
+                );
+            }
         }
         if now.late > before.late {
-            faults.push(format!("{group}: {} chunks came too late", now.late - before.late));
+            push(
+                FaultKind::Late,
+                format!("{name}: {} chunks came too late", now.late - before.late),
+            );
         }
+        faults.extend(now.of_commands.iter().cloned());
         faults
+    }
+
+    /// Judges the commands since the last judgement, if they are enough. `before`: commands up to the window.
+    fn judge_commands(&mut self, group: &GroupSpec, before: u64, seen: &GroupSeen) {
+        let counts = &seen.counts;
+        let (judged, clipped_before) = &self.judged;
+        let commands = counts.commands - judged;
+        if counts.commands > before && commands < ENOUGH_COMMANDS {
+            return;
+        }
+        let name = &group.name;
+        let mut faults = Vec::new();
+        if commands >= ENOUGH_COMMANDS && seen.audience == Some(0) {
+            let topic = &group.output.topic;
+            let words = format!("{name}: nobody subscribes to {topic}: does the controller run?");
+            faults.push(Fault { kind: FaultKind::Alone, words });
+        }
+        for (at, joint) in group.joints.iter().enumerate() {
+            let of = |clipped: &[u64]| clipped.get(at).copied().unwrap_or(0);
+            let clipped = of(&counts.clipped) - of(clipped_before);
+            if commands >= ENOUGH_COMMANDS && 2 * clipped > commands {
+                let joint = &joint.name;
+                let words =
+                    format!("{name}: limits changed {clipped} of {commands} commands of {joint}");
+                faults.push(Fault { kind: FaultKind::Limited(at), words });
+            }
+        }
+        self.of_commands = faults;
+        self.judged = (counts.commands, counts.clipped.clone());
+    }
+}
+
+/// The stage of a group, and what it waits for, in words.
+fn said(seen: &GroupSeen) -> String {
+    match (seen.stage, seen.waits_for) {
+        (Stage::Waiting | Stage::Ended, waits_for) => {
+            format!("{} for {}", seen.stage.word(), waits_for.word())
+        }
+        (stage, _) => stage.word().to_owned(),
     }
 }
 
@@ -106,10 +228,13 @@ fn group_values<'a>(
     let counts = &seen.counts;
     let mut put = |name: &str, value: String| values.push(pair(&format!("{group}.{name}"), value));
     put("stage", seen.stage.word().to_owned());
+    put("waits_for", seen.waits_for.word().to_owned());
     put("enabled", seen.enabled.to_string());
+    put("audience", seen.audience.map_or("unknown".to_owned(), |count| count.to_string()));
     put("sequence", seen.sequence.to_string());
     put("delay_ticks", seen.delay_ticks.to_string());
     for (name, number) in [
+        ("commands", counts.commands),
         ("chunks", counts.chunks),
         ("chunks_late", counts.chunks_late),
         ("rows_late", counts.rows_late),
@@ -128,51 +253,4 @@ fn group_values<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use robocache_core::command::GroupCounts;
-
-    use super::*;
-
-    #[test]
-    fn what_rises_in_a_window_is_said_once_and_a_stall_while_it_lasts() {
-        let mut numbers = Numbers::default();
-        let mut seen = GroupSeen {
-            stage: Stage::Following,
-            enabled: true,
-            sequence: 1,
-            delay_ticks: 2,
-            counts: GroupCounts { stalls: 1, chunks_late: 2, ..GroupCounts::default() },
-        };
-        seen.counts.refused[Refusal::Run as usize] = 3;
-        let said = numbers.faults("arm", &seen);
-        assert_eq!(
-            said,
-            [
-                "arm was stalled",
-                "arm: chunks were refused, 3 by `run`",
-                "arm: 2 chunks came too late"
-            ]
-        );
-        assert!(numbers.faults("arm", &seen).is_empty());
-        seen.stage = Stage::Stalled;
-        assert_eq!(numbers.faults("arm", &seen).len(), 1);
-        assert_eq!(numbers.faults("arm", &seen).len(), 1);
-    }
-
-    #[test]
-    fn refusals_and_clips_are_values_only_if_there_are_some() {
-        let mut counts = GroupCounts { clipped: vec![0, 4], ..GroupCounts::default() };
-        counts.refused[Refusal::Writer as usize] = 5;
-        let stage = Stage::Following;
-        let seen = GroupSeen { stage, enabled: true, sequence: 9, delay_ticks: 1, counts };
-        let mut values = Vec::new();
-        group_values("arm", ["a", "b"].into_iter(), &seen, &mut values);
-        let value = |name: &str| {
-            values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-        };
-        assert_eq!(value("arm.stage"), Some("following"));
-        assert_eq!(value("arm.refused.writer"), Some("5"));
-        assert_eq!((value("arm.clipped.a"), value("arm.clipped.b")), (None, Some("4")));
-        assert_eq!(value("arm.refused.run"), None);
-    }
-}
+mod tests;

@@ -18,7 +18,7 @@ use robocache_core::backend::GpuUse;
 use robocache_core::config::suggestion;
 use robocache_core::histogram::{Quantiles, WindowReader};
 use robocache_core::rejected::DropReason;
-use robocache_core::spec::{InputId, StreamId};
+use robocache_core::spec::{GroupSpec, InputId, StreamId};
 use robocache_ops::sync::lock;
 
 /// An input is reported as lossy after this many lossy windows in a row. A single one may be a
@@ -209,7 +209,10 @@ impl Monitor {
                 false => match &runtime.commands {
                     Some(commands) if name == Commands::THREAD => {
                         let sim_clock = self.sim_clock();
-                        self.commands.status(commands, &window, sim_clock, since)
+                        let stream = |group: &GroupSpec| {
+                            runtime.stream_spec(group.start_from.stream).name.clone()
+                        };
+                        self.commands.status(commands, &window, sim_clock, (since, stream))
                     }
                     _ => report::of_loop(name, &window, self.sim_clock()),
                 },

@@ -33,6 +33,10 @@ impl CommandPublisher for Unsent {
     fn send(&mut self, _: usize, _: &[u8]) {}
 
     fn tell(&mut self, _: usize, _: &[u8]) {}
+
+    fn audience(&mut self, _: usize) -> Option<usize> {
+        None
+    }
 }
 
 fn runtime() -> Runtime {

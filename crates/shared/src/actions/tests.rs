@@ -9,6 +9,7 @@ use super::super::tests::name;
 use super::*;
 use robocache_core::command::{
     ActionChunk, CommandStatus, GroupCounts, MOST_ROWS, Newest, Refusal, RefusedChunk, Stage,
+    WaitsFor,
 };
 use robocache_core::config;
 use robocache_core::spec::CommandsSpec;
@@ -62,6 +63,7 @@ fn tell(publisher: &mut StatusPublisher, newest: Option<Newest>, refused: &[Refu
             run: 9,
             group,
             stage: Stage::Following,
+            waits_for: WaitsFor::Nothing,
             newest,
             refused,
             counts: &counts,

@@ -1,6 +1,6 @@
 //! Sends chunks of actions, in a policy.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
 use iceoryx2::node::Node;
@@ -25,6 +25,8 @@ pub struct ActionWriter {
     receiver: Receiver,
     /// The newest status of the group.
     status: Option<ReceivedStatus>,
+    /// Other groups of the node.
+    others: BTreeSet<String>,
     /// The newest chunks of this writer that were refused, the oldest first.
     refused: VecDeque<RefusedChunk>,
     /// Memory for the next message.
@@ -69,6 +71,7 @@ impl ActionWriter {
             sender,
             receiver,
             status: None,
+            others: BTreeSet::new(),
             refused: VecDeque::with_capacity(MOST_REFUSED),
             message: Vec::new(),
             chunks,
@@ -133,6 +136,18 @@ impl ActionWriter {
         self.chunks.dynamic_config().number_of_subscribers() > 0
     }
 
+    /// The groups of the node, sorted, as far as a status of each has come: for a user who has mistaken one.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn groups(&mut self) -> Result<Vec<String>, SharedError> {
+        self.follow()?;
+        let own = self.status.as_ref().map(|status| status.group.clone());
+        let mut groups: Vec<String> = self.others.iter().cloned().chain(own).collect();
+        groups.sort();
+        Ok(groups)
+    }
+
     /// The names under which nodes of this user share tensors, sorted: for a user who has mistaken one.
     ///
     /// # Errors
@@ -149,6 +164,7 @@ impl ActionWriter {
             let read = ReceivedStatus::read(sample.payload()).map_err(|why| failed(&why))?;
             let status = read.ok_or_else(|| failed(&"it is of another version"))?;
             if status.group != self.group {
+                self.others.insert(status.group);
                 continue;
             }
             let of_this = status.refused.iter().filter(|refused| refused.writer == self.writer);

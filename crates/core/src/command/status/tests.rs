@@ -14,8 +14,8 @@ fn refused(count: usize) -> Vec<RefusedChunk> {
 }
 
 fn counts() -> GroupCounts {
-    let mut counts =
-        GroupCounts { chunks: 9, chunks_late: 2, rows_late: 7, ..GroupCounts::default() };
+    let mut counts = GroupCounts { commands: 70, chunks: 9, ..GroupCounts::default() };
+    (counts.chunks_late, counts.rows_late) = (2, 7);
     counts.clipped = vec![0, 31];
     counts
 }
@@ -29,7 +29,8 @@ fn status<'a>(
         stamp: Stamp::from_nanos(1_020_000_000),
         run: 7,
         group: "arm",
-        stage: Stage::Following,
+        stage: Stage::Waiting,
+        waits_for: WaitsFor::FirstRow,
         newest: Some(Newest { writer: 5, sequence: 8, delay_ticks: 3 }),
         refused,
         counts,
@@ -47,9 +48,11 @@ fn a_status_is_read_as_it_was_written() {
         stamp: status.stamp,
         run: 7,
         group: "arm".to_owned(),
-        stage: Stage::Following,
+        stage: Stage::Waiting,
+        waits_for: WaitsFor::FirstRow,
         newest: status.newest,
         refused: refused.clone(),
+        commands: 70,
         chunks: 9,
         chunks_late: 2,
         rows_late: 7,
@@ -70,7 +73,7 @@ fn a_status_that_was_cut_is_an_error_and_an_unknown_stage_is_none() {
     }
     // Behind the stamp, the run, and the name of the group.
     let stage = 4 + 8 + 8 + 4 + "arm".len() + 1;
-    assert_eq!(message[stage], Stage::Following as u8);
+    assert_eq!(message[stage], Stage::Waiting as u8);
     message[stage] = 99;
     assert_eq!(ReceivedStatus::read(&message), Ok(None));
 }

@@ -294,6 +294,23 @@ fn a_watchdog_within_a_chunk_is_advice() {
 }
 
 #[test]
+fn a_continuous_joint_that_is_no_angle_without_an_end_is_advice() {
+    let advice = |angular: &str, interface: &str| {
+        let commands = format!(
+            "commands:\n  rate_hz: 250\n  groups:\n    arm:\n      joints: [wrist]\n      {ROWS}\n      start_from: \
+             joints\n      watchdog_ms: 2000\n      {angular}\n      {interface}\n      limits: {{urdf: arm.urdf, joints: \
+             {{wrist: {{acceleration: 9}}}}}}\n      {OUTPUT}\n"
+        );
+        parsed(STREAMS, &commands).source.advice
+    };
+    let told = "robot/robot.yaml: commands.groups.arm.angular: expected wrist, which the URDF calls continuous, found none \
+                of them; from 3.1 to -3.1 such a joint goes back by nearly a turn";
+    assert_eq!(advice("", ""), [told]);
+    assert!(advice("angular: [wrist]", "").is_empty());
+    assert!(advice("", "interface: velocity").is_empty());
+}
+
+#[test]
 fn problems_of_streams_and_commands_are_reported_together() {
     let text = "rate_hz: 50\nstreams: {s: {type: sensor_msgs/JointState, topic: /t, max_age_ms: 50}}\n\
                 commands: {rate_hz: 1, groups: {arm: {joints: [a, a]}}}\n";
