@@ -9,7 +9,7 @@ SHELL := bash
 help:
 	@echo 'make build      build the release into install/; the first run sets up ROS. With CUDA if'
 	@echo '                there is an nvcc or a GPU; ROBOCACHE_CUDA=off: never, =on: always'
-	@echo 'make demo       run a robot, the node and a policy for 15 s; write demo/report.html'
+	@echo 'make demo       run a robot, the node and a policy for 15 s, let a policy move an arm; write demo/report.html'
 	@echo 'make record     record the simulated robot into recordings/, RECORD_SECONDS (20); 80 MB/s of disk'
 	@echo 'make demo-train record a robot, train a policy on it, serve it, and compare; needs PyTorch:'
 	@echo '                PYTHON: one that has it and xxhash (default: that of make test-torch);'
