@@ -16,15 +16,12 @@ use super::Output;
 use crate::file::{OutputError, Partial};
 use robocache_core::message::{Publication, TensorMessage};
 use robocache_core::pipeline::Pipeline;
+use robocache_core::schema::{HEADER, TIME};
 use robocache_ops::time::Stamp;
 use robocache_runtime::{OfferedQos, Tick};
 
 const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
 const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
-
-/// The definitions that the types of the tensors use, as in a ROS installation.
-const TIME: &str = "# Seconds since the epoch of the clock, and nanoseconds of that second.\nint32 sec\nuint32 nanosec\n";
-const HEADER: &str = "builtin_interfaces/Time stamp\nstring frame_id\n";
 
 /// What the file says beside its tensors.
 #[derive(Clone, Debug)]
