@@ -10,3 +10,6 @@ mod recorded;
 
 pub use groups::{CommandGroups, MadeCommand, TakenChunk};
 pub use recorded::{Judged, RecordedCommands};
+
+/// Type of messages with chunks of actions.
+pub const CHUNK_TYPE: &str = "robocache_ros/msg/ActionChunk";

@@ -19,7 +19,6 @@ mod queue;
 mod recorder;
 mod writing;
 
-pub use contents::CHUNK_TYPE;
 pub use copies::REMEMBERED;
 pub use disk::{Disk, Files, Room};
 pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use super::commands::ReplayedCommands;
 use super::episode::Moment;
 use super::read_ahead::read_ahead;
 use super::stamps::{StampClock, stamp_in_header};
@@ -59,7 +60,18 @@ pub fn run(
     let mut skew = Skew::default();
     let player = Player::new(pipeline, wiring.clock.is_simulated(), TimeSource::real())
         .with_latched(&wiring.latched);
-    let player = if output.takes_ticks() { player } else { player.without_ticks() };
+    let commands = ReplayedCommands::new(
+        bag,
+        wiring,
+        player.runtime().pipeline.config(),
+        output.takes_commands(),
+    )?;
+    // Whether a chunk counts depends on the ticks, so they are served also if no tensor is wanted.
+    let needs_ticks = commands.as_ref().is_some_and(ReplayedCommands::needs_ticks);
+    let player = if needs_ticks { player.with_commands() } else { player };
+    let player =
+        if output.takes_ticks() || needs_ticks { player } else { player.without_ticks() };
+    let commands = RefCell::new(commands);
     let mut player = if threads > 1 { player.with_threads(threads)? } else { player };
     let output = RefCell::new(output);
     let mut problems = Problems::default();
@@ -68,12 +80,20 @@ pub fn run(
     if let Some(span) = bag.span() {
         let Range { start, end } = episode.range(span)?;
         let mut serve = |served: Served<'_>| -> Result<(), ReplayError> {
-            if let Served::Tensor(tick, message) = served {
-                if digest {
-                    message.seal();
+            match served {
+                Served::Tensor(tick, message) => {
+                    if digest {
+                        message.seal();
+                    }
+                    skew.note(tick.number, message);
+                    output.borrow_mut().tick(tick, message)?;
                 }
-                skew.note(tick.number, message);
-                output.borrow_mut().tick(tick, message)?;
+                Served::Commands(due, runtime) => {
+                    if let Some(commands) = &mut *commands.borrow_mut() {
+                        commands.due(due, runtime, &mut **output.borrow_mut())?;
+                    }
+                }
+                Served::HeldBack(_) => {}
             }
             Ok(())
         };
@@ -81,8 +101,14 @@ pub fn run(
         let mut play = Play { bag, wiring, player: &mut player, waits, stamps };
         if let Some(start) = start {
             play.latched_before(start, &mut serve, &mut problems)?;
+            if let Some(commands) = &mut *commands.borrow_mut() {
+                commands.before(bag, start, &mut problems)?;
+            }
         }
-        let messages = bag.messages_from(&wiring.wanted(), start.unwrap_or(Stamp::MIN))?;
+        let reads = |topic| commands.borrow().as_ref().is_some_and(|of| of.reads(topic));
+        let mut wanted = wiring.wanted();
+        wanted.iter_mut().enumerate().for_each(|(topic, wanted)| *wanted |= reads(topic));
+        let messages = bag.messages_from(&wanted, start.unwrap_or(Stamp::MIN))?;
         let look_ahead = play.player.look_ahead();
         let ahead = if look_ahead.is_some() { BEGUN } else { 0 };
         let begin = |recorded: &Recorded| begin(look_ahead.as_ref(), (bag, wiring), recorded);
@@ -103,6 +129,15 @@ pub fn run(
                 whole = progress.at(now);
                 if !whole {
                     return Ok(false);
+                }
+            }
+            if reads(recorded.topic) {
+                if needs_ticks {
+                    // The command ticks before it do not find it.
+                    play.player.start(now, &mut serve)?;
+                }
+                if let Some(commands) = &mut *commands.borrow_mut() {
+                    commands.message(&recorded, &mut **output.borrow_mut())?;
                 }
             }
             play.take(recorded, &tickets, &mut serve)?;
@@ -127,7 +162,9 @@ pub fn run(
         }
     }
     problems.readable()?;
-    Ok(Summary::new(episode, wiring, player.runtime(), skew, &problems, whole))
+    let commands = commands.into_inner().map(ReplayedCommands::summary);
+    let summary = Summary::new(episode, wiring, player.runtime(), skew, &problems, whole);
+    Ok(Summary { commands, ..summary })
 }
 
 /// Begins to encode a message for each of its inputs that takes it before its turn.

@@ -1,0 +1,298 @@
+//! The commands of an episode, on their way to its output.
+//!
+//! A recording of the node has the facts that its commands depend on: they are made again of these. In another bag a chunk
+//! counts from the first command tick at or after its receive stamp, and commands are enabled from the first tick on.
+
+use bytes::Bytes;
+
+use super::summary::{CommandsSummary, GroupSummary};
+use super::{BagDefinitions, ReplayError, Wiring};
+use crate::bag::{Bag, Problems, Recorded};
+use crate::commands::{CommandGroups, Judged, MadeCommand, RecordedCommands, TakenChunk};
+use crate::output::Output;
+use crate::recording::{Manifest, RecordingEvent};
+use robocache_core::command::{ActionChunk, Disabling};
+use robocache_core::spec::{CommandsSpec, Config, StartSpec, StreamId};
+use robocache_ops::time::{Epoch, Stamp};
+use robocache_runtime::{CommandDue, Event, Runtime};
+
+/// The run of a replay: no node made its tensors.
+const RUN: u64 = 0;
+
+/// Makes the commands of an episode.
+pub(super) struct ReplayedCommands<'a> {
+    wiring: &'a Wiring,
+    source: Made,
+    spec: CommandsSpec,
+    summary: CommandsSummary,
+    /// By the order of the groups.
+    groups: Vec<GroupSummary>,
+}
+
+/// What commands are made of.
+enum Made {
+    /// The facts of a recording, on this topic.
+    OfFacts { again: RecordedCommands, topic: usize },
+    /// The stamps of messages with chunks.
+    OfStamps(OfStamps),
+    /// None are made: the output takes none.
+    Nothing,
+}
+
+struct OfStamps {
+    groups: CommandGroups,
+    /// Chunks that wait for a command tick: the number of the topic of each, and its message.
+    waiting: Vec<(usize, Bytes)>,
+    /// By topic of chunks.
+    writers: Vec<WriterSeen>,
+    /// The epoch of the newest command tick.
+    epoch: Option<Epoch>,
+}
+
+/// The newest writer on a topic.
+#[derive(Clone, Copy, Default)]
+struct WriterSeen {
+    /// How many there were before.
+    before: u64,
+    /// The number and the tick of its newest chunk.
+    newest: Option<(u64, i64)>,
+}
+
+impl<'a> ReplayedCommands<'a> {
+    /// The commands of a bag; `None` if it has no chunks, or the configuration makes no commands of them.
+    pub(super) fn new(
+        bag: &Bag,
+        wiring: &'a Wiring,
+        config: &Config,
+        takes: bool,
+    ) -> Result<Option<Self>, ReplayError> {
+        let Some(spec) = config.commands.as_ref().filter(|_| !wiring.chunks.is_empty()) else {
+            return Ok(None);
+        };
+        let source = match (takes, wiring.facts) {
+            (false, _) => Made::Nothing,
+            (true, Some(topic)) => match run_of_facts(bag, spec)? {
+                Some(run) => Made::OfFacts { again: RecordedCommands::new(spec, run), topic },
+                None => Made::OfStamps(OfStamps::new(spec, wiring.chunks.len())),
+            },
+            (true, None) => Made::OfStamps(OfStamps::new(spec, wiring.chunks.len())),
+        };
+        let summary = CommandsSummary {
+            written: takes,
+            of_recording: matches!(source, Made::OfFacts { .. }),
+            ..CommandsSummary::default()
+        };
+        let groups = vec![GroupSummary::default(); spec.groups.len()];
+        Ok(Some(ReplayedCommands { wiring, source, spec: spec.clone(), summary, groups }))
+    }
+
+    /// True if the player must serve command ticks.
+    pub(super) fn needs_ticks(&self) -> bool {
+        matches!(self.source, Made::OfStamps(_))
+    }
+
+    /// True if it reads a topic of the bag.
+    pub(super) fn reads(&self, topic: usize) -> bool {
+        match &self.source {
+            Made::OfFacts { topic: facts, .. } => {
+                *facts == topic || self.wiring.chunks.contains(&topic)
+            }
+            Made::OfStamps(_) => self.wiring.chunks.contains(&topic),
+            Made::Nothing => false,
+        }
+    }
+
+    /// Takes the facts from before an episode. None of their commands is in its result.
+    pub(super) fn before(
+        &mut self,
+        bag: &Bag,
+        start: Stamp,
+        problems: &mut Problems,
+    ) -> Result<(), ReplayError> {
+        let Made::OfFacts { again, topic: facts } = &mut self.source else { return Ok(()) };
+        let is_wanted = |at: usize| at == *facts || self.wiring.chunks.contains(&at);
+        let wanted: Vec<bool> = (0..bag.topics.len()).map(is_wanted).collect();
+        let mut messages = bag.messages(&wanted)?;
+        for recorded in messages.by_ref().take_while(|recorded| recorded.received < start) {
+            match recorded.topic == *facts {
+                true => drop(take_event(again, &recorded.bytes)),
+                false => drop(again.chunk(&recorded.bytes, |_| ())),
+            }
+        }
+        problems.join(std::mem::take(&mut messages.problems));
+        Ok(())
+    }
+
+    /// Takes a message of a topic that it reads.
+    pub(super) fn message(
+        &mut self,
+        recorded: &Recorded,
+        output: &mut dyn Output,
+    ) -> Result<(), ReplayError> {
+        let Recorded { topic, received: at, bytes, .. } = recorded;
+        let number = self.wiring.chunks.iter().position(|of| of == topic);
+        let ReplayedCommands { source, summary, groups, spec, .. } = self;
+        match (source, number) {
+            (Made::OfFacts { again, .. }, Some(number)) => {
+                let tell = |taken: &TakenChunk<'_>| {
+                    summary.note_chunk(groups, taken);
+                    output.chunk(taken, number, *at)
+                };
+                again.chunk(bytes, tell).transpose()?;
+            }
+            (Made::OfFacts { again, .. }, None) => match take_event(again, bytes) {
+                None => {}
+                Some(Judged::Same) => {
+                    let made = |made: &MadeCommand<'_>| groups[made.group].note(spec, made);
+                    made_to(output, again.groups(), *at, made)?;
+                    summary.ticks += 1;
+                }
+                // On doubt there is no command.
+                Some(Judged::Differs) => summary.differing += 1,
+                Some(Judged::Unverifiable) => summary.unverifiable += 1,
+            },
+            (Made::OfStamps(stamps), Some(number)) => stamps.waiting.push((number, bytes.clone())),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Serves a command tick.
+    pub(super) fn due(
+        &mut self,
+        due: CommandDue,
+        runtime: &Runtime,
+        output: &mut dyn Output,
+    ) -> Result<(), ReplayError> {
+        let ReplayedCommands { source, summary, groups, spec, .. } = self;
+        let Made::OfStamps(stamps) = source else { return Ok(()) };
+        let at = stamps.groups.at(due.tick, RUN, due.epoch.number());
+        stamps.enter(due.epoch);
+        for (topic, message) in std::mem::take(&mut stamps.waiting) {
+            let writer = stamps.writers[topic].number(topic, &message);
+            let served = |chunk: &mut ActionChunk<'_>| {
+                // The node that made its tensor was another one.
+                (chunk.run, chunk.epoch) = (at.run, at.epoch);
+                runtime.has_served(chunk)
+            };
+            let tell = |taken: &TakenChunk<'_>| {
+                summary.note_chunk(groups, taken);
+                output.chunk(taken, topic, due.at)
+            };
+            stamps.groups.take(at, (&message, writer), served, tell)?;
+        }
+        stamps.groups.tick(at, |group| {
+            let mut values = vec![0.0; spec.groups[group].joints.len()];
+            let is_valid = runtime.pipeline.measured(group, at.epoch, at.stamp, &mut values);
+            is_valid.then_some(values)
+        });
+        summary.ticks += 1;
+        let note = |made: &MadeCommand<'_>| groups[made.group].note(spec, made);
+        made_to(output, &mut stamps.groups, due.at, note)
+    }
+
+    /// The numbers of the episode.
+    pub(super) fn summary(self) -> CommandsSummary {
+        let names = self.spec.groups.into_iter().map(|group| group.name);
+        CommandsSummary { groups: names.zip(self.groups).collect(), ..self.summary }
+    }
+}
+
+/// Gives the commands of the newest tick to an output.
+fn made_to(
+    output: &mut dyn Output,
+    groups: &mut CommandGroups,
+    at: Stamp,
+    mut note: impl FnMut(&MadeCommand<'_>),
+) -> Result<(), ReplayError> {
+    groups.made(|made| {
+        note(made);
+        Ok(output.command(made, at)?)
+    })
+}
+
+/// Takes an event of a recording. Returns how the commands of a tick compare, if it ends one.
+fn take_event(again: &mut RecordedCommands, message: &[u8]) -> Option<Judged> {
+    match RecordingEvent::read(message) {
+        Ok(RecordingEvent::Chunk(chunk)) => again.found(chunk),
+        Ok(RecordingEvent::Node(Event::Command(record))) => {
+            return again.fact(record).map(|(_, judged)| judged);
+        }
+        Ok(RecordingEvent::GapOfEvents { .. }) | Err(_) => again.lost(),
+        Ok(_) => {}
+    }
+    None
+}
+
+/// The run of a recording whose facts are those of these commands. If the node made others, its facts say nothing of them.
+fn run_of_facts(bag: &Bag, spec: &CommandsSpec) -> Result<Option<u64>, ReplayError> {
+    let Ok(manifest) = Manifest::read(&bag.path) else { return Ok(None) };
+    if manifest.run == 0 {
+        return Ok(None);
+    }
+    let recorded = manifest.config(&BagDefinitions::new(bag)?);
+    let recorded = recorded.ok().and_then(|config| config.commands);
+    if recorded.is_some_and(|recorded| moves(&recorded) == moves(spec)) {
+        return Ok(Some(manifest.run));
+    }
+    tracing::warn!(
+        "{}: `commands` are not those of the recording: commands are made by the receive stamps of the chunks",
+        bag.path.display()
+    );
+    Ok(None)
+}
+
+/// The same commands without what the facts say themselves, and where messages go.
+fn moves(spec: &CommandsSpec) -> CommandsSpec {
+    let mut spec = spec.clone();
+    for group in &mut spec.groups {
+        group.start_from = StartSpec { stream: StreamId::new(0), channels: Vec::new() };
+        group.output.topic.clear();
+    }
+    spec
+}
+
+impl OfStamps {
+    fn new(spec: &CommandsSpec, topics: usize) -> Self {
+        OfStamps {
+            groups: CommandGroups::new(spec),
+            waiting: Vec::new(),
+            writers: vec![WriterSeen::default(); topics],
+            epoch: None,
+        }
+    }
+
+    /// Enables commands, from the first command tick of an epoch on.
+    fn enter(&mut self, epoch: Epoch) {
+        match self.epoch.replace(epoch) {
+            Some(before) if before == epoch => return,
+            Some(_) => self.groups.disable(Disabling::Broken),
+            None => {}
+        }
+        self.groups.enable();
+    }
+}
+
+impl WriterSeen {
+    /// A number that tells the writer of a message from others. A bag does not say who wrote it. If the sequence does not
+    /// rise although a newer tensor is answered, the policy was started again.
+    fn number(&mut self, topic: usize, message: &[u8]) -> u64 {
+        if let Ok(chunk) = ActionChunk::read(message) {
+            let now = (chunk.sequence, chunk.tick);
+            match self.newest {
+                Some((sequence, tick)) if now.0 <= sequence && now.1 > tick => {
+                    self.before += 1;
+                    self.newest = Some(now);
+                }
+                Some((sequence, tick)) => {
+                    self.newest = Some((sequence.max(now.0), tick.max(now.1)));
+                }
+                None => self.newest = Some(now),
+            }
+        }
+        (topic as u64) << 32 | self.before
+    }
+}
+
+#[cfg(test)]
+mod tests;
