@@ -188,8 +188,7 @@ fn chunks(group: &GroupSpec) -> Table {
         };
         (name.to_owned(), element, rest)
     };
-    let mut table =
-        table(&format!("{CHUNKS}/{}", group.name), "chunk", CHUNK_COLUMNS.map(column));
+    let mut table = table(&format!("{CHUNKS}/{}", group.name), "chunk", CHUNK_COLUMNS.map(column));
     let names: Vec<&str> = group.joints.iter().map(|joint| joint.name.as_str()).collect();
     let about = json!({ "name": group.name, "joints": names, "offsets_ns": group.offsets_ns });
     let reasons = std::iter::once("").chain(Refusal::ALL.map(Refusal::word));

@@ -78,9 +78,9 @@ pub struct McapOutput {
     partial: Partial,
     configuration: String,
     sequence: u32,
-    /// Number of the first topic of chunks, and by group that of the topic of its commands.
+    /// Numbers of the first topic of chunks, and of the topic of the commands of the first group.
     chunks: u16,
-    commands: Vec<u16>,
+    commands: u16,
 }
 
 /// The topics of the file, in their order.
@@ -109,17 +109,12 @@ impl McapOutput {
         for name in &info.chunks {
             topics.push(channel(name, CHUNK_TYPE, action_chunk_definition(), false));
         }
-        let mut commands = Vec::new();
+        let commands = topics.len() as u16;
         let names: Vec<String> =
             info.groups.iter().map(|group| absolute(&group.output.topic)).collect();
         for (name, group) in names.iter().zip(info.groups) {
             let ros_type = group.output.ros_type;
-            let is_same = |of: &Topic<'_>| (of.name, of.ros_type) == (name.as_str(), ros_type);
-            let known = topics.iter().position(is_same);
-            commands.push(known.unwrap_or(topics.len()) as u16);
-            if known.is_none() {
-                topics.push(channel(name, ros_type, command_definition(ros_type), false));
-            }
+            topics.push(channel(name, ros_type, command_definition(ros_type), false));
         }
         let library = concat!("robocache ", env!("CARGO_PKG_VERSION"));
         let head = Head { library, topics };
@@ -181,14 +176,20 @@ impl Output for McapOutput {
         true
     }
 
-    fn chunk(&mut self, taken: &TakenChunk<'_>, topic: usize, at: Stamp) -> Result<(), OutputError> {
+    fn chunk(
+        &mut self,
+        taken: &TakenChunk<'_>,
+        topic: usize,
+        at: Stamp,
+    ) -> Result<(), OutputError> {
         self.write(self.chunks + topic as u16, [at, taken.at.stamp], taken.message)
     }
 
     fn command(&mut self, command: &MadeCommand<'_>, at: Stamp) -> Result<(), OutputError> {
         match command.message {
             Some(message) => {
-                self.write(self.commands[command.group], [at, command.at.stamp], message)
+                let topic = self.commands + command.group as u16;
+                self.write(topic, [at, command.at.stamp], message)
             }
             None => Ok(()),
         }

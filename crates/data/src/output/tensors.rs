@@ -131,7 +131,13 @@ impl TensorOutput {
         // As in the ReplayBuffer of UMI, an episode begins where the one before ends.
         let ends = "meta/episode_ends".into();
         let table = Table { columns, ends, begins: None, sorted_by: None };
-        let part = PartRows::create(path, vec![table], (pipeline, Some(rows_of)), (bf16, Images::Zstd, true), limits)?;
+        let part = PartRows::create(
+            path,
+            vec![table],
+            (pipeline, Some(rows_of)),
+            (bf16, Images::Zstd, true),
+            limits,
+        )?;
         let (scratch, breaks) = (Vec::new(), Vec::new());
         Ok(TensorOutput { part, segments, scratch, bf16, newest: None, ticks: 0, breaks })
     }

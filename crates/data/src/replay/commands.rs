@@ -10,11 +10,11 @@ use super::{BagDefinitions, ReplayError, Wiring};
 use crate::bag::{Bag, Problems, Recorded};
 use crate::commands::{CommandGroups, Judged, MadeCommand, RecordedCommands, TakenChunk};
 use crate::output::Output;
-use crate::recording::{Manifest, RecordingEvent};
+use crate::recording::{Manifest, take_fact};
 use robocache_core::command::{ActionChunk, Disabling};
 use robocache_core::spec::{CommandsSpec, Config, StartSpec, StreamId};
 use robocache_ops::time::{Epoch, Stamp};
-use robocache_runtime::{CommandDue, Event, Runtime};
+use robocache_runtime::{CommandDue, Runtime};
 
 /// The run of a replay: no node made its tensors.
 const RUN: u64 = 0;
@@ -115,8 +115,8 @@ impl<'a> ReplayedCommands<'a> {
         let mut messages = bag.messages(&wanted)?;
         for recorded in messages.by_ref().take_while(|recorded| recorded.received < start) {
             match recorded.topic == *facts {
-                true => drop(take_event(again, &recorded.bytes)),
-                false => drop(again.chunk(&recorded.bytes, |_| ())),
+                true => _ = take_fact(again, &recorded.bytes),
+                false => _ = again.chunk(&recorded.bytes, |_| ()),
             }
         }
         problems.join(std::mem::take(&mut messages.problems));
@@ -140,16 +140,16 @@ impl<'a> ReplayedCommands<'a> {
                 };
                 again.chunk(bytes, tell).transpose()?;
             }
-            (Made::OfFacts { again, .. }, None) => match take_event(again, bytes) {
+            (Made::OfFacts { again, .. }, None) => match take_fact(again, bytes) {
                 None => {}
-                Some(Judged::Same) => {
+                Some((_, Judged::Same)) => {
                     let made = |made: &MadeCommand<'_>| groups[made.group].note(spec, made);
                     made_to(output, again.groups(), *at, made)?;
                     summary.ticks += 1;
                 }
                 // On doubt there is no command.
-                Some(Judged::Differs) => summary.differing += 1,
-                Some(Judged::Unverifiable) => summary.unverifiable += 1,
+                Some((_, Judged::Differs)) => summary.differing += 1,
+                Some((_, Judged::Unverifiable)) => summary.unverifiable += 1,
             },
             (Made::OfStamps(stamps), Some(number)) => stamps.waiting.push((number, bytes.clone())),
             _ => {}
@@ -209,19 +209,6 @@ fn made_to(
         note(made);
         Ok(output.command(made, at)?)
     })
-}
-
-/// Takes an event of a recording. Returns how the commands of a tick compare, if it ends one.
-fn take_event(again: &mut RecordedCommands, message: &[u8]) -> Option<Judged> {
-    match RecordingEvent::read(message) {
-        Ok(RecordingEvent::Chunk(chunk)) => again.found(chunk),
-        Ok(RecordingEvent::Node(Event::Command(record))) => {
-            return again.fact(record).map(|(_, judged)| judged);
-        }
-        Ok(RecordingEvent::GapOfEvents { .. }) | Err(_) => again.lost(),
-        Ok(_) => {}
-    }
-    None
 }
 
 /// The run of a recording whose facts are those of these commands. If the node made others, its facts say nothing of them.

@@ -39,6 +39,8 @@ pub use request::{AskedGpu, EpisodesRequest, Jobs, ReplayRequest, RequestError};
 pub use results::{Format, store_summaries, summaries};
 pub use run::{Playing, Progress, run};
 pub use shares::Share;
-pub use summary::{CommandsSummary, GroupSummary, InputSummary, JpegSummary, Skew, StreamSummary, Summary};
+pub use summary::{
+    CommandsSummary, GroupSummary, InputSummary, JpegSummary, Skew, StreamSummary, Summary,
+};
 pub use wiring::names;
 pub use wiring::{AskedClock, ClockSource, Remap, Wiring};

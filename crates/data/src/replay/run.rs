@@ -69,8 +69,7 @@ pub fn run(
     // Whether a chunk counts depends on the ticks, so they are served also if no tensor is wanted.
     let needs_ticks = commands.as_ref().is_some_and(ReplayedCommands::needs_ticks);
     let player = if needs_ticks { player.with_commands() } else { player };
-    let player =
-        if output.takes_ticks() || needs_ticks { player } else { player.without_ticks() };
+    let player = if output.takes_ticks() || needs_ticks { player } else { player.without_ticks() };
     let commands = RefCell::new(commands);
     let mut player = if threads > 1 { player.with_threads(threads)? } else { player };
     let output = RefCell::new(output);
