@@ -1,6 +1,7 @@
 """Chunks of actions become commands. The clients are real: rclpy sends chunks, and receives commands and statuses."""
 
 import itertools
+import json
 import os
 import signal
 
@@ -211,6 +212,14 @@ def test_a_chunk_becomes_the_commands_of_its_instants(ros, start, tmp_path):
     ]
     assert [topic for _, topic, _, _ in chunks] == ["/action_chunk"] * 2
     assert deserialize_message(chunks[1][3], ActionChunk).sequence == sent
+    # A replay writes the commands that came.
+    again = tmp_path / "again.yaml"
+    again.write_text(json.dumps(config()))
+    recordings.replay(configuration.program(), recording, again, tmp_path / "out")
+    replayed = recordings.messages_of(tmp_path / "out")
+    made = [deserialize_message(it[3], JointState) for it in replayed if it[1] == "/commands"]
+    assert {nanoseconds(it.header.stamp): list(it.position) for it in made} == arm.values()
+    assert [it[3] for it in replayed if it[1] == "/action_chunk"] == [it[3] for it in chunks]
 
 
 def test_commands_on_a_topic_that_the_node_reads_are_refused_after_remapping(start, tmp_path):

@@ -94,10 +94,11 @@ impl GroupTrack {
         self.ticks.iter().zip(values.copied())
     }
 
-    /// The rows of a joint that are late, or the others: the place of the chunk, the instant and the value of each.
+    /// The rows of a joint that are late, or the others: the place of the chunk among those that count, the instant and the value of each.
     pub fn rows(&self, joint: usize, late: bool) -> impl Iterator<Item = (usize, Stamp, f64)> {
         let width = self.joints.len().max(1);
-        self.chunks.iter().enumerate().flat_map(move |(place, chunk)| {
+        let good = self.chunks.iter().filter(|chunk| chunk.refused.is_none());
+        good.enumerate().flat_map(move |(place, chunk)| {
             let values = chunk.values.iter().skip(joint).step_by(width).copied();
             let rows = chunk.instants.iter().copied().zip(values).enumerate();
             let wanted = rows.filter(move |(row, _)| (*row < chunk.rows_late) == late);
