@@ -1,7 +1,6 @@
 """Chunks of actions become commands. The clients are real: rclpy sends chunks, and receives commands and statuses."""
 
 import itertools
-import json
 import os
 import signal
 
@@ -213,8 +212,7 @@ def test_a_chunk_becomes_the_commands_of_its_instants(ros, start, tmp_path):
     assert [topic for _, topic, _, _ in chunks] == ["/action_chunk"] * 2
     assert deserialize_message(chunks[1][3], ActionChunk).sequence == sent
     # A replay writes the commands that came.
-    again = tmp_path / "again.yaml"
-    again.write_text(json.dumps(config()))
+    again = write_config(tmp_path, config())
     recordings.replay(configuration.program(), recording, again, tmp_path / "out")
     replayed = recordings.messages_of(tmp_path / "out")
     made = [deserialize_message(it[3], JointState) for it in replayed if it[1] == "/commands"]

@@ -12,7 +12,7 @@ use crate::commands::{CommandGroups, Judged, MadeCommand, RecordedCommands, Take
 use crate::output::Output;
 use crate::recording::{Manifest, take_fact};
 use robocache_core::command::{ActionChunk, Disabling};
-use robocache_core::spec::{CommandsSpec, Config, StartSpec, StreamId};
+use robocache_core::spec::{CommandsSpec, Config, GroupSpec, StartSpec, StreamId};
 use robocache_ops::time::{Epoch, Stamp};
 use robocache_runtime::{CommandDue, Runtime};
 
@@ -23,8 +23,9 @@ const RUN: u64 = 0;
 pub(super) struct ReplayedCommands<'a> {
     wiring: &'a Wiring,
     source: Made,
-    spec: CommandsSpec,
-    summary: CommandsSummary,
+    specs: Vec<GroupSpec>,
+    /// `None` if the bag has no chunks, or the configuration makes no commands of them.
+    summary: Option<CommandsSummary>,
     /// By the order of the groups.
     groups: Vec<GroupSummary>,
 }
@@ -35,7 +36,7 @@ enum Made {
     OfFacts { again: RecordedCommands, topic: usize },
     /// The stamps of messages with chunks.
     OfStamps(OfStamps),
-    /// None are made: the output takes none.
+    /// None are made: there are none, or the output takes none.
     Nothing,
 }
 
@@ -59,31 +60,43 @@ struct WriterSeen {
 }
 
 impl<'a> ReplayedCommands<'a> {
-    /// The commands of a bag; `None` if it has no chunks, or the configuration makes no commands of them.
+    /// The commands of a bag, for an output that takes them or not.
+    ///
+    /// # Errors
+    /// The bag has two definitions of a type.
     pub(super) fn new(
         bag: &Bag,
         wiring: &'a Wiring,
         config: &Config,
         takes: bool,
-    ) -> Result<Option<Self>, ReplayError> {
+    ) -> Result<Self, ReplayError> {
+        let mut commands = ReplayedCommands {
+            wiring,
+            source: Made::Nothing,
+            specs: Vec::new(),
+            summary: None,
+            groups: Vec::new(),
+        };
         let Some(spec) = config.commands.as_ref().filter(|_| !wiring.chunks.is_empty()) else {
-            return Ok(None);
+            return Ok(commands);
         };
-        let source = match (takes, wiring.facts) {
-            (false, _) => Made::Nothing,
-            (true, Some(topic)) => match run_of_facts(bag, spec)? {
-                Some(run) => Made::OfFacts { again: RecordedCommands::new(spec, run), topic },
-                None => Made::OfStamps(OfStamps::new(spec, wiring.chunks.len())),
-            },
-            (true, None) => Made::OfStamps(OfStamps::new(spec, wiring.chunks.len())),
+        let run = match wiring.facts.filter(|_| takes) {
+            Some(topic) => run_of_facts(bag, spec)?.map(|run| (run, topic)),
+            None => None,
         };
-        let summary = CommandsSummary {
+        commands.source = match run {
+            _ if !takes => Made::Nothing,
+            Some((run, topic)) => Made::OfFacts { again: RecordedCommands::new(spec, run), topic },
+            None => Made::OfStamps(OfStamps::new(spec, wiring.chunks.len())),
+        };
+        commands.specs.clone_from(&spec.groups);
+        commands.groups = vec![GroupSummary::default(); spec.groups.len()];
+        commands.summary = Some(CommandsSummary {
             written: takes,
-            of_recording: matches!(source, Made::OfFacts { .. }),
+            of_recording: run.is_some(),
             ..CommandsSummary::default()
-        };
-        let groups = vec![GroupSummary::default(); spec.groups.len()];
-        Ok(Some(ReplayedCommands { wiring, source, spec: spec.clone(), summary, groups }))
+        });
+        Ok(commands)
     }
 
     /// True if the player must serve command ticks.
@@ -131,7 +144,9 @@ impl<'a> ReplayedCommands<'a> {
     ) -> Result<(), ReplayError> {
         let Recorded { topic, received: at, bytes, .. } = recorded;
         let number = self.wiring.chunks.iter().position(|of| of == topic);
-        let ReplayedCommands { source, summary, groups, spec, .. } = self;
+        let ReplayedCommands { source, summary: Some(summary), groups, specs, .. } = self else {
+            return Ok(());
+        };
         match (source, number) {
             (Made::OfFacts { again, .. }, Some(number)) => {
                 let tell = |taken: &TakenChunk<'_>| {
@@ -143,7 +158,8 @@ impl<'a> ReplayedCommands<'a> {
             (Made::OfFacts { again, .. }, None) => match take_fact(again, bytes) {
                 None => {}
                 Some((_, Judged::Same)) => {
-                    let made = |made: &MadeCommand<'_>| groups[made.group].note(spec, made);
+                    let made =
+                        |made: &MadeCommand<'_>| groups[made.group].note(&specs[made.group], made);
                     made_to(output, again.groups(), *at, made)?;
                     summary.ticks += 1;
                 }
@@ -164,7 +180,9 @@ impl<'a> ReplayedCommands<'a> {
         runtime: &Runtime,
         output: &mut dyn Output,
     ) -> Result<(), ReplayError> {
-        let ReplayedCommands { source, summary, groups, spec, .. } = self;
+        let ReplayedCommands { source, summary: Some(summary), groups, specs, .. } = self else {
+            return Ok(());
+        };
         let Made::OfStamps(stamps) = source else { return Ok(()) };
         let at = stamps.groups.at(due.tick, RUN, due.epoch.number());
         stamps.enter(due.epoch);
@@ -182,19 +200,20 @@ impl<'a> ReplayedCommands<'a> {
             stamps.groups.take(at, (&message, writer), served, tell)?;
         }
         stamps.groups.tick(at, |group| {
-            let mut values = vec![0.0; spec.groups[group].joints.len()];
+            let mut values = vec![0.0; specs[group].joints.len()];
             let is_valid = runtime.pipeline.measured(group, at.epoch, at.stamp, &mut values);
             is_valid.then_some(values)
         });
         summary.ticks += 1;
-        let note = |made: &MadeCommand<'_>| groups[made.group].note(spec, made);
+        let note = |made: &MadeCommand<'_>| groups[made.group].note(&specs[made.group], made);
         made_to(output, &mut stamps.groups, due.at, note)
     }
 
-    /// The numbers of the episode.
-    pub(super) fn summary(self) -> CommandsSummary {
-        let names = self.spec.groups.into_iter().map(|group| group.name);
-        CommandsSummary { groups: names.zip(self.groups).collect(), ..self.summary }
+    /// The numbers of the episode; `None` if there are no commands.
+    pub(super) fn summary(self) -> Option<CommandsSummary> {
+        let names = self.specs.into_iter().map(|group| group.name);
+        let groups = names.zip(self.groups).collect();
+        self.summary.map(|summary| CommandsSummary { groups, ..summary })
     }
 }
 

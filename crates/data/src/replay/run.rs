@@ -58,20 +58,11 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Summary, ReplayError> {
     let mut skew = Skew::default();
-    let player = Player::new(pipeline, wiring.clock.is_simulated(), TimeSource::real())
-        .with_latched(&wiring.latched);
-    let commands = ReplayedCommands::new(
-        bag,
-        wiring,
-        player.runtime().pipeline.config(),
-        output.takes_commands(),
-    )?;
+    let commands = ReplayedCommands::new(bag, wiring, pipeline.config(), output.takes_commands())?;
     // Whether a chunk counts depends on the ticks, so they are served also if no tensor is wanted.
-    let needs_ticks = commands.as_ref().is_some_and(ReplayedCommands::needs_ticks);
-    let player = if needs_ticks { player.with_commands() } else { player };
-    let player = if output.takes_ticks() || needs_ticks { player } else { player.without_ticks() };
+    let serves = (output.takes_ticks() || commands.needs_ticks(), commands.needs_ticks());
+    let mut player = player(pipeline, wiring, serves, threads)?;
     let commands = RefCell::new(commands);
-    let mut player = if threads > 1 { player.with_threads(threads)? } else { player };
     let output = RefCell::new(output);
     let mut problems = Problems::default();
     bag.problems.iter().cloned().for_each(|problem| problems.push(problem));
@@ -88,9 +79,7 @@ pub fn run(
                     output.borrow_mut().tick(tick, message)?;
                 }
                 Served::Commands(due, runtime) => {
-                    if let Some(commands) = &mut *commands.borrow_mut() {
-                        commands.due(due, runtime, &mut **output.borrow_mut())?;
-                    }
+                    commands.borrow_mut().due(due, runtime, &mut **output.borrow_mut())?;
                 }
                 Served::HeldBack(_) => {}
             }
@@ -100,13 +89,11 @@ pub fn run(
         let mut play = Play { bag, wiring, player: &mut player, waits, stamps };
         if let Some(start) = start {
             play.latched_before(start, &mut serve, &mut problems)?;
-            if let Some(commands) = &mut *commands.borrow_mut() {
-                commands.before(bag, start, &mut problems)?;
-            }
+            commands.borrow_mut().before(bag, start, &mut problems)?;
         }
-        let reads = |topic| commands.borrow().as_ref().is_some_and(|of| of.reads(topic));
-        let mut wanted = wiring.wanted();
-        wanted.iter_mut().enumerate().for_each(|(topic, wanted)| *wanted |= reads(topic));
+        let reads = |topic| commands.borrow().reads(topic);
+        let wanted = wiring.wanted().into_iter().enumerate();
+        let wanted: Vec<bool> = wanted.map(|(topic, is)| is || reads(topic)).collect();
         let messages = bag.messages_from(&wanted, start.unwrap_or(Stamp::MIN))?;
         let look_ahead = play.player.look_ahead();
         let ahead = if look_ahead.is_some() { BEGUN } else { 0 };
@@ -131,13 +118,11 @@ pub fn run(
                 }
             }
             if reads(recorded.topic) {
-                if needs_ticks {
+                if serves.1 {
                     // The command ticks before it do not find it.
                     play.player.start(now, &mut serve)?;
                 }
-                if let Some(commands) = &mut *commands.borrow_mut() {
-                    commands.message(&recorded, &mut **output.borrow_mut())?;
-                }
+                commands.borrow_mut().message(&recorded, &mut **output.borrow_mut())?;
             }
             play.take(recorded, &tickets, &mut serve)?;
             if latches && play.player.runtime().clock.now().is_some() {
@@ -161,9 +146,27 @@ pub fn run(
         }
     }
     problems.readable()?;
-    let commands = commands.into_inner().map(ReplayedCommands::summary);
+    let commands = commands.into_inner().summary();
     let summary = Summary::new(episode, wiring, player.runtime(), skew, &problems, whole);
     Ok(Summary { commands, ..summary })
+}
+
+/// The player of an episode. `serves` says if it serves ticks, and command ticks.
+fn player(
+    pipeline: Pipeline,
+    wiring: &Wiring,
+    serves: (bool, bool),
+    threads: usize,
+) -> Result<Player, ReplayError> {
+    let mut player = Player::new(pipeline, wiring.clock.is_simulated(), TimeSource::real())
+        .with_latched(&wiring.latched);
+    if !serves.0 {
+        player = player.without_ticks();
+    }
+    if serves.1 {
+        player = player.with_commands();
+    }
+    Ok(if threads > 1 { player.with_threads(threads)? } else { player })
 }
 
 /// Begins to encode a message for each of its inputs that takes it before its turn.

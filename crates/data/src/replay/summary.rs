@@ -12,7 +12,7 @@ use crate::episodes::TaskFrom;
 use crate::store::Loss;
 use robocache_core::message::TensorMessage;
 use robocache_core::rejected::DropReason;
-use robocache_core::spec::{CommandsSpec, SegmentId};
+use robocache_core::spec::{GroupSpec, SegmentId};
 use robocache_ops::align::InvalidReason;
 use robocache_runtime::Runtime;
 
@@ -236,12 +236,12 @@ impl CommandsSummary {
 
 impl GroupSummary {
     /// Notes a command.
-    pub(super) fn note(&mut self, spec: &CommandsSpec, command: &MadeCommand<'_>) {
+    pub(super) fn note(&mut self, spec: &GroupSpec, command: &MadeCommand<'_>) {
         let MadeCommand { made, clipped, .. } = command;
         self.sent += u64::from(made.sends);
         self.starts += u64::from(made.starts);
         add(&mut self.stages, made.stage.word());
-        let joints = spec.groups[command.group].joints.iter().zip(*clipped);
+        let joints = spec.joints.iter().zip(*clipped);
         let clipped = joints.filter(|(_, is)| **is && made.sends);
         clipped.for_each(|(joint, _)| add(&mut self.clipped, &joint.name));
     }
