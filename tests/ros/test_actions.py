@@ -218,6 +218,13 @@ def test_a_chunk_becomes_the_commands_of_its_instants(ros, start, tmp_path):
     ]
     assert [topic for _, topic, _, _ in chunks] == ["/action_chunk"] * 2
     assert deserialize_message(chunks[1][3], ActionChunk).sequence == sent
+    # A replay writes the commands that came.
+    again = write_config(tmp_path, config())
+    recordings.replay(configuration.program(), recording, again, tmp_path / "out")
+    replayed = recordings.messages_of(tmp_path / "out")
+    made = [deserialize_message(it[3], JointState) for it in replayed if it[1] == "/commands"]
+    assert {nanoseconds(it.header.stamp): list(it.position) for it in made} == arm.values()
+    assert [it[3] for it in replayed if it[1] == "/action_chunk"] == [it[3] for it in chunks]
 
 
 def test_commands_on_a_topic_that_the_node_reads_are_refused_after_remapping(start, tmp_path):

@@ -2,6 +2,7 @@
 //!
 //! - [`file`]: files that are complete or not there.
 //! - [`bag`]: the messages of a recording, in the order in which they were received.
+//! - [`commands`]: commands again, from chunks and what else command ticks find.
 //! - [`store`]: a Zarr store of episodes, its writer and its reader.
 //! - [`output`]: where the tensors and rows of a replay go.
 //! - [`recording`]: what the node records of itself.
@@ -11,6 +12,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod bag;
+pub mod commands;
 mod compressing;
 pub mod episodes;
 pub mod file;

@@ -144,10 +144,7 @@ impl Commanding {
             self.groups.iter_mut().for_each(refuse);
             return false;
         };
-        // The stamp is that of the tensor, not that of the answer.
-        let stamp = runtime.pipeline.config().grid.stamp_of(chunk.tick);
-        let is_served = |of: &Commands| of.served.contains(chunk.epoch, chunk.tick);
-        let served = chunk.stamp == stamp && runtime.commands.as_deref().is_some_and(is_served);
+        let served = runtime.has_served(&chunk);
         match group.group.take(at, Found { chunk: &chunk, writer, served }) {
             Ok(()) => group.news = true,
             Err(refusal) => group.note_refused(writer, chunk.sequence, refusal),
@@ -269,7 +266,7 @@ fn note(runtime: &Runtime, tick: i64, epoch: Epoch, fact: CommandFact) {
 impl Runtime {
     /// True if the measured joints of each group are valid in a tensor. What a policy makes of others, which are zeros or
     /// old, moves nothing.
-    pub(super) fn may_be_answered(&self, message: &TensorMessage) -> bool {
+    fn may_be_answered(&self, message: &TensorMessage) -> bool {
         let groups = self.commands.iter().flat_map(|commands| &commands.spec.groups);
         let is_valid = |stream: StreamId| {
             let present = self.stream_spec(stream).present_step();
@@ -277,6 +274,23 @@ impl Runtime {
             segments.all(|id| message.steps(id).get(present).is_some_and(|step| step.valid))
         };
         groups.map(|group| group.start_from.stream).all(is_valid)
+    }
+
+    /// True if the tick that a chunk answers was served, and its tensor may be answered.
+    pub fn has_served(&self, chunk: &ActionChunk<'_>) -> bool {
+        // The stamp is that of the tensor, not that of the answer.
+        let stamp = self.pipeline.config().grid.stamp_of(chunk.tick);
+        let is_served = |of: &Commands| of.served.contains(chunk.epoch, chunk.tick);
+        chunk.stamp == stamp && self.commands.as_deref().is_some_and(is_served)
+    }
+
+    /// Notes that a tick was served, if its tensor may be answered.
+    pub(super) fn note_served(&self, epoch: Epoch, tick: i64, message: &TensorMessage) {
+        if let Some(commands) = &self.commands
+            && self.may_be_answered(message)
+        {
+            commands.served.note(epoch, tick);
+        }
     }
 
     /// Enables the commands of all groups, from the next command tick on. They begin with the next chunk.

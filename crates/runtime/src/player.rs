@@ -8,6 +8,8 @@
 //!   row. A lag prevents that (`docs/replay.md`).
 //! - With `/clock`, its messages set the clock, and each serves the newest tick that it makes due.
 //!
+//! With commands, command ticks are due in the same way, on their own grid.
+//!
 //! The result depends on the messages alone, also if threads encode ([`Player::with_threads`]).
 
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use super::{OfferedQos, Recorder, Runtime, RuntimeError, TimeSource, fuse};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::spec::InputId;
-use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp};
+use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp, TickGrid};
 
 /// When a recorded message was received and published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +53,14 @@ impl Received {
 }
 
 /// The outcome of a tick.
-#[derive(Debug)]
 pub enum Served<'a> {
     /// Its tensor, which the receiver may seal.
     Tensor(Tick, &'a mut TensorMessage),
     /// A required stream was not valid.
     HeldBack(Tick),
+    /// A command tick, of a player with commands ([`Player::with_commands`]). The runtime has the measured values, and knows
+    /// which ticks were served.
+    Commands(CommandDue, &'a Runtime),
 }
 
 /// A tick of a recording.
@@ -72,6 +76,17 @@ pub struct Tick {
     pub changes: u64,
 }
 
+/// A command tick of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandDue {
+    /// Its number.
+    pub tick: i64,
+    /// The epoch of the clock.
+    pub epoch: Epoch,
+    /// When it was due, on the recorder's clock.
+    pub at: Stamp,
+}
+
 /// Runs recorded messages through a pipeline, as the [module](self) says.
 pub struct Player {
     /// The threads that encode, or `None`.
@@ -80,6 +95,8 @@ pub struct Player {
     /// Made for the first tick, because its memory may be pinned. Without ticks none is made.
     message: Option<TensorMessage>,
     progress: Progress,
+    /// The next command tick; `None` without commands.
+    commands: Option<(TickGrid, Progress)>,
     /// The receive stamp of the first message, and its instant on the monotonic clock.
     start: Option<(Stamp, Instant)>,
     /// Whether tensors are made.
@@ -100,6 +117,39 @@ enum Progress {
     Simulated(Schedule),
 }
 
+impl Progress {
+    /// The same before the first message, for ticks of another grid.
+    fn of_other_grid(&self, grid: TickGrid) -> Self {
+        match self {
+            Progress::Recorded(clock, _) => Progress::Recorded(Arc::clone(clock), None),
+            Progress::Simulated(_) => Progress::Simulated(Schedule::new(grid, false)),
+        }
+    }
+
+    /// Goes on with this tick of an epoch, or a later one if some of the epoch were served. A simulator's clock has its own
+    /// schedule.
+    fn go_on(&mut self, now: Epoch, tick: i64) {
+        let Progress::Recorded(_, next) = self else { return };
+        *next = Some(match *next {
+            Some((epoch, next)) if !epoch.is_before(now) => (epoch, tick.max(next)),
+            _ => (now, tick),
+        });
+    }
+}
+
+/// The tick that a reading of a simulator's clock makes due, and how many were missed before it.
+fn due(schedule: &mut Schedule, now: Reading) -> Option<(i64, u64)> {
+    // The first look at a clock only says where the ticks begin.
+    let step = match schedule.advance(now) {
+        Step::Wait(until) if until <= now.stamp => schedule.advance(now),
+        step => step,
+    };
+    match step {
+        Step::Serve { tick, missed } => Some((tick, missed)),
+        _ => None,
+    }
+}
+
 impl Player {
     /// A player for a pipeline. `simulated`: whether messages on `/clock` set its clock. `time` is the source of the
     /// runtime's time.
@@ -118,6 +168,7 @@ impl Player {
             runtime: Arc::new(runtime),
             message: None,
             progress,
+            commands: None,
             start: None,
             ticks: true,
             epoch: Epoch::default(),
@@ -127,6 +178,17 @@ impl Player {
     /// The same without tensors: for those who want the rows alone.
     pub fn without_ticks(self) -> Self {
         Player { ticks: false, ..self }
+    }
+
+    /// The same with the command ticks of the configuration, if it has commands; before any threads.
+    #[must_use]
+    pub fn with_commands(mut self) -> Self {
+        if let Some(runtime) = Arc::get_mut(&mut self.runtime) {
+            runtime.add_commands();
+            let grid = runtime.commands.as_ref().map(|commands| commands.spec.grid);
+            self.commands = grid.map(|grid| (grid, self.progress.of_other_grid(grid)));
+        }
+        self
     }
 
     /// The same with a recorder of what the player does; before any threads.
@@ -372,14 +434,18 @@ impl Player {
         };
         clock.set_at(stamp, received.transit(), at);
         let Some(now) = self.runtime.clock.now() else { return Ok(()) };
-        // The first look at a clock only says where the ticks begin.
-        let step = match schedule.advance(now) {
-            Step::Wait(until) if until <= now.stamp => schedule.advance(now),
-            step => step,
-        };
-        let Step::Serve { tick, missed } = step else { return Ok(()) };
-        self.runtime.ticks.grid.overruns.add(missed);
-        self.serve(tick, now, received.at, serve)
+        if let Some((tick, missed)) = due(schedule, now) {
+            self.runtime.ticks.grid.overruns.add(missed);
+            self.serve(tick, now, received.at, serve)?;
+        }
+        let Some((_, Progress::Simulated(schedule))) = &mut self.commands else { return Ok(()) };
+        match due(schedule, now) {
+            Some((tick, _)) => {
+                let due = CommandDue { tick, epoch: now.epoch, at: received.at };
+                serve(Served::Commands(due, &self.runtime))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Serves the ticks up to this instant, which is included, if the clock is the recorder's. A
@@ -414,22 +480,41 @@ impl Player {
             clock.note_set_ahead();
         } else if let Some((_, next)) = progress {
             for tick in next..=last {
+                self.serve_commands(&clock, grid.stamp_of(tick), serve)?;
                 let due = clock.set(grid.stamp_of(tick));
                 self.serve(tick, due, due.stamp, serve)?;
             }
+            self.serve_commands(&clock, end, serve)?;
         }
         let now = clock.set(end);
-        let next = last.saturating_add(1);
-        let next = match progress {
-            Some((epoch, before)) if !epoch.is_before(now.epoch) => (epoch, next.max(before)),
-            Some(_) => {
-                self.settle()?;
-                self.runtime.begin(now.epoch);
-                (now.epoch, next)
-            }
-            None => (now.epoch, next),
+        if progress.is_some_and(|(epoch, _)| epoch.is_before(now.epoch)) {
+            self.settle()?;
+            self.runtime.begin(now.epoch);
+        }
+        self.progress.go_on(now.epoch, last.saturating_add(1));
+        if let Some((grid, progress)) = &mut self.commands {
+            progress.go_on(now.epoch, grid.tick_at(end.offset(-1)).saturating_add(1));
+        }
+        Ok(())
+    }
+
+    /// Serves the command ticks before an instant of the recorder's clock. A command tick at the instant of a tick comes
+    /// after it.
+    fn serve_commands<E>(
+        &mut self,
+        clock: &RecordedClock,
+        end: Stamp,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some((grid, Progress::Recorded(_, Some((_, next))))) = &mut self.commands else {
+            return Ok(());
         };
-        self.progress = Progress::Recorded(clock, Some(next));
+        let last = grid.tick_at(end.offset(-1));
+        for tick in *next..=last {
+            let Reading { stamp, epoch, .. } = clock.set(grid.stamp_of(tick));
+            serve(Served::Commands(CommandDue { tick, epoch, at: stamp }, &self.runtime))?;
+        }
+        *next = last.saturating_add(1).max(*next);
         Ok(())
     }
 
@@ -452,6 +537,7 @@ impl Player {
         match outcome {
             TickOutcome::Ready => {
                 self.runtime.ticks.published.add(1);
+                self.runtime.note_served(due.epoch, number, message);
                 serve(Served::Tensor(tick, message))
             }
             TickOutcome::HeldBack { .. } => serve(Served::HeldBack(tick)),

@@ -66,11 +66,7 @@ impl<'a, P: Publisher> Publishing<'a, P> {
         let fate = TickFate::Published { digest: message.digest() };
         runtime.record_tick(tick, epoch, message.changes(), fate);
         // Whoever gets the tensor may answer at once.
-        if let Some(commands) = &runtime.commands
-            && runtime.may_be_answered(&message)
-        {
-            commands.served.note(epoch, tick);
-        }
+        runtime.note_served(epoch, tick, &message);
         match publisher.publish(&mut message) {
             Ok(()) => {
                 runtime.ticks.published.add(1);

@@ -116,10 +116,15 @@ impl Runtime {
     /// The same with the commands of the configuration. The user must give a publisher of commands to
     /// [`Threads::start`](super::Threads::start).
     #[must_use]
-    pub fn with_commands(self) -> Self {
-        let commands =
-            self.pipeline.config().commands.as_ref().map(|spec| Box::new(Commands::new(spec)));
-        Runtime { commands, ..self }
+    pub fn with_commands(mut self) -> Self {
+        self.add_commands();
+        self
+    }
+
+    /// Adds the commands of the configuration.
+    pub(super) fn add_commands(&mut self) {
+        let spec = self.pipeline.config().commands.as_ref();
+        self.commands = spec.map(|spec| Box::new(Commands::new(spec)));
     }
 
     /// The same without encode workers: the caller's thread pushes large messages, too.

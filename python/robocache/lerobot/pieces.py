@@ -48,6 +48,9 @@ class Pieces:
         if why := self._failure(episode, valid, ticks):
             self.failures.append(f"{episode['name']}: failed: {why}")
             return
+        if self._summaries[episode["name"]].get("commands"):
+            text = "its commands are left out: the actions of a LeRobot dataset are rows of streams"
+            self._findings.add(episode["name"], text)
         if keep_invalid:
             self.kept += [(episode, first, end) for first, end in runs]
             return

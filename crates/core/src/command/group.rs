@@ -298,6 +298,16 @@ impl CommandGroup {
         taken
     }
 
+    /// The instants of a chunk's rows and their values, row by row: absolute, and as they were before the training's
+    /// operators. It changes no command.
+    ///
+    /// # Errors
+    /// A value is no number then, or the reference is missing.
+    pub fn rows_of(&mut self, chunk: &ActionChunk<'_>) -> Result<(&[Stamp], &[f64]), Refusal> {
+        self.spare.fill(&self.spec, chunk)?;
+        Ok(self.spare.parts())
+    }
+
     /// Counts a chunk that the caller refuses.
     pub fn refuse(&mut self, refusal: Refusal) {
         self.counts.refused[refusal as usize] += 1;

@@ -108,6 +108,11 @@ impl Plan {
         self.instants.first().copied()
     }
 
+    /// The instants of the rows, and their values, row by row.
+    pub(super) fn parts(&self) -> (&[Stamp], &[f64]) {
+        (&self.instants, &self.values)
+    }
+
     /// Number of rows before an instant.
     pub(super) fn rows_before(&self, at: Stamp) -> usize {
         self.instants.partition_point(|instant| *instant < at)

@@ -30,6 +30,11 @@ pub use survey::{Leaf, Survey};
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
+/// The definition of `builtin_interfaces/Time`.
+pub const TIME: &str = "# Seconds since the epoch of the clock, and nanoseconds of that second.\nint32 sec\nuint32 nanosec\n";
+/// The definition of `std_msgs/Header`.
+pub const HEADER: &str = "builtin_interfaces/Time stamp\nstring frame_id\n";
+
 /// Deepest nesting of types. Real messages have fewer than ten levels.
 const MOST_LEVELS: usize = 32;
 /// Most members of a type, those of its members included. A definition in a bag may be hostile.

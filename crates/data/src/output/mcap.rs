@@ -13,18 +13,18 @@ use serde_json::Value;
 
 use self::writer::{Head, McapWriter, Topic};
 use super::Output;
+use crate::commands::{CHUNK_TYPE, MadeCommand, TakenChunk};
 use crate::file::{OutputError, Partial};
+use robocache_core::command::output::CommandType;
 use robocache_core::message::{Publication, TensorMessage};
 use robocache_core::pipeline::Pipeline;
+use robocache_core::schema::{HEADER, TIME};
+use robocache_core::spec::GroupSpec;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{OfferedQos, Tick};
 
 const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
 const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
-
-/// The definitions that the types of the tensors use, as in a ROS installation.
-const TIME: &str = "# Seconds since the epoch of the clock, and nanoseconds of that second.\nint32 sec\nuint32 nanosec\n";
-const HEADER: &str = "builtin_interfaces/Time stamp\nstring frame_id\n";
 
 /// What the file says beside its tensors.
 #[derive(Clone, Debug)]
@@ -37,6 +37,10 @@ pub struct Info<'a> {
     pub configuration: &'a str,
     /// When it begins, on the recorder's clock.
     pub start: Stamp,
+    /// The topics of chunks of actions, and the groups that make commands of them; empty without chunks.
+    pub chunks: Vec<String>,
+    /// See `chunks`.
+    pub groups: &'a [GroupSpec],
 }
 
 impl<'a> Info<'a> {
@@ -51,6 +55,17 @@ impl<'a> Info<'a> {
             message: pipeline.info(&publication),
             configuration: &config.source.text,
             start,
+            chunks: Vec::new(),
+            groups: &[],
+        }
+    }
+
+    /// The same with the commands of the pipeline's configuration, of the chunks on these topics.
+    pub fn with_chunks(self, pipeline: &'a Pipeline, topics: Vec<String>) -> Self {
+        let groups = pipeline.config().commands.as_ref().map(|commands| &commands.groups[..]);
+        match groups {
+            Some(groups) if !topics.is_empty() => Info { chunks: topics, groups, ..self },
+            _ => self,
         }
     }
 }
@@ -63,6 +78,9 @@ pub struct McapOutput {
     partial: Partial,
     configuration: String,
     sequence: u32,
+    /// Numbers of the first topic of chunks, and of the topic of the commands of the first group.
+    chunks: u16,
+    commands: u16,
 }
 
 /// The topics of the file, in their order.
@@ -83,16 +101,34 @@ impl McapOutput {
             let metadata = BTreeMap::from([("offered_qos_profiles".to_owned(), qos(latched))]);
             Topic { name, ros_type, definition, metadata }
         };
-        let head = Head {
-            library: concat!("robocache ", env!("CARGO_PKG_VERSION")),
-            topics: vec![
-                channel(&topic, FUSED_TENSOR, fused_tensor_definition(), false),
-                channel(&info_topic, FUSED_TENSOR_INFO, fused_tensor_info_definition(), true),
-            ],
-        };
+        let mut topics = vec![
+            channel(&topic, FUSED_TENSOR, fused_tensor_definition(), false),
+            channel(&info_topic, FUSED_TENSOR_INFO, fused_tensor_info_definition(), true),
+        ];
+        let chunks = topics.len() as u16;
+        for name in &info.chunks {
+            topics.push(channel(name, CHUNK_TYPE, action_chunk_definition(), false));
+        }
+        let commands = topics.len() as u16;
+        let names: Vec<String> =
+            info.groups.iter().map(|group| absolute(&group.output.topic)).collect();
+        for (name, group) in names.iter().zip(info.groups) {
+            let ros_type = group.output.ros_type;
+            topics.push(channel(name, ros_type, command_definition(ros_type), false));
+        }
+        let library = concat!("robocache ", env!("CARGO_PKG_VERSION"));
+        let head = Head { library, topics };
         let writer = McapWriter::create((file, path), &head, threads)?;
         let configuration = info.configuration.to_owned();
-        let mut output = McapOutput { writer, file: same, partial, configuration, sequence: 0 };
+        let mut output = McapOutput {
+            writer,
+            file: same,
+            partial,
+            configuration,
+            sequence: 0,
+            chunks,
+            commands,
+        };
         // Latched, so it comes first, also if there are no tensors.
         output.write(INFOS, [info.start; 2], &info.message)?;
         Ok(output)
@@ -134,6 +170,29 @@ impl Output for McapOutput {
         let times = [tick.at, message.stamp()];
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.write(TENSORS, times, message.message())
+    }
+
+    fn takes_commands(&self) -> bool {
+        true
+    }
+
+    fn chunk(
+        &mut self,
+        taken: &TakenChunk<'_>,
+        topic: usize,
+        at: Stamp,
+    ) -> Result<(), OutputError> {
+        self.write(self.chunks + topic as u16, [at, taken.at.stamp], taken.message)
+    }
+
+    fn command(&mut self, command: &MadeCommand<'_>, at: Stamp) -> Result<(), OutputError> {
+        match command.message {
+            Some(message) => {
+                let topic = self.commands + command.group as u16;
+                self.write(topic, [at, command.at.stamp], message)
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -191,6 +250,20 @@ pub fn fused_tensor_definition() -> String {
             ("std_msgs/Header", HEADER),
         ],
     )
+}
+
+/// The definition of `ActionChunk`, with that of the type that it has.
+fn action_chunk_definition() -> String {
+    let own = include_str!("../../../../msg/ActionChunk.msg");
+    with_parts(own, &[("builtin_interfaces/Time", TIME)])
+}
+
+/// The definition of a type of commands, with those of all types that it has.
+fn command_definition(ros_type: &str) -> String {
+    match CommandType::find(ros_type).map(|known| known.definition) {
+        Some([(_, own), parts @ ..]) => with_parts(own, parts),
+        _ => String::new(),
+    }
 }
 
 /// The definition of `FusedTensorInfo`, with those of all types that it has.

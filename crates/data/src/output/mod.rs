@@ -1,10 +1,12 @@
-//! Where tensors and rows go.
+//! Where tensors, rows and commands go.
 
+mod commands;
 mod images;
 mod mcap;
 mod rows;
 mod tensors;
 
+pub use commands::{CHUNKS, COMMANDS};
 pub use images::Images;
 pub use mcap::{Info, McapOutput, fused_tensor_definition, fused_tensor_info_definition};
 pub(super) use mcap::{io, offered, qos};
@@ -13,10 +15,12 @@ pub use tensors::TensorOutput;
 
 use std::str::FromStr;
 
+use crate::commands::{MadeCommand, TakenChunk};
 use crate::file::OutputError;
 use robocache_core::encoder::EncoderSpec;
 use robocache_core::layout::Holds;
 use robocache_core::message::TensorMessage;
+use robocache_ops::time::Stamp;
 use robocache_runtime::Tick;
 
 /// Takes the tensors of an episode, in the order of their ticks, or the rows that they would be made of.
@@ -32,6 +36,28 @@ pub trait Output {
     /// # Errors
     /// It cannot be written, for example because the disk is full.
     fn tick(&mut self, tick: Tick, message: &TensorMessage) -> Result<(), OutputError>;
+
+    /// True if it takes chunks of actions and commands. Otherwise none are made.
+    fn takes_commands(&self) -> bool {
+        false
+    }
+
+    /// Takes a chunk that a command tick has found, and the number of its topic among those of chunks. `at` is on the
+    /// recorder's clock.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn chunk(&mut self, _: &TakenChunk<'_>, _topic: usize, _at: Stamp) -> Result<(), OutputError> {
+        Ok(())
+    }
+
+    /// Takes the command of a group at a command tick, which is at this instant of the recorder's clock.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn command(&mut self, _: &MadeCommand<'_>, _at: Stamp) -> Result<(), OutputError> {
+        Ok(())
+    }
 
     /// Tells what went wrong since the last call.
     ///

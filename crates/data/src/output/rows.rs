@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::{Value, json};
 
+use super::commands::CommandTables;
 use super::{Bf16, Images, Output, row_dimensions};
+use crate::commands::{MadeCommand, TakenChunk};
 use crate::file::OutputError;
 use crate::store::{Column, Element, Loss, PartWriter, Table, WriterLimits};
 use robocache_core::layout::{Holds, RingPlace};
@@ -36,6 +38,7 @@ struct SharedRows {
     writer: RwLock<Option<PartWriter>>,
     /// By the number of a ring; `None` if its rows are not kept.
     rings: Vec<Option<RingColumns>>,
+    commands: CommandTables,
     bf16: Bf16,
     /// The first error.
     error: Mutex<Option<OutputError>>,
@@ -135,8 +138,8 @@ impl RowOutput {
 }
 
 impl PartRows {
-    /// Creates a part with these tables, and behind them those of the rows of some streams of the pipeline, or of all. Their
-    /// rows come to it from now on. They are stored as `made` says, whose last is `arrivals` of [`RowOutput::create`].
+    /// Creates a part with these tables. Behind them are those of commands, and those of the rows of some streams of the
+    /// pipeline, or of all. Their rows come to it from now on. They are stored as `made` says, whose last is `arrivals` of [`RowOutput::create`].
     ///
     /// # Errors
     /// The part cannot be written.
@@ -147,6 +150,7 @@ impl PartRows {
         made: (Bf16, Images, bool),
         limits: WriterLimits,
     ) -> Result<Self, OutputError> {
+        let commands = CommandTables::add(pipeline.config().commands.as_ref(), &mut tables);
         let mut rings = Vec::new();
         for place in pipeline.layout().rings() {
             let name = &pipeline.config().stream(place.stream).name;
@@ -159,7 +163,7 @@ impl PartRows {
         let keeps = rings.iter().any(Option::is_some);
         let writer = RwLock::new(Some(PartWriter::create(path, tables, limits)?));
         let (error, failed) = (Mutex::default(), AtomicBool::new(false));
-        let state = Arc::new(SharedRows { writer, rings, bf16: made.0, error, failed });
+        let state = Arc::new(SharedRows { writer, rings, commands, bf16: made.0, error, failed });
         if keeps {
             pipeline.keep_rows(Box::new(Sink(Arc::clone(&state))));
         }
@@ -169,6 +173,18 @@ impl PartRows {
     /// The writer of the part; `None` at the end.
     pub(super) fn writer(&self) -> RwLockReadGuard<'_, Option<PartWriter>> {
         self.0.writer.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a chunk of actions.
+    pub(super) fn chunk(&self, taken: &TakenChunk<'_>, at: Stamp) -> Result<(), OutputError> {
+        let writer = self.writer();
+        writer.as_ref().map_or(Ok(()), |writer| self.0.commands.chunk(writer, taken, at))
+    }
+
+    /// Writes a group's command.
+    pub(super) fn command(&self, command: &MadeCommand<'_>, at: Stamp) -> Result<(), OutputError> {
+        let writer = self.writer();
+        writer.as_ref().map_or(Ok(()), |writer| self.0.commands.command(writer, command, at))
     }
 
     /// Tells what went wrong since the last call.
@@ -366,6 +382,18 @@ impl Output for RowOutput {
 
     fn tick(&mut self, _: Tick, _: &TensorMessage) -> Result<(), OutputError> {
         Ok(())
+    }
+
+    fn takes_commands(&self) -> bool {
+        true
+    }
+
+    fn chunk(&mut self, taken: &TakenChunk<'_>, _: usize, at: Stamp) -> Result<(), OutputError> {
+        self.0.chunk(taken, at)
+    }
+
+    fn command(&mut self, command: &MadeCommand<'_>, at: Stamp) -> Result<(), OutputError> {
+        self.0.command(command, at)
     }
 
     fn check(&mut self) -> Result<(), OutputError> {

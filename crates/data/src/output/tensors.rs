@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::rows::PartRows;
 use super::{Bf16, Images, Output, row_dimensions};
+use crate::commands::{MadeCommand, TakenChunk};
 use crate::file::OutputError;
 use crate::store::{BREAKS, Column, Element, Table, WriterLimits};
 use robocache_core::layout::{Holds, Segment};
@@ -13,6 +14,7 @@ use robocache_core::message::{StepState, TensorMessage};
 use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::SegmentId;
 use robocache_ops::dtype::DType;
+use robocache_ops::time::Stamp;
 use robocache_runtime::Tick;
 
 /// The dimension of ticks, and the columns that say when they were. No segment may have such a name.
@@ -129,8 +131,13 @@ impl TensorOutput {
         // As in the ReplayBuffer of UMI, an episode begins where the one before ends.
         let ends = "meta/episode_ends".into();
         let table = Table { columns, ends, begins: None, sorted_by: None };
-        let (tables, rows_of) = (vec![table], (pipeline, Some(rows_of)));
-        let part = PartRows::create(path, tables, rows_of, (bf16, Images::Zstd, true), limits)?;
+        let part = PartRows::create(
+            path,
+            vec![table],
+            (pipeline, Some(rows_of)),
+            (bf16, Images::Zstd, true),
+            limits,
+        )?;
         let (scratch, breaks) = (Vec::new(), Vec::new());
         Ok(TensorOutput { part, segments, scratch, bf16, newest: None, ticks: 0, breaks })
     }
@@ -176,6 +183,18 @@ impl Output for TensorOutput {
         }
         row.end();
         Ok(())
+    }
+
+    fn takes_commands(&self) -> bool {
+        true
+    }
+
+    fn chunk(&mut self, taken: &TakenChunk<'_>, _: usize, at: Stamp) -> Result<(), OutputError> {
+        self.part.chunk(taken, at)
+    }
+
+    fn command(&mut self, command: &MadeCommand<'_>, at: Stamp) -> Result<(), OutputError> {
+        self.part.command(command, at)
     }
 
     fn check(&mut self) -> Result<(), OutputError> {

@@ -8,6 +8,7 @@ use super::event::{EVENT_DEFINITION, EVENT_TYPE};
 use super::file::{RecordedTopic, RecordingContents, first_of, topics_of};
 use super::manifest::Manifest;
 use super::recorder::RecordError;
+use crate::commands::CHUNK_TYPE;
 use robocache_core::schema::{self, Definitions};
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::time::Stamp;
@@ -15,9 +16,6 @@ use robocache_ops::time::Stamp;
 /// The topic of a simulator's clock.
 const CLOCK_TOPIC: &str = "/clock";
 const CLOCK_TYPE: &str = "rosgraph_msgs/msg/Clock";
-/// Type of messages with chunks of actions.
-pub const CHUNK_TYPE: &str = "robocache_ros/msg/ActionChunk";
-
 /// What the files have.
 pub(super) fn contents(
     folder: &Path,

@@ -9,6 +9,7 @@ mod contents;
 mod copies;
 mod disk;
 mod event;
+mod facts;
 mod file;
 mod log_time;
 mod lost;
@@ -19,9 +20,9 @@ mod queue;
 mod recorder;
 mod writing;
 
-pub use contents::CHUNK_TYPE;
 pub use copies::REMEMBERED;
 pub use disk::{Disk, Files, Room};
 pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};
+pub use facts::take_fact;
 pub use manifest::{Manifest, ManifestError};
 pub use recorder::{McapRecorder, RecordError, RecordOptions};

@@ -467,7 +467,9 @@ fn replay(
     });
     let mut output = match options.format {
         Format::Mcap => {
+            let chunks = wiring.chunks.iter().map(|at| bag.topics[*at].name.clone());
             let info = Info::of(&pipeline, options.digest, start);
+            let info = info.with_chunks(&pipeline, chunks.collect());
             Writing::Mcap(Box::new(McapOutput::create(&path, info, options.threads())?))
         }
         Format::Zarr => {

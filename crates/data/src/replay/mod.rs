@@ -9,6 +9,7 @@
 //! A [`ReplayRequest`] has all that a replay can be asked for.
 
 pub mod batch;
+mod commands;
 mod definitions;
 mod division;
 mod episode;
@@ -38,6 +39,8 @@ pub use request::{AskedGpu, EpisodesRequest, Jobs, ReplayRequest, RequestError};
 pub use results::{Format, store_summaries, summaries};
 pub use run::{Playing, Progress, run};
 pub use shares::Share;
-pub use summary::{InputSummary, JpegSummary, Skew, StreamSummary, Summary};
+pub use summary::{
+    CommandsSummary, GroupSummary, InputSummary, JpegSummary, Skew, StreamSummary, Summary,
+};
 pub use wiring::names;
 pub use wiring::{AskedClock, ClockSource, Remap, Wiring};

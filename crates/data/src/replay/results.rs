@@ -516,8 +516,7 @@ fn digest(text: &str) -> u64 {
 }
 
 /// Everything that a result depends on, in words. The files of a bag count by their sizes and times. What
-/// the configuration has from elsewhere (statistics, definitions of messages) is in what it means. No row depends on its
-/// commands.
+/// the configuration has from elsewhere (statistics, definitions of messages) is in what it means.
 pub(super) fn made_of(
     episode: &Episode,
     options: &Options,
@@ -525,7 +524,6 @@ pub(super) fn made_of(
     config: &Config,
 ) -> Result<String, OutputError> {
     let Asked { configuration, options: asked, bf16, images } = Asked::new(options, text);
-    let config = Config { commands: None, ..config.clone() };
     let mut made_of = format!(
         "robocache {} values {VALUES}; {configuration} {:016x}; {asked}; {:?} {:?} {:?}",
         env!("CARGO_PKG_VERSION"),

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use super::commands::ReplayedCommands;
 use super::episode::Moment;
 use super::read_ahead::read_ahead;
 use super::stamps::{StampClock, stamp_in_header};
@@ -57,10 +58,11 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Summary, ReplayError> {
     let mut skew = Skew::default();
-    let player = Player::new(pipeline, wiring.clock.is_simulated(), TimeSource::real())
-        .with_latched(&wiring.latched);
-    let player = if output.takes_ticks() { player } else { player.without_ticks() };
-    let mut player = if threads > 1 { player.with_threads(threads)? } else { player };
+    let commands = ReplayedCommands::new(bag, wiring, pipeline.config(), output.takes_commands())?;
+    // Whether a chunk counts depends on the ticks, so they are served also if no tensor is wanted.
+    let serves = (output.takes_ticks() || commands.needs_ticks(), commands.needs_ticks());
+    let mut player = player(pipeline, wiring, serves, threads)?;
+    let commands = RefCell::new(commands);
     let output = RefCell::new(output);
     let mut problems = Problems::default();
     bag.problems.iter().cloned().for_each(|problem| problems.push(problem));
@@ -68,12 +70,18 @@ pub fn run(
     if let Some(span) = bag.span() {
         let Range { start, end } = episode.range(span)?;
         let mut serve = |served: Served<'_>| -> Result<(), ReplayError> {
-            if let Served::Tensor(tick, message) = served {
-                if digest {
-                    message.seal();
+            match served {
+                Served::Tensor(tick, message) => {
+                    if digest {
+                        message.seal();
+                    }
+                    skew.note(tick.number, message);
+                    output.borrow_mut().tick(tick, message)?;
                 }
-                skew.note(tick.number, message);
-                output.borrow_mut().tick(tick, message)?;
+                Served::Commands(due, runtime) => {
+                    commands.borrow_mut().due(due, runtime, &mut **output.borrow_mut())?;
+                }
+                Served::HeldBack(_) => {}
             }
             Ok(())
         };
@@ -81,8 +89,12 @@ pub fn run(
         let mut play = Play { bag, wiring, player: &mut player, waits, stamps };
         if let Some(start) = start {
             play.latched_before(start, &mut serve, &mut problems)?;
+            commands.borrow_mut().before(bag, start, &mut problems)?;
         }
-        let messages = bag.messages_from(&wiring.wanted(), start.unwrap_or(Stamp::MIN))?;
+        let reads = |topic| commands.borrow().reads(topic);
+        let wanted = wiring.wanted().into_iter().enumerate();
+        let wanted: Vec<bool> = wanted.map(|(topic, is)| is || reads(topic)).collect();
+        let messages = bag.messages_from(&wanted, start.unwrap_or(Stamp::MIN))?;
         let look_ahead = play.player.look_ahead();
         let ahead = if look_ahead.is_some() { BEGUN } else { 0 };
         let begin = |recorded: &Recorded| begin(look_ahead.as_ref(), (bag, wiring), recorded);
@@ -104,6 +116,13 @@ pub fn run(
                 if !whole {
                     return Ok(false);
                 }
+            }
+            if reads(recorded.topic) {
+                if serves.1 {
+                    // The command ticks before it do not find it.
+                    play.player.start(now, &mut serve)?;
+                }
+                commands.borrow_mut().message(&recorded, &mut **output.borrow_mut())?;
             }
             play.take(recorded, &tickets, &mut serve)?;
             if latches && play.player.runtime().clock.now().is_some() {
@@ -127,7 +146,27 @@ pub fn run(
         }
     }
     problems.readable()?;
-    Ok(Summary::new(episode, wiring, player.runtime(), skew, &problems, whole))
+    let commands = commands.into_inner().summary();
+    let summary = Summary::new(episode, wiring, player.runtime(), skew, &problems, whole);
+    Ok(Summary { commands, ..summary })
+}
+
+/// The player of an episode. `serves` says if it serves ticks, and command ticks.
+fn player(
+    pipeline: Pipeline,
+    wiring: &Wiring,
+    serves: (bool, bool),
+    threads: usize,
+) -> Result<Player, ReplayError> {
+    let mut player = Player::new(pipeline, wiring.clock.is_simulated(), TimeSource::real())
+        .with_latched(&wiring.latched);
+    if !serves.0 {
+        player = player.without_ticks();
+    }
+    if serves.1 {
+        player = player.with_commands();
+    }
+    Ok(if threads > 1 { player.with_threads(threads)? } else { player })
 }
 
 /// Begins to encode a message for each of its inputs that takes it before its turn.

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::wiring::no_row;
 use super::{Episode, ReplayError, Wiring};
 use crate::bag::{Bag, Problems};
+use crate::commands::{MadeCommand, TakenChunk};
 use crate::episodes::TaskFrom;
 use crate::store::Loss;
 use robocache_core::message::TensorMessage;
 use robocache_core::rejected::DropReason;
-use robocache_core::spec::SegmentId;
+use robocache_core::spec::{GroupSpec, SegmentId};
 use robocache_ops::align::InvalidReason;
 use robocache_runtime::Runtime;
 
@@ -56,6 +57,48 @@ pub struct Summary {
     pub streams: BTreeMap<String, StreamSummary>,
     /// By name.
     pub inputs: BTreeMap<String, InputSummary>,
+    /// The commands that the chunks of the bag become; `None` if it has no chunks, or the configuration no commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<CommandsSummary>,
+}
+
+/// Commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandsSummary {
+    /// False if the output takes no commands. Then none were made.
+    pub written: bool,
+    /// True if they are those of a node that recorded itself, from its facts. Otherwise they follow from the receive stamps
+    /// of the chunks.
+    pub of_recording: bool,
+    /// Command ticks.
+    pub ticks: u64,
+    /// Command ticks that were left out, because their commands are not those that the node made.
+    pub differing: u64,
+    /// The same, after an event that the recording lacks.
+    pub unverifiable: u64,
+    /// Chunks of no group, by the reason for which they were refused.
+    pub refused: BTreeMap<String, u64>,
+    /// By name.
+    pub groups: BTreeMap<String, GroupSummary>,
+}
+
+/// The commands of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupSummary {
+    /// Commands that were sent.
+    pub sent: u64,
+    /// How often commands began at measured values.
+    pub starts: u64,
+    /// Command ticks by what the group did.
+    pub stages: BTreeMap<String, u64>,
+    /// Chunks that were not refused.
+    pub chunks: u64,
+    /// Rows of these that were past.
+    pub rows_late: u64,
+    /// Chunks that were refused, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Commands that a limit changed, by joint.
+    pub clipped: BTreeMap<String, u64>,
 }
 
 /// The largest difference between the ages of two valid streams in one tick, of their newest steps.
@@ -170,7 +213,45 @@ impl Summary {
             skew,
             streams: StreamSummary::all(runtime),
             inputs: InputSummary::all(runtime),
+            commands: None,
         }
+    }
+}
+
+impl CommandsSummary {
+    /// Notes a chunk. `groups` are in the order of the configuration.
+    pub(super) fn note_chunk(&mut self, groups: &mut [GroupSummary], taken: &TakenChunk<'_>) {
+        let group = taken.group.map(|group| &mut groups[group]);
+        match (group, taken.outcome) {
+            (Some(group), Ok(())) => {
+                group.chunks += 1;
+                group.rows_late += taken.rows_late;
+            }
+            (Some(group), Err(refusal)) => add(&mut group.refused, refusal.word()),
+            (None, Err(refusal)) => add(&mut self.refused, refusal.word()),
+            (None, Ok(())) => {}
+        }
+    }
+}
+
+impl GroupSummary {
+    /// Notes a command.
+    pub(super) fn note(&mut self, spec: &GroupSpec, command: &MadeCommand<'_>) {
+        let MadeCommand { made, clipped, .. } = command;
+        self.sent += u64::from(made.sends);
+        self.starts += u64::from(made.starts);
+        add(&mut self.stages, made.stage.word());
+        let joints = spec.joints.iter().zip(*clipped);
+        let clipped = joints.filter(|(_, is)| **is && made.sends);
+        clipped.for_each(|(joint, _)| add(&mut self.clipped, &joint.name));
+    }
+}
+
+/// Counts one more.
+fn add(counts: &mut BTreeMap<String, u64>, of: &str) {
+    match counts.get_mut(of) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(of.to_owned(), 1)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{BagDefinitions, ReplayError};
 use crate::bag::{Bag, CDR, Topic};
+use crate::commands::CHUNK_TYPE;
 use crate::recording::EVENT_TYPE;
 use robocache_core::input::{CAMERA_INFO, MessageType};
 use robocache_core::schema::{self, Definitions};
@@ -118,6 +119,10 @@ pub struct Wiring {
     pub clock: ClockSource,
     /// The topic of the events of a node that recorded itself, if a row's instant depends on them.
     pub events: Option<usize>,
+    /// The topics of chunks of actions, if the configuration makes commands of them.
+    pub chunks: Vec<usize>,
+    /// The topic of the events of a node that recorded its commands.
+    pub facts: Option<usize>,
     /// The topics of the configuration that are not in the bag. Their inputs get no message.
     pub missing: Vec<String>,
     /// The topics whose type the bag does not say. The configuration's is believed.
@@ -146,6 +151,8 @@ impl Wiring {
             is_of_node: bag.topics.iter().any(|topic| topic.ros_type == EVENT_TYPE),
             clock: ClockSource::Recorder,
             events: None,
+            chunks: Vec::new(),
+            facts: None,
             missing: Vec::new(),
             untyped: Vec::new(),
         };
@@ -186,6 +193,14 @@ impl Wiring {
             ));
         }
         wiring.clock = wiring.clock(bag, config, time, &named)?;
+        if config.commands.is_some() {
+            let of_type = |wanted: &'static str| {
+                let topics = bag.topics.iter().enumerate();
+                topics.filter(move |(_, topic)| topic.ros_type == wanted).map(|(at, _)| at)
+            };
+            wiring.chunks = of_type(CHUNK_TYPE).collect();
+            wiring.facts = of_type(EVENT_TYPE).next();
+        }
         let by_receive_stamp =
             config.inputs.iter().any(|input| input.timeline == Timeline::Receive);
         if by_receive_stamp && !wiring.clock.is_simulated() {

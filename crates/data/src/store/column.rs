@@ -39,8 +39,10 @@ pub enum Element {
     Int32,
     Uint32,
     Int64,
+    Uint64,
     Float16,
     Float32,
+    Float64,
 }
 
 impl Element {
@@ -50,7 +52,7 @@ impl Element {
             Element::Bool | Element::Uint8 => 1,
             Element::Uint16 | Element::Float16 => 2,
             Element::Int32 | Element::Uint32 | Element::Float32 => 4,
-            Element::Int64 => 8,
+            Element::Int64 | Element::Uint64 | Element::Float64 => 8,
         }
     }
 

@@ -485,7 +485,7 @@ fn array(column: &Column, rows: u64) -> Value {
     let chunk_rows = column.chunk_rows() as u64;
     let fill = match column.element {
         Element::Bool => json!(false),
-        Element::Float16 | Element::Float32 => json!(0.0),
+        Element::Float16 | Element::Float32 | Element::Float64 => json!(0.0),
         _ => json!(0),
     };
     json!({

@@ -304,3 +304,66 @@ fn a_latched_message_from_before_an_episode_of_a_nodes_recording_counts_once() {
     let valid = |epoch: u64| ticks.iter().filter(|t| t.1 == epoch && t.2 == Some(1.0)).count();
     assert!(valid(1) >= 98 && valid(2) == 0, "the recording has it for the second epoch");
 }
+
+const COMMANDS: &str = "
+rate_hz: 100
+streams:
+  joints: {type: sensor_msgs/JointState, topic: /joints, joints: [a], max_age_ms: 50}
+  w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50}
+commands:
+  rate_hz: 250
+  groups:
+    arm:
+      joints: [a]
+      rows: {steps: 10, step_ms: 20}
+      start_from: joints
+      watchdog_ms: 500
+      limits: none
+      on_stall: hold
+      on_end: hold
+      output: {topic: /c, type: std_msgs/Float64MultiArray}
+";
+
+/// A tick or a command tick: which, its epoch, and its instant on the grid [ms].
+type Both = Vec<(char, u64, i64)>;
+
+fn both(ticks: &mut Both) -> impl FnMut(Served<'_>) -> Result<(), RuntimeError> {
+    |served| {
+        ticks.push(match served {
+            Served::Tensor(tick, _) | Served::HeldBack(tick) => {
+                ('t', tick.epoch.number(), 10 * tick.number)
+            }
+            Served::Commands(due, _) => ('c', due.epoch.number(), 4 * due.tick),
+        });
+        Ok(())
+    }
+}
+
+#[test]
+fn command_ticks_are_due_on_their_own_grid_and_after_a_tick_at_the_same_instant() {
+    let (mut player, mut ticks) = (player_of(COMMANDS, false).with_commands(), Both::new());
+    let mut serve = both(&mut ticks);
+    let w = InputId::new(1);
+    for (at, value) in [(998, 1.0), (1010, 2.0), (505, 3.0)] {
+        player.receive(w, wrench(ms(at), value), Received::at(ms(at)), &mut serve).unwrap();
+    }
+    player.end(ms(512), &mut serve).unwrap();
+    drop(serve);
+    let c = |epoch, at| ('c', epoch, at);
+    let first = [('t', 0, 1000), c(0, 1000), c(0, 1004), c(0, 1008)];
+    // The clock has jumped back: what was due by it until then is past.
+    let second = [c(1, 508), ('t', 1, 510), c(1, 512)];
+    assert_eq!(ticks, [&first[..], &second].concat());
+}
+
+#[test]
+fn a_simulators_clock_serves_its_newest_command_tick() {
+    let (mut player, mut ticks) = (player_of(COMMANDS, true).with_commands(), Both::new());
+    let mut serve = both(&mut ticks);
+    for (at, received) in [(1000, 10), (1002, 11), (1021, 12), (500, 13)] {
+        player.set_clock(ms(at), Received::at(ms(received)), &mut serve).unwrap();
+    }
+    drop(serve);
+    let first = [('t', 1, 1000), ('c', 1, 1000), ('t', 1, 1020), ('c', 1, 1020)];
+    assert_eq!(ticks, [&first[..], &[('t', 2, 500), ('c', 2, 500)]].concat());
+}

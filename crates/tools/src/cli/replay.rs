@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use robocache_data::replay::batch::{self, EpisodeOutcome, Results};
-use robocache_data::replay::{JpegSummary, Summary};
+use robocache_data::replay::{CommandsSummary, GroupSummary, JpegSummary, Summary};
 
 use super::replay_args::ReplayArgs;
 use super::{Error, FAILURE, SUCCESS, is_broken_pipe, say};
@@ -113,6 +113,9 @@ fn describe(out: &mut impl Write, summary: &Summary, note: &str) -> std::io::Res
             writeln!(out, "  {input}: {} still wait for a transform", numbers.waiting)?;
         }
     }
+    if let Some(commands) = &summary.commands {
+        describe_commands(out, commands)?;
+    }
     for topic in &summary.missing {
         writeln!(out, "  {topic}: not in the bag")?;
     }
@@ -124,6 +127,41 @@ fn describe(out: &mut impl Write, summary: &Summary, note: &str) -> std::io::Res
     }
     if summary.more_problems > 0 {
         writeln!(out, "  and {} more like these", summary.more_problems)?;
+    }
+    Ok(())
+}
+
+/// The lines about commands.
+fn describe_commands(out: &mut impl Write, commands: &CommandsSummary) -> std::io::Result<()> {
+    if !commands.written {
+        return writeln!(out, "  commands: not made, because this output takes none");
+    }
+    let of = match commands.of_recording {
+        true => "as the node made them",
+        false => "by the receive stamps of the chunks",
+    };
+    writeln!(out, "  commands: {} command ticks, {of}", commands.ticks)?;
+    for (count, what) in [
+        (commands.differing, "are not what the node made, and are left out"),
+        (commands.unverifiable, "follow an event that is missing, differ, and are left out"),
+    ] {
+        if count > 0 {
+            writeln!(out, "  commands: {count} command ticks {what}")?;
+        }
+    }
+    for (reason, chunks) in &commands.refused {
+        writeln!(out, "  commands: {chunks} chunks of no group refused: {reason}")?;
+    }
+    for (name, group) in &commands.groups {
+        let GroupSummary { sent, chunks, rows_late, .. } = group;
+        write!(out, "  commands of {name}: {sent} sent, {chunks} chunks, {rows_late} rows late")?;
+        for (reason, chunks) in &group.refused {
+            write!(out, ", {chunks} chunks refused: {reason}")?;
+        }
+        for (joint, count) in &group.clipped {
+            write!(out, ", {joint} clipped {count}")?;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }

@@ -1,14 +1,13 @@
-//! Makes the commands of a recording again, from what their ticks found, and compares their digests.
-//!
-//! Nothing else enters: no lag, and no order of messages. So a difference is one of the arithmetic, unless the recording
-//! lacks an event.
+//! Compares the commands of a recording with the same commands, made again.
+
+use std::convert::Infallible;
 
 use serde::Serialize;
 
-use robocache_core::command::{ActionChunk, CommandDigest, CommandGroup, CommandTick, Found, Made};
+use robocache_core::command::CommandTick;
 use robocache_core::spec::CommandsSpec;
-use robocache_ops::time::{Epoch, TickGrid};
-use robocache_runtime::{ChunkRecord, CommandFact, CommandRecord};
+use robocache_data::commands::{Judged, MadeCommand, RecordedCommands};
+use robocache_runtime::{ChunkRecord, CommandRecord};
 
 /// The commands of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -38,124 +37,69 @@ pub struct DifferentCommand {
 
 /// Replays commands.
 pub(super) struct Commands {
-    grid: TickGrid,
-    run: u64,
-    groups: Vec<CommandGroup>,
-    /// By group: the measured values of its newest start, and whether they are valid.
-    measured: Vec<(Vec<f64>, bool)>,
-    /// A chunk whose message comes next.
-    announced: Option<ChunkRecord>,
-    digest: CommandDigest,
-    /// True if the recording lacks an event.
-    lacks: bool,
+    again: RecordedCommands,
     report: CommandsReport,
 }
 
 impl Commands {
     pub(super) fn new(spec: &CommandsSpec, run: u64) -> Self {
-        let groups: Vec<_> =
-            spec.groups.iter().map(|group| CommandGroup::new(group, spec.grid)).collect();
-        let measured = spec.groups.iter().map(|group| (vec![0.0; group.joints.len()], false));
-        Commands {
-            grid: spec.grid,
-            run,
-            measured: measured.collect(),
-            announced: None,
-            digest: CommandDigest::of(groups.iter()),
-            lacks: false,
-            report: CommandsReport::default(),
-            groups,
-        }
+        let again = RecordedCommands::new(spec, run);
+        Commands { again, report: CommandsReport::default() }
     }
 
     /// A command tick has found a chunk. Its message comes next.
     pub(super) fn found(&mut self, chunk: ChunkRecord) {
-        // The message of the one before is missing.
-        self.lacks |= self.announced.replace(chunk).is_some();
+        self.again.found(chunk);
     }
 
     /// The message of the chunk.
     pub(super) fn chunk(&mut self, message: &[u8]) {
-        let Some(record) = self.announced.take() else {
-            self.lacks = true;
-            return;
-        };
-        self.report.chunks += 1;
-        let ChunkRecord { writer, served, tick, epoch, .. } = record;
-        let at = self.at(tick, epoch);
-        if let Ok(chunk) = ActionChunk::read(message)
-            && let Some(group) =
-                self.groups.iter_mut().find(|of| of.spec().name.as_bytes() == chunk.group)
-        {
-            // Refused chunks change nothing.
-            let _ = group.take(at, Found { chunk: &chunk, writer, served });
-        }
+        self.report.chunks += u64::from(self.again.chunk(message, |_| ()).is_some());
     }
 
     /// Events are missing.
     pub(super) fn lost(&mut self) {
-        self.lacks = true;
+        self.again.lost();
     }
 
-    pub(super) fn fact(&mut self, CommandRecord { tick, epoch, fact }: CommandRecord) {
-        match fact {
-            CommandFact::Enabled => self.groups.iter_mut().for_each(CommandGroup::enable),
-            CommandFact::Disabled(why) => self.groups.iter_mut().for_each(|of| of.disable(why)),
-            CommandFact::Measured { group, is_valid } => {
-                if let Some((_, valid)) = self.measured.get_mut(group) {
-                    *valid = is_valid;
+    pub(super) fn fact(&mut self, record: CommandRecord) {
+        match self.again.fact(record) {
+            None => {}
+            Some((_, Judged::Same)) => self.report.equal += 1,
+            Some((_, Judged::Unverifiable)) => self.report.unverifiable += 1,
+            Some((at, Judged::Differs)) => {
+                self.report.differing += 1;
+                if self.report.first.is_none() {
+                    self.report.first = Some(self.different(at));
                 }
             }
-            CommandFact::Begins { group, first, values } => {
-                let known = self.measured.get_mut(group).and_then(|(of, _)| of.get_mut(first..));
-                let known = known.unwrap_or_default().iter_mut();
-                known.zip(values.iter()).for_each(|(known, value)| *known = value);
-            }
-            CommandFact::Made { digest } => self.made((tick, epoch), digest),
         }
     }
 
-    fn made(&mut self, (tick, epoch): (i64, Epoch), digest: u64) {
-        let at = self.at(tick, epoch);
+    /// The commands of the newest tick.
+    fn different(&mut self, at: CommandTick) -> DifferentCommand {
+        let groups = self.again.groups();
+        let names: Vec<String> = groups.specs().map(|spec| spec.name.clone()).collect();
         let mut replayed = Vec::new();
-        for (group, (values, is_valid)) in self.groups.iter_mut().zip(&self.measured) {
-            let made = group.tick(at, is_valid.then_some(&values[..]));
-            self.digest.add(made, group);
-            replayed.push(made);
-        }
-        let report = &mut self.report;
-        match (self.digest.take() == digest, self.lacks) {
-            (true, _) => report.equal += 1,
-            (false, true) => report.unverifiable += 1,
-            (false, false) => {
-                report.differing += 1;
-                report.first.get_or_insert_with(|| {
-                    let command = |(group, made): (&CommandGroup, Made)| {
-                        (group.spec().name.clone(), made.sends.then(|| group.command().to_vec()))
-                    };
-                    let replayed = self.groups.iter().zip(replayed).map(command).collect();
-                    DifferentCommand { tick, epoch: epoch.number(), replayed }
-                });
-            }
-        }
+        let mut note = |of: &MadeCommand<'_>| -> Result<(), Infallible> {
+            replayed.push((names[of.group].clone(), of.made.sends.then(|| of.values.to_vec())));
+            Ok(())
+        };
+        let Ok(()) = groups.made(&mut note);
+        DifferentCommand { tick: at.tick, epoch: at.epoch, replayed }
     }
 
     pub(super) fn report(self) -> CommandsReport {
         self.report
     }
-
-    fn at(&self, tick: i64, epoch: Epoch) -> CommandTick {
-        let stamp = self.grid.stamp_of(tick);
-        CommandTick { tick, stamp, run: self.run, epoch: epoch.number() }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use robocache_core::command::SentChunk;
+    use robocache_core::command::{ActionChunk, CommandDigest, CommandGroup, Found, SentChunk};
     use robocache_core::config;
-    use robocache_ops::time::Stamp;
-    use robocache_runtime::StartValues;
+    use robocache_ops::time::{Epoch, Stamp};
+    use robocache_runtime::{CommandFact, StartValues};
 
     use super::*;
 
@@ -268,10 +212,10 @@ commands:
         assert_eq!((report.differing, report.unverifiable, report.first), (0, 13, None));
         let mut commands = Commands::new(&spec(), RUN);
         commands.chunk(&chunk(0.5));
-        assert!(commands.lacks, "a message without its event");
+        assert!(commands.again.lacks(), "a message without its event");
         let mut commands = Commands::new(&spec(), RUN);
         found(&mut commands);
         found(&mut commands);
-        assert!(commands.lacks, "an event without its message");
+        assert!(commands.again.lacks(), "an event without its message");
     }
 }

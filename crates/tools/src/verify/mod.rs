@@ -36,7 +36,8 @@ use robocache_core::layout::Layout;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::rejected::DropReason;
 use robocache_data::bag::{Bag, Problem, Problems, Recorded};
-use robocache_data::recording::{CHUNK_TYPE, EVENT_TYPE, Manifest, ManifestError, RecordingEvent};
+use robocache_data::commands::CHUNK_TYPE;
+use robocache_data::recording::{EVENT_TYPE, Manifest, ManifestError, RecordingEvent};
 use robocache_data::replay::{BagDefinitions, ReplayError};
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 use robocache_runtime::{

@@ -110,6 +110,8 @@ impl Ticks {
                 (tick, message.digest())
             }
             Served::HeldBack(tick) => (tick, None),
+            // Commands are made of the recorded facts.
+            Served::Commands(..) => return,
         };
         let stamp = Stamp::from_nanos(number.saturating_mul(self.period_ns));
         let (id, replayed) = ((epoch.number(), number), Replayed { digest, changes, stamp });

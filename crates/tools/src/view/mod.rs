@@ -4,6 +4,8 @@
 //! 2. [`Track`] notes of each tensor its validity, ages and vectors. Then it keeps a few whole tensors for pictures.
 //! 3. The sections of the [`Page`] are made of that.
 
+mod command_parts;
+mod commands;
 mod parts;
 mod pictures;
 mod published;
@@ -19,6 +21,7 @@ mod written;
 use std::collections::HashSet;
 use std::path::Path;
 
+pub use commands::{ChunkShown, CommandShown, GroupTrack};
 pub use parts::percent;
 pub use published::Against;
 pub use source::{Episode, Looked, ViewError};
@@ -112,6 +115,7 @@ pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
             sections.push(published::compared(&track, against)?);
         }
         sections.extend(of_tensors(&track));
+        sections.extend(episode.commands()?.iter().map(command_parts::commands));
     }
     tiles.iter().for_each(|(value, what)| {
         page.tile(value, what);

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use super::command_parts;
+use super::commands::{self, GroupTrack};
 use super::source::ViewError;
 use crate::inspect::{Gap, Intervals, Series};
 use crate::report::{
@@ -46,7 +48,34 @@ pub(super) fn page(path: &Path, manifest: &Manifest) -> Result<Page, ViewError> 
     let config = manifest.config(&definitions).map_err(ReplayError::from)?;
     let mut seen = Seen::new(&config, manifest);
     seen.read(&bag)?;
-    Ok(seen.page(path, manifest))
+    let mut page = seen.page(path, manifest);
+    for group in drawn(&bag, &config, manifest)? {
+        page.add(command_parts::commands(&group));
+    }
+    Ok(page)
+}
+
+/// The commands of a recording, and its name.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn commands_of(
+    path: &Path,
+    manifest: &Manifest,
+) -> Result<(String, Vec<GroupTrack>), ViewError> {
+    let bag = Bag::open(path)?;
+    let definitions = BagDefinitions::new(&bag)?;
+    let config = manifest.config(&definitions).map_err(ReplayError::from)?;
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    Ok((name.to_string_lossy().into_owned(), drawn(&bag, &config, manifest)?))
+}
+
+/// The commands of a recording. An older one has no facts of them, and no run.
+fn drawn(bag: &Bag, config: &Config, manifest: &Manifest) -> Result<Vec<GroupTrack>, ViewError> {
+    match config.commands.as_ref().filter(|_| manifest.run != 0) {
+        Some(spec) => commands::of_recording(bag, spec, manifest.run),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// The outcomes of the messages of an input.

@@ -9,13 +9,19 @@ use serde::Serialize;
 
 use super::pictures::{Shown, Voxels, shown};
 use super::track::{Segment, StepValidity, Track};
-use super::{Episode, Options, ViewError, choose, source};
+use super::{Episode, GroupTrack, Options, ViewError, choose, recording, source};
 use robocache_ops::time::Stamp;
 
 /// The script that writes the recording.
 const SCRIPT: &str = include_str!("rerun_file.py");
 /// Pictures and grids of each stream, about.
 const PICTURES: usize = 150;
+
+/// Markers and colours of the rows of a chunk and of the next one, of rows that were late, and of seams.
+const CHUNK: (&str, [u8; 3]) = ("circle", [86, 156, 214]);
+const NEXT_CHUNK: (&str, [u8; 3]) = ("circle", [78, 176, 130]);
+const LATE: (&str, [u8; 3]) = ("cross", [220, 80, 70]);
+const SEAM: (&str, [u8; 3]) = ("diamond", [240, 190, 60]);
 
 /// What the script reads: `scene.json`.
 #[derive(Serialize)]
@@ -34,7 +40,10 @@ struct Entity {
     /// Of scalars: their file.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-    /// Of others: a file per instant.
+    /// Of scalars that are drawn as points: their marker and colour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marker: Option<(&'static str, [u8; 3])>,
+    /// Of texts: a text per instant. Of others: a file per instant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     items: Vec<String>,
     width: usize,
@@ -42,22 +51,41 @@ struct Entity {
     size_m: f64,
 }
 
-/// Writes a Rerun recording of the episodes that [`super::page`] shows. Its timeline is `time`: the targets.
+/// Writes a Rerun recording of the episodes that [`super::page`] shows, or of the commands of a recording of the node. Its
+/// timeline is `time`: the targets, and the instants of rows and commands.
 ///
 /// # Errors
 /// As [`super::page`]; or there is no `python3` with rerun-sdk.
 pub fn write(path: &Path, options: &Options, out: &Path) -> Result<(), ViewError> {
-    let episodes = source::episodes(path)?;
-    let chosen = choose(&episodes, options, path)?;
     let folder =
         tempfile::tempdir().map_err(|source| io(Path::new("a temporary folder"), source))?;
     let mut scene = Files { folder: folder.path(), count: 0, entities: Vec::new() };
-    let budget = options.budget / chosen.len().max(1) as u64;
-    for episode in &chosen {
-        let (track, _) = episode.read(budget, PICTURES)?;
-        scene.add(episode, &track).map_err(|source| io(folder.path(), source))?;
-    }
-    let names: Vec<_> = chosen.iter().map(|episode| episode.name.as_str()).collect();
+    let failed = |source| io(folder.path(), source);
+    let names = match recording::manifest(path) {
+        Some(manifest) => {
+            let (name, groups) = recording::commands_of(path, &manifest)?;
+            if groups.is_empty() {
+                return Err(ViewError::Rerun(format!(
+                    "{}: expected tensors or commands, found a recording without commands: replay it, and view its \
+                     tensors",
+                    path.display()
+                )));
+            }
+            scene.commands(&name, &groups).map_err(failed)?;
+            vec![name]
+        }
+        None => {
+            let episodes = source::episodes(path)?;
+            let chosen = choose(&episodes, options, path)?;
+            let budget = options.budget / chosen.len().max(1) as u64;
+            for episode in &chosen {
+                let (track, _) = episode.read(budget, PICTURES)?;
+                scene.add(episode, &track).map_err(failed)?;
+                scene.commands(&episode.name, &episode.commands()?).map_err(failed)?;
+            }
+            chosen.iter().map(|episode| episode.name.clone()).collect()
+        }
+    };
     let json =
         Scene { application: "robocache", recording: names.join(","), entities: scene.entities };
     let json = serde_json::to_vec(&json).unwrap_or_default();
@@ -129,6 +157,60 @@ impl Files<'_> {
         self.scalars(&format!("{path}/valid"), &stamps, valid)
     }
 
+    /// Adds the commands of an episode. Per joint: the rows of each chunk at their instants, those that were late, the
+    /// commands, and the seams. Per group: the chunks that were refused, with their reasons, and the stages.
+    fn commands(&mut self, episode: &str, groups: &[GroupTrack]) -> std::io::Result<()> {
+        for group in groups {
+            let path = format!("{}/commands/{}", part(episode), part(&group.name));
+            for (joint, name) in group.joints.iter().enumerate() {
+                let path = format!("{path}/{}", part(name));
+                // Neighbours have different colours.
+                for (turn, marker) in [(0, CHUNK), (1, NEXT_CHUNK)] {
+                    let rows = group.rows(joint, false).filter(|(place, ..)| place % 2 == turn);
+                    self.points(&format!("{path}/chunks_{turn}"), marker, rows)?;
+                }
+                self.points(&format!("{path}/late"), LATE, group.rows(joint, true))?;
+                let seams = group.commands(joint).filter(|(tick, _)| tick.turns && tick.sends);
+                let seams = seams.map(|(tick, value)| (0, tick.stamp, value));
+                self.points(&format!("{path}/seams"), SEAM, seams)?;
+                let stamps: Vec<Stamp> = group.ticks.iter().map(|tick| tick.stamp).collect();
+                let values = group.commands(joint).map(|(_, value)| value);
+                self.scalars(&format!("{path}/command"), &stamps, values)?;
+            }
+            let refused = group.chunks.iter().filter_map(|chunk| {
+                let reason = chunk.refused.as_ref()?;
+                Some((chunk.found, format!("chunk {} refused: {reason}", chunk.sequence)))
+            });
+            self.texts(&format!("{path}/refused"), refused);
+            let begins = group.ticks.chunk_by(|a, b| a.stage == b.stage);
+            let begins = begins.map(|ticks| (ticks[0].stamp, ticks[0].stage.word().to_owned()));
+            self.texts(&format!("{path}/stage"), begins);
+        }
+        Ok(())
+    }
+
+    /// Values that are drawn as points.
+    fn points(
+        &mut self,
+        path: &str,
+        marker: (&'static str, [u8; 3]),
+        points: impl Iterator<Item = (usize, Stamp, f64)>,
+    ) -> std::io::Result<()> {
+        let (stamps, values): (Vec<Stamp>, Vec<f64>) =
+            points.map(|(_, stamp, value)| (stamp, value)).unzip();
+        self.scalars(path, &stamps, values.into_iter())?;
+        if let Some(entity) = self.entities.last_mut() {
+            entity.marker = Some(marker);
+        }
+        Ok(())
+    }
+
+    /// Texts over time.
+    fn texts(&mut self, path: &str, texts: impl Iterator<Item = (Stamp, String)>) {
+        let (times_ns, items) = texts.map(|(stamp, text)| (stamp.nanos(), text)).unzip();
+        self.entities.push(Entity { times_ns, items, ..Entity::new(path, "texts") });
+    }
+
     /// Values over time, without those that are not finite.
     fn scalars(
         &mut self,
@@ -198,6 +280,7 @@ impl Entity {
             kind,
             times_ns: Vec::new(),
             file: None,
+            marker: None,
             items: Vec::new(),
             width: 0,
             height: 0,

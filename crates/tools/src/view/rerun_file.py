@@ -40,12 +40,18 @@ def write(folder, output):
             values = array(entity["file"], "<f8", -1)
             if len(values) == 0:
                 continue
+            if "marker" in entity:
+                marker, color = entity["marker"]
+                style = rr.SeriesPoints(colors=[color], markers=[marker], marker_sizes=[3.0])
+                recording.log(path, style, static=True)
             columns = rr.Scalars.columns(scalars=values)
             recording.send_columns(path, indexes=times(rr, entity), columns=columns)
             continue
-        for stamp_ns, item in zip(entity["times_ns"], entity["items"]):
+        for stamp_ns, item in zip(entity["times_ns"], entity.get("items", [])):
             at(stamp_ns)
-            if kind == "image":
+            if kind == "texts":
+                recording.log(path, rr.TextLog(item))
+            elif kind == "image":
                 pixels = array(item, "u1", (entity["height"], entity["width"], 3))
                 recording.log(path, rr.Image(pixels))
             elif kind == "depth":
@@ -73,7 +79,16 @@ def main():
         import rerun
     except ImportError as error:
         sys.exit(f"--rerun needs rerun-sdk: install it with `pip install rerun-sdk` ({error})")
-    needed = ("RecordingStream", "TimeColumn", "Scalars", "Boxes3D", "DepthImage", "Image")
+    needed = (
+        "RecordingStream",
+        "TimeColumn",
+        "Scalars",
+        "SeriesPoints",
+        "TextLog",
+        "Boxes3D",
+        "DepthImage",
+        "Image",
+    )
     if missing := [name for name in needed if not hasattr(rerun, name)]:
         version = getattr(rerun, "__version__", "unknown")
         sys.exit(

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::command_parts;
 use super::source::{ViewError, which};
 use super::store::{self, About};
 use super::track::{MAX_TICKS, Track};
@@ -75,6 +76,17 @@ pub(super) fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
             let title = match chosen.len() {
                 1 => section.title().to_owned(),
                 _ => format!("{name}: {}", section.title()),
+            };
+            page.add(section.titled(&title));
+        }
+    }
+    let about = super::commands::about_store(path).map_err(wrong)?;
+    for at in &chosen {
+        let groups = super::commands::of_store(path, &about, *at).map_err(wrong)?;
+        for section in groups.iter().map(command_parts::commands) {
+            let title = match chosen.len() {
+                1 => section.title().to_owned(),
+                _ => format!("{}: {}", store.episodes[*at].name, section.title()),
             };
             page.add(section.titled(&title));
         }

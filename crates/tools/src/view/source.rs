@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use super::commands::{self, GroupTrack};
 use super::store::{self, Store};
 use super::track::{MAX_TICKS, Track};
 use robocache_core::message::TensorInfo;
@@ -110,8 +111,8 @@ pub struct Episode {
     /// The bag that it was made of, if that is known.
     pub bag: Option<String>,
     path: PathBuf,
-    /// Of a store: its first tick, and the one after its last. `None`: a bag.
-    ticks: Option<[u64; 2]>,
+    /// Of a store: its number, its first tick, and the one after its last. `None`: a bag.
+    ticks: Option<(usize, [u64; 2])>,
 }
 
 /// How much of an episode was looked at.
@@ -213,13 +214,13 @@ fn of_store(path: &Path) -> Result<Vec<Episode>, ViewError> {
     let episodes = store::episodes(path).map_err(wrong)?;
     // A path such as `.` has no name, by which the ledger knows the store.
     let mut summaries = store_summaries(&path.canonicalize().unwrap_or(path.to_owned()));
-    let episode = |store::Stored { name, bag, ticks }| {
+    let episode = |(number, store::Stored { name, bag, ticks })| {
         let summary = summaries.remove(&name);
         // The store has the name of the bag, the summary its path.
         let bag = summary.as_ref().map(|summary| summary.bag.clone()).or(bag);
-        Episode { name, summary, bag, path: path.to_owned(), ticks: Some(ticks) }
+        Episode { name, summary, bag, path: path.to_owned(), ticks: Some((number, ticks)) }
     };
-    Ok(episodes.into_iter().map(episode).collect())
+    Ok(episodes.into_iter().enumerate().map(episode).collect())
 }
 
 impl Episode {
@@ -233,7 +234,7 @@ impl Episode {
 
     /// How many tensors it has, if that is known before they are read.
     pub fn tensors(&self) -> Option<u64> {
-        self.ticks.map(|[from, to]| to - from)
+        self.ticks.map(|(_, [from, to])| to - from)
     }
 
     /// The part of valid steps of each stream that has steps, as the replay counted it.
@@ -248,7 +249,7 @@ impl Episode {
     /// # Errors
     /// There are no tensors, or the file cannot be read.
     pub fn read(&self, budget: u64, pictures: usize) -> Result<(Track, Looked), ViewError> {
-        if let Some(ticks) = self.ticks {
+        if let Some((_, ticks)) = self.ticks {
             return self.read_store(ticks, budget, pictures);
         }
         let bag = Bag::open(&self.path)?;
@@ -292,6 +293,17 @@ impl Episode {
 }
 
 impl Episode {
+    /// The commands in a store; empty if there are none. A file of messages does not say what commands are made of.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(super) fn commands(&self) -> Result<Vec<GroupTrack>, ViewError> {
+        let Some((number, _)) = self.ticks else { return Ok(Vec::new()) };
+        let wrong = |found| ViewError::NoTensors { path: self.path.clone(), found };
+        let about = commands::about_store(&self.path).map_err(wrong)?;
+        commands::of_store(&self.path, &about, number).map_err(wrong)
+    }
+
     /// As [`Episode::read`], of the ticks of a store.
     fn read_store(
         &self,

@@ -32,6 +32,11 @@ pub(super) struct About {
     breaks: Vec<u64>,
 }
 
+/// What a store of tensors says of itself.
+pub(super) fn about_tensors(store: &Path) -> Result<Value, String> {
+    about(store, TENSORS)
+}
+
 /// Whether there is a store of rows.
 pub(super) fn is_of_rows(store: &Path) -> bool {
     about(store, ROWS).is_ok()

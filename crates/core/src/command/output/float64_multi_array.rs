@@ -8,6 +8,11 @@ use crate::spec::Interface;
 /// See [the message](self).
 pub(super) static TYPE: CommandType = CommandType {
     name: "std_msgs/msg/Float64MultiArray",
+    definition: &[
+        ("std_msgs/Float64MultiArray", "MultiArrayLayout layout\nfloat64[] data\n"),
+        ("std_msgs/MultiArrayDimension", "string label\nuint32 size\nuint32 stride\n"),
+        ("std_msgs/MultiArrayLayout", "MultiArrayDimension[] dim\nuint32 data_offset\n"),
+    ],
     interfaces: &[Interface::Position, Interface::Velocity],
     has_points: false,
     open: |group, _| Box::new(Float64MultiArray { message: Vec::with_capacity(bytes(group)) }),

@@ -3,11 +3,20 @@
 use super::{CommandOutput, CommandType, bytes};
 use crate::cdr::Writer;
 use crate::command::{CommandGroup, CommandTick, Made};
+use crate::schema::{HEADER, TIME};
 use crate::spec::Interface;
 
 /// See [the message](self).
 pub(super) static TYPE: CommandType = CommandType {
     name: "sensor_msgs/msg/JointState",
+    definition: &[
+        (
+            "sensor_msgs/JointState",
+            "std_msgs/Header header\nstring[] name\nfloat64[] position\nfloat64[] velocity\nfloat64[] effort\n",
+        ),
+        ("builtin_interfaces/Time", TIME),
+        ("std_msgs/Header", HEADER),
+    ],
     interfaces: &[Interface::Position, Interface::Velocity],
     has_points: false,
     open: |group, _| Box::new(JointStateCommand { message: Vec::with_capacity(bytes(group)) }),

@@ -7,6 +7,7 @@
 use super::{CommandOutput, CommandType};
 use crate::cdr::Writer;
 use crate::command::{CommandGroup, CommandTick, Made};
+use crate::schema::{HEADER, TIME};
 use crate::spec::{CommandForm, Interface};
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 
@@ -16,6 +17,20 @@ const MOST_NS: i64 = 60 * NANOS_PER_S;
 /// See [the message](self).
 pub(super) static TYPE: CommandType = CommandType {
     name: "trajectory_msgs/msg/JointTrajectory",
+    definition: &[
+        (
+            "trajectory_msgs/JointTrajectory",
+            "std_msgs/Header header\nstring[] joint_names\nJointTrajectoryPoint[] points\n",
+        ),
+        ("builtin_interfaces/Duration", "int32 sec\nuint32 nanosec\n"),
+        ("builtin_interfaces/Time", TIME),
+        ("std_msgs/Header", HEADER),
+        (
+            "trajectory_msgs/JointTrajectoryPoint",
+            "float64[] positions\nfloat64[] velocities\nfloat64[] accelerations\nfloat64[] effort\n\
+             builtin_interfaces/Duration time_from_start\n",
+        ),
+    ],
     interfaces: &[Interface::Position],
     has_points: true,
     open: |group, form| {

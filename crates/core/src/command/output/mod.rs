@@ -16,6 +16,8 @@ pub static TYPES: &[&CommandType] =
 pub struct CommandType {
     /// Its name, as `package/msg/Type`.
     pub name: &'static str,
+    /// Its definition, followed by those of the types that it has.
+    pub definition: &'static [(&'static str, &'static str)],
     /// What a group that it takes commands.
     pub interfaces: &'static [Interface],
     /// True if a message has points of a plan: all of them, or one.

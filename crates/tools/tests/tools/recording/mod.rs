@@ -1,5 +1,6 @@
 //! A runtime with all its threads records itself, and the recording is verified.
 
+mod commands;
 mod disk;
 mod lag;
 mod node;

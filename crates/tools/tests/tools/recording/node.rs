@@ -26,8 +26,8 @@ use robocache_ops::sync::lock;
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S, Stamp};
 use robocache_ops::voxelize::PointDrops;
 use robocache_runtime::{
-    Clock, Publisher, Recorder, Refused, Runtime, RuntimeError, ThreadOptions, Threads, TimeSource,
-    Transit, VirtualTime,
+    Clock, CommandEnds, CommandPublisher, Publisher, Recorder, Refused, Runtime, RuntimeError,
+    ThreadOptions, Threads, TimeSource, Transit, VirtualTime,
 };
 use robocache_testing::{Finally, patience, until};
 use robocache_tools::verify::{Report, verify};
@@ -54,6 +54,9 @@ pub(super) const GREY: InputId = InputId::new(3);
 
 /// The ring of the images that the stream `camera` takes.
 const CAMERA_RING: usize = 3;
+/// The run of the node, and the topic of its chunks.
+pub(super) const RUN: u64 = 77;
+pub(super) const CHUNKS: &str = "/fusion_node/action_chunk";
 /// Time between two ticks.
 const PERIOD_NS: i64 = 10 * NANOS_PER_MS;
 
@@ -69,6 +72,18 @@ impl Publisher for Newest {
         self.0.store(stamp.nanos(), Ordering::Release);
         Ok(())
     }
+}
+
+/// Notes the messages of commands.
+#[derive(Clone, Default)]
+pub(super) struct SentCommands(pub Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl CommandPublisher for SentCommands {
+    fn send(&mut self, _: usize, message: &[u8]) {
+        lock(&self.0).push(message.to_vec());
+    }
+
+    fn tell(&mut self, _: usize, _: &[u8]) {}
 }
 
 /// The CPU backend, but while a test holds the lock, the images of the stream `camera` wait.
@@ -125,6 +140,8 @@ pub(super) struct Node {
     pub gate: Arc<Gate>,
     /// The time of its recorder. It does not count if the node's clock is that of the system.
     pub time: VirtualTime,
+    /// The commands that it has sent.
+    pub commands: SentCommands,
     threads: Threads<RuntimeError>,
     newest: Arc<AtomicI64>,
     now: Cell<Stamp>,
@@ -160,7 +177,10 @@ impl Node {
             By::System => Clock::system(config.grid, real),
         };
         let manifest = Manifest::of(&config, by == By::Simulator, true, "cpu");
-        let mut runtime = Runtime::new(Pipeline::new(config, backend).unwrap(), clock);
+        let pipeline = Pipeline::new(config, backend).unwrap().with_run(RUN);
+        let mut runtime = Runtime::new(pipeline, clock).with_commands();
+        let chunks = runtime.commands.as_ref().map(|_| CHUNKS.to_owned());
+        let manifest = Manifest { run: RUN, chunks, ..manifest };
         let mut options = RecordOptions::new(folder, manifest, of_recorder);
         if by == By::System {
             options.end = patience();
@@ -182,12 +202,16 @@ impl Node {
         let runtime = Arc::new(runtime);
         let options = ThreadOptions { encode_threads: Some(2), ..ThreadOptions::default() };
         let newest = Arc::new(AtomicI64::new(0));
-        let threads = Threads::start(&runtime, Newest(Arc::clone(&newest)), None, options).unwrap();
+        let commands = SentCommands::default();
+        let ends = CommandEnds { publisher: Box::new(commands.clone()), source: None };
+        let ends = runtime.commands.as_ref().map(|_| ends);
+        let threads = Threads::start(&runtime, Newest(Arc::clone(&newest)), ends, options).unwrap();
         Node {
             runtime,
             recorder,
             gate,
             time,
+            commands,
             threads,
             newest,
             now: Cell::new(now),
@@ -221,7 +245,13 @@ impl Node {
         let next = |now: Stamp| Stamp::from_nanos((now.nanos() / PERIOD_NS + 1) * PERIOD_NS);
         while next(self.now()) <= end {
             let tick = next(self.now());
+            let commands = self.runtime.commands.as_ref().map(|of| &of.grid.served);
+            let served = commands.map_or(0, |of| of.get());
             self.set_clock(tick);
+            // The command ticks of the tests are on the same grid.
+            if let Some(commands) = commands {
+                until("the command tick", || commands.get() > served);
+            }
             until("the tick", || self.newest.load(Ordering::Acquire) == tick.nanos());
         }
         if self.now() < end {
