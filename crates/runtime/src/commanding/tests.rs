@@ -86,6 +86,7 @@ fn joint(name: &str) -> JointSpec {
 
 fn commands() -> CommandsSpec {
     let group = GroupSpec {
+        contract: None,
         name: "arm".to_owned(),
         joints: vec![joint("a"), joint("b")],
         interface: Interface::Position,
