@@ -143,7 +143,7 @@ fn check_command_topics(base: &Base, config: &Config, inputs: &[String]) -> Resu
 fn check_contract(settings: &Settings, config: &Config) -> Result<(), NodeError> {
     let Some(folder) = &settings.contract else { return Ok(()) };
     let trained = Contract::load(folder)?;
-    let differences = trained.differences(&Contract::of(config));
+    let differences = trained.differences(&Contract::of_node(config));
     let refused = refused(&differences);
     if !refused.is_empty() {
         return Err(NodeError::Contract { folder: folder.clone(), differences: refused });

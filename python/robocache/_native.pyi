@@ -39,6 +39,24 @@ def contract_load(path: str) -> str:
 def contract_save(text: str, folder: str) -> None:
     """Writes a contract into a folder."""
 @final
+class ActionForm:
+    """The chunks of one stream of actions in a contract."""
+
+    def __new__(cls, text: str, joints: Sequence[str] | None) -> Self:
+        """Finds the actions of these joints in the contract; the only ones by default."""
+    @property
+    def joints(self) -> list[str]:
+        """In the order of a row."""
+    @property
+    def rows(self) -> int:
+        """Of a chunk."""
+    @property
+    def reference(self) -> tuple[str, list[int]] | None:
+        """The stream whose newest step relative rows are added to, and the shape of its segment."""
+    def values(self, step: Sequence[float]) -> list[float]:
+        """The reference of each joint, by this step."""
+
+@final
 class DeviceArray:
     """An array of the extension, which other libraries read by DLPack without a copy."""
 
@@ -349,8 +367,8 @@ class WindowPlan:
         """Prepares windows; `choices` is JSON, or None for what the node makes."""
     def _of_streams(self) -> list[tuple[str, str, list[int]]]:
         """Per stream: name, element type, offsets of the targets [ns]."""
-    def _contract_json(self) -> str:
-        """JSON."""
+    def _contract_json(self, actions: str) -> str:
+        """JSON; `actions`, JSON too, are the streams that the policy answers."""
     def _parts(self, windows: int) -> tuple[int, list[tuple[int, str, int]]]:
         """Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte."""
     def _run(

@@ -10,6 +10,7 @@ It needs rclpy and the ROS package `robocache_ros`. docs/actions.md says when a 
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from .message.chunk import MOST_REFUSED, RefusalsTold, rows_and_reference
+from .message.chunk import MOST_REFUSED, ChunkForm, RefusalsTold
 from .message.ros_types import messages
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from rclpy.node import Node
 
+    from .contract import Contract
     from .message.tensor import FusedTensor
 
 #: As the node's: a chunk is not lost on the way while the policy sends tens per second.
@@ -41,9 +43,11 @@ class ActionPublisher:
     Args:
         node: your rclpy node.
         group: the group, as the node's configuration names it.
-        names: its joints, in the order of the configuration and of a row.
+        names: its joints, in the order of the configuration and of a row; by default those of the contract.
         topic: where the node takes chunks.
         on_status: called with each `robocache_ros.msg.CommandStatus` of this group.
+        contract: the folder of the policy, or a `robocache.Contract` with `actions`. It has the joints, the number of rows,
+            and what relative rows are added to. ValueError if it has no such actions.
 
     Attributes:
         sequence: the number of the newest chunk; 0 before the first.
@@ -56,14 +60,22 @@ class ActionPublisher:
         self,
         node: Node,
         group: str,
-        names: Sequence[str],
+        names: Sequence[str] | None = None,
         topic: str = "action_chunk",
         status_topic: str = "command_status",
         on_status: Callable[[Any], object] | None = None,
+        *,
+        contract: str | os.PathLike[str] | Contract | None = None,
     ) -> None:
         self._messages = messages("ActionPublisher")
         self._node = node
-        self._group, self._names = group, list(names)
+        of_policy = None
+        if contract is not None:
+            from .contract import trained  # of the compiled part
+
+            of_policy = trained(contract)
+        self._form = ChunkForm(names, None if of_policy is None else of_policy.json)
+        self._group = group
         self._on_status = on_status
         #: When the first chunk was sent [s], until the node is known to take them.
         self._began: float | None = None
@@ -91,12 +103,14 @@ class ActionPublisher:
             tensor: the tensor that the policy saw.
             values: [rows, joints]; row k is for the instant of the tensor's tick plus the k-th offset of the group.
                 They are what the policy gives: the node takes the operators of the group back.
-            reference: [joints], for a group with relative joints: what their rows are added to, without operators.
+            reference: [joints], for a group with relative joints: what their rows are added to, without operators. By
+                default it is that of the tensor if the publisher has a contract.
 
         Raises:
-            ValueError: another shape, no rows, more than 1024, or a value that is not finite. Nothing is sent.
+            ValueError: another shape, no rows, more than 1024, or a value that is not finite; or the tensor's value to which rows
+                are added is invalid. Nothing is sent.
         """
-        rows, relative = rows_and_reference(self._names, values, reference)
+        rows, relative = self._form.rows_and_reference(tensor, values, reference)
         self.sequence += 1
         chunk = self._messages.ActionChunk(
             run=tensor.run,
@@ -104,7 +118,7 @@ class ActionPublisher:
             tick=tensor.tick,
             sequence=self.sequence,
             group=self._group,
-            names=self._names,
+            names=self._form.names,
             rows=len(rows),
             values=rows.ravel(),
             reference=relative,

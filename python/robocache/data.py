@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .contract import Contract
     from .training.cache import EpisodeCache
     from .training.sampler import WindowSampler
-    from .training.windows import WindowPlan
+    from .training.windows import Answered, WindowPlan
 
 __all__ = ["WindowDataset"]
 
@@ -164,13 +164,17 @@ class WindowDataset(torch.utils.data.IterableDataset):
         numbers = range(self._start + own, self.sampler.count(self._offset), workers)
         return (self.batch(number, threads=1 if worker else None) for number in numbers)
 
-    def contract(self, *streams: str) -> Contract:
+    def contract(self, *streams: str, actions: Answered = None) -> Contract:
         """What a policy relies on that is trained on these batches: a `robocache.Contract` of the streams that it sees; of
         all by default. A constant `latency_ns` is a lag, and is in it. A drawn one is not.
 
-        Raises ValueError if the store has no contract, as `EpisodeCache.contract`.
+        Args:
+            streams: their names.
+            actions: the streams that the policy answers, as for `EpisodeCache.contract`. They are none of those that it sees.
+
+        Raises ValueError if the store has no contract, as `EpisodeCache.contract`; or if actions have a drawn latency.
         """
-        made = self.cache.contract(self.config, rows=self._options["rows"])
+        made = self.cache.contract(self.config, rows=self._options["rows"], actions=actions)
         made = _later(made, self._options["latency_ns"] or {})
         return made.only(*streams) if streams else made
 
@@ -259,6 +263,14 @@ def _later(contract: Contract, latency_ns: Mapping[str, Any]) -> Contract:
     value = contract.value
     for name, latency in latency_ns.items():
         least, most = np.broadcast_to(latency, (2,))
+        if name in value.get("actions", {}):
+            if least != most:
+                raise ValueError(
+                    f"latency_ns of '{name}': expected one number for actions, as each of their rows is for one instant,"
+                    f" found {least} to {most}"
+                )
+            rows = value["actions"][name]
+            rows["offsets_ns"] = [offset - int(least) for offset in rows["offsets_ns"]]
         if name in value["streams"] and least == most:
             stream = value["streams"][name]
             stream["targets_ns"] = [target - int(least) for target in stream["targets_ns"]]

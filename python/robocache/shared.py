@@ -27,7 +27,7 @@ import numpy as np
 
 from ._native import SharedReader, SharedTensor, SharedWriter
 from .contract import Contract, served_as, trained
-from .message.chunk import RefusalsTold, rows_and_reference
+from .message.chunk import ChunkForm, RefusalsTold
 from .message.tensor import FusedTensor
 from .message.views import Views
 
@@ -228,15 +228,27 @@ class ActionWriter:
     Args:
         service: the value of the node's parameter `shared_output`.
         group: the group, as the node's configuration names it.
-        names: its joints, in the order of the configuration and of a row.
+        names: its joints, in the order of the configuration and of a row; by default those of the contract.
+        contract: the folder of the policy, or a `robocache.Contract` with `actions`. It has the joints, the number of rows,
+            and what relative rows are added to.
 
-    Raises ValueError if the name of the service is wrong, and RuntimeError if there are four writers already.
+    Raises ValueError if the name of the service is wrong, or the contract has no such actions, and RuntimeError if there are
+    four writers already.
     """
 
-    def __init__(self, service: str, group: str, names: Sequence[str]) -> None:
-        self._service, self._group, self._names = service, group, list(names)
+    def __init__(
+        self,
+        service: str,
+        group: str,
+        names: Sequence[str] | None = None,
+        *,
+        contract: str | os.PathLike[str] | Contract | None = None,
+    ) -> None:
+        of_policy = trained(contract)
+        self._form = ChunkForm(names, None if of_policy is None else of_policy.json)
+        self._service, self._group = service, group
         self._told = RefusalsTold(group)
-        self._native = SharedWriter(service, group, self._names)
+        self._native = SharedWriter(service, group, self._form.names)
         #: When a send says which names there are; None after it has, or after the node came.
         self._absent_at: float | None = time.monotonic() + ABSENT_S
 
@@ -255,12 +267,14 @@ class ActionWriter:
             tensor: the tensor that the policy saw.
             values: [rows, joints]; row k is for the instant of the tensor's tick plus the k-th offset of the group.
                 They are what the policy gives: the node takes the operators of the group back.
-            reference: [joints], for a group with relative joints: what their rows are added to, without operators.
+            reference: [joints], for a group with relative joints: what their rows are added to, without operators. By
+                default it is that of the tensor if the writer has a contract.
 
         Raises:
-            ValueError: another shape, no rows, more than 1024, or a value that is not finite. Nothing is sent.
+            ValueError: another shape, no rows, more than 1024, or a value that is not finite; or the tensor's value to which
+                rows are added is invalid. Nothing is sent.
         """
-        rows, relative = rows_and_reference(self._names, values, reference)
+        rows, relative = self._form.rows_and_reference(tensor, values, reference)
         answered = (tensor.run, tensor.epoch, tensor.stamp_ns, tensor.tick)
         contiguous = (np.ascontiguousarray(rows), np.ascontiguousarray(relative))
         sequence = self._native.send(answered, *contiguous)

@@ -25,8 +25,10 @@ from robocache_ros.msg import ActionChunk, CommandStatus
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
+import robocache
 from robocache.ros import ActionPublisher, TensorSubscriber
-from robocache.tensor import FusedTensor
+from robocache.shared import ActionWriter, TensorReader
+from robocache.tensor import FusedTensor, from_msg
 
 PERIOD_NS = 10 * MS
 NAMES = ["elbow", "wrist"]
@@ -364,6 +366,53 @@ def test_commands_that_no_controller_takes_are_a_warning(ros, start, tmp_path):
 
     arm.fusion.until(is_said, "the warning in the diagnostics")
     arm.fusion.process.wait_for(f"commands: {said}")
+
+
+@pytest.mark.parametrize("way", ["topic", "shared memory"])
+def test_relative_rows_of_a_contract_are_added_to_the_tensor_that_was_answered(
+    ros, start, tmp_path, service, way
+):
+    trained = config(relative=["elbow"], operators=[{"scale": 2, "of": ["elbow"]}])
+    normalize = {"mode": "mean_std", "mean": [0.25, 0.125], "std": [0.5, 0.25]}
+    trained["streams"]["joints"]["operators"] = [{"normalize": normalize}]
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    robocache.contract.of(trained).save(checkpoint)
+    # What the policy answers is written nowhere but in its contract.
+    group = {key: value for key, value in GROUP.items() if key != "rows"}
+    group["contract"] = "checkpoint/"
+    served = {**trained, "commands": {"rate_hz": 100, "groups": {"arm": group}}}
+    given = ("-p", "commands:=enabled", "-p", f"contract:={checkpoint}")
+    arm = Stepped(ros, start, tmp_path, served, *given, "-p", f"shared_output:={service}")
+    if way == "topic":
+        policy = ActionPublisher(ros.node, "arm", contract=checkpoint)
+        arm.fusion.until(policy._publisher.get_subscription_count, "the node's end of the topic")
+        tensor = from_msg(arm.step(HERE))
+    else:
+        policy = ActionWriter(service, "arm", contract=checkpoint)
+        reader = TensorReader(service, contract=checkpoint)
+        tensor = None
+        while tensor is None or tensor.stamp_ns != arm.now:
+            arm.step(HERE)
+            tensor = reader.wait(1.0)
+    rows = np.stack([0.02 * np.arange(10), -0.25 - 0.02 * np.arange(10)], axis=1)
+    with pytest.raises(ValueError, match="expected \\[10, 2\\]"):
+        policy.send(tensor, rows[1:])
+    policy.send(tensor, rows)
+    # The arm has gone on since: rows are added to what the policy saw, and never again.
+    there = [0.75, -0.25]
+    arm.step_until(lambda: arm.newest().has_chunk, "a chunk that counts", there)
+    while arm.now < tensor.stamp_ns + 160 * MS:
+        arm.step(there)
+    arm.fusion.until(lambda: max(arm.values()) >= arm.now, "all commands")
+    expected = rows.astype(np.float32).astype(float)
+    expected[:, 0] = expected[:, 0] / 2 + HERE[0]
+    _, *followed = sorted(arm.values().items())
+    assert len(followed) > 5
+    for ns, command in followed:
+        at = (ns - tensor.stamp_ns) / (20 * MS)
+        row, after = expected[int(at)], expected[int(at) + 1]
+        assert command == list(row + (after - row) * (at - int(at))), (ns, command)
 
 
 class Acting:

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use robocache_core::contract::{Contract, ContractError};
+use robocache_core::contract::{Actions, Contract, ContractError, Reference};
 
 use crate::errors::wrong;
 use crate::pipeline::parse;
@@ -29,7 +29,7 @@ fn read(text: &str) -> PyResult<Contract> {
 /// The JSON of the contract of a configuration.
 #[pyfunction]
 pub(crate) fn contract_of(text: &str, file: &str) -> PyResult<String> {
-    Ok(Contract::of(&parse(text, file)?).to_string())
+    Ok(Contract::of_node(&parse(text, file)?).to_string())
 }
 
 /// The JSON of a contract in its only form, and its digest.
@@ -72,4 +72,82 @@ pub(crate) fn contract_load(path: PathBuf) -> PyResult<String> {
 #[pyfunction]
 pub(crate) fn contract_save(text: &str, folder: PathBuf) -> PyResult<()> {
     read(text)?.save(&folder).map_err(raised)
+}
+
+/// The chunks of one stream of actions in a contract: `robocache.ActionPublisher` and `ActionWriter` send such.
+#[pyclass(frozen, module = "robocache._native")]
+pub(crate) struct ActionForm {
+    joints: Vec<String>,
+    rows: usize,
+    reference: Option<Reference>,
+}
+
+#[pymethods]
+impl ActionForm {
+    /// Finds the actions of these joints; the only ones of the contract if `joints` is None.
+    #[new]
+    #[pyo3(signature = (text, joints))]
+    fn new(text: &str, joints: Option<Vec<String>>) -> PyResult<Self> {
+        let contract = read(text)?;
+        let mut all = Vec::new();
+        for actions in contract.actions().map_err(raised)? {
+            all.push((actions.joints().map_err(wrong)?.0, actions));
+        }
+        let (joints, actions) = chosen(all, joints.as_deref()).map_err(wrong)?;
+        let reference = contract.reference(&actions).map_err(raised)?;
+        Ok(ActionForm { joints, rows: actions.offsets_ns.len(), reference })
+    }
+
+    #[getter]
+    fn joints(&self) -> Vec<String> {
+        self.joints.clone()
+    }
+
+    #[getter]
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The stream whose newest step relative rows are added to, and the shape of its segment.
+    #[getter]
+    fn reference(&self) -> Option<(&str, [usize; 2])> {
+        self.reference.as_ref().map(|of| (of.stream.as_str(), of.shape))
+    }
+
+    /// The reference of each joint, by this step; empty if no row is relative.
+    fn values(&self, step: Vec<f32>) -> Vec<f32> {
+        self.reference.as_ref().map_or_else(Vec::new, |of| of.values(&step))
+    }
+}
+
+/// Finds the actions of these joints, or the only ones.
+fn chosen(
+    mut all: Vec<(Vec<String>, Actions)>,
+    joints: Option<&[String]>,
+) -> Result<(Vec<String>, Actions), String> {
+    let known = |all: &[(Vec<String>, Actions)]| {
+        let known = all.iter().map(|(own, of)| format!("{} of `{}`", own.join(", "), of.stream));
+        known.collect::<Vec<_>>().join("; ")
+    };
+    if all.is_empty() {
+        let why = "cache.contract(config, actions=...) writes them";
+        return Err(format!("contract: expected actions, found none: {why}"));
+    }
+    match joints {
+        None if all.len() == 1 => Ok(all.remove(0)),
+        None => {
+            let known = known(&all);
+            Err(format!("names: expected the joints of one stream of actions, {known}; found none"))
+        }
+        Some(joints) => {
+            let mut matching: Vec<_> = (0..all.len()).filter(|at| all[*at].0 == joints).collect();
+            match (matching.pop(), matching.is_empty()) {
+                (Some(at), true) => Ok(all.remove(at)),
+                _ => {
+                    let (known, found) = (known(&all), joints.join(", "));
+                    Err(format!("names: expected those of the contract, {known}; found {found}"))
+                }
+            }
+        }
+    }
 }

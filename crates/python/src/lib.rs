@@ -51,8 +51,8 @@ mod _native {
     use super::{cuda_version, main, version};
     #[pymodule_export]
     use crate::contract::{
-        contract_accept, contract_differences, contract_load, contract_of, contract_only,
-        contract_read, contract_save,
+        ActionForm, contract_accept, contract_differences, contract_load, contract_of,
+        contract_only, contract_read, contract_save,
     };
     #[pymodule_export]
     use crate::dlpack::{DeviceArray, current_stream};

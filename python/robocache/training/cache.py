@@ -30,7 +30,7 @@ from .choices import choices, latencies
 from .gpu import Gpu, is_on_gpu, number_of
 from .tasks import Tasks
 from .valid_shares import look_at
-from .windows import WindowPlan, Windows, WindowSegment, aligned, host_out
+from .windows import Answered, WindowPlan, Windows, WindowSegment, aligned, host_out
 
 __all__ = ["NO_AGE", "EpisodeCache", "WindowPlan", "WindowSegment", "Windows"]
 
@@ -563,17 +563,25 @@ class EpisodeCache:
         return plan
 
     def contract(
-        self, config: WindowPlan | Mapping[str, Any] | None = None, *, rows: str | None = None
+        self,
+        config: WindowPlan | Mapping[str, Any] | None = None,
+        *,
+        rows: str | None = None,
+        actions: Answered = None,
     ) -> Contract:
         """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams.
 
         Args:
-            config, rows: of `windows`. Give those by which the policy gets what it sees, and not those of labels.
+            config, rows: of `windows`. Give those by which the policy gets what it sees, and those of its actions.
+            actions: the streams that the policy answers: a name, names, or a dict by name of dicts with `relative`, the channels
+                (or joints) whose rows the training made differences to the newest step of the stream `reference`. Their windows
+                are a label, or state their lag, and their rows are evenly spaced. The contract has the rows, and these
+                streams are not among what the policy sees.
 
         Raises ValueError if the store is of an older version, or the cache is of arrays: then give the contract of the
-        configuration, `robocache.contract.of`.
+        configuration, `robocache.contract.of`; or if no commands can follow from such actions.
         """
-        return self.plan(config, rows=rows).contract()
+        return self.plan(config, rows=rows).contract(actions=actions)
 
     def _planned(self, config: Mapping[str, Any] | None, rows: str | None) -> WindowPlan:
         asked = choices(config, rows, self.streams, self.period_ns, self._labels)

@@ -131,6 +131,38 @@ def _targets(name, config, means, label, period_ns):
     return {}
 
 
+#: What actions of a contract may have.
+_OF_ACTIONS = {"relative", "reference"}
+
+
+def answered(actions):
+    """The text of the streams that a policy answers, for its contract.
+
+    Args:
+        actions: of `EpisodeCache.contract`.
+    """
+    if actions is None or isinstance(actions, str):
+        actions = [] if actions is None else [actions]
+    if not isinstance(actions, Mapping):
+        actions = {name: {} for name in actions}
+    asked = []
+    for name, own in actions.items():
+        if not isinstance(name, str) or not isinstance(own, Mapping) or set(own) - _OF_ACTIONS:
+            raise ValueError(
+                f"actions: expected names of streams, or a dict by stream of dicts with relative and reference, found"
+                f" {name!r}: {own!r}"
+            )
+        relative = own.get("relative", [])
+        if isinstance(relative, str):
+            raise ValueError(
+                f"relative of '{name}': expected a list of channels, found {relative!r}"
+            )
+        asked.append(
+            {"stream": name, "relative": list(relative), "reference": own.get("reference")}
+        )
+    return json.dumps(asked)
+
+
 def _check_word(key, value, what):
     words = _WORDS[key]
     if value is not None and value not in words:

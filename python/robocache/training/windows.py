@@ -14,6 +14,7 @@ from .._native import ALIGNMENT
 from ..arrays.interop import is_torch
 from ..contract import Contract
 from ..message.values import Values
+from .choices import answered
 from .gpu import part
 
 _DTYPES = {
@@ -27,6 +28,8 @@ _DTYPES = {
 
 #: Rows on the host, or on a GPU.
 _Episodes: TypeAlias = "_native.Episodes | _native.DeviceEpisodes"
+#: The streams that a policy answers: names, or by stream what its rows are added to.
+Answered: TypeAlias = "str | Sequence[str] | Mapping[str, Mapping[str, Any]] | None"
 #: What the name of a stream's mask ends with, as of LeRobot's.
 _PAD = "_is_pad"
 
@@ -74,9 +77,10 @@ class WindowPlan(_native.WindowPlan):
         self.seen: tuple[int, dict[str, list[int]]] = (0, {})
         self._layouts: dict[int, tuple[int, dict[tuple[int, str], int]]] = {}
 
-    def contract(self) -> Contract:
-        """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams."""
-        return Contract(self._contract_json())
+    def contract(self, *, actions: Answered = None) -> Contract:
+        """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams. `actions` is as
+        for `EpisodeCache.contract`."""
+        return Contract(self._contract_json(answered(actions)))
 
     def layout(self, windows: int) -> tuple[int, dict[tuple[int, str], int]]:
         """Bytes of the buffer of `windows` windows. Also, by (stream number, part), each part's offset."""

@@ -2,8 +2,8 @@
 
 use super::chunk::ActionChunk;
 use super::refused::Refusal;
-use crate::spec::{GroupSpec, Interpolate, JointSpec};
-use robocache_ops::operators::Operator;
+use crate::spec::{GroupSpec, Interpolate};
+use robocache_ops::operators::taken_back;
 use robocache_ops::time::Stamp;
 
 /// A turn \[rad\].
@@ -65,7 +65,7 @@ impl Plan {
         let width = self.width;
         for (at, value) in chunk.values.iter().enumerate() {
             let (joint, spec) = (at % width, &spec.joints[at % width]);
-            let mut value = taken_back(spec, f64::from(value));
+            let mut value = taken_back(&spec.operators, f64::from(value));
             if spec.relative {
                 value += f64::from(chunk.reference.get(joint).ok_or(Refusal::Reference)?);
             }
@@ -169,15 +169,6 @@ impl Plan {
     fn row(&self, row: usize, joint: usize) -> f64 {
         self.values[row * self.width + joint]
     }
-}
-
-/// The value before the operators of the training.
-fn taken_back(joint: &JointSpec, value: f64) -> f64 {
-    joint.operators.iter().rev().fold(value, |y, operator| match *operator {
-        Operator::Affine { shift, scale, offset } => (y - offset) / scale + shift,
-        // A clamped value is itself. An angle has no turns to take back.
-        Operator::Clamp { .. } | Operator::Unwrap => y,
-    })
 }
 
 /// Whole turns in an angle \[rad\].

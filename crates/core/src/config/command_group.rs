@@ -1,9 +1,10 @@
 //! A group of commands: its joints, its rows, and what ends its commands.
 
 use super::check::{Check, Range};
+use super::command_contract;
 use super::command_limits::{LimitedJoints, RawLimits, limits};
 use super::command_output::{RawCommandOutput, output};
-use super::command_start::{StartJoints, start};
+use super::command_start::{StartJoints, has_reference, start};
 use super::mapping::{AllKeys, mapping, read_words};
 use super::node::Node;
 use super::operators::{Names, operators};
@@ -11,6 +12,7 @@ use super::raw::RawOperator;
 use super::read::{Named, Read, word};
 use super::words::nearest;
 use crate::command::MOST_ROWS;
+use crate::contract::Actions;
 use crate::input::MAX_JOINTS;
 use crate::spec::{
     CommandForm, End, GroupSpec, Interface, Interpolate, JointSpec, Late, StreamSpec,
@@ -25,6 +27,7 @@ const MAX_SPAN_MS: f64 = 60_000.0;
 mapping! { RawGroup {
     joints: Vec<String>,
     interface: Interface,
+    contract: String,
     rows: RawRows,
     relative: Vec<String>,
     angular: Vec<String>,
@@ -82,7 +85,11 @@ pub(super) fn group(
         true => None,
         false => Some(raw.interface.unwrap_or_default()),
     };
-    let times = times(check, &key, &mut raw, grid);
+    let names = names(check, &at("joints"), raw.joints.take());
+    let joints_of = names.as_deref().zip(interface);
+    let contract = raw.contract.take();
+    let row_source = row_source(check, &key, &raw, contract.as_deref(), joints_of);
+    let times = times(check, &key, &mut raw, (grid, &row_source));
     let limited = !matches!(raw.limits, Some(RawLimits::None));
     let [on_stall, on_end] = [("on_stall", raw.on_stall), ("on_end", raw.on_end)]
         .map(|(name, given)| end(check, &at(name), given, interface?, limited));
@@ -103,19 +110,30 @@ pub(super) fn group(
     let start_from = check.required(&at("start_from"), raw.start_from.take(), expected);
     let expected = "the limits of each joint: a mapping with urdf, file or joints; or none";
     let limits = check.required(&at("limits"), raw.limits.take(), expected);
-    let names = names(check, &at("joints"), raw.joints.take());
     let (names, interface) = (names?, interface?);
-    let lists = lists(check, &key, &mut raw, (&names, interface))?;
-    let of = StartJoints { names: &names, interface, relative: &lists.relative };
+    let mut lists = lists(check, &key, &mut raw, (&names, interface))?;
+    let of_contract = match &row_source {
+        RowSource::Keys => None,
+        RowSource::Contract(actions) => Some(actions.as_ref()?),
+    };
+    if let Some(actions) = of_contract {
+        lists.relative = (0..names.len()).filter(|at| actions.relative[*at]).collect();
+    }
+    let reference = of_contract.and_then(|actions| actions.reference.as_deref());
+    let of = StartJoints { names: &names, interface, relative: &lists.relative, reference };
     let start_from = start_from
         .zip(streams)
         .and_then(|(name, streams)| start(check, &at("start_from"), &name, streams, of));
-    let joints = joints(check, &key, raw, limits, (&names, interface, &lists));
+    let known = streams.is_none_or(|all| has_reference(check, &at("contract"), all, of).is_some());
+    let operators = of_contract.map(|actions| actions.operators.clone());
+    let joints = joints(check, &key, raw, (limits, operators), (&names, interface, &lists));
+    known.then_some(())?;
     let Times { offsets_ns, lead_ns, blend_ns, watchdog_ns } = times?;
     Some(GroupSpec {
         name: name?,
         joints: joints?,
         interface,
+        contract,
         offsets_ns,
         lead_ns,
         blend_ns,
@@ -149,17 +167,53 @@ struct Times {
     watchdog_ns: i64,
 }
 
+/// Where a group says what its rows are.
+enum RowSource {
+    /// In its own keys.
+    Keys,
+    /// In a contract. If that has no such actions, it has been reported.
+    Contract(Option<Actions>),
+}
+
+fn row_source(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: &RawGroup,
+    contract: Option<&str>,
+    joints: Option<(&[String], Interface)>,
+) -> RowSource {
+    let at = |name: &str| format!("{key}.{name}");
+    let given = [raw.rows.is_some(), raw.operators.is_some(), raw.relative.is_some()];
+    match contract {
+        None if check.is_unread(&at("contract")) => RowSource::Contract(None),
+        None => RowSource::Keys,
+        Some(path) => {
+            let alone = command_contract::alone(check, key, given);
+            let read = |joints| command_contract::actions(check, &at("contract"), path, joints);
+            RowSource::Contract(alone.and(joints).and_then(read))
+        }
+    }
+}
+
 fn times(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawGroup,
-    grid: Option<TickGrid>,
+    (grid, source): (Option<TickGrid>, &RowSource),
 ) -> Option<Times> {
     let at = |name: &str| format!("{key}.{name}");
-    let expected = "the instants of a chunk's rows: steps and step_ms";
-    let rows = check
-        .required(&at("rows"), raw.rows.take(), expected)
-        .and_then(|raw| rows(check, &at("rows"), &raw));
+    let rows = match source {
+        RowSource::Keys => {
+            let expected =
+                "the instants of a chunk's rows: steps and step_ms; or `contract`, which has them";
+            check
+                .required(&at("rows"), raw.rows.take(), expected)
+                .and_then(|raw| rows(check, &at("rows"), &raw))
+        }
+        RowSource::Contract(actions) => {
+            actions.as_ref().and_then(|of| Rows::of(check, &at("contract"), &of.offsets_ns))
+        }
+    };
     let lead_ns = check.nanos(&at("lead_ms"), raw.lead_ms.unwrap_or(0.0), Range::NON_NEGATIVE_MS);
     let blend_ns = match raw.blend_ms {
         Some(ms) => check.nanos(&at("blend_ms"), ms, Range::NON_NEGATIVE_MS),
@@ -182,6 +236,19 @@ struct Rows {
 }
 
 impl Rows {
+    /// The rows of a contract.
+    fn of(check: &mut Check<'_>, key: &str, offsets_ns: &[i64]) -> Option<Self> {
+        let step_ns = offsets_ns.get(1).zip(offsets_ns.first()).map_or(0, |(of, from)| of - from);
+        let rows = Rows { offsets_ns: offsets_ns.to_vec(), step_ns };
+        let (count, span_ms) = (offsets_ns.len(), rows.span_ns() as f64 / NANOS_PER_MS as f64);
+        if !(2..=MOST_ROWS).contains(&count) || span_ms > MAX_SPAN_MS {
+            let expected = format!("2 to {MOST_ROWS} rows over at most {MAX_SPAN_MS} ms");
+            check.fail_found(key, expected, format!("{count} over {span_ms} ms"));
+            return None;
+        }
+        Some(rows)
+    }
+
     fn span_ns(&self) -> i64 {
         self.offsets_ns.last().zip(self.offsets_ns.first()).map_or(0, |(last, first)| last - first)
     }
@@ -290,12 +357,15 @@ fn joints(
     check: &mut Check<'_>,
     key: &str,
     raw: RawGroup,
-    limited: Option<RawLimits>,
+    (limited, operators): (Option<RawLimits>, Option<Vec<Vec<Operator>>>),
     (names, interface, lists): (&[String], Interface, &Lists),
 ) -> Option<Vec<JointSpec>> {
     let of = LimitedJoints { names, interface, angular: &lists.angular };
     let limits = limited.and_then(|limited| limits(check, key, limited, of));
-    let operators = taken_back(check, &format!("{key}.operators"), raw.operators, of);
+    let operators = match operators {
+        Some(operators) => Some(operators),
+        None => taken_back(check, &format!("{key}.operators"), raw.operators, of),
+    };
     let (limits, operators) = (limits?, operators?);
     let interpolate = raw.interpolate.unwrap_or_default();
     let joint = |(at, operators): (usize, Vec<Operator>)| JointSpec {

@@ -13,6 +13,8 @@ pub(super) struct StartJoints<'a> {
     pub interface: Interface,
     /// Those whose rows are added to the values of the tensor, by their numbers.
     pub relative: &'a [usize],
+    /// The stream whose values these are, if a contract says so; otherwise it is the one that commands begin at.
+    pub reference: Option<&'a str>,
 }
 
 /// Finds the joints in the stream of this name.
@@ -38,8 +40,34 @@ pub(super) fn start(
         return None;
     };
     let channels = channels(check, key, (name, vector), joints)?;
-    is_reference(check, key, (stream, vector), &channels, joints.relative)?;
+    // A policy knows the values of the stream that its contract names, and commands begin at the measured ones.
+    if joints.reference.is_none_or(|reference| reference == name) {
+        is_reference(check, key, (stream, vector), &channels, joints.relative)?;
+    }
     Some(StartSpec { stream: StreamId::new(at), channels })
+}
+
+/// Checks the stream of a contract that has the values of relative joints, at the key `contract`.
+pub(super) fn has_reference(
+    check: &mut Check<'_>,
+    key: &str,
+    streams: &[StreamSpec],
+    joints: StartJoints<'_>,
+) -> Option<()> {
+    let Some(name) = joints.reference else { return Some(()) };
+    let found = streams.iter().find(|stream| stream.name == name);
+    let found = found.and_then(|stream| Some((stream, stream.encoder.as_vector()?)));
+    let Some((stream, vector)) = found else {
+        let expected =
+            format!("a vector `{name}` among the streams: relative rows are added to its values");
+        check.fail(key, expected);
+        return None;
+    };
+    let names: Vec<_> = joints.relative.iter().map(|joint| joints.names[*joint].clone()).collect();
+    let relative: Vec<_> = (0..names.len()).collect();
+    let joints = StartJoints { names: &names, relative: &relative, ..joints };
+    let channels = channels(check, key, (name, vector), joints)?;
+    is_reference(check, key, (stream, vector), &channels, &relative)
 }
 
 /// The channel of each joint. If several inputs have joints of their own, the topic in front of a name may be left out.

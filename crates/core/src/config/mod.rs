@@ -13,6 +13,7 @@
 
 mod check;
 mod cloud;
+mod command_contract;
 mod command_group;
 mod command_limits;
 mod command_output;

@@ -10,6 +10,12 @@ impl Contract {
         self.0.get(ACCEPTED)?.get(key)
     }
 
+    /// The keys of all differences that are accepted.
+    pub(super) fn accepted_keys(&self) -> impl Iterator<Item = &str> {
+        let accepted = self.0.get(ACCEPTED).and_then(Value::as_object);
+        accepted.into_iter().flat_map(|all| all.keys().map(String::as_str))
+    }
+
     /// This contract, which also accepts the values of `served` for these keys. Any other value is still refused.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::actions::{bare, entries};
 use super::words::{lacking, long_lists, sentence, unknown};
 use super::{ACCEPTED, ACTIONS, Contract, DECODED, FORMAT_KEY, LAG, STORED, STREAMS, UNKNOWN};
 
@@ -15,6 +16,8 @@ pub(super) const MOST_ITEMS: usize = 8;
 const OF_VALIDITY: [&str; 4] = ["fill", "max_age_ns", "max_gap_ns", "transforms_max_gap_ns"];
 /// The keys of an input that say how its values came, and not what they are.
 const OF_TRANSPORT: [&str; 2] = ["codec", "type"];
+/// The keys of actions that say what their rows mean, beside their names.
+const OF_ACTIONS: [&str; 3] = ["offsets_ns", "operators", "relative"];
 /// The strategies that make values between rows.
 const INTERPOLATING: [&str; 2] = ["linear", "slerp"];
 
@@ -70,7 +73,8 @@ pub fn refused(differences: &[Difference]) -> Vec<String> {
 impl Contract {
     /// Differences between the training, which had this contract, and what `served` would serve; the worst kind first.
     ///
-    /// Streams that `served` has beside those of the policy are no difference: the policy does not look at them.
+    /// Streams that `served` has beside those of the policy are no difference: the policy does not look at them. Groups
+    /// with other joints than the policy's actions are none either: another policy moves them.
     pub fn differences(&self, served: &Contract) -> Vec<Difference> {
         let mut found = Found::default();
         let [mut trained, mut other] = [self, served].map(|of| of.0.clone());
@@ -85,6 +89,7 @@ impl Contract {
                 Some(other) => found.stream(name, &self.0[STREAMS][name], other),
             }
         }
+        found.actions(self, served);
         let mut all = found.all;
         for of in all.iter_mut().filter(|of| of.kind == DifferenceKind::Values) {
             if of.served.is_some() && self.accepted(&of.key) == of.served.as_ref() {
@@ -128,6 +133,26 @@ impl Found {
         self.lag(name, &trained, &mut served);
         self.unknown(&format!("{name}."), &mut trained, &mut served);
         self.maps(&format!("{name}."), &trained, &served);
+    }
+
+    /// Compares what the policy answers with what is made of it, if that has any of its joints.
+    fn actions(&mut self, trained: &Contract, served: &Contract) {
+        let served = entries(served);
+        for (name, actions) in entries(trained) {
+            let names = joints_of(&actions);
+            let shares = |(_, of): &&(String, Map<String, Value>)| {
+                joints_of(of).iter().any(|joint| names.contains(joint))
+            };
+            let Some((_, group)) = served.iter().find(shares) else { continue };
+            let key = |key: &str| format!("{ACTIONS}.{name}.{key}");
+            let [one, other] = [&actions, group].map(|of| Value::from(joints_of(of)));
+            self.compare(&key("names"), Some(&one), Some(&other));
+            let parts: &[&str] = if one == other { &OF_ACTIONS } else { &[] };
+            for part in parts {
+                let [one, other] = [&actions, group].map(|of| of.get(*part).map(without_topics));
+                self.compare(&key(part), one.as_ref(), other.as_ref());
+            }
+        }
     }
 
     /// Compares the lags if one side does not know its own. Then the distances of the targets count alone.
@@ -225,6 +250,19 @@ impl Found {
 fn unknown_of(map: &Map<String, Value>) -> BTreeSet<String> {
     let keys = map.get(UNKNOWN).and_then(Value::as_array).into_iter().flatten();
     keys.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// A list of names without the topics of inputs. Anything else is as it was.
+fn without_topics(value: &Value) -> Value {
+    let names = value.as_array().and_then(|all| all.iter().map(Value::as_str).collect());
+    let names: Option<Vec<&str>> = names;
+    names.map_or_else(|| value.clone(), |names| names.into_iter().map(bare).collect())
+}
+
+/// The channels of actions, without the topics of inputs.
+fn joints_of(actions: &Map<String, Value>) -> Vec<String> {
+    let names = actions.get("names").and_then(Value::as_array).into_iter().flatten();
+    names.filter_map(Value::as_str).map(|name| bare(name).to_owned()).collect()
 }
 
 /// Time from the targets of a list to those of another \[ns\]; `None` if it is not the same for all.

@@ -45,6 +45,16 @@ impl Contract {
         replace(&folder.join(FILE), &self.to_file())
     }
 
+    /// Reads the contract in the text of a `robocache.json`. Errors call it `place`.
+    ///
+    /// # Errors
+    /// [`ContractError::Wrong`] if it has none, or was changed.
+    pub fn of_file(text: &str, place: &str) -> Result<Self, ContractError> {
+        let value = json_in(text, place)?;
+        let none = || wrong(place, format!("the contract of a {FILE}"), "none".to_owned());
+        contract_in(&value, place)?.ok_or_else(none)
+    }
+
     /// Accepts what `served` has for these keys, in `robocache.json` or a folder that has it. It is written beside the
     /// checkpoint, so each reader accepts the same. The other keys of the file stay.
     ///
@@ -112,24 +122,31 @@ fn json_of(path: &Path) -> Result<Option<Value>, ContractError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ContractError::Read { path: path.into(), source }),
     };
-    let place = path.display().to_string();
-    serde_json::from_str(&text).map_err(|error| wrong(&place, "JSON", error.to_string())).map(Some)
+    json_in(&text, &path.display().to_string()).map(Some)
+}
+
+fn json_in(text: &str, place: &str) -> Result<Value, ContractError> {
+    serde_json::from_str(text).map_err(|error| wrong(place, "JSON", error.to_string()))
 }
 
 /// The contract of a file; `None` if there is no such file, or it has no contract.
 fn read(path: &Path, pointer: &str) -> Result<Option<Contract>, ContractError> {
     let Some(value) = json_of(path)? else { return Ok(None) };
     let place = path.display().to_string();
-    let Some(about) = value.pointer(pointer) else { return Ok(None) };
+    value.pointer(pointer).map_or(Ok(None), |about| contract_in(about, &place))
+}
+
+/// The contract that is noted with its digest; `None` if there is none.
+fn contract_in(about: &Value, place: &str) -> Result<Option<Contract>, ContractError> {
     let Some(contract) = about.get("contract").filter(|contract| !contract.is_null()) else {
         return Ok(None);
     };
-    let contract = Contract::from_value(contract.clone(), &place)?;
+    let contract = Contract::from_value(contract.clone(), place)?;
     let digest = about.get("digest").or_else(|| about.get(DIGEST));
     match digest.and_then(Value::as_str) {
         Some(digest) if digest != contract.digest() => {
             let expected = format!("the digest {} of its contract", contract.digest());
-            Err(wrong(&place, expected, format!("{digest}: the file was changed")))
+            Err(wrong(place, expected, format!("{digest}: the file was changed")))
         }
         _ => Ok(Some(contract)),
     }

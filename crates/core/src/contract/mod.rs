@@ -6,10 +6,11 @@
 //! `ring_rows` are not in it: they decide which ticks are published and which messages are kept, so that a step may be
 //! invalid. It is a JSON value in one form only, with a digest.
 //!
-//! `of` makes it of a configuration, `dataset` of a dataset, `differences` compares two, `accepted` has the differences
-//! that somebody accepts, and `file` finds it beside a checkpoint.
+//! `of` makes it of a configuration, `dataset` of a dataset, `actions` has what a policy answers, `differences` compares two,
+//! `accepted` has the differences that somebody accepts, and `file` finds it beside a checkpoint.
 
 mod accepted;
+mod actions;
 mod dataset;
 mod differences;
 mod file;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use twox_hash::XxHash3_64;
 
+pub use actions::{ActionWindows, Actions, Reference};
 pub use differences::{Difference, DifferenceKind, refused};
 pub use file::FILE;
 
@@ -29,8 +31,8 @@ use robocache_ops::align::AlignRule;
 use robocache_ops::dtype::DType;
 
 /// The version of the keys and of their meaning.
-pub const FORMAT: u64 = 2;
-/// The oldest version that is read. Version 1 had no `unknown`, `accepted` and `actions`.
+pub const FORMAT: u64 = 3;
+/// The oldest version that is read. Version 1 had no `unknown` and `accepted`, version 2 no rows of `actions`.
 const OLDEST_FORMAT: u64 = 1;
 
 /// Key of the version. It is no difference.
@@ -42,7 +44,7 @@ const STREAMS: &str = "streams";
 /// Key of the accepted differences: by the key of each, the value that may be served.
 const ACCEPTED: &str = "accepted";
 
-/// Key of the policy's answers: by stream, the lag of its targets. It is no difference.
+/// Key of what the policy answers: by stream, its rows. See [`Actions`].
 const ACTIONS: &str = "actions";
 
 /// The keys that a dataset does not know, of a contract or of a stream.
@@ -128,12 +130,12 @@ impl Contract {
     /// # Errors
     /// As for [`Contract::parse`].
     pub fn from_value(value: Value, place: &str) -> Result<Self, ContractError> {
-        let expected = || format!("a contract of format {OLDEST_FORMAT} or {FORMAT}");
+        let expected = || format!("a contract of format {OLDEST_FORMAT} to {FORMAT}");
         let Value::Object(map) = plain(value) else {
             return Err(wrong(place, expected(), "another JSON value".to_owned()));
         };
         match map.get(FORMAT_KEY) {
-            Some(format) if [OLDEST_FORMAT, FORMAT].contains(&format.as_u64().unwrap_or(0)) => {}
+            Some(format) if (OLDEST_FORMAT..=FORMAT).contains(&format.as_u64().unwrap_or(0)) => {}
             found => {
                 let found = found.map_or("none".to_owned(), |found| format!("format {found}"));
                 return Err(wrong(place, expected(), found));

@@ -1,6 +1,7 @@
 //! What a contract has, and what it has not.
 
 mod accepted;
+mod actions;
 mod dataset;
 mod files;
 
@@ -205,17 +206,17 @@ fn a_text_is_read_in_any_form() {
     assert_eq!(Contract::parse(&spaced).unwrap().digest(), made.digest());
     for (text, expected) in [
         ("{", "contract: expected JSON"),
-        ("[]", "contract: expected a contract of format 1 or 2, found another JSON value"),
-        ("{}", "contract: expected a contract of format 1 or 2, found none"),
-        ("{\"format\": 3}", "contract: expected a contract of format 1 or 2, found format 3"),
-        ("{\"format\": 1}", "contract: expected a contract of format 1 or 2, found no streams"),
+        ("[]", "contract: expected a contract of format 1 to 3, found another JSON value"),
+        ("{}", "contract: expected a contract of format 1 to 3, found none"),
+        ("{\"format\": 4}", "contract: expected a contract of format 1 to 3, found format 4"),
+        ("{\"format\": 1}", "contract: expected a contract of format 1 to 3, found no streams"),
         (
             "{\"format\": 1, \"streams\": {}}",
-            "contract: expected a contract of format 1 or 2, found no streams",
+            "contract: expected a contract of format 1 to 3, found no streams",
         ),
         (
             "{\"format\": 1, \"streams\": {\"arm\": 1}}",
-            "contract: expected a contract of format 1 or 2, found the stream arm without keys",
+            "contract: expected a contract of format 1 to 3, found the stream arm without keys",
         ),
     ] {
         let error = Contract::parse(text).unwrap_err().to_string();

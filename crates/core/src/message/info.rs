@@ -58,7 +58,7 @@ impl TensorInfo {
             period_ns: config.grid.period_ns(),
             digest: publication.digest,
             segments: SegmentInfo::all(config, layout, publication.topics),
-            contract: Contract::of(config).to_string(),
+            contract: Contract::of_node(config).to_string(),
         }
     }
 

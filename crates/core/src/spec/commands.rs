@@ -24,6 +24,8 @@ pub struct GroupSpec {
     pub joints: Vec<JointSpec>,
     /// Meaning of a number of a row.
     pub interface: Interface,
+    /// The contract that says what a row is, as the configuration names it; `None` if the configuration says it.
+    pub contract: Option<String>,
     /// Instants of the rows: row `k` is for the tick of the answered tensor plus entry `k` \[ns\]. They rise.
     pub offsets_ns: Vec<i64>,
     /// A command is the plan so long after its tick \[ns\], for the delay of an actuator.

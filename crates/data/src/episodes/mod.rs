@@ -33,7 +33,7 @@ pub use build::{Described, RawEpisodes, RawRing, RawStream};
 pub use means::RowMeaning;
 pub use memory::{Bytes, Column, Owned, RowColumn};
 pub use packed::Packed;
-pub use request::{Choice, WindowBatch};
+pub use request::{AskedActions, Choice, WindowBatch};
 pub use statistics::{ChannelStatistics, statistics};
 pub use store::Reading;
 pub use tasks::TaskFrom;

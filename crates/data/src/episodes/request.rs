@@ -1,7 +1,7 @@
 //! Requests for windows of episodes: what is asked of a stream, prepared once, and a batch of windows.
 
 use super::{EpisodeError, Episodes, Span, finite, held};
-use robocache_core::contract::{Contract, WindowsOf};
+use robocache_core::contract::{ActionWindows, Contract, WindowsOf};
 use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::Operator;
@@ -53,6 +53,31 @@ impl Choice {
     }
 }
 
+/// A stream of windows that is what a policy answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskedActions {
+    /// The stream's name.
+    pub stream: String,
+    /// Channels or joints whose rows are differences to a value of the tensor.
+    #[serde(default)]
+    pub relative: Vec<String>,
+    /// The stream of the tensor with these values.
+    #[serde(default)]
+    pub reference: Option<String>,
+}
+
+impl AskedActions {
+    /// Reads a list of streams: JSON, with the names of the fields here.
+    ///
+    /// # Errors
+    /// The text is no such list.
+    pub fn list(text: &str) -> Result<Vec<Self>, EpisodeError> {
+        serde_json::from_str(text)
+            .map_err(|error| EpisodeError::of("actions", "what actions may have", error))
+    }
+}
+
 /// A batch that is asked for, one entry per window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowBatch<'a> {
@@ -94,11 +119,17 @@ impl Episodes {
         Ok(WindowPlan::new(streams.collect::<Result<_, EpisodeError>>()?)?)
     }
 
-    /// The contract of the windows of a plan: a policy that is trained on them relies on it.
+    /// The contract of the windows of a plan: a policy that is trained on them relies on it. The policy answers `actions`,
+    /// and sees the other windows.
     ///
     /// # Errors
-    /// The rows are of no configuration, or of a version of robocache that wrote no contract.
-    pub fn contract(&self, plan: &WindowPlan) -> Result<Contract, EpisodeError> {
+    /// The rows are of no configuration, or of a version of robocache that wrote no contract; or the plan has no windows of
+    /// actions from which commands follow.
+    pub fn contract(
+        &self,
+        plan: &WindowPlan,
+        actions: &[AskedActions],
+    ) -> Result<Contract, EpisodeError> {
         let Some(known) = self.contract.clone() else {
             let (expected, found) = match self.configuration.is_empty() {
                 true => (
@@ -113,7 +144,24 @@ impl Episodes {
             };
             return Err(EpisodeError::of("contract", expected, found));
         };
-        let windows = plan.streams().iter().map(|of| WindowsOf {
+        let streams = plan.streams();
+        let answered = actions.iter().map(|asked| {
+            let own = streams.iter().find(|of| of.name == asked.stream).ok_or_else(|| {
+                let names: Vec<_> = streams.iter().map(|of| of.name.as_str()).collect();
+                let expected = format!("streams of the windows, {}", names.join(", "));
+                EpisodeError::of("actions", expected, &asked.stream)
+            })?;
+            Ok(ActionWindows {
+                name: &own.name,
+                offsets_ns: &own.offsets_ns,
+                lag_known: own.within || own.lag_stated,
+                relative: &asked.relative,
+                reference: asked.reference.as_deref(),
+            })
+        });
+        let answered = answered.collect::<Result<Vec<_>, EpisodeError>>()?;
+        let is_seen = |name: &str| actions.iter().all(|asked| asked.stream != name);
+        let windows = streams.iter().filter(|of| is_seen(&of.name)).map(|of| WindowsOf {
             name: &of.name,
             targets_ns: &of.offsets_ns,
             lag_stated: of.lag_stated,
@@ -121,9 +169,9 @@ impl Episodes {
             rule: of.rule,
             dtype: of.dtype,
         });
-        let contract = Contract::from_value(known, "contract of the store");
-        contract
-            .and_then(|contract| contract.of_windows(windows))
+        let store = Contract::from_value(known, "contract of the store");
+        store
+            .and_then(|store| store.of_windows(windows)?.with_actions(&store, answered))
             .map_err(|error| EpisodeError::Store(error.to_string()))
     }
 

@@ -52,6 +52,14 @@ impl Operator {
     }
 }
 
+/// The value of which these operators made `y`. A clamped value is itself, and an angle has no turns to take back.
+pub fn taken_back(operators: &[Operator], y: f64) -> f64 {
+    operators.iter().rev().fold(y, |y, operator| match *operator {
+        Operator::Affine { shift, scale, offset } => (y - offset) / scale + shift,
+        Operator::Clamp { .. } | Operator::Unwrap => y,
+    })
+}
+
 /// Applies operators one after the other.
 fn apply_all(operators: &[Operator], x: f64) -> f64 {
     operators.iter().fold(x, |x, operator| operator.apply(x))

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 #[cfg(feature = "cuda")]
 use robocache_data::episodes::device::DeviceRequest;
-use robocache_data::episodes::{self, Choice, WindowBatch};
+use robocache_data::episodes::{self, AskedActions, Choice, WindowBatch};
 #[cfg(feature = "cuda")]
 use robocache_ops::windows::cuda::DeviceItems;
 use robocache_ops::windows::{self, PartKind};
@@ -104,10 +104,11 @@ impl WindowPlan {
         streams.map(|of| (of.name.clone(), of.dtype.name(), of.offsets_ns.clone())).collect()
     }
 
-    /// The JSON of the contract of these windows.
+    /// The JSON of the contract of these windows. `actions` is JSON: those that the policy answers.
     #[pyo3(name = "_contract_json")]
-    fn contract_json(&self) -> PyResult<String> {
-        let contract = self.episodes.contract(&self.plan).map_err(raised)?;
+    fn contract_json(&self, actions: &str) -> PyResult<String> {
+        let actions = AskedActions::list(actions).map_err(raised)?;
+        let contract = self.episodes.contract(&self.plan, &actions).map_err(raised)?;
         Ok(contract.to_string())
     }
 

@@ -91,6 +91,7 @@ fn joint(name: &str) -> JointSpec {
 
 fn commands() -> CommandsSpec {
     let group = GroupSpec {
+        contract: None,
         name: "arm".to_owned(),
         joints: vec![joint("a"), joint("b")],
         interface: Interface::Position,

@@ -93,7 +93,7 @@ fn load(args: &CheckArgs) -> Result<(Config, Vec<String>), Error> {
 /// Reads the contract that is given, after it accepts what it shall, and compares the configuration with it.
 fn compare(args: &CheckArgs, config: &Config) -> Result<Option<Vec<Difference>>, Error> {
     let Some(path) = &args.contract else { return Ok(None) };
-    let served = Contract::of(config);
+    let served = Contract::of_node(config);
     let trained = match args.accept.as_slice() {
         [] => Contract::load(path)?,
         keys => Contract::accept(path, &served, keys)?,

@@ -29,6 +29,7 @@ pub(in crate::command) fn joint(name: &str) -> JointSpec {
 pub(in crate::command) fn group_of(joints: Vec<JointSpec>) -> GroupSpec {
     let channels = (0..joints.len()).collect();
     GroupSpec {
+        contract: None,
         name: "arm".to_owned(),
         joints,
         interface: Interface::Position,

@@ -1,6 +1,8 @@
 use super::*;
 use crate::command::chunk::SentChunk;
 use crate::command::group::tests::{STEP_NS, group_of, joint};
+use crate::spec::JointSpec;
+use robocache_ops::operators::Operator;
 
 /// The plan of a chunk for one joint, rows from the instant 0 on.
 fn plan(joint: JointSpec, values: &[f32], reference: &[f32]) -> Result<Plan, Refusal> {

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use crate::config::describe::Report;
 use crate::config::tests::{REFERENCE, reference_with_commands};
 use crate::config::{all_keys, parse, parse_with};
-use crate::schema::Definitions;
+use crate::schema::{Definitions, Prefixes};
 use crate::spec::{
     CommandForm, CommandOutputSpec, CommandsSpec, Config, End, GroupSpec, Interface, Interpolate,
     JointLimits, JointSpec, Late, StartSpec, StreamId,
@@ -28,6 +29,13 @@ streams:
     max_age_ms: 50
 ";
 
+/// The contract of a policy that moves two joints.
+const CHECKPOINT: &str = r#"{"contract": {"format": 3, "streams": {"joints": {}}, "actions": {
+    "base": {"names": ["wheel.velocity"], "offsets_ns": [0, 5]},
+    "action": {"names": ["shoulder.position", "finger.position"], "offsets_ns": [-1, 33333333, 66666666],
+        "operators": [[], [{"affine": {"shift": 1, "scale": 2, "offset": 0}}]],
+        "relative": ["shoulder.position"], "reference": "joints"}}}}"#;
+
 /// The files of a robot's description.
 struct Files;
 
@@ -40,6 +48,7 @@ impl Definitions for Files {
         match path.to_str() {
             Some("robot/arm.urdf") => Ok(ARM.to_owned()),
             Some("robot/joint_limits.yaml") => Ok(LIMITS.to_owned()),
+            Some("robot/checkpoint/robocache.json") => Ok(CHECKPOINT.to_owned()),
             _ => Err(format!("{}: no such file", path.display())),
         }
     }
@@ -141,6 +150,7 @@ fn each_key_is_in_the_spec() {
         name: "arm".to_owned(),
         joints: vec![shoulder, wrist, finger],
         interface: Interface::Position,
+        contract: None,
         offsets_ns: vec![-5 * MS, 15 * MS, 35 * MS],
         lead_ns: 8 * MS,
         blend_ns: 0,
@@ -183,6 +193,55 @@ fn a_group_has_defaults() {
         (Interpolate::Linear, false, false)
     );
     assert!(joint.operators.is_empty());
+}
+
+#[test]
+fn a_contract_says_what_a_row_is() {
+    const JOINTS: &str = "joints: [shoulder, finger]";
+    for path in ["checkpoint", "checkpoint/", "checkpoint/robocache.json"] {
+        let contract = format!("contract: {path}");
+        let made = group(&[JOINTS, &contract, HOLDS[0], HOLDS[1], OUTPUT]);
+        assert_eq!(made.offsets_ns, [-1, 33_333_333, 66_666_666]);
+        assert_eq!((made.blend_ns, made.contract.as_deref()), (33_333_334, Some(path)));
+        let [shoulder, finger] = &made.joints[..] else { panic!("two joints") };
+        assert!(shoulder.relative && !finger.relative && shoulder.operators.is_empty());
+        let operator = Operator::Affine { shift: 1.0, scale: 2.0, offset: 0.0 };
+        assert_eq!(finger.operators, [operator]);
+    }
+    let lines = [JOINTS, "contract: checkpoint", HOLDS[0], HOLDS[1], OUTPUT]
+        .map(|line| format!("      {line}\n"));
+    let commands = format!(
+        "commands:\n  rate_hz: 250\n  groups:\n    arm:\n      start_from: joints\n      watchdog_ms: \
+         2000\n      limits: none\n{}",
+        lines.concat()
+    );
+    let config = parsed(STREAMS, &commands);
+    let files = [("robot/checkpoint/robocache.json".to_owned(), CHECKPOINT.to_owned())];
+    assert_eq!(config.source.files, files, "a recording needs it");
+    let report = Report::new(&config, &Prefixes::default()).to_string();
+    assert!(report.contains("3 rows: ") && report.contains(" (checkpoint)\n"), "{report}");
+    let error = |streams: &str, commands: &str| {
+        let text = format!("{streams}{commands}");
+        parse_with(&text, "robot/robot.yaml", &Files).unwrap_err().to_string()
+    };
+    let half = error(&STREAMS.replace("angular: [wrist]", "dtype: f16"), &commands);
+    assert!(half.contains("expected a stream of dtype f32: `relative` rows"), "{half}");
+    let elsewhere = error(
+        &STREAMS.replace("  joints:\n", "  arm:\n"),
+        &commands.replace("from: joints", "from: arm"),
+    );
+    assert!(
+        elsewhere.contains("groups.arm.contract: expected a vector `joints` among the streams"),
+        "{elsewhere}"
+    );
+    let beside = error(
+        STREAMS,
+        &format!("{commands}      rows: {{steps: 3, step_ms: 20}}\n      relative: [finger]\n"),
+    );
+    for key in ["rows", "relative"] {
+        let expected = format!("groups.arm.{key}: expected no such key beside `contract`");
+        assert!(beside.contains(&expected), "{beside}");
+    }
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub struct GroupReport {
     pub name: String,
     /// Meaning of a number of a row.
     pub interface: Interface,
+    /// The contract that says what a row is, if the configuration names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contract: Option<String>,
     /// The joints, in the order of a row.
     pub joints: Vec<JointReport>,
     /// Instants of the rows, relative to the answered tick \[ns\].
@@ -103,6 +106,7 @@ impl GroupReport {
         GroupReport {
             name: group.name.clone(),
             interface: group.interface,
+            contract: group.contract.clone(),
             joints: group.joints.iter().map(JointReport::new).collect(),
             offsets_ns: group.offsets_ns.clone(),
             lead_ns: group.lead_ns,
@@ -126,12 +130,13 @@ impl GroupReport {
         let ms = |ns: i64| ns as f64 / NANOS_PER_MS as f64;
         let rows = self.offsets_ns.len();
         let plural = if rows == 1 { "" } else { "s" };
+        let of = self.contract.as_ref().map_or(String::new(), |of| format!(" ({of})"));
         let output = match self.output.points_ns {
             Some(ns) => format!("plans in points {} ms apart", ms(ns)),
             None => "at each tick".to_owned(),
         };
         [
-            ("chunks", format!("{rows} row{plural}: {}", series(&self.offsets_ns))),
+            ("chunks", format!("{rows} row{plural}: {}{of}", series(&self.offsets_ns))),
             (
                 "ends",
                 format!(

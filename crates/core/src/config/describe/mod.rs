@@ -111,7 +111,7 @@ impl Report {
         let layout = Layout::new(config);
         let segment = |segment: &Segment| SegmentReport::new(config, segment);
         let segments: Vec<_> = layout.segments().iter().map(segment).collect();
-        let contract = Contract::of(config);
+        let contract = Contract::of_node(config);
         Report {
             rate_hz: config.rate_hz,
             period_ns: config.grid.period_ns(),

@@ -1,0 +1,443 @@
+//! The actions of a policy: for which instants the rows of its chunks are, and what their numbers mean.
+//!
+//! A contract has them by the names of their streams, or, if a configuration has `commands`, by the names of its groups.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{ACTIONS, Contract, ContractError, sorted, wrong};
+use crate::encoder::kind;
+use crate::spec::{Config, GroupSpec, Interface};
+use robocache_ops::operators::{Operator, Source};
+use robocache_ops::resample::Lane;
+
+/// Greatest distance of a row from its place on an even grid \[ns\].
+const MOST_UNEVEN_NS: f64 = 1.0;
+
+/// One stream of actions, as the windows of a training had it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Actions {
+    /// The stream, or the group of a configuration.
+    pub stream: String,
+    /// The channels of a row, such as `shoulder.position`.
+    pub names: Vec<String>,
+    /// Instants of the rows, relative to the answered tick \[ns\]. They rise evenly.
+    pub offsets_ns: Vec<i64>,
+    /// Per channel: what the training made of its values, in order.
+    pub operators: Vec<Vec<Operator>>,
+    /// Per channel: true if its rows are differences to a value of the tensor.
+    pub relative: Vec<bool>,
+    /// The stream of the tensor with these values; `None` without relative channels.
+    pub reference: Option<String>,
+}
+
+/// What is said of the windows of a stream of actions.
+#[derive(Clone, Copy, Debug)]
+pub struct ActionWindows<'a> {
+    /// The stream.
+    pub name: &'a str,
+    /// Targets minus the instant \[ns\], one per row.
+    pub offsets_ns: &'a [i64],
+    /// True if the lag of the targets is that of the training: the windows are a label, or state it.
+    pub lag_known: bool,
+    /// Channels or joints whose rows are differences to a value of the tensor.
+    pub relative: &'a [String],
+    /// The stream of the tensor with these values.
+    pub reference: Option<&'a str>,
+}
+
+/// The values of a tensor that relative rows are added to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    /// The stream.
+    pub stream: String,
+    /// Shape of its segment: steps, then channels. The newest step counts.
+    pub shape: [usize; 2],
+    /// Per name of the actions: its place in a step, and the operators there; `None` if it is not relative.
+    places: Vec<Option<(usize, Vec<Operator>)>>,
+}
+
+/// Actions as the JSON of a contract has them.
+#[derive(Deserialize, Serialize)]
+struct Entry {
+    names: Vec<String>,
+    /// Per channel its unit; empty if none is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    units: Vec<String>,
+    offsets_ns: Vec<i64>,
+    /// Empty if no channel has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    operators: Vec<Vec<Operator>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    relative: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reference: Option<String>,
+}
+
+/// What the contract of a stream says of its vector.
+#[derive(Deserialize)]
+struct VectorKeys {
+    kind: String,
+    channels: Option<Vec<String>>,
+    dtype: String,
+    shape: Vec<usize>,
+    #[serde(default)]
+    present_step: Option<usize>,
+    encoder: Value,
+}
+
+/// An element of a vector with operators.
+#[derive(Clone, Deserialize)]
+struct Output {
+    unit: String,
+    source: Source,
+    operators: Vec<Operator>,
+}
+
+impl Actions {
+    /// The joints of the channels, and the quantity that all of them are. The topic of an input in front of a name is left
+    /// out.
+    ///
+    /// # Errors
+    /// A sentence, if the channels are no positions or velocities of distinct joints.
+    pub fn joints(&self) -> Result<(Vec<String>, Interface), String> {
+        let wrong = |found: &str| {
+            let expected = "channels JOINT.position or JOINT.velocity, all of one kind";
+            format!("{}: expected {expected}, found {found}", self.stream)
+        };
+        let mut joints = Vec::with_capacity(self.names.len());
+        let mut interface = None;
+        for name in &self.names {
+            let (joint, quantity) = bare(name).rsplit_once('.').ok_or_else(|| wrong(name))?;
+            let all = [Interface::Position, Interface::Velocity];
+            let own = all.into_iter().find(|of| of.name() == quantity);
+            let own = own.filter(|own| *interface.get_or_insert(*own) == *own);
+            if own.is_none() || joint.is_empty() || joints.iter().any(|known| known == joint) {
+                return Err(wrong(name));
+            }
+            joints.push(joint.to_owned());
+        }
+        interface.map(|interface| (joints, interface)).ok_or_else(|| wrong("none"))
+    }
+
+    fn of_entry(stream: &str, entry: Entry) -> Result<Self, String> {
+        let Entry { names, offsets_ns, mut operators, relative, reference, .. } = entry;
+        if operators.is_empty() {
+            operators.resize(names.len(), Vec::new());
+        }
+        if let Some(name) = relative.iter().find(|name| !names.contains(name)) {
+            return Err(format!("relative: {name}"));
+        }
+        if operators.len() != names.len() || relative.is_empty() != reference.is_none() {
+            return Err("operators or a reference that do not fit the names".to_owned());
+        }
+        let is_usable = |of: &Operator| match *of {
+            Operator::Affine { shift, scale, offset } => {
+                [shift, scale, offset].iter().all(|number| number.is_finite()) && scale != 0.0
+            }
+            Operator::Clamp { .. } | Operator::Unwrap => true,
+        };
+        if !operators.iter().flatten().all(is_usable) {
+            return Err("operators that cannot be taken back".to_owned());
+        }
+        if let Some(uneven) = uneven(&offsets_ns) {
+            return Err(uneven);
+        }
+        let relative = names.iter().map(|name| relative.contains(name)).collect();
+        Ok(Actions { stream: stream.to_owned(), names, offsets_ns, operators, relative, reference })
+    }
+
+    fn entry(&self, units: Vec<String>) -> Value {
+        let has_operators = self.operators.iter().any(|of| !of.is_empty());
+        let of = self.names.iter().zip(&self.relative);
+        let entry = Entry {
+            names: self.names.clone(),
+            units,
+            offsets_ns: self.offsets_ns.clone(),
+            operators: if has_operators { self.operators.clone() } else { Vec::new() },
+            relative: of.filter(|(_, is)| **is).map(|(name, _)| name.clone()).collect(),
+            reference: self.reference.clone(),
+        };
+        json!(entry)
+    }
+
+    fn of_group(config: &Config, group: &GroupSpec) -> Self {
+        let quantity = group.interface.name();
+        let is_relative = group.joints.iter().any(|joint| joint.relative);
+        let start_from = || config.stream(group.start_from.stream).name.clone();
+        Actions {
+            stream: group.name.clone(),
+            names: group.joints.iter().map(|joint| format!("{}.{quantity}", joint.name)).collect(),
+            offsets_ns: group.offsets_ns.clone(),
+            operators: group.joints.iter().map(|joint| joint.operators.clone()).collect(),
+            relative: group.joints.iter().map(|joint| joint.relative).collect(),
+            reference: is_relative.then(start_from),
+        }
+    }
+}
+
+impl Reference {
+    /// The reference of each name of the actions, by a step of the stream: its value before the operators of the training.
+    /// It is 0 for a name that is not relative.
+    pub fn values(&self, step: &[f32]) -> Vec<f32> {
+        let value = |place: &Option<(usize, Vec<Operator>)>| {
+            place.as_ref().map_or(0.0, |(at, operators)| {
+                let value = step.get(*at).copied().unwrap_or(f32::NAN);
+                robocache_ops::operators::taken_back(operators, f64::from(value)) as f32
+            })
+        };
+        self.places.iter().map(value).collect()
+    }
+}
+
+impl Contract {
+    /// The contract of what a node with this configuration serves, and of the chunks that its `commands` take.
+    pub fn of_node(config: &Config) -> Contract {
+        let mut all = Self::of(config).0;
+        if let Some(commands) = &config.commands {
+            let groups = commands.groups.iter();
+            let entry = |group: &GroupSpec| {
+                let actions = Actions::of_group(config, group);
+                (group.name.clone(), actions.entry(Vec::new()))
+            };
+            all.insert(ACTIONS.into(), sorted(groups.map(entry).collect()));
+        }
+        Self::of_map(all)
+    }
+
+    /// All actions that it has: none before version 3, or if nobody gave any.
+    ///
+    /// # Errors
+    /// [`ContractError::Wrong`] if it says only the lag of actions, as a dataset does, or something else.
+    pub fn actions(&self) -> Result<Vec<Actions>, ContractError> {
+        let all = self.0.get(ACTIONS).and_then(Value::as_object).into_iter().flatten();
+        let read = |(stream, value): (&String, &Value)| {
+            let expected = "the names and even offsets_ns of actions, as cache.contract(config, actions=...) writes them";
+            if value.get("lag_ns").is_some() && value.get("offsets_ns").is_none() {
+                let found = "the lag of a dataset's frames alone".to_owned();
+                return Err(wrong(&format!("{ACTIONS}.{stream}"), expected, found));
+            }
+            let entry = Entry::deserialize(value).map_err(|error| error.to_string());
+            entry
+                .and_then(|entry| Actions::of_entry(stream, entry))
+                .map_err(|found| wrong(&format!("{ACTIONS}.{stream}"), expected, found))
+        };
+        all.map(read).collect()
+    }
+
+    /// This contract, with actions that are windows of streams of `store`, the contract of the rows.
+    ///
+    /// # Errors
+    /// [`ContractError::Wrong`] if the node could not make commands of such windows.
+    pub fn with_actions<'a>(
+        self,
+        store: &Contract,
+        windows: impl IntoIterator<Item = ActionWindows<'a>>,
+    ) -> Result<Self, ContractError> {
+        let mut found = Vec::new();
+        for windows in windows {
+            let (actions, units) = store.actions_of(windows)?;
+            self.reference(&actions)?;
+            found.push((actions.stream.clone(), actions.entry(units)));
+        }
+        let mut all = self.0;
+        all.remove(ACTIONS);
+        if !found.is_empty() {
+            all.insert(ACTIONS.into(), sorted(found));
+        }
+        Ok(Self::of_map(all))
+    }
+
+    /// The actions of these windows, and the unit of each channel if one is known.
+    fn actions_of(
+        &self,
+        windows: ActionWindows<'_>,
+    ) -> Result<(Actions, Vec<String>), ContractError> {
+        let ActionWindows { name, offsets_ns, lag_known, relative, reference } = windows;
+        let wrong =
+            |expected: &str, found: String| wrong(&format!("{ACTIONS}.{name}"), expected, found);
+        if !lag_known {
+            let expected =
+                "windows of a label (a horizon without history, or label: True), or with lag_ms";
+            return Err(wrong(expected, "windows with the lag of the configuration".to_owned()));
+        }
+        if let Some(uneven) = uneven(offsets_ns) {
+            let expected = "rows at round(k * step), such as of {\"horizon\": {\"steps\": 50, \"step_ms\": 20}}";
+            return Err(wrong(expected, uneven));
+        }
+        let vector = self.vector(name)?;
+        let Some(names) = vector.channels.clone() else {
+            let expected = "names of its channels: give names to the import's mapping";
+            return Err(wrong(expected, "a dataset without names".to_owned()));
+        };
+        let outputs = vector.outputs(name)?;
+        let whole = outputs.iter().enumerate().find(|(at, of)| of.source != Source::Channel(*at));
+        if let Some((at, _)) = whole {
+            let found = format!("{}, which is made of several", names[at]);
+            return Err(wrong("channels with operators of their own", found));
+        }
+        let operators: Vec<_> = outputs.iter().map(|of| of.operators.clone()).collect();
+        let mut units: Vec<_> = outputs.into_iter().map(|of| of.unit).collect();
+        units.truncate(if units.iter().all(String::is_empty) { 0 } else { names.len() });
+        let chosen = chosen(relative, &names)
+            .map_err(|found| wrong(&format!("relative channels of {}", names.join(", ")), found))?;
+        // The difference of two values has no offset, and no limits.
+        let scales = |of: &Operator| matches!(of, Operator::Affine { shift: 0.0, offset: 0.0, .. });
+        let shifted = (0..names.len()).find(|at| chosen[*at] && !operators[*at].iter().all(scales));
+        if let Some(at) = shifted {
+            let expected = "relative channels without operators, or with a scale alone";
+            return Err(wrong(expected, names[at].clone()));
+        }
+        if chosen.contains(&true) != reference.is_some() {
+            let expected =
+                "relative: the channels, and reference: the stream that has their values";
+            return Err(wrong(expected, "one without the other".to_owned()));
+        }
+        let actions = Actions {
+            stream: name.to_owned(),
+            names,
+            offsets_ns: offsets_ns.to_vec(),
+            operators,
+            relative: chosen,
+            reference: reference.map(str::to_owned),
+        };
+        Ok((actions, units))
+    }
+
+    /// The values of the tensor that relative rows of these actions are added to; `None` if no row is relative.
+    ///
+    /// # Errors
+    /// [`ContractError::Wrong`] if the tensor does not have these values in full.
+    pub fn reference(&self, actions: &Actions) -> Result<Option<Reference>, ContractError> {
+        let Some(stream) = &actions.reference else { return Ok(None) };
+        let key = format!("{ACTIONS}.{}.reference", actions.stream);
+        let wrong = |expected: &str, found: String| wrong(&key, expected, found);
+        let vector = self.vector(stream)?;
+        let outputs = vector.outputs(stream)?;
+        if vector.dtype != "f32" {
+            let expected = "a stream of dtype f32: rows are added to its values";
+            return Err(wrong(expected, format!("{stream} of {}", vector.dtype)));
+        }
+        // A served value that somebody accepts is made by other operators than these.
+        let accepted = self.accepted_keys().find(|key| {
+            let own = key.strip_prefix(stream.as_str()).and_then(|key| key.strip_prefix('.'));
+            own.is_some_and(|key| !key.starts_with("targets_ns"))
+        });
+        if let Some(accepted) = accepted {
+            let expected = "a stream that is served as in the training";
+            return Err(wrong(expected, format!("{accepted} among the accepted differences")));
+        }
+        let channels = vector.channels.as_deref().unwrap_or_default();
+        let place = |(name, relative): (&String, &bool)| {
+            if !relative {
+                return Ok(None);
+            }
+            let Some(at) = channel(channels, bare(name)) else {
+                let expected = format!("a stream with the channel {}", bare(name));
+                return Err(wrong(&expected, format!("{stream} with {}", channels.join(", "))));
+            };
+            let Output { source, operators, .. } = &outputs[at];
+            let limits = operators.iter().any(|of| matches!(of, Operator::Clamp { .. }));
+            let turns = operators.contains(&Operator::Unwrap)
+                && vector.present_step.is_some_and(|step| step + 1 != vector.shape[0]);
+            if limits || turns || !matches!(source, Source::Channel(_)) {
+                let expected = "operators that can be taken back from the newest step: no clamp, no rotation_6d, and \
+                                unwrap without a horizon";
+                return Err(wrong(expected, format!("others of {stream}'s {}", channels[at])));
+            }
+            Ok(Some((at, operators.clone())))
+        };
+        let places = actions.names.iter().zip(&actions.relative).map(place);
+        let places = places.collect::<Result<_, _>>()?;
+        let shape = [vector.shape[0], vector.shape[1]];
+        Ok(Some(Reference { stream: stream.clone(), shape, places }))
+    }
+
+    /// What it says of a stream that must be a vector.
+    fn vector(&self, name: &str) -> Result<VectorKeys, ContractError> {
+        let keys = VectorKeys::deserialize(self.known(name)?).ok();
+        let keys = keys.filter(|keys| keys.kind == kind::VECTOR && keys.shape.len() == 2);
+        keys.ok_or_else(|| wrong(name, "a vector", "another kind of stream".to_owned()))
+    }
+}
+
+impl VectorKeys {
+    /// The elements of a step, with their operators.
+    fn outputs(&self, name: &str) -> Result<Vec<Output>, ContractError> {
+        let width = self.shape[1];
+        let lanes = self.encoder.get("lanes").map(Vec::<Lane>::deserialize);
+        let read = match self.encoder.get("outputs") {
+            Some(outputs) => Vec::<Output>::deserialize(outputs),
+            None => lanes.unwrap_or_else(|| Ok(Vec::new())).map(|lanes| {
+                let unit = |at: usize| match lanes.get(at) {
+                    Some(Lane::Angular) => "rad".to_owned(),
+                    _ => String::new(),
+                };
+                let as_it_is = |at: usize| Output {
+                    unit: unit(at),
+                    source: Source::Channel(at),
+                    operators: Vec::new(),
+                };
+                (0..width).map(as_it_is).collect()
+            }),
+        };
+        let fits = |outputs: &Vec<Output>| {
+            let names = self.channels.as_ref().is_none_or(|names| names.len() == width);
+            outputs.len() == width && names
+        };
+        let outputs = read.ok().filter(fits);
+        outputs.ok_or_else(|| wrong(name, "channels as its shape", "others".to_owned()))
+    }
+}
+
+/// A name without the topic of its input.
+pub(super) fn bare(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(_, own)| own)
+}
+
+/// The place of the channel with this name, which may be behind the topic of its input.
+fn channel(channels: &[String], name: &str) -> Option<usize> {
+    let exact = channels.iter().position(|channel| channel == name);
+    let mut behind = channels.iter().enumerate().filter(|(_, channel)| bare(channel) == name);
+    let first = behind.next().map(|(at, _)| at);
+    // Two arms may have joints of one name.
+    exact.or(first.filter(|_| behind.next().is_none()))
+}
+
+/// Per name: true if it is among the wanted ones, which are names or their joints.
+fn chosen(wanted: &[String], names: &[String]) -> Result<Vec<bool>, String> {
+    let is = |wanted: &str, name: &str| {
+        let joint = name.rsplit_once('.').map(|(joint, _)| joint);
+        wanted == name || joint == Some(wanted)
+    };
+    let unknown = wanted.iter().find(|wanted| !names.iter().any(|name| is(wanted, name)));
+    if let Some(unknown) = unknown {
+        return Err(unknown.clone());
+    }
+    Ok(names.iter().map(|name| wanted.iter().any(|wanted| is(wanted, name))).collect())
+}
+
+/// Says how offsets are no `round(k * step) - lag` with a step above zero, to a nanosecond; `None` if they are.
+fn uneven(offsets_ns: &[i64]) -> Option<String> {
+    let Some(first) = offsets_ns.first().copied() else { return Some("no rows".to_owned()) };
+    let (mut least, mut most) = (0.0_f64, f64::INFINITY);
+    let mut before = first;
+    for (row, offset) in offsets_ns.iter().enumerate().skip(1) {
+        let from_first = offset.checked_sub(first).map(|ns| ns as f64);
+        least = least.max((from_first.unwrap_or(f64::NAN) - MOST_UNEVEN_NS) / row as f64);
+        most = most.min((from_first.unwrap_or(f64::NAN) + MOST_UNEVEN_NS) / row as f64);
+        if from_first.is_none() || *offset <= before || least > most {
+            return Some(format!("row {row} at {offset} ns after {before} ns"));
+        }
+        before = *offset;
+    }
+    None
+}
+
+/// The actions of a contract by their names, without those that only a dataset's lag is known of.
+pub(super) fn entries(contract: &Contract) -> Vec<(String, Map<String, Value>)> {
+    let all = contract.0.get(ACTIONS).and_then(Value::as_object).into_iter().flatten();
+    let has_rows = |entry: &Map<String, Value>| entry.contains_key("offsets_ns");
+    let all = all.filter_map(|(name, entry)| Some((name.clone(), entry.as_object()?.clone())));
+    all.filter(|(_, entry)| has_rows(entry)).collect()
+}

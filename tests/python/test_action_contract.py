@@ -1,0 +1,250 @@
+"""What a policy answers, from the windows of its training to the chunks that it sends."""
+
+import itertools
+import json
+import os
+
+import numpy as np
+import pytest
+import waiting
+from bags import MS, T0, joints, write_bag
+from replays import replay
+
+pytest.importorskip(
+    "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
+)
+import configuration
+
+import robocache
+from robocache.contract import Contract
+from robocache.message.chunk import ChunkForm
+from robocache.shared import ActionWriter
+from robocache.tensor import FusedTensor, Segment
+
+#: The lag of the file is that of what is seen, and never that of actions.
+CONFIG = """\
+rate_hz: 50
+lag_ms: 20
+streams:
+  arm:
+    type: sensor_msgs/JointState
+    topic: /joints
+    joints: [a, b]
+    max_age_ms: 50
+    history: {steps: 2, step_ms: 20}
+    operators: [{normalize: {mode: mean_std, mean: [1, 2], std: [0.5, 4]}}]
+  action: {type: sensor_msgs/JointState, topic: /action, joints: [a, b], max_age_ms: 50}
+"""
+CHUNK = {"arm": {}, "action": {"horizon": {"steps": 10}}}
+COMMANDS = """\
+commands:
+  rate_hz: 250
+  groups:
+    arm:
+      joints: [a, b]
+      start_from: arm
+      watchdog_ms: 500
+      limits: none
+      on_stall: hold
+      on_end: hold
+      output: {topic: /commands, type: sensor_msgs/JointState}
+"""
+RELATIVE = {"action": {"relative": ["b"], "reference": "arm"}}
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("actions")
+    (folder / "robot.yaml").write_text(CONFIG)
+    messages = []
+    for k in range(40):
+        ns = T0 + k * 20 * MS
+        messages += [(topic, ns, joints(ns, a=k / 10, b=-k)) for topic in ("/joints", "/action")]
+    write_bag(folder / "bag", messages)
+    replay(folder / "robot.yaml", folder / "data", folder / "bag", options=["--format", "rows"])
+    return robocache.EpisodeCache.load(folder / "data" / "rows.zarr")
+
+
+@pytest.fixture
+def service():
+    return f"robocache_test/actions/{os.getpid()}/{next(_numbers)}"
+
+
+def tensor(arm, valid=(True, True), dtype="f32"):
+    """A tensor with these steps of the arm."""
+    steps = np.zeros(len(valid), np.int64)
+    array = np.asarray(arm, np.float16 if dtype == "f16" else np.float32)
+    counts = steps.astype(np.uint32)
+    segment = Segment("arm", dtype, array, np.array(valid), steps, steps, counts, counts)
+    return FusedTensor(7, 0, "base_link", {"arm": segment}, np.zeros(8, np.uint8))
+
+
+def check(config, *options, code=0):
+    done = waiting.run([configuration.program(), "check", config, *options])
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done.stdout, done.stderr
+
+
+def test_windows_of_actions_are_in_the_contract_and_not_among_what_is_seen(cache):
+    made = cache.contract(CHUNK, actions="action")
+    rows = [k * 20 * MS for k in range(10)]
+    expected = {"action": {"names": ["a.position", "b.position"], "offsets_ns": rows}}
+    assert made.value["actions"] == expected and made.value["format"] == 3
+    assert made.streams == ["arm"]
+    assert cache.plan(CHUNK).contract(actions=["action"]) == made
+    assert "actions" not in cache.contract(CHUNK).value
+    seen = cache.contract({"arm": {}})
+    assert made.value["streams"] == seen.value["streams"] and made.digest != seen.digest
+    assert made.only("arm") == made
+    relative = cache.contract(CHUNK, actions=RELATIVE).value["actions"]["action"]
+    assert relative == {**expected["action"], "relative": ["b.position"], "reference": "arm"}
+
+
+def test_the_lag_is_that_of_the_windows(cache):
+    def offsets_ms(action):
+        made = cache.contract({"arm": {}, "action": action}, actions="action")
+        return [ns / MS for ns in made.value["actions"]["action"]["offsets_ns"]]
+
+    past = {"history": {"steps": 2}, "horizon": {"steps": 3}}
+    assert offsets_ms({**past, "label": True}) == [-20, 0, 20, 40]
+    assert offsets_ms({"horizon": {"steps": 2, "step_ms": 5}, "lag_ms": 3}) == [-3, 2]
+    assert offsets_ms({"offsets_ns": [0, 7 * MS], "label": True}) == [0, 7]
+    for config in ({"arm": {}, "action": past}, {"arm": {}, "action": {}}, None):
+        with pytest.raises(ValueError, match="found windows with the lag of the configuration"):
+            cache.contract(config, actions="action")
+    uneven = {"history": {"steps": 2, "step_ms": 10}, "horizon": {"steps": 3}, "label": True}
+    with pytest.raises(ValueError, match=r"rows at round\(k \* step\).*found row 2 at 20000000 ns"):
+        offsets_ms(uneven)
+
+
+def test_a_latency_of_actions_is_in_their_offsets(cache):
+    pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
+    from robocache.data import WindowDataset
+    from robocache.sampler import WindowSampler
+
+    sampler = WindowSampler.of(cache, period_ns=20 * MS, batch_size=2)
+
+    def contract(latency):
+        dataset = WindowDataset(cache, sampler, CHUNK, latency_ns={"action": latency})
+        return dataset.contract("arm", actions="action")
+
+    assert contract(0) == cache.contract(CHUNK, actions="action")
+    assert contract(3 * MS).value["actions"]["action"]["offsets_ns"][:2] == [-3 * MS, 17 * MS]
+    with pytest.raises(ValueError, match="latency_ns of 'action': expected one number for actions"):
+        contract((0, MS))
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        ("lidar", "actions: expected streams of the windows, arm, action, found lidar"),
+        ({"action": {"relatives": []}}, "actions: expected names of streams, or a dict by stream"),
+        ([3], "actions: expected names of streams"),
+        (
+            {"action": {"relative": "b", "reference": "arm"}},
+            "relative of 'action': expected a list",
+        ),
+        ({"action": {"relative": ["b"]}}, "found one without the other"),
+        ({"action": {"relative": ["c"], "reference": "arm"}}, "found c"),
+        ({"action": {"relative": ["b"], "reference": "action"}}, "expected one of the streams arm"),
+        (["arm", "action"], "found windows with the lag of the configuration"),
+    ],
+)
+def test_actions_that_no_command_can_follow_are_errors(cache, actions, message):
+    with pytest.raises(ValueError, match=message):
+        cache.contract(CHUNK, actions=actions)
+
+
+def test_a_configuration_takes_its_rows_from_the_contract(cache, tmp_path):
+    made = cache.contract(CHUNK, actions=RELATIVE)
+    made.save(tmp_path)
+    robot = tmp_path / "robot.yaml"
+    robot.write_text(CONFIG + COMMANDS + "      contract: .\n")
+    said, _ = check(robot, "--contract", tmp_path)
+    assert "chunks    10 rows: tick - 0 ms to tick + 180 ms, 20 ms apart (.)" in said
+    told = json.loads(check(robot, "--json")[0])
+    (group,) = told["commands"]["groups"]
+    assert group["contract"] == "." and group["offsets_ns"] == [k * 20 * MS for k in range(10)]
+    assert [joint["relative"] for joint in group["joints"]] == [False, True]
+    # The same in keys of its own.
+    written = "      rows: {steps: 10, step_ms: 20}\n      relative: [b]\n"
+    robot.write_text(CONFIG + COMMANDS + written)
+    check(robot, "--contract", tmp_path)
+    robot.write_text(CONFIG + COMMANDS + written.replace("step_ms: 20", "step_ms: 25"))
+    key = "actions.action.offsets_ns"
+    _, refused = check(robot, "--contract", tmp_path, code=1)
+    assert f"{robot}: {key}: the policy was trained with [0, 20, 40, ..., 180] ms" in refused
+    check(robot, "--contract", tmp_path, "--accept", key)
+    check(robot, "--contract", tmp_path)
+    robot.write_text(CONFIG + COMMANDS + written.replace("[b]", "[a]"))
+    assert "actions.action.relative: " in check(robot, "--contract", tmp_path, code=1)[1]
+
+
+def test_a_writer_has_joints_and_rows_of_the_contract(cache, service, tmp_path):
+    made = cache.contract(CHUNK, actions="action")
+    made.save(tmp_path)
+    for given in (tmp_path, made):
+        with ActionWriter(service, "arm", contract=given) as writer:
+            with pytest.raises(
+                ValueError, match=r"values: expected \[10, 2\].*each of a, b, found"
+            ):
+                writer.send(tensor(np.zeros((2, 2))), np.zeros((9, 2)))
+            assert writer.send(tensor(np.zeros((2, 2))), np.zeros((10, 2))) == 1
+    with ActionWriter(service, "arm", ["a", "b"], contract=made) as writer:
+        assert writer.send(tensor(np.zeros((2, 2))), np.zeros((10, 2))) == 1
+    with pytest.raises(ValueError, match="names: expected those of the contract, a, b of `action`"):
+        ActionWriter(service, "arm", ["b", "a"], contract=made)
+    with pytest.raises(ValueError, match="contract: expected actions, found none"):
+        ActionWriter(service, "arm", contract=cache.contract({"arm": {}}))
+    with pytest.raises(TypeError, match="names: expected the joints, or a contract"):
+        ActionWriter(service, "arm")
+
+
+def test_relative_rows_get_the_value_of_the_tensor_without_its_operators(cache, service):
+    made = cache.contract(CHUNK, actions=RELATIVE)
+    form = ChunkForm(None, made.json)
+    rows = np.arange(20, dtype=np.float32).reshape(10, 2)
+    # The newest step is (x - 2) / 4 = 1. A joint whose rows are absolute has none.
+    sent, reference = form.rows_and_reference(tensor([[9, 9], [5, 1]], (False, True)), rows, None)
+    assert np.array_equal(sent, rows) and reference.tolist() == [0, 6]
+    assert reference.dtype == np.float32
+    given = form.rows_and_reference(tensor(np.zeros((2, 2))), rows, [1, 2])[1]
+    assert given.tolist() == [1, 2]
+    writer = ActionWriter(service, "arm", contract=made)
+    wrong = {
+        "expected a valid newest step of 'arm'": tensor(np.zeros((2, 2)), (True, False)),
+        r"expected 'arm' of f32 \[2, 2\]": tensor(np.zeros((2, 2)), dtype="f16"),
+        "to which rows are added, found Segment": tensor(np.zeros((2, 3))),
+        "to which rows are added, found None": FusedTensor(7, 0, "", {}, np.zeros(8, np.uint8)),
+        "reference: expected finite numbers": tensor(np.full((2, 2), np.nan)),
+    }
+    for message, of in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            writer.send(of, rows)
+    assert writer.send(tensor(np.zeros((2, 2))), rows) == 1
+
+
+def test_a_reference_that_no_tensor_has_in_full_is_an_error_at_once(cache, service):
+    made = cache.contract(CHUNK, actions=RELATIVE)
+
+    def writer(change):
+        value = made.value
+        change(value["streams"]["arm"], value)
+        return ActionWriter(service, "arm", contract=Contract(json.dumps(value)))
+
+    def clamp(arm, _):
+        arm["encoder"]["outputs"][1]["operators"].append({"clamp": {"low": -1, "high": 1}})
+
+    def accept(_, value):
+        value["accepted"] = {"arm.encoder.outputs[1].operators[0].affine.scale": 2}
+
+    with pytest.raises(ValueError, match="expected a stream of dtype f32"):
+        writer(lambda arm, _: arm.update(dtype="f16"))
+    with pytest.raises(ValueError, match="operators that can be taken back"):
+        writer(clamp)
+    with pytest.raises(ValueError, match="expected a stream that is served as in the training"):
+        writer(accept)
+    with pytest.raises(ValueError, match="expected one of the streams other, found arm"):
+        writer(lambda _, value: value.update(streams={"other": value["streams"]["arm"]}))
+    writer(lambda *_: None).close()
