@@ -1,6 +1,10 @@
 //! `sensor_sim`: the synthetic robot of [`robocache_sim`] as a ROS 2 node.
 
+#[path = "sensor_sim/follower.rs"]
+mod follower;
+
 use clap::Parser;
+use follower::{Arm, Commands};
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 use robocache_rcl::{Context, Node, Publisher, Qos};
 use robocache_sim::{
@@ -12,6 +16,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -26,7 +31,8 @@ use tokio::sync::mpsc;
 /// reliable subscribers have the last messages: half a second at least, and 10 s at most. Another
 /// signal ends the wait. At last prints the counts of each stream as one line of JSON: `sent`;
 /// `dropped` and `reordered`, as the options ask; `late` (more than 2 ms after their instant);
-/// `skipped` (over 100 ms late, so not sent; none with `--no-skip`).
+/// `skipped` (over 100 ms late, so not sent; none with `--no-skip`). With `--follow`, `follower` has the
+/// numbers of the second arm: also `commands` that it follows, and `refused` messages.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -46,6 +52,9 @@ const NAP: Duration = Duration::from_millis(20);
 const LINGER: Duration = Duration::from_millis(500);
 /// The longest such time. A reliable subscriber that was killed acknowledges nothing.
 const LONGEST_LINGER: Duration = Duration::from_secs(10);
+
+/// Error of a thread that has panicked. Its panic has said more.
+const PANICKED: &str = "a thread of the robot panicked";
 
 /// The message types are loaded by their names, so the program is not linked with their packages.
 type Publishers = Vec<(Stream, Publisher)>;
@@ -101,14 +110,19 @@ fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
     // outlives the process. Nothing here needs to spin.
     let node = create_node(robot.options())?;
     let publishers = create_publishers(&node, robot.options())?;
-    if !signals.wait_for_subscribers(&publishers, robot.options().wait_subscribers)?
+    let second = Arm::of(robot.options(), &node)?;
+    let (arm, commands) = second.unzip();
+    let of_arm = arm.iter().map(|arm| &arm.joints);
+    let all: Vec<_> = publishers.iter().map(|(_, publisher)| publisher).chain(of_arm).collect();
+    if !signals.wait_for_subscribers(&all, robot.options().wait_subscribers)?
         || !signals.wait_for_file(robot.options().begin_when.as_deref())
     {
         return Ok(());
     }
-    let report = publish_until_stopped(&robot, &publishers, &mut signals)?;
-    signals.linger(&publishers)?;
-    say(&serde_json::to_string(&report)?);
+    let second = arm.as_ref().zip(commands);
+    let report = publish_until_stopped(&robot, &publishers, second, &mut signals)?;
+    signals.linger(&all)?;
+    say(&report.to_string());
     Ok(())
 }
 
@@ -180,18 +194,31 @@ fn system_now() -> Stamp {
     Stamp::from_nanos(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Publishes until the schedules end or a signal comes. Small messages have one thread and large
-/// messages another, so that drawing and sending a cloud delays no joint state.
+/// Publishes until the schedules end or a signal comes. Returns the counts of each stream. Small
+/// messages have one thread and large messages another, so that drawing and sending a cloud delays no
+/// joint state. A second arm has two of its own.
 fn publish_until_stopped(
     robot: &Robot,
     publishers: &[(Stream, Publisher)],
+    second: Option<(&Arm, Commands)>,
     signals: &mut Signals,
-) -> Result<Report, Box<dyn Error>> {
+) -> Result<serde_json::Value, Box<dyn Error>> {
     let stop = &AtomicBool::new(false);
     let (clock, start) = RobotClock::start(robot.options());
     announce(robot, start);
-    let reports = std::thread::scope(|scope| {
+    let (reports, follower) = std::thread::scope(|scope| {
         let (running, all_ended) = mpsc::channel::<()>(1);
+        let (arm, commands) = second.unzip();
+        let clock = &clock;
+        let follows = arm.zip(commands);
+        let follows = follows.map(|(arm, it)| scope.spawn(move || arm.follow(&it, clock, stop)));
+        let moves = arm.map(|arm| {
+            let running = running.clone();
+            scope.spawn(move || {
+                let _running = running; // as below
+                arm.publish(robot.options(), start, clock, stop)
+            })
+        });
         let threads = [false, true].map(|large| {
             let running = running.clone();
             scope.spawn(move || {
@@ -199,7 +226,7 @@ fn publish_until_stopped(
                 let streams: Vec<_> =
                     Stream::ALL.into_iter().filter(|s| s.is_large() == large).collect();
                 let schedule = Schedule::of_streams(robot.options(), start, &streams);
-                drive(robot, schedule, &clock, stop, |event, message| {
+                drive(robot, schedule, clock, stop, |event, message| {
                     publish(publishers, event, message)
                 })
             })
@@ -207,11 +234,18 @@ fn publish_until_stopped(
         drop(running);
         signals.wait_or(all_ended);
         stop.store(true, Ordering::Relaxed);
-        threads.map(std::thread::ScopedJoinHandle::join)
+        let follower = (follows.map(ScopedJoinHandle::join), moves.map(ScopedJoinHandle::join));
+        (threads.map(ScopedJoinHandle::join), follower)
     });
     let mut all = Report::new();
     for report in reports {
-        all.extend(report.map_err(|_| "a publishing thread panicked")??);
+        all.extend(report.map_err(|_| PANICKED)??);
+    }
+    let mut all = serde_json::to_value(all)?;
+    let (follows, moves) = follower;
+    follows.transpose().map_err(|_| PANICKED)?.transpose()?;
+    if let Some(counts) = moves.transpose().map_err(|_| PANICKED)?.transpose()? {
+        all["follower"] = counts;
     }
     Ok(all)
 }
@@ -236,7 +270,7 @@ impl Signals {
     /// Returns true when every topic has `wanted` subscribers, false if a signal comes first.
     fn wait_for_subscribers(
         &mut self,
-        publishers: &[(Stream, Publisher)],
+        publishers: &[&Publisher],
         wanted: usize,
     ) -> robocache_rcl::Result<bool> {
         while fewest_subscribers(publishers)? < wanted {
@@ -271,9 +305,9 @@ impl Signals {
     }
 
     /// Waits for the last messages to arrive. A signal ends the wait.
-    fn linger(&mut self, publishers: &[(Stream, Publisher)]) -> robocache_rcl::Result<()> {
+    fn linger(&mut self, publishers: &[&Publisher]) -> robocache_rcl::Result<()> {
         let ended = Instant::now();
-        for (_, publisher) in publishers {
+        for publisher in publishers {
             while ended.elapsed() < LONGEST_LINGER
                 && !publisher.wait_for_acknowledgements(Duration::ZERO)?
             {
@@ -298,8 +332,8 @@ impl Signals {
     }
 }
 
-fn fewest_subscribers(publishers: &[(Stream, Publisher)]) -> robocache_rcl::Result<usize> {
-    let counts = publishers.iter().map(|(_, p)| p.subscription_count());
+fn fewest_subscribers(publishers: &[&Publisher]) -> robocache_rcl::Result<usize> {
+    let counts = publishers.iter().map(|publisher| publisher.subscription_count());
     counts.reduce(|a, b| Ok(a?.min(b?))).unwrap_or(Ok(usize::MAX))
 }
 
@@ -319,7 +353,11 @@ fn announce(robot: &Robot, start: Stamp) {
         let hz = options.rate_hz(stream);
         (hz > 0.0).then(|| format!("{} {hz} Hz", options.topic(stream)))
     };
-    let topics: Vec<_> = Stream::ALL.into_iter().filter_map(rate).collect();
+    let follower = options.follow.then(|| {
+        let (topic, hz) = (options.follow_topic(), options.follower_hz);
+        format!("{} {hz} Hz, an arm that follows {topic}", follower::JOINTS_TOPIC)
+    });
+    let topics: Vec<_> = Stream::ALL.into_iter().filter_map(rate).chain(follower).collect();
     let clock = if options.clock { "simulated" } else { "system" };
     say(&format!(
         "sensor_sim: seed {}, {clock} clock from {start} s: {}",

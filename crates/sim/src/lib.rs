@@ -4,7 +4,8 @@
 //! the truth at any instant is known, and with it what a fused tensor must hold. A [`Schedule`]
 //! says when each message is sampled, stamped and sent. It adds the faults of the [`SimOptions`]:
 //! jitter, drops, reordering, a skewed clock, a jump back in time. [`Robot::message`] makes an
-//! [`Event`]'s CDR bytes, and [`drive()`] sends them in real time.
+//! [`Event`]'s CDR bytes, and [`drive()`] sends them in real time. A second arm, the [`Follower`],
+//! is no function of time: it follows commands.
 //!
 //! Nominal samples are at whole multiples of the stream's period on the robot's clock. Contents and
 //! faults follow from the seed, the stream and the number of the sample alone. So two runs have the
@@ -14,6 +15,7 @@
 
 mod camera;
 mod drive;
+mod follower;
 mod lidar;
 mod motion;
 mod options;
@@ -25,6 +27,7 @@ mod wave;
 
 pub use camera::{Shape, View};
 pub use drive::{Counts, Pace, Report, drive, drive_messages};
+pub use follower::{FOLLOWER_STEP_NS, Followed, Follower, FollowerCounts, FollowerModel};
 pub use lidar::{Boxed, Scene};
 pub use options::{JitterShape, OptionError, Reliability, SimOptions, without_ros_arguments};
 pub use robot::Robot;

@@ -1,5 +1,6 @@
 //! What the simulated robot publishes and what goes wrong with it.
 
+use super::follower::{Followed, FollowerModel};
 use super::stream::Stream;
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S, TickGrid};
 use std::ffi::OsString;
@@ -139,6 +140,25 @@ pub struct SimOptions {
     #[arg(long)]
     pub isaac: bool,
 
+    /// Add a second arm with the same joints, all at 0 at the start. It follows commands, and publishes
+    /// /follower/joint_states. All other signals stay functions of time.
+    #[arg(long)]
+    pub follow: bool,
+    /// Topic of its commands [default: /follower/commands].
+    #[arg(long, value_name = "TOPIC", requires = "follow")]
+    pub follow_topic: Option<String>,
+    /// Messages that it follows: positions of all joints in order (std_msgs/msg/Float64MultiArray), or a
+    /// trajectory_msgs/msg/JointTrajectory with one point. Other messages are counted as refused.
+    #[arg(long, value_enum, default_value_t = DEFAULT.follow_type)]
+    pub follow_type: Followed,
+    /// Rate of /follower/joint_states [Hz].
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.follower_hz)]
+    pub follower_hz: f64,
+    /// Time from the arrival of a command until it acts [ms]. Then each joint moves as a system of second
+    /// order, critically damped at 50 rad/s, with at most 6 rad/s, 100 rad/s^2 and 3 rad from 0.
+    #[arg(long, value_name = "MS", default_value_t = DEFAULT.follower_delay_ms)]
+    pub follower_delay_ms: f64,
+
     /// End after this long [s on the robot's clock]; 0: run until stopped.
     #[arg(long, value_name = "S", default_value_t = DEFAULT.duration)]
     pub duration: f64,
@@ -197,6 +217,11 @@ const DEFAULT: SimOptions = SimOptions {
     play_s: 0.0,
     stopped_s: 1.0,
     isaac: false,
+    follow: false,
+    follow_topic: None,
+    follow_type: Followed::Values,
+    follower_hz: 500.0,
+    follower_delay_ms: 10.0,
     duration: 0.0,
     reliability: Reliability::Reliable,
     depth: 10,
@@ -241,6 +266,7 @@ macro_rules! display_as_value {
         }
     };
 }
+display_as_value!(Followed);
 display_as_value!(JitterShape);
 display_as_value!(Reliability);
 
@@ -275,6 +301,9 @@ impl SimOptions {
         let (rings, columns) = (self.lidar_rings, self.lidar_columns);
         require((1..=256).contains(&rings), "lidar-rings", "1 to 256", rings)?;
         require((1..=8192).contains(&columns), "lidar-columns", "1 to 8192", columns)?;
+        let (hz, delay) = (self.follower_hz, self.follower_delay_ms);
+        require((0.01..=1000.0).contains(&hz), "follower-hz", "0.01 to 1000 Hz", hz)?;
+        require((0.0..=1000.0).contains(&delay), "follower-delay-ms", "0 to 1000 ms", delay)?;
         self.check_faults()?;
         self.check_clock()
     }
@@ -335,6 +364,32 @@ impl SimOptions {
             Stream::Lidar => self.lidar_hz,
             Stream::Depth => self.depth_hz,
             Stream::Tf => self.tf_hz,
+        }
+    }
+
+    /// Properties of the second arm.
+    pub fn follower(&self) -> FollowerModel {
+        FollowerModel { delay_ns: nanos_of_ms(self.follower_delay_ms), ..FollowerModel::ARM }
+    }
+
+    /// Topic of the second arm's commands, before remapping.
+    pub fn follow_topic(&self) -> &str {
+        self.follow_topic.as_deref().unwrap_or("/follower/commands")
+    }
+
+    /// Options of a robot whose joints are published when those of the second arm are, without faults.
+    pub fn as_follower(&self) -> Self {
+        let (jitter_ms, share, skew) = (0.0, 0.0, 0.0);
+        SimOptions {
+            joints_hz: self.follower_hz,
+            send_jitter_ms: jitter_ms,
+            stamp_jitter_ms: jitter_ms,
+            drop_share: share,
+            reorder_share: share,
+            skew_stream: None,
+            skew_ms: skew,
+            skew_ppm: skew,
+            ..self.clone()
         }
     }
 

@@ -1,6 +1,7 @@
 //! The synthetic robot: its truth is consistent, its schedule has the faults of the options, and
 //! its messages hold the truth.
 
+mod follower;
 mod messages;
 mod options;
 mod schedule;

@@ -1,7 +1,7 @@
 //! Options: their ranges, their defaults and the command line.
 
 use super::options;
-use robocache_sim::{Robot, SimOptions, Stream, without_ros_arguments};
+use robocache_sim::{Followed, Robot, SimOptions, Stream, without_ros_arguments};
 use std::ffi::OsString;
 
 #[test]
@@ -29,6 +29,10 @@ fn options_out_of_range_say_what_was_expected() {
     assert_eq!(error, "--jump-back-by: expected no further than time 0, found 4");
     let error = Robot::new(options(|o| o.play_s = 3.0)).unwrap_err().to_string();
     assert_eq!(error, "--play-s: expected 0 without --clock, found 3");
+    let error = Robot::new(options(|o| o.follower_hz = 0.0)).unwrap_err().to_string();
+    assert_eq!(error, "--follower-hz: expected 0.01 to 1000 Hz, found 0");
+    let error = Robot::new(options(|o| o.follower_delay_ms = -1.0)).unwrap_err().to_string();
+    assert_eq!(error, "--follower-delay-ms: expected 0 to 1000 ms, found -1");
 }
 
 #[test]
@@ -57,6 +61,11 @@ fn the_command_line_has_the_same_defaults_and_leaves_ros_arguments_alone() {
     };
     assert_eq!(parse(line).unwrap(), expected);
     assert!(parse("sim --jump-back-at 3").is_err());
+    let follows = parse("sim --follow --follow-topic /commands --follow-type one_point").unwrap();
+    assert!(follows.follow && follows.follow_type == Followed::OnePoint);
+    assert_eq!((follows.follow_topic(), follows.follower().delay_ns), ("/commands", 10_000_000));
+    assert_eq!(SimOptions::default().follow_topic(), "/follower/commands");
+    assert!(parse("sim --follow-topic /commands").is_err());
     let expected = SimOptions {
         begin_when: Some("/tmp/begin".into()),
         no_skip: true,
