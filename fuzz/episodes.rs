@@ -32,7 +32,7 @@ pub(crate) fn use_all(episodes: &Episodes) {
         let _ = statistics(episodes, &stream.means.name, None);
     }
     let Ok(plan) = episodes.plan(None) else { return };
-    let _ = episodes.contract(&plan);
+    let _ = episodes.contract(&plan, &[]);
     let (mut numbers, mut instants, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
     for span in episodes.spans.iter().take(MOST.0 / 3) {
         let middle = span.begin_ns.midpoint(span.end_ns);

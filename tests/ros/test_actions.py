@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import signal
 from types import SimpleNamespace
 
@@ -383,7 +384,9 @@ def test_relative_rows_of_a_contract_are_added_to_the_tensor_that_was_answered(
     group["contract"] = "checkpoint/"
     served = {**trained, "commands": {"rate_hz": 100, "groups": {"arm": group}}}
     given = ("-p", "commands:=enabled", "-p", f"contract:={checkpoint}")
-    arm = Stepped(ros, start, tmp_path, served, *given, "-p", f"shared_output:={service}")
+    runs = tmp_path / "runs"
+    given = (*given, "-p", f"shared_output:={service}", "-p", f"record_to:={runs}")
+    arm = Stepped(ros, start, tmp_path, served, *given)
     if way == "topic":
         policy = ActionPublisher(ros.node, "arm", contract=checkpoint)
         arm.fusion.until(policy._publisher.get_subscription_count, "the node's end of the topic")
@@ -413,6 +416,11 @@ def test_relative_rows_of_a_contract_are_added_to_the_tensor_that_was_answered(
         at = (ns - tensor.stamp_ns) / (20 * MS)
         row, after = expected[int(at)], expected[int(at) + 1]
         assert command == list(row + (after - row) * (at - int(at))), (ns, command)
+    # The recording has the contract.
+    arm.fusion.process.stop()
+    shutil.rmtree(checkpoint)
+    report = recordings.verify(configuration.program(), recordings.folder_of(runs))["commands"]
+    assert report["equal"] > len(followed) and report["differing"] == 0
 
 
 class Acting:

@@ -1,9 +1,9 @@
 //! A group of commands: its joints, its rows, and what ends its commands.
 
 use super::check::{Check, Range};
-use super::command_contract;
 use super::command_limits::{LimitedJoints, RawLimits, limits};
 use super::command_output::{RawCommandOutput, output};
+use super::command_rows::{RawRows, RowSource, Rows};
 use super::command_start::{StartJoints, has_reference, start};
 use super::mapping::{AllKeys, mapping, read_words};
 use super::node::Node;
@@ -11,8 +11,6 @@ use super::operators::{Names, operators};
 use super::raw::RawOperator;
 use super::read::{Named, Read, word};
 use super::words::nearest;
-use crate::command::MOST_ROWS;
-use crate::contract::Actions;
 use crate::input::MAX_JOINTS;
 use crate::spec::{
     CommandForm, End, GroupSpec, Interface, Interpolate, JointSpec, Late, StreamSpec,
@@ -20,9 +18,6 @@ use crate::spec::{
 use robocache_ops::operators::{Channel, Operator, VectorSpec};
 use robocache_ops::resample::Lane;
 use robocache_ops::time::{NANOS_PER_MS, TickGrid};
-
-/// Longest time from the first row of a chunk to its last \[ms\]. A trajectory has no more points, too.
-const MAX_SPAN_MS: f64 = 60_000.0;
 
 mapping! { RawGroup {
     joints: Vec<String>,
@@ -44,12 +39,6 @@ mapping! { RawGroup {
     rearm: bool,
     limits: RawLimits,
     output: RawCommandOutput,
-} }
-
-mapping! { RawRows {
-    steps: i64,
-    step_ms: f64,
-    lag_ms: f64,
 } }
 
 read_words! { Interpolate End Late }
@@ -88,8 +77,10 @@ pub(super) fn group(
     let names = names(check, &at("joints"), raw.joints.take());
     let joints_of = names.as_deref().zip(interface);
     let contract = raw.contract.take();
-    let row_source = row_source(check, &key, &raw, contract.as_deref(), joints_of);
-    let times = times(check, &key, &mut raw, (grid, &row_source));
+    let given = [raw.rows.is_some(), raw.operators.is_some(), raw.relative.is_some()];
+    let row_source = RowSource::new(check, &key, (contract.as_deref(), given), joints_of);
+    let rows = Rows::new(check, &key, raw.rows.take(), &row_source);
+    let times = times(check, &key, &raw, (grid, rows));
     let limited = !matches!(raw.limits, Some(RawLimits::None));
     let [on_stall, on_end] = [("on_stall", raw.on_stall), ("on_end", raw.on_end)]
         .map(|(name, given)| end(check, &at(name), given, interface?, limited));
@@ -112,10 +103,7 @@ pub(super) fn group(
     let limits = check.required(&at("limits"), raw.limits.take(), expected);
     let (names, interface) = (names?, interface?);
     let mut lists = lists(check, &key, &mut raw, (&names, interface))?;
-    let of_contract = match &row_source {
-        RowSource::Keys => None,
-        RowSource::Contract(actions) => Some(actions.as_ref()?),
-    };
+    let of_contract = row_source.actions();
     if let Some(actions) = of_contract {
         lists.relative = (0..names.len()).filter(|at| actions.relative[*at]).collect();
     }
@@ -167,53 +155,13 @@ struct Times {
     watchdog_ns: i64,
 }
 
-/// Where a group says what its rows are.
-enum RowSource {
-    /// In its own keys.
-    Keys,
-    /// In a contract. If that has no such actions, it has been reported.
-    Contract(Option<Actions>),
-}
-
-fn row_source(
-    check: &mut Check<'_>,
-    key: &str,
-    raw: &RawGroup,
-    contract: Option<&str>,
-    joints: Option<(&[String], Interface)>,
-) -> RowSource {
-    let at = |name: &str| format!("{key}.{name}");
-    let given = [raw.rows.is_some(), raw.operators.is_some(), raw.relative.is_some()];
-    match contract {
-        None if check.is_unread(&at("contract")) => RowSource::Contract(None),
-        None => RowSource::Keys,
-        Some(path) => {
-            let alone = command_contract::alone(check, key, given);
-            let read = |joints| command_contract::actions(check, &at("contract"), path, joints);
-            RowSource::Contract(alone.and(joints).and_then(read))
-        }
-    }
-}
-
 fn times(
     check: &mut Check<'_>,
     key: &str,
-    raw: &mut RawGroup,
-    (grid, source): (Option<TickGrid>, &RowSource),
+    raw: &RawGroup,
+    (grid, rows): (Option<TickGrid>, Option<Rows>),
 ) -> Option<Times> {
     let at = |name: &str| format!("{key}.{name}");
-    let rows = match source {
-        RowSource::Keys => {
-            let expected =
-                "the instants of a chunk's rows: steps and step_ms; or `contract`, which has them";
-            check
-                .required(&at("rows"), raw.rows.take(), expected)
-                .and_then(|raw| rows(check, &at("rows"), &raw))
-        }
-        RowSource::Contract(actions) => {
-            actions.as_ref().and_then(|of| Rows::of(check, &at("contract"), &of.offsets_ns))
-        }
-    };
     let lead_ns = check.nanos(&at("lead_ms"), raw.lead_ms.unwrap_or(0.0), Range::NON_NEGATIVE_MS);
     let blend_ns = match raw.blend_ms {
         Some(ms) => check.nanos(&at("blend_ms"), ms, Range::NON_NEGATIVE_MS),
@@ -227,52 +175,6 @@ fn times(
         blend_ns: blend_ns?,
         watchdog_ns: watchdog_ns?,
     })
-}
-
-/// The instants of rows, relative to the answered tick.
-struct Rows {
-    offsets_ns: Vec<i64>,
-    step_ns: i64,
-}
-
-impl Rows {
-    /// The rows of a contract.
-    fn of(check: &mut Check<'_>, key: &str, offsets_ns: &[i64]) -> Option<Self> {
-        let step_ns = offsets_ns.get(1).zip(offsets_ns.first()).map_or(0, |(of, from)| of - from);
-        let rows = Rows { offsets_ns: offsets_ns.to_vec(), step_ns };
-        let (count, span_ms) = (offsets_ns.len(), rows.span_ns() as f64 / NANOS_PER_MS as f64);
-        if !(2..=MOST_ROWS).contains(&count) || span_ms > MAX_SPAN_MS {
-            let expected = format!("2 to {MOST_ROWS} rows over at most {MAX_SPAN_MS} ms");
-            check.fail_found(key, expected, format!("{count} over {span_ms} ms"));
-            return None;
-        }
-        Some(rows)
-    }
-
-    fn span_ns(&self) -> i64 {
-        self.offsets_ns.last().zip(self.offsets_ns.first()).map_or(0, |(last, first)| last - first)
-    }
-}
-
-fn rows(check: &mut Check<'_>, key: &str, raw: &RawRows) -> Option<Rows> {
-    let at = |name: &str| format!("{key}.{name}");
-    let steps = check
-        .required(&at("steps"), raw.steps, "the number of rows, from 2 to 1024")
-        // One row alone would be past when it comes.
-        .and_then(|steps| check.integer(&at("steps"), steps, 2, MOST_ROWS));
-    let lag_ns = check.nanos(&at("lag_ms"), raw.lag_ms.unwrap_or(0.0), Range::NON_NEGATIVE_MS);
-    let step_ms = check.required(&at("step_ms"), raw.step_ms, "the time from row to row")?;
-    // Two rows less than a nanosecond apart may be at one instant.
-    check.number(&at("step_ms"), step_ms, Range::from(1e-6, MAX_SPAN_MS))?;
-    let (steps, lag_ns) = (steps?, lag_ns?);
-    if (steps - 1) as f64 * step_ms > MAX_SPAN_MS {
-        check.fail(&at("step_ms"), format!("rows over at most {MAX_SPAN_MS} ms in all"));
-        return None;
-    }
-    // Each is rounded by itself, so that rows of 30 Hz do not drift away from those of a dataset.
-    let offset_ns = |row: usize| (row as f64 * step_ms * NANOS_PER_MS as f64).round() as i64;
-    let offsets_ns = (0..steps).map(|row| offset_ns(row) - lag_ns).collect();
-    Some(Rows { offsets_ns, step_ns: offset_ns(1) })
 }
 
 /// The time after which a plan is stalled \[ns\].

@@ -17,6 +17,7 @@ mod command_contract;
 mod command_group;
 mod command_limits;
 mod command_output;
+mod command_rows;
 mod command_start;
 mod commands;
 mod defaults;
