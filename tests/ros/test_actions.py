@@ -112,6 +112,17 @@ class Arm:
         self.chunks.publish(chunk)
         return chunk.sequence
 
+    def newest(self):
+        return self.statuses[-1]
+
+    def refused(self):
+        """All refusals so far, each with its reason."""
+        return {
+            sequence: reason
+            for status in self.statuses
+            for sequence, reason in zip(status.refused_sequences, status.refused_reasons)
+        }
+
 
 class Stepped(Arm):
     """An arm by a clock that the test sets: every command is known."""
@@ -139,17 +150,6 @@ class Stepped(Arm):
 
         self.fusion.until(holds, what)
         return instants
-
-    def newest(self):
-        return self.statuses[-1]
-
-    def refused(self):
-        """All refusals so far, each with its reason."""
-        return {
-            sequence: reason
-            for status in self.statuses
-            for sequence, reason in zip(status.refused_sequences, status.refused_reasons)
-        }
 
     def values(self):
         """The commands by their instants."""
