@@ -3,6 +3,7 @@
 
 mod bags;
 mod checkpoint;
+mod chunks;
 mod episodes;
 mod recording;
 mod records;
@@ -19,7 +20,7 @@ pub(crate) use records::folder;
 pub(crate) type Target = (&'static str, fn(&[u8]), fn() -> Vec<Vec<u8>>);
 
 /// All targets.
-pub(crate) const TARGETS: [Target; 14] = [
+pub(crate) const TARGETS: [Target; 15] = [
     ("messages", targets::messages::run, seeds::messages),
     ("pictures", targets::pictures::run, seeds::pictures),
     ("depth", targets::depth::run, seeds::depth),
@@ -29,6 +30,7 @@ pub(crate) const TARGETS: [Target; 14] = [
     ("configuration", targets::configuration::run, seeds::configurations),
     ("bags", targets::bags::run, bags::bags),
     ("tensors", targets::tensors::run, tensors::messages),
+    ("chunks", targets::chunks::run, chunks::messages),
     ("checkpoints", targets::checkpoints::run, checkpoint::files),
     ("inspect", targets::inspect::run, seeds::inspected),
     ("verify", targets::verify::run, tensors::recordings),

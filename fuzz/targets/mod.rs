@@ -2,6 +2,7 @@
 
 pub(crate) mod bags;
 pub(crate) mod checkpoints;
+pub(crate) mod chunks;
 pub(crate) mod configuration;
 pub(crate) mod definitions;
 pub(crate) mod depth;

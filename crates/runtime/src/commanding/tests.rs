@@ -1,5 +1,7 @@
 //! The loop on virtual time, from chunks that wait to messages that are sent.
 
+mod whole;
+
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,7 @@
 //! Commands from facts: the reports of users of other executors are among them, by their numbers.
 
+mod reports;
+
 use proptest::prelude::*;
 
 use super::*;

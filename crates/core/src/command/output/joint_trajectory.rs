@@ -1,8 +1,8 @@
 //! `trajectory_msgs/msg/JointTrajectory`, as `joint_trajectory_controller` takes it.
 //!
 //! With `points_ms`, a message has the whole plan from the next command tick on, each point within the limits, and it ends
-//! at rest. It is sent when a plan or an end comes into force: the controller then follows it by itself. With `one_point`,
-//! each command tick sends the command as a point that is to be reached one period later, at once.
+//! at rest, a second later at least. It is sent when a plan or an end comes into force: the controller then follows it by
+//! itself. With `one_point`, each command tick sends the command as a point that is to be reached one period later, at once.
 
 use super::{CommandOutput, CommandType};
 use crate::cdr::Writer;
@@ -13,6 +13,10 @@ use robocache_ops::time::{NANOS_PER_S, Stamp};
 
 /// Time that a message looks ahead at most \[ns\].
 const MOST_NS: i64 = 60 * NANOS_PER_S;
+
+/// Time from the first point to the last one at least \[ns\]. A controller refuses a message whose points are all past when
+/// it comes, and goes on with the plan before. So a short stop that is on its way for longer than itself would stop nothing.
+const LEAST_NS: i64 = NANOS_PER_S;
 
 /// See [the message](self).
 pub(super) static TYPE: CommandType = CommandType {
@@ -40,7 +44,7 @@ pub(super) static TYPE: CommandType = CommandType {
             CommandForm::EachTick => 1,
             CommandForm::Points { step_ns } => {
                 let span_ns = (span_ns + group.rest_ns()).min(MOST_NS);
-                (span_ns / step_ns) as usize + 3
+                (span_ns / step_ns) as usize + 4
             }
         };
         let names: usize = spec.joints.iter().map(|joint| joint.name.len() + 9).sum();
@@ -100,6 +104,11 @@ impl JointTrajectoryCommand {
                 due_ns = (after_ns / step_ns + 1) * step_ns;
             }
         });
+        if self.times_ns.last().is_some_and(|last_ns| *last_ns < LEAST_NS) {
+            self.times_ns.push(LEAST_NS);
+            let joints = group.spec().joints.len();
+            self.positions.extend_from_within(self.positions.len() - joints..);
+        }
         first
     }
 
