@@ -15,7 +15,7 @@ use robocache_core::cdr::Writer;
 use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
-use robocache_core::pipeline::Pipeline;
+use robocache_core::pipeline::{Counter, Pipeline};
 use robocache_core::sample::PlacedSample;
 use robocache_core::schema::Prefixes;
 use robocache_core::spec::{InputId, RingId};
@@ -246,7 +246,7 @@ impl Node {
         while next(self.now()) <= end {
             let tick = next(self.now());
             let commands = self.runtime.commands.as_ref().map(|of| &of.grid.served);
-            let served = commands.map_or(0, |of| of.get());
+            let served = commands.map_or(0, Counter::get);
             self.set_clock(tick);
             // The command ticks of the tests are on the same grid.
             if let Some(commands) = commands {
