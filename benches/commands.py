@@ -41,6 +41,8 @@ WARM_UP_S = 8.0
 SILENT_S = 30.0
 JOINTS = [f"joint_{joint}" for joint in range(14)]
 DELAY_HZ, RATE_HZ = 250, 1000
+#: Chunks that the probe may have sent while the node ended.
+CHUNKS_AT_END = 20
 
 
 def parse_arguments(argv=None):
@@ -203,16 +205,21 @@ class Rig:
 def delay(rig):
     figures, output = rig.case("delay", DELAY_HZ, ["--joints", "14", "--commands", "/commands"])
     notes = dict(np.load(output))
+    # The first chunk begins at the measured values, and the probe may end before the last ones are commands.
+    notes = {name: column[1:-CHUNKS_AT_END] for name, column in notes.items()}
     known = notes["first_command_ns"] > 0
-    wait_ms = (notes["first_command_ns"] - notes["sent_ns"])[known] / 1e6
+    # A chunk that became no command counts as one that never comes.
+    wait_ms = np.where(known, notes["first_command_ns"] - notes["sent_ns"], np.inf) / 1e6
     heard_ms = (notes["heard_ns"] - notes["sent_ns"])[known] / 1e6
     return {
         **figures,
-        "chunks": int(known.sum()),
-        "to_instant_p99_ms": float(np.percentile(wait_ms, 99)),
-        "to_publish_p99_ms": float(np.percentile(wait_ms, 99)) + figures["command_p99_ms"],
+        "chunks": len(known),
+        "chunks_without_command": int((~known).sum()),
+        "to_instant_p99_ms": float(np.percentile(wait_ms, 99, method="higher")),
+        "to_publish_p99_ms": float(np.percentile(wait_ms, 99, method="higher"))
+        + figures["command_p99_ms"],
         "to_subscriber_p50_ms": float(np.percentile(heard_ms, 50)),
-        "to_subscriber_p99_ms": float(np.percentile(heard_ms, 99)),
+        "to_subscriber_p99_ms": float(np.percentile(heard_ms, 99, method="higher")),
     }
 
 

@@ -40,12 +40,13 @@ def think(tensor, joints, drawn):
     return path(tensor.stamp_ns + STEP_NS * np.arange(ROWS), joints)
 
 
-def joints_of(reader, stream):
-    """The joints of the stream, as the node names its channels; empty before it has."""
-    info = reader.info
-    segments = info["segments"] if info else []
-    channels = next((it["channels"] for it in segments if it["name"] == stream), [])
-    return [channel.removesuffix(ENDING) for channel in channels if channel.endswith(ENDING)]
+def joints_of(info, stream):
+    """The joints of the stream, as the node names its channels."""
+    channels = {segment["name"]: segment["channels"] for segment in info["segments"]}
+    found = [name for name in channels.get(stream, []) if name.endswith(ENDING)]
+    if not found:
+        sys.exit(f"expected joint positions in the stream {stream!r}; the node has {channels}")
+    return [name.removesuffix(ENDING) for name in found]
 
 
 def main():
@@ -66,9 +67,9 @@ def main():
             print(f"not acting: no tensor of {arguments.service!r} for 0.5 s", file=sys.stderr)
             continue
         if writer is None:
-            joints = joints_of(reader, arguments.stream)
-            if not joints:
-                continue
+            if reader.info is None:
+                continue  # it comes a moment later
+            joints = joints_of(reader.info, arguments.stream)
             writer = ActionWriter(arguments.service, arguments.group, joints)
         if not tensor.segments[arguments.stream].valid.all():
             print("not acting: the measured joints are invalid", file=sys.stderr)

@@ -13,7 +13,7 @@ Float64MultiArray. If a value that the policy takes is not valid, no action is p
 must stop by itself when no action comes.
 
 With --chunks the program publishes no actions. It sends each chunk as a whole to the fusion_node, which makes commands of the
-group at its own rate (docs/actions.md). The offsets of the group's rows must be the ticks of the dataset.
+group at its own rate (docs/actions.md). It refuses a group whose rows are not at the frames of the dataset.
 """
 
 import argparse
@@ -149,6 +149,25 @@ def message_of(names, action, stamp_ns):
     return message
 
 
+def problem_with_rows(policy, group, served):
+    """The reason why the rows of the node's group are not the frames of the training, or None. `served`: the node's contract."""
+    rate_hz = policy.contract.value["rate_hz"]
+    frames_ns = [round(row * 1e9 / rate_hz) for row in range(policy.chunk)]
+    actions = json.loads(served).get("actions", {})
+    if group not in actions:
+        return f"the node has no group {group!r}: it has {', '.join(actions) or 'none'}"
+    offsets_ns = actions[group]["offsets_ns"]
+    # A step in milliseconds has few digits. Over a chunk that is some nanoseconds.
+    if len(offsets_ns) < len(frames_ns) or any(
+        abs(offset - frame) > 1000 for offset, frame in zip(offsets_ns, frames_ns)
+    ):
+        return (
+            f"expected rows of the group {group!r} at the frames of the training, {frames_ns[:3]} ... ns, "
+            f"{len(frames_ns)} or more (step_ms: {1e3 / rate_hz:.6f}), found {offsets_ns[:3]} ... ns, {len(offsets_ns)}"
+        )
+    return None
+
+
 def joints_of(policy):
     """The joints of the actions. Raises ValueError if chunks of this policy are no positions of joints at their ticks."""
     if policy.has_history:
@@ -172,6 +191,10 @@ def serve(policy, options, ended):
         kind = type(message_of(policy.actions, [0.0] * len(policy.actions), 0))
         publisher = node.create_publisher(kind, options.out, 10)
 
+    def on_info(info):
+        if options.chunks and (problem := problem_with_rows(policy, options.chunks, info.contract)):
+            raise ValueError(problem)
+
     def on_tensor(tensor):
         if invalid := policy.invalid(tensor):
             words = f"not acting: not valid: {', '.join(invalid)}"
@@ -185,7 +208,9 @@ def serve(policy, options, ended):
     if options.config:
         source = PipelineNode(node, options.config, on_tensor, contract=policy.contract)
     else:
-        source = TensorSubscriber(node, on_tensor, options.topic, contract=policy.contract)
+        source = TensorSubscriber(
+            node, on_tensor, options.topic, on_info=on_info, contract=policy.contract
+        )
     while not ended.is_set():
         rclpy.spin_once(node, timeout_sec=0.1)
     source.destroy()

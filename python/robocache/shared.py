@@ -249,8 +249,11 @@ class ActionWriter:
         self._service, self._group = service, group
         self._told = RefusalsTold(group)
         self._native = SharedWriter(service, group, self._form.names)
+        self._began = time.monotonic()
         #: When a send says which names there are; None after it has, or after the node came.
-        self._absent_at: float | None = time.monotonic() + ABSENT_S
+        self._absent_at: float | None = self._began + ABSENT_S
+        #: True if the node has the group, or a warning says that it has not.
+        self._is_known = False
 
     def send(
         self,
@@ -280,6 +283,8 @@ class ActionWriter:
         sequence = self._native.send(answered, *contiguous)
         self._say_refused()
         self._say_if_absent()
+        if not self._is_known:
+            self._say_if_unknown()
         return sequence
 
     @property
@@ -317,13 +322,6 @@ class ActionWriter:
             return
         self._absent_at = None
         if self._native.has_node:
-            groups = self._native.groups()
-            if groups and self._group not in groups:
-                warnings.warn(
-                    f"ActionWriter: the node has no group {self._group!r}: it has {', '.join(groups)}",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
             return
         warnings.warn(
             f"ActionWriter: no node takes chunks as {self._service!r} (its parameter shared_output,"
@@ -332,6 +330,20 @@ class ActionWriter:
             RuntimeWarning,
             stacklevel=3,
         )
+
+    def _say_if_unknown(self) -> None:
+        """Warns once if the node has told of other groups, and not of this one."""
+        groups = self._native.groups()
+        # A node tells of all its groups at once, at its first command tick.
+        if not groups or time.monotonic() < self._began + ABSENT_S:
+            return
+        self._is_known = True
+        if self._group not in groups:
+            warnings.warn(
+                f"ActionWriter: the node has no group {self._group!r}: it has {', '.join(groups)}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
 
 def _named(services: Sequence[str]) -> str:

@@ -23,8 +23,8 @@ use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
 /// Time between two statuses of a group of which nothing new is to be said \[ns\].
 const STATUS_NS: i64 = 100 * NANOS_PER_MS;
 
-/// Memory of a status beside its joints, with all refusals that it may have \[bytes\].
-const STATUS_BYTES: usize = 2048;
+/// Time between two questions who takes the commands \[ns\]. The middleware answers under a lock.
+const AUDIENCE_NS: i64 = 1000 * NANOS_PER_MS;
 
 /// Makes the commands of all groups.
 pub(crate) struct Commanding {
@@ -54,6 +54,8 @@ struct Group {
     /// The stage and the instant of the last status.
     told: Option<((Stage, WaitsFor), Stamp)>,
     status: Vec<u8>,
+    /// When the publisher was asked who takes the commands.
+    asked: Option<Stamp>,
 }
 
 impl Commanding {
@@ -73,7 +75,8 @@ impl Commanding {
                 stage: Default::default(),
                 news: true,
                 told: None,
-                status: Vec::with_capacity(STATUS_BYTES + 32 * spec.joints.len()),
+                status: Vec::with_capacity(CommandStatus::most_bytes(spec)),
+                asked: None,
                 group,
             })
         });
@@ -242,8 +245,12 @@ impl Group {
         let state = &commands.groups[place];
         state.stage.store(stage.0 as u8, Ordering::Relaxed);
         state.waits_for.store(stage.1 as u8, Ordering::Relaxed);
-        let audience = publisher.audience(place).map_or(0, |count| count as u64 + 1);
-        state.audience.store(audience, Ordering::Relaxed);
+        let is_new = |asked: Stamp| (0..AUDIENCE_NS).contains(&at.stamp.since(asked));
+        if !self.asked.is_some_and(is_new) {
+            self.asked = Some(at.stamp);
+            let audience = publisher.audience(place).map_or(0, |count| count as u64 + 1);
+            state.audience.store(audience, Ordering::Relaxed);
+        }
         state.enabled.store(self.group.is_enabled(), Ordering::Relaxed);
         let newest = self.group.newest();
         state.sequence.store(newest.map_or(0, |of| of.sequence), Ordering::Relaxed);

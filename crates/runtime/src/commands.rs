@@ -31,7 +31,7 @@ pub trait CommandPublisher: Send {
     /// Sends the status of a group.
     fn tell(&mut self, group: usize, message: &[u8]);
 
-    /// How many subscriptions take a group's commands now; `None` if that is unknown. It is called with each status.
+    /// How many subscriptions take a group's commands now; `None` if that is unknown. It is called once a second.
     fn audience(&mut self, group: usize) -> Option<usize>;
 }
 

@@ -132,6 +132,10 @@ impl CommandPublisher for Messages {
     }
 
     fn tell(&mut self, _: usize, _: &[u8]) {}
+
+    fn audience(&mut self, _: usize) -> Option<usize> {
+        None
+    }
 }
 
 /// A chunk on its way.

@@ -79,6 +79,10 @@ impl Publisher for Newest {
 pub(super) struct SentCommands(pub Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl CommandPublisher for SentCommands {
+    fn audience(&mut self, _: usize) -> Option<usize> {
+        None
+    }
+
     fn send(&mut self, _: usize, message: &[u8]) {
         lock(&self.0).push(message.to_vec());
     }
