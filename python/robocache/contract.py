@@ -163,7 +163,8 @@ def config_text(config: Any) -> tuple[str, str]:
 
 
 def of(config: str | os.PathLike[str] | Mapping[str, Any]) -> Contract:
-    """The contract of a configuration: a path, the YAML text, or a dict, as for `Pipeline`.
+    """The contract of a configuration: a path, the YAML text, or a dict, as for `Pipeline`. If it has `commands`, the contract
+    has the actions of their groups.
 
     Raises ValueError if the configuration is wrong.
     """

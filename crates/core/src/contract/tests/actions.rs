@@ -94,7 +94,7 @@ fn offsets_are_even_to_a_nanosecond() {
     let thirty: Vec<i64> = (0..100).map(|row| (row as f64 * 1e9 / 30.0).round() as i64).collect();
     let frames: Vec<i64> = (-1..99).map(|row| row * 33_333_333).collect();
     assert!(even(&thirty) && even(&frames) && even(&[-7]));
-    let mut shifted = thirty.clone();
+    let mut shifted = thirty;
     shifted[50] += 3;
     assert!(!even(&shifted));
     assert_eq!(
