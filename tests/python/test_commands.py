@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import replays
 import waiting
+import yaml
 import zarr
 from bags import MS, T0
 from mcap_ros2.reader import read_ros2_messages
@@ -219,3 +220,40 @@ def test_rerun_has_chunks_commands_seams_and_late_rows_of_each_joint(tmp_path):
     assert rows["/bag/commands/arm/refused"] == 1
     # Waiting, following, ended.
     assert rows["/bag/commands/arm/stage"] == 3
+
+
+def test_a_silence_is_a_gap_in_rerun(tmp_path):
+    pytest.importorskip("rerun", reason="rerun-sdk is an optional companion")
+    path, _ = bag(tmp_path)
+    settings = config(tmp_path)
+    settings.write_text(settings.read_text().replace("on_end: hold", "on_end: silence"))
+    out, recording = tmp_path / "out", tmp_path / "one.rrd"
+    replays.replay(settings, out, path, options=["--format", "zarr"])
+    command = [configuration.program(), "view", out, "--out", tmp_path / "x.html"]
+    env = {**os.environ, "PYTHON": sys.executable}
+    waiting.run([*command, "--rerun", recording], check=True, env=env)
+    done = waiting.run([sys.executable, "-m", "rerun", "rrd", "print", recording], check=True)
+    # After the last row of the second plan no command is sent.
+    assert done.stdout.count("Clear") == len(MEASURED)
+
+
+def test_a_replay_into_python_and_a_lerobot_dataset_have_no_commands_and_say_so(tmp_path):
+    pytest.importorskip("robocache._native", reason="there is no compiled part")
+    import robocache
+
+    path, _ = bag(tmp_path)
+    (episode,) = robocache.replay(path, config(tmp_path), backend="cpu")
+    assert len(list(episode)) > 90
+    commands = episode.summary["commands"]
+    assert not commands["written"] and commands["ticks"] == 0
+    pytest.importorskip("pyarrow", exc_type=ImportError)
+    from robocache.lerobot import to_lerobot
+
+    settings = yaml.safe_load(config(tmp_path).read_text())
+    settings["streams"]["goal"] = dict(settings["streams"]["joints"])
+    path_of_settings = tmp_path / "with_goal.yaml"
+    path_of_settings.write_text(yaml.safe_dump(settings))
+    with pytest.warns(RuntimeWarning, match="bag: its commands are left out"):
+        to_lerobot(
+            [path], path_of_settings, tmp_path / "dataset", action=["goal"], keep_invalid=True
+        )

@@ -21,7 +21,7 @@ use robocache_ops::sync::lock;
 pub(crate) use served::Served;
 
 /// Chunks and switches that may wait for a tick.
-pub(super) const MOST_WAITING: usize = 256;
+pub const MOST_WAITING: usize = 256;
 
 /// Sends commands. The command thread owns it.
 pub trait CommandPublisher: Send {

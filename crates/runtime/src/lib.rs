@@ -64,7 +64,8 @@ mod workers;
 
 pub use clock::{Clock, Reading, Transit, decode_clock};
 pub use commands::{
-    ChunkSource, CommandEnds, CommandPublisher, Commands, GroupSeen, GroupState, NotEnabled,
+    ChunkSource, CommandEnds, CommandPublisher, Commands, GroupSeen, GroupState, MOST_WAITING,
+    NotEnabled,
 };
 pub use encode_threads::{LookAhead, ROWS_AHEAD, RecordedArray, Ticket};
 pub use error::RuntimeError;

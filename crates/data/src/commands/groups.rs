@@ -44,6 +44,8 @@ pub struct TakenChunk<'a> {
     pub writer: u64,
     /// The reason for which it was refused.
     pub outcome: Result<(), Refusal>,
+    /// True if it counts: it was not refused, and one of its rows was to come.
+    pub counts: bool,
     /// Rows that were past.
     pub rows_late: u64,
     /// The instants of its rows and their values, row by row: absolute, and as they were before the training's operators;
@@ -138,6 +140,7 @@ impl CommandGroups {
             chunk: None,
             writer,
             outcome: Err(Refusal::Malformed),
+            counts: false,
             rows_late: 0,
             rows: (&[], &[]),
         };
@@ -154,7 +157,8 @@ impl CommandGroups {
         let (late, counted) = (group.counts().rows_late, group.counts().chunks);
         let outcome = group.take(at, Found { chunk: &chunk, writer, served });
         let rows_late = group.counts().rows_late - late;
-        if group.counts().chunks > counted {
+        let counts = group.counts().chunks > counted;
+        if counts {
             *newest = Some(number);
         }
         let rows = match outcome {
@@ -162,7 +166,7 @@ impl CommandGroups {
             Err(_) => Default::default(),
         };
         let (group, chunk) = (Some(place), Some(&chunk));
-        tell(&TakenChunk { group, number, chunk, outcome, rows_late, rows, ..of_nobody })
+        tell(&TakenChunk { group, number, chunk, outcome, counts, rows_late, rows, ..of_nobody })
     }
 
     /// Makes the commands of a tick. `measured` gives the values that a group's commands begin at, if they are valid, in its

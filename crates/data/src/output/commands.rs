@@ -162,9 +162,12 @@ fn commands(group: &GroupSpec, rate_hz: Option<f64>) -> Table {
     let mut table =
         table(&format!("{COMMANDS}/{}", group.name), "command", COMMAND_COLUMNS.map(column));
     let names: Vec<&str> = group.joints.iter().map(|joint| joint.name.as_str()).collect();
+    let angular = group.joints.iter().filter(|joint| joint.angular);
+    let angular: Vec<&str> = angular.map(|joint| joint.name.as_str()).collect();
     let about = json!({
         "name": group.name,
         "joints": names,
+        "angular": angular,
         "interface": group.interface,
         "rate_hz": rate_hz,
         "topic": group.output.topic,

@@ -139,7 +139,8 @@ impl RowOutput {
 
 impl PartRows {
     /// Creates a part with these tables. Behind them are those of commands, and those of the rows of some streams of the
-    /// pipeline, or of all. Their rows come to it from now on. They are stored as `made` says, whose last is `arrivals` of [`RowOutput::create`].
+    /// pipeline, or of all. Their rows come to it from now on. They are stored as `made` says, whose last is `arrivals` of
+    /// [`RowOutput::create`].
     ///
     /// # Errors
     /// The part cannot be written.

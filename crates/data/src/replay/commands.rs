@@ -1,7 +1,7 @@
 //! The commands of an episode, on their way to its output.
 //!
-//! A recording of the node has the facts that its commands depend on: they are made again of these. In another bag a chunk
-//! counts from the first command tick at or after its receive stamp, and commands are enabled from the first tick on.
+//! A recording of the node has the facts that its commands depend on, so they follow from these. In another bag a chunk
+//! counts from the first command tick at or after its receive stamp. Commands are enabled from the first tick on.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ use crate::recording::{Manifest, take_fact};
 use robocache_core::command::{ActionChunk, Disabling};
 use robocache_core::spec::{CommandsSpec, Config, GroupSpec, StartSpec, StreamId};
 use robocache_ops::time::{Epoch, Stamp};
-use robocache_runtime::{CommandDue, Runtime};
+use robocache_runtime::{CommandDue, MOST_WAITING, Runtime};
 
 /// The run of a replay: no node made its tensors.
 const RUN: u64 = 0;
@@ -44,13 +44,15 @@ struct OfStamps {
     groups: CommandGroups,
     /// Chunks that wait for a command tick: the number of the topic of each, and its message.
     waiting: Vec<(usize, Bytes)>,
-    /// By topic of chunks.
-    writers: Vec<WriterSeen>,
+    /// Chunks that found no room there. A node drops them, too.
+    without_room: u64,
+    /// By topic of chunks, and by group: a policy counts the chunks of each group by themselves.
+    writers: Vec<Vec<WriterSeen>>,
     /// The epoch of the newest command tick.
     epoch: Option<Epoch>,
 }
 
-/// The newest writer on a topic.
+/// The newest writer of a group's chunks on a topic.
 #[derive(Clone, Copy, Default)]
 struct WriterSeen {
     /// How many there were before.
@@ -167,7 +169,7 @@ impl<'a> ReplayedCommands<'a> {
                 Some((_, Judged::Differs)) => summary.differing += 1,
                 Some((_, Judged::Unverifiable)) => summary.unverifiable += 1,
             },
-            (Made::OfStamps(stamps), Some(number)) => stamps.waiting.push((number, bytes.clone())),
+            (Made::OfStamps(stamps), Some(number)) => stamps.wait(number, bytes.clone()),
             _ => {}
         }
         Ok(())
@@ -186,13 +188,13 @@ impl<'a> ReplayedCommands<'a> {
         let Made::OfStamps(stamps) = source else { return Ok(()) };
         let at = stamps.groups.at(due.tick, RUN, due.epoch.number());
         stamps.enter(due.epoch);
+        let served = |chunk: &mut ActionChunk<'_>| {
+            // The node that made its tensor was another one.
+            (chunk.run, chunk.epoch) = (at.run, at.epoch);
+            runtime.has_served(chunk)
+        };
         for (topic, message) in std::mem::take(&mut stamps.waiting) {
-            let writer = stamps.writers[topic].number(topic, &message);
-            let served = |chunk: &mut ActionChunk<'_>| {
-                // The node that made its tensor was another one.
-                (chunk.run, chunk.epoch) = (at.run, at.epoch);
-                runtime.has_served(chunk)
-            };
+            let writer = stamps.writer(topic, &message, served);
             let tell = |taken: &TakenChunk<'_>| {
                 summary.note_chunk(groups, taken);
                 output.chunk(taken, topic, due.at)
@@ -213,7 +215,11 @@ impl<'a> ReplayedCommands<'a> {
     pub(super) fn summary(self) -> Option<CommandsSummary> {
         let names = self.specs.into_iter().map(|group| group.name);
         let groups = names.zip(self.groups).collect();
-        self.summary.map(|summary| CommandsSummary { groups, ..summary })
+        let waiting = match &self.source {
+            Made::OfStamps(stamps) => stamps.waiting.len() as u64 + stamps.without_room,
+            Made::OfFacts { .. } | Made::Nothing => 0,
+        };
+        self.summary.map(|summary| CommandsSummary { groups, waiting, ..summary })
     }
 }
 
@@ -248,12 +254,14 @@ fn run_of_facts(bag: &Bag, spec: &CommandsSpec) -> Result<Option<u64>, ReplayErr
     Ok(None)
 }
 
-/// The same commands without what the facts say themselves, and where messages go.
+/// The same commands without what the facts say themselves, where messages go, and the path of a contract. What a contract
+/// says is in the rest.
 fn moves(spec: &CommandsSpec) -> CommandsSpec {
     let mut spec = spec.clone();
     for group in &mut spec.groups {
         group.start_from = StartSpec { stream: StreamId::new(0), channels: Vec::new() };
         group.output.topic.clear();
+        group.contract = None;
     }
     spec
 }
@@ -263,7 +271,8 @@ impl OfStamps {
         OfStamps {
             groups: CommandGroups::new(spec),
             waiting: Vec::new(),
-            writers: vec![WriterSeen::default(); topics],
+            without_room: 0,
+            writers: vec![vec![WriterSeen::default(); spec.groups.len()]; topics],
             epoch: None,
         }
     }
@@ -272,31 +281,55 @@ impl OfStamps {
     fn enter(&mut self, epoch: Epoch) {
         match self.epoch.replace(epoch) {
             Some(before) if before == epoch => return,
-            Some(_) => self.groups.disable(Disabling::Broken),
+            Some(_) => {
+                self.groups.disable(Disabling::Broken);
+                // The ticks of this epoch are no later than those of the one before.
+                self.writers.iter_mut().flatten().for_each(|seen| seen.newest = None);
+            }
             None => {}
         }
         self.groups.enable();
     }
+
+    /// Keeps a chunk for the next command tick.
+    fn wait(&mut self, topic: usize, message: Bytes) {
+        match self.waiting.len() < MOST_WAITING {
+            true => self.waiting.push((topic, message)),
+            false => self.without_room += 1,
+        }
+    }
+
+    /// A number that tells the writer of a message from others. A bag does not say who wrote it. A chunk that answers no
+    /// tick is refused, so it says nothing of its writer.
+    fn writer(
+        &mut self,
+        topic: usize,
+        message: &[u8],
+        served: impl Fn(&mut ActionChunk<'_>) -> bool,
+    ) -> u64 {
+        let number = (topic as u64) << 32;
+        let Ok(mut chunk) = ActionChunk::read(message) else { return number };
+        let group = self.groups.specs().position(|spec| spec.name.as_bytes() == chunk.group);
+        let Some(group) = group else { return number };
+        let seen = &mut self.writers[topic][group];
+        if served(&mut chunk) {
+            seen.note(chunk.sequence, chunk.tick);
+        }
+        number | seen.before
+    }
 }
 
 impl WriterSeen {
-    /// A number that tells the writer of a message from others. A bag does not say who wrote it. If the sequence does not
-    /// rise although a newer tensor is answered, the policy was started again.
-    fn number(&mut self, topic: usize, message: &[u8]) -> u64 {
-        if let Ok(chunk) = ActionChunk::read(message) {
-            let now = (chunk.sequence, chunk.tick);
-            match self.newest {
-                Some((sequence, tick)) if now.0 <= sequence && now.1 > tick => {
-                    self.before += 1;
-                    self.newest = Some(now);
-                }
-                Some((sequence, tick)) => {
-                    self.newest = Some((sequence.max(now.0), tick.max(now.1)));
-                }
-                None => self.newest = Some(now),
+    /// Notes a chunk. If the sequence does not rise although a newer tensor is answered, the policy was started again.
+    fn note(&mut self, sequence: u64, tick: i64) {
+        self.newest = Some(match self.newest {
+            Some((newest, answered)) if sequence <= newest && tick > answered => {
+                self.before += 1;
+                (sequence, tick)
             }
-        }
-        (topic as u64) << 32 | self.before
+            Some((newest, answered)) => (newest.max(sequence), answered.max(tick)),
+            None => (sequence, tick),
+        });
     }
 }
 

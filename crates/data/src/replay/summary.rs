@@ -76,6 +76,8 @@ pub struct CommandsSummary {
     pub differing: u64,
     /// The same, after an event that the recording lacks.
     pub unverifiable: u64,
+    /// Chunks that no command tick has found: none came after them, or too many waited for one.
+    pub waiting: u64,
     /// Chunks of no group, by the reason for which they were refused.
     pub refused: BTreeMap<String, u64>,
     /// By name.
@@ -91,9 +93,11 @@ pub struct GroupSummary {
     pub starts: u64,
     /// Command ticks by what the group did.
     pub stages: BTreeMap<String, u64>,
-    /// Chunks that were not refused.
+    /// Chunks that count.
     pub chunks: u64,
-    /// Rows of these that were past.
+    /// Chunks that do not, because all their rows were past.
+    pub chunks_late: u64,
+    /// Rows of both that were past.
     pub rows_late: u64,
     /// Chunks that were refused, by reason.
     pub refused: BTreeMap<String, u64>,
@@ -224,7 +228,8 @@ impl CommandsSummary {
         let group = taken.group.map(|group| &mut groups[group]);
         match (group, taken.outcome) {
             (Some(group), Ok(())) => {
-                group.chunks += 1;
+                group.chunks += u64::from(taken.counts);
+                group.chunks_late += u64::from(!taken.counts);
                 group.rows_late += taken.rows_late;
             }
             (Some(group), Err(refusal)) => add(&mut group.refused, refusal.word()),

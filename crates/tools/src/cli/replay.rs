@@ -149,12 +149,22 @@ fn describe_commands(out: &mut impl Write, commands: &CommandsSummary) -> std::i
             writeln!(out, "  commands: {count} command ticks {what}")?;
         }
     }
+    if commands.waiting > 0 {
+        let waiting = commands.waiting;
+        writeln!(
+            out,
+            "  commands: {waiting} chunks waited for a command tick, and none found them"
+        )?;
+    }
     for (reason, chunks) in &commands.refused {
         writeln!(out, "  commands: {chunks} chunks of no group refused: {reason}")?;
     }
     for (name, group) in &commands.groups {
-        let GroupSummary { sent, chunks, rows_late, .. } = group;
+        let GroupSummary { sent, chunks, chunks_late, rows_late, .. } = group;
         write!(out, "  commands of {name}: {sent} sent, {chunks} chunks, {rows_late} rows late")?;
+        if *chunks_late > 0 {
+            write!(out, ", {chunks_late} chunks with all rows late")?;
+        }
         for (reason, chunks) in &group.refused {
             write!(out, ", {chunks} chunks refused: {reason}")?;
         }

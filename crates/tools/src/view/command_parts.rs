@@ -30,14 +30,16 @@ pub(super) fn commands(group: &GroupTrack) -> Section {
             rows
         };
         let commands = || group.commands(joint).filter(|(tick, _)| within(tick.stamp));
-        let point = |(tick, value): (&CommandShown, f64)| (seconds(tick.stamp), value);
+        let point = |(stamp, value): (Stamp, f64)| (seconds(stamp), value);
         plot.dots("rows of chunks", 3.0, shown(false)).dots("late rows", 3.0, shown(true));
-        plot.line("command", commands().map(point));
+        let line = group.line(joint).filter(|(stamp, _)| within(*stamp));
+        plot.line("command", line.map(point));
         let is_seam = |(tick, _): &(&CommandShown, f64)| tick.turns && tick.sends;
-        plot.dots("seams", 7.0, commands().filter(is_seam).map(point));
+        let seams = commands().filter(is_seam).map(|(tick, value)| (tick.stamp, value));
+        plot.dots("seams", 7.0, seams.map(point));
         let caption = format!(
-            "{name}: the rows of all chunks that count at their instants, and the commands. At a seam, another plan or an \
-             end takes over."
+            "{name}: the rows of all chunks that were not refused, at their instants, and the commands. At a seam, another \
+             plan or an end takes over."
         );
         section.figure(&plot, &caption);
     }
@@ -49,9 +51,15 @@ fn numbers(group: &GroupTrack, section: &mut Section) {
     let sent = group.ticks.iter().filter(|tick| tick.sends).count() as u64;
     let good = group.chunks.iter().filter(|chunk| chunk.refused.is_none());
     let late: usize = good.clone().map(|chunk| chunk.rows_late).sum();
-    let chunks = counted(good.count() as u64, "chunk", "chunks");
+    let all_late = good.clone().filter(|chunk| !chunk.counts).count() as u64;
+    let counts = good.filter(|chunk| chunk.counts).count() as u64;
+    let chunks = counted(counts, "chunk", "chunks");
     let commands = counted(sent, "command", "commands");
     section.text(&format!("{commands}, of {chunks}. {late} rows came too late."));
+    if all_late > 0 {
+        let chunks = counted(all_late, "more chunk", "more chunks");
+        section.text(&format!("All rows of {chunks} came too late."));
+    }
     if group.partly {
         section.text("There are more: only the first ones were looked at.");
     }

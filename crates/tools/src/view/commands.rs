@@ -1,5 +1,6 @@
 //! Commands and the chunks that they are made of: what is drawn of them.
 
+use std::f64::consts::TAU;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -26,6 +27,8 @@ pub struct GroupTrack {
     pub name: String,
     /// Its joints.
     pub joints: Vec<String>,
+    /// By joint: true if it is an angle without an end.
+    pub angular: Vec<bool>,
     /// What a command is, `position` or `velocity`.
     pub interface: String,
     /// Command ticks.
@@ -45,6 +48,8 @@ pub struct GroupTrack {
 /// A command tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandShown {
+    /// Its epoch and its number.
+    pub tick: (u64, i64),
     /// Its instant.
     pub stamp: Stamp,
     /// What the group does.
@@ -60,15 +65,19 @@ pub struct CommandShown {
 pub struct ChunkShown {
     /// Its number among those of its writer.
     pub sequence: u64,
-    /// The instant of the command tick that found it.
+    /// The epoch and the number of the command tick that found it.
+    pub tick: (u64, i64),
+    /// The instant of this command tick.
     pub found: Stamp,
     /// The reason for which it was refused.
     pub refused: Option<String>,
+    /// True if it counts: it was not refused, and one of its rows was to come.
+    pub counts: bool,
     /// How many of its first rows were past.
     pub rows_late: usize,
     /// Instants of its rows; empty if it was refused.
     pub instants: Vec<Stamp>,
-    /// Rows times joints, row by row: absolute values.
+    /// Rows times joints, row by row: absolute values. Those of an angle are moved by whole turns, to the commands.
     pub values: Vec<f64>,
 }
 
@@ -77,6 +86,7 @@ impl GroupTrack {
         GroupTrack {
             name: spec.name.clone(),
             joints: spec.joints.iter().map(|joint| joint.name.clone()).collect(),
+            angular: spec.joints.iter().map(|joint| joint.angular).collect(),
             interface: spec.interface.name().to_owned(),
             clipped: vec![0; spec.joints.len()],
             ..GroupTrack::default()
@@ -85,7 +95,7 @@ impl GroupTrack {
 
     /// True if nothing is known of its commands.
     pub fn is_empty(&self) -> bool {
-        self.ticks.is_empty() && self.chunks.is_empty()
+        self.ticks.is_empty() && self.chunks.is_empty() && self.differing == 0
     }
 
     /// The instants and the commands of a joint.
@@ -94,7 +104,21 @@ impl GroupTrack {
         self.ticks.iter().zip(values.copied())
     }
 
-    /// The rows of a joint that are late, or the others: the place of the chunk among those that count, the instant and the value of each.
+    /// The line of a joint: instants and commands. A NaN is a gap: at a tick without a command, and before a tick whose
+    /// predecessor is missing.
+    pub fn line(&self, joint: usize) -> impl Iterator<Item = (Stamp, f64)> {
+        let mut next: Option<(u64, i64)> = None;
+        self.commands(joint).flat_map(move |(tick, value)| {
+            let (epoch, number) = tick.tick;
+            let next = next.replace((epoch, number.saturating_add(1)));
+            let is_gap = next.is_some_and(|next| next != tick.tick);
+            let gap = is_gap.then(|| (tick.stamp.offset(-1), f64::NAN));
+            gap.into_iter().chain([(tick.stamp, value)])
+        })
+    }
+
+    /// The late rows of a joint, or the others, of chunks that were not refused. Of each: the place of its chunk among these,
+    /// the instant and the value.
     pub fn rows(&self, joint: usize, late: bool) -> impl Iterator<Item = (usize, Stamp, f64)> {
         let width = self.joints.len().max(1);
         let good = self.chunks.iter().filter(|chunk| chunk.refused.is_none());
@@ -111,9 +135,10 @@ impl GroupTrack {
             self.partly = true;
             return;
         }
-        let (stamp, made, command) = (made.at.stamp, made.made, made);
+        let (at, made, command) = (made.at, made.made, made);
+        let (tick, stamp) = ((at.epoch, at.tick), at.stamp);
         let (stage, sends, turns) = (made.stage, made.sends, made.turns);
-        self.ticks.push(CommandShown { stamp, stage, sends, turns });
+        self.ticks.push(CommandShown { tick, stamp, stage, sends, turns });
         self.values.extend(command.values.iter().map(|of| if sends { *of } else { f64::NAN }));
         for (count, clipped) in self.clipped.iter_mut().zip(command.clipped) {
             *count += u64::from(*clipped && sends);
@@ -127,12 +152,48 @@ impl GroupTrack {
         }
         self.chunks.push(ChunkShown {
             sequence: taken.chunk.map_or(0, |chunk| chunk.sequence),
+            tick: (taken.at.epoch, taken.at.tick),
             found: taken.at.stamp,
             refused: taken.outcome.err().map(|refusal| refusal.word().to_owned()),
+            counts: taken.counts,
             rows_late: taken.rows_late as usize,
             instants: taken.rows.0.to_vec(),
             values: taken.rows.1.to_vec(),
         });
+    }
+
+    /// Moves the rows of angles by whole turns to the commands, as a plan is moved when it comes into force. Before that
+    /// nobody knows the turn, so chunks do not have it.
+    fn turn_rows(&mut self) {
+        let width = self.joints.len();
+        for chunk in &mut self.chunks {
+            let Some((tick, row)) = chunk.meets(&self.ticks) else { continue };
+            for joint in (0..width).filter(|joint| self.angular.get(*joint) == Some(&true)) {
+                let command = self.values.get(tick * width + joint);
+                let value = chunk.values.get(row * width + joint);
+                let (Some(command), Some(value)) = (command, value) else { continue };
+                let by = ((command - value) / TAU).round_ties_even() * TAU;
+                chunk.values.iter_mut().skip(joint).step_by(width).for_each(|value| *value += by);
+            }
+        }
+    }
+}
+
+impl ChunkShown {
+    /// The place of the first command at a row of the chunk, and this row. If all rows were past, that is the command of the
+    /// tick that found it.
+    fn meets(&self, ticks: &[CommandShown]) -> Option<(usize, usize)> {
+        let (first, last) = (*self.instants.first()?, *self.instants.last()?);
+        let from = ticks.partition_point(|tick| tick.tick < self.tick);
+        let meets = |tick: &CommandShown| tick.sends && tick.stamp >= first;
+        let since = ticks.iter().enumerate().skip(from);
+        let mut along =
+            since.take_while(|(_, tick)| tick.tick.0 == self.tick.0 && tick.stamp <= last);
+        let of_finding =
+            || ticks.get(from).map(|tick| (from, tick)).filter(|(_, tick)| meets(tick));
+        let (at, tick) = along.find(|(_, tick)| meets(tick)).or_else(of_finding)?;
+        let row = self.instants.partition_point(|instant| *instant <= tick.stamp);
+        Some((at, row.checked_sub(1)?))
     }
 }
 
@@ -170,6 +231,7 @@ pub(super) fn of_recording(
         }
     }
     groups.retain(|group| !group.is_empty());
+    groups.iter_mut().for_each(GroupTrack::turn_rows);
     Ok(groups)
 }
 
@@ -177,6 +239,8 @@ pub(super) fn of_recording(
 #[derive(Deserialize)]
 struct AboutGroup {
     joints: Vec<String>,
+    #[serde(default)]
+    angular: Vec<String>,
     interface: String,
 }
 
@@ -214,38 +278,80 @@ impl Stored<'_> {
         let mut group = GroupTrack {
             name: self.name.to_owned(),
             clipped: vec![0; about.joints.len()],
+            angular: about.joints.iter().map(|joint| about.angular.contains(joint)).collect(),
             joints: about.joints,
             interface: about.interface,
             ..GroupTrack::default()
         };
         self.commands(&mut group)?;
         self.chunks(&mut group)?;
+        group.turn_rows();
         Ok(group)
     }
 
-    /// The rows of an array of the group in the episode, as their bytes.
-    fn rows(&self, table: &str, name: &str, most: usize) -> Result<Vec<Vec<u8>>, String> {
+    /// Rows of some arrays of a table in the episode: of each row, the bytes in each array. `arrays` has their names and the
+    /// sizes of their rows \[bytes\].
+    ///
+    /// # Errors
+    /// An array cannot be read, has rows of another size, or has fewer or more rows than the first one.
+    fn rows<const N: usize>(
+        &self,
+        table: &str,
+        arrays: [(&str, usize); N],
+        most: usize,
+    ) -> Result<Vec<[Vec<u8>; N]>, String> {
         let folder = self.store.join(table).join(self.name);
-        let mut array = Array::of(&folder.join(name))?;
-        let spans = spans(self.version, &folder, array.rows())?;
+        let open = |(name, size)| Array::open(&folder.join(name), size);
+        let mut opened = arrays.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let rows = opened.first().map_or(0, Array::rows);
+        for (array, (name, _)) in opened.iter().zip(arrays) {
+            let found = array.rows();
+            if found != rows {
+                return Err(format!(
+                    "{}: expected {rows} rows, found {found}",
+                    folder.join(name).display()
+                ));
+            }
+        }
+        let spans = spans(self.version, &folder, rows)?;
         let span = spans.get(self.episode).cloned().unwrap_or_default();
-        span.take(most).map(|at| Ok(array.row(at)?.to_vec())).collect()
+        let row = |at| -> Result<_, String> {
+            let mut row = [const { Vec::new() }; N];
+            for (bytes, array) in row.iter_mut().zip(&mut opened) {
+                *bytes = array.row(at)?.to_vec();
+            }
+            Ok(row)
+        };
+        span.take(most).map(row).collect()
     }
 
     fn commands(&self, group: &mut GroupTrack) -> Result<(), String> {
+        let joints = group.joints.len();
+        let arrays = [
+            ("epoch", 8),
+            ("tick", 8),
+            ("stamp_ns", 8),
+            ("sent", 1),
+            ("stage", 1),
+            ("turns", 1),
+            ("values", 8 * joints),
+            ("clipped", joints),
+        ];
         // One more, to know whether there are more.
-        let of = |name: &str| self.rows(COMMANDS, name, MAX_TICKS + 1);
-        let (stamps, sent, stages) = (of("stamp_ns")?, of("sent")?, of("stage")?);
-        let (turns, values, clipped) = (of("turns")?, of("values")?, of("clipped")?);
-        group.partly = stamps.len() > MAX_TICKS;
-        for at in 0..stamps.len().min(MAX_TICKS) {
-            let number = usize::from(first(&stages[at]));
-            let stage = *Stage::ALL.get(number).ok_or_else(|| format!("stage {number}"))?;
-            let (stamp, sends) = (Stamp::from_nanos(i64_of(&stamps[at])), first(&sent[at]) != 0);
-            let turns = first(&turns[at]) != 0;
-            group.ticks.push(CommandShown { stamp, stage, sends, turns });
-            group.values.extend(f64s(&values[at]));
-            for (count, clipped) in group.clipped.iter_mut().zip(&clipped[at]) {
+        let rows = self.rows(COMMANDS, arrays, MAX_TICKS + 1)?;
+        group.partly = rows.len() > MAX_TICKS;
+        for [epoch, tick, stamp, sent, stage, turns, values, clipped] in rows.iter().take(MAX_TICKS)
+        {
+            let number = usize::from(first(stage));
+            group.ticks.push(CommandShown {
+                tick: (i64_of(epoch) as u64, i64_of(tick)),
+                stamp: Stamp::from_nanos(i64_of(stamp)),
+                stage: *Stage::ALL.get(number).ok_or_else(|| format!("stage {number}"))?,
+                sends: first(sent) != 0,
+                turns: first(turns) != 0,
+            });
+            group.values.extend(f64s(values));
+            for (count, clipped) in group.clipped.iter_mut().zip(clipped) {
                 *count += u64::from(*clipped);
             }
         }
@@ -253,30 +359,41 @@ impl Stored<'_> {
     }
 
     fn chunks(&self, group: &mut GroupTrack) -> Result<(), String> {
-        let plans = Array::of(&self.store.join(CHUNKS).join(self.name).join("plan"))?;
+        let of = |name: &str| Array::of(&self.store.join(CHUNKS).join(self.name).join(name));
         let offsets: Vec<i64> =
-            serde_json::from_value(plans.attributes["group"]["offsets_ns"].clone())
+            serde_json::from_value(of("plan")?.attributes["group"]["offsets_ns"].clone())
                 .map_err(|error| format!("{}: offsets_ns: {error}", self.name))?;
-        let reasons = Array::of(&self.store.join(CHUNKS).join(self.name).join("refused"))?;
-        let reasons = &reasons.attributes["reasons"];
-        let of = |name: &str| self.rows(CHUNKS, name, MAX_CHUNKS + 1);
-        let (stamps, found, sequences) = (of("stamp_ns")?, of("found_ns")?, of("sequence")?);
-        let (rows, late, refused, plans) =
-            (of("rows")?, of("rows_late")?, of("refused")?, of("plan")?);
-        group.partly |= stamps.len() > MAX_CHUNKS;
+        let reasons = &of("refused")?.attributes["reasons"];
         let joints = group.joints.len();
-        for at in 0..stamps.len().min(MAX_CHUNKS) {
-            let reason = usize::from(first(&refused[at]));
+        let arrays = [
+            ("epoch", 8),
+            ("found_tick", 8),
+            ("found_ns", 8),
+            ("stamp_ns", 8),
+            ("sequence", 8),
+            ("rows", 4),
+            ("rows_late", 4),
+            ("refused", 1),
+            ("plan", 8 * offsets.len() * joints),
+        ];
+        let chunks = self.rows(CHUNKS, arrays, MAX_CHUNKS + 1)?;
+        group.partly |= chunks.len() > MAX_CHUNKS;
+        for [epoch, tick, found, stamp, sequence, rows, late, refused, plan] in
+            chunks.iter().take(MAX_CHUNKS)
+        {
+            let reason = usize::from(first(refused));
             let reason = (reason > 0).then(|| reasons[reason].as_str().unwrap_or("?").to_owned());
-            let count = if reason.is_some() { 0 } else { u32_of(&rows[at]) as usize };
-            let stamp = Stamp::from_nanos(i64_of(&stamps[at]));
+            let count = if reason.is_some() { 0 } else { u32_of(rows) as usize };
+            let (stamp, rows_late) = (Stamp::from_nanos(i64_of(stamp)), u32_of(late) as usize);
             group.chunks.push(ChunkShown {
-                sequence: i64_of(&sequences[at]) as u64,
-                found: Stamp::from_nanos(i64_of(&found[at])),
+                sequence: i64_of(sequence) as u64,
+                tick: (i64_of(epoch) as u64, i64_of(tick)),
+                found: Stamp::from_nanos(i64_of(found)),
                 refused: reason,
-                rows_late: u32_of(&late[at]) as usize,
+                counts: rows_late < count,
+                rows_late,
                 instants: offsets.iter().take(count).map(|ns| stamp.offset(*ns)).collect(),
-                values: f64s(&plans[at]).take(count * joints).collect(),
+                values: f64s(plan).take(count * joints).collect(),
             });
         }
         Ok(())
@@ -303,3 +420,6 @@ fn u32_of(bytes: &[u8]) -> u32 {
 fn f64s(bytes: &[u8]) -> impl Iterator<Item = f64> + '_ {
     bytes.chunks_exact(8).map(|bytes| f64::from_bits(i64_of(bytes) as u64))
 }
+
+#[cfg(test)]
+pub(super) mod tests;

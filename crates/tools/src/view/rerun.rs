@@ -37,6 +37,9 @@ struct Entity {
     path: String,
     kind: &'static str,
     times_ns: Vec<i64>,
+    /// Of scalars: instants from which on there is no value, until the next one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gaps_ns: Vec<i64>,
     /// Of scalars: their file.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
@@ -144,17 +147,18 @@ impl Files<'_> {
             let name = name.unwrap_or_else(|| format!("channel {channel}"));
             let values = segment.rows.iter().skip(channel).step_by(segment.curves);
             let values = values.map(|value| f64::from(*value));
-            self.scalars(&format!("{path}/{}", part(&name)), &segment.target, values)?;
+            let points = segment.target.iter().copied().zip(values);
+            self.scalars(&format!("{path}/{}", part(&name)), points)?;
         }
-        let stamps: Vec<Stamp> = track.ticks.iter().map(|(_, stamp)| *stamp).collect();
+        let stamps = track.ticks.iter().map(|(_, stamp)| *stamp);
         let valid = segment.state.iter();
         let ages = segment.age_ns.iter().zip(valid.clone()).map(|(age, state)| match state {
             StepValidity::Valid => *age as f64 / 1e6,
             _ => f64::NAN,
         });
-        self.scalars(&format!("{path}/age_ms"), &stamps, ages)?;
+        self.scalars(&format!("{path}/age_ms"), stamps.clone().zip(ages))?;
         let valid = valid.map(|state| f64::from(u8::from(*state == StepValidity::Valid)));
-        self.scalars(&format!("{path}/valid"), &stamps, valid)
+        self.scalars(&format!("{path}/valid"), stamps.zip(valid))
     }
 
     /// Adds the commands of an episode. Per joint: the rows of each chunk at their instants, those that were late, the
@@ -173,9 +177,7 @@ impl Files<'_> {
                 let seams = group.commands(joint).filter(|(tick, _)| tick.turns && tick.sends);
                 let seams = seams.map(|(tick, value)| (0, tick.stamp, value));
                 self.points(&format!("{path}/seams"), SEAM, seams)?;
-                let stamps: Vec<Stamp> = group.ticks.iter().map(|tick| tick.stamp).collect();
-                let values = group.commands(joint).map(|(_, value)| value);
-                self.scalars(&format!("{path}/command"), &stamps, values)?;
+                self.scalars(&format!("{path}/command"), group.line(joint))?;
             }
             let refused = group.chunks.iter().filter_map(|chunk| {
                 let reason = chunk.refused.as_ref()?;
@@ -196,9 +198,7 @@ impl Files<'_> {
         marker: (&'static str, [u8; 3]),
         points: impl Iterator<Item = (usize, Stamp, f64)>,
     ) -> std::io::Result<()> {
-        let (stamps, values): (Vec<Stamp>, Vec<f64>) =
-            points.map(|(_, stamp, value)| (stamp, value)).unzip();
-        self.scalars(path, &stamps, values.into_iter())?;
+        self.scalars(path, points.map(|(_, stamp, value)| (stamp, value)))?;
         if let Some(entity) = self.entities.last_mut() {
             entity.marker = Some(marker);
         }
@@ -211,19 +211,24 @@ impl Files<'_> {
         self.entities.push(Entity { times_ns, items, ..Entity::new(path, "texts") });
     }
 
-    /// Values over time, without those that are not finite.
+    /// Values over time, without those that are not finite. Behind a value, the first of these begins a gap.
     fn scalars(
         &mut self,
         path: &str,
-        stamps: &[Stamp],
-        values: impl Iterator<Item = f64>,
+        points: impl Iterator<Item = (Stamp, f64)>,
     ) -> std::io::Result<()> {
-        let finite = stamps.iter().zip(values).filter(|(_, value)| value.is_finite());
-        let (times_ns, values): (Vec<i64>, Vec<f64>) =
-            finite.map(|(stamp, value)| (stamp.nanos(), value)).unzip();
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let file = Some(self.file(&bytes)?);
-        let entity = Entity { times_ns, file, ..Entity::new(path, "scalars") };
+        let mut entity = Entity::new(path, "scalars");
+        let (mut bytes, mut is_value) = (Vec::new(), false);
+        for (stamp, value) in points {
+            let was_value = std::mem::replace(&mut is_value, value.is_finite());
+            if is_value {
+                entity.times_ns.push(stamp.nanos());
+                bytes.extend(value.to_le_bytes());
+            } else if was_value {
+                entity.gaps_ns.push(stamp.nanos());
+            }
+        }
+        entity.file = Some(self.file(&bytes)?);
         self.entities.push(entity);
         Ok(())
     }
@@ -279,6 +284,7 @@ impl Entity {
             path: path.to_owned(),
             kind,
             times_ns: Vec::new(),
+            gaps_ns: Vec::new(),
             file: None,
             marker: None,
             items: Vec::new(),

@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 
 
-def times(rr, entity):
-    """The instants of an entity as a column."""
+def times(rr, stamps_ns):
+    """Instants as a column."""
     import numpy as np
 
-    stamps = np.array(entity["times_ns"], dtype="datetime64[ns]")
+    stamps = np.array(stamps_ns, dtype="datetime64[ns]")
     return [rr.TimeColumn("time", timestamp=stamps)]
 
 
@@ -45,7 +45,12 @@ def write(folder, output):
                 style = rr.SeriesPoints(colors=[color], markers=[marker], marker_sizes=[3.0])
                 recording.log(path, style, static=True)
             columns = rr.Scalars.columns(scalars=values)
-            recording.send_columns(path, indexes=times(rr, entity), columns=columns)
+            indexes = times(rr, entity["times_ns"])
+            recording.send_columns(path, indexes=indexes, columns=columns)
+            if gaps := entity.get("gaps_ns"):
+                # A line has a gap behind each.
+                columns = rr.Clear.columns(is_recursive=[False] * len(gaps))
+                recording.send_columns(path, indexes=times(rr, gaps), columns=columns)
             continue
         for stamp_ns, item in zip(entity["times_ns"], entity.get("items", [])):
             at(stamp_ns)
@@ -83,6 +88,7 @@ def main():
         "RecordingStream",
         "TimeColumn",
         "Scalars",
+        "Clear",
         "SeriesPoints",
         "TextLog",
         "Boxes3D",

@@ -15,6 +15,7 @@ use robocache_data::replay::{
 };
 use robocache_data::store::read::Array;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
+use robocache_tools::view;
 
 const COMMANDS: &str = "
 commands:
@@ -42,9 +43,10 @@ fn text(watchdog_ms: i64) -> String {
 /// Gives the node a chunk that answers its newest tick.
 fn give(node: &Node, sequence: u64, (group, value): (&str, f32)) -> Vec<u8> {
     let tick = node.now().nanos() / PERIOD_NS;
-    let names = ["a", "b"].map(str::to_owned);
+    let names = if group == "gripper" { &["g"][..] } else { &["a", "b"] };
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let row = |row: usize| [value + row as f32, value - 2.0 * row as f32];
-    let values: Vec<f32> = (0..20).flat_map(row).collect();
+    let values: Vec<f32> = (0..20).flat_map(|at| row(at).into_iter().take(names.len())).collect();
     let chunk = SentChunk {
         run: RUN,
         epoch: node.runtime.clock.now().unwrap().epoch.number(),
@@ -257,6 +259,107 @@ fn without_facts_a_chunk_counts_from_its_receive_stamp_on() {
         (at.clone(), stamps.clone(), values.clone())
     };
     assert_eq!(bits(&found[0]), bits(&found[1]), "both formats have the same commands");
+}
+
+/// A policy counts the chunks of each group by themselves, and sends all on one topic.
+#[test]
+fn the_chunks_of_two_groups_on_a_topic_do_not_refuse_each_other() {
+    let gripper = "
+    gripper:
+      joints: [g]
+      rows: {steps: 20, step_ms: 20}
+      start_from: joints
+      watchdog_ms: 1000
+      limits: none
+      on_stall: hold
+      on_end: hold
+      output: {topic: /gripper/commands, type: std_msgs/msg/Float64MultiArray}
+";
+    let text = |watchdog_ms| text(watchdog_ms) + gripper;
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(&text(WATCHDOG_MS), folder.path(), |_| {}, By::Test);
+    vectors(&node, 200, 0, |_| ());
+    node.runtime.enable_commands().unwrap();
+    for k in 1..=20 {
+        give(&node, k, ("arm", 1.0));
+        if k % 4 == 0 {
+            give(&node, k / 4, ("gripper", 2.0));
+        }
+        vectors(&node, 50, 0, |_| ());
+    }
+    let bag = node.stop();
+    for (watchdog_ms, of_recording) in [(WATCHDOG_MS, true), (WATCHDOG_MS + 1, false)] {
+        let out = folder.path().join(watchdog_ms.to_string());
+        let summary = replayed(&bag, (&out, &text(watchdog_ms)), Format::Zarr, None);
+        let made = commands(&summary);
+        assert_eq!((made.of_recording, made.waiting), (of_recording, 0));
+        for (name, chunks) in [("arm", 20), ("gripper", 5)] {
+            let group = &made.groups[name];
+            assert_eq!(group.refused, BTreeMap::new(), "{name}, {of_recording}");
+            assert_eq!((group.chunks, group.chunks_late), (chunks, 0), "{name}, {of_recording}");
+        }
+    }
+}
+
+/// As in the status of the node, a chunk whose rows are all past is none that counts.
+#[test]
+fn a_chunk_that_is_too_late_as_a_whole_is_counted_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(&text(WATCHDOG_MS), folder.path(), |_| {}, By::Test);
+    vectors(&node, 200, 0, |_| ());
+    node.runtime.enable_commands().unwrap();
+    let before = node.now();
+    give(&node, 1, ("arm", 1.0));
+    vectors(&node, 500, 0, |_| ());
+    let tick = before.nanos() / PERIOD_NS;
+    let names = ["a", "b"].map(str::to_owned);
+    let late = SentChunk {
+        run: RUN,
+        epoch: node.runtime.clock.now().unwrap().epoch.number(),
+        stamp: Stamp::from_nanos(tick * PERIOD_NS),
+        tick,
+        sequence: 2,
+        group: "arm",
+        names: &names,
+        values: &[0.0; 40],
+        reference: &[],
+    };
+    let of_node = node.runtime.commands.as_ref().unwrap();
+    of_node.give(Arc::new(late.to_cdr(Vec::new())), 5);
+    vectors(&node, 50, 0, |_| ());
+    let bag = node.stop();
+    let out = folder.path().join("tensors");
+    let summary = replayed(&bag, (&out, &text(WATCHDOG_MS)), Format::Zarr, None);
+    let group = &commands(&summary).groups["arm"];
+    assert_eq!((group.chunks, group.chunks_late, group.refused.len()), (1, 1, 0));
+    let late = group.rows_late;
+    for path in [&bag, &out] {
+        let html = page(path, "late");
+        assert!(html.contains(&format!(", of 1 chunk. {late} rows came too late.")), "{path:?}");
+        assert!(html.contains("All rows of 1 more chunk came too late."), "{path:?}");
+    }
+}
+
+#[test]
+fn an_array_of_commands_that_does_not_fit_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let Recorded { folder: bag, .. } = recorded(folder.path());
+    let out = folder.path().join("tensors");
+    replayed(&bag, (&out, &text(WATCHDOG_MS)), Format::Zarr, None);
+    let store = out.join("tensors.zarr");
+    let stages = store.join("commands/arm/stage");
+    for (other, said) in [
+        ("chunks/arm/rows_late", "rows of 4 bytes, expected 1"),
+        ("chunks/arm/refused", "rows, found 10"),
+    ] {
+        std::fs::remove_dir_all(&stages).unwrap();
+        let mut copy = std::process::Command::new("cp");
+        let copied = copy.arg("-r").arg(store.join(other)).arg(&stages);
+        assert!(copied.status().unwrap().success());
+        let page = view::page(&out, &view::Options::default());
+        let error = page.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("commands/arm/stage") && error.contains(said), "{error}");
+    }
 }
 
 #[test]
