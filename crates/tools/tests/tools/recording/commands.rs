@@ -350,7 +350,7 @@ fn an_array_of_commands_that_does_not_fit_is_an_error() {
     let stages = store.join("commands/arm/stage");
     for (other, said) in [
         ("chunks/arm/rows_late", "rows of 4 bytes, expected 1"),
-        ("chunks/arm/refused", "rows, found 10"),
+        ("chunks/arm/refused", "rows, found 11"),
     ] {
         std::fs::remove_dir_all(&stages).unwrap();
         let mut copy = std::process::Command::new("cp");
