@@ -25,3 +25,4 @@ pub use disk::{Disk, Files, Room};
 pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};
 pub use manifest::{Manifest, ManifestError};
 pub use recorder::{McapRecorder, RecordError, RecordOptions};
+pub use writing::Writing;
