@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-ros test-slow test-release test-torch test-lerobot test-tfds test-real test-rust wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check rehearse lint format clean distclean
+.PHONY: help setup build test test-ros test-slow test-release test-torch test-lerobot test-tfds test-real test-rust simulate wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check rehearse lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -23,6 +23,8 @@ help:
 	@echo '                sourced ROS that has it (last run at ed5f1504, not tested since);'
 	@echo '                ROS=kilted: with ROS 2 Kilted, which has folders of its own beside Jazzy'
 	@echo 'make test-rust  run those of them that need only cargo and a C and C++ compiler'
+	@echo 'make simulate   run new seeds of the simulated graph for SECONDS (600): the loops of a node, and faults; FROM: the'
+	@echo '                first seed'
 	@echo 'make wheel      build the wheel of the Python package into dist/; takes ten minutes. With'
 	@echo '                ROBOCACHE_CUDA=off it is quicker: a wheel for the CPU alone, in dist/without-cuda/'
 	@echo '                TARGET=aarch64: for 64-bit ARM, from x86-64; without a Rust for it, that of Debian is taken'
@@ -81,6 +83,9 @@ test-release:
 
 test-rust:
 	cargo test --locked
+
+simulate:
+	cargo test --release --locked -p robocache_simulation -- --for $(or $(SECONDS),600) $(if $(FROM),--from $(FROM))
 
 # Only TARGET of the command line counts: a variable of the environment may mean something else.
 wheel:

@@ -11,7 +11,7 @@
 - In the Python package, neither modules nor rooms use each other in a circle. A room is a folder of the package, or a
   module at its top. `scripts/layers.py --python` prints the rooms, the arrows between them, and their floors. The package
   uses no private name of torch, as another version may lack it.
-- The runtime, the node and the recorder of its messages may run on virtual time. So they read each clock through
+- The runtime, the node and the recorder of its messages may run on virtual time, and the simulation does. So they read each clock through
   `TimeSource`.
 
 It reads the sources as text, without comments, strings and tests. It prints what is wrong; then the exit code is 1.
@@ -41,7 +41,13 @@ _NAMES = (
 )
 OF_C = re.compile(rf"\.({_NAMES})\(|\bf(?:32|64)::({_NAMES})\b")
 #: Folders whose code takes the time from a source, and what reads the clocks of the machine.
-TIMED = ("crates/runtime/src", "crates/data/src/recording", "crates/link/src", "src")
+TIMED = (
+    "crates/runtime/src",
+    "crates/data/src/recording",
+    "crates/link/src",
+    "crates/simulation/src",
+    "src",
+)
 OF_MACHINE = re.compile(
     r"\b(?:Instant|SystemTime)::now\b|\bOffsetDateTime::now_\w+|\bclock_gettime\b|\.elapsed\(\)"
 )

@@ -34,14 +34,16 @@ impl<S: Subscription> ClockIntake<S> {
         self.subscription.begin(next, now)
     }
 
-    /// Goes over to the subscription of a new connection when it is connected. Returns the one before.
+    /// Goes over to the subscription of a new connection when that has given a message. Returns the one before.
     ///
     /// Two at once would set the clock back: the same instants come from both, and the second queue is
     /// emptied after the first.
     #[must_use = "ending a subscription takes time"]
     pub(crate) fn follow(&mut self, runtime: &Runtime, now: Instant) -> Option<S> {
         let publishers = |subscription: &S| subscription.publisher_count().unwrap_or(0);
-        let is_connected = |next: &_, before: &_| publishers(next) >= publishers(before);
+        // A publisher may find the new one seconds after that one has found it. Until then the clock would stand.
+        let is_connected =
+            |next: &S, before: &S| next.may_have() && publishers(next) >= publishers(before);
         // At once: if the old connection is cut off, its clock stands.
         let before = self.subscription.over(now, (Duration::ZERO, LONGEST), is_connected)?;
         // Most of these instants came from the one before, too. The newest counts if it is ahead.

@@ -10,6 +10,8 @@ const PUBLISHERS: usize = 1024;
 /// How long a gap waits at least for the event that explains it. After a process stood still, the
 /// event of a reliable subscription comes milliseconds after the message behind the gap.
 const SETTLE: Duration = Duration::from_millis(300);
+/// The next message of a publisher comes within this time. A slower one is rare.
+const NEXT: Duration = Duration::from_secs(2);
 /// A message without a number may come once more for this long after the input was subscribed to again.
 const REPEATS: Duration = Duration::from_secs(1);
 
@@ -52,6 +54,8 @@ pub(crate) struct Losses {
     /// Whether a new publisher was heard since the last explanation. Its earlier losses left no
     /// gap.
     newcomer: bool,
+    /// Messages at the end of the newest overlap that the subscription before gave, and this one did not.
+    given: u64,
     /// When the newest overlap of two subscriptions ended; `None` if none did.
     overlapped_until: Option<Instant>,
 }
@@ -100,6 +104,8 @@ struct Publisher {
     first: u64,
     /// Its newest number.
     newest: u64,
+    /// Its newest number from the newest subscription.
+    newest_by_new: u64,
     /// Which of its last numbers came: bit `k` is `newest - k`.
     seen: u128,
     /// The newest number below `first` that came.
@@ -134,6 +140,7 @@ impl Publisher {
             id,
             first: number,
             newest: number,
+            newest_by_new: 0,
             seen: 1,
             history: 0,
             newest_ns,
@@ -208,6 +215,9 @@ impl Losses {
         let publisher = &mut self.publishers[known];
         let place = publisher.place(number);
         publisher.note(number, place);
+        if !from_before {
+            publisher.newest_by_new = publisher.newest_by_new.max(number);
+        }
         let between = self.overlaps || publisher.away;
         // In an overlap, also a message that the old one has given shows that the new one hears it.
         let heard = !from_before && (self.overlaps || matches!(place, NumberPlace::Ahead(_)));
@@ -238,7 +248,8 @@ impl Losses {
         // With numbers, a message of the new subscription shows that it hears the publisher.
         let away = self.overlaps && (from_before || !numbered);
         let publisher = Publisher::new(info, number, away, self.messages);
-        self.publishers.push(Publisher { by: self.by(from_before), ..publisher });
+        let newest_by_new = if from_before { 0 } else { number };
+        self.publishers.push(Publisher { by: self.by(from_before), newest_by_new, ..publisher });
     }
 
     /// The subscription that gives a message.
@@ -279,6 +290,7 @@ impl Losses {
         let is_alone = !self.overlaps && ended.is_none_or(|ended| ended >= REPEATS);
         for publisher in &mut self.publishers {
             publisher.away = true;
+            publisher.newest_by_new = 0;
             if is_alone {
                 publisher.by = self.subscription;
             }
@@ -291,6 +303,8 @@ impl Losses {
     pub(crate) fn overlap_ended(&mut self, counted: Option<u64>, now: Instant) {
         self.overlaps = false;
         self.overlapped_until = Some(now);
+        let heard = self.publishers.iter().filter(|of| of.newest_by_new > 0);
+        self.given = heard.map(|of| of.newest.saturating_sub(of.newest_by_new)).sum();
         self.counted = counted.unwrap_or(0);
     }
 
@@ -316,7 +330,7 @@ impl Losses {
             let gaps = [&mut self.gaps, &mut self.between].map(std::mem::take);
             return Lost { on_the_way: gaps.iter().map(Gaps::total).sum(), overwritten: 0 };
         };
-        let new = total.saturating_sub(self.counted);
+        let mut new = total.saturating_sub(self.counted);
         self.counted = total;
         self.unseen += new;
         // The event of a new subscription counts the last messages of the gap between the two as well.
@@ -325,8 +339,25 @@ impl Losses {
         if std::mem::take(&mut self.newcomer) {
             self.unseen = 0;
         }
+        let given = self.unseen.min(new).min(self.given_by_the_other(now));
+        self.given = self.given.saturating_sub(given);
+        self.unseen -= given;
+        new -= given;
         let settled = self.settle(now);
         Lost { on_the_way: new + settled.on_the_way, ..settled }
+    }
+
+    /// Returns how many messages an event may count after an overlap that the subscription before has given. They leave no
+    /// gap.
+    fn given_by_the_other(&self, now: Instant) -> u64 {
+        let since = self.overlapped_until.map(|at| now.saturating_duration_since(at));
+        match since {
+            // The event of a loss in the overlap comes a moment late.
+            Some(since) if since < SETTLE => u64::MAX,
+            // That of the last losses comes after the next message.
+            Some(since) if since < NEXT => self.given,
+            _ => 0,
+        }
     }
 
     /// Returns the gaps that have waited long enough.

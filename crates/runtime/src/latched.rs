@@ -127,6 +127,14 @@ impl Runtime {
             return;
         }
         let (state, bytes): (_, SharedBytes) = (self.input(input), Arc::new(bytes));
+        // Each new connection gives it once more. If this epoch has it, its age goes on.
+        let number = self.epoch.load(Ordering::Relaxed);
+        let is_here = |kept: &Latched| {
+            kept.origin == origin && origin.published.is_some() && kept.epoch.number() == number
+        };
+        if lock(&state.latched).as_ref().is_some_and(is_here) {
+            return;
+        }
         let arrival = self.arrival(input, transit);
         let taken = Epoch::numbered(state.taken_in.load(Ordering::Relaxed));
         let arrival = Arrival { epoch: taken, ..arrival };

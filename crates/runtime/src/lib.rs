@@ -84,5 +84,5 @@ pub use sim_clock::RuntimeSimClock;
 pub use standstill::{STILL, Standstills, Witness};
 pub use state::{GridStats, InputState, StreamState, TickStats};
 pub use steps::{Next, Steps, drive};
-pub use threads::{ThreadOptions, Threads};
+pub use threads::{SteppedLoop, ThreadOptions, Threads, stepped_loops};
 pub use time_source::{TimeSource, VirtualTime};

@@ -113,6 +113,11 @@ impl Runtime {
         }
     }
 
+    /// Observes the threads by another observer.
+    pub fn set_observer(&mut self, observer: Arc<dyn Observer>) {
+        self.observer = observer;
+    }
+
     /// The same with the commands of the configuration. The user must give a publisher of commands to
     /// [`Threads::start`](super::Threads::start).
     #[must_use]

@@ -1,5 +1,6 @@
 //! Starts, watches and ends the threads.
 
+use std::convert::Infallible;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use super::fuse::Fuse;
 use super::priority::WorkWords;
 use super::publishing::Publishing;
 use super::state::TickStats;
-use super::steps::drive;
-use super::ticker::TickLoop;
+use super::steps::{Next, Steps, drive};
+use super::ticker::{TickLoop, Ticker};
 use super::workers::{self, Worker};
 use super::{Placement, Publisher, Runtime, RuntimeError};
 
@@ -63,6 +64,51 @@ fn loops(
     };
     let commands = runtime.commands.as_deref().zip(commander).map(command);
     std::iter::once(fuse).chain(commands).collect()
+}
+
+/// A loop of a runtime without its thread. Its user steps it.
+pub struct SteppedLoop<'a> {
+    /// Name of the thread that it would have.
+    pub name: &'static str,
+    /// The loop.
+    pub steps: Box<dyn Steps<Error = RuntimeError> + 'a>,
+}
+
+/// Returns the loops of a runtime that [`Threads::start`] would start, for a user that steps them on virtual time. There
+/// are `encode_workers` of large messages.
+///
+/// The outbox, the queue and a simulator's clock wake threads. So the user also steps each loop a moment after another
+/// one that may have left work for it: a step that comes too early does no harm.
+pub fn stepped_loops<'a>(
+    runtime: &'a Runtime,
+    publisher: impl Publisher + 'a,
+    commander: Option<CommandEnds>,
+    encode_workers: usize,
+) -> Vec<SteppedLoop<'a>> {
+    let ticks = loops(runtime, commander, &ThreadOptions::default());
+    let mut all: Vec<_> = ticks
+        .into_iter()
+        .map(|of| SteppedLoop { name: of.name, steps: Box::new(Ticker::new(of, runtime, 0)) })
+        .collect();
+    let publishing = Unfailing(Publishing::new(runtime, publisher, 0));
+    all.push(SteppedLoop { name: "publish", steps: Box::new(publishing) });
+    for k in 0..encode_workers.max(1) {
+        let worker = Worker::new(runtime, k == 0);
+        all.push(SteppedLoop { name: ENCODE[k.min(ENCODE.len() - 1)], steps: Box::new(worker) });
+    }
+    all
+}
+
+/// A loop that does not fail, among others that may.
+struct Unfailing<S>(S);
+
+impl<S: Steps<Error = Infallible>> Steps for Unfailing<S> {
+    type Error = RuntimeError;
+
+    fn step(&mut self) -> Result<Next, RuntimeError> {
+        let Ok(next) = self.0.step();
+        Ok(next)
+    }
 }
 
 /// The running threads. A drop ends and joins them. `E` is the error of a thread.

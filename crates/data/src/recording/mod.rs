@@ -26,3 +26,4 @@ pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};
 pub use facts::take_fact;
 pub use manifest::{Manifest, ManifestError};
 pub use recorder::{McapRecorder, RecordError, RecordOptions};
+pub use writing::Writing;

@@ -103,6 +103,28 @@ impl McapRecorder {
         definitions: &dyn Definitions,
         now: Option<Stamp>,
     ) -> Result<Self, RecordError> {
+        let (recorder, writing) = Self::without_thread(options, config, definitions, now)?;
+        let path = recorder.folder();
+        let thread = std::thread::Builder::new().name("record".into());
+        let thread = thread
+            .spawn(move || writing.run())
+            .map_err(|source| RecordError { path: path.to_owned(), source })?;
+        tracing::info!("recording to {}", recorder.folder().display());
+        *lock(&recorder.thread) = Some(thread);
+        Ok(recorder)
+    }
+
+    /// The same without a thread that writes: the caller steps the loop, and ends it ([`Writing::end`]). So
+    /// [`McapRecorder::finish`] only asks it to end.
+    ///
+    /// # Errors
+    /// As for [`McapRecorder::start`].
+    pub fn without_thread(
+        options: RecordOptions,
+        config: &Config,
+        definitions: &dyn Definitions,
+        now: Option<Stamp>,
+    ) -> Result<(Self, Writing), RecordError> {
         let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, .. } = options;
         let RecordOptions { files, end, has_graph, time, .. } = options;
         let folder = new_folder(&folder, time.system())?;
@@ -121,10 +143,7 @@ impl McapRecorder {
         let offers = Arc::clone(writer.offers());
         let queues = (Arc::clone(&queue), waiting);
         let writing = Writing::new(queues, writer, has_graph, end, time.clone());
-        let thread = std::thread::Builder::new().name("record".into());
-        let thread = thread.spawn(move || writing.run()).map_err(failed)?;
-        tracing::info!("recording to {}", folder.display());
-        Ok(McapRecorder { queue, offers, thread: Mutex::new(Some(thread)), end, time })
+        Ok((McapRecorder { queue, offers, thread: Mutex::new(None), end, time }, writing))
     }
 
     /// The folder of this recording.

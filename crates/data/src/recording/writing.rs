@@ -24,8 +24,8 @@ const FLUSH: Duration = Duration::from_millis(250);
 const LAST_MESSAGES: f64 = 0.625;
 const LAST_EVENTS: f64 = 0.75;
 
-/// The thread that writes.
-pub(super) struct Writing {
+/// The loop that writes a recording.
+pub struct Writing {
     queue: Arc<Queue>,
     waiting: Waiting,
     writer: RecordingWriter,
@@ -118,6 +118,11 @@ impl Writing {
         let time = self.time.clone();
         let written =
             drive(&mut self, |_, until| sleep(until.map_or(LOOK, |instant| time.until(instant))));
+        self.end(written);
+    }
+
+    /// Ends the recording. `written` is the outcome of its steps.
+    pub fn end(self, written: io::Result<()>) {
         let Writing { queue, waiting, writer, .. } = self;
         // If no write failed, the files have an end, even if something else ended the recording.
         let finished = writer.finish();

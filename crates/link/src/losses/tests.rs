@@ -116,9 +116,10 @@ fn what_the_new_subscription_counts_of_that_gap_counts_once() {
     note(&mut losses, 1, [1]);
     explain(&mut losses, Some(0));
     subscribe_again(&mut losses, Instant::now());
-    assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 5, overwritten: 0 });
+    // No gap shows yet what the event counts.
+    assert_eq!(losses.explain(Some(5), Instant::now()), Lost::default());
     note(&mut losses, 1, [102]);
-    assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 95, overwritten: 0 });
+    assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 100, overwritten: 0 });
     subscribe_again(&mut losses, Instant::now());
     note(&mut losses, 1, [203]);
     assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 100, overwritten: 0 });
@@ -349,4 +350,40 @@ fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
             assert!(!losses.has_gaps());
         }
     }
+}
+
+#[test]
+fn a_late_event_of_an_overlap_counts_nothing_that_the_other_subscription_gave() {
+    let (mut losses, now) = (Losses::new(true), Instant::now());
+    note(&mut losses, 1, 1..=5);
+    assert_eq!(losses.explain(Some(0), now), Lost::default());
+    losses.overlap(now);
+    // The new subscription loses 7, and the one before gives it.
+    for (number, from_before) in [(6, false), (7, true), (8, false)] {
+        losses.note(&message(1, Some(number), None), from_before, now);
+    }
+    losses.overlap_ended(Some(0), now);
+    assert_eq!(losses.explain(Some(1), now + SETTLE / 6), Lost::default());
+    // Later losses count as ever.
+    note(&mut losses, 1, [9, 11]);
+    let lost = losses.explain(Some(2), now + 2 * SETTLE);
+    assert_eq!((lost.on_the_way, lost.overwritten), (1, 0));
+    assert_eq!(explain(&mut losses, Some(2)), Lost::default());
+}
+
+#[test]
+fn an_event_after_an_overlap_does_not_count_what_the_subscription_before_gave_last() {
+    let (mut losses, now) = (Losses::new(true), Instant::now());
+    note(&mut losses, 1, 1..=5);
+    assert_eq!(losses.explain(Some(0), now), Lost::default());
+    losses.overlap(now);
+    for (number, from_before) in [(6, false), (7, true)] {
+        losses.note(&message(1, Some(number), None), from_before, now);
+    }
+    losses.overlap_ended(Some(0), now);
+    // The new subscription lost 7 and 8.
+    let next = now + 2 * SETTLE;
+    losses.note(&message(1, Some(9), None), false, next);
+    assert_eq!(losses.explain(Some(2), next), Lost { on_the_way: 1, overwritten: 0 });
+    assert_eq!(explain(&mut losses, Some(2)), Lost::default());
 }

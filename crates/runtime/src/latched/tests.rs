@@ -244,6 +244,26 @@ fn a_message_that_was_taken_before_its_publisher_was_known_is_kept_when_it_is_re
 }
 
 #[test]
+fn a_message_that_was_taken_again_is_not_taken_once_more_when_it_is_repeated() {
+    let runtime = runtime("receive");
+    let origin = Origin { publisher: None, published: Some(at(1)) };
+    let mut writer = Writer::new();
+    writer.header(Stamp::ZERO, "tool");
+    writer.f64_array(&[1.0; 6]);
+    let message = writer.finish();
+    set_clock(&runtime, 5000);
+    let arrival = runtime.arrival(W, Transit::UNKNOWN);
+    runtime.receive_from(origin, W, message.clone(), arrival).unwrap();
+    // A reset of the simulator, and then two new connections: each gives the message once more.
+    set_clock(&runtime, 1000);
+    for ms in [1300, 1600] {
+        set_clock(&runtime, ms);
+        runtime.keep_repeated(origin, W, message.clone(), Transit::UNKNOWN);
+        assert_eq!(served(&runtime), Some((1.0, ms - 1000)), "its age goes on");
+    }
+}
+
+#[test]
 fn what_comes_before_the_clock_runs_is_no_drop() {
     let runtime = runtime("receive");
     send(&runtime, Stamp::ZERO, 1.0);

@@ -60,6 +60,8 @@ pub struct Arrivals {
     /// The publisher of the stamps; `None` if unknown.
     publisher: Option<PublisherId>,
     newest: Duration,
+    /// True if `newest` is later than the newest arrival.
+    is_cut: bool,
     seen: bool,
     intervals: VecDeque<Duration>,
     /// When each interval longer than [`PAUSE`] ended, and how long it was: those of [`LATELY`].
@@ -91,6 +93,7 @@ impl Arrivals {
             epoch: Epoch::default(),
             publisher: None,
             newest: start,
+            is_cut: false,
             seen: false,
             intervals: VecDeque::with_capacity(INTERVALS),
             pauses: VecDeque::new(),
@@ -224,7 +227,8 @@ impl Arrivals {
     }
 
     fn arrived(&mut self, at: Duration) {
-        if self.seen {
+        let is_cut = std::mem::take(&mut self.is_cut);
+        if self.seen && !is_cut {
             if self.intervals.len() == INTERVALS {
                 self.intervals.pop_front();
             }
@@ -274,7 +278,7 @@ impl Arrivals {
     pub fn begin(&mut self, at: Duration, epoch: Epoch) {
         if self.epoch.is_before(epoch) {
             self.epoch = epoch;
-            self.newest = self.newest.max(at);
+            self.silent_from(at);
             self.restart();
         }
     }
@@ -283,9 +287,15 @@ impl Arrivals {
     /// [`Arrivals::missing`], but it is no fault of the publisher, so it has no part in
     /// [`Arrivals::missing_share`].
     pub fn excuse(&mut self, at: Duration) {
-        self.newest = self.newest.max(at);
+        self.silent_from(at);
         self.excused_until = at + BACKLOG;
         self.count = 0;
+    }
+
+    /// Counts silence from `at`. What is left of the interval is no time between two arrivals.
+    fn silent_from(&mut self, at: Duration) {
+        self.is_cut |= at > self.newest;
+        self.newest = self.newest.max(at);
     }
 
     /// Begins `epoch` if it is newer. Returns whether `epoch` is the current one.

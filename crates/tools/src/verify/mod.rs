@@ -12,6 +12,7 @@
 mod commands;
 mod gaps;
 mod lateness;
+mod log_time;
 mod needs;
 mod numbers;
 mod order;
@@ -28,6 +29,7 @@ pub use report::{Different, Late, Report, SlowRow, StreamReport};
 use commands::Commands;
 use gaps::Gaps;
 use lateness::Lateness;
+use log_time::LogTime;
 use numbers::Numbers;
 use order::{Message, Order, Step};
 use replayed::Replayed;
@@ -98,7 +100,8 @@ struct Verification {
     /// Whether the recording has an end.
     complete: bool,
     simulated: bool,
-    /// The time of the log.
+    log: LogTime,
+    /// The time of the log, as far as something is waited for.
     now: Stamp,
     /// Messages that were given to the player.
     messages: u64,
@@ -131,6 +134,7 @@ impl Verification {
             problems: Problems::default(),
             complete: false,
             simulated: manifest.simulated,
+            log: LogTime::default(),
             now: Stamp::ZERO,
             messages: 0,
             overloads: 0,
@@ -144,7 +148,7 @@ impl Verification {
         let mut messages = bag.messages(&vec![true; bag.topics.len()])?;
         let mut settled = Stamp::ZERO;
         for recorded in messages.by_ref() {
-            self.now = self.now.max(recorded.received);
+            self.now = self.log.at(recorded.received);
             self.ticks.now = self.now;
             self.order.at(self.now);
             self.rows.at(self.now);

@@ -219,6 +219,24 @@ fn the_usual_interval_is_learnt_and_a_pause_does_not_change_it() {
 
 /// Notes the messages of two publishers in the order of their arrival. Each message has a publisher
 /// and a stamp \[ms\].
+#[test]
+fn the_rest_of_an_interval_after_a_standstill_or_a_jump_is_no_interval() {
+    let second = Duration::from_secs(1);
+    let mut arrivals = Arrivals::new(Duration::ZERO);
+    let at = |seconds: u32| seconds * second;
+    // A map comes every ten seconds. Each time, the process has just stood still, or the clock has just jumped.
+    for k in 0..6_u32 {
+        arrivals.excuse(at(10 * k) + second / 2);
+        arrivals.begin(at(10 * k) + second / 2, Epoch::numbered(u64::from(k)));
+        arrivals.note_without_stamp(at(10 * k + 1));
+    }
+    assert_eq!(arrivals.usual_interval(), None);
+    for k in 7..10 {
+        arrivals.note_without_stamp(at(10 * k));
+    }
+    assert_eq!(arrivals.usual_interval(), Some(10 * second));
+}
+
 fn from_publishers(messages: impl IntoIterator<Item = (u8, i64)>) -> Arrivals {
     let start = Duration::ZERO;
     let mut arrivals = Arrivals::new(start);

@@ -1,0 +1,257 @@
+//! Invariants: what holds after each event, whatever goes wrong.
+
+mod commands;
+mod ends;
+mod tensors;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use crate::clock::WorldClock;
+use crate::net::{MS, Shared};
+use crate::robot::Kind;
+use robocache_core::pipeline::Arrival;
+use robocache_core::spec::InputId;
+use robocache_data::recording::McapRecorder;
+use robocache_ops::sync::lock;
+use robocache_ops::time::Stamp;
+use robocache_runtime::{
+    ChunkRecord, ClockMessage, DueTick, Event, MessageOutcome, Observer, OfferedQos,
+    ReceivedMessage, Recorder, RecorderStatus, Runtime, SharedBytes,
+};
+
+pub(crate) use commands::CommandCheck;
+pub(crate) use ends::{all_are_heard, losses_add_up};
+
+/// The message of a row.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    number: u64,
+}
+
+/// What the node has shown so far.
+pub(crate) struct Seen {
+    clock: WorldClock,
+    /// The kind of each input.
+    kinds: Vec<Option<Kind>>,
+    grid_ns: i64,
+    /// First broken invariant.
+    violation: Option<String>,
+    /// By input: the rows, by epoch and stamp.
+    rows: Vec<BTreeMap<(u64, Stamp), Row>>,
+    /// Messages by the recorder's number.
+    numbered: BTreeMap<u64, (usize, Row, u64)>,
+    /// By input: the messages that the pipeline was given.
+    given: Vec<BTreeSet<(usize, u64)>>,
+    /// The same of latched ones, which each epoch gets once.
+    given_again: BTreeSet<(usize, u64, usize, u64)>,
+    /// By input: messages that the pipeline was given.
+    pub counts: Vec<u64>,
+    /// True if the recorder has no room: then rows are not known.
+    pub blind: bool,
+    /// Passes of the robot's clock by epoch of the node.
+    passes: BTreeMap<u64, u64>,
+    /// By pass: what its stamps count from.
+    pub bases: Vec<Stamp>,
+    /// The newest tick that was published, its epoch, and how many there were.
+    newest: Option<(u64, i64)>,
+    pub published: u64,
+    pub valid: u64,
+    /// Newest number of a mark that a tensor had.
+    pub mark: Option<(usize, u64)>,
+    /// The epoch of the newest tensor, and its first tick.
+    began: Option<(u64, Stamp)>,
+    /// True if a simulator's messages tell of which pass they are.
+    pub tells_publications: bool,
+    /// When which loop served which tick.
+    due: BTreeMap<&'static str, i64>,
+}
+
+/// What the checks share.
+pub(crate) type SharedSeen = Arc<Mutex<Seen>>;
+
+impl Seen {
+    pub(crate) fn new(runtime: &Runtime, clock: WorldClock, base: Stamp) -> Self {
+        let kind = |id: InputId| {
+            let topic = &runtime.input_spec(id).topic;
+            Kind::ALL.into_iter().find(|kind| kind.topic().0 == topic)
+        };
+        let kinds: Vec<_> = runtime.inputs().map(kind).collect();
+        let inputs = kinds.len();
+        Seen {
+            clock,
+            kinds,
+            grid_ns: runtime.pipeline.config().grid.period_ns(),
+            violation: None,
+            rows: vec![BTreeMap::new(); inputs],
+            numbered: BTreeMap::new(),
+            given: vec![BTreeSet::new(); inputs],
+            given_again: BTreeSet::new(),
+            counts: vec![0; inputs],
+            blind: false,
+            passes: BTreeMap::new(),
+            bases: vec![base],
+            newest: None,
+            published: 0,
+            valid: 0,
+            mark: None,
+            began: None,
+            tells_publications: false,
+            due: BTreeMap::new(),
+        }
+    }
+
+    /// Notes a broken invariant. The first one counts.
+    pub(crate) fn fail(&mut self, why: String) {
+        let at = self.clock.now_ns() as f64 / 1e9;
+        self.violation.get_or_insert_with(|| format!("at {at:.6} s: {why}"));
+    }
+
+    pub(crate) fn violation(&self) -> Option<&String> {
+        self.violation.as_ref()
+    }
+
+    /// The invariants that hold between two steps.
+    pub(crate) fn look(&mut self, runtime: &Runtime, net: &Shared) {
+        for (id, kind) in runtime.inputs().zip(self.kinds.clone()) {
+            let stats = runtime.input_stats(id);
+            let (received, accepted) = (stats.received.get(), stats.accepted.get());
+            let dropped = stats.dropped_total();
+            let waiting = runtime.waiting(id) as u64;
+            if received != accepted + dropped {
+                self.fail(format!(
+                    "{kind:?}: received {received} messages, but accepted {accepted} and dropped {dropped}"
+                ));
+            }
+            if waiting > 256 {
+                self.fail(format!("{kind:?}: {waiting} messages wait for a transform"));
+            }
+        }
+        let net = lock(net);
+        let [subscriptions, connections] =
+            [net.living_subscriptions(), net.connections.iter().filter(|of| of.alive).count()];
+        // Of each input: the one in use, the one before, and those that linger for a second. A connection may be made
+        // each four seconds, and an overlap lasts for ten.
+        let most = 6 * (self.kinds.len() + 2);
+        if subscriptions > most || connections > 5 {
+            drop(net);
+            self.fail(format!("{subscriptions} subscriptions of {connections} connections exist"));
+        }
+    }
+
+    fn input_of(&self, kind: Kind) -> Option<usize> {
+        self.kinds.iter().position(|of| *of == Some(kind))
+    }
+
+    /// Notes a message that the pipeline gets.
+    fn receive(
+        &mut self,
+        input: usize,
+        taken: Option<(usize, u64)>,
+        bytes: &[u8],
+        arrival: Arrival,
+    ) -> Row {
+        let kind = self.kinds[input];
+        if kind == Some(Kind::Mark) {
+            // Two numbers of it are its identity, as it may be given again.
+            let word = |at: usize| bytes.get(at..at + 8).and_then(|of| of.try_into().ok());
+            let number = |at| word(at).map_or(0.0, f64::from_le_bytes) as u64;
+            let (number, publisher) = (number(36), number(44) as usize);
+            let epoch = arrival.epoch.number();
+            if !self.given_again.insert((input, epoch, publisher, number)) {
+                self.fail(format!("message {number} of mark came twice in epoch {epoch}"));
+            }
+            return Row { number };
+        }
+        let Some((publisher, number)) = taken else {
+            self.fail(format!("{kind:?}: a message that was not taken reached the pipeline"));
+            return Row { number: 0 };
+        };
+        if !self.given[input].insert((publisher, number)) {
+            self.fail(format!(
+                "{kind:?}: message {number} of publisher {publisher} was given twice"
+            ));
+        }
+        Row { number }
+    }
+}
+
+/// The recorder of the node, which also shows what it is told.
+pub(crate) struct Tap {
+    pub inner: Arc<McapRecorder>,
+    pub seen: SharedSeen,
+    pub net: Shared,
+    pub topics: Vec<String>,
+}
+
+impl Recorder for Tap {
+    fn received(&self, message: ReceivedMessage) -> u64 {
+        let input = message.input.index();
+        let taken = {
+            let mut net = lock(&self.net);
+            let is_of = |of: &mut (String, usize, u64)| of.0 == self.topics[input];
+            net.taken.take_if(is_of).map(|(_, publisher, number)| (publisher, number))
+        };
+        let (bytes, arrival) = (Arc::clone(&message.bytes), message.arrival);
+        let number = self.inner.received(message);
+        let mut seen = lock(&self.seen);
+        seen.counts[input] += 1;
+        let row = seen.receive(input, taken, (*bytes).as_ref(), arrival);
+        match number {
+            0 => seen.blind = true,
+            _ => _ = seen.numbered.insert(number, (input, row, arrival.epoch.number())),
+        }
+        number
+    }
+
+    fn clock_set(&self, message: ClockMessage) {
+        self.inner.clock_set(message);
+    }
+
+    fn offered(&self, input: Option<InputId>, offers: Vec<OfferedQos>) {
+        self.inner.offered(input, offers);
+    }
+
+    fn chunk(&self, found: ChunkRecord, message: SharedBytes) {
+        self.inner.chunk(found, message);
+    }
+
+    fn note(&self, event: Event) {
+        if let Event::MessageOutcome { number, outcome, .. } = &event {
+            let mut seen = lock(&self.seen);
+            if let MessageOutcome::Taken { stamp: Some(stamp), .. } = outcome
+                && let Some((input, row, epoch)) = seen.numbered.get(number).copied()
+            {
+                seen.rows[input].insert((epoch, *stamp), row);
+            }
+            if *outcome != MessageOutcome::Waits {
+                seen.numbered.remove(number);
+            }
+        }
+        self.inner.note(event);
+    }
+
+    fn status(&self) -> RecorderStatus {
+        self.inner.status()
+    }
+}
+
+/// Looks at each tick before it is served.
+pub(crate) struct TickCheck(pub SharedSeen, pub WorldClock, pub bool);
+
+impl Observer for TickCheck {
+    fn due(&self, thread: &'static str, due: DueTick) {
+        let mut seen = lock(&self.0);
+        let period_ns = if thread == "tick" { seen.grid_ns } else { 20 * MS as i64 };
+        let newest = due.looked.nanos().div_euclid(period_ns);
+        if due.tick != newest {
+            seen.fail(format!("{thread} serves tick {}, but tick {newest} is due", due.tick));
+        }
+        // The clock was read in this very step.
+        let late = self.1.system().since(due.looked);
+        if !self.2 && !(0..=5_000_000).contains(&late) {
+            seen.fail(format!("{thread} serves a tick by a reading that is {late} ns old"));
+        }
+        seen.due.insert(thread, due.tick);
+    }
+}

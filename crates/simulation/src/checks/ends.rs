@@ -1,0 +1,72 @@
+//! What holds at the end of a run, after a time without a fault.
+
+use super::{Kind, Seen};
+use crate::net::{Net, S};
+use crate::robot::Source;
+use robocache_runtime::Runtime;
+
+/// Messages that were published so long before the end must have been taken.
+const LAST_NS: u64 = 2 * S;
+
+/// All sources are heard again, and the newest latched message counts.
+pub(crate) fn all_are_heard(seen: &mut Seen, net: &mut Net, sources: &[Source]) {
+    for source in sources {
+        let (kind, Some(publisher)) = (source.kind, source.publisher) else { continue };
+        let number = net.publishers[publisher].number;
+        let newest = net.fates_of(publisher).taken.iter().max().copied().unwrap_or(0);
+        let missing = number.saturating_sub(newest);
+        let is_new = net.clock.now_ns() < net.publishers[publisher].last_ns + LAST_NS;
+        let most = match kind {
+            Kind::Mark => u64::from(is_new),
+            _ => LAST_NS / kind.period_ns(),
+        };
+        if missing > most {
+            seen.fail(format!(
+                "{kind:?}: the last {missing} messages of publisher {publisher} were not heard, {number} in all"
+            ));
+        }
+        if kind == Kind::Mark && number > 0 && !is_new && seen.mark != Some((publisher, number)) {
+            let mark = seen.mark;
+            seen.fail(format!(
+                "the latched message {number} of publisher {publisher} does not count, but {mark:?}"
+            ));
+        }
+    }
+}
+
+/// Sent after the match = received + lost + overwritten.
+pub(crate) fn losses_add_up(seen: &mut Seen, net: &mut Net, runtime: &Runtime) {
+    if !net.rules.numbers {
+        return;
+    }
+    for id in runtime.inputs() {
+        let Some(kind) = seen.kinds[id.index()] else { continue };
+        let of_kind = |publisher: &usize| net.publishers[*publisher].topic == kind.topic().0;
+        let publishers: Vec<_> = (0..net.publishers.len()).filter(of_kind).collect();
+        let (mut missing, mut early) = (0, 0);
+        for publisher in publishers {
+            let fates = net.fates_of(publisher);
+            let Some(first) = fates.taken.first().copied() else {
+                early += fates.lost.len() as u64;
+                continue;
+            };
+            let newest = fates.taken.iter().max().copied().unwrap_or(first);
+            let mut taken: Vec<_> =
+                fates.taken.iter().copied().filter(|number| *number >= first).collect();
+            taken.sort_unstable();
+            taken.dedup();
+            missing += newest - first + 1 - taken.len() as u64;
+            // An event also counts what was lost before the first message.
+            early += fates.lost.iter().filter(|number| **number < first).count() as u64;
+        }
+        let state = runtime.input(id);
+        let told = state.lost.get() + state.queue_full.get();
+        if !(missing..=missing + early).contains(&told) {
+            seen.fail(format!(
+                "{kind:?}: {missing} messages are missing, and {early} more may be; the node tells {} lost and {} overwritten",
+                state.lost.get(),
+                state.queue_full.get()
+            ));
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The network: publishers, connections, subscriptions, and the paths between them, as Fast DDS treats them.
+//!
+//! What the model knows of Fast DDS:
+//!
+//! - **It finds in two directions.** A publisher and a subscription find each other at instants of their own. A message
+//!   before both counts for nobody: a best-effort one is gone, a reliable one comes when both have found each other. A
+//!   participant that begins drops the answers of others, which come again up to three seconds later.
+//! - **It numbers.** A reader drops what is older than what it had, and counts what is missing before a message. The count
+//!   may come a moment after the message. What its full queue overwrites it does not count.
+//! - **It keeps.** A publisher gives its last messages to a subscription that asks for latched ones.
+//! - **It cuts off.** If a process stands still for more than one or two seconds, its publishers give its port up. What they
+//!   send from then on is gone. When it runs again, the port may be found again, or by nobody and for good. A publisher of
+//!   another machine needs no port.
+//! - **It lets go late.** A subscription counts a publisher that was killed until its lease ends.
+
+mod graph;
+mod paths;
+mod subscription;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use crate::clock::WorldClock;
+use robocache_ops::random::Random;
+use robocache_runtime::OfferedQos;
+
+pub(crate) use graph::SimGraph;
+pub(crate) use paths::Path;
+pub(crate) use subscription::{CHUNKS, SimSubscription, Wanted};
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const S: u64 = 1000 * MS;
+
+/// A publisher that was killed counts for so long.
+const LEASE_NS: u64 = 20 * S;
+/// Messages that a port holds.
+const PORT: usize = 512;
+
+/// A loop of the node that a message wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wakes {
+    Small,
+    Large,
+}
+
+/// How the network treats messages, as the faults of the seed say.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    /// Share of the messages of best effort that are lost.
+    pub loss: f64,
+    /// Greatest additional delay.
+    pub delay_ns: u64,
+    /// Share of the answers of discovery that come late.
+    pub late_answers: f64,
+    /// Share of the takes that fail.
+    pub take_errors: f64,
+    /// True if messages have numbers.
+    pub numbers: bool,
+    /// Probability that a long standstill cuts a connection off for good.
+    pub cut_off: f64,
+    /// True if messages of best effort overtake each other.
+    pub swaps: bool,
+    /// True if a publisher tells nothing when it ends, so that it counts until its lease ends.
+    pub killed: bool,
+}
+
+/// A message on its way.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    pub publisher: usize,
+    pub number: u64,
+    pub bytes: Vec<u8>,
+    /// When it was published, by its publisher's clock \[ns\].
+    pub published_ns: i64,
+}
+
+/// What the network enters into the agenda.
+#[derive(Clone, Debug)]
+pub(crate) enum Transport {
+    Deliver {
+        subscription: usize,
+        sample: Arc<Sample>,
+    },
+    /// A publisher has found a subscription.
+    Found {
+        publisher: usize,
+        subscription: usize,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Publisher {
+    pub topic: &'static str,
+    pub ros_type: &'static str,
+    pub offers: OfferedQos,
+    depth: usize,
+    /// True if it is on another machine, whose clock is ahead by this much.
+    pub remote: bool,
+    clock_ahead_ns: i64,
+    /// Number of its newest message.
+    pub number: u64,
+    history: VecDeque<Arc<Sample>>,
+    /// When it began, and when it published last.
+    begun_ns: u64,
+    pub last_ns: u64,
+    /// When it ended, and when others know.
+    pub ended: Option<(u64, u64)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// True if no local publisher finds its port any more.
+    pub cut_off: bool,
+    /// Until when messages of local publishers are lost.
+    broken: Option<(u64, u64)>,
+    /// What came while the process stood still.
+    port: Vec<(usize, Arc<Sample>)>,
+    /// False when all of it has ended.
+    pub alive: bool,
+    /// When it was made.
+    begun_ns: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sub {
+    pub topic: String,
+    ros_type: String,
+    asks: OfferedQos,
+    depth: usize,
+    pub connection: usize,
+    wakes: Wakes,
+    /// Messages that wait, each with its arrival by the system's clock \[ns\].
+    queue: VecDeque<(Arc<Sample>, i64)>,
+    alive: bool,
+    /// Lost messages, each with the instant from which the event counts them.
+    lost: Vec<(u64, u64)>,
+    incompatible: u64,
+    events: bool,
+}
+
+/// What happened to the messages of one publisher, for the invariants.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fates {
+    /// Numbers that the node took, in the order of the takes, each with the subscription.
+    pub taken: Vec<u64>,
+    /// Numbers that a full queue overwrote.
+    pub overwritten: Vec<u64>,
+    /// Numbers that the network lost on the way to a subscription that had been found.
+    pub lost: Vec<u64>,
+    /// Those of them that were lost by chance, and not because of the connection.
+    pub drawn: Vec<u64>,
+}
+
+/// The network. All parts of it share it.
+pub(crate) struct Net {
+    pub clock: WorldClock,
+    seed: u64,
+    pub rules: Rules,
+    pub publishers: Vec<Publisher>,
+    pub connections: Vec<Connection>,
+    pub subscriptions: Vec<Sub>,
+    paths: BTreeMap<(usize, usize), Path>,
+    /// What must be entered into the agenda.
+    pub due: Vec<(u64, Transport)>,
+    /// Loops to wake.
+    pub wakes: Vec<Wakes>,
+    draw: Random,
+    /// True while the node's process stands still, and how often it did.
+    stopped: bool,
+    stops: u64,
+    /// The message that was taken last, until the recorder has seen it: its topic, publisher and number.
+    pub taken: Option<(String, usize, u64)>,
+    pub fates: BTreeMap<usize, Fates>,
+    /// Messages that were delivered to a subscription, and new connections.
+    pub delivered: u64,
+    pub renewed: u64,
+    /// Chunks of actions that the node took.
+    pub chunks_taken: u64,
+    take_failures: u32,
+}
+
+/// Draws for all connections at a standstill. So it is not chance that a connection fares better than another one.
+fn stop_draw(seed: u64, stops: u64) -> Random {
+    Random::keyed(seed ^ 0x5709, [stops, 0])
+}
+
+/// The network as its users hold it.
+pub(crate) type Shared = Arc<Mutex<Net>>;
+
+impl Net {
+    pub(crate) fn new(seed: u64, clock: WorldClock, rules: Rules) -> Self {
+        Net {
+            clock,
+            seed,
+            rules,
+            publishers: Vec::new(),
+            connections: Vec::new(),
+            subscriptions: Vec::new(),
+            paths: BTreeMap::new(),
+            due: Vec::new(),
+            wakes: Vec::new(),
+            draw: Random::new(seed ^ 0x004E_4554),
+            stopped: false,
+            stops: 0,
+            taken: None,
+            fates: BTreeMap::new(),
+            delivered: 0,
+            renewed: 0,
+            chunks_taken: 0,
+            take_failures: 0,
+        }
+    }
+
+    /// Makes a connection of the node.
+    pub(crate) fn connect(&mut self) -> usize {
+        self.connections.push(Connection {
+            cut_off: false,
+            broken: None,
+            port: Vec::new(),
+            alive: true,
+            begun_ns: self.clock.now_ns(),
+        });
+        self.connections.len() - 1
+    }
+
+    /// Begins to publish a topic.
+    pub(crate) fn advertise(
+        &mut self,
+        (topic, ros_type): (&'static str, &'static str),
+        (offers, depth): (OfferedQos, usize),
+        (remote, clock_ahead_ns): (bool, i64),
+    ) -> usize {
+        let publisher = self.publishers.len();
+        let (history, number, ended) = (VecDeque::new(), 0, None);
+        let begun_ns = self.clock.now_ns();
+        self.publishers.push(Publisher {
+            topic,
+            ros_type,
+            offers,
+            depth,
+            remote,
+            clock_ahead_ns,
+            number,
+            history,
+            begun_ns,
+            last_ns: 0,
+            ended,
+        });
+        for subscription in 0..self.subscriptions.len() {
+            self.meet(publisher, subscription);
+        }
+        publisher
+    }
+
+    /// Ends a publisher.
+    pub(crate) fn end_publisher(&mut self, publisher: usize) {
+        let now = self.clock.now_ns();
+        let known = now + if self.rules.killed { LEASE_NS } else { 5 * MS };
+        let of = &mut self.publishers[publisher];
+        of.ended.get_or_insert((now, known));
+        of.history.clear();
+    }
+
+    /// Publishes a message.
+    pub(crate) fn publish(&mut self, publisher: usize, bytes: Vec<u8>) {
+        let published_ns = self.clock.system().nanos() + self.publishers[publisher].clock_ahead_ns;
+        let now = self.clock.now_ns();
+        let of = &mut self.publishers[publisher];
+        of.number += 1;
+        of.last_ns = now;
+        let sample = Arc::new(Sample { publisher, number: of.number, bytes, published_ns });
+        if of.offers.transient_local {
+            if of.history.len() == of.depth {
+                of.history.pop_front();
+            }
+            of.history.push_back(Arc::clone(&sample));
+        }
+        let paths = self.paths.range((publisher, 0)..(publisher + 1, 0));
+        let paths: Vec<_> =
+            paths.map(|((_, subscription), path)| (*subscription, path.writer_knows_ns)).collect();
+        for (subscription, found_ns) in paths {
+            if found_ns <= now {
+                self.send(subscription, &sample, now);
+            } else if found_ns < now + paths::EDGE_NS {
+                self.fates_of(publisher).drawn.push(sample.number);
+            }
+        }
+    }
+
+    /// From now on nothing goes wrong by chance.
+    pub(crate) fn calm(&mut self) {
+        let (late_answers, numbers) = (self.rules.late_answers, self.rules.numbers);
+        let (cut_off, killed) = (self.rules.cut_off, self.rules.killed);
+        let (loss, delay_ns, take_errors, swaps) = (0.0, 0, 0.0, false);
+        self.rules =
+            Rules { loss, delay_ns, late_answers, take_errors, numbers, cut_off, swaps, killed };
+    }
+
+    /// Ends a subscription.
+    fn end_subscription(&mut self, subscription: usize) {
+        let of = &mut self.subscriptions[subscription];
+        of.alive = false;
+        of.queue.clear();
+        let connection = of.connection;
+        self.paths.retain(|(_, of), _| *of != subscription);
+        let alive = |sub: &Sub| sub.connection == connection && sub.alive;
+        self.connections[connection].alive = self.subscriptions.iter().any(alive);
+    }
+
+    /// Number of subscriptions that have not ended.
+    pub(crate) fn living_subscriptions(&self) -> usize {
+        self.subscriptions.iter().filter(|sub| sub.alive).count()
+    }
+
+    /// The node's process stands still from now on.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+        self.stops += 1;
+        let now = self.clock.now_ns();
+        // Two looks of its publishers, a second apart.
+        let broken = now + S + stop_draw(self.seed, self.stops).below(S);
+        for connection in self.connections.iter_mut().filter(|of| of.alive) {
+            connection.broken = Some((broken, u64::MAX));
+        }
+    }
+
+    /// The node's process runs again.
+    pub(crate) fn resume(&mut self) {
+        self.stopped = false;
+        let now = self.clock.now_ns();
+        for at in 0..self.connections.len() {
+            let connection = &mut self.connections[at];
+            let Some((broken, _)) = connection.broken.filter(|_| connection.alive) else {
+                continue;
+            };
+            connection.broken = None;
+            if broken <= now {
+                let mut draw = stop_draw(!self.seed, self.stops);
+                connection.cut_off |= draw.unit() < self.rules.cut_off;
+                connection.broken = Some((broken, now + draw.below(200 * MS)));
+            }
+            let port = std::mem::take(&mut connection.port);
+            for (k, (subscription, sample)) in port.into_iter().enumerate() {
+                self.due.push((now + k as u64 * 5000, Transport::Deliver { subscription, sample }));
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Paths: a message's way from a publisher to a subscription.
+
+use std::sync::Arc;
+
+use super::{Fates, MS, Net, PORT, S, Sample, Transport};
+use robocache_ops::random::Random;
+use robocache_runtime::PublisherId;
+
+/// It is chance on which side of an instant a message comes that is nearer than this: work of the node moves it.
+pub(super) const EDGE_NS: u64 = 150 * MS;
+
+/// The way from a publisher to a subscription.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    /// When the subscription has found the publisher.
+    pub reader_knows_ns: u64,
+    /// When the publisher has found the subscription.
+    pub writer_knows_ns: u64,
+    /// When the last message comes: none overtakes it.
+    last_ns: u64,
+    /// The number that the reader expects next.
+    expected: Option<u64>,
+}
+
+/// The id of a publisher in the whole network.
+pub(crate) fn id_of(publisher: usize) -> PublisherId {
+    let mut id = [0xAB; 16];
+    id[..8].copy_from_slice(&(publisher as u64 + 1).to_le_bytes());
+    PublisherId(id)
+}
+
+impl Net {
+    /// When a connection and a publisher find each other: the instants of the connection and of the publisher.
+    pub(super) fn found_ns(&self, publisher: usize, connection: usize) -> [u64; 2] {
+        // For who begins later it is no matter of chance which connection is there.
+        let is_later = self.publishers[publisher].begun_ns > self.connections[connection].begun_ns;
+        let of = if is_later { 0 } else { connection as u64 + 1 };
+        let mut draw = Random::keyed(self.seed ^ 0xF1D, [publisher as u64, of]);
+        let mut both = [0, 0].map(|_: u64| 5 * MS + draw.below(150 * MS));
+        if draw.unit() < self.rules.late_answers {
+            // Who begins drops the answer of the other one.
+            both[usize::from(is_later)] += S / 2 + draw.below(5 * S / 2);
+        }
+        both
+    }
+
+    /// Lets a publisher and a subscription find each other, if they fit.
+    pub(super) fn meet(&mut self, publisher: usize, subscription: usize) {
+        let (of, sub) = (&self.publishers[publisher], &self.subscriptions[subscription]);
+        if of.topic != sub.topic || of.ros_type != sub.ros_type || of.ended.is_some() || !sub.alive
+        {
+            return;
+        }
+        if !sub.asks.fits(of.offers) {
+            self.subscriptions[subscription].incompatible += 1;
+            return;
+        }
+        let now = self.clock.now_ns();
+        // Participants that know each other find new parts of each other soon.
+        let knew = self.paths.keys().any(|(other, of)| {
+            *other == publisher && self.subscriptions[*of].connection == sub.connection
+        });
+        let [reader, writer] = match knew {
+            true => [2 * MS, 2 * MS].map(|ns| ns + self.draw.below(20 * MS)),
+            false => self.found_ns(publisher, sub.connection),
+        };
+        let (reader_knows_ns, writer_knows_ns) = (now + reader, now + writer);
+        let path = Path { reader_knows_ns, writer_knows_ns, last_ns: 0, expected: None };
+        self.paths.insert((publisher, subscription), path);
+        self.due.push((writer_knows_ns, Transport::Found { publisher, subscription }));
+    }
+
+    /// Sends a message to a subscription that its publisher has found.
+    pub(super) fn send(&mut self, subscription: usize, sample: &Arc<Sample>, now: u64) {
+        let (publisher, number) = (sample.publisher, sample.number);
+        let connection = self.subscriptions[subscription].connection;
+        let of = &self.publishers[publisher];
+        let reliable = self.subscriptions[subscription].asks.reliable;
+        let mut draw = Random::keyed(
+            self.seed ^ 0x5E9D,
+            [(publisher as u64) << 32 | connection as u64, number],
+        );
+        let is_lost = draw.unit() < self.rules.loss;
+        // For all connections, so that it is not chance which of them is quicker.
+        let mut draw = Random::keyed(self.seed ^ 0xDE1A, [publisher as u64, number]);
+        let mut at = now + 200_000 + draw.below(2 * MS);
+        if self.rules.delay_ns > 0 {
+            at += (draw.unit().powi(3) * self.rules.delay_ns as f64) as u64;
+        }
+        let to = &self.connections[connection];
+        let is_broken = to.broken.is_some_and(|(from, until)| (from..until).contains(&now));
+        if !of.remote && (to.cut_off || is_broken) {
+            let edges = to.broken.map_or([0; 2], |(from, until)| [from, until]);
+            let is_edge = edges.iter().any(|edge| edge.abs_diff(now) < EDGE_NS);
+            let fates = self.fates.entry(publisher).or_default();
+            fates.lost.push(number);
+            fates.drawn.extend(is_edge.then_some(number));
+            return;
+        }
+        match (is_lost, reliable) {
+            (true, false) => {
+                let fates = self.fates.entry(publisher).or_default();
+                fates.lost.push(number);
+                fates.drawn.push(number);
+                return;
+            }
+            // It is sent once more.
+            (true, true) => at += 5 * MS + draw.below(200 * MS),
+            (false, _) => {}
+        }
+        let swaps = self.rules.swaps && !reliable;
+        let Some(path) = self.paths.get_mut(&(publisher, subscription)) else { return };
+        if reliable {
+            path.expected.get_or_insert(number);
+        }
+        if !swaps {
+            at = at.max(path.last_ns + 1);
+            path.last_ns = at;
+        }
+        let sample = Arc::clone(sample);
+        self.due.push((at, Transport::Deliver { subscription, sample }));
+    }
+
+    /// Does what the agenda says.
+    pub(crate) fn carry(&mut self, transport: Transport) {
+        match transport {
+            Transport::Found { publisher, subscription } => {
+                self.give_history(publisher, subscription);
+            }
+            Transport::Deliver { subscription, sample } => self.deliver(subscription, sample),
+        }
+    }
+
+    fn give_history(&mut self, publisher: usize, subscription: usize) {
+        let asks = self.subscriptions[subscription].asks;
+        if !asks.transient_local || !self.paths.contains_key(&(publisher, subscription)) {
+            return;
+        }
+        let now = self.clock.now_ns();
+        // The newest may have been published at this very instant, and is on its way.
+        let history: Vec<_> = self.publishers[publisher].history.iter().cloned().collect();
+        let first = self.paths[&(publisher, subscription)].expected;
+        for sample in history.into_iter().filter(|it| first.is_none_or(|first| it.number < first)) {
+            if let Some(path) = self.paths.get_mut(&(publisher, subscription)) {
+                path.expected = Some(path.expected.unwrap_or(sample.number).min(sample.number));
+            }
+            self.send(subscription, &sample, now);
+        }
+    }
+
+    fn deliver(&mut self, subscription: usize, sample: Arc<Sample>) {
+        let now = self.clock.now_ns();
+        let (publisher, number) = (sample.publisher, sample.number);
+        let sub = &mut self.subscriptions[subscription];
+        let connection = &mut self.connections[sub.connection];
+        if !sub.alive {
+            return;
+        }
+        if self.stopped {
+            match connection.port.len() < PORT {
+                true => connection.port.push((subscription, sample)),
+                false => self.fates.entry(publisher).or_default().lost.push(number),
+            }
+            return;
+        }
+        if connection.cut_off && !self.publishers[publisher].remote {
+            self.fates.entry(publisher).or_default().lost.push(number);
+            return;
+        }
+        let Some(path) = self.paths.get_mut(&(publisher, subscription)) else { return };
+        if now < path.reader_knows_ns {
+            match sub.asks.reliable {
+                true => {
+                    let at = path.reader_knows_ns.max(path.last_ns) + 1;
+                    path.last_ns = at;
+                    self.due.push((at, Transport::Deliver { subscription, sample }));
+                }
+                false => self.fates.entry(publisher).or_default().lost.push(number),
+            }
+            return;
+        }
+        let missing = path.expected.map_or(0, |expected| number.saturating_sub(expected));
+        if path.expected.is_some_and(|expected| number < expected) {
+            self.fates.entry(publisher).or_default().drawn.push(number);
+            return;
+        }
+        path.expected = Some(number + 1);
+        if missing > 0 {
+            sub.lost.push((now + self.draw.below(50 * MS), missing));
+        }
+        if sub.queue.len() == sub.depth
+            && let Some((old, _)) = sub.queue.pop_front()
+        {
+            self.fates.entry(old.publisher).or_default().overwritten.push(old.number);
+        }
+        sub.queue.push_back((sample, self.clock.system().nanos()));
+        self.delivered += 1;
+        self.wakes.push(sub.wakes);
+    }
+
+    /// What happened to the messages of a publisher.
+    pub(crate) fn fates_of(&mut self, publisher: usize) -> &mut Fates {
+        self.fates.entry(publisher).or_default()
+    }
+}

@@ -1,0 +1,157 @@
+//! Subscriptions of the node.
+
+use std::sync::Arc;
+
+use super::paths::id_of;
+use super::{Net, Shared, Sub, Wakes};
+use robocache_core::spec::InputSpec;
+use robocache_link::{
+    EventTotals, MessageInfo, MessageMemory, MiddlewareError, Subscribed, Subscription,
+};
+use robocache_ops::sync::lock;
+use robocache_runtime::{OfferedQos, Transit};
+
+/// A subscription of the node. A drop ends it.
+pub(crate) struct SimSubscription {
+    net: Shared,
+    id: usize,
+}
+
+/// The topic of chunks of actions.
+pub(crate) const CHUNKS: &str = "/action_chunk";
+
+/// What a subscription is for: its topic, its type, and the messages that its queue holds.
+pub(crate) struct Wanted<'a> {
+    pub topic: &'a str,
+    pub ros_type: &'a str,
+    pub depth: usize,
+}
+
+impl Net {
+    /// Subscribes through a connection.
+    fn subscribe(
+        &mut self,
+        connection: usize,
+        of: &Wanted<'_>,
+        (asks, wakes): (OfferedQos, Wakes),
+    ) -> usize {
+        let id = self.subscriptions.len();
+        self.subscriptions.push(Sub {
+            topic: of.topic.to_owned(),
+            ros_type: of.ros_type.to_owned(),
+            asks,
+            depth: of.depth,
+            connection,
+            wakes,
+            queue: std::collections::VecDeque::new(),
+            alive: true,
+            lost: Vec::new(),
+            incompatible: 0,
+            events: true,
+        });
+        for publisher in 0..self.publishers.len() {
+            self.meet(publisher, id);
+        }
+        id
+    }
+}
+
+impl SimSubscription {
+    /// Subscribes through a connection.
+    pub(crate) fn new(
+        net: &Shared,
+        connection: usize,
+        wanted: &Wanted<'_>,
+        (asks, wakes): (OfferedQos, Wakes),
+    ) -> Self {
+        let id = lock(net).subscribe(connection, wanted, (asks, wakes));
+        SimSubscription { net: Arc::clone(net), id }
+    }
+
+    /// The subscription of an input.
+    pub(crate) fn of_input(
+        net: &Shared,
+        connection: usize,
+        spec: &InputSpec,
+        asks: OfferedQos,
+    ) -> Subscribed<Self> {
+        let wakes = if spec.is_large() { Wakes::Large } else { Wakes::Small };
+        let wanted = Wanted { topic: &spec.topic, ros_type: &spec.ros_type, depth: spec.qos.depth };
+        Subscribed { subscription: Self::new(net, connection, &wanted, (asks, wakes)), asks }
+    }
+}
+
+impl Drop for SimSubscription {
+    fn drop(&mut self) {
+        lock(&self.net).end_subscription(self.id);
+    }
+}
+
+impl Subscription for SimSubscription {
+    fn topic(&self) -> String {
+        lock(&self.net).subscriptions[self.id].topic.clone()
+    }
+
+    fn may_have(&self) -> bool {
+        !lock(&self.net).subscriptions[self.id].queue.is_empty()
+    }
+
+    fn take(&self, memory: &mut MessageMemory) -> Result<Option<MessageInfo>, MiddlewareError> {
+        let net = &mut *lock(&self.net);
+        if net.subscriptions[self.id].queue.is_empty() {
+            return Ok(None);
+        }
+        let work = 2000 + net.draw.below(20_000);
+        net.clock.spend(work);
+        // Ten failures in a row end the node, and that is right.
+        if net.take_failures < 5 && net.draw.unit() < net.rules.take_errors {
+            net.take_failures += 1;
+            return Err(MiddlewareError("take: a fault of the simulation".into()));
+        }
+        net.take_failures = 0;
+        let sub = &mut net.subscriptions[self.id];
+        let Some((sample, arrived_ns)) = sub.queue.pop_front() else { return Ok(None) };
+        let mut bytes = match std::mem::take(memory) {
+            MessageMemory::Vec(bytes) => bytes,
+            MessageMemory::Place(..) => Vec::new(),
+        };
+        bytes.clear();
+        bytes.extend_from_slice(&sample.bytes);
+        *memory = MessageMemory::Vec(bytes);
+        net.chunks_taken += u64::from(sub.topic == CHUNKS);
+        net.taken = Some((sub.topic.clone(), sample.publisher, sample.number));
+        net.fates_of(sample.publisher).taken.push(sample.number);
+        Ok(Some(MessageInfo {
+            publisher: id_of(sample.publisher),
+            number: net.rules.numbers.then_some(sample.number),
+            transit: Transit {
+                published_ns: Some(sample.published_ns),
+                arrived_ns: Some(arrived_ns),
+            },
+        }))
+    }
+
+    fn publisher_count(&self) -> Result<usize, MiddlewareError> {
+        Ok(lock(&self.net).found_by(self.id))
+    }
+
+    fn events(&self) -> Result<EventTotals, MiddlewareError> {
+        let net = lock(&self.net);
+        let (now, sub) = (net.clock.now_ns(), &net.subscriptions[self.id]);
+        if !sub.events {
+            return Ok(EventTotals::default());
+        }
+        let lost = sub.lost.iter().filter(|(from, _)| *from <= now).map(|(_, count)| count).sum();
+        let lost = net.rules.numbers.then_some(lost);
+        Ok(EventTotals { lost, incompatible: Some(sub.incompatible) })
+    }
+
+    fn end_events(&mut self) {
+        lock(&self.net).subscriptions[self.id].events = false;
+    }
+
+    fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Result<Self, MiddlewareError> {
+        let connection = lock(&self.net).subscriptions[self.id].connection;
+        Ok(SimSubscription::of_input(&self.net, connection, spec, asks).subscription)
+    }
+}
