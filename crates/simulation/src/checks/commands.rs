@@ -35,6 +35,10 @@ pub(crate) struct CommandCheck {
 }
 
 impl CommandPublisher for CommandCheck {
+    fn audience(&mut self, _: usize) -> Option<usize> {
+        None
+    }
+
     fn send(&mut self, _: usize, message: &[u8]) {
         let now = self.clock.now_ns();
         self.sent.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
