@@ -165,6 +165,7 @@ def commanding(output):
         "limits": {"joints": limits},
         "output": {"topic": "/commands", "type": "std_msgs/msg/Float64MultiArray"},
     }
+    output.mkdir(parents=True, exist_ok=True)
     file = output / "commanding.yaml"
     # JSON is YAML.
     commands = json.dumps({"rate_hz": 250, "groups": {GROUP: group}})

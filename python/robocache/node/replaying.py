@@ -97,7 +97,8 @@ class Episode:
         bag: the path of the bag.
         task: what the robot did, if the list of episodes says so.
         summary: after an iteration has ended, its numbers as `robocache replay --json` has them: ticks,
-            held_back, missing (topics that the bag lacks), problems, streams, inputs. None before.
+            held_back, missing (topics that the bag lacks), problems, streams, inputs, and commands if it has
+            chunks of actions, though none are made. None before.
     """
 
     def __init__(
