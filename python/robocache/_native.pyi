@@ -18,8 +18,8 @@ def version() -> str:
 def cuda_version() -> str | None:
     """The version of CUDA that the kernels were compiled with, as 1000 * major + 10 * minor, or None."""
 
-def contract_of(text: str, file: str) -> str:
-    """The JSON of the contract of a configuration."""
+def contract_of(text: str, file: str, commands: bool) -> str:
+    """The JSON of the contract of a configuration: of a node, which makes its commands, or of a pipeline, which makes none."""
 
 def contract_read(text: str) -> tuple[str, str]:
     """The JSON of a contract in its only form, and its digest."""
@@ -463,6 +463,8 @@ class SharedWriter:
         """Sends a chunk that answers the tensor with this run, epoch, stamp [ns] and tick. Returns its number."""
     def status(self) -> _Status | None:
         """The newest status of the group; None before the first."""
+    def info(self, run: int) -> str | None:
+        """What the tensors of a run mean, as JSON; None if nothing of this run has come."""
     @property
     def has_node(self) -> bool:
         """True if a node takes chunks under this name."""

@@ -1,6 +1,6 @@
 """Gives the chunks of a policy to `fusion_node` through a topic, which makes commands of them.
 
-    publisher = ActionPublisher(node, "arm", ["shoulder", "elbow"])
+    publisher = ActionPublisher(node, "arm", contract="checkpoint/")
 
     def on_tensor(tensor):
         publisher.send(tensor, policy(tensor))      # [rows, joints]
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 from .message.chunk import MOST_REFUSED, ChunkForm, RefusalsTold
 from .message.ros_types import messages
@@ -25,12 +25,20 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rclpy.node import Node
 
-    from .contract import Contract
+    from .contract import Contract, ContractError
     from .message.tensor import FusedTensor
 
 #: As the node's: a chunk is not lost on the way while the policy sends tens per second.
 ACTION_QOS = QoSProfile(
     depth=16, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE
+)
+
+#: What the node offers on `<topic of the tensors>/info`: who joins late gets the message, too.
+INFO_QOS = QoSProfile(
+    depth=1,
+    history=HistoryPolicy.KEEP_LAST,
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 
 #: After this time without a node that takes chunks, a publisher warns [s].
@@ -47,9 +55,13 @@ class ActionPublisher:
         topic: where the node takes chunks.
         on_status: called with each `robocache_ros.msg.CommandStatus` of this group.
         contract: the folder of the policy, or a `robocache.Contract` with `actions`. It has the joints, the number of rows,
-            and what relative rows are added to. ValueError if it has no such actions.
+            and what relative rows are added to. ValueError if it has no such actions. What the node serves, and what it
+            makes of chunks, must be what the policy was trained with. Otherwise `send` raises
+            `robocache.ContractError`. Chunks are not sent before the node has said its contract.
+        tensor_topic: where the node's tensors are: with a contract, the node says its own on `<tensor_topic>/info`.
 
     Attributes:
+        unchecked: chunks that were not sent, because the node had not said its contract.
         sequence: the number of the newest chunk; 0 before the first.
         status: the newest `CommandStatus` of this group; None before the first.
         refused: number and reason of the newest 16 chunks that were refused, the oldest first. The log has each reason
@@ -66,6 +78,7 @@ class ActionPublisher:
         on_status: Callable[[Any], object] | None = None,
         *,
         contract: str | os.PathLike[str] | Contract | None = None,
+        tensor_topic: str = "fused_tensor",
     ) -> None:
         self._messages = messages("ActionPublisher")
         self._node = node
@@ -75,6 +88,11 @@ class ActionPublisher:
 
             of_policy = trained(contract)
         self._form = ChunkForm(names, None if of_policy is None else of_policy.json)
+        self._contract = of_policy
+        self._is_checked = of_policy is None
+        #: Why the node is refused.
+        self._refusal: ContractError | None = None
+        self.unchecked = 0
         self._group = group
         self._on_status = on_status
         #: When the first chunk was sent [s], until the node is known to take them.
@@ -90,6 +108,12 @@ class ActionPublisher:
         self._subscription = node.create_subscription(
             self._messages.CommandStatus, status_topic, self._take_status, ACTION_QOS
         )
+        self._info_topic = f"{node.resolve_topic_name(tensor_topic)}/info"
+        self._info = None
+        if of_policy is not None:
+            self._info = node.create_subscription(
+                self._messages.FusedTensorInfo, self._info_topic, self._take_info, INFO_QOS
+            )
 
     def send(
         self,
@@ -97,7 +121,8 @@ class ActionPublisher:
         values: npt.ArrayLike,
         reference: npt.ArrayLike | None = None,
     ) -> int:
-        """Sends a chunk that answers a tensor. Returns its number, by which `CommandStatus` names it.
+        """Sends a chunk that answers a tensor. Returns its number, by which `CommandStatus` names it. By a contract, the
+        number is 0 if the chunk was not sent, because the node has not said its contract yet.
 
         Args:
             tensor: the tensor that the policy saw.
@@ -109,8 +134,16 @@ class ActionPublisher:
         Raises:
             ValueError: another shape, no rows, more than 1024, or a value that is not finite; or the tensor's value to which rows
                 are added is invalid. Nothing is sent.
+            ContractError: the node serves, or makes of chunks, something else than the policy was trained with. Nothing
+                is sent.
         """
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
         rows, relative = self._form.rows_and_reference(tensor, values, reference)
+        if not self._is_checked:
+            self.unchecked += 1
+            self._look()
+            return 0
         self.sequence += 1
         chunk = self._messages.ActionChunk(
             run=tensor.run,
@@ -130,10 +163,10 @@ class ActionPublisher:
         return self.sequence
 
     def _look(self) -> None:
-        """Warns once if no node takes the chunks a second after the first, or none has the group."""
+        """Warns once if no node takes the chunks a second after the first, or none has the group, or said its contract."""
         now = time.monotonic()
         self._began = now if self._began is None else self._began
-        if self.status is not None:
+        if self.status is not None and self._is_checked:
             self._is_known = True
         if self._is_known or now - self._began < ABSENT_S:
             return
@@ -142,6 +175,8 @@ class ActionPublisher:
                 f"no node takes chunks on {self._publisher.topic_name}: is fusion_node active, and has its configuration"
                 " `commands`?"
             )
+        elif not self._is_checked:
+            words = f"chunks are not sent: no node has said its contract on {self._info_topic}"
         elif self._others:
             words = (
                 f"the node has no group {self._group!r}: it has {', '.join(sorted(self._others))}"
@@ -155,6 +190,23 @@ class ActionPublisher:
         """Ends the publisher and the subscription."""
         self._node.destroy_publisher(self._publisher)
         self._node.destroy_subscription(self._subscription)
+        if self._info is not None:
+            self._node.destroy_subscription(self._info)
+
+    def _take_info(self, info: Any) -> None:
+        """Compares what a node says at its start with the contract of the policy."""
+        from .contract import ContractError, expect_and_log, served_as
+
+        assert self._contract is not None  # its subscription is there with a contract alone
+        self._is_checked, self._refusal = False, None
+        try:
+            served = served_as(info.contract, self._info_topic)
+            expect_and_log(self._contract, served, self._info_topic, self._node.get_logger())
+        except ContractError as error:
+            self._refusal = error
+            self._node.get_logger().fatal(str(error))
+            return
+        self._is_checked = True
 
     def _take_status(self, status: Any) -> None:
         if status.group != self._group:

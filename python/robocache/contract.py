@@ -168,7 +168,7 @@ def of(config: str | os.PathLike[str] | Mapping[str, Any]) -> Contract:
 
     Raises ValueError if the configuration is wrong.
     """
-    return Contract(_native.contract_of(*config_text(config)))
+    return Contract(_native.contract_of(*config_text(config), True))
 
 
 def load(path: str | os.PathLike[str]) -> Contract:

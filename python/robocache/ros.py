@@ -11,8 +11,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
+from .actions import INFO_QOS as INFO_QOS
 from .actions import ActionPublisher as ActionPublisher
 from .message.ros_types import messages
 from .message.tensor import FusedTensor, decode
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
 #: For a policy: it gets every tick while it keeps up, and else the newest one.
 TENSOR_QOS = QoSProfile(
     depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE
-)
-
-#: What the node offers on `<topic>/info`: who joins late gets the message, too.
-INFO_QOS = QoSProfile(
-    depth=1,
-    history=HistoryPolicy.KEEP_LAST,
-    reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 
 

@@ -2,8 +2,9 @@
 
     from robocache.shared import ActionWriter, TensorReader
 
-    actions = ActionWriter("robot/fused_tensor", "arm", ["shoulder", "elbow"])
-    for tensor in TensorReader("robot/fused_tensor"):     # the node's parameter shared_output
+    service, checkpoint = "robot/fused_tensor", "checkpoint/"     # the node's parameter shared_output
+    actions = ActionWriter(service, "arm", contract=checkpoint)
+    for tensor in TensorReader(service, contract=checkpoint):
         joints = tensor.segments["joints"]
         if joints.valid.all():
             actions.send(tensor, policy(joints.float32()))    # [rows, joints]
@@ -19,7 +20,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,34 @@ __all__ = ["ActionStatus", "ActionWriter", "TensorReader"]
 
 #: After this time without a node of this name, a wait warns [s].
 ABSENT_S = 1.0
+
+
+class RunCheck:
+    """Comparison of a policy's contract with that of a node, once for each run of the node.
+
+    Args:
+        contract: that of the policy; without one, everything passes.
+        service: the name of the node.
+    """
+
+    def __init__(self, contract: Contract | None, service: str) -> None:
+        self._contract, self._service = contract, service
+        self._passed: int | None = None
+
+    def passes(self, run: int, info: Callable[[], str | None]) -> bool:
+        """True if the node of this run serves what the policy was trained with; False if it has not said its contract yet.
+
+        `info` gives what the node says of this run, as JSON, or None. Raises ContractError if it serves something else.
+        """
+        if self._contract is None or run == self._passed:
+            return True
+        text = info()
+        if text is None:
+            return False
+        served = served_as(json.loads(text)["contract"], self._service)
+        self._contract.expect(served, self._service)
+        self._passed = run
+        return True
 
 
 class TensorReader:
@@ -61,8 +90,7 @@ class TensorReader:
     def __init__(
         self, service: str, *, contract: str | os.PathLike[str] | Contract | None = None
     ) -> None:
-        self._contract = trained(contract)
-        self._checked_run: int | None = None
+        self._check = RunCheck(trained(contract), service)
         self._service = service
         self._native = SharedReader(service)
         self._has_warned = False
@@ -136,18 +164,11 @@ class TensorReader:
         self.close()
 
     def _is_checked(self, native: SharedTensor) -> bool:
-        """Whether the node of a tensor is known to serve what the policy was trained with.
+        """True if the node of a tensor is known to serve what the policy was trained with.
 
         Raises ContractError if it serves something else.
         """
-        if self._contract is None or native.run == self._checked_run:
-            return True
-        info = self.info
-        if info is None:
-            return False
-        self._contract.expect(served_as(info["contract"], self._service), self._service)
-        self._checked_run = native.run
-        return True
+        return self._check.passes(native.run, self._native.info)
 
     def _until_absent(self, timeout_s: float | None) -> float | None:
         """The time to wait until the reader looks whether the node is absent, at most `timeout_s`."""
@@ -230,7 +251,12 @@ class ActionWriter:
         group: the group, as the node's configuration names it.
         names: its joints, in the order of the configuration and of a row; by default those of the contract.
         contract: the folder of the policy, or a `robocache.Contract` with `actions`. It has the joints, the number of rows,
-            and what relative rows are added to.
+            and what relative rows are added to. What the node serves, and what it makes of chunks, must be what the
+            policy was trained with. Otherwise `send` raises `robocache.ContractError`. Chunks are not sent before the
+            node has said its contract, up to a second after the writer was made.
+
+    Attributes:
+        unchecked: chunks that were not sent, because the node of their tensor had not said its contract.
 
     Raises ValueError if the name of the service is wrong, or the contract has no such actions, and RuntimeError if there are
     four writers already.
@@ -246,9 +272,13 @@ class ActionWriter:
     ) -> None:
         of_policy = trained(contract)
         self._form = ChunkForm(names, None if of_policy is None else of_policy.json)
+        self._check = RunCheck(of_policy, service)
+        self.unchecked = 0
         self._service, self._group = service, group
         self._told = RefusalsTold(group)
         self._native = SharedWriter(service, group, self._form.names)
+        if of_policy is not None:
+            self._native.info(0)  # it begins to listen
         self._began = time.monotonic()
         #: When a send says which names there are; None after it has, or after the node came.
         self._absent_at: float | None = self._began + ABSENT_S
@@ -261,7 +291,8 @@ class ActionWriter:
         values: npt.ArrayLike,
         reference: npt.ArrayLike | None = None,
     ) -> int:
-        """Sends a chunk that answers a tensor. Returns its number, by which `status` names it.
+        """Sends a chunk that answers a tensor. Returns its number, by which `status` names it. By a contract, the number is
+        0 if the chunk was not sent, because the node has not said its contract yet.
 
         If no node takes chunks under this name a second after the writer was made, it warns once, and says which names there
         are. It goes on: the chunk is gone. It also warns once for each reason for which the node has refused a chunk.
@@ -276,11 +307,15 @@ class ActionWriter:
         Raises:
             ValueError: another shape, no rows, more than 1024, or a value that is not finite; or the tensor's value to which
                 rows are added is invalid. Nothing is sent.
+            ContractError: the node serves, or makes of chunks, something else than the policy was trained with. Nothing
+                is sent.
         """
+        is_checked = self._check.passes(tensor.run, lambda: self._native.info(tensor.run))
         rows, relative = self._form.rows_and_reference(tensor, values, reference)
         answered = (tensor.run, tensor.epoch, tensor.stamp_ns, tensor.tick)
         contiguous = (np.ascontiguousarray(rows), np.ascontiguousarray(relative))
-        sequence = self._native.send(answered, *contiguous)
+        sequence = self._native.send(answered, *contiguous) if is_checked else 0
+        self.unchecked += not is_checked
         self._say_refused()
         self._say_if_absent()
         if not self._is_known:

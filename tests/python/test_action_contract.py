@@ -178,6 +178,12 @@ def test_a_configuration_takes_its_rows_from_the_contract(cache, tmp_path):
         "the policy was trained with 20 ms, and 25 ms would be served as entry 1; 8 more differ"
     )
     assert refused == f"{robot}: {key}: {sentence}\n"
+    robot.write_text(CONFIG + COMMANDS.replace("[a, b]", "[b, a]") + written)
+    names = "actions.action.names"
+    assert f"{robot}: {names}: " in check(robot, "--contract", tmp_path, code=1)[1]
+    _, refused = check(robot, "--contract", tmp_path, "--accept", names, code=1)
+    assert f"found {names}, which cannot be accepted" in refused
+    robot.write_text(CONFIG + COMMANDS + written.replace("step_ms: 20", "step_ms: 25"))
     check(robot, "--contract", tmp_path, "--accept", key)
     check(robot, "--contract", tmp_path)
     robot.write_text(CONFIG + COMMANDS + written.replace("[b]", "[a]"))
@@ -187,18 +193,21 @@ def test_a_configuration_takes_its_rows_from_the_contract(cache, tmp_path):
 def test_a_writer_has_joints_and_rows_of_the_contract(cache, service, tmp_path):
     made = cache.contract(CHUNK, actions="action")
     made.save(tmp_path)
+    message = r"values: expected \[1 to 10, 2\].*each of a, b, found the shape \[11, 2\]"
     for given in (tmp_path, made):
         with ActionWriter(service, "arm", contract=given) as writer:
-            with pytest.raises(
-                ValueError, match=r"values: expected \[10, 2\].*each of a, b, found"
-            ):
-                writer.send(tensor(np.zeros((2, 2))), np.zeros((9, 2)))
-            assert writer.send(tensor(np.zeros((2, 2))), np.zeros((10, 2))) == 1
-    with ActionWriter(service, "arm", ["a", "b"], contract=made) as writer:
-        assert writer.send(tensor(np.zeros((2, 2))), np.zeros((10, 2))) == 1
-    with pytest.raises(ValueError, match="names: expected those of the contract, a, b of `action`"):
+            with pytest.raises(ValueError, match=message):
+                writer.send(tensor(np.zeros((2, 2))), np.zeros((11, 2)))
+            # No node has said its contract.
+            assert writer.send(tensor(np.zeros((2, 2))), np.zeros((10, 2))) == 0
+            assert writer.unchecked == 1
+    form = ChunkForm(["a", "b"], made.json)
+    for rows in (1, 9, 10):
+        sent, _ = form.rows_and_reference(tensor(np.zeros((2, 2))), np.zeros((rows, 2)), None)
+        assert sent.shape == (rows, 2)
+    with pytest.raises(ValueError, match="`action` with a.position, b.position, and not b, a"):
         ActionWriter(service, "arm", ["b", "a"], contract=made)
-    with pytest.raises(ValueError, match="contract: expected actions, found none"):
+    with pytest.raises(ValueError, match="names: expected .*: the contract has no actions"):
         ActionWriter(service, "arm", contract=cache.contract({"arm": {}}))
     with pytest.raises(TypeError, match="names: expected the joints, or a contract"):
         ActionWriter(service, "arm")
@@ -225,7 +234,7 @@ def test_relative_rows_get_the_value_of_the_tensor_without_its_operators(cache, 
     for message, of in wrong.items():
         with pytest.raises(ValueError, match=message):
             writer.send(of, rows)
-    assert writer.send(tensor(np.zeros((2, 2))), rows) == 1
+    assert writer.send(tensor(np.zeros((2, 2))), rows) == 0 and writer.unchecked == 1
 
 
 def test_a_reference_that_no_tensor_has_in_full_is_an_error_at_once(cache, service):

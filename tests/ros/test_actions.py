@@ -399,9 +399,10 @@ def test_relative_rows_of_a_contract_are_added_to_the_tensor_that_was_answered(
             arm.step(HERE)
             tensor = reader.wait(1.0)
     rows = np.stack([0.02 * np.arange(10), -0.25 - 0.02 * np.arange(10)], axis=1)
-    with pytest.raises(ValueError, match="expected \\[10, 2\\]"):
-        policy.send(tensor, rows[1:])
-    policy.send(tensor, rows)
+    with pytest.raises(ValueError, match="expected \\[1 to 10, 2\\]"):
+        policy.send(tensor, np.zeros((11, 2)))
+    # Nothing is sent before the node has said its contract.
+    arm.fusion.until(lambda: policy.send(tensor, rows), "a chunk that is sent")
     # The arm has gone on since: rows are added to what the policy saw, and never again.
     there = [0.75, -0.25]
     arm.step_until(lambda: arm.newest().has_chunk, "a chunk that counts", there)
@@ -421,6 +422,43 @@ def test_relative_rows_of_a_contract_are_added_to_the_tensor_that_was_answered(
     shutil.rmtree(checkpoint)
     report = recordings.verify(configuration.program(), recordings.folder_of(runs))["commands"]
     assert report["equal"] > len(followed) and report["differing"] == 0
+
+
+@pytest.mark.parametrize("way", ["topic", "shared memory"])
+def test_a_policy_of_another_contract_sends_nothing(ros, start, tmp_path, service, way):
+    arm = Stepped(ros, start, tmp_path, config(), "-p", f"shared_output:={service}")
+    slower = config(rows={"steps": 10, "step_ms": 50})
+    # The same shape, and another order.
+    swapped = config()
+    swapped["streams"]["joints"]["joints"] = NAMES[::-1]
+    for trained, key in ((slower, "actions.arm.offsets_ns"), (swapped, "joints.channels")):
+        contract = robocache.contract.of(trained)
+        if way == "topic":
+            policy = ActionPublisher(ros.node, "arm", contract=contract)
+        else:
+            policy = ActionWriter(service, "arm", contract=contract)
+        reader = TensorReader(service)
+        tensor = None
+        while tensor is None or tensor.stamp_ns != arm.now:
+            arm.step(HERE)
+            tensor = reader.wait(1.0)
+        refused = []
+
+        def is_refused(policy=policy, tensor=tensor, refused=refused):
+            try:
+                assert policy.send(tensor, np.zeros((10, 2))) == 0
+            except robocache.ContractError as error:
+                refused.append(error)
+            return refused
+
+        arm.fusion.until(is_refused, "the refusal")
+        assert refused[0].differences[0].startswith(f"{key}: the policy was trained with")
+        with pytest.raises(robocache.ContractError):
+            policy.send(tensor, np.zeros((10, 2)))
+        reader.close()
+        (policy.destroy if way == "topic" else policy.close)()
+    arm.step_until(lambda: arm.statuses, "a status", HERE)
+    assert arm.newest().chunks == 0 and not arm.refused()
 
 
 class Acting:

@@ -227,6 +227,36 @@ def test_a_pipeline_in_the_process_refuses(ros, checkpoints):
     pipeline.destroy()
 
 
+def test_a_pipeline_in_the_process_has_no_actions_to_compare(ros):
+    joints = {
+        "type": "sensor_msgs/msg/JointState",
+        "topic": "/joints",
+        "joints": ["a"],
+        "max_age_ms": 50,
+    }
+    group = {
+        "joints": ["a"],
+        "rows": {"steps": 2, "step_ms": 20},
+        "start_from": "joints",
+        "watchdog_ms": 500,
+        "limits": "none",
+        "on_stall": "hold",
+        "on_end": "hold",
+        "output": {"topic": "/commands", "type": "sensor_msgs/msg/JointState"},
+    }
+
+    def config(**rows):
+        commands = {"rate_hz": 250, "groups": {"arm": {**group, "rows": {"steps": 2, **rows}}}}
+        return {"rate_hz": 100, "streams": {"joints": joints}, "commands": commands}
+
+    trained = robocache.contract.of(config(step_ms=20))
+    assert trained.differences(robocache.contract.of(config(step_ms=25)))
+    # It makes no commands: another program does.
+    pipeline = PipelineNode(ros.node, config(step_ms=25), print, contract=trained)
+    assert pipeline.contract().differences(trained) == []
+    pipeline.destroy()
+
+
 def test_what_the_node_says_is_what_the_command_prints(ros, start, install, checkpoints):
     fusion = start_fusion(ros, start, checkpoints, {**CONFIG})
     got = []

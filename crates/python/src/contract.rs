@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use robocache_core::contract::{Actions, Contract, ContractError, Reference};
+use robocache_core::contract::{Contract, ContractError, Reference};
 
 use crate::errors::wrong;
 use crate::pipeline::parse;
@@ -26,10 +26,12 @@ fn read(text: &str) -> PyResult<Contract> {
     Contract::parse(text).map_err(raised)
 }
 
-/// The JSON of the contract of a configuration.
+/// The JSON of the contract of a configuration: of a node, which makes its commands, or of a pipeline, which makes none.
 #[pyfunction]
-pub(crate) fn contract_of(text: &str, file: &str) -> PyResult<String> {
-    Ok(Contract::of_node(&parse(text, file)?).to_string())
+pub(crate) fn contract_of(text: &str, file: &str, commands: bool) -> PyResult<String> {
+    let config = parse(text, file)?;
+    let contract = if commands { Contract::of_node(&config) } else { Contract::of(&config) };
+    Ok(contract.to_string())
 }
 
 /// The JSON of a contract in its only form, and its digest.
@@ -89,11 +91,9 @@ impl ActionForm {
     #[pyo3(signature = (text, joints))]
     fn new(text: &str, joints: Option<Vec<String>>) -> PyResult<Self> {
         let contract = read(text)?;
-        let mut all = Vec::new();
-        for actions in contract.actions().map_err(raised)? {
-            all.push((actions.joints().map_err(wrong)?.0, actions));
-        }
-        let (joints, actions) = chosen(all, joints.as_deref()).map_err(wrong)?;
+        let expected = "names: expected the joints of actions in the contract";
+        let found = contract.actions_of_joints(joints.as_deref(), None);
+        let (joints, actions) = found.map_err(|why| wrong(format!("{expected}: {why}")))?;
         let reference = contract.reference(&actions).map_err(raised)?;
         Ok(ActionForm { joints, rows: actions.offsets_ns.len(), reference })
     }
@@ -117,37 +117,5 @@ impl ActionForm {
     /// The reference of each joint, by this step; empty if no row is relative.
     fn values(&self, step: Vec<f32>) -> Vec<f32> {
         self.reference.as_ref().map_or_else(Vec::new, |of| of.values(&step))
-    }
-}
-
-/// Finds the actions of these joints, or the only ones.
-fn chosen(
-    mut all: Vec<(Vec<String>, Actions)>,
-    joints: Option<&[String]>,
-) -> Result<(Vec<String>, Actions), String> {
-    let known = |all: &[(Vec<String>, Actions)]| {
-        let known = all.iter().map(|(own, of)| format!("{} of `{}`", own.join(", "), of.stream));
-        known.collect::<Vec<_>>().join("; ")
-    };
-    if all.is_empty() {
-        let why = "cache.contract(config, actions=...) writes them";
-        return Err(format!("contract: expected actions, found none: {why}"));
-    }
-    match joints {
-        None if all.len() == 1 => Ok(all.remove(0)),
-        None => {
-            let known = known(&all);
-            Err(format!("names: expected the joints of one stream of actions, {known}; found none"))
-        }
-        Some(joints) => {
-            let mut matching: Vec<_> = (0..all.len()).filter(|at| all[*at].0 == joints).collect();
-            match (matching.pop(), matching.is_empty()) {
-                (Some(at), true) => Ok(all.remove(at)),
-                _ => {
-                    let (known, found) = (known(&all), joints.join(", "));
-                    Err(format!("names: expected those of the contract, {known}; found {found}"))
-                }
-            }
-        }
     }
 }

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use robocache_core::command::ReceivedStatus;
-use robocache_core::message::{Places, TensorInfo};
+use robocache_core::message::{MessageError, Places, TensorInfo};
 use robocache_ops::time::Stamp;
 use robocache_shared::{ActionWriter, Answered, SharedError, TensorReader, TensorSample};
 use serde_json::json;
@@ -132,9 +132,7 @@ impl SharedReader {
 
     /// What the tensors mean, as JSON: the fields of `robocache_ros/msg/FusedTensorInfo`. `None` if nothing has come.
     fn info(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let info = self.with(py, |reader| Ok(reader.info()?.map(TensorInfo::read)))?;
-        let json = info.map(|info| info.map(|info| info_json(&info)).map_err(failed));
-        json.transpose()
+        info_read(self.with(py, |reader| Ok(reader.info()?.map(TensorInfo::read)))?)
     }
 
     /// True if a node has made the service.
@@ -232,6 +230,11 @@ impl SharedWriter {
         Ok(self.with(py, ActionWriter::status)?.map(status_found))
     }
 
+    /// What the tensors of a run mean, as JSON; `None` if nothing of this run has come.
+    fn info(&self, py: Python<'_>, run: u64) -> PyResult<Option<String>> {
+        info_read(self.with(py, |writer| Ok(writer.info(run)?.map(TensorInfo::read)))?)
+    }
+
     /// True if a node takes chunks under this name.
     #[getter]
     fn has_node(&self, py: Python<'_>) -> PyResult<bool> {
@@ -281,6 +284,11 @@ fn exception(error: SharedError) -> PyErr {
         SharedError::Name { .. } | SharedError::Rows { .. } => wrong(error),
         error => failed(error),
     }
+}
+
+/// What was read of an info, as JSON.
+fn info_read(info: Option<Result<TensorInfo, MessageError>>) -> PyResult<Option<String>> {
+    info.map(|info| info.map(|info| info_json(&info)).map_err(failed)).transpose()
 }
 
 fn info_json(info: &TensorInfo) -> String {

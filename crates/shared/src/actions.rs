@@ -16,13 +16,11 @@ use iceoryx2::service::port_factory::publish_subscribe::PortFactory;
 
 use super::SharedError;
 use super::room;
-use super::service::{Engine, NODES, name_of};
+use super::service::{Engine, NODES, WRITERS, name_of};
 pub use chunks::ChunkReader;
 pub use statuses::StatusPublisher;
 pub use writer::{ActionWriter, Answered};
 
-/// Policies that may write chunks for a node at once.
-pub(crate) const WRITERS: usize = 4;
 /// Chunks of a writer that wait for a command tick: a newer one replaces the oldest.
 const CHUNKS_WAITING: usize = 8;
 /// Statuses that wait for a policy: a newer one replaces the oldest.

@@ -7,6 +7,7 @@ use iceoryx2::prelude::BackpressureStrategy;
 use iceoryx2::sample_mut::SampleMut;
 
 use super::SharedError;
+use super::port::{Port, message_in, receive, subscribe};
 use super::room;
 use super::service::{Engine, Kind, Page, TensorHeader, Tensors, bytes_of_mut, node};
 use robocache_core::config::describe::shared_memory::PAGE;
@@ -83,6 +84,51 @@ impl InfoPublisher {
         self.node.try_cleanup_dead_nodes();
         let updated = self.port.update_connections();
         updated.map_err(|why| SharedError::failed(&self.service, "find its readers")(&why))
+    }
+}
+
+/// Reads what the tensors mean, for policies.
+#[derive(Debug, Default)]
+pub(crate) struct InfoReader {
+    /// `None` until a node has published it.
+    port: Option<Port>,
+    /// The newest message, and the run that it is of.
+    newest: Option<(u64, Vec<u8>)>,
+}
+
+impl InfoReader {
+    /// The newest message, if it is of this run; `None` if none has come. Of no run, the newest one.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub(crate) fn newest(
+        &mut self,
+        node: &Node<Engine>,
+        service: &str,
+        run: Option<u64>,
+    ) -> Result<Option<&[u8]>, SharedError> {
+        self.open(node, service)?;
+        if let Some(port) = &self.port
+            && let Some(sample) = receive(port, service)?
+        {
+            let bytes = message_in(&sample).unwrap_or_default().to_vec();
+            self.newest = Some((sample.user_header().run, bytes));
+        }
+        let of_run = self.newest.as_ref().filter(|(of, _)| run.is_none_or(|run| run == *of));
+        Ok(of_run.map(|(_, bytes)| &bytes[..]))
+    }
+
+    /// Subscribes, if a node has published it.
+    ///
+    /// # Errors
+    /// The engine failed, or the service has as many readers as it may.
+    pub(crate) fn open(&mut self, node: &Node<Engine>, service: &str) -> Result<(), SharedError> {
+        if self.port.is_none()
+            && let Some(samples) = Kind::Info.open(node, service)?
+        {
+            self.port = Some(subscribe(&samples, service)?);
+        }
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@
 //! - `service`: the names, types and limits that both sides agree on.
 //! - `publisher`: chunks of memory, and which message was last written into each.
 //! - `info`: what the tensors mean, for readers that come later.
+//! - `port`: how a policy receives samples.
 //! - `reader`: waits for a tensor, and owns its memory until the last view of it is gone.
 //! - `actions`: chunks that go to the node, and statuses that come back.
 //! - `room`: the memory that a service takes, and whether there is room for it.
@@ -19,6 +20,7 @@ mod error;
 mod folder;
 #[allow(unsafe_code)] // memory that another process maps; every block says why it is sound
 mod info;
+mod port;
 #[allow(unsafe_code)] // as above
 mod publisher;
 #[allow(unsafe_code)] // as above

@@ -6,18 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use iceoryx2::node::Node;
-use iceoryx2::port::ReceiveError;
 use iceoryx2::port::listener::Listener;
-use iceoryx2::port::subscriber::{Subscriber, SubscriberCreateError};
-use iceoryx2::sample::Sample;
-use robocache_core::config::describe::shared_memory::{HELD, PAGE, READERS};
+use robocache_core::config::describe::shared_memory::{HELD, PAGE};
 use robocache_ops::device::HostBuffer;
 
 use super::SharedError;
-use super::service::{Engine, Kind, Page, TensorHeader, Tensors, bytes_of, names, node, wakes};
-
-type Port = Subscriber<Engine, [Page], TensorHeader>;
-type Received = Sample<Engine, [Page], TensorHeader>;
+use super::info::InfoReader;
+use super::port::{Port, Received, full, message_in, receive, subscribe};
+use super::service::{Engine, Kind, TensorHeader, Tensors, names, node, wakes};
 
 /// The longest wait without a look, if a reader was not woken.
 const LOOK: Duration = Duration::from_millis(500);
@@ -29,6 +25,7 @@ pub struct TensorReader {
     listener: Listener<Engine>,
     /// `None` until a node has made the service.
     ports: Option<Ports>,
+    info: InfoReader,
     /// Samples whose memory is still in use.
     held: Arc<AtomicUsize>,
     copied: u64,
@@ -41,10 +38,6 @@ pub struct TensorReader {
 #[derive(Debug)]
 struct Ports {
     tensors: Arc<Port>,
-    /// `None` until a node has published it.
-    info: Option<Port>,
-    /// What the tensors mean, and the run that it is of.
-    meaning: Option<(u64, Vec<u8>)>,
     _tensors: Tensors,
 }
 
@@ -121,6 +114,7 @@ impl TensorReader {
             service: service.to_owned(),
             listener,
             ports: None,
+            info: InfoReader::default(),
             held: Arc::default(),
             copied: 0,
             missed: 0,
@@ -160,17 +154,7 @@ impl TensorReader {
     /// # Errors
     /// The engine failed.
     pub fn info(&mut self) -> Result<Option<&[u8]>, SharedError> {
-        self.open_info()?;
-        let Some(ports) = &mut self.ports else { return Ok(None) };
-        if let Some(port) = &ports.info
-            && let Some(sample) = receive(port, &self.service)?
-        {
-            let bytes = message_in(&sample).unwrap_or_default().to_vec();
-            ports.meaning = Some((sample.user_header().run, bytes));
-        }
-        let run = self.newest.map(|(run, _)| run);
-        let meaning = ports.meaning.as_ref();
-        Ok(meaning.filter(|(of, _)| run.is_none_or(|run| run == *of)).map(|(_, bytes)| &bytes[..]))
+        self.info.newest(&self.node, &self.service, self.newest.map(|(run, _)| run))
     }
 
     /// The newest tensor that was not taken yet; `None` if there is none.
@@ -238,51 +222,10 @@ impl TensorReader {
         let Some(samples) = Kind::Tensors.open(&self.node, &self.service)? else { return Ok(()) };
         let tensors = subscribe(&samples, &self.service)?;
         let tensors = Arc::new(tensors);
-        self.ports = Some(Ports { tensors, info: None, meaning: None, _tensors: samples });
-        self.open_info()
+        self.ports = Some(Ports { tensors, _tensors: samples });
+        // The node serves later subscribers once a second, so this one comes early.
+        self.info.open(&self.node, &self.service)
     }
-
-    /// Subscribes to what the tensors mean, if the node has published it.
-    fn open_info(&mut self) -> Result<(), SharedError> {
-        let Some(ports) = &mut self.ports else { return Ok(()) };
-        if ports.info.is_none()
-            && let Some(samples) = Kind::Info.open(&self.node, &self.service)?
-        {
-            ports.info = Some(subscribe(&samples, &self.service)?);
-        }
-        Ok(())
-    }
-}
-
-fn subscribe(samples: &Tensors, service: &str) -> Result<Port, SharedError> {
-    samples.subscriber_builder().history_request(1).create().map_err(|why| match why {
-        SubscriberCreateError::ExceedsMaxSupportedSubscribers => full(service),
-        why => SharedError::failed(service, "read tensors")(&why),
-    })
-}
-
-fn full(service: &str) -> SharedError {
-    SharedError::Full { service: service.to_owned(), most: READERS }
-}
-
-/// Takes the newest sample.
-fn receive(port: &Port, service: &str) -> Result<Option<Received>, SharedError> {
-    let mut newest = None;
-    loop {
-        match port.receive() {
-            Ok(Some(sample)) => newest = Some(sample),
-            Ok(None) => return Ok(newest),
-            Err(ReceiveError::ExceedsMaxBorrows) if newest.is_some() => return Ok(newest),
-            Err(why) => return Err(SharedError::failed(service, "receive a tensor")(&why)),
-        }
-    }
-}
-
-/// The message in a sample; `None` if the header does not fit.
-fn message_in(sample: &Received) -> Option<&[u8]> {
-    let TensorHeader { start, len, .. } = *sample.user_header();
-    let (start, len) = (usize::try_from(start).ok()?, usize::try_from(len).ok()?);
-    bytes_of(sample.payload()).get(start..start.checked_add(len)?)
 }
 
 /// A copy with the same alignment.

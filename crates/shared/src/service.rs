@@ -23,8 +23,10 @@ type Samples = Builder<[Page], TensorHeader, Engine>;
 /// The service that wakes readers.
 pub(crate) type Wakes = event::PortFactory<Engine>;
 
-/// Most processes that use a service: its readers, its node, and programs that list services.
-pub(crate) const NODES: usize = READERS + 12;
+/// Policies that may write chunks for a node at once.
+pub(crate) const WRITERS: usize = 4;
+/// Most processes that use a service: its readers and writers, its node, and programs that list services.
+pub(crate) const NODES: usize = READERS + WRITERS + 8;
 /// The longest name.
 const MOST_LETTERS: usize = 128;
 
@@ -97,8 +99,8 @@ pub(crate) fn node(service: &str) -> Result<Node<Engine>, SharedError> {
         .map_err(|why| SharedError::Join { service: service.to_owned(), why: format!("{why:?}") })
 }
 
-/// How a service of samples is opened or made.
-fn samples(node: &Node<Engine>, name: &ServiceName) -> Samples {
+/// How a service of samples for so many readers is opened or made.
+fn samples(node: &Node<Engine>, name: &ServiceName, readers: usize) -> Samples {
     node.service_builder(name)
         .publish_subscribe::<[Page]>()
         .user_header::<TensorHeader>()
@@ -107,7 +109,7 @@ fn samples(node: &Node<Engine>, name: &ServiceName) -> Samples {
         .subscriber_max_borrowed_samples(HELD + 1)
         .history_size(HISTORY)
         .max_publishers(1)
-        .max_subscribers(READERS)
+        .max_subscribers(readers)
         .max_nodes(NODES)
 }
 
@@ -131,9 +133,17 @@ impl Kind {
         }
     }
 
+    /// Most readers. Writers of chunks read what the tensors mean, too.
+    fn readers(self) -> usize {
+        match self {
+            Kind::Tensors => READERS,
+            Kind::Info => READERS + WRITERS,
+        }
+    }
+
     /// Opens the service, or makes it.
     pub(crate) fn make(self, node: &Node<Engine>, service: &str) -> Result<Tensors, SharedError> {
-        let made = samples(node, &self.name(service)?).open_or_create();
+        let made = samples(node, &self.name(service)?, self.readers()).open_or_create();
         made.map_err(|why| SharedError::opening(service, &why))
     }
 
@@ -143,7 +153,7 @@ impl Kind {
         node: &Node<Engine>,
         service: &str,
     ) -> Result<Option<Tensors>, SharedError> {
-        match samples(node, &self.name(service)?).open() {
+        match samples(node, &self.name(service)?, self.readers()).open() {
             Ok(opened) => Ok(Some(opened)),
             // The others are of a service that is being made or removed, and of a signal.
             Err(

@@ -23,7 +23,7 @@ REFUSALS = {
     "malformed": "the node cannot read it: it is of another version of robocache",
     "group": "the node has no group of this name",
     "names": "the group has other joints, or another order of them",
-    "shape": "it has more rows than the group's rows.steps",
+    "shape": "it has more rows than the group",
     "no_rows": "it has no rows",
     "non_finite": "a value leaves the range of numbers when the node takes the operators back",
     "reference": "the group has relative joints: send needs a reference",
@@ -94,9 +94,10 @@ class ChunkForm:
         """
         joints = len(self.names)
         rows = np.asarray(values, dtype=np.float32)
-        count = "rows" if self._form is None else self._form.rows
+        # A policy may give the first rows alone.
+        count = "rows" if self._form is None else f"1 to {self._form.rows}"
         fits = rows.ndim == 2 and len(rows) and rows.shape[1] == joints
-        if not fits or (self._form is not None and len(rows) != self._form.rows):
+        if not fits or (self._form is not None and len(rows) > self._form.rows):
             raise ValueError(
                 f"values: expected [{count}, {joints}], one column for each of "
                 f"{', '.join(self.names)}, found the shape {list(rows.shape)}"

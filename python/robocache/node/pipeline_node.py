@@ -101,7 +101,7 @@ class PipelineNode:
         text, file = config_text(config)
         policy = trained(contract)
         if policy is not None:
-            served = Contract(_native.contract_of(text, file))
+            served = Contract(_native.contract_of(text, file, False))  # as `contract` says it
             expect_and_log(policy, served, file, node.get_logger())
         simulated = bool(
             node.has_parameter("use_sim_time") and node.get_parameter("use_sim_time").value

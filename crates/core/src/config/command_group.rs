@@ -3,8 +3,9 @@
 use super::check::{Check, Range};
 use super::command_limits::{LimitedJoints, RawLimits, limits};
 use super::command_output::{RawCommandOutput, output};
+use super::command_reference::reference;
 use super::command_rows::{RawRows, RowSource, Rows};
-use super::command_start::{StartJoints, has_reference, start};
+use super::command_start::start;
 use super::mapping::{AllKeys, mapping, read_words};
 use super::node::Node;
 use super::operators::{Names, operators};
@@ -107,15 +108,13 @@ pub(super) fn group(
     if let Some(actions) = of_contract {
         lists.relative = (0..names.len()).filter(|at| actions.relative[*at]).collect();
     }
-    let reference = of_contract.and_then(|actions| actions.reference.as_deref());
-    let of = StartJoints { names: &names, interface, relative: &lists.relative, reference };
-    let start_from = start_from
-        .zip(streams)
-        .and_then(|(name, streams)| start(check, &at("start_from"), &name, streams, of));
-    let known = streams.is_none_or(|all| has_reference(check, &at("contract"), all, of).is_some());
+    let start_from = start_from.zip(streams).and_then(|(name, streams)| {
+        start(check, &at("start_from"), &name, streams, (&names, interface))
+    });
+    let is_relative = (!lists.relative.is_empty(), start_from.as_ref());
+    let reference = reference(check, &key, streams.unwrap_or_default(), of_contract, is_relative);
     let operators = of_contract.map(|actions| actions.operators.clone());
     let joints = joints(check, &key, raw, (limits, operators), (&names, interface, &lists));
-    known.then_some(())?;
     let Times { offsets_ns, lead_ns, blend_ns, watchdog_ns } = times?;
     Some(GroupSpec {
         name: name?,
@@ -126,6 +125,7 @@ pub(super) fn group(
         lead_ns,
         blend_ns,
         start_from: start_from?,
+        reference: reference?,
         watchdog_ns,
         on_stall: on_stall?,
         on_end: on_end?,

@@ -8,7 +8,7 @@ use crate::contract::Actions;
 use crate::spec::Interface;
 use robocache_ops::time::NANOS_PER_MS;
 
-/// Longest time from the first row of a chunk to its last \[ms\]. A trajectory has no more points, too.
+/// Longest time from the first row of a chunk to its last, and from the answered tick to any row \[ms\].
 const MAX_SPAN_MS: f64 = 60_000.0;
 
 mapping! { RawRows {
@@ -93,13 +93,22 @@ impl Rows {
             check.fail_found(key, expected, format!("{count} over {span_ms} ms"));
             return None;
         }
-        let first_ms = offsets_ns[0] as f64 / NANOS_PER_MS as f64;
-        if first_ms.abs() > MAX_SPAN_MS {
-            let expected = format!("a first row at most {MAX_SPAN_MS} ms from the answered tick");
-            check.fail_found(key, expected, format!("{first_ms} ms"));
-            return None;
+        rows.near(check, key)
+    }
+
+    /// The same rows, if they are near the answered tick and not all past at it. Otherwise no command could follow them.
+    fn near(self, check: &mut Check<'_>, key: &str) -> Option<Self> {
+        let ends = self.offsets_ns.first().zip(self.offsets_ns.last());
+        let (first_ns, last_ns) = ends.map_or((0, 0), |(first, last)| (*first, *last));
+        let [first_ms, last_ms] = [first_ns, last_ns].map(|ns| ns as f64 / NANOS_PER_MS as f64);
+        if last_ns > 0 && first_ms.abs().max(last_ms) <= MAX_SPAN_MS {
+            return Some(self);
         }
-        Some(rows)
+        let expected = format!(
+            "rows at most {MAX_SPAN_MS} ms from the answered tick, the last of them after it"
+        );
+        check.fail_found(key, expected, format!("{first_ms} ms to {last_ms} ms"));
+        None
     }
 
     /// From the first row to the last.
@@ -127,5 +136,6 @@ fn written(check: &mut Check<'_>, key: &str, raw: &RawRows) -> Option<Rows> {
     // Each is rounded by itself, so that rows of 30 Hz do not drift away from those of a dataset.
     let offset_ns = |row: usize| (row as f64 * step_ms * NANOS_PER_MS as f64).round() as i64;
     let offsets_ns = (0..steps).map(|row| offset_ns(row) - lag_ns).collect();
-    Some(Rows { offsets_ns, step_ns: offset_ns(1) })
+    // The steps alone are near.
+    Rows { offsets_ns, step_ns: offset_ns(1) }.near(check, &at("lag_ms"))
 }

@@ -17,6 +17,7 @@ mod command_contract;
 mod command_group;
 mod command_limits;
 mod command_output;
+mod command_reference;
 mod command_rows;
 mod command_start;
 mod commands;
@@ -216,7 +217,7 @@ fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
         None => None,
     };
     topics::take_no_commands(check, commands.as_ref(), &inputs, &output_topic);
-    Some(Config {
+    let config = Config {
         rate_hz: rate_hz?,
         grid: grid?,
         base_frame: base_frame?,
@@ -226,7 +227,9 @@ fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
         streams,
         commands,
         source: Source::default(),
-    })
+    };
+    command_reference::check_references(check, &config);
+    Some(config)
 }
 
 /// Checks that the tensor of a tick is small enough to be published.

@@ -19,7 +19,7 @@ impl Contract {
     /// This contract, which also accepts the values of `served` for these keys. Any other value is still refused.
     ///
     /// # Errors
-    /// [`ContractError::Wrong`] if a key names no difference that is refused, or if nothing would be served for it.
+    /// [`ContractError::Wrong`] if a key names no difference that is refused, or one that cannot be accepted.
     pub fn accepting(&self, served: &Contract, keys: &[String]) -> Result<Self, ContractError> {
         let found = self.differences(served);
         let refused = || found.iter().filter(|of| of.kind == DifferenceKind::Values);
@@ -33,7 +33,7 @@ impl Contract {
                     accepted.insert(key.clone(), served.clone());
                 }
                 Some((DifferenceKind::Values, None)) => {
-                    let found = format!("{key}, for which nothing would be served");
+                    let found = format!("{key}, which cannot be accepted");
                     return Err(wrong("accept", "a difference in a value", found));
                 }
                 _ => {

@@ -5,11 +5,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::vector::bare;
 use super::{ACTIONS, Contract, ContractError, sorted, wrong};
-use crate::encoder::kind;
 use crate::spec::{Config, GroupSpec, Interface};
 use robocache_ops::operators::{Operator, Source};
-use robocache_ops::resample::Lane;
 
 /// Greatest distance of a row from its place on an even grid \[ns\].
 const MOST_UNEVEN_NS: f64 = 1.0;
@@ -46,17 +45,6 @@ pub struct ActionWindows<'a> {
     pub reference: Option<&'a str>,
 }
 
-/// The values of a tensor that relative rows are added to.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reference {
-    /// The stream.
-    pub stream: String,
-    /// Shape of its segment: steps, then channels. The newest step counts.
-    pub shape: [usize; 2],
-    /// Per name of the actions: its place in a step, and the operators there; `None` if it is not relative.
-    places: Vec<Option<(usize, Vec<Operator>)>>,
-}
-
 /// Actions as the JSON of a contract has them.
 #[derive(Deserialize, Serialize)]
 struct Entry {
@@ -72,26 +60,6 @@ struct Entry {
     relative: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reference: Option<String>,
-}
-
-/// What the contract of a stream says of its vector.
-#[derive(Deserialize)]
-struct VectorKeys {
-    kind: String,
-    channels: Option<Vec<String>>,
-    dtype: String,
-    shape: Vec<usize>,
-    #[serde(default)]
-    present_step: Option<usize>,
-    encoder: Value,
-}
-
-/// An element of a vector with operators.
-#[derive(Clone, Deserialize)]
-struct Output {
-    unit: String,
-    source: Source,
-    operators: Vec<Operator>,
 }
 
 impl Actions {
@@ -161,32 +129,17 @@ impl Actions {
         json!(entry)
     }
 
-    fn of_group(config: &Config, group: &GroupSpec) -> Self {
+    /// The actions that a group of commands takes.
+    pub(crate) fn of_group(config: &Config, group: &GroupSpec) -> Self {
         let quantity = group.interface.name();
-        let is_relative = group.joints.iter().any(|joint| joint.relative);
-        let start_from = || config.stream(group.start_from.stream).name.clone();
         Actions {
             stream: group.name.clone(),
             names: group.joints.iter().map(|joint| format!("{}.{quantity}", joint.name)).collect(),
             offsets_ns: group.offsets_ns.clone(),
             operators: group.joints.iter().map(|joint| joint.operators.clone()).collect(),
             relative: group.joints.iter().map(|joint| joint.relative).collect(),
-            reference: is_relative.then(start_from),
+            reference: group.reference.map(|stream| config.stream(stream).name.clone()),
         }
-    }
-}
-
-impl Reference {
-    /// The reference of each name of the actions, by a step of the stream: its value before the operators of the training.
-    /// It is 0 for a name that is not relative.
-    pub fn values(&self, step: &[f32]) -> Vec<f32> {
-        let value = |place: &Option<(usize, Vec<Operator>)>| {
-            place.as_ref().map_or(0.0, |(at, operators)| {
-                let value = step.get(*at).copied().unwrap_or(f32::NAN);
-                robocache_ops::operators::taken_back(operators, f64::from(value)) as f32
-            })
-        };
-        self.places.iter().map(value).collect()
     }
 }
 
@@ -208,21 +161,59 @@ impl Contract {
     /// All actions that it has: none before version 3, or if nobody gave any.
     ///
     /// # Errors
-    /// [`ContractError::Wrong`] if it says only the lag of actions, as a dataset does, or something else.
+    /// [`ContractError::Wrong`] if it says something else of them.
     pub fn actions(&self) -> Result<Vec<Actions>, ContractError> {
         let all = self.0.get(ACTIONS).and_then(Value::as_object).into_iter().flatten();
         let read = |(stream, value): (&String, &Value)| {
             let expected = "the names and even offsets_ns of actions, as cache.contract(config, actions=...) writes them";
-            if value.get("lag_ns").is_some() && value.get("offsets_ns").is_none() {
-                let found = "the lag of a dataset's frames alone".to_owned();
-                return Err(wrong(&format!("{ACTIONS}.{stream}"), expected, found));
-            }
             let entry = Entry::deserialize(value).map_err(|error| error.to_string());
             entry
                 .and_then(|entry| Actions::of_entry(stream, entry))
                 .map_err(|found| wrong(&format!("{ACTIONS}.{stream}"), expected, found))
         };
         all.map(read).collect()
+    }
+
+    /// The actions of exactly these joints in this order, and of this quantity if one is given; without joints, the only
+    /// ones. With them are their joints.
+    ///
+    /// # Errors
+    /// A sentence, if the contract has none or several of them.
+    pub fn actions_of_joints(
+        &self,
+        joints: Option<&[String]>,
+        interface: Option<Interface>,
+    ) -> Result<(Vec<String>, Actions), String> {
+        let all = self.actions().map_err(|error| error.to_string())?;
+        if all.is_empty() {
+            let writer = "cache.contract(config, actions=...) writes them";
+            return Err(format!("the contract has no actions: {writer}"));
+        }
+        let (mut matching, mut known) = (Vec::new(), Vec::new());
+        for actions in all {
+            known.push(format!("`{}` with {}", actions.stream, actions.names.join(", ")));
+            match actions.joints() {
+                Ok((own, of)) => {
+                    let fits = joints.is_none_or(|joints| joints == own);
+                    if fits && interface.is_none_or(|interface| interface == of) {
+                        matching.push((own, actions));
+                    }
+                }
+                Err(why) if joints.is_none() => return Err(why),
+                Err(_) => {}
+            }
+        }
+        if matching.len() == 1 {
+            return Ok(matching.remove(0));
+        }
+        let quantity = interface.map_or(String::new(), |of| format!(".{}", of.name()));
+        let wanted = joints.unwrap_or_default().iter().map(|joint| format!("{joint}{quantity}"));
+        let (wanted, known) = (wanted.collect::<Vec<_>>().join(", "), known.join("; "));
+        Err(match joints {
+            None => format!("the contract has {known}: name the joints"),
+            Some(_) if matching.is_empty() => format!("the contract has {known}, and not {wanted}"),
+            Some(_) => format!("the contract has {known}, and {wanted} more than once"),
+        })
     }
 
     /// This contract, with actions that are windows of streams of `store`, the contract of the rows.
@@ -303,105 +294,6 @@ impl Contract {
         };
         Ok((actions, units))
     }
-
-    /// The values of the tensor that relative rows of these actions are added to; `None` if no row is relative.
-    ///
-    /// # Errors
-    /// [`ContractError::Wrong`] if the tensor does not have these values in full.
-    pub fn reference(&self, actions: &Actions) -> Result<Option<Reference>, ContractError> {
-        let Some(stream) = &actions.reference else { return Ok(None) };
-        let key = format!("{ACTIONS}.{}.reference", actions.stream);
-        let wrong = |expected: &str, found: String| wrong(&key, expected, found);
-        let vector = self.vector(stream)?;
-        let outputs = vector.outputs(stream)?;
-        if vector.dtype != "f32" {
-            let expected = "a stream of dtype f32: rows are added to its values";
-            return Err(wrong(expected, format!("{stream} of {}", vector.dtype)));
-        }
-        // A served value that somebody accepts is made by other operators than these.
-        let accepted = self.accepted_keys().find(|key| {
-            let own = key.strip_prefix(stream.as_str()).and_then(|key| key.strip_prefix('.'));
-            own.is_some_and(|key| !key.starts_with("targets_ns"))
-        });
-        if let Some(accepted) = accepted {
-            let expected = "a stream that is served as in the training";
-            return Err(wrong(expected, format!("{accepted} among the accepted differences")));
-        }
-        let channels = vector.channels.as_deref().unwrap_or_default();
-        let place = |(name, relative): (&String, &bool)| {
-            if !relative {
-                return Ok(None);
-            }
-            let Some(at) = channel(channels, bare(name)) else {
-                let expected = format!("a stream with the channel {}", bare(name));
-                return Err(wrong(&expected, format!("{stream} with {}", channels.join(", "))));
-            };
-            let Output { source, operators, .. } = &outputs[at];
-            let limits = operators.iter().any(|of| matches!(of, Operator::Clamp { .. }));
-            let turns = operators.contains(&Operator::Unwrap)
-                && vector.present_step.is_some_and(|step| step + 1 != vector.shape[0]);
-            if limits || turns || !matches!(source, Source::Channel(_)) {
-                let expected = "operators that can be taken back from the newest step: no clamp, no rotation_6d, and \
-                                unwrap without a horizon";
-                return Err(wrong(expected, format!("others of {stream}'s {}", channels[at])));
-            }
-            Ok(Some((at, operators.clone())))
-        };
-        let places = actions.names.iter().zip(&actions.relative).map(place);
-        let places = places.collect::<Result<_, _>>()?;
-        let shape = [vector.shape[0], vector.shape[1]];
-        Ok(Some(Reference { stream: stream.clone(), shape, places }))
-    }
-
-    /// What it says of a stream that must be a vector.
-    fn vector(&self, name: &str) -> Result<VectorKeys, ContractError> {
-        let keys = VectorKeys::deserialize(self.known(name)?).ok();
-        let keys = keys.filter(|keys| keys.kind == kind::VECTOR && keys.shape.len() == 2);
-        keys.ok_or_else(|| wrong(name, "a vector", "another kind of stream".to_owned()))
-    }
-}
-
-impl VectorKeys {
-    /// The elements of a step, with their operators.
-    fn outputs(&self, name: &str) -> Result<Vec<Output>, ContractError> {
-        let width = self.shape[1];
-        let lanes = self.encoder.get("lanes").map(Vec::<Lane>::deserialize);
-        let read = match self.encoder.get("outputs") {
-            Some(outputs) => Vec::<Output>::deserialize(outputs),
-            None => lanes.unwrap_or_else(|| Ok(Vec::new())).map(|lanes| {
-                let unit = |at: usize| match lanes.get(at) {
-                    Some(Lane::Angular) => "rad".to_owned(),
-                    _ => String::new(),
-                };
-                let as_it_is = |at: usize| Output {
-                    unit: unit(at),
-                    source: Source::Channel(at),
-                    operators: Vec::new(),
-                };
-                (0..width).map(as_it_is).collect()
-            }),
-        };
-        let fits = |outputs: &Vec<Output>| {
-            let names = self.channels.as_ref().is_none_or(|names| names.len() == width);
-            outputs.len() == width && names
-        };
-        let outputs = read.ok().filter(fits);
-        outputs.ok_or_else(|| wrong(name, "channels as its shape", "others".to_owned()))
-    }
-}
-
-/// A name without the topic of its input.
-pub(super) fn bare(name: &str) -> &str {
-    name.split_once(':').map_or(name, |(_, own)| own)
-}
-
-/// The place of the channel with this name, which may be behind the topic of its input.
-fn channel(channels: &[String], name: &str) -> Option<usize> {
-    let exact = channels.iter().position(|channel| channel == name);
-    let mut behind = channels.iter().enumerate().filter(|(_, channel)| bare(channel) == name);
-    let first = behind.next().map(|(at, _)| at);
-    // Two arms may have joints of one name.
-    exact.or(first.filter(|_| behind.next().is_none()))
 }
 
 /// Per name: true if it is among the wanted ones, which are names or their joints.
@@ -434,10 +326,8 @@ fn uneven(offsets_ns: &[i64]) -> Option<String> {
     None
 }
 
-/// The actions of a contract by their names, without those that only a dataset's lag is known of.
+/// The actions of a contract by their names, as JSON.
 pub(super) fn entries(contract: &Contract) -> Vec<(String, Map<String, Value>)> {
     let all = contract.0.get(ACTIONS).and_then(Value::as_object).into_iter().flatten();
-    let has_rows = |entry: &Map<String, Value>| entry.contains_key("offsets_ns");
-    let all = all.filter_map(|(name, entry)| Some((name.clone(), entry.as_object()?.clone())));
-    all.filter(|(_, entry)| has_rows(entry)).collect()
+    all.filter_map(|(name, entry)| Some((name.clone(), entry.as_object()?.clone()))).collect()
 }

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::actions::{bare, entries};
+use super::actions::entries;
+use super::vector::bare;
 use super::words::{lacking, long_lists, sentence, unknown};
 use super::{ACCEPTED, ACTIONS, Contract, DECODED, FORMAT_KEY, LAG, STORED, STREAMS, UNKNOWN};
 
@@ -16,7 +17,7 @@ pub(super) const MOST_ITEMS: usize = 8;
 const OF_VALIDITY: [&str; 4] = ["fill", "max_age_ns", "max_gap_ns", "transforms_max_gap_ns"];
 /// The keys of an input that say how its values came, and not what they are.
 const OF_TRANSPORT: [&str; 2] = ["codec", "type"];
-/// The keys of actions that say what their rows mean, beside their names.
+/// The keys of actions that say what their rows mean, beside their names and their reference.
 const OF_ACTIONS: [&str; 3] = ["offsets_ns", "operators", "relative"];
 /// The strategies that make values between rows.
 const INTERPOLATING: [&str; 2] = ["linear", "slerp"];
@@ -59,7 +60,7 @@ pub struct Difference {
     pub kind: DifferenceKind,
     /// The sentence for people. It begins with the key.
     pub sentence: String,
-    /// Value that would be served; `None` for nothing.
+    /// Value that would be served; `None` if it cannot be accepted.
     #[serde(skip)]
     pub served: Option<Value>,
 }
@@ -83,21 +84,16 @@ impl Contract {
         }
         found.unknown("", &mut trained, &mut other);
         found.maps("", &trained, &other);
-        for name in self.streams() {
-            match served.stream(name) {
-                None => found.note(name, DifferenceKind::Values, None, lacking(name, served)),
-                Some(other) => found.stream(name, &self.0[STREAMS][name], other),
-            }
-        }
+        self.streams().for_each(|name| found.stream_of(name, self, served));
         found.actions(self, served);
-        let mut all = found.all;
-        for of in all.iter_mut().filter(|of| of.kind == DifferenceKind::Values) {
-            if of.served.is_some() && self.accepted(&of.key) == of.served.as_ref() {
-                of.kind = DifferenceKind::Accepted;
-            }
-        }
-        all.sort_by_key(|of| of.kind);
-        all
+        found.judged(self)
+    }
+
+    /// Differences in one stream of the training alone, as of [`Contract::differences`].
+    pub(crate) fn differences_in(&self, stream: &str, served: &Contract) -> Vec<Difference> {
+        let mut found = Found::default();
+        found.stream_of(stream, self, served);
+        found.judged(self)
     }
 }
 
@@ -110,6 +106,26 @@ struct Found {
 }
 
 impl Found {
+    /// All differences, of which the training may accept some; the worst kind first.
+    fn judged(self, trained: &Contract) -> Vec<Difference> {
+        let mut all = self.all;
+        for of in all.iter_mut().filter(|of| of.kind == DifferenceKind::Values) {
+            if of.served.is_some() && trained.accepted(&of.key) == of.served.as_ref() {
+                of.kind = DifferenceKind::Accepted;
+            }
+        }
+        all.sort_by_key(|of| of.kind);
+        all
+    }
+
+    /// Compares the stream of this name in two contracts.
+    fn stream_of(&mut self, name: &str, trained: &Contract, served: &Contract) {
+        match served.stream(name) {
+            None => self.note(name, DifferenceKind::Values, None, lacking(name, served)),
+            Some(other) => self.stream(name, &trained.0[STREAMS][name], other),
+        }
+    }
+
     /// Compares two streams.
     fn stream(&mut self, name: &str, trained: &Value, served: &Value) {
         trained["kind"].as_str().unwrap_or_default().clone_into(&mut self.kind);
@@ -139,18 +155,30 @@ impl Found {
     fn actions(&mut self, trained: &Contract, served: &Contract) {
         let served = entries(served);
         for (name, actions) in entries(trained) {
-            let names = joints_of(&actions);
+            let names = names_of(&actions);
+            // By joints: its positions are none of its velocities, and both move it.
             let shares = |(_, of): &&(String, Map<String, Value>)| {
-                joints_of(of).iter().any(|joint| names.contains(joint))
+                let others = names_of(of);
+                others
+                    .iter()
+                    .any(|other| names.iter().any(|name| joint_of(name) == joint_of(other)))
             };
             let Some((_, group)) = served.iter().find(shares) else { continue };
             let key = |key: &str| format!("{ACTIONS}.{name}.{key}");
-            let [one, other] = [&actions, group].map(|of| Value::from(joints_of(of)));
-            self.compare(&key("names"), Some(&one), Some(&other));
-            let parts: &[&str] = if one == other { &OF_ACTIONS } else { &[] };
-            for part in parts {
-                let [one, other] = [&actions, group].map(|of| of.get(*part).map(without_topics));
+            let [one, other] = [&actions, group].map(|of| Value::from(names_of(of)));
+            if one != other {
+                // Nobody can accept it: rows of other joints have nothing to compare.
+                let words = words(&key("names"), Some(&one), Some(&other));
+                self.note(&key("names"), DifferenceKind::Values, None, words);
+                continue;
+            }
+            for part in OF_ACTIONS {
+                let [one, other] = [&actions, group].map(|of| of.get(part).map(without_topics));
                 self.compare(&key(part), one.as_ref(), other.as_ref());
+            }
+            // If one side has relative channels alone, that is a difference already.
+            if let [Some(one), Some(other)] = [&actions, group].map(|of| of.get("reference")) {
+                self.compare(&key("reference"), Some(one), Some(other));
             }
         }
     }
@@ -213,14 +241,8 @@ impl Found {
                     self.compare(&format!("{key}[{at}]"), Some(one), Some(other));
                 }
             }
-            (Some(Value::Array(one)), Some(Value::Array(other)))
-                if one.len() == other.len() && one.len() > MOST_ITEMS =>
-            {
-                let words = long_lists(key, one, other);
-                self.note(key, self.kind_of(key), served.cloned(), words);
-            }
             _ => {
-                let words = sentence(key, trained, served);
+                let words = words(key, trained, served);
                 self.note(key, self.kind_of(key), served.cloned(), words);
             }
         }
@@ -259,8 +281,25 @@ fn without_topics(value: &Value) -> Value {
     names.map_or_else(|| value.clone(), |names| names.into_iter().map(bare).collect())
 }
 
+/// The sentence for two values of a key that are compared as a whole.
+fn words(key: &str, trained: Option<&Value>, served: Option<&Value>) -> String {
+    match (trained, served) {
+        (Some(Value::Array(one)), Some(Value::Array(other)))
+            if one.len() == other.len() && one.len() > MOST_ITEMS =>
+        {
+            long_lists(key, one, other)
+        }
+        _ => sentence(key, trained, served),
+    }
+}
+
+/// The joint of a channel: its name without the quantity.
+fn joint_of(channel: &str) -> &str {
+    channel.rsplit_once('.').map_or(channel, |(joint, _)| joint)
+}
+
 /// The channels of actions, without the topics of inputs.
-fn joints_of(actions: &Map<String, Value>) -> Vec<String> {
+fn names_of(actions: &Map<String, Value>) -> Vec<String> {
     let names = actions.get("names").and_then(Value::as_array).into_iter().flatten();
     names.filter_map(Value::as_str).map(|name| bare(name).to_owned()).collect()
 }

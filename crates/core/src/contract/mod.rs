@@ -1,13 +1,15 @@
 //! The contract of a configuration: what a policy relies on that was trained on its tensors.
 //!
 //! A [`Contract`] has every setting that bears on the numbers of valid steps, and those that say when a step is valid.
-//! It has none of the others: topics, quality of service, memory and limits. So two configurations with the same
-//! contract serve the same numbers of the same messages in steps that both serve as valid. `required`, `frame_id` and
-//! `ring_rows` are not in it: they decide which ticks are published and which messages are kept, so that a step may be
-//! invalid. It is a JSON value in one form only, with a digest.
+//! It has none of the others: topics, quality of service, memory and limits. Two configurations with the same contract
+//! serve the same numbers of the same messages, in steps that both serve as valid. `required`, `frame_id` and
+//! `ring_rows` are not in it. They decide which ticks are published and which messages are kept. It is a JSON value in
+//! one form only, with a digest.
 //!
-//! `of` makes it of a configuration, `dataset` of a dataset, `actions` has what a policy answers, `differences` compares two,
-//! `accepted` has the differences that somebody accepts, and `file` finds it beside a checkpoint.
+//! - `of` makes it of a configuration, and `dataset` of a dataset.
+//! - `actions` has what a policy answers, and `reference` what relative rows are added to. `vector` reads streams for both.
+//! - `differences` compares two, and `accepted` has the differences that somebody accepts.
+//! - `file` finds it beside a checkpoint.
 
 mod accepted;
 mod actions;
@@ -15,6 +17,8 @@ mod dataset;
 mod differences;
 mod file;
 mod of;
+mod reference;
+mod vector;
 mod words;
 
 use std::fmt::{self, Display};
@@ -23,9 +27,11 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use twox_hash::XxHash3_64;
 
-pub use actions::{ActionWindows, Actions, Reference};
+pub use actions::{ActionWindows, Actions};
 pub use differences::{Difference, DifferenceKind, refused};
 pub use file::FILE;
+pub use reference::Reference;
+pub(crate) use vector::channel;
 
 use robocache_ops::align::AlignRule;
 use robocache_ops::dtype::DType;
@@ -183,14 +189,14 @@ impl Contract {
         self.with(streams)
     }
 
-    /// The same, if rows of these streams are stored in another form, which loses bits: `form` is its name, such as
+    /// The same, if rows of these streams are stored in another form, which loses bits. `form` is its name, such as
     /// `jpeg:95`. A policy that was trained with such rows may be served others.
     #[must_use]
     pub fn with_stored(self, streams: &[String], form: &str) -> Self {
         self.with_note(streams, STORED, form)
     }
 
-    /// The same, if the numbers of these streams were decoded of something that is no message, such as a dataset's video:
+    /// The same, if the numbers of these streams were decoded of something that is no message, such as a video.
     /// `words` says how. The messages of a robot are made otherwise, so it is no difference.
     #[must_use]
     pub fn with_decoded(self, streams: &[String], words: &str) -> Self {

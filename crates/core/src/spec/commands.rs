@@ -34,6 +34,8 @@ pub struct GroupSpec {
     pub blend_ns: i64,
     /// Measured values that commands begin at.
     pub start_from: StartSpec,
+    /// The stream whose values a policy adds to relative rows; `None` if no row is relative.
+    pub reference: Option<StreamId>,
     /// If no chunk has begun to count for longer than this \[ns\], the plan is stalled.
     pub watchdog_ns: i64,
     /// What follows a stall.

@@ -101,6 +101,7 @@ fn commands() -> CommandsSpec {
         lead_ns: 0,
         blend_ns: 0,
         start_from: StartSpec { stream: StreamId::new(0), channels: vec![1, 0] },
+        reference: None,
         watchdog_ns: 200 * NANOS_PER_MS,
         on_stall: End::Hold,
         on_end: End::Hold,

@@ -7,11 +7,13 @@ use std::sync::LazyLock;
 use super::super::service;
 use super::super::tests::name;
 use super::*;
+use crate::{InfoPublisher, TensorReader};
 use robocache_core::command::{
     ActionChunk, CommandStatus, GroupCounts, MOST_ROWS, Newest, Refusal, RefusedChunk, Stage,
     WaitsFor,
 };
 use robocache_core::config;
+use robocache_core::config::describe::shared_memory::READERS;
 use robocache_core::spec::CommandsSpec;
 use robocache_ops::time::Stamp;
 use robocache_testing::{Lines, until};
@@ -155,6 +157,31 @@ fn chunks_that_nobody_takes_in_time_are_replaced_and_counted() {
     let (chunks, lost) = taken(&mut reader);
     let numbers: Vec<_> = chunks.iter().map(|(number, _)| *number).collect();
     assert_eq!((numbers, lost), ((5..=sent + 1).collect::<Vec<_>>(), 3));
+}
+
+#[test]
+fn a_writer_knows_what_the_node_says_of_a_run() {
+    let service = name();
+    let mut writers: Vec<_> = (0..WRITERS).map(|_| writer(&service)).collect();
+    assert_eq!(writers[0].info(9).unwrap(), None, "no node is there");
+    let mut node = InfoPublisher::new(&service, 9, b"of the node").unwrap();
+    // As many readers as there may be.
+    let mut readers: Vec<_> = (0..READERS).map(|_| TensorReader::new(&service).unwrap()).collect();
+    for reader in &mut readers {
+        reader.info().unwrap();
+    }
+    for writer in &mut writers {
+        writer.info(9).unwrap();
+    }
+    node.follow().unwrap();
+    for writer in &mut writers {
+        assert_eq!(writer.info(8).unwrap(), None, "of another run");
+        assert_eq!(writer.info(9).unwrap(), Some(&b"of the node"[..]));
+    }
+    assert_eq!(readers[0].info().unwrap(), Some(&b"of the node"[..]));
+    node.serve(10).unwrap();
+    assert_eq!(writers[0].info(9).unwrap(), None);
+    assert_eq!(writers[0].info(10).unwrap(), Some(&b"of the node"[..]));
 }
 
 #[test]

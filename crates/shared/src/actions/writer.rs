@@ -9,6 +9,7 @@ use robocache_core::command::{MOST_REFUSED, MOST_ROWS, ReceivedStatus, RefusedCh
 use robocache_ops::time::Stamp;
 
 use super::super::SharedError;
+use super::super::info::InfoReader;
 use super::super::service::{Engine, names, node};
 use super::{MessageHeader, Messages, Receiver, STATUSES_WAITING, Sender, Way, send};
 
@@ -33,6 +34,7 @@ pub struct ActionWriter {
     message: Vec<u8>,
     chunks: Messages,
     _statuses: Messages,
+    info: InfoReader,
     node: Node<Engine>,
 }
 
@@ -76,6 +78,7 @@ impl ActionWriter {
             message: Vec::new(),
             chunks,
             _statuses: statuses,
+            info: InfoReader::default(),
             node,
         })
     }
@@ -129,6 +132,15 @@ impl ActionWriter {
             refused: self.refused.iter().copied().collect(),
             ..status.clone()
         }))
+    }
+
+    /// What the tensors of a run mean, and what the node makes of chunks that answer them: a serialized
+    /// `robocache_ros/msg/FusedTensorInfo`. `None` if none of this run has come: the node looks for new readers once a second.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn info(&mut self, run: u64) -> Result<Option<&[u8]>, SharedError> {
+        self.info.newest(&self.node, &self.service, Some(run))
     }
 
     /// True if a node takes chunks under this name.

@@ -39,6 +39,7 @@ pub(in crate::command) fn group_of(joints: Vec<JointSpec>) -> GroupSpec {
         lead_ns: 0,
         blend_ns: STEP_NS,
         start_from: StartSpec { stream: StreamId::new(0), channels },
+        reference: None,
         watchdog_ns: 500 * NANOS_PER_MS,
         on_stall: End::Decelerate,
         on_end: End::Decelerate,

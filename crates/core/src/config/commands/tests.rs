@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::config::describe::Report;
 use crate::config::tests::{REFERENCE, reference_with_commands};
 use crate::config::{all_keys, parse, parse_with};
+use crate::contract::Contract;
 use crate::schema::{Definitions, Prefixes};
 use crate::spec::{
     CommandForm, CommandOutputSpec, CommandsSpec, Config, End, GroupSpec, Interface, Interpolate,
@@ -29,12 +30,20 @@ streams:
     max_age_ms: 50
 ";
 
-/// The contract of a policy that moves two joints.
-const CHECKPOINT: &str = r#"{"contract": {"format": 3, "streams": {"joints": {}}, "actions": {
+/// What a policy answers that moves two joints.
+const ACTIONS: &str = r#"{
     "base": {"names": ["wheel.velocity"], "offsets_ns": [0, 5]},
     "action": {"names": ["shoulder.position", "finger.position"], "offsets_ns": [-1, 33333333, 66666666],
         "operators": [[], [{"affine": {"shift": 1, "scale": 2, "offset": 0}}]],
-        "relative": ["shoulder.position"], "reference": "joints"}}}}"#;
+        "relative": ["shoulder.position"], "reference": "joints"}}"#;
+
+/// The contract of a policy that moves two joints, and was trained on `STREAMS`.
+fn checkpoint() -> String {
+    let streams = Contract::of(&parse(STREAMS, "training.yaml").unwrap());
+    let mut contract = streams.value();
+    contract["actions"] = serde_json::from_str(ACTIONS).unwrap();
+    serde_json::json!({ "contract": contract }).to_string()
+}
 
 /// The files of a robot's description.
 struct Files;
@@ -48,7 +57,7 @@ impl Definitions for Files {
         match path.to_str() {
             Some("robot/arm.urdf") => Ok(ARM.to_owned()),
             Some("robot/joint_limits.yaml") => Ok(LIMITS.to_owned()),
-            Some("robot/checkpoint/robocache.json") => Ok(CHECKPOINT.to_owned()),
+            Some("robot/checkpoint/robocache.json") => Ok(checkpoint()),
             _ => Err(format!("{}: no such file", path.display())),
         }
     }
@@ -155,6 +164,7 @@ fn each_key_is_in_the_spec() {
         lead_ns: 8 * MS,
         blend_ns: 0,
         start_from: StartSpec { stream: StreamId::new(1), channels: vec![5, 4, 3] },
+        reference: Some(StreamId::new(1)),
         watchdog_ns: 300 * MS,
         on_stall: End::Hold,
         on_end: End::Hold,
@@ -208,32 +218,12 @@ fn a_contract_says_what_a_row_is() {
         let operator = Operator::Affine { shift: 1.0, scale: 2.0, offset: 0.0 };
         assert_eq!(finger.operators, [operator]);
     }
-    let lines = [JOINTS, "contract: checkpoint", HOLDS[0], HOLDS[1], OUTPUT]
-        .map(|line| format!("      {line}\n"));
-    let commands = format!(
-        "commands:\n  rate_hz: 250\n  groups:\n    arm:\n      start_from: joints\n      watchdog_ms: \
-         2000\n      limits: none\n{}",
-        lines.concat()
-    );
+    let commands = relative();
     let config = parsed(STREAMS, &commands);
-    let files = [("robot/checkpoint/robocache.json".to_owned(), CHECKPOINT.to_owned())];
+    let files = [("robot/checkpoint/robocache.json".to_owned(), checkpoint())];
     assert_eq!(config.source.files, files, "a recording needs it");
     let report = Report::new(&config, &Prefixes::default()).to_string();
     assert!(report.contains("3 rows: ") && report.contains(" (checkpoint)\n"), "{report}");
-    let error = |streams: &str, commands: &str| {
-        let text = format!("{streams}{commands}");
-        parse_with(&text, "robot/robot.yaml", &Files).unwrap_err().to_string()
-    };
-    let half = error(&STREAMS.replace("angular: [wrist]", "dtype: f16"), &commands);
-    assert!(half.contains("expected a stream of dtype f32: `relative` rows"), "{half}");
-    let elsewhere = error(
-        &STREAMS.replace("  joints:\n", "  arm:\n"),
-        &commands.replace("from: joints", "from: arm"),
-    );
-    assert!(
-        elsewhere.contains("groups.arm.contract: expected a vector `joints` among the streams"),
-        "{elsewhere}"
-    );
     let beside = error(
         STREAMS,
         &format!("{commands}      rows: {{steps: 3, step_ms: 20}}\n      relative: [finger]\n"),
@@ -242,6 +232,63 @@ fn a_contract_says_what_a_row_is() {
         let expected = format!("groups.arm.{key}: expected no such key beside `contract`");
         assert!(beside.contains(&expected), "{beside}");
     }
+}
+
+/// A group of a contract whose shoulder is relative to the stream `joints`.
+fn relative() -> String {
+    let lines = ["joints: [shoulder, finger]", "contract: checkpoint", HOLDS[0], HOLDS[1], OUTPUT]
+        .map(|line| format!("      {line}\n"));
+    format!(
+        "commands:\n  rate_hz: 250\n  groups:\n    arm:\n      start_from: joints\n      watchdog_ms: \
+         2000\n      limits: none\n{}",
+        lines.concat()
+    )
+}
+
+/// The problems of a configuration.
+fn error(streams: &str, commands: &str) -> String {
+    let text = format!("{streams}{commands}");
+    parse_with(&text, "robot/robot.yaml", &Files).unwrap_err().to_string()
+}
+
+/// Another order of joints has the same shape, so no client can see it.
+#[test]
+fn the_reference_of_a_contract_is_served_as_in_the_training() {
+    for (from, to, found) in [
+        ("[finger, wrist, shoulder]", "[wrist, finger, shoulder]", "joints.channels: the policy"),
+        ("angular: [wrist]", "angular: [wrist]\n    operators: [{scale: 2}]", "joints.encoder."),
+        ("angular: [wrist]", "angular: [wrist]\n    lag_ms: 5", "joints.targets_ns: the policy"),
+        ("angular: [wrist]", "dtype: f16", "expected a stream of dtype f32: rows are added"),
+    ] {
+        let refused = error(&STREAMS.replace(from, to), &relative());
+        let key = "commands.groups.arm.contract: expected ";
+        assert!(refused.contains(found), "{refused}");
+        assert_eq!((refused.matches(key).count(), refused.lines().count()), (1, 1), "{refused}");
+    }
+    let other = STREAMS.replace("  joints:\n", "  arm:\n");
+    let elsewhere = error(&other, &relative().replace("from: joints", "from: arm"));
+    let expected = "groups.arm.contract: expected a vector `joints` among the streams";
+    assert!(elsewhere.contains(expected), "{elsewhere}");
+    // Other streams, and other ages, are no matter of the reference.
+    let older = STREAMS
+        .replace("50\n  joints", "60\n  joints")
+        .replace("50\n    angular", "60\n    angular");
+    parsed(&older, &relative());
+}
+
+#[test]
+fn the_contract_of_a_node_names_the_reference_of_its_policy() {
+    let own = "  own: {type: sensor_msgs/msg/JointState, topic: /own, joints: [finger, shoulder], max_age_ms: 50}\n";
+    let streams = format!("{STREAMS}{own}");
+    let reference = |commands: &str| {
+        let config = parsed(&streams, commands);
+        Contract::of_node(&config).actions().unwrap().remove(0).reference
+    };
+    let begins = relative().replace("from: joints", "from: own");
+    assert_eq!(reference(&begins).as_deref(), Some("joints"));
+    let keys = format!("{ROWS}\n      relative: [finger]");
+    assert_eq!(reference(&begins.replace("contract: checkpoint", &keys)).as_deref(), Some("own"));
+    assert_eq!(reference(&begins.replace("contract: checkpoint", ROWS)), None);
 }
 
 #[test]
@@ -362,7 +409,7 @@ fn a_continuous_joint_that_is_no_angle_without_an_end_is_advice() {
         );
         parsed(STREAMS, &commands).source.advice
     };
-    let told = "robot/robot.yaml: commands.groups.arm.angular: expected wrist, which the URDF calls continuous, found none \
+    let told = "robot/robot.yaml:14: commands.groups.arm.angular: expected wrist, which the URDF calls continuous, found none \
                 of them; from 3.1 to -3.1 such a joint goes back by nearly a turn";
     assert_eq!(advice("", ""), [told]);
     assert!(advice("angular: [wrist]", "").is_empty());

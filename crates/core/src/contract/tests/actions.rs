@@ -203,6 +203,28 @@ fn commands_are_compared_with_the_actions_of_a_policy() {
     assert!(sentence("relative: [a]", "relative: [b]").starts_with("actions.action.relative:"));
     let names = sentence("[a, b]", "[b, a]");
     assert!(names.starts_with("actions.action.names: the policy was trained with [a.position"));
+    // Velocities are no positions, though the joints have the same names.
+    let with_actions = |change: &dyn Fn(&mut Value)| {
+        let mut value = node(same).value();
+        change(&mut value["actions"]["arm"]);
+        Contract::from_value(value, "test").unwrap()
+    };
+    let velocities = json!(["a.velocity", "b.velocity"]);
+    let moving = with_actions(&|arm| arm["names"] = velocities.clone());
+    assert_eq!(
+        refusals(&trained, &moving),
+        [
+            "actions.action.names: the policy was trained with [a.position, b.position], and [a.velocity, b.velocity] would \
+          be served"
+        ]
+    );
+    let names = trained.accepting(&moving, &["actions.action.names".to_owned()]).unwrap_err();
+    assert!(names.to_string().ends_with("found actions.action.names, which cannot be accepted"));
+    let other = with_actions(&|arm| arm["reference"] = json!("other"));
+    assert_eq!(
+        refusals(&trained, &other),
+        ["actions.action.reference: the policy was trained with joints, and other would be served"]
+    );
     // Another policy moves other joints, and a node without commands moves none.
     assert_eq!(
         trained.differences(&node(&same.replace("[a, b]", "[c, d]").replace("[a]", "[c]"))),
@@ -219,6 +241,38 @@ fn commands_are_compared_with_the_actions_of_a_policy() {
         )
         .is_empty()
     );
+}
+
+#[test]
+fn the_actions_of_joints_are_found_by_their_order_and_quantity() {
+    let contract = |actions: Value| {
+        let mut value = rows("", "").value();
+        value["actions"] = actions;
+        Contract::from_value(value, "test").unwrap()
+    };
+    let of = |names: Value| json!({"names": names, "offsets_ns": [0, 1]});
+    let [position, velocity] = [Interface::Position, Interface::Velocity].map(Some);
+    let [ab, ba] = [["a", "b"], ["b", "a"]].map(|of| of.map(str::to_owned).to_vec());
+    let one = contract(json!({"action": of(json!(["/l:a.position", "b.position"]))}));
+    let found = |of: &Contract, joints, interface| {
+        of.actions_of_joints(joints, interface).map(|(joints, actions)| (joints, actions.stream))
+    };
+    let expected = Ok((ab.clone(), "action".to_owned()));
+    for (joints, interface) in [(None, None), (Some(&ab[..]), None), (Some(&ab[..]), position)] {
+        assert_eq!(found(&one, joints, interface), expected);
+    }
+    let known = "the contract has `action` with /l:a.position, b.position";
+    assert_eq!(found(&one, Some(&ba), None), Err(format!("{known}, and not b, a")));
+    let moving = Err(format!("{known}, and not a.velocity, b.velocity"));
+    assert_eq!(found(&one, Some(&ab), velocity), moving);
+    let position = of(json!(["a.position", "b.position"]));
+    let both = contract(json!({"p": position, "v": of(json!(["a.velocity", "b.velocity"]))}));
+    assert_eq!(found(&both, Some(&ab), velocity), Ok((ab.clone(), "v".to_owned())));
+    let several = found(&both, Some(&ab), None).unwrap_err();
+    assert!(several.ends_with("and a, b more than once"), "{several}");
+    assert!(found(&both, None, None).unwrap_err().ends_with(": name the joints"));
+    let none = found(&contract(Value::Null), None, None).unwrap_err();
+    assert!(none.starts_with("the contract has no actions"), "{none}");
 }
 
 #[test]

@@ -131,14 +131,3 @@ fn numbers_in_place_of_names_are_unknown() {
         ["state.encoder.lanes", "state.shape"]
     );
 }
-
-/// What the policy answers is not served to it.
-#[test]
-fn the_shift_of_actions_is_no_difference() {
-    let served = contract(&imported("a"));
-    let mut value = served.value();
-    value["actions"] = json!({"action": {"lag_ns": 0}});
-    let trained = Contract::from_value(value, "test").unwrap();
-    assert_eq!(trained.differences(&served), Vec::new());
-    assert_eq!(served.differences(&trained), Vec::new());
-}
