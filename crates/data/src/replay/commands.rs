@@ -219,7 +219,7 @@ impl<'a> ReplayedCommands<'a> {
             Made::OfStamps(stamps) => stamps.waiting.len() as u64 + stamps.without_room,
             Made::OfFacts { .. } | Made::Nothing => 0,
         };
-        self.summary.map(|summary| CommandsSummary { groups, waiting, ..summary })
+        self.summary.map(|summary| CommandsSummary { waiting, groups, ..summary })
     }
 }
 
