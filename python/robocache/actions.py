@@ -215,7 +215,7 @@ class ActionPublisher:
         self.status = status
         refused = list(zip(status.refused_sequences, status.refused_reasons))
         self.refused.extend(refused)
-        for words in self._told.news([reason for _, reason in refused]):
+        for words in self._told.news([reason for _, reason in refused], status.joints):
             self._node.get_logger().warning(words)
         if self._on_status is not None:
             self._on_status(status)

@@ -347,8 +347,10 @@ class ActionWriter:
     def _say_refused(self) -> None:
         """Warns once for each reason for which the node has refused a chunk of this writer."""
         status = self._native.status()
-        refused = [] if status is None else [reason for _, reason in status[2]]
-        for words in self._told.news(refused):
+        if status is None:
+            return
+        joints = [joint for joint, _ in status[4]]
+        for words in self._told.news([reason for _, reason in status[2]], joints):
             warnings.warn(f"ActionWriter: {words}", RuntimeWarning, stacklevel=3)
 
     def _say_if_absent(self) -> None:
@@ -359,9 +361,9 @@ class ActionWriter:
         if self._native.has_node:
             return
         warnings.warn(
-            f"ActionWriter: no node takes chunks as {self._service!r} (its parameter shared_output,"
-            " with commands in its configuration). They are gone until one does. The names that"
-            f" nodes have: {_named(self._native.services())}",
+            f"ActionWriter: no node takes chunks as {self._service!r}: does fusion_node run with this shared_output,"
+            " and has its configuration `commands`? Chunks are gone until one does. Nodes share tensors as"
+            f" {_named(self._native.services())}",
             RuntimeWarning,
             stacklevel=3,
         )

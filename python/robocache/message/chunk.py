@@ -45,13 +45,14 @@ class RefusalsTold:
         self._group = group
         self._told: set[str] = set()
 
-    def news(self, reasons: Sequence[str]) -> list[str]:
-        """A sentence for each reason that is new."""
+    def news(self, reasons: Sequence[str], joints: Sequence[str]) -> list[str]:
+        """A sentence for each reason that is new. `joints`: those of the node's group, in its order."""
         new = [reason for reason in dict.fromkeys(reasons) if reason not in self._told]
         self._told.update(new)
         return [
             f"a chunk of group {self._group!r} was refused ({reason}): "
             f"{REFUSALS.get(reason, 'docs/actions.md has the reasons')}"
+            + (f": {', '.join(joints)}" if reason == "names" else "")
             for reason in new
         ]
 

@@ -32,9 +32,11 @@ struct Numbers {
     refused: [u64; Refusal::ALL.len()],
     late: u64,
     stalls: u64,
+    chunks: u64,
+    ends: u64,
     commands: u64,
-    /// The same when the newest commands were judged, and per joint those that a limit changed.
-    judged: (u64, Vec<u64>),
+    /// Commands and starts when the newest commands were judged, and per joint those that a limit changed.
+    judged: (u64, u64, Vec<u64>),
     /// The faults of these commands, until enough others are judged or none are sent.
     of_commands: Vec<Fault>,
 }
@@ -59,8 +61,10 @@ enum FaultKind {
     Refused(Refusal),
     /// Chunks came too late.
     Late,
-    /// Limits changed most commands of this joint.
-    Limited(usize),
+    /// Plans had no more rows before the next chunk came.
+    Ended,
+    /// Limits changed most commands of a joint.
+    Limited,
     /// Chunks found no room.
     Overflow,
 }
@@ -90,6 +94,9 @@ impl CommandsSeen {
         for (at, ((spec, state), before)) in groups.enumerate() {
             let seen = state.seen();
             let of_group = before.faults((spec, &stream_name(spec)), &seen);
+            if seen.stage == Stage::Following && self.logged.ends(at) {
+                tracing::info!("commands: {} follows a plan again", spec.name);
+            }
             faults.extend(of_group.into_iter().map(|fault| (at, fault)));
             let joints = spec.joints.iter().map(|joint| joint.name.as_str());
             group_values(&spec.name, joints, &seen, values);
@@ -117,6 +124,14 @@ impl CommandsSeen {
 }
 
 impl Logged {
+    /// Forgets that a group was stalled, so that the next stall is logged. True if it was.
+    fn ends(&mut self, group: usize) -> bool {
+        let count = self.0.len();
+        let is_stall = |kind| matches!(kind, FaultKind::Stalled | FaultKind::Measured);
+        self.0.retain(|(at, kind, _)| *at != group || !is_stall(*kind));
+        self.0.len() < count
+    }
+
     /// Notes a fault of a window. True if it was not there lately.
     fn is_new(&mut self, (group, kind): (usize, FaultKind), since: Duration) -> bool {
         let known = self.0.iter_mut().find(|(at, of, _)| (*at, *of) == (group, kind));
@@ -138,6 +153,8 @@ impl Numbers {
             refused: counts.refused,
             late: counts.chunks_late,
             stalls: counts.stalls,
+            chunks: counts.chunks,
+            ends: counts.ends,
             commands: counts.commands,
             judged: std::mem::take(&mut self.judged),
             of_commands: std::mem::take(&mut self.of_commands),
@@ -164,14 +181,22 @@ impl Numbers {
             if refused > 0 {
                 push(
                     FaultKind::Refused(refusal),
-                    format!("{name}: {refused} chunks were refused by `{refusal}`"),
+                    format!("{name}: chunks refused by `{refusal}`: {refused}"),
                 );
             }
         }
         if now.late > before.late {
             push(
                 FaultKind::Late,
-                format!("{name}: {} chunks came too late", now.late - before.late),
+                format!("{name}: chunks that came too late: {}", now.late - before.late),
+            );
+        }
+        // The last plan of a policy that pauses is no fault.
+        if now.ends > before.ends && now.chunks > before.chunks {
+            let times = now.ends - before.ends;
+            push(
+                FaultKind::Ended,
+                format!("{name}: plans that ended before the next chunk came: {times}"),
             );
         }
         faults.extend(now.of_commands.iter().cloned());
@@ -181,7 +206,7 @@ impl Numbers {
     /// Judges the commands since the last judgement, if they are enough. `before`: commands up to the window.
     fn judge_commands(&mut self, group: &GroupSpec, before: u64, seen: &GroupSeen) {
         let counts = &seen.counts;
-        let (judged, clipped_before) = &self.judged;
+        let (judged, starts, clipped_before) = &self.judged;
         let commands = counts.commands - judged;
         if counts.commands > before && commands < ENOUGH_COMMANDS {
             return;
@@ -193,18 +218,23 @@ impl Numbers {
             let words = format!("{name}: nobody subscribes to {topic}: does the controller run?");
             faults.push(Fault { kind: FaultKind::Alone, words });
         }
-        for (at, joint) in group.joints.iter().enumerate() {
-            let of = |clipped: &[u64]| clipped.get(at).copied().unwrap_or(0);
-            let clipped = of(&counts.clipped) - of(clipped_before);
-            if commands >= ENOUGH_COMMANDS && 2 * clipped > commands {
-                let joint = &joint.name;
+        // Limits lead from a start to the plan: that is no fault.
+        if commands >= ENOUGH_COMMANDS && counts.starts == *starts {
+            let of = |clipped: &[u64], at: usize| clipped.get(at).copied().unwrap_or(0);
+            let clipped = |at: usize| of(&counts.clipped, at) - of(clipped_before, at);
+            let joints = group.joints.iter().enumerate();
+            let held = joints.filter(|(at, _)| 2 * clipped(*at) > commands);
+            let held: Vec<String> =
+                held.map(|(at, joint)| format!("{} {}", joint.name, clipped(at))).collect();
+            if !held.is_empty() {
+                let held = held.join(", ");
                 let words =
-                    format!("{name}: limits changed {clipped} of {commands} commands of {joint}");
-                faults.push(Fault { kind: FaultKind::Limited(at), words });
+                    format!("{name}: of {commands} commands, limits changed those of {held}");
+                faults.push(Fault { kind: FaultKind::Limited, words });
             }
         }
         self.of_commands = faults;
-        self.judged = (counts.commands, counts.clipped.clone());
+        self.judged = (counts.commands, counts.starts, counts.clipped.clone());
     }
 }
 

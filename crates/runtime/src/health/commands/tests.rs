@@ -38,7 +38,7 @@ fn a_window_says_what_rose_in_it_and_each_window_says_a_stall_that_lasts() {
     (seen.counts.stalls, seen.counts.chunks_late) = (1, 2);
     seen.counts.refused[Refusal::Run as usize] = 3;
     let expected =
-        ["arm was stalled", "arm: 3 chunks were refused by `run`", "arm: 2 chunks came too late"];
+        ["arm was stalled", "arm: chunks refused by `run`: 3", "arm: chunks that came too late: 2"];
     assert_eq!(words(&mut numbers, &seen), expected);
     assert!(words(&mut numbers, &seen).is_empty());
     (seen.stage, seen.waits_for) = (Stage::Stalled, WaitsFor::Chunk);
@@ -88,9 +88,21 @@ fn commands_that_nobody_takes_are_a_fault() {
 fn limits_that_change_most_commands_of_a_joint_are_a_fault() {
     let (mut numbers, mut seen) = (Numbers::default(), following());
     (seen.counts.commands, seen.counts.clipped) = (250, vec![125, 126]);
-    assert_eq!(words(&mut numbers, &seen), ["arm: limits changed 126 of 250 commands of b"]);
+    assert_eq!(words(&mut numbers, &seen), ["arm: of 250 commands, limits changed those of b 126"]);
     // The numbers are those of the window.
     (seen.counts.commands, seen.counts.clipped) = (500, vec![250, 251]);
+    assert!(words(&mut numbers, &seen).is_empty());
+    // From a start, limits lead to the plan.
+    (seen.counts.commands, seen.counts.clipped, seen.counts.starts) = (750, vec![500, 501], 1);
+    assert!(words(&mut numbers, &seen).is_empty());
+}
+
+#[test]
+fn a_plan_that_ends_between_two_chunks_is_a_fault_and_one_that_ends_is_none() {
+    let (mut numbers, mut seen) = (Numbers::default(), following());
+    (seen.counts.chunks, seen.counts.ends) = (4, 3);
+    assert_eq!(words(&mut numbers, &seen), ["arm: plans that ended before the next chunk came: 3"]);
+    (seen.stage, seen.waits_for, seen.counts.ends) = (Stage::Ended, WaitsFor::Chunk, 4);
     assert!(words(&mut numbers, &seen).is_empty());
 }
 
@@ -106,6 +118,10 @@ fn a_fault_is_logged_once_and_again_after_a_pause() {
     assert!(is_new(0, FaultKind::Refused(Refusal::Run), 30));
     assert!(is_new(0, FaultKind::Refused(Refusal::Epoch), 30), "another reason");
     assert!(is_new(0, FaultKind::Late, 40), "after eleven seconds without it");
+    // A stall that has ended is logged each time.
+    assert!(logged.is_new((0, FaultKind::Stalled), Duration::from_secs(50)));
+    assert!(!logged.ends(1) && logged.ends(0) && !logged.ends(0));
+    assert!(logged.is_new((0, FaultKind::Stalled), Duration::from_secs(51)));
 }
 
 #[test]
