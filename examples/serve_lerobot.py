@@ -150,12 +150,16 @@ def message_of(names, action, stamp_ns):
 
 
 def problem_with_rows(policy, group, served):
-    """The reason why the rows of the node's group are not the frames of the training, or None. `served`: the node's contract."""
+    """The reason why the rows of the node's group are not the actions at the frames of the training, or None. `served` is the
+    contract of the node."""
     rate_hz = policy.contract.value["rate_hz"]
     frames_ns = [round(row * 1e9 / rate_hz) for row in range(policy.chunk)]
     actions = json.loads(served).get("actions", {})
     if group not in actions:
         return f"the node has no group {group!r}: it has {', '.join(actions) or 'none'}"
+    # Velocities of these joints have other names, and a chunk does not say which it has.
+    if (names := actions[group]["names"]) != policy.actions:
+        return f"expected the group {group!r} to take {', '.join(policy.actions)}, found {', '.join(names)}"
     offsets_ns = actions[group]["offsets_ns"]
     # A step in milliseconds has few digits. Over a chunk that is some nanoseconds.
     if len(offsets_ns) < len(frames_ns) or any(

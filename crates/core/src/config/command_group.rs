@@ -111,8 +111,10 @@ pub(super) fn group(
     let start_from = start_from.zip(streams).and_then(|(name, streams)| {
         start(check, &at("start_from"), &name, streams, (&names, interface))
     });
-    let is_relative = (!lists.relative.is_empty(), start_from.as_ref());
-    let reference = reference(check, &key, streams.unwrap_or_default(), of_contract, is_relative);
+    let is_relative = !lists.relative.is_empty();
+    let streams = streams.filter(|_| is_relative);
+    let reference =
+        streams.and_then(|all| reference(check, &key, all, of_contract, start_from.as_ref()));
     let operators = of_contract.map(|actions| actions.operators.clone());
     let joints = joints(check, &key, raw, (limits, operators), (&names, interface, &lists));
     let Times { offsets_ns, lead_ns, blend_ns, watchdog_ns } = times?;
@@ -125,7 +127,7 @@ pub(super) fn group(
         lead_ns,
         blend_ns,
         start_from: start_from?,
-        reference: reference?,
+        reference: if is_relative { Some(reference?) } else { None },
         watchdog_ns,
         on_stall: on_stall?,
         on_end: on_end?,

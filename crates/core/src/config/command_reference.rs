@@ -7,20 +7,17 @@ use super::command_contract;
 use crate::contract::{Actions, Contract, ContractError, refused};
 use crate::spec::{Config, GroupSpec, StartSpec, StreamId, StreamSpec};
 
-/// Finds the reference of the group at `group`; `Some(None)` if no row is relative. It is that of a contract, or the stream
-/// that commands begin at.
+/// Finds the reference of the relative rows of the group at `group`. It is that of a contract, or the stream that commands
+/// begin at.
 pub(super) fn reference(
     check: &mut Check<'_>,
     group: &str,
     streams: &[StreamSpec],
     of_contract: Option<&Actions>,
-    (is_relative, start_from): (bool, Option<&StartSpec>),
-) -> Option<Option<StreamId>> {
-    if !is_relative {
-        return Some(None);
-    }
+    start_from: Option<&StartSpec>,
+) -> Option<StreamId> {
     let Some(name) = of_contract.and_then(|actions| actions.reference.as_deref()) else {
-        return start_from.map(|start| Some(start.stream));
+        return start_from.map(|start| start.stream);
     };
     let found = streams.iter().position(|stream| stream.name == name);
     if found.is_none() {
@@ -28,7 +25,7 @@ pub(super) fn reference(
             format!("a vector `{name}` among the streams: relative rows are added to its values");
         check.fail(&format!("{group}.contract"), expected);
     }
-    found.map(|at| Some(StreamId::new(at)))
+    found.map(StreamId::new)
 }
 
 /// Checks the references of a configuration that is valid otherwise.

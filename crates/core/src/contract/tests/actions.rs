@@ -252,7 +252,7 @@ fn the_actions_of_joints_are_found_by_their_order_and_quantity() {
     };
     let of = |names: Value| json!({"names": names, "offsets_ns": [0, 1]});
     let [position, velocity] = [Interface::Position, Interface::Velocity].map(Some);
-    let [ab, ba] = [["a", "b"], ["b", "a"]].map(|of| of.map(str::to_owned).to_vec());
+    let [ab, swapped] = [["a", "b"], ["b", "a"]].map(|of| of.map(str::to_owned).to_vec());
     let one = contract(json!({"action": of(json!(["/l:a.position", "b.position"]))}));
     let found = |of: &Contract, joints, interface| {
         of.actions_of_joints(joints, interface).map(|(joints, actions)| (joints, actions.stream))
@@ -262,7 +262,7 @@ fn the_actions_of_joints_are_found_by_their_order_and_quantity() {
         assert_eq!(found(&one, joints, interface), expected);
     }
     let known = "the contract has `action` with /l:a.position, b.position";
-    assert_eq!(found(&one, Some(&ba), None), Err(format!("{known}, and not b, a")));
+    assert_eq!(found(&one, Some(&swapped), None), Err(format!("{known}, and not b, a")));
     let moving = Err(format!("{known}, and not a.velocity, b.velocity"));
     assert_eq!(found(&one, Some(&ab), velocity), moving);
     let position = of(json!(["a.position", "b.position"]));

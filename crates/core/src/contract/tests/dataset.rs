@@ -1,7 +1,5 @@
 //! What a dataset does not know is no difference.
 
-use serde_json::json;
-
 use super::*;
 
 /// The configuration that an import makes: a camera, and numbers, with these names of joints.
