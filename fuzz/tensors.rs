@@ -91,7 +91,7 @@ fn recorded(simulated: bool) -> Vec<u8> {
     let recorder = recorder.expect("a recorder");
     live(&Pipeline::new(config, backend).expect("a pipeline"), &recorder, simulated);
     recorder.finish();
-    let records = records_of(recorder.folder());
+    let records = records_of(&recorder.folder());
     fs::remove_dir_all(folder).expect("the folder");
     records
 }

@@ -56,6 +56,11 @@ PARAMETERS = {
         "Name under which the tensors are in shared memory, for policies without ROS",
     ),
     "record_to": (str, "Folder in which each run records what it receives (MCAP)"),
+    "episodes_to": (str, "Folder in which episodes are recorded (MCAP), each between two requests"),
+    "record_when": (
+        str,
+        "Number of a topic that begins and ends episodes, such as /joy:buttons[0]",
+    ),
     "managed": (
         bool,
         "Start a lifecycle node, which requests configure and activate: true or false",

@@ -12,7 +12,7 @@ use super::connection::{Received, Wakes};
 use super::error::NodeError;
 use super::middleware;
 use super::output::{Output, Sharing};
-use super::params::CommandsAtStart;
+use super::params::{CommandsAtStart, Settings};
 use super::show::Show;
 use robocache_core::schema::Prefixes;
 use robocache_core::visual::Tap;
@@ -69,7 +69,8 @@ impl Active {
         let mut runtime = configured.runtime(&base.time)?;
         runtime.standstills = Arc::clone(&base.standstills);
         // It leaves a folder, so it begins when little else may fail.
-        if let Some(folder) = &configured.settings.record_to {
+        let Settings { record_to, episodes_to, .. } = &configured.settings;
+        if let Some(folder) = record_to.as_ref().or(episodes_to.as_ref()) {
             let recorder = record(folder, base, configured, &runtime)?;
             runtime.recorder = Some(base.recording.hold(recorder));
         }
@@ -84,6 +85,7 @@ impl Active {
         let names = middleware::names(&base.middleware, topics);
         let monitor = Monitor::new(Arc::clone(&runtime), names);
         middleware::say_what_it_lacks(&base.middleware);
+        base.episodes.set(Some(Arc::clone(&runtime)), configured.settings.record_when.clone());
         base.commands.set(Some(Arc::clone(&runtime)));
         let enables = configured.settings.commands == CommandsAtStart::Enabled;
         match &runtime.commands {
@@ -120,6 +122,7 @@ impl Active {
     pub(crate) fn end(active: Option<Self>, base: &Base) -> Result<(), NodeError> {
         let mut outcome = Ok(());
         base.commands.set(None);
+        base.episodes.set(None, None);
         if let Some(Active { stop, threads, _memory }) = active {
             drop(stop);
             outcome = threads.stop();
@@ -267,7 +270,7 @@ fn lock_memory() -> Option<LockedMemory> {
     }
 }
 
-/// Begins a recording in a folder of its own below `folder`.
+/// Begins a recording in a folder of its own below `folder`, or waits for episodes.
 fn record(
     folder: &Path,
     base: &Base,
@@ -293,6 +296,7 @@ fn record(
         events,
         end,
         has_graph,
+        episodes: configured.settings.episodes_to.is_some(),
         ..RecordOptions::new(folder, manifest, base.time.clone())
     };
     let now = runtime.clock.now().map(|now| now.stamp);

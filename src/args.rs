@@ -48,6 +48,10 @@ the node is managed:
                                              policies without ROS; empty: they are not
   record_to             string  empty        folder in which each run records what it receives, for
                                              `robocache replay` and `verify`; empty: none
+  episodes_to           string  empty        folder in which episodes are recorded, each between two
+                                             requests to the service record; empty: none
+  record_when           string  empty        number of a topic that begins and ends episodes, such as
+                                             /joy:buttons[0]; empty: only requests do
   contract              string  empty        folder of a policy with a robocache.json: the node exits
                                              with code 1 if it would serve something else
 If a parameter has another name, the node ignores it and logs a warning. If the name is almost one

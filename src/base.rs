@@ -7,6 +7,7 @@ use super::args::NODE_NAME;
 use super::commander::CommandSwitch;
 use super::connection::{self, Connections, NodeSpec, Reports, Services};
 use super::diagnostics::Diagnostics;
+use super::episodes::EpisodeSwitch;
 use super::error::NodeError;
 use super::lifecycle::Lifecycle;
 use super::link;
@@ -37,6 +38,7 @@ pub(crate) struct Base {
     pub ticking: Arc<AtomicBool>,
     pub recording: Recording,
     /// Switches the commands of the runtime that works.
+    pub episodes: EpisodeSwitch,
     pub commands: CommandSwitch,
     pub time: TimeSource,
 }
@@ -87,6 +89,12 @@ impl Parameters {
     /// True if the node may make commands: of a managed node it is not known yet.
     fn may_command(&self) -> bool {
         self.is_managed || self.config.as_ref().is_ok_and(|config| config.commands.is_some())
+    }
+
+    /// True if the node may record: of a managed node it is not known yet.
+    fn may_record(&self) -> bool {
+        let Settings { record_to, episodes_to, .. } = &self.settings;
+        self.is_managed || record_to.is_some() || episodes_to.is_some()
     }
 
     /// The size of a tensor message of the configuration \[bytes\]; 0 without one.
@@ -144,10 +152,12 @@ impl Base {
             tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
         }
         let store = Arc::new(ParameterStore::new(declared.clone(), lifecycle.clone()));
-        let commands = CommandSwitch::default();
+        let (commands, episodes) =
+            (CommandSwitch::default(), EpisodeSwitch::new(recording.clone()));
         let spec = NodeSpec {
             store: Arc::clone(&store),
             lifecycle: lifecycle.clone(),
+            episodes: parameters.may_record().then(|| episodes.clone()),
             commands: parameters.may_command().then(|| commands.clone()),
             message_bytes,
             time: time.clone(),
@@ -167,6 +177,7 @@ impl Base {
             standstills: Arc::new(Standstills::new(time.clone())),
             ticking: Arc::default(),
             recording,
+            episodes,
             commands,
             time,
         };

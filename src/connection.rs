@@ -10,6 +10,7 @@ use super::args::{self, NODE_NAME};
 use super::commander::{CommandPublishers, CommandSwitch, EnableService};
 use super::console;
 use super::diagnostics::Diagnostics;
+use super::episodes::{EpisodeServices, EpisodeSwitch};
 use super::error::NodeError;
 use super::fastdds;
 use super::info::Info;
@@ -37,6 +38,8 @@ pub(crate) struct NodeSpec {
     pub store: Arc<ParameterStore>,
     /// The state of a managed node; `None` if the node is not managed.
     pub lifecycle: Option<Arc<Lifecycle>>,
+    /// Begins and ends episodes; `None` if nothing is ever recorded.
+    pub episodes: Option<EpisodeSwitch>,
     /// Switches commands; `None` if there never are any.
     pub commands: Option<CommandSwitch>,
     /// The size of a tensor message \[bytes\], as far as it was known at the start.
@@ -67,6 +70,8 @@ pub(crate) struct Services {
     pub lifecycle: Option<LifecycleServices>,
     /// `None` if the node never makes commands.
     pub enable: Option<EnableService>,
+    /// `None` if nothing is ever recorded.
+    pub episodes: Option<EpisodeServices>,
 }
 
 /// What the thread that reports uses.
@@ -286,6 +291,8 @@ impl NodeSpec {
 impl Services {
     fn new(offerer: Offerer<'_>, spec: &NodeSpec) -> Result<Self, NodeError> {
         let lifecycle = |it: &Arc<Lifecycle>| LifecycleServices::new(offerer, Arc::clone(it));
+        let episodes = spec.episodes.clone();
+        let episodes = episodes.map(|switch| EpisodeServices::new(offerer, switch));
         let enable = spec.commands.clone().map(|switch| EnableService::new(offerer, switch));
         Ok(Services {
             parameters: ParameterServices::new(
@@ -295,6 +302,7 @@ impl Services {
             )?,
             lifecycle: spec.lifecycle.as_ref().map(lifecycle).transpose()?,
             enable: enable.transpose()?,
+            episodes: episodes.transpose()?,
         })
     }
 }

@@ -40,6 +40,7 @@ mod connection;
 mod console;
 mod diagnostics;
 mod end;
+mod episodes;
 mod error;
 mod fastdds;
 mod health_file;

@@ -9,6 +9,7 @@ use super::error::NodeError;
 use robocache_core::backend::Choice;
 use robocache_core::config::{self, nearest};
 use robocache_core::spec::Config;
+use robocache_data::replay::EpisodeTopic;
 use robocache_ops::time::TickGrid;
 use robocache_runtime::{Placement, ThreadOptions};
 
@@ -52,6 +53,10 @@ pub(crate) struct Settings {
     pub shared_output: Option<String>,
     /// The folder in which each run records what it receives; `None`: nothing is recorded.
     pub record_to: Option<PathBuf>,
+    /// The folder in which episodes are recorded; `None`: no request begins one.
+    pub episodes_to: Option<PathBuf>,
+    /// The topic that begins and ends episodes.
+    pub record_when: Option<EpisodeTopic>,
     /// Where the contract of the policy is; `None`: any configuration is served.
     pub contract: Option<PathBuf>,
 }
@@ -300,6 +305,26 @@ static PARAMETERS: &[Parameter] = &[
         }),
     ),
     Parameter(
+        "episodes_to",
+        "Folder in which episodes are recorded (MCAP), each between two requests to the service record, or by record_when; \
+         empty: no episodes.",
+        Kind::Text("", |it, folder| {
+            it.episodes_to = (!folder.is_empty()).then(|| folder.into());
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "record_when",
+        "Number of a topic, such as /joy:buttons[0]: an episode begins when it is not zero any more, and ends when it is \
+         zero again; empty: only requests begin and end episodes.",
+        Kind::Text("", |it, text| {
+            let parsed = (!text.is_empty()).then(|| text.parse()).transpose();
+            let wrong = |_| ("/TOPIC or /TOPIC:PATH, such as /joy:buttons[0]", format!("'{text}'"));
+            it.record_when = parsed.map_err(wrong)?;
+            Ok(())
+        }),
+    ),
+    Parameter(
         "contract",
         "Folder of a policy with a robocache.json: if the node would serve something else, it ends (with `managed`: the configuration fails); empty: no check.",
         Kind::Text("", |it, folder| {
@@ -416,10 +441,28 @@ pub(crate) fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
             found,
         })?;
     }
+    settings.check()?;
     Ok(settings)
 }
 
 impl Settings {
+    /// Checks that the settings of the recording go together.
+    fn check(&self) -> Result<(), NodeError> {
+        let wrong = |name, expected: &str, found: &str| {
+            let (expected, found) = (expected.to_owned(), found.to_owned());
+            Err(NodeError::Parameter { name, expected, found })
+        };
+        match (&self.record_to, &self.episodes_to, &self.record_when) {
+            (Some(_), Some(_), _) => {
+                wrong("episodes_to", "nothing beside record_to", "a folder for each of them")
+            }
+            (_, None, Some(when)) => {
+                wrong("record_when", "episodes_to with it", &format!("'{when}' alone"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the configuration file.
     ///
     /// # Errors

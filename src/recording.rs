@@ -28,6 +28,11 @@ impl Recording {
         recorder
     }
 
+    /// The recorder, while there is one.
+    pub(crate) fn recorder(&self) -> Option<Arc<McapRecorder>> {
+        lock(&self.recorder).clone()
+    }
+
     /// Ends the recording, if there is one. It bounds itself. If another thread does this already, the caller waits for it.
     pub(crate) fn finish(&self) {
         let recorder = lock(&self.recorder).clone();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use r2r::WrappedServiceTypeSupport;
-use robocache_rcl::{Node, RclError, RequestId, Result, Service, Wake};
+use robocache_rcl::{NamedService, Node, RclError, RequestId, Result, Service, Wake};
 
 /// Requests that are remembered: more than may come twice. Each connection keeps the last ten of each service.
 const REMEMBERED: usize = 256;
@@ -53,6 +53,16 @@ impl Offerer<'_> {
         service.tell(self.wake)?;
         Ok(service)
     }
+
+    /// The same of a service of any installed type.
+    ///
+    /// # Errors
+    /// The middleware refuses, or the type is not installed.
+    pub(crate) fn offer_named(self, name: &str, ros_type: &str) -> Result<NamedService> {
+        let mut service = self.node.serve_named(&format!("~/{name}"), ros_type)?;
+        service.tell(self.wake)?;
+        Ok(service)
+    }
 }
 
 /// Answers one request of the service, if one waits.
@@ -64,6 +74,19 @@ pub(crate) fn answer<T: WrappedServiceTypeSupport>(
     let answered = taken.take(service).and_then(|request| match request {
         Some((id, request)) => service.respond(id, &reply(request)),
         None => Ok(()),
+    });
+    answered.unwrap_or_else(|error| log_failure(&error));
+}
+
+/// Answers one request of a service with serialized messages, if one waits.
+pub(crate) fn answer_bytes(
+    service: &NamedService,
+    taken: &mut Taken,
+    reply: impl FnOnce(&[u8]) -> Vec<u8>,
+) {
+    let answered = service.take_request().and_then(|request| match request {
+        Some((id, request)) if taken.is_new(id) => service.respond(id, &reply(&request)),
+        _ => Ok(()),
     });
     answered.unwrap_or_else(|error| log_failure(&error));
 }

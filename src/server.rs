@@ -1,4 +1,4 @@
-//! The thread *serve*: answers the requests for parameters and commands, and those of a managed node.
+//! The thread *serve*: answers the requests for parameters, commands and episodes, and those of a managed node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::commander::EnableService;
 use super::connection::Services;
+use super::episodes::EpisodeServices;
 use super::lifecycle::{LifecycleServices, TransitionEvents};
 use super::requests::Taken;
 use robocache_link::{Connector, Handed, Overlap, found_as_many};
@@ -76,7 +77,8 @@ impl Server {
         }
         let first = self.overlap.before().unwrap_or(&self.services);
         let changes = Arc::clone(&first.parameters.changes);
-        for Services { parameters, lifecycle, enable } in self.all() {
+        for Services { parameters, lifecycle, enable, episodes } in self.all() {
+            episodes.iter_mut().for_each(|episodes| episodes.serve(taken));
             enable.iter().for_each(|enable| enable.serve(taken));
             parameters.serve(taken, &changes);
             lifecycle.iter_mut().for_each(|lifecycle| lifecycle.serve(taken));
@@ -124,7 +126,8 @@ impl Services {
     fn audience(&self) -> impl Iterator<Item = usize> {
         let lifecycle = self.lifecycle.iter().flat_map(LifecycleServices::audience);
         let enable = self.enable.iter().map(EnableService::audience);
-        self.parameters.audience().into_iter().chain(lifecycle).chain(enable)
+        let episodes = self.episodes.iter().flat_map(EpisodeServices::audience);
+        self.parameters.audience().into_iter().chain(lifecycle).chain(enable).chain(episodes)
     }
 
     /// Publishes transitions through this connection from now on. Returns the publisher before.

@@ -7,7 +7,7 @@
 //! - [`Context`]: ROS in this process. [`Node`]: names, parameter overrides, the graph.
 //! - [`Subscription`]: takes [`SerializedMessage`]s with their [`MessageInfo`]; has [`Event`]s.
 //! - [`Publisher`]: publishes bytes. [`MessagePublisher`]: publishes r2r's generated messages.
-//! - [`Service`]: serves one of r2r's generated services.
+//! - [`Service`]: serves one of r2r's generated services. [`NamedService`]: one of any type, by bytes.
 //! - [`Middleware`]: which one answers, and what it tells.
 //! - [`Wake`]: ends the wait of a thread when a message or a request comes. [`GraphChanges`]: those of the graph.
 //!
@@ -38,6 +38,7 @@ mod publisher;
 mod qos;
 mod raw;
 mod service;
+mod service_types;
 mod subscription;
 mod type_support;
 mod wake;
@@ -51,7 +52,7 @@ pub use middleware::Middleware;
 pub use node::{Node, PublisherInfo};
 pub use publisher::{MessagePublisher, Publisher};
 pub use qos::Qos;
-pub use service::{RequestId, Service};
+pub use service::{NamedService, RequestId, Service};
 pub use subscription::{EventStatuses, Events, Subscription};
 pub use wake::Wake;
 

@@ -12,7 +12,8 @@ use super::raw::Raw;
 use super::subscription::Flow;
 use super::type_support::TypeSupport;
 use super::{
-    Context, Gid, GraphChanges, MessagePublisher, Publisher, Qos, Result, Service, Subscription,
+    Context, Gid, GraphChanges, MessagePublisher, NamedService, Publisher, Qos, Result, Service,
+    Subscription,
 };
 
 /// A node. It ends with the last of its entities.
@@ -210,6 +211,11 @@ impl Node {
     /// Offers a generated service.
     pub fn serve<T: WrappedServiceTypeSupport>(&self, name: &str) -> Result<Service<T>> {
         Service::new(&self.inner, name)
+    }
+
+    /// Offers a service of any installed type, such as `std_srvs/srv/SetBool`.
+    pub fn serve_named(&self, name: &str, ros_type: &str) -> Result<NamedService> {
+        NamedService::new(&self.inner, name, ros_type)
     }
 }
 

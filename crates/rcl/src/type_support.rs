@@ -33,7 +33,7 @@ impl TypeSupport {
     /// Loads the description of a type such as `sensor_msgs/msg/Image`.
     pub(crate) fn load(ros_type: &str) -> Result<Self> {
         let error = |detail| RclError::new(format!("load the type {ros_type:?}"), detail);
-        let (package, name) = split(ros_type).ok_or_else(|| {
+        let (package, name) = split(ros_type, "msg").ok_or_else(|| {
             error("expected package/msg/Type, such as sensor_msgs/msg/Image".to_owned())
         })?;
         let library = open(package).map_err(error)?;
@@ -58,19 +58,19 @@ impl TypeSupport {
     }
 }
 
-/// Splits `package/msg/Name` into package and name. Both become part of a file name and a symbol.
-fn split(ros_type: &str) -> Option<(&str, &str)> {
+/// Splits `package/KIND/Name` into package and name. Both become part of a file name and a symbol.
+pub(super) fn split<'a>(ros_type: &'a str, wanted: &str) -> Option<(&'a str, &'a str)> {
     let identifier = |part: &&str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
     let mut parts = ros_type.split('/');
     let (package, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
-    let complete = parts.next().is_none() && kind == "msg";
+    let complete = parts.next().is_none() && kind == wanted;
     (complete && [package, name].iter().all(identifier)).then_some((package, name))
 }
 
 /// Opens a package's library from the sourced prefixes, else from the loader's own paths.
-fn open(package: &str) -> std::result::Result<Library, String> {
+pub(super) fn open(package: &str) -> std::result::Result<Library, String> {
     let file = format!("lib{package}__rosidl_typesupport_c.so");
     let prefixes = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
     let sourced = std::env::split_paths(&prefixes).map(|prefix| prefix.join("lib").join(&file));

@@ -103,6 +103,8 @@ pub struct Player {
     ticks: bool,
     /// The epoch of the newest message.
     epoch: Epoch,
+    /// On the recorder's clock: before that, no tick is served. Messages only fill the rings.
+    begins: Stamp,
 }
 
 /// After a longer time without a message \[ns\], the recorder's clock counts as set ahead: there are no
@@ -172,6 +174,7 @@ impl Player {
             start: None,
             ticks: true,
             epoch: Epoch::default(),
+            begins: Stamp::MIN,
         }
     }
 
@@ -189,6 +192,12 @@ impl Player {
             self.commands = grid.map(|grid| (grid, self.progress.of_other_grid(grid)));
         }
         self
+    }
+
+    /// The same without ticks before an instant of the recorder's clock: earlier messages fill the rings.
+    #[must_use]
+    pub fn beginning_at(self, begins: Stamp) -> Self {
+        Player { begins, ..self }
     }
 
     /// The same with a recorder of what the player does; before any threads.
@@ -434,6 +443,14 @@ impl Player {
         };
         clock.set_at(stamp, received.transit(), at);
         let Some(now) = self.runtime.clock.now() else { return Ok(()) };
+        if received.at < self.begins {
+            // Its ticks are none of the recording.
+            due(schedule, now);
+            if let Some((_, Progress::Simulated(schedule))) = &mut self.commands {
+                due(schedule, now);
+            }
+            return Ok(());
+        }
         if let Some((tick, missed)) = due(schedule, now) {
             self.runtime.ticks.grid.overruns.add(missed);
             self.serve(tick, now, received.at, serve)?;
@@ -469,6 +486,12 @@ impl Player {
         end: Stamp,
         serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        if end > self.begins && self.begins != Stamp::MIN {
+            let begins = std::mem::replace(&mut self.begins, Stamp::MIN);
+            self.pass(begins)?;
+        } else if end <= self.begins {
+            return Ok(self.pass(end)?);
+        }
         let Progress::Recorded(clock, progress) = &self.progress else { return Ok(()) };
         let (clock, progress) = (Arc::clone(clock), *progress);
         let grid = self.runtime.pipeline.config().grid;
@@ -494,6 +517,22 @@ impl Player {
         self.progress.go_on(now.epoch, last.saturating_add(1));
         if let Some((grid, progress)) = &mut self.commands {
             progress.go_on(now.epoch, grid.tick_at(end.offset(-1)).saturating_add(1));
+        }
+        Ok(())
+    }
+
+    /// Moves the recorder's clock to this instant, and serves no tick on the way.
+    fn pass(&mut self, to: Stamp) -> Result<(), RuntimeError> {
+        let Progress::Recorded(clock, progress) = &self.progress else { return Ok(()) };
+        let (now, progress) = (clock.set(to), *progress);
+        if progress.is_some_and(|(epoch, _)| epoch.is_before(now.epoch)) {
+            self.settle()?;
+            self.runtime.begin(now.epoch);
+        }
+        let next = |grid: TickGrid| grid.tick_at(to.offset(-1)).saturating_add(1);
+        self.progress.go_on(now.epoch, next(self.runtime.pipeline.config().grid));
+        if let Some((grid, progress)) = &mut self.commands {
+            progress.go_on(now.epoch, next(*grid));
         }
         Ok(())
     }

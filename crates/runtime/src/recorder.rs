@@ -41,7 +41,8 @@ pub trait Recorder: Send + Sync {
     fn status(&self) -> RecorderStatus;
 }
 
-/// A message as an input received it.
+/// A message as an input received it. A clone shares its bytes.
+#[derive(Clone)]
 pub struct ReceivedMessage {
     /// The input.
     pub input: InputId,
@@ -230,7 +231,7 @@ impl StartValues {
 /// How a recording goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecorderStatus {
-    /// Its folder.
+    /// Its folder; empty between two episodes.
     pub folder: PathBuf,
     /// Messages in it.
     pub messages: u64,
@@ -240,7 +241,7 @@ pub struct RecorderStatus {
     pub lost: u64,
     /// Events for which there was no room.
     pub lost_events: u64,
-    /// Why it ended before the node did.
+    /// Why it ended before the node did, or why the newest episode ended before anybody asked for it.
     pub failed: Option<String>,
 }
 

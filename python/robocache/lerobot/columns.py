@@ -88,6 +88,7 @@ def columns(tensors, order, action, *, state=None, images=False):
     for key, streams in (("observation.state", state), ("action", action)):
         if streams:
             found.append(_vector(key, [segments[name] for name in streams], len(streams) > 1))
+    found += [_mark(name) for name in marks_of(tensors)]
     for name, info in segments.items():
         if info["encoder"] == "image":
             found.append(_image(info, "image" if images else "video"))
@@ -153,6 +154,20 @@ def state_of(segments, state, action):
     return ["state"] if "state" in free else free
 
 
+def marks_of(tensors):
+    """The names of the marks that were noted in the recordings of the episodes."""
+    marks = (mark for episode in tensors.about["episodes"] for mark in episode.get("marks", ()))
+    return sorted({mark["name"] for mark in marks})
+
+
+def value_of(text):
+    """The number of a mark: that of its text. Of other texts, "false" and "no" are 0, and all others 1."""
+    try:
+        return float(text)
+    except ValueError:
+        return float(text.lower() not in ("false", "no"))
+
+
 def is_plan(info):
     """Whether a segment is of a stream of plans."""
     return _PLAN in info["ros_types"]
@@ -165,6 +180,24 @@ def valid_keys(steps):
 
 def _type_of(stream):
     return stream.get("type") if isinstance(stream, dict) else None
+
+
+def _mark(name):
+    """What was noted last at a tick; 0 before the first mark."""
+
+    def read(frames, first, end):
+        stamps, values = (
+            frames.plain("stamp_ns", first, end),
+            np.zeros((end - first, 1), np.float32),
+        )
+        episode = frames.tensors.about["episodes"][frames.tensors.episode_of(first)]
+        for mark in episode.get("marks", ()):
+            if mark["name"] == name:
+                at_ns = mark["at_ns"] if mark["at_ns"] is not None else stamps.min()
+                values[stamps >= at_ns] = value_of(mark["value"])
+        return values
+
+    return Column(column_key("mark", name), "float32", (1,), None, read)
 
 
 def _plain(name):

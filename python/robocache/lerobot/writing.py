@@ -59,6 +59,7 @@ def write_dataset(root, frames, columns, made_of, pieces, *, task, robot_type, q
             write(first, end, episode["task"] or task)
             ticks = frames.plain("tick", first, end)
             names = {key: episode[key] for key in ("name", "bag", "task")}
+            names |= {"marks": episode["marks"]} if episode.get("marks") else {}
             about["episodes"].append({**names, "first_tick": int(ticks[0]), "ticks": len(ticks)})
     write_about(root, about, writer, layout)
     return about

@@ -67,8 +67,13 @@ pub(super) fn contents(
     RecordingContents { folder, manifest, topics, topic_of, events, clock, chunks, split_bytes }
 }
 
-/// Creates a folder for this run in `folder`, named for the time `now` (UTC). One that exists is left alone.
-pub(super) fn new_folder(folder: &Path, now: Stamp) -> Result<PathBuf, RecordError> {
+/// Creates a folder of this name in `folder`; without a name, it is named for the time `now` (UTC). One that exists is left
+/// alone.
+pub(super) fn new_folder(
+    folder: &Path,
+    name: Option<&str>,
+    now: Stamp,
+) -> Result<PathBuf, RecordError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| RecordError { path, source }
@@ -76,7 +81,7 @@ pub(super) fn new_folder(folder: &Path, now: Stamp) -> Result<PathBuf, RecordErr
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let now = time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(now.nanos()))
         .unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
-    let name = format!(
+    let by_time = format!(
         "robocache_{:04}_{:02}_{:02}-{:02}_{:02}_{:02}",
         now.year(),
         u8::from(now.month()),
@@ -85,9 +90,10 @@ pub(super) fn new_folder(folder: &Path, now: Stamp) -> Result<PathBuf, RecordErr
         now.minute(),
         now.second()
     );
+    let name = name.unwrap_or(&by_time);
     for number in 1.. {
         let own = match number {
-            1 => folder.join(&name),
+            1 => folder.join(name),
             _ => folder.join(format!("{name}-{number}")),
         };
         match fs::create_dir(&own) {

@@ -1,5 +1,6 @@
 //! The events of a recording as messages of `robocache_ros/msg/RecordingEvent`.
 
+use super::marks::Mark;
 use robocache_core::cdr::{CdrError, Reader, Writer};
 use robocache_core::command::Disabling;
 use robocache_core::pipeline::{Arrival, MAX_AHEAD_NS};
@@ -48,6 +49,8 @@ pub enum RecordingEvent {
         /// When the first was reported, on the system's clock.
         from: Option<Stamp>,
     },
+    /// A person or a program notes something.
+    Mark(Mark),
     /// The recording is complete.
     End,
 }
@@ -103,6 +106,7 @@ struct Fields {
     reason: String,
     in_doubt_from: Option<Stamp>,
     values: StartValues,
+    name: String,
 }
 
 const START: u8 = 1;
@@ -123,6 +127,7 @@ const SWITCHED: u8 = 15;
 const MEASURED: u8 = 16;
 const BEGINS: u8 = 17;
 const COMMANDS: u8 = 18;
+const MARK: u8 = 19;
 
 /// What a switch did, by the numbers of SWITCHED.
 const SWITCHES: [CommandFact; 3] = [
@@ -174,6 +179,12 @@ impl RecordingEvent {
             Self::GapOfEvents { events, from } => {
                 Fields { count: *events, stamp: *from, ..of(GAP_OF_EVENTS) }
             }
+            Self::Mark(Mark { at_ns, name, value }) => Fields {
+                at: at_ns.map(Stamp::from_nanos),
+                reason: value.clone(),
+                name: name.clone(),
+                ..of(MARK)
+            },
             Self::End => of(END),
         }
     }
@@ -249,6 +260,11 @@ impl RecordingEvent {
             GAP => Self::Gap(Gap { input, messages: count, first, last, from: stamp, epoch }),
             GAP_OF_EVENTS => Self::GapOfEvents { events: count, from: stamp },
             END => Self::End,
+            MARK => Self::Mark(Mark {
+                at_ns: at.map(Stamp::nanos),
+                name: fields.name,
+                value: fields.reason,
+            }),
             CHUNK => Self::Chunk(ChunkRecord {
                 number,
                 writer: count,
@@ -335,6 +351,7 @@ impl Fields {
         write_stamp(&mut writer, self.in_doubt_from);
         writer.u32(self.values.iter().len() as u32);
         self.values.iter().for_each(|value| writer.f64(value));
+        writer.string(&self.name);
         writer.finish()
     }
 
@@ -379,6 +396,7 @@ impl Fields {
             reason: String::from_utf8_lossy(reader.string_bytes()?).into_owned(),
             in_doubt_from: None,
             values: StartValues::default(),
+            name: String::new(),
         };
         // A flag and eight bytes. A writer may have padded what is shorter.
         fields.in_doubt_from = match reader.left() < 9 {
@@ -391,6 +409,10 @@ impl Fields {
             let read = reader.f64_sequence()?;
             let values: Vec<f64> = (0..read.len()).filter_map(|at| read.get(at)).collect();
             fields.values = StartValues::new(&values);
+        }
+        if fields.kind == MARK {
+            reader.f64_sequence()?;
+            fields.name = String::from_utf8_lossy(reader.string_bytes()?).into_owned();
         }
         Ok(fields)
     }

@@ -107,14 +107,20 @@ struct Open {
 
 impl RecordingWriter {
     /// Creates the first file.
+    ///
+    /// # Errors
+    /// It cannot be created, or the disk is full. The files come back for another try.
     pub(super) fn create(
         contents: RecordingContents,
+        offers: Arc<Offers>,
         mut files: Box<dyn Files>,
-    ) -> io::Result<Self> {
-        files.room(&contents.folder).map_or(Ok(()), Room::check)?;
-        let open = Open::create(&contents, &mut *files, 0)?;
+    ) -> Result<Self, (io::Error, Box<dyn Files>)> {
+        let room = files.room(&contents.folder).map_or(Ok(()), Room::check);
+        let open = match room.and_then(|()| Open::create(&contents, &mut *files, 0)) {
+            Ok(open) => open,
+            Err(error) => return Err((error, files)),
+        };
         let counts = vec![0; open.channels.len()];
-        let offers = Arc::new(Offers::new(&contents));
         let time = LogTime::new(contents.clock.is_some());
         Ok(RecordingWriter {
             contents,
@@ -175,8 +181,8 @@ impl RecordingWriter {
         self.write(events + 1 + usize::from(self.contents.clock.is_some()), [time; 2], message)
     }
 
-    /// What the publishers of its topics offer. The user of the recorder notes that.
-    pub(super) fn offers(&self) -> &Arc<Offers> {
+    /// What the publishers of its topics offer.
+    pub(super) fn offers(&self) -> &Offers {
         &self.offers
     }
 
@@ -211,23 +217,13 @@ impl RecordingWriter {
         self.files.room(&self.contents.folder).map_or(Ok(()), Room::check)
     }
 
-    /// Ends the last file, and writes `metadata.yaml`. Returns the files that are not safe on the disk yet.
-    pub(super) fn finish(self) -> io::Result<Syncing> {
-        let RecordingWriter { contents, mut files, open, mut done, counts, offers, .. } = self;
-        let mut syncing = self.syncing;
-        done.push(open.finish((&contents, &offers), &mut syncing)?);
-        let count = |((at, topic), messages): ((usize, &RecordedTopic), &u64)| TopicCount {
-            name: topic.name.clone(),
-            ros_type: topic.ros_type.clone(),
-            qos: topic.qos(offers.text(at)),
-            messages: *messages,
-        };
-        let topics: Vec<TopicCount> = contents.all().enumerate().zip(&counts).map(count).collect();
-        let mut file = files.create(&contents.folder.join("metadata.yaml"))?;
-        file.write_all(metadata::text(&topics, &done).as_bytes())?;
-        file.flush()?;
-        syncing.add(file)?;
-        Ok(syncing)
+    /// Ends the last file, and writes `metadata.yaml`. Returns the files that are not safe on the disk yet, and what opens
+    /// those of the next recording.
+    pub(super) fn finish(self) -> (io::Result<Syncing>, Box<dyn Files>) {
+        let RecordingWriter { contents, mut files, open, done, counts, offers, syncing, .. } = self;
+        let of = (&contents, &*offers);
+        let finished = finish(of, open, (done, &counts), (syncing, &mut *files));
+        (finished, files)
     }
 
     /// The number of the message that has these bytes: this one's, unless another input of the topic took them.
@@ -329,6 +325,28 @@ impl Open {
         }
         Ok(FileCount { name: self.name, span: self.span, messages: self.messages })
     }
+}
+
+/// Ends the last file of a recording, and writes `metadata.yaml`.
+fn finish(
+    (contents, offers): (&RecordingContents, &Offers),
+    open: Open,
+    (mut done, counts): (Vec<FileCount>, &[u64]),
+    (mut syncing, files): (Syncing, &mut dyn Files),
+) -> io::Result<Syncing> {
+    done.push(open.finish((contents, offers), &mut syncing)?);
+    let count = |((at, topic), messages): ((usize, &RecordedTopic), &u64)| TopicCount {
+        name: topic.name.clone(),
+        ros_type: topic.ros_type.clone(),
+        qos: topic.qos(offers.text(at)),
+        messages: *messages,
+    };
+    let topics: Vec<TopicCount> = contents.all().enumerate().zip(counts).map(count).collect();
+    let mut file = files.create(&contents.folder.join("metadata.yaml"))?;
+    file.write_all(metadata::text(&topics, &done).as_bytes())?;
+    file.flush()?;
+    syncing.add(file)?;
+    Ok(syncing)
 }
 
 /// The inputs of each topic, by position.

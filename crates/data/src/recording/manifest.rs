@@ -11,6 +11,7 @@ use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOp
 use robocache_core::config::{self, ConfigError};
 use robocache_core::schema::Definitions;
 use robocache_core::spec::Config;
+use robocache_ops::time::Stamp;
 
 /// The name of the metadata record.
 const NAME: &str = "robocache_recording";
@@ -20,6 +21,8 @@ const MOST_BYTES: usize = 1 << 30;
 const PARAMETER: &str = "parameter ";
 const FILE: &str = "statistics ";
 const TOPIC: &str = "topic ";
+/// The keys of an episode.
+const EPISODE: [&str; 3] = ["episode", "episode_task", "episode_begins_ns"];
 
 /// All that influences the tensors beside the messages.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,6 +51,19 @@ pub struct Manifest {
     pub chunks: Option<String>,
     /// The run of the node, which its tensors name; 0 if it is unknown.
     pub run: u64,
+    /// What the recording says of its episode; `None` if it is of a whole run.
+    pub episode: Option<EpisodeFacts>,
+}
+
+/// An episode that was recorded between two requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EpisodeFacts {
+    /// Its name, which is that of its folder.
+    pub name: String,
+    /// What the robot did, in words; empty if nobody said so.
+    pub task: String,
+    /// When it begins, on the system's clock. What comes before it in the log fills the rings.
+    pub begins: Stamp,
 }
 
 /// Why a manifest cannot be read.
@@ -103,6 +119,7 @@ impl Manifest {
             parameters: Vec::new(),
             chunks: None,
             run: 0,
+            episode: None,
         }
     }
 
@@ -118,6 +135,10 @@ impl Manifest {
         ]);
         metadata.extend(self.chunks.clone().map(|topic| ("chunks".to_owned(), topic)));
         metadata.extend((self.run != 0).then(|| ("run".to_owned(), self.run.to_string())));
+        if let Some(EpisodeFacts { name, task, begins }) = &self.episode {
+            let values = [name.clone(), task.clone(), begins.nanos().to_string()];
+            metadata.extend(EPISODE.map(str::to_owned).into_iter().zip(values));
+        }
         metadata.extend(self.rate_hz.map(|rate| ("rate_hz".to_owned(), rate.to_string())));
         let named = |what: &'static str| {
             move |(name, text): &(String, String)| (format!("{what}{name}"), text.clone())
@@ -181,6 +202,10 @@ impl Manifest {
         manifest.chunks = values.remove("chunks");
         if let Some(run) = values.remove("run") {
             manifest.run = run.parse().map_err(|_| wrong("run", "a number", &run))?;
+        }
+        if let [Some(name), Some(task), Some(begins)] = EPISODE.map(|key| values.remove(key)) {
+            let parsed = begins.parse().map_err(|_| wrong(EPISODE[2], "nanoseconds", &begins))?;
+            manifest.episode = Some(EpisodeFacts { name, task, begins: Stamp::from_nanos(parsed) });
         }
         let mut topics = BTreeMap::new();
         for (key, value) in values {

@@ -4,26 +4,33 @@
 //!    thread of its own ([`queue`], [`writing`]).
 //! 2. That thread writes files ([`file`]), with a [`RecordingEvent`] for each event.
 //! 3. [`Manifest`] says how the node ran: configuration, parameters, statistics.
+//! 4. A recorder of episodes writes between two requests ([`EpisodeRequest`]). It begins each with its [`lead`].
 
 mod contents;
 mod copies;
 mod disk;
+mod episodes;
 mod event;
 mod facts;
 mod file;
+mod lead;
 mod log_time;
 mod lost;
 mod manifest;
+mod marks;
 mod metadata;
 mod offers;
 mod queue;
 mod recorder;
+mod request;
 mod writing;
 
 pub use copies::REMEMBERED;
 pub use disk::{Disk, Files, Room};
 pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};
 pub use facts::take_fact;
-pub use manifest::{Manifest, ManifestError};
+pub use manifest::{EpisodeFacts, Manifest, ManifestError};
+pub use marks::{DISCARD, Mark};
 pub use recorder::{McapRecorder, RecordError, RecordOptions};
+pub use request::{EpisodeRequest, MarkRequest, NotRecorded};
 pub use writing::Writing;

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use super::event::Gap;
 use super::lost::{Lost, LostEvents};
+use super::request::Request;
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
@@ -37,11 +38,14 @@ pub(super) enum Item {
     Clock(ClockMessage),
     Chunk(ChunkRecord, SharedBytes),
     Event(Event),
+    /// Something that a user asks for.
+    Request(Request),
 }
 
 /// The end for the threads of the node, and the state that both ends share.
 pub(super) struct Queue {
-    pub folder: PathBuf,
+    /// Of the recording; empty between two episodes.
+    pub folder: Mutex<PathBuf>,
     sender: SyncSender<(Item, Stamp)>,
     most_bytes: usize,
     /// By input: whether its messages become rows.
@@ -82,7 +86,7 @@ impl Queue {
         let (sender, receiver) = sync_channel(MESSAGES + EVENTS + EMPTY);
         let has_rows = |id: InputId| !config.input(id).feeds.is_empty();
         let queue = Queue {
-            folder,
+            folder: Mutex::new(folder),
             sender,
             most_bytes,
             has_rows: config.input_ids().map(has_rows).collect(),
@@ -158,7 +162,7 @@ impl Queue {
                 self.bytes.fetch_sub((*message.bytes).as_ref().len(), Ordering::Relaxed);
                 self.messages.fetch_sub(1, Ordering::Relaxed);
             }
-            Item::Clock(_) | Item::Chunk(..) | Item::Event(_) => {
+            Item::Clock(_) | Item::Chunk(..) | Item::Event(_) | Item::Request(_) => {
                 self.events.fetch_sub(1, Ordering::Relaxed);
             }
         }
@@ -191,11 +195,24 @@ impl Queue {
         self.lost[message.input.index()].add(number, message.arrival);
     }
 
+    /// The folder of the recording; empty between two episodes.
+    pub(super) fn folder(&self) -> PathBuf {
+        lock(&self.folder).clone()
+    }
+
+    /// A recording in this folder begins, or none.
+    pub(super) fn begins(&self, folder: PathBuf) {
+        let counts = self.written.iter().chain(&self.lost_in_all);
+        counts.for_each(|count| count.store(0, Ordering::Relaxed));
+        *lock(&self.folder) = folder;
+        *lock(&self.failed) = None;
+    }
+
     /// How the recording goes.
     pub(super) fn status(&self) -> RecorderStatus {
         let [[messages, bytes], [lost, lost_events]] = [&self.written, &self.lost_in_all]
             .map(|counts| counts.each_ref().map(|count| count.load(Ordering::Relaxed)));
-        let (folder, failed) = (self.folder.clone(), lock(&self.failed).clone());
+        let (folder, failed) = (self.folder(), lock(&self.failed).clone());
         RecorderStatus { folder, messages, bytes, lost, lost_events, failed }
     }
 }

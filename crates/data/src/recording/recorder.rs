@@ -6,18 +6,22 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::contents::{contents, new_folder};
 use super::disk::{Files, OnDisk};
+use super::episodes::Episodes;
 use super::event::RecordingEvent;
 use super::file::RecordingWriter;
+use super::lead::Lead;
 use super::manifest::Manifest;
 use super::offers::Offers;
 use super::queue::{Item, Queue};
-use super::writing::Writing;
+use super::request::{Answer, EpisodeRequest, MarkRequest, NotRecorded, Request};
+use super::writing::{Target, Writing};
 use robocache_core::schema::Definitions;
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
@@ -31,6 +35,8 @@ use robocache_runtime::{
 const LOOK: Duration = Duration::from_millis(5);
 /// Usual limit of the end of a recording.
 const END: Duration = Duration::from_secs(4);
+/// Longest wait for the answer to a request, as a part of the limit of the end. The thread that asks answers others, too.
+const ANSWER: u32 = 2;
 
 /// What a recorder needs to know.
 pub struct RecordOptions {
@@ -52,6 +58,10 @@ pub struct RecordOptions {
     /// True if [`Recorder::offered`] tells what publishers offer. The first message of a topic waits for that, for a second
     /// at most. If nothing at all is offered meanwhile, no other topic waits.
     pub has_graph: bool,
+    /// True if nothing is recorded but episodes, between [`McapRecorder::begin`] and [`McapRecorder::end`].
+    pub episodes: bool,
+    /// Most bytes of the messages that an episode begins with, which are in memory; see [`lead`](super::lead).
+    pub lead_bytes: usize,
     /// Source of the time of the node.
     pub time: TimeSource,
 }
@@ -68,6 +78,8 @@ impl RecordOptions {
             files: None,
             end: END,
             has_graph: false,
+            episodes: false,
+            lead_bytes: 512 << 20,
             time,
         }
     }
@@ -83,6 +95,13 @@ pub struct RecordError {
     pub source: io::Error,
 }
 
+impl RecordError {
+    /// An error of this folder or file.
+    pub(super) fn of(path: &Path) -> impl FnOnce(io::Error) -> Self + use<'_> {
+        move |source| RecordError { path: path.to_owned(), source }
+    }
+}
+
 /// Records a node in MCAP. A drop ends the recording.
 pub struct McapRecorder {
     queue: Arc<Queue>,
@@ -93,7 +112,8 @@ pub struct McapRecorder {
 }
 
 impl McapRecorder {
-    /// Begins a recording of a node with this configuration, in a new folder. `now` is the node's clock.
+    /// Begins a recording of a node with this configuration, in a new folder. `now` is the node's clock. A recorder of
+    /// episodes waits for the first request.
     ///
     /// # Errors
     /// The folder or the first file cannot be created, or the disk is full.
@@ -103,13 +123,15 @@ impl McapRecorder {
         definitions: &dyn Definitions,
         now: Option<Stamp>,
     ) -> Result<Self, RecordError> {
+        let (asked, episodes) = (options.folder.clone(), options.episodes);
         let (recorder, writing) = Self::without_thread(options, config, definitions, now)?;
-        let path = recorder.folder();
+        let own = if episodes { asked } else { recorder.folder() };
         let thread = std::thread::Builder::new().name("record".into());
-        let thread = thread
-            .spawn(move || writing.run())
-            .map_err(|source| RecordError { path: path.to_owned(), source })?;
-        tracing::info!("recording to {}", recorder.folder().display());
+        let thread = thread.spawn(move || writing.run()).map_err(RecordError::of(&own))?;
+        match episodes {
+            true => tracing::info!("episodes are recorded to {} on request", own.display()),
+            false => tracing::info!("recording to {}", own.display()),
+        }
         *lock(&recorder.thread) = Some(thread);
         Ok(recorder)
     }
@@ -126,29 +148,79 @@ impl McapRecorder {
         now: Option<Stamp>,
     ) -> Result<(Self, Writing), RecordError> {
         let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, .. } = options;
-        let RecordOptions { files, end, has_graph, time, .. } = options;
-        let folder = new_folder(&folder, time.system())?;
-        let failed = |source| RecordError { path: folder.clone(), source };
-        let contents = contents(&folder, manifest, (events, split_bytes), config, definitions);
+        let RecordOptions { files, end, has_graph, episodes, lead_bytes, time, .. } = options;
         let files = files.unwrap_or_else(|| Box::new(OnDisk));
-        let writer = RecordingWriter::create(contents, files);
-        let mut writer = writer.map_err(|error| {
-            // A folder without a file is no recording.
-            let _ = std::fs::remove_dir(&folder);
-            failed(error)
-        })?;
-        writer.event(&RecordingEvent::Start { at: now }, time.system()).map_err(failed)?;
-        let (queue, waiting) = Queue::new(folder.clone(), config, queue_bytes, time.clone());
+        if episodes {
+            std::fs::create_dir_all(&folder).map_err(RecordError::of(&folder))?;
+        }
+        let own = match episodes {
+            true => folder,
+            false => new_folder(&folder, None, time.system())?,
+        };
+        let contents = contents(&own, manifest, (events, split_bytes), config, definitions);
+        let offers = Arc::new(Offers::new(&contents));
+        let target = match episodes {
+            true => {
+                let lead = Lead::new(config, lead_bytes);
+                Target::Episodes(Box::new(Episodes::new(contents, files, lead, config.grid)))
+            }
+            false => {
+                let writer = RecordingWriter::create(contents, Arc::clone(&offers), files);
+                let mut writer = writer.map_err(|(error, _)| {
+                    // A folder without a file is no recording.
+                    let _ = std::fs::remove_dir(&own);
+                    RecordError::of(&own)(error)
+                })?;
+                let start = writer.event(&RecordingEvent::Start { at: now }, time.system());
+                start.map_err(RecordError::of(&own))?;
+                Target::Run(Box::new(writer))
+            }
+        };
+        let of_queue = if episodes { PathBuf::new() } else { own.clone() };
+        let (queue, waiting) = Queue::new(of_queue, config, queue_bytes, time.clone());
         let queue = Arc::new(queue);
-        let offers = Arc::clone(writer.offers());
         let queues = (Arc::clone(&queue), waiting);
-        let writing = Writing::new(queues, writer, has_graph, end, time.clone());
+        let writing = (has_graph, end, time.clone());
+        let writing = Writing::new(queues, target, Arc::clone(&offers), writing);
         Ok((McapRecorder { queue, offers, thread: Mutex::new(None), end, time }, writing))
     }
 
-    /// The folder of this recording.
-    pub fn folder(&self) -> &Path {
-        &self.queue.folder
+    /// The folder of this recording; empty between two episodes.
+    pub fn folder(&self) -> PathBuf {
+        self.queue.folder()
+    }
+
+    /// Begins an episode: what is received from now on, and the messages whose rows the rings hold. Returns its folder.
+    ///
+    /// # Errors
+    /// [`NotRecorded`]
+    pub fn begin(&self, episode: EpisodeRequest) -> Result<PathBuf, NotRecorded> {
+        episode.check()?;
+        self.ask(|answer| Request::Begin(episode, answer))
+    }
+
+    /// Ends the episode. Returns its folder. Its files are complete then.
+    ///
+    /// # Errors
+    /// [`NotRecorded`]
+    pub fn end(&self) -> Result<PathBuf, NotRecorded> {
+        self.ask(Request::End)
+    }
+
+    /// Notes something in the recording. Returns its folder.
+    ///
+    /// # Errors
+    /// [`NotRecorded`]
+    pub fn mark(&self, mark: MarkRequest) -> Result<PathBuf, NotRecorded> {
+        mark.check()?;
+        self.ask(|answer| Request::Mark(mark, answer))
+    }
+
+    /// Hands a request to the thread that writes, behind all that was told before, and waits for the answer.
+    fn ask(&self, request: impl FnOnce(Answer) -> Request) -> Result<PathBuf, NotRecorded> {
+        let (answer, answered) = sync_channel(1);
+        self.queue.tell(Item::Request(request(answer)));
+        answered.recv_timeout(self.end / ANSWER).unwrap_or(Err(NotRecorded::Silent))
     }
 
     /// Writes what waits, as far as the limit allows, and ends the recording. If the disk does not answer,
@@ -170,8 +242,9 @@ impl McapRecorder {
 
     /// Ends without the thread that writes.
     fn leave_behind(&self) {
-        let Queue { folder, complete, ended, failed, .. } = &*self.queue;
-        let (folder, seconds) = (folder.display(), self.end.as_secs_f64());
+        let Queue { complete, ended, failed, .. } = &*self.queue;
+        let (folder, seconds) = (self.queue.folder(), self.end.as_secs_f64());
+        let folder = folder.display();
         if complete.load(Ordering::Relaxed) {
             tracing::warn!(
                 "the recording {folder} is complete, but after {seconds} s the disk has not stored all of it"

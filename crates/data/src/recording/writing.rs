@@ -1,15 +1,20 @@
 //! The thread that writes a recording.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::disk::Syncing;
+use super::episodes::Episodes;
 use super::event::RecordingEvent;
 use super::file::RecordingWriter;
+use super::marks::Mark;
+use super::offers::Offers;
 use super::queue::{Item, Queue, Waiting};
+use super::request::{EpisodeRequest, MarkRequest, NotRecorded, Request};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{Next, Steps, TimeSource, drive};
@@ -24,11 +29,25 @@ const FLUSH: Duration = Duration::from_millis(250);
 const LAST_MESSAGES: f64 = 0.625;
 const LAST_EVENTS: f64 = 0.75;
 
+/// Where a recorder writes.
+pub(super) enum Target {
+    /// To one recording of the whole run.
+    Run(Box<RecordingWriter>),
+    /// To episodes.
+    Episodes(Box<Episodes>),
+}
+
 /// The loop that writes a recording.
 pub struct Writing {
     queue: Arc<Queue>,
     waiting: Waiting,
-    writer: RecordingWriter,
+    /// The recording; `None` between two episodes.
+    writer: Option<RecordingWriter>,
+    /// `None` if the whole run is one recording.
+    episodes: Option<Box<Episodes>>,
+    offers: Arc<Offers>,
+    /// The marks of the recording.
+    marks: Vec<Mark>,
     /// True if a graph tells what publishers offer.
     has_graph: bool,
     /// The item whose topic waits for its offers.
@@ -64,22 +83,29 @@ impl Steps for Writing {
                 return Ok(Next::At(self.time.monotonic() + LOOK));
             }
             Some((item, at)) => {
-                let since_stop = self.stopped.map_or(Duration::ZERO, |at| self.time.since(at));
-                self.write(&item, at, since_stop)?;
+                self.handle(&item, at)?;
                 self.queue.left(&item);
+                if let Item::Request(request) = item {
+                    self.answer(request, at);
+                }
             }
             None if self.stopped.is_none() => next = self.time.monotonic() + LOOK,
             None => {
                 self.write_lost()?;
-                self.writer.event(&RecordingEvent::End, self.time.system())?;
+                let now = self.time.system();
+                if let Some(writer) = &mut self.writer {
+                    writer.event(&RecordingEvent::End, now)?;
+                }
                 return Ok(Next::Done);
             }
         }
         if self.queue.has_lost() {
-            self.write_lost()?;
+            let written = self.write_lost();
+            self.survive(written)?;
         }
         if self.time.since(self.flushed) > FLUSH {
-            self.writer.flush()?;
+            let flushed = self.writer.as_mut().map_or(Ok(()), RecordingWriter::flush);
+            self.survive(flushed)?;
             self.flushed = self.time.monotonic();
         }
         Ok(Next::At(next))
@@ -87,19 +113,25 @@ impl Steps for Writing {
 }
 
 impl Writing {
-    /// Writes to this file what comes through the queue.
+    /// Writes to this target what comes through the queue.
     pub(super) fn new(
         (queue, waiting): (Arc<Queue>, Waiting),
-        writer: RecordingWriter,
-        has_graph: bool,
-        end: Duration,
-        time: TimeSource,
+        target: Target,
+        offers: Arc<Offers>,
+        (has_graph, end, time): (bool, Duration, TimeSource),
     ) -> Self {
         let flushed = time.monotonic();
+        let (writer, episodes) = match target {
+            Target::Run(writer) => (Some(*writer), None),
+            Target::Episodes(episodes) => (None, Some(episodes)),
+        };
         Writing {
             queue,
             waiting,
             writer,
+            episodes,
+            offers,
+            marks: Vec::new(),
             has_graph,
             held: None,
             awaited: None,
@@ -125,41 +157,147 @@ impl Writing {
     pub fn end(self, written: io::Result<()>) {
         let Writing { queue, waiting, writer, .. } = self;
         // If no write failed, the files have an end, even if something else ended the recording.
-        let finished = writer.finish();
+        let finished = writer.map_or(Ok(Syncing::default()), |writer| writer.finish().0);
         queue.complete.store(written.is_ok() && finished.is_ok(), Ordering::Relaxed);
         queue.ended.store(true, Ordering::Relaxed);
         // What waits still holds the buffers of messages.
         while waiting.next().is_some() {}
         if let Err(error) = written.and(finished.and_then(Syncing::wait)) {
-            let folder = queue.folder.display();
+            let folder = queue.folder();
+            let folder = folder.display();
             tracing::error!("the recording {folder} ended: {error}; the node goes on");
             *lock(&queue.failed) = Some(error.to_string());
         }
     }
 
+    /// Takes an item out of the queue: to the lead, and to the recording if there is one.
+    fn handle(&mut self, item: &Item, at: Stamp) -> io::Result<()> {
+        let mut is_before = false;
+        if let Some(episodes) = &mut self.episodes {
+            episodes.lead.take(item, at);
+            is_before = episodes.is_before(item);
+        }
+        if self.writer.is_none() || is_before {
+            return Ok(());
+        }
+        let since_stop = self.stopped.map_or(Duration::ZERO, |at| self.time.since(at));
+        let written = self.write(item, at, since_stop);
+        self.survive(written)
+    }
+
+    /// If a disk fails, an episode ends and the recorder goes on. A recording of the whole run cannot go on.
+    fn survive(&mut self, written: io::Result<()>) -> io::Result<()> {
+        match (written, self.episodes.is_some()) {
+            (Err(error), true) => {
+                let folder = self.queue.folder();
+                tracing::error!(
+                    "the episode {} ended: {error}; the node goes on",
+                    folder.display()
+                );
+                let _ = self.close();
+                *lock(&self.queue.failed) = Some(error.to_string());
+                Ok(())
+            }
+            (written, _) => written,
+        }
+    }
+
+    /// Does what a user asks for, and answers.
+    fn answer(&mut self, request: Request, at: Stamp) {
+        let (done, answer) = match request {
+            Request::Begin(asked, answer) => (self.begin(&asked, at), answer),
+            Request::End(answer) => (self.end(at), answer),
+            Request::Mark(mark, answer) => (self.mark(mark, at), answer),
+        };
+        // The user may wait no more.
+        let _ = answer.send(done);
+    }
+
+    fn begin(&mut self, asked: &EpisodeRequest, at: Stamp) -> Result<PathBuf, NotRecorded> {
+        let episodes = self.episodes.as_mut().ok_or(NotRecorded::WholeRun)?;
+        if self.writer.is_some() {
+            return Err(NotRecorded::Recording(self.queue.folder()));
+        }
+        let (folder, writer) = episodes.begin(asked, &self.offers, at)?;
+        self.queue.begins(folder.clone());
+        (self.writer, self.marks, self.said) = (Some(writer), Vec::new(), false);
+        tracing::info!("an episode begins: {}", folder.display());
+        Ok(folder)
+    }
+
+    fn end(&mut self, at: Stamp) -> Result<PathBuf, NotRecorded> {
+        if self.episodes.is_none() {
+            return Err(NotRecorded::WholeRun);
+        }
+        let folder = self.queue.folder();
+        let Some(writer) = &mut self.writer else { return Err(NotRecorded::Idle) };
+        let ended = writer.event(&RecordingEvent::End, at);
+        let closed = self.close();
+        ended.and(closed).map_err(|error| NotRecorded::Disk(error.to_string()))?;
+        tracing::info!("the episode {} is complete", folder.display());
+        Ok(folder)
+    }
+
+    /// Ends the files of an episode.
+    fn close(&mut self) -> io::Result<()> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let (finished, files) = writer.finish();
+        let folder = self.queue.folder();
+        if let Some(episodes) = &mut self.episodes {
+            episodes.ended(files);
+        }
+        self.queue.begins(PathBuf::new());
+        let syncing = finished?;
+        // The next episode must not wait for the disk.
+        let wait = std::thread::Builder::new().name("record sync".into());
+        wait.spawn(move || {
+            if let Err(error) = syncing.wait() {
+                tracing::error!(
+                    "the episode {} is not safe on the disk: {error}",
+                    folder.display()
+                );
+            }
+        })?;
+        Ok(())
+    }
+
+    fn mark(&mut self, mark: MarkRequest, at: Stamp) -> Result<PathBuf, NotRecorded> {
+        let Some(writer) = &mut self.writer else { return Err(NotRecorded::Idle) };
+        let MarkRequest { name, value, at: on_node } = mark;
+        let mark = Mark { at_ns: on_node.map(Stamp::nanos), name, value };
+        let folder = self.queue.folder();
+        self.marks.push(mark.clone());
+        let written = writer.event(&RecordingEvent::Mark(mark), at);
+        let written = written.and_then(|()| Mark::write(&self.marks, &folder));
+        written.map_err(|error| NotRecorded::Disk(error.to_string()))?;
+        Ok(folder)
+    }
+
     /// Writes an item, unless the stop is too long ago.
     fn write(&mut self, item: &Item, at: Stamp, since_stop: Duration) -> io::Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
         match item {
             Item::Received(number, message) if since_stop > self.end.mul_f64(LAST_MESSAGES) => {
                 self.queue.leave_out(*number, message);
                 return Ok(());
             }
+            Item::Request(_) => return Ok(()),
             Item::Clock(_) | Item::Chunk(..) | Item::Event(_)
                 if since_stop > self.end.mul_f64(LAST_EVENTS) =>
             {
                 self.queue.leave_out_event(at);
                 return Ok(());
             }
-            Item::Received(number, message) => self.writer.received(*number, message)?,
-            Item::Clock(message) => self.writer.clock(*message)?,
-            Item::Chunk(found, message) => self.writer.chunk(*found, (**message).as_ref(), at)?,
+            Item::Received(number, message) => writer.received(*number, message)?,
+            Item::Clock(message) => writer.clock(*message)?,
+            Item::Chunk(found, message) => writer.chunk(*found, (**message).as_ref(), at)?,
             Item::Event(event) => {
-                return self.writer.event(&RecordingEvent::Node(event.clone()), at);
+                return writer.event(&RecordingEvent::Node(event.clone()), at);
             }
         }
         let [messages, bytes] = &self.queue.written;
-        messages.store(self.writer.messages, Ordering::Relaxed);
-        bytes.store(self.writer.bytes, Ordering::Relaxed);
+        messages.store(writer.messages, Ordering::Relaxed);
+        bytes.store(writer.bytes, Ordering::Relaxed);
         Ok(())
     }
 
@@ -170,15 +308,16 @@ impl Writing {
     /// If nothing was ever offered, the graph does not work, and after one wait in vain there is no other.
     fn awaits_offers(&mut self, item: &Item) -> bool {
         let since = self.awaited.take();
+        let Some(writer) = &self.writer else { return false };
         let topic = match item {
-            Item::Received(_, message) => self.writer.topic(Some(message.input)),
-            Item::Clock(_) => self.writer.topic(None),
-            Item::Chunk(..) | Item::Event(_) => return false,
+            Item::Received(_, message) => writer.topic(Some(message.input)),
+            Item::Clock(_) => writer.topic(None),
+            Item::Chunk(..) | Item::Event(_) | Item::Request(_) => return false,
         };
-        if !self.has_graph || self.stopped.is_some() || !self.writer.lacks_offers(topic) {
+        if !self.has_graph || self.stopped.is_some() || !writer.lacks_offers(topic) {
             return false;
         }
-        let works = self.in_vain.is_empty() || self.writer.offers().any();
+        let works = self.in_vain.is_empty() || writer.offers().any();
         if !works || self.in_vain.contains(&topic) {
             return false;
         }
@@ -193,21 +332,23 @@ impl Writing {
 
     /// Writes what was lost since the last look.
     fn write_lost(&mut self) -> io::Result<()> {
-        for gap in self.queue.lost_messages() {
+        let Writing { queue, writer, episodes, .. } = self;
+        for gap in queue.lost_messages() {
+            episodes.iter_mut().for_each(|episodes| episodes.lead.lack(gap));
+            let Some(writer) = writer else { continue };
             if !std::mem::replace(&mut self.said, true) {
-                let folder = self.queue.folder.display();
+                let folder = queue.folder();
+                let folder = folder.display();
                 tracing::warn!(
                     "recording: the disk is too slow, and messages are missing in {folder}"
                 );
             }
-            self.writer.first(&RecordingEvent::Gap(gap))?;
+            writer.first(&RecordingEvent::Gap(gap))?;
         }
-        match self.queue.lost_events() {
-            Some((events, from)) => {
-                self.writer.first(&RecordingEvent::GapOfEvents { events, from })
-            }
-            None => Ok(()),
-        }
+        let Some((events, from)) = queue.lost_events() else { return Ok(()) };
+        episodes.iter_mut().for_each(|episodes| episodes.lead.lack_events(events, from));
+        let Some(writer) = writer else { return Ok(()) };
+        writer.first(&RecordingEvent::GapOfEvents { events, from })
     }
 }
 

@@ -7,6 +7,7 @@ use super::episode::{Listed, Moment};
 use super::find::stem;
 use super::{Episode, EpisodeTopic, ReplayError};
 use crate::bag::Bag;
+use crate::recording::{DISCARD, EpisodeFacts, Manifest, Mark};
 
 /// The part of each bag that counts, and its episodes.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +53,8 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
             Division::Whole => {
                 let Parts { start, end, .. } = *parts;
                 let bag = bag.clone();
-                episodes.push(Episode { bag, name, start, end, ..Episode::default() });
+                let episode = Episode { bag, name, start, end, ..Episode::default() };
+                episodes.extend(recorded(episode));
                 continue;
             }
             Division::ByTopic(topic) => {
@@ -86,9 +88,11 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
         }
     }
     if episodes.is_empty() {
-        return Err(ReplayError::Wiring(
-            "the list of episodes: expected a line, found none".into(),
-        ));
+        let none = match &parts.division {
+            Division::Whole => "expected an episode, found only those that have the mark 'discard'",
+            _ => "the list of episodes: expected a line, found none",
+        };
+        return Err(ReplayError::Wiring(none.into()));
     }
     for episode in &mut episodes {
         // These endings are those of results that are not complete.
@@ -100,6 +104,27 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
     }
     name_apart(&mut episodes);
     Ok(episodes)
+}
+
+/// An episode with what its recording says of it; `None` if a mark says that it is not wanted.
+fn recorded(mut episode: Episode) -> Option<Episode> {
+    // A bag that cannot be read says so when it is played.
+    let Ok(Manifest { episode: facts, .. }) = Manifest::read(&episode.bag) else {
+        return Some(episode);
+    };
+    match Mark::read(&episode.bag) {
+        Ok(marks) if Mark::discard(&marks) => {
+            tracing::warn!("{}: left out: it has the mark '{DISCARD}'", episode.bag.display());
+            return None;
+        }
+        Ok(marks) => episode.marks = marks,
+        Err(error) => episode.wrong = Some(format!("its marks cannot be read: {error}")),
+    }
+    if let Some(EpisodeFacts { task, begins, .. }) = facts {
+        episode.task = Some(task).filter(|task| !task.is_empty());
+        episode.begins = Some(begins);
+    }
+    Some(episode)
 }
 
 /// Adds the episodes of a bag by the edges of a topic. If it has no edges, one episode says why.

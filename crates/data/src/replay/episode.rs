@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::bag::{Bag, BagError, Storage};
+use crate::recording::Mark;
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 
 /// A bag, or a part of one.
@@ -25,6 +26,10 @@ pub struct Episode {
     pub end: Option<Moment>,
     /// What the robot did, in words.
     pub task: Option<String>,
+    /// The begin of the recorded episode, on the recorder's clock: what comes before fills the rings. `None` for any other bag.
+    pub begins: Option<Stamp>,
+    /// What was noted while it was recorded.
+    pub marks: Vec<Mark>,
     /// Why it cannot be played, if that is known already: for example, its bag has no edge.
     pub wrong: Option<String>,
 }
@@ -87,13 +92,14 @@ impl Episode {
         self.given.as_ref().map(|Given(source)| source.decoded()).unwrap_or_default()
     }
 
-    /// As of [`Source::about`]. A bag has nothing to say.
+    /// As of [`Source::about`]. A bag has its marks.
     ///
     /// # Errors
     /// If the episode is damaged.
     pub(super) fn about(&self) -> Result<Map<String, Value>, BagError> {
         match &self.given {
-            None => Ok(Map::new()),
+            None if self.marks.is_empty() => Ok(Map::new()),
+            None => Ok(Map::from_iter([("marks".to_owned(), serde_json::json!(self.marks))])),
             Some(Given(source)) => source.about(),
         }
     }

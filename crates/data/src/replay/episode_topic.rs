@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{BagDefinitions, ReplayError};
 use crate::bag::Bag;
 use robocache_core::cdr::Reader;
-use robocache_core::schema::{FieldReader, Path, resolve};
+use robocache_core::schema::{Definitions, FieldReader, Path, resolve};
 use robocache_ops::time::Stamp;
 
 /// A number of a topic's messages. An episode begins with the message in which it is no longer zero, and
@@ -38,7 +38,50 @@ impl fmt::Display for EpisodeTopic {
     }
 }
 
+/// Reads the number of a topic's messages.
+pub struct EpisodeNumber {
+    plan: FieldReader,
+    values: Vec<f64>,
+}
+
+impl EpisodeNumber {
+    /// True if the number of a message is not zero.
+    ///
+    /// # Errors
+    /// The message cannot be read.
+    pub fn is_set(&mut self, message: &[u8]) -> Result<bool, String> {
+        let mut reader = Reader::new(message).map_err(|error| error.to_string())?;
+        let read = self.plan.read(&mut reader, &mut self.values);
+        read.map_err(|rejected| rejected.to_string())?;
+        Ok(self.values.first().is_some_and(|value| *value != 0.0))
+    }
+}
+
 impl EpisodeTopic {
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// What reads the number of messages of a type.
+    ///
+    /// # Errors
+    /// The definition of the type is unknown, or has no such number.
+    pub fn number(
+        &self,
+        ros_type: &str,
+        definitions: &dyn Definitions,
+    ) -> Result<EpisodeNumber, String> {
+        let ros_type = resolve(ros_type, definitions).map_err(|error| error.to_string())?;
+        let path = Path::parse(&self.path).map_err(|error| error.to_string())?;
+        let plan = FieldReader::new(&ros_type, &[path], None)
+            .map_err(|error| format!("expected {}", error.expected))?;
+        match plan.channels().len() {
+            1 => Ok(EpisodeNumber { plan, values: Vec::new() }),
+            found => Err(format!("expected one number, found {found}")),
+        }
+    }
+
     /// The first and the last instant of each episode of a bag. One that has not ended ends with the bag.
     ///
     /// # Errors
@@ -53,25 +96,16 @@ impl EpisodeTopic {
             return Err(wrong(format!("expected this topic in the bag, found {found}")));
         };
         let definitions = BagDefinitions::new(bag)?;
-        let ros_type = resolve(&bag.topics[topic].ros_type, &definitions);
-        let ros_type = ros_type.map_err(|error| wrong(error.to_string()))?;
-        let path = Path::parse(&self.path).map_err(|error| wrong(error.to_string()))?;
-        let plan = FieldReader::new(&ros_type, &[path], None)
-            .map_err(|error| wrong(format!("expected {}", error.expected)))?;
-        if plan.channels().len() != 1 {
-            return Err(wrong(format!("expected one number, found {}", plan.channels().len())));
-        }
+        let mut number = self.number(&bag.topics[topic].ros_type, &definitions).map_err(wrong)?;
         let mut wanted = vec![false; bag.topics.len()];
         wanted[topic] = true;
         let mut messages = bag.messages(&wanted)?;
-        let (mut episodes, mut began, mut values) = (Vec::new(), None, Vec::new());
+        let (mut episodes, mut began) = (Vec::new(), None);
         for message in messages.by_ref() {
-            let read = Reader::new(&message.bytes).map_err(|error| error.to_string());
-            let read = read.and_then(|mut reader| {
-                plan.read(&mut reader, &mut values).map_err(|rejected| rejected.to_string())
-            });
-            read.map_err(|why| wrong(format!("the message of {}: {why}", message.received)))?;
-            match (values[0] != 0.0, began) {
+            let read = number.is_set(&message.bytes);
+            let read =
+                read.map_err(|why| wrong(format!("the message of {}: {why}", message.received)))?;
+            match (read, began) {
                 (true, None) => began = Some(message.received),
                 (false, Some(start)) => {
                     episodes.push((start, message.received));

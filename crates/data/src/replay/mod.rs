@@ -31,7 +31,7 @@ mod wiring;
 pub use definitions::BagDefinitions;
 pub use division::{Division, Parts, episodes};
 pub use episode::{Episode, EpisodesError, Given, Listed, Moment, Source, read_episodes};
-pub use episode_topic::EpisodeTopic;
+pub use episode_topic::{EpisodeNumber, EpisodeTopic};
 pub use error::ReplayError;
 pub use find::find_bags;
 pub use options::Options;

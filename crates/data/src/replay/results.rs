@@ -532,6 +532,10 @@ pub(super) fn made_of(
         episode.end,
         episode.task,
     );
+    if episode.begins.is_some() || !episode.marks.is_empty() {
+        let recorded = format!("; {:?} {:?}", episode.begins, episode.marks);
+        made_of.push_str(&recorded);
+    }
     match options.format.store() {
         Some(_) => {
             let format = format!("; format {FORMAT_VERSION} of parts {PART_FORMAT}{bf16}");

@@ -61,13 +61,16 @@ pub fn run(
     let commands = ReplayedCommands::new(bag, wiring, pipeline.config(), output.takes_commands())?;
     // Whether a chunk counts depends on the ticks, so they are served also if no tensor is wanted.
     let serves = (output.takes_ticks() || commands.needs_ticks(), commands.needs_ticks());
-    let mut player = player(pipeline, wiring, serves, threads)?;
+    let player = player(pipeline, wiring, serves, threads)?;
+    let mut player = player.beginning_at(episode.leads_until().unwrap_or(Stamp::MIN));
     let commands = RefCell::new(commands);
     let output = RefCell::new(output);
     let mut problems = Problems::default();
     bag.problems.iter().cloned().for_each(|problem| problems.push(problem));
     let mut whole = true;
-    if let Some(span) = bag.span() {
+    if let Some(mut span) = bag.span() {
+        // What comes before the begin of a recorded episode is none of it.
+        span.0 = episode.begins.map_or(span.0, |begins| begins.clamp(span.0, span.1));
         let Range { start, end } = episode.range(span)?;
         let mut serve = |served: Served<'_>| -> Result<(), ReplayError> {
             match served {
@@ -105,7 +108,10 @@ pub fn run(
             let now = recorded.received;
             if !begun {
                 // A damaged index may say that the bag begins later than it does, or ends sooner.
-                play.player.start(start.unwrap_or(span.0.min(now)), &mut serve)?;
+                // The messages that fill the rings of a recorded episode come before its first tick.
+                if episode.leads_until().is_none() {
+                    play.player.start(start.unwrap_or(span.0.min(now)), &mut serve)?;
+                }
                 begun = true;
             }
             last = last.max(now);
@@ -203,6 +209,11 @@ struct Range {
 }
 
 impl Episode {
+    /// The begin of a recorded episode that is played from its begin on: earlier messages fill the rings.
+    fn leads_until(&self) -> Option<Stamp> {
+        self.begins.filter(|_| self.start.is_none())
+    }
+
     /// The instants of the episode in a bag from `first` to `last`.
     ///
     /// # Errors

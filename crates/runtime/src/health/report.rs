@@ -67,6 +67,9 @@ pub(super) fn recording(status: &RecorderStatus) -> Status {
     let RecorderStatus { folder, messages, bytes, lost, lost_events, failed } = status;
     let (level, message) = match (failed, lost, lost_events) {
         (Some(why), ..) => (Level::Warn, format!("the recording has ended: {why}")),
+        (None, ..) if folder.as_os_str().is_empty() => {
+            (Level::Ok, "no episode is being recorded".to_owned())
+        }
         (None, 0, 0) => (Level::Ok, "recording".to_owned()),
         (None, ..) => {
             let missing = format!("{lost} messages and {lost_events} events are missing");

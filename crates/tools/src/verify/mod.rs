@@ -97,6 +97,8 @@ struct Verification {
     /// `None` if the node made no commands.
     commands: Option<Commands>,
     problems: Problems,
+    /// True up to the begin of an episode. What comes before fills the rings: it is a part of what was received.
+    leads: bool,
     /// Whether the recording has an end.
     complete: bool,
     simulated: bool,
@@ -119,12 +121,17 @@ impl Verification {
         let (rows, gaps) = (Lateness::new(config), Gaps::new(config));
         // An older recording has no facts of commands, and no run.
         let commands = config.commands.as_ref().filter(|_| manifest.run != 0);
-        let commands = commands.map(|spec| Commands::new(spec, manifest.run));
+        let mut commands = commands.map(|spec| Commands::new(spec, manifest.run));
+        if manifest.episode.is_some() {
+            // It lacks what commands followed from before it.
+            commands.iter_mut().for_each(Commands::lost);
+        }
         let replayed = Arc::new(Replayed::default());
         Verification {
             order,
             rows,
             player: Player::new(pipeline, manifest.simulated, TimeSource::real())
+                .beginning_at(manifest.episode.as_ref().map_or(Stamp::MIN, |it| it.begins))
                 .with_recorder(Arc::clone(&replayed) as _),
             replayed,
             ticks: Ticks::new(period_ns),
@@ -132,6 +139,7 @@ impl Verification {
             numbers: Numbers::default(),
             commands,
             problems: Problems::default(),
+            leads: manifest.episode.is_some(),
             complete: false,
             simulated: manifest.simulated,
             log: LogTime::default(),
@@ -189,7 +197,9 @@ impl Verification {
             RecordingEvent::Received { number, input, arrival, bytes_of } => {
                 if input.index() < self.player.runtime().inputs().count() {
                     let came = arrival.stamp.map(|stamp| (arrival.epoch, stamp));
-                    self.numbers.announced(number, came, self.now);
+                    if !self.leads {
+                        self.numbers.announced(number, came, self.now);
+                    }
                     let whole = self.order.received(number, (input, arrival), bytes_of);
                     whole.into_iter().for_each(|number| self.numbers.came(number));
                 }
@@ -198,10 +208,17 @@ impl Verification {
                 self.commands.iter_mut().for_each(|commands| commands.found(chunk));
             }
             RecordingEvent::Node(event) => self.node_event(event),
-            RecordingEvent::Start { .. } => {}
+            RecordingEvent::Start { .. } => {
+                if std::mem::take(&mut self.leads) {
+                    self.numbers.begin_with_next();
+                }
+            }
+            RecordingEvent::Mark(_) => {}
             RecordingEvent::Gap(gap) => {
                 if gap.input.index() < self.player.runtime().inputs().count() {
-                    self.numbers.told(&gap);
+                    if !self.leads {
+                        self.numbers.told(&gap);
+                    }
                     self.gaps.add(&gap, &self.player.runtime().pipeline);
                 }
             }

@@ -16,6 +16,8 @@ const MOST_RUNS: usize = 4096;
 #[derive(Default)]
 pub(super) struct Numbers {
     newest: u64,
+    /// True if the next message is the first that counts.
+    begins: bool,
     /// The arrival of the newest.
     arrival: Option<(Epoch, Stamp)>,
     /// What is missing, by number.
@@ -57,8 +59,16 @@ pub(super) struct Lost {
 }
 
 impl Numbers {
+    /// Counts from the next message on: those before an episode are not all in it.
+    pub(super) fn begin_with_next(&mut self) {
+        self.begins = true;
+    }
+
     /// A message was announced: it is missing until it [came](Numbers::came).
     pub(super) fn announced(&mut self, number: u64, arrival: Option<(Epoch, Stamp)>, now: Stamp) {
+        if std::mem::take(&mut self.begins) {
+            self.newest = number - 1;
+        }
         if number <= self.newest || number - self.newest > MOST_AHEAD {
             return;
         }

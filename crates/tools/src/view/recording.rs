@@ -202,6 +202,7 @@ impl Seen {
             RecordingEvent::End => self.ended = true,
             RecordingEvent::Start { .. }
             | RecordingEvent::Chunk(_)
+            | RecordingEvent::Mark(_)
             | RecordingEvent::Node(Event::Command(_)) => {}
         }
     }

@@ -34,6 +34,8 @@ fn every_event_is_read_as_it_was_written() {
         RecordingEvent::Received { number: 9, input, arrival, bytes_of: 8 },
         RecordingEvent::Gap(gap),
         RecordingEvent::GapOfEvents { events: 3, from: at },
+        RecordingEvent::Mark(Mark { at_ns: Some(7), name: "success".into(), value: "no".into() }),
+        RecordingEvent::Mark(Mark { at_ns: None, name: "n".into(), value: String::new() }),
         RecordingEvent::End,
     ];
     for event in events.map(RecordingEvent::Node).into_iter().chain(others) {

@@ -29,7 +29,10 @@ fn a_recording_is_understood_without_the_files_of_its_configuration() {
     fs::write(folder.path().join("arm.urdf"), URDF).unwrap();
     let definitions = Prefixes::default();
     let config = config::parse(CONFIG, &file).unwrap();
-    let manifest = Manifest::of(&config, false, true, "cpu");
+    let begins = Stamp::from_nanos(1_795_000_000_000_000_007);
+    let episode = EpisodeFacts { name: "pick_1".into(), task: "pick".into(), begins };
+    let episode = Some(episode);
+    let manifest = Manifest { episode, ..Manifest::of(&config, false, true, "cpu") };
     fs::remove_file(folder.path().join("arm.urdf")).unwrap();
     assert!(config::parse(CONFIG, &file).is_err());
     let record = manifest.record();

@@ -79,7 +79,7 @@ impl Recorded {
 
     /// Ends the recording. Returns what the channels of these topics tell of the quality of service.
     fn channels(self, topics: [&str; 3]) -> [Vec<String>; 3] {
-        let recording = self.recorder.folder().to_owned();
+        let recording = self.recorder.folder();
         self.recorder.finish();
         let bag = Bag::open(&recording).unwrap();
         topics.map(|topic| {
@@ -152,7 +152,7 @@ fn a_recording_has_the_quality_of_service_that_publishers_offer() {
     recorder.offered(Some(w), vec![LATCHED]);
     recorded.send(w);
     recorded.written(3);
-    let recording = recorder.folder().to_owned();
+    let recording = recorder.folder();
     recorder.finish();
 
     let bag = Bag::open(&recording).unwrap();

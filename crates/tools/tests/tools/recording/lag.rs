@@ -153,7 +153,7 @@ fn verified(folder: &Path, lags: [f64; 4]) -> Report {
         }
     }
     recorder.finish();
-    let report = verify(recorder.folder(), Choice::Cpu, 0).unwrap();
+    let report = verify(&recorder.folder(), Choice::Cpu, 0).unwrap();
     assert_eq!((report.equal + report.differing, report.unexplained), (129, 0), "{report:?}");
     report
 }

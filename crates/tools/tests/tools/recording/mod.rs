@@ -1,7 +1,9 @@
 //! A runtime with all its threads records itself, and the recording is verified.
 
 mod commands;
+mod cut;
 mod disk;
+mod episodes;
 mod lag;
 mod node;
 mod script;

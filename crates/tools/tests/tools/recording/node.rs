@@ -307,7 +307,7 @@ impl Node {
     pub(super) fn stop(self) -> PathBuf {
         self.threads.stop().unwrap();
         self.recorder.finish();
-        self.recorder.folder().to_owned()
+        self.recorder.folder()
     }
 }
 

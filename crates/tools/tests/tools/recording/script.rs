@@ -120,7 +120,7 @@ impl Script {
 
     fn stop(self) -> PathBuf {
         self.recorder.finish();
-        self.recorder.folder().to_owned()
+        self.recorder.folder()
     }
 
     /// All ticks of the recording are equal.
