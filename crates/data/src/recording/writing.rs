@@ -206,7 +206,7 @@ impl Writing {
     fn answer(&mut self, request: Request, at: Stamp) {
         let (done, answer) = match request {
             Request::Begin(asked, answer) => (self.begin(&asked, at), answer),
-            Request::End(answer) => (self.end(at), answer),
+            Request::End(answer) => (self.end_episode(at), answer),
             Request::Mark(mark, answer) => (self.mark(mark, at), answer),
         };
         // The user may wait no more.
@@ -225,7 +225,7 @@ impl Writing {
         Ok(folder)
     }
 
-    fn end(&mut self, at: Stamp) -> Result<PathBuf, NotRecorded> {
+    fn end_episode(&mut self, at: Stamp) -> Result<PathBuf, NotRecorded> {
         if self.episodes.is_none() {
             return Err(NotRecorded::WholeRun);
         }
