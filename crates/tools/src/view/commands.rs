@@ -212,9 +212,10 @@ pub(super) fn of_recording(
     let wanted = (0..bag.topics.len()).map(|at| [EVENT_TYPE, CHUNK_TYPE].contains(&kind(at)));
     for recorded in bag.messages(&wanted.collect::<Vec<_>>())? {
         if kind(recorded.topic) == CHUNK_TYPE {
-            // A chunk of no group is in no picture.
-            let tell = |taken: &TakenChunk<'_>| {
-                taken.group.into_iter().for_each(|group| groups[group].chunk(taken));
+            // As in the node, each group has the chunks of no group among its refused ones.
+            let tell = |taken: &TakenChunk<'_>| match taken.group {
+                Some(group) => groups[group].chunk(taken),
+                None => groups.iter_mut().for_each(|group| group.chunk(taken)),
             };
             let _ = again.chunk(&recorded.bytes, tell);
             continue;
