@@ -123,7 +123,7 @@ fn run_once(plan: &Plan, heals: bool, folder: &Path) -> Result<(Outcome, Shared)
     world.end(&recorder);
     let World { trace, choices, standstills, loops, .. } = world;
     drop(loops);
-    let recording = recorder.folder().to_owned();
+    let recording = recorder.folder();
     let equal = replay(plan, &recording, &seen);
     let mut seen = lock(&seen);
     let renewed = lock(&net).renewed;

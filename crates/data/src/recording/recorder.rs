@@ -176,7 +176,7 @@ impl McapRecorder {
                 Target::Run(Box::new(writer))
             }
         };
-        let of_queue = if episodes { PathBuf::new() } else { own.clone() };
+        let of_queue = if episodes { PathBuf::new() } else { own };
         let (queue, waiting) = Queue::new(of_queue, config, queue_bytes, time.clone());
         let queue = Arc::new(queue);
         let queues = (Arc::clone(&queue), waiting);
