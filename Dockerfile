@@ -1,4 +1,4 @@
-# The images of robocache. docs/containers.md says how to run them.
+# The images of robocache. docs/deploy.md says how to run them.
 #
 #   docker build -t robocache .                          the node, sensor_sim and the command line, on ROS 2
 #   docker build -t robocache-policy --target policy .   a policy in Python without ROS

@@ -50,7 +50,7 @@ help:
 	@echo 'make bench-replay  compare robocache replay with a script of rosbags, NumPy, Pillow and zarr, on a'
 	@echo '                recording of 5 GB that is left in bench/; PYTHON: one that has them'
 	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
-	@echo 'make image-test build the images of Dockerfile and run compose.yaml with podman: docs/containers.md; needs'
+	@echo 'make image-test build the images of Dockerfile and run compose.yaml with podman: docs/deploy.md; needs'
 	@echo '                root and, of Debian, podman, runc, docker-compose and debootstrap; takes fifteen minutes.'
 	@echo '                INSTALLED=on: with what make build has installed, in two minutes'
 	@echo 'make soak       run robot, node and policies for SOAK_S (300) while they are killed, suspended and restarted;'

@@ -218,5 +218,5 @@ def test_values_are_true_through_stops_and_plays(ros, start, tmp_path):
 
 def test_the_configuration_is_that_of_the_documentation():
     topics = {spec["topic"] for spec in yaml.safe_load(CONFIG.read_text())["streams"].values()}
-    table = Path(REPOSITORY / "docs" / "isaac_sim.md").read_text()
+    table = Path(REPOSITORY / "docs" / "node.md").read_text()
     assert all(f"| `{topic}` |" in table for topic in topics), topics

@@ -98,13 +98,15 @@ streams:
 }
 
 #[test]
-fn the_readme_prints_what_check_prints() {
-    let readme = include_str!("../../../../README.md");
+fn the_first_steps_print_what_check_prints() {
+    let page = include_str!("../../../../docs/start.md");
     let block = |language: &str| {
-        let (_, rest) = readme.split_once(&format!("```{language}\n")).unwrap();
+        let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
         rest.split_once("```").unwrap().0
     };
     assert_eq!(text(&checked(&[], block("yaml")).stdout), block("text"));
+    let readme = include_str!("../../../../README.md");
+    assert!(readme.contains(block("yaml")), "README.md has another configuration");
 }
 
 #[test]
