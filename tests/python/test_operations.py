@@ -410,8 +410,9 @@ def test_memory_that_is_not_there_is_an_exception(shape):
 
 
 def test_the_examples_of_the_page_print_what_it_says(capsys):
-    page = Path(__file__).parents[2] / "docs" / "operations.md"
-    examples = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    page = Path(__file__).parents[2] / "docs" / "python.md"
+    _, section = page.read_text().split("\n## Operations on arrays\n")
+    examples = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     names = {}
     for example in examples:
         exec(example, names)

@@ -5,7 +5,7 @@
 
 Arrays are of NumPy, torch, CuPy, JAX or any library with `__dlpack__`, on the CPU or a GPU. All of a call
 are of one library and on one device, and so are the results. The bits are those of the node: one
-implementation serves all of them. `docs/operations.md` has the rules.
+implementation serves all of them. `docs/python.md` has the rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Functions with the signatures of the RoboCache for torch that came before, so that its users change one import.
 
 They call `robocache.resample` and `voxelize`, on the device of their tensors. If `backend` is "cuda", this must be a GPU, or they
-raise RuntimeError; None and "pytorch" allow any device. The results are the same bits. `docs/operations.md` says what differs.
+raise RuntimeError; None and "pytorch" allow any device. The results are the same bits. `docs/python.md` says what differs.
 """
 
 from __future__ import annotations
