@@ -244,7 +244,7 @@ def compare(program, info, image):
     found_points = np.frombuffer(done.stdout[: 4 * pixels], np.int16).reshape(points.shape)
     found_fractions = np.frombuffer(done.stdout[4 * pixels : 6 * pixels], np.uint16)
     found = np.frombuffer(done.stdout[6 * pixels :], np.uint8)
-    # Further away, OpenCV itself depends on the width: see docs/undistort.md.
+    # Further away, OpenCV itself depends on the width: see docs/inputs.md.
     near = (np.abs(points.astype(int)) < 30_000).all(-1) & (
         np.abs(found_points.astype(int)) < 30_000
     ).all(-1)

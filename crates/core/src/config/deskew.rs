@@ -20,7 +20,7 @@ struct Convention {
     span_ms: [f64; 2],
 }
 
-/// docs/deskew.md has the table.
+/// docs/clouds.md has the table.
 const fn convention(sensor: Sensor) -> Convention {
     // A stamp is that of the first point, or that of the last.
     let (first, last) = ([-5.0, 105.0], [-105.0, 5.0]);
