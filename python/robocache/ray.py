@@ -7,7 +7,7 @@
 The bags, or the episodes of the dataset, are divided into shares, one Ray task each. If a task fails or its worker ends, it runs
 again and goes on with what it had. At the end this process makes one result of all shares. All
 machines must have the bags, the configuration and the results under the same paths. It needs
-`pip install 'dist/WHEEL.whl[ray]'`. docs/cluster.md has more.
+`pip install 'dist/WHEEL.whl[ray]'`. docs/training.md has more.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ use super::{Error, SUCCESS};
 /// Exit code: 0 if the offset was found; 1 if not; 2 if the command line is wrong.
 #[derive(Args)]
 #[command(
-    after_help = "How to move the robot for it, and what it cannot find: docs/calibrate.md. The simulated robot \
+    after_help = "How to move the robot for it, and what it cannot find: docs/inspect.md. The simulated robot \
     moves so with `sensor_sim --bursts`; without it, its motion is periodic."
 )]
 pub(super) struct CalibrateArgs {
