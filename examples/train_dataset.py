@@ -1,6 +1,6 @@
 """Trains a policy that answers with chunks of actions, on a dataset, or on bags that have a stream of actions.
 
-    robocache import dataset/ --out data/            # LeRobot; docs/datasets.md has RLDS, LIBERO and others
+    robocache import dataset/ --out data/            # LeRobot; docs/import.md has RLDS, LIBERO and others
     python3 examples/train_dataset.py data/rows.zarr --out checkpoint/
     python3 examples/train_dataset.py data/rows.zarr --out checkpoint/ --steps 4000     # goes on where it was
 

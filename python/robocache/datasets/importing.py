@@ -5,7 +5,7 @@
     import_dataset("bridge/1.0.0/", "data/", mapping="bridge")     # files that a mapping explains
 
 An episode goes through the pipeline as a recording does: the results are those of `robocache replay` for the same
-messages. docs/import.md and docs/datasets.md explain it.
+messages. docs/import.md explains it.
 """
 
 from __future__ import annotations

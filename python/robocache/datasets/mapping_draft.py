@@ -40,7 +40,7 @@ def draft(dataset):
     values = _values(dataset, {field: of for field, of in streams.values() if of.kind == "vector"})
     lines = [
         f"# A first mapping of {dataset.root}: {dataset.KIND}. Remove what you do not need.",
-        "# In the repository, docs/datasets.md explains the keys.",
+        "# In the repository, docs/import.md explains the keys.",
         *_known(fields),
         f"rate_hz:{'' if rate is None else f' {rate:g}'} # {source}",
         *([f"task: {_quoted(task)}"] if task else []),

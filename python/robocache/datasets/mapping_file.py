@@ -7,7 +7,7 @@
       state: {field: observation/state, names: [x, y, z, roll, pitch, yaw, gripper], angular: [roll, pitch, yaw]}
       action: {field: action, names: [x, y, z, roll, pitch, yaw, gripper], held: [gripper]}
 
-Files that have no stamps get those of this rate. docs/datasets.md explains it.
+Files that have no stamps get those of this rate. docs/import.md explains it.
 """
 
 import math

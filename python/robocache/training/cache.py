@@ -349,7 +349,7 @@ class EpisodeCache:
         config: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> EpisodeCache:
-        """Makes a cache of a dataset of any kind that `robocache import` reads: docs/datasets.md has them.
+        """Makes a cache of a dataset of any kind that `robocache import` reads: docs/import.md has them.
 
         Its episodes are first written to `OUT/rows.zarr`, images too, or found there.
 
