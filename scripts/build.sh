@@ -14,7 +14,7 @@ scripts/cuda.sh prepare
 if [ ! -d "$build_dir/robocache_ros" ] && [ -z "${ROBOCACHE_CUDA_ARCHS:-}" ] &&
   [ -n "$(scripts/cuda.sh features 2>/dev/null)" ]; then
   echo 'build: with CUDA, the first build also compiles the kernels for every chip, which takes minutes.' \
-    'ROBOCACHE_CUDA=off leaves them out; for fewer chips: docs/gpu_setup.md'
+    'ROBOCACHE_CUDA=off leaves them out; for fewer chips: docs/gpu.md'
 fi
 # colcon configures again only if CMake's arguments change. If another ROS was sourced since the
 # last build, the old configuration still names the old ROS, so it is removed. This repository's

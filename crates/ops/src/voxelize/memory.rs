@@ -29,7 +29,7 @@ pub const SMALL_SUB_BIN_SHIFT: u32 = 11;
 pub const LARGE_SUB_BIN_SHIFT: u32 = 13;
 
 /// Tiles of voxel blocks that a list has at most: a thread block for each looks at all of them.
-/// With 512, which look at fewer counts each, a list took 2 to 6 us longer (`docs/gpu_experiments.md`).
+/// With 512, which look at fewer counts each, a list took 2 to 6 us longer (`docs/experiments.md`).
 const MOST_LIST_TILES: usize = 2048;
 /// log2 of the voxel blocks of a tile at least: a warp reads their masks at once.
 const LEAST_LIST_TILE_SHIFT: u32 = 5;
@@ -103,7 +103,7 @@ impl SortedBytes {
 
 /// log2 of the bins of a grid whose points go into buckets: about as many as a large GPU has multiprocessors.
 pub const BUCKET_BIN_BITS: u32 = 7;
-/// Points per multiprocessor from which buckets are faster than an atomic per point (`docs/gpu_experiments.md`).
+/// Points per multiprocessor from which buckets are faster than an atomic per point (`docs/experiments.md`).
 pub const LEAST_BUCKET_POINTS: u32 = 1200;
 
 /// Tiles of a cloud of `points` points that go into buckets: one for each multiprocessor if they fit.
