@@ -22,7 +22,7 @@ use crate::file::OutputError;
 use robocache_ops::pool::Pool;
 use robocache_ops::sync::lock;
 
-/// A chunk with this many bytes before it is compressed is full. docs/performance.md compares these settings.
+/// A chunk with this many bytes before it is compressed is full. docs/experiments.md compares these settings.
 const CHUNK: usize = 8 << 20;
 
 /// A topic of the file.
