@@ -23,6 +23,7 @@ sys.path[:0] = [str(REPOSITORY / part) for part in ("scripts", "python", "exampl
 
 import configuration  # noqa: E402
 import live_table  # noqa: E402
+import report  # noqa: E402
 from domains import free_domain  # noqa: E402
 from processes import Processes, ProcessFailure, executable, private_environment  # noqa: E402
 
@@ -37,6 +38,10 @@ GRACE_S = 2.0
 #: Length of the report's joint curves [s].
 JOINT_WINDOW_S = 3.0
 JOINTS_SHOWN = 3
+#: The stream whose camera has a driver of its own, and ends before the others; its topic has the same name.
+ENDING = "camera_wrist"
+#: Time that the demo goes on without this camera [s].
+WITHOUT_S = 1.8
 #: Time in which the policy moves the arm [s].
 FOLLOW_S = 8.0
 
@@ -65,7 +70,12 @@ def parse_arguments():
 
 
 def start_all(processes, config_path, config):
-    processes.start("sensor_sim", [executable("sensor_sim")])
+    """Starts all processes. Returns the driver of the wrist camera and the policy without ROS."""
+    robot = executable("sensor_sim")
+    processes.start("sensor_sim", [robot, "--camera-wrist-hz", "0"])
+    others = ("camera-front", "lidar", "joints", "wrench", "imu")
+    alone = [word for name in others for word in (f"--{name}-hz", "0")]
+    wrist = processes.start(ENDING, [robot, *alone])
     # Shared memory is the whole machine's.
     service = f"robocache_demo/{os.getpid()}"
     parameters = {"config_file": config_path, "shared_output": service}
@@ -77,7 +87,7 @@ def start_all(processes, config_path, config):
     policy += ["-r", f"fused_tensor:={config.output_topic}", "-p", f"inputs:=[{', '.join(inputs)}]"]
     processes.start("policy", policy)
     policy = [sys.executable, examples / "policy_without_ros.py", service, "--inputs", *inputs]
-    return processes.start("policy_without_ros", policy)
+    return wrist, processes.start("policy_without_ros", policy)
 
 
 def policy_inputs(config):
@@ -119,6 +129,17 @@ class Demo:
     def spin_for(self, seconds):
         end = time.monotonic() + seconds
         self.spin_until(lambda: time.monotonic() >= end)
+
+    def end_camera(self, driver):
+        """Ends the driver of a camera and goes on without it. Returns a section of the report, or None without such a stream."""
+        if all(stream.name != ENDING for stream in self.config.streams):
+            return None
+        print(f"\nThe driver of {ENDING} ends, and the tensors go on ...")
+        self.processes.let_end(driver)
+        ended_ns = time.time_ns()
+        self.spin_for(WITHOUT_S)
+        self.processes.end(driver)
+        return report.ending(self.config, self.recorder, ended_ns, ENDING)
 
     def run(self, seconds):
         """Runs the demo. Returns the measured window (start_ns, end_ns) in Unix time."""
@@ -170,7 +191,6 @@ def run_demo(arguments):
     """Runs the demo and returns its problems."""
     import follow
     import rclpy
-    import report
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.signals import SignalHandlerOptions
     from recorder import Recorder
@@ -188,8 +208,10 @@ def run_demo(arguments):
     processes = Processes(output)
     try:
         with processes:
-            without_ros = start_all(processes, arguments.config, config)
-            window = Demo(config, processes, executor, recorder).run(arguments.seconds)
+            wrist, without_ros = start_all(processes, arguments.config, config)
+            demo = Demo(config, processes, executor, recorder)
+            window = demo.run(arguments.seconds)
+            stops = demo.end_camera(wrist)
         received, expected, problems = verdict(config, recorder, window)
         problems += processes.problems
         print(f"\nA policy moves an arm for {FOLLOW_S:g} s by chunks of actions ...")
@@ -197,7 +219,8 @@ def run_demo(arguments):
         problems += wrong
         seen = output / "report.json"
         counts = (received, expected)
-        report.write(seen, config, recorder, (window, counts), problems, way_back)
+        more = [section for section in (stops, way_back) if section]
+        report.write(seen, config, recorder, (window, counts), problems, more)
         page = output / "report.html"
         print(f"\n{received} of {expected} ticks arrived")
         print(f"policy without ROS: {without_ros.log.read_text().splitlines()[-1]}")

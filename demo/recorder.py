@@ -26,6 +26,7 @@ class Recorder:
         arrivals: (arrival_ns, tick, stamp_ns) per tensor, in Unix time.
         valid: stream name to a list of (stamp_ns, steps that were valid, steps).
         newest: stream name to a list of (stamp_ns, row, age_ns) of valid newest steps.
+        ages: stream name to a list of (stamp_ns, age of the newest step at the tick, None if that is not valid).
         snapshots: a few whole tensors, the newest last.
         joints: joint name to two lists, stamps and positions, as published.
         info: the serialized FusedTensorInfo; None before it came.
@@ -37,6 +38,7 @@ class Recorder:
         self.arrivals = []
         self.valid = {}
         self.newest = {}
+        self.ages = {}
         self.snapshots = []
         self.joints = {}
         self.info = None
@@ -60,6 +62,8 @@ class Recorder:
         for name, segment in tensor.segments.items():
             steps = (tensor.stamp_ns, int(segment.valid.sum()), len(segment.valid))
             self.valid.setdefault(name, []).append(steps)
+            age = int(tensor.age_at_tick_ns(name)[-1]) if segment.valid[-1] else None
+            self.ages.setdefault(name, []).append((tensor.stamp_ns, age))
             newest = segment.float32()[-1]
             if newest.size <= SMALL and segment.valid[-1]:
                 entry = (tensor.stamp_ns, newest.copy(), int(segment.age_ns[-1]))

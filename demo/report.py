@@ -12,14 +12,16 @@ from processes import number
 
 #: Raw messages and aligned values are those of this time before the last message.
 CURVE_NS = 2_500_000_000
+#: The ages of all streams are shown from this time before a camera ends to this time after it.
+ENDING_NS = (1_000_000_000, 1_500_000_000)
 #: A larger age means "no row" [ms].
 NO_AGE_MS = 1e9
 
 
-def write(path, config, recorder, measured, problems, way_back):
+def write(path, config, recorder, measured, problems, more):
     """Writes the report of a run to `path`.
 
-    `measured`: the window, and the ticks that came in it and were due. `way_back`: a section, or None.
+    `measured`: the window, and the ticks that came in it and were due. `more`: sections behind the first one.
     """
     window, counts = measured
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
@@ -28,7 +30,7 @@ def write(path, config, recorder, measured, problems, way_back):
     compared = list(compare(config, recorder))
     sections = [
         {"title": "Raw against aligned", "blocks": compared},
-        *([way_back] if way_back else []),
+        *more,
         {"title": "Latency", "blocks": latency(latencies_ms, recorder.diagnostics.tick)},
         {"title": "Streams", "blocks": [streams(config, recorder.diagnostics.streams)]},
     ]
@@ -101,6 +103,41 @@ def compare(config, recorder):
         )
     if channels:
         yield {"compared": {"stream": stream.name, "value": "position [rad]", "channels": channels}}
+
+
+def ending(config, recorder, ended_ns, name):
+    """A section with the ages of all streams, while the camera of the stream `name` ends at `ended_ns`."""
+    begin, end = ended_ns - ENDING_NS[0], ended_ns + ENDING_NS[1]
+
+    def shown(stream):
+        return [entry for entry in recorder.ages.get(stream, []) if begin <= entry[0] <= end]
+
+    curves = [
+        {
+            "name": stream.name,
+            "points": [
+                [(stamp - ended_ns) / 1e9, None if age is None else age / 1e6]
+                for stamp, age in shown(stream.name)
+            ],
+        }
+        for stream in config.streams
+    ]
+    valid = [stamp for stamp, age in shown(name) if age is not None]
+    ticks = recorder.ticks_between(ended_ns, end)
+    last = text((valid[-1] - ended_ns) / 1e6 if valid else None, 0, " ms")
+    told = (
+        f"The driver of {name} ends at 0 s. Its last image ages, and is valid for {last} more. Then each tensor "
+        f"says that {name} is not valid, and the policy can stop. The {ticks} tensors of the next "
+        f"{ENDING_NS[1] / 1e9:g} s came all the same, with all other streams."
+    )
+    plot = {
+        "title": "ages of the streams while a camera ends",
+        "x": f"time since {name} ended [s]",
+        "y": "age at the tick [ms]",
+        "caption": "A gap: the step is not valid",
+        "curves": curves,
+    }
+    return {"title": "A stream that stops", "blocks": [{"text": told}, {"plot": plot}]}
 
 
 def latency(latencies_ms, node):

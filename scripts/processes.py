@@ -108,11 +108,15 @@ class Process:
         text = self.log.read_text(errors="replace").splitlines()[-lines:]
         return "\n".join([f"  the end of {self.log}:", *(f"    {line}" for line in text)])
 
+    def interrupt(self):
+        """Sends SIGINT if the process runs."""
+        if self._popen.poll() is None:
+            self._popen.send_signal(signal.SIGINT)
+
     def stop(self, timeout_s=None):
         """Sends SIGINT, and after the timeout (END_S) SIGKILL. Returns the problem, or None for exit code 0 in time."""
         timeout_s = END_S if timeout_s is None else timeout_s
-        if self._popen.poll() is None:
-            self._popen.send_signal(signal.SIGINT)
+        self.interrupt()
         try:
             code = self._popen.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -169,12 +173,21 @@ class Processes:
         for process in self.running:
             process.check()
 
+    def let_end(self, process):
+        """Sends SIGINT to a process that may end from now on. `end` waits for it."""
+        self.running.remove(process)
+        process.interrupt()
+
+    def end(self, process):
+        """Waits for the end of a process and adds its problem to `problems`."""
+        problem = process.stop()
+        if problem:
+            self.problems.append(problem)
+
     def stop(self):
         """Stops all processes and adds their problems to `problems`."""
         while self.running:
-            problem = self.running.pop().stop()
-            if problem:
-                self.problems.append(problem)
+            self.end(self.running.pop())
 
     def __enter__(self):
         return self

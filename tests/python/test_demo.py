@@ -113,7 +113,7 @@ def test_what_was_seen_becomes_a_report(config, recorder, tmp_path):
     seen, page = tmp_path / "report.json", tmp_path / "report.html"
     measured = ((0, 60 * PERIOD_NS), (55, 60))
     way_back = {"title": "The way back", "blocks": [{"text": "9 chunks counted"}]}
-    report.write(seen, config, recorder, measured, ["<too> few"], way_back)
+    report.write(seen, config, recorder, measured, ["<too> few"], [way_back])
     assert demo.make_report(seen, page) == []
     html = page.read_text()
     assert "Failed<ul><li>&lt;too&gt; few</li></ul>" in html
@@ -130,6 +130,25 @@ def test_what_was_seen_becomes_a_report(config, recorder, tmp_path):
     (problem,) = demo.make_report(seen, page)
     assert "exit code 1" in problem
     assert "robocache_report" in problem
+
+
+def test_a_camera_that_ends_is_shown_as_not_valid(config, recorder):
+    """It ends at tick 200, and its last image is valid for ten ticks more."""
+    fill(recorder, config, range(100, 210))
+    for tick in range(210, 360):
+        newest = tensor(config, tick)
+        newest[demo.ENDING].valid[:] = False
+        recorder._on_tensor(newest)
+    section = report.ending(config, recorder, 200 * PERIOD_NS, demo.ENDING)
+    told, plot = section["blocks"]
+    assert f"The driver of {demo.ENDING} ends at 0 s" in told["text"]
+    assert "valid for 90 ms more" in told["text"] and "The 150 tensors" in told["text"]
+    curves = {curve["name"]: curve["points"] for curve in plot["plot"]["curves"]}
+    assert set(curves) == {stream.name for stream in config.streams}
+    # The lag and the age of each step, from 1 s before to 1.5 s after.
+    age_ms = (LAG_NS + AGE_NS) / 1e6
+    assert curves["joints"] == [[at / 100, age_ms] for at in range(-100, 151)]
+    assert curves[demo.ENDING][109:111] == [[0.09, age_ms], [0.1, None]]
 
 
 def test_the_policy_of_the_demo_commands_positions(config):

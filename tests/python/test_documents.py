@@ -90,7 +90,12 @@ def unknown(words):
         case ["ros2", "launch", "robocache_ros", file, *rest]:
             given = {name for name in assigned(rest) if f'"{name}"' not in LAUNCH}
             return given if (REPOSITORY / "launch" / file).exists() else {file}
-        case ["ros2", "lifecycle" | "param", "set", "/fusion_node", *_] | ["ros2", "bag", "record", *_]:
+        case ["ros2", "lifecycle" | "param", "set", "/fusion_node", *_] | [
+            "ros2",
+            "bag",
+            "record",
+            *_,
+        ]:
             return set()  # the wheels lack ros2
         case [program, *_]:
             return set() if program in UNCHECKED else {program}
