@@ -56,9 +56,10 @@ class PythonLaunchDescriptionSource:
 
 class IncludeLaunchDescription:
     def __init__(self, launch_description_source, *, launch_arguments=None):
-        self.source = launch_description_source
+        self.source, self.arguments = launch_description_source, dict(launch_arguments or {})
 
     def execute(self, context):
+        context.values.update(context.performed(self.arguments))
         context.run(load(self.source.path).generate_launch_description().entities)
 
 
@@ -99,6 +100,31 @@ class Node:
         context.nodes.append(self)
 
 
+class PushRosNamespace:
+    def __init__(self, namespace):
+        self.namespace = namespace
+
+    def execute(self, context):
+        context.values["ros_namespace"] = self.namespace
+
+
+class GroupAction:
+    """A scope: what is set in it ends with it. Without forwarding it begins with its own values alone."""
+
+    def __init__(self, actions, *, scoped=True, forwarding=True, launch_configurations=None):
+        assert scoped
+        self.actions, self.forwarding = actions, forwarding
+        self.values = launch_configurations or {}
+
+    def execute(self, context):
+        outer = context.values, context.environment
+        values = context.performed(self.values)
+        context.values = {**outer[0], **values} if self.forwarding else values
+        context.environment = dict(context.environment)
+        context.run(self.actions)
+        context.values, context.environment = outer
+
+
 class LifecycleNode(Node):
     def __init__(self, *, name, namespace, autostart=False, **kwargs):
         super().__init__(namespace=namespace, **kwargs)
@@ -110,6 +136,13 @@ class Context:
 
     def __init__(self, given):
         self.values, self.environment, self.nodes = dict(given), {}, []
+
+    def performed(self, values):
+        """The values of launch arguments."""
+        return {
+            name: value.perform(self) if isinstance(value, LaunchConfiguration) else value
+            for name, value in values.items()
+        }
 
     def run(self, entities):
         for entity in entities or []:
@@ -126,6 +159,7 @@ def stand_ins(monkeypatch, install):
                 DeclareLaunchArgument,
                 SetEnvironmentVariable,
                 OpaqueFunction,
+                GroupAction,
                 IncludeLaunchDescription,
             )
         },
@@ -134,7 +168,7 @@ def stand_ins(monkeypatch, install):
         },
         "launch.substitutions": {"LaunchConfiguration": LaunchConfiguration},
         "launch_ros": {},
-        "launch_ros.actions": {"LifecycleNode": LifecycleNode, "Node": Node},
+        "launch_ros.actions": {c.__name__: c for c in (LifecycleNode, Node, PushRosNamespace)},
     }
     for name, content in modules.items():
         module = types.ModuleType(name)
@@ -184,6 +218,62 @@ def test_behind_isaac_sim_the_node_ticks_by_its_clock(share):
     assert Path(parameters["config_file"]).exists()
     (node,) = launch(share, "isaac_sim.launch.py", config_file="/my.yaml", use_sim_time="false")
     assert node.parameters == [{"config_file": "/my.yaml", "use_sim_time": False}]
+
+
+#: The launch file of a driver. Its node has the arguments that it got, as parameters.
+DRIVER = """\
+from launch import LaunchDescription
+from launch.actions import OpaqueFunction
+from launch_ros.actions import Node
+
+
+def node(context):
+    return [Node(package="PACKAGE", executable="driver", parameters=[dict(context.values)])]
+
+
+def generate_launch_description():
+    return LaunchDescription([OpaqueFunction(function=node)])
+"""
+
+
+@fast_dds_only
+def test_the_bring_up_starts_the_node_first_and_gives_each_driver_its_own_arguments(
+    share, tmp_path, monkeypatch
+):
+    files = {"ur_robot_driver": "ur_control.launch.py", "realsense2_camera": "rs_launch.py"}
+    for package, file in files.items():
+        index = tmp_path / "share/ament_index/resource_index/packages" / package
+        path = tmp_path / "share" / package / "launch" / file
+        for each, content in ((index, ""), (path, DRIVER.replace("PACKAGE", package))):
+            each.parent.mkdir(parents=True, exist_ok=True)
+            each.write_text(content)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path), prepend=os.pathsep)
+    folder = REPOSITORY / "examples" / "bringup"
+    context = Context({"left_ip": "10.0.0.1", "right_ip": "10.0.0.2", "right_serial": "'_7'"})
+    context.run(load(folder / "two_ur5e.launch.py").generate_launch_description().entities)
+    node, *drivers = context.nodes
+    assert node.executable == "fusion_node"
+    assert node.parameters == [{"config_file": str(folder / "two_ur5e.yaml")}]
+    # All others have room for images, too.
+    assert all(driver.environment == node.environment for driver in drivers)
+    assert node.environment[PROFILE] == str(share / "config" / "fastdds.xml")
+
+    def arm(side, address):
+        values = {"ur_type": "ur5e", "robot_ip": address, "launch_rviz": "false"}
+        return values | {"ros_namespace": side}
+
+    def camera(side, serial):
+        values = {"camera_namespace": "cameras", "camera_name": side, "serial_no": serial}
+        return values | {"align_depth.enable": "true"}
+
+    assert [(driver.package, *driver.parameters) for driver in drivers[:-1]] == [
+        ("ur_robot_driver", arm("left", "10.0.0.1")),
+        ("realsense2_camera", camera("left", "''")),
+        ("ur_robot_driver", arm("right", "10.0.0.2")),
+        ("realsense2_camera", camera("right", "'_7'")),
+    ]
+    assert drivers[-1].package == "livox_ros_driver2"
+    assert drivers[-1].parameters[0]["xfer_format"] == 0
 
 
 def test_arguments_reach_the_node_with_their_types(share):
