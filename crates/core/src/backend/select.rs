@@ -190,9 +190,10 @@ fn cuda(_: usize, _: &Config, _: &Layout) -> Result<Arc<dyn Backend>, BackendErr
 
 #[cfg(not(feature = "cuda"))]
 fn without_cuda() -> BackendError {
-    let detail = "this program was built without the feature `cuda`; if there is an NVIDIA GPU whose \
+    let detail =
+        "this program was built without the feature `cuda`; if there is an NVIDIA GPU whose \
                   driver is new enough, see docs/gpu.md: run scripts/cuda.sh, then build again"
-        .into();
+            .into();
     BackendError::Unavailable { backend: "cuda", detail }
 }
 
