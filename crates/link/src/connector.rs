@@ -56,10 +56,7 @@ impl Connector {
     }
 
     /// Asks for something that takes the middleware a while to make. It is not made if nobody waits for it any more.
-    pub fn make<T: Send + 'static>(
-        &self,
-        make: impl FnOnce() -> T + Send + 'static,
-    ) -> Handed<T> {
+    pub fn make<T: Send + 'static>(&self, make: impl FnOnce() -> T + Send + 'static) -> Handed<T> {
         let handed = Handed::default();
         let wanted = Arc::downgrade(&handed.0);
         let make = move || {

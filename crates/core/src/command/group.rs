@@ -6,7 +6,7 @@
 mod admission;
 mod ends;
 
-use super::limits::{StepLimits, Track};
+use super::limits::{Limit, StepLimits, Track};
 use super::plan::{Place, Plan};
 use super::refused::Refusal;
 use super::stage::{Stage, WaitsFor};
@@ -63,6 +63,8 @@ pub struct GroupCounts {
     pub ends: u64,
     /// Per joint: commands that a limit changed.
     pub clipped: Vec<u64>,
+    /// The same of all joints, by [`Limit::ALL`].
+    pub limited: [u64; Limit::ALL.len()],
 }
 
 impl GroupCounts {
@@ -375,18 +377,24 @@ impl CommandGroup {
     fn follow(&mut self, at: CommandTick, row: usize) {
         let (mut tracks, mut clipped) =
             (std::mem::take(&mut self.tracks), std::mem::take(&mut self.counts.clipped));
-        self.follow_with(&mut tracks, at.stamp, row, |joint, is| clipped[joint] += u64::from(is));
-        (self.tracks, self.counts.clipped) = (tracks, clipped);
+        let mut limited = self.counts.limited;
+        self.follow_with(&mut tracks, at.stamp, row, |joint, limit| {
+            if let Some(limit) = limit {
+                clipped[joint] += 1;
+                limited[limit as usize] += 1;
+            }
+        });
+        (self.tracks, self.counts.clipped, self.counts.limited) = (tracks, clipped, limited);
         self.say();
     }
 
-    /// The same for other tracks. Tells of each joint whether a limit changed its command.
+    /// The same for other tracks. Tells of each joint which limit changed its command.
     fn follow_with(
         &self,
         tracks: &mut [Track],
         at: Stamp,
         row: usize,
-        mut tell: impl FnMut(usize, bool),
+        mut tell: impl FnMut(usize, Option<Limit>),
     ) {
         let now = at.offset(self.spec.lead_ns);
         let (other_row, by_ns) = self.neighbour(now).unwrap_or((row, 0));

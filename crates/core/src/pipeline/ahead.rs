@@ -5,6 +5,7 @@
 //! come. Both together do what [`Pipeline::push`] does.
 
 use super::admit::{Admission, Placing, check_frame};
+use super::arrival::cleared;
 use super::push::{NewRows, PushSink, check_sample, tick_has_read};
 use super::{Accepted, Arrival, NotTaken, Pipeline};
 use crate::backend::BackendError;

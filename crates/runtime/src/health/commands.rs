@@ -6,7 +6,7 @@ use super::assess::{Level, SimClockSeen};
 use super::loops::LoopWindow;
 use super::report::{self, Status, Values, latency_values, pair};
 use crate::{Commands, GroupSeen};
-use robocache_core::command::{GroupCounts, Refusal, Stage, WaitsFor};
+use robocache_core::command::{GroupCounts, Limit, Refusal, Stage, WaitsFor};
 use robocache_core::histogram::WindowReader;
 use robocache_core::spec::GroupSpec;
 
@@ -172,7 +172,10 @@ impl GroupBefore {
         if now.chunks_late > before.chunks_late {
             push(
                 FaultKind::Late,
-                format!("{name}: chunks that came too late: {}", now.chunks_late - before.chunks_late),
+                format!(
+                    "{name}: chunks that came too late: {}",
+                    now.chunks_late - before.chunks_late
+                ),
             );
         }
         // The last plan of a policy that pauses is no fault.
@@ -263,6 +266,9 @@ fn group_values<'a>(
     }
     for (joint, clipped) in joints.zip(&counts.clipped).filter(|(_, clipped)| **clipped > 0) {
         put(&format!("clipped.{joint}"), clipped.to_string());
+    }
+    for limit in Limit::ALL.into_iter().filter(|of| counts.limited[*of as usize] > 0) {
+        put(&format!("limited.{}", limit.word()), counts.limited[limit as usize].to_string());
     }
 }
 

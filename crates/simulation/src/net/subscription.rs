@@ -153,8 +153,6 @@ impl Subscription for SimSubscription {
     fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Making<Self> {
         let connection = lock(&self.net).subscriptions[self.id].connection;
         let (net, spec) = (Arc::clone(&self.net), spec.clone());
-        Box::new(move || {
-            Ok(SimSubscription::of_input(&net, connection, &spec, asks).subscription)
-        })
+        Box::new(move || Ok(SimSubscription::of_input(&net, connection, &spec, asks).subscription))
     }
 }
