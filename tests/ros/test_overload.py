@@ -17,8 +17,6 @@ TOPIC = JOINTS["topic"]
 STREAM = {**JOINTS, "strategy": "hold", "max_age_ms": 5000}
 #: The first stamp. The clock is at T0, and a stamp may be ahead of it by less than a second.
 BEGIN = T0 - 500 * MS
-#: Messages that a vector's queue holds by default.
-DEFAULT_DEPTH = 256
 
 
 @pytest.fixture
@@ -108,20 +106,22 @@ def test_messages_that_do_not_fit_into_the_queue_are_counted(
     assert not any("missing by their" in words for part, words in fusion.said if part == "joints")
 
 
-def camera(**keys):
-    return {"type": "sensor_msgs/msg/Image", "topic": "/camera", "max_age_ms": 1000, **keys}
-
-
-def image(ns, value=0):
-    """An image of 8x8 pixels of this value."""
+def image(ns):
+    """A black image of 8x8 pixels."""
     message = stamped(Image, ns, width=8, height=8, encoding="rgb8", step=24)
-    message.data = np.full(8 * 24, value, np.uint8).tobytes()
+    message.data = bytes(8 * 24)
     return message
 
 
 def test_if_images_are_held_up_all_else_goes_on(ros, start, tmp_path, node_faults, hold):
     """Images are on another thread than small messages and services, so nothing waits for them."""
-    spec = camera(qos={"reliability": "reliable"}, image={"resize": {"width": 8, "height": 8}})
+    spec = {
+        "type": "sensor_msgs/msg/Image",
+        "topic": "/camera",
+        "max_age_ms": 1000,
+        "qos": {"reliability": "reliable"},
+        "image": {"resize": {"width": 8, "height": 8}},
+    }
     config = {"streams": {"camera": spec, "joints": STREAM}}
     env = node_faults(hold=hold.file)
     fusion = start_fusion(ros, start, tmp_path, config, env=env).warm_up()
