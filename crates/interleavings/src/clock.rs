@@ -2,7 +2,7 @@
 
 #[rustfmt::skip] // it is formatted in its crate, and its tests are there
 #[path = "../../runtime/src/clock/system.rs"]
-#[allow(dead_code)] // the models use some of it
+#[allow(dead_code, unreachable_pub)] // the models use some of it
 mod system;
 
 use std::sync::Arc;

@@ -15,3 +15,7 @@ pub mod recording;
 pub mod runtime;
 mod sync;
 pub mod waking;
+
+mod time_source {
+    pub(crate) use robocache_runtime::TimeSource;
+}

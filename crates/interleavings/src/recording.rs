@@ -2,11 +2,11 @@
 
 #[rustfmt::skip] // it is formatted in its crate, and its tests are there
 #[path = "../../data/src/recording/lost.rs"]
-#[allow(dead_code)] // the models use some of it
+#[allow(dead_code, unreachable_pub)] // the models use some of it
 mod lost;
 #[rustfmt::skip]
 #[path = "../../data/src/recording/queue.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod queue;
 
 use std::path::PathBuf;

@@ -2,24 +2,22 @@
 
 #[rustfmt::skip] // it is formatted in its crate, and its tests are there
 #[path = "../../runtime/src/outbox.rs"]
-#[allow(dead_code)] // the models use some of it
+#[allow(dead_code, unreachable_pub)] // the models use some of it
 mod outbox_file;
 #[rustfmt::skip]
 #[path = "../../runtime/src/queue.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod queue_file;
 #[rustfmt::skip]
 #[path = "../../runtime/src/steps.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod steps;
 
 mod publisher {
     pub(super) use robocache_runtime::PublisherId;
 }
 
-mod time_source {
-    pub(super) use robocache_runtime::TimeSource;
-}
+use crate::time_source;
 
 /// The tensors on their way from the tick thread to the publishing thread.
 pub mod outbox {
@@ -125,8 +123,8 @@ pub mod queue {
 
     const CONFIG: &str = "rate_hz: 100
 streams:
-  a: {type: sensor_msgs/Image, topic: /a, max_age_ms: 50, image: {width: 8, height: 8}}
-  b: {type: sensor_msgs/Image, topic: /b, max_age_ms: 50, image: {width: 8, height: 8}}
+  a: {type: sensor_msgs/Image, topic: /a, max_age_ms: 50, image: {resize: {width: 8, height: 8}}}
+  b: {type: sensor_msgs/Image, topic: /b, max_age_ms: 50, image: {resize: {width: 8, height: 8}}}
 ";
     /// Three threads and two waits: more orders than this take minutes.
     const PREEMPTIONS: usize = 2;

@@ -2,7 +2,7 @@
 
 #[rustfmt::skip] // it is formatted in its crate, and its tests are there
 #[path = "../../rcl/src/wake.rs"]
-#[allow(dead_code)] // the models use some of it
+#[allow(dead_code, unreachable_pub)] // the models use some of it
 mod wake;
 
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use crate::explore::{PREEMPTIONS, explore};
 use crate::sync::{self, Mutex, lock};
 use wake::{News, Wake};
 
+/// Three threads and two queues: more preemptions take long.
+const FEW: usize = 2;
 /// No model waits for so long.
 const EVER: Duration = Duration::from_secs(24 * 3600);
 
@@ -38,7 +40,7 @@ pub fn no_wake_is_lost() {
 
 /// A message of either of two subscriptions is taken, if it comes before, during or after a take that finds none.
 pub fn no_message_is_forgotten() {
-    explore(PREEMPTIONS, || {
+    explore(FEW, || {
         let wake = Arc::new(Wake::default());
         let queues = [(); 2].map(|()| Arc::new((Mutex::new(0), News::new(&wake))));
         let send = |queue: &Arc<(Mutex<u32>, Arc<News>)>| {
