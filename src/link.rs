@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use robocache_core::spec::InputSpec;
 use robocache_link::{
-    CHUNK_DEPTH, CHUNK_TOPIC, CHUNK_TYPE, CLOCK_DEPTH, CLOCK_TOPIC, EventTotals, Graph,
+    CHUNK_DEPTH, CHUNK_TOPIC, CHUNK_TYPE, CLOCK_DEPTH, CLOCK_TOPIC, EventTotals, Graph, Making,
     MessageInfo, MessageMemory, Middleware, MiddlewareError, Subscribed, Subscription,
 };
 use robocache_rcl::{
@@ -137,9 +137,13 @@ impl Subscription for WakingSubscription {
         self.inner.end_events();
     }
 
-    fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Result<Self, MiddlewareError> {
-        let subscribed = subscribe((&self.inner.node(), &self.wake), spec, asks, self.flow);
-        subscribed.map(|subscribed| subscribed.subscription).map_err(failed)
+    fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Making<Self> {
+        let (node, wake, spec) = (self.inner.node(), Arc::clone(&self.wake), spec.clone());
+        let flow = self.flow;
+        Box::new(move || {
+            let subscribed = subscribe((&node, &wake), &spec, asks, flow);
+            subscribed.map(|subscribed| subscribed.subscription).map_err(failed)
+        })
     }
 }
 

@@ -6,14 +6,12 @@ import os
 
 import numpy as np
 import pytest
-import waiting
-from bags import MS, T0, joints, write_bag
-from replays import replay
+from bags import MS, joints
 
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
-import configuration
+from contracts import ARM, check, record
 
 import robocache
 from robocache.contract import Contract
@@ -22,18 +20,12 @@ from robocache.shared import ActionWriter
 from robocache.tensor import FusedTensor, Segment
 
 #: The lag of the file is that of what is seen, and never that of actions.
-CONFIG = """\
+CONFIG = f"""\
 rate_hz: 50
 lag_ms: 20
 streams:
-  arm:
-    type: sensor_msgs/JointState
-    topic: /joints
-    joints: [a, b]
-    max_age_ms: 50
-    history: {steps: 2, step_ms: 20}
-    operators: [{normalize: {mode: mean_std, mean: [1, 2], std: [0.5, 4]}}]
-  action: {type: sensor_msgs/JointState, topic: /action, joints: [a, b], max_age_ms: 50}
+{ARM}    operators: [{{normalize: {{mode: mean_std, mean: [1, 2], std: [0.5, 4]}}}}]
+  action: {{type: sensor_msgs/JointState, topic: /action, joints: [a, b], max_age_ms: 50}}
 """
 CHUNK = {"arm": {}, "action": {"horizon": {"steps": 10}}}
 COMMANDS = """\
@@ -55,15 +47,10 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("actions")
-    (folder / "robot.yaml").write_text(CONFIG)
-    messages = []
-    for k in range(40):
-        ns = T0 + k * 20 * MS
-        messages += [(topic, ns, joints(ns, a=k / 10, b=-k)) for topic in ("/joints", "/action")]
-    write_bag(folder / "bag", messages)
-    replay(folder / "robot.yaml", folder / "data", folder / "bag", options=["--format", "rows"])
-    return robocache.EpisodeCache.load(folder / "data" / "rows.zarr")
+    def messages(k, ns):
+        return [(topic, ns, joints(ns, a=k / 10, b=-k)) for topic in ("/joints", "/action")]
+
+    return robocache.EpisodeCache.load(record(tmp_path_factory.mktemp("actions"), CONFIG, messages))
 
 
 @pytest.fixture
@@ -78,12 +65,6 @@ def tensor(arm, valid=(True, True), dtype="f32"):
     counts = steps.astype(np.uint32)
     segment = Segment("arm", dtype, array, np.array(valid), steps, steps, counts, counts)
     return FusedTensor(7, 0, "base_link", {"arm": segment}, np.zeros(8, np.uint8))
-
-
-def check(config, *options, code=0):
-    done = waiting.run([configuration.program(), "check", config, *options])
-    assert done.returncode == code, (done.stdout, done.stderr)
-    return done.stdout, done.stderr
 
 
 def test_windows_of_actions_are_in_the_contract_and_not_among_what_is_seen(cache):

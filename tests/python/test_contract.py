@@ -5,33 +5,26 @@ import pickle
 
 import numpy as np
 import pytest
-import waiting
-from bags import MS, T0, image, joints, write_bag
+from bags import MS, image, joints
 from replays import replay
 
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
-import configuration
+from contracts import ARM, check, record
 
 import robocache
 from robocache.contract import Contract, ContractError
 
-CONFIG = """\
+CONFIG = f"""\
 rate_hz: 50
 streams:
-  arm:
-    type: sensor_msgs/JointState
-    topic: /joints
-    joints: [a, b]
-    max_age_ms: 50
-    lag_ms: 20
-    history: {steps: 2, step_ms: 20}
+{ARM}    lag_ms: 20
   wrist:
     type: sensor_msgs/Image
     topic: /camera
     max_age_ms: 100
-    image: {resize: {width: 16, height: 12, filter: torch_bilinear_antialias, fit: pad_center}}
+    image: {{resize: {{width: 16, height: 12, filter: torch_bilinear_antialias, fit: pad_center}}}}
 """
 #: huggingface/lerobot#2980: one flag of a resize differed.
 OTHER_FILTER = CONFIG.replace("torch_bilinear_antialias", "torch_bilinear")
@@ -48,23 +41,13 @@ FIT = "wrist.encoder.resizes[0].fit: the policy was trained with pad_center, and
 def store(tmp_path_factory):
     """A folder with robot.yaml, and with the store of a recording."""
     folder = tmp_path_factory.mktemp("contract")
-    (folder / "robot.yaml").write_text(CONFIG)
-    messages = []
-    for k in range(40):
-        ns = T0 + k * 20 * MS
-        messages.append(("/joints", ns, joints(ns, a=k / 10, b=-k / 10)))
-        messages.append(("/camera", ns, image(ns, np.full((24, 32, 3), k, np.uint8))))
-    write_bag(folder / "bag", messages)
-    replay(folder / "robot.yaml", folder / "data", folder / "bag", options=["--format", "rows"])
+
+    def messages(k, ns):
+        picture = image(ns, np.full((24, 32, 3), k, np.uint8))
+        return [("/joints", ns, joints(ns, a=k / 10, b=-k / 10)), ("/camera", ns, picture)]
+
+    record(folder, CONFIG, messages)
     return folder
-
-
-def check(config, *options, code=0):
-    """What `robocache check` prints on stdout and stderr."""
-    command = [configuration.program(), "check", config, *options]
-    done = waiting.run(command)
-    assert done.returncode == code, (done.stdout, done.stderr)
-    return done.stdout, done.stderr
 
 
 def test_another_resize_than_in_the_training_is_refused(store, tmp_path):

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -86,87 +87,91 @@ def suspend(pid):
     return time.time_ns()
 
 
-def test_commands_end_with_a_node_that_is_killed_and_none_come_before_enabling(
-    ros, start, tmp_path
-):
-    arm = Arm(ros, start, tmp_path, config(), sim_time=False, expected_code=None)
+@contextmanager
+def moving(ros, start, folder, expected_code=0, **rows):
+    """An arm that a policy of rclpy moves."""
+    arm = Arm(ros, start, folder, config(**rows), sim_time=False, expected_code=expected_code)
     measured, policy = Measured(arm), Policy(ros)
     enable(arm)
     await_commands(arm, 50)
-    os.kill(arm.fusion.process.pid, signal.SIGKILL)
-    arm.fusion.process.wait()
-    arm.fusion.process.is_stopped = True
-    killed_ns = time.time_ns()
-    measured.end()
-    again = Arm(ros, start, tmp_path, config(), sim_time=False)
-    measured = Measured(again)
-    # The new node takes the chunks of the policy, and refuses each.
-    again.fusion.until(
-        lambda: list(again.refused().values()).count("disabled") >= 50, "chunks that are refused"
-    )
-    assert {status.stage for status in again.statuses} == {CommandStatus.DISABLED}
-    assert max(instants(arm)) <= killed_ns and not again.commands
-    enabled_ns = time.time_ns()
-    enable(again)
-    await_commands(again, 50)
-    assert min(instants(again)) > enabled_ns - PERIOD_NS
-    assert list(again.commands[0].position) == HERE, "they begin where the joints are"
+    yield arm
     policy.end()
     measured.end()
+
+
+def stand_still(arm, seconds):
+    """Lets the node stand still. Returns an instant at which it does, and one after it goes on [ns]."""
+    stopped_ns = suspend(arm.fusion.process.pid)
+    time.sleep(seconds)
+    resumed_ns = time.time_ns()
+    os.kill(arm.fusion.process.pid, signal.SIGCONT)
+    return stopped_ns, resumed_ns
+
+
+def await_disabled(arm, count):
+    """Waits for so many more chunks that are refused because commands are disabled."""
+
+    def refused():
+        return list(arm.refused().values()).count("disabled")
+
+    expected = refused() + count
+    arm.fusion.until(lambda: refused() >= expected, "chunks that are refused")
+    assert arm.newest().stage == CommandStatus.DISABLED
+
+
+def test_commands_end_with_a_node_that_is_killed_and_none_come_before_enabling(
+    ros, start, tmp_path
+):
+    with moving(ros, start, tmp_path, expected_code=None) as arm:
+        os.kill(arm.fusion.process.pid, signal.SIGKILL)
+        arm.fusion.process.wait()
+        arm.fusion.process.is_stopped = True
+        killed_ns = time.time_ns()
+        again = Arm(ros, start, tmp_path, config(), sim_time=False)
+        measured = Measured(again)
+        # The new node takes the chunks of the policy, and refuses each.
+        await_disabled(again, 50)
+        assert {status.stage for status in again.statuses} == {CommandStatus.DISABLED}
+        assert max(instants(arm)) <= killed_ns and not again.commands
+        enabled_ns = time.time_ns()
+        enable(again)
+        await_commands(again, 50)
+        assert min(instants(again)) > enabled_ns - PERIOD_NS
+        assert list(again.commands[0].position) == HERE, "they begin where the joints are"
+        measured.end()
 
 
 def test_a_node_that_was_suspended_sends_no_stale_command_and_waits_to_be_enabled(
     ros, start, tmp_path
 ):
-    # Longer than what the node takes for a standstill of its process.
-    arm = Arm(ros, start, tmp_path, config(**ROWS), sim_time=False)
-    measured, policy = Measured(arm), Policy(ros)
-    enable(arm)
-    await_commands(arm, 50)
-    stopped_ns = suspend(arm.fusion.process.pid)
-    time.sleep(2.0)
-    resumed_ns = time.time_ns()
-    os.kill(arm.fusion.process.pid, signal.SIGCONT)
-    refused = list(arm.refused().values()).count("disabled")
-    arm.fusion.until(
-        lambda: list(arm.refused().values()).count("disabled") >= refused + 50,
-        "chunks that are refused after the standstill",
-    )
-    assert arm.newest().stage == CommandStatus.DISABLED
-    assert max(instants(arm)) <= stopped_ns, (
-        "none for an instant of the standstill, and none after it"
-    )
-    enable(arm)
-    await_commands(arm, 50, after_ns=resumed_ns)
-    # One for each instant: no burst.
-    after = [ns for ns in instants(arm) if ns > stopped_ns]
-    assert min(after) > resumed_ns and len(set(after)) == len(after) and after == sorted(after)
-    policy.end()
-    measured.end()
+    with moving(ros, start, tmp_path, **ROWS) as arm:
+        # Longer than what the node takes for a standstill of its process.
+        stopped_ns, resumed_ns = stand_still(arm, 2.0)
+        await_disabled(arm, 50)
+        assert max(instants(arm)) <= stopped_ns, (
+            "none for an instant of the standstill, and none after it"
+        )
+        enable(arm)
+        await_commands(arm, 50, after_ns=resumed_ns)
+        # One for each instant: no burst.
+        after = [ns for ns in instants(arm) if ns > stopped_ns]
+        assert min(after) > resumed_ns and len(set(after)) == len(after) and after == sorted(after)
 
 
 def test_a_node_that_stands_still_for_a_moment_skips_the_ticks_that_are_past(ros, start, tmp_path):
-    arm = Arm(ros, start, tmp_path, config(**ROWS), sim_time=False)
-    measured, policy = Measured(arm), Policy(ros)
-    enable(arm)
-    await_commands(arm, 50)
-    stopped_ns = suspend(arm.fusion.process.pid)
-    # Longer than the watchdog, and shorter than a standstill of the process.
-    time.sleep(0.5)
-    resumed_ns = time.time_ns()
-    os.kill(arm.fusion.process.pid, signal.SIGCONT)
-    arm.fusion.until(
-        lambda: (
-            sum(ns > resumed_ns for ns in instants(arm)) >= 50
-            # The machine has paused as well, and made a standstill of it.
-            or arm.newest().stage == CommandStatus.DISABLED
-        ),
-        "commands of later instants",
-    )
-    past = [ns for ns in instants(arm) if stopped_ns < ns < resumed_ns - PERIOD_NS]
-    assert not past, "a command is for an instant that was past when it was sent"
-    policy.end()
-    measured.end()
+    with moving(ros, start, tmp_path, **ROWS) as arm:
+        # Longer than the watchdog, and shorter than a standstill of the process.
+        stopped_ns, resumed_ns = stand_still(arm, 0.5)
+        arm.fusion.until(
+            lambda: (
+                sum(ns > resumed_ns for ns in instants(arm)) >= 50
+                # The machine has paused as well, and made a standstill of it.
+                or arm.newest().stage == CommandStatus.DISABLED
+            ),
+            "commands of later instants",
+        )
+        past = [ns for ns in instants(arm) if stopped_ns < ns < resumed_ns - PERIOD_NS]
+        assert not past, "a command is for an instant that was past when it was sent"
 
 
 def movements_end(arm):

@@ -494,6 +494,13 @@ impl Ring {
         }
     }
 
+    /// The newest row at or before an instant, and whether it is the newest of all.
+    pub fn newest_until(&self, stamp: Stamp) -> Option<(Entry, bool)> {
+        let after = self.entries.partition_point(|entry| entry.stamp <= stamp);
+        let at = after.checked_sub(1)?;
+        Some((self.entries[at], after == self.entries.len()))
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -1,11 +1,12 @@
 //! The thread *connect*: makes a new connection when the node needs one, and ends what it replaces.
 //!
 //! Both take the middleware a while. Each other thread takes its part of the new connection without a
-//! wait. The node also ends here a subscription that asked for another quality of service.
+//! wait. The node also makes here a subscription that asks for another quality of service, and ends the one before.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ pub struct Connector {
 
 enum Order {
     Connect,
+    Make(Box<dyn FnOnce() + Send>),
     /// To end what was replaced at this instant.
     End(Box<dyn Send>, Instant),
 }
@@ -51,6 +53,19 @@ impl Connector {
             // The thread ends only with the node.
             let _ = self.orders.send(Order::Connect);
         }
+    }
+
+    /// Asks for something that takes the middleware a while to make. It is not made if nobody waits for it any more.
+    pub fn make<T: Send + 'static>(&self, make: impl FnOnce() -> T + Send + 'static) -> Handed<T> {
+        let handed = Handed::default();
+        let wanted = Arc::downgrade(&handed.0);
+        let make = move || {
+            if let Some(place) = wanted.upgrade() {
+                drop(Handed(place).leave(make()));
+            }
+        };
+        let _ = self.orders.send(Order::Make(Box::new(make)));
+        handed
     }
 
     /// Ends what was replaced, a second later and on the thread *connect*.
@@ -113,6 +128,8 @@ pub struct Connecting<S, C> {
     orders: Orders,
     /// The order at hand.
     order: Option<Order>,
+    /// What was replaced, each with the instant of its end.
+    lingering: VecDeque<(Box<dyn Send>, Instant)>,
     stopping: S,
     connect: C,
 }
@@ -121,14 +138,20 @@ impl<S: Fn() -> bool, C: Fn()> Connecting<S, C> {
     /// Serves these orders. `connect` makes a new connection and leaves its parts. While the node is `stopping`, none is
     /// made, and nothing lingers.
     pub fn new(orders: Orders, stopping: S, connect: C) -> Self {
-        Connecting { orders, order: None, stopping, connect }
+        Connecting { orders, order: None, lingering: VecDeque::new(), stopping, connect }
     }
 
-    /// Waits until an instant; without one, for the next order.
+    /// Waits for the next order, at most until an instant.
     pub fn wait(&mut self, until: Option<Instant>) {
-        match until {
-            Some(instant) => std::thread::sleep(self.orders.time.until(instant)),
-            None => self.order = self.orders.taken.recv().ok(),
+        let Orders { taken, time, .. } = &self.orders;
+        let Some(instant) = until else {
+            self.order = taken.recv().ok();
+            return;
+        };
+        match taken.recv_timeout(time.until(instant)) {
+            Ok(order) => self.order = Some(order),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(time.until(instant)),
         }
     }
 }
@@ -136,26 +159,25 @@ impl<S: Fn() -> bool, C: Fn()> Connecting<S, C> {
 impl<S: Fn() -> bool, C: Fn()> Steps for Connecting<S, C> {
     type Error = Infallible;
 
-    /// Serves an order.
+    /// Serves an order. Without one, ends what was replaced long enough ago.
     fn step(&mut self) -> Result<Next, Infallible> {
         let Orders { taken, pending, time } = &self.orders;
-        let order = match self.order.take().map_or_else(|| taken.try_recv(), Ok) {
-            Ok(order) => order,
-            Err(TryRecvError::Empty) => return Ok(Next::Woken),
-            Err(TryRecvError::Disconnected) => return Ok(Next::Done),
-        };
-        let now = time.monotonic();
+        let order = self.order.take().map_or_else(|| taken.try_recv(), Ok);
+        let (now, stops) = (time.monotonic(), (self.stopping)());
         match order {
-            Order::Connect if (self.stopping)() => {}
-            Order::Connect => {
+            Ok(Order::Connect | Order::Make(_)) if stops => {}
+            Ok(Order::Connect) => {
                 (self.connect)();
                 pending.store(false, Ordering::Relaxed);
             }
-            Order::End(replaced, at) if now < at + LINGER && !(self.stopping)() => {
-                self.order = Some(Order::End(replaced, at));
-                return Ok(Next::At(at + LINGER));
-            }
-            Order::End(replaced, _) => drop(replaced),
+            Ok(Order::Make(make)) => make(),
+            Ok(Order::End(replaced, at)) => self.lingering.push_back((replaced, at + LINGER)),
+            Err(none) => match self.lingering.front() {
+                Some((_, end)) if now < *end && !stops => return Ok(Next::At(*end)),
+                Some(_) => drop(self.lingering.pop_front()),
+                None if none == TryRecvError::Empty => return Ok(Next::Woken),
+                None => return Ok(Next::Done),
+            },
         }
         Ok(Next::At(now))
     }

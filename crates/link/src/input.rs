@@ -2,11 +2,11 @@
 
 use super::after_standstill::{Look, StandstillWatch};
 use super::buffers::Buffers;
-use super::connector::Connector;
+use super::connector::{Connector, Handed};
 use super::error::LinkError;
 use super::handover::Handover;
 use super::losses::Losses;
-use super::middleware::{EventTotals, Subscription};
+use super::middleware::{EventTotals, MiddlewareError, Subscription};
 use super::takes::Takes;
 use robocache_core::spec::{InputId, InputSpec, Timeline};
 use robocache_ops::time::Stamp;
@@ -28,6 +28,8 @@ pub(crate) struct Input<S> {
     depth: usize,
     subscription: S,
     handover: Handover<S>,
+    /// A subscription that was asked for and has not been taken, and what it asks for.
+    coming: Option<(OfferedQos, Handed<Result<S, MiddlewareError>>)>,
     buffers: Buffers,
     takes: Takes,
     losses: Losses,
@@ -54,6 +56,7 @@ impl<S: Subscription> Input<S> {
             depth: spec.qos.depth,
             subscription,
             handover: Handover::default(),
+            coming: None,
             buffers: buffers.with(runtime.pipeline.messages(id), largest_buffer(runtime, spec)),
             takes: Takes::default(),
             losses: Losses::new(!spec.newest_arrival_counts()),
@@ -77,32 +80,39 @@ impl<S: Subscription> Input<S> {
         self.losses.is_pending()
     }
 
-    /// Subscribes again if the publishers offer another quality of service than the subscription
-    /// asks for. Returns whether it has tried to.
-    pub(crate) fn adapt(&mut self, runtime: &Runtime, now: Instant, connector: &Connector) -> bool {
+    /// Asks the thread *connect* for another subscription if the publishers offer another quality of service than the
+    /// subscription asks for. Takes its messages when it is made.
+    pub(crate) fn adapt(&mut self, runtime: &Runtime, now: Instant, connector: &Connector) {
         let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
-        let (asks, wants) = (state.asks.get(), state.wants.get());
-        if !self.handover.is_due(asks != wants, now) {
-            return false;
-        }
-        match self.subscription.again(spec, wants) {
+        let wants = state.wants.get();
+        let Some((asks, coming)) = &self.coming else {
+            if self.handover.is_due(state.asks.get() != wants, now) {
+                let coming = connector.make(self.subscription.again(spec, wants));
+                self.coming = Some((wants, coming));
+            }
+            return;
+        };
+        let (asks, Some(made)) = (*asks, coming.take()) else { return };
+        self.coming = None;
+        match made {
+            // The publishers have changed meanwhile.
+            Ok(unused) if asks != wants => connector.end(unused),
             Ok(subscription) => {
-                let subscribed = Subscribed { subscription, asks: wants };
-                self.replace(runtime, subscribed, now, connector);
+                let before = state.asks.get();
+                self.replace(runtime, Subscribed { subscription, asks }, now, connector);
                 state.adapted.add(1);
                 tracing::info!(
-                    "{}: subscribed again with {wants} instead of {asks}, because its publishers \
+                    "{}: subscribed again with {asks} instead of {before}, because its publishers \
                      have changed",
                     name_of(spec)
                 );
             }
             Err(error) => {
                 if self.handover.failed(now) {
-                    tracing::warn!("{}: not subscribed with {wants}: {error}", name_of(spec));
+                    tracing::warn!("{}: not subscribed with {asks}: {error}", name_of(spec));
                 }
             }
         }
-        true
     }
 
     /// Takes the messages of the subscription of a new connection, as [`replace`](Self::replace) does.
@@ -113,6 +123,10 @@ impl<S: Subscription> Input<S> {
         now: Instant,
         connector: &Connector,
     ) {
+        // One through the connection before is of no use any more.
+        if let Some(Ok(unused)) = self.coming.take().and_then(|(_, coming)| coming.remove()) {
+            connector.end(unused);
+        }
         self.replace(runtime, subscribed, now, connector);
         runtime.input(self.id).resubscribed.add(1);
     }

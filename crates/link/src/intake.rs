@@ -110,9 +110,8 @@ impl<S: Subscription> Intake<S> {
             }
             input.count_losses(runtime);
         }
-        // One in a call: the middleware takes a while to make a subscription.
         let connector = &self.connector;
-        let _ = self.inputs.iter_mut().any(|input| input.adapt(runtime, now, connector));
+        self.inputs.iter_mut().for_each(|input| input.adapt(runtime, now, connector));
         if let Some(clock) = &mut self.clock
             && let Some(before) = clock.follow(runtime, now)
         {

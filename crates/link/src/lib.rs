@@ -38,6 +38,8 @@ pub use graph::GraphWatch;
 pub use handover::{Overlap, Switch, found_as_many};
 pub use input::Subscribed;
 pub use intake::Subscriptions;
-pub use middleware::{EventTotals, Graph, MessageInfo, Middleware, MiddlewareError, Subscription};
+pub use middleware::{
+    EventTotals, Graph, Making, MessageInfo, Middleware, MiddlewareError, Subscription,
+};
 pub use recovery::{Due, Heard, Recovery};
 pub use spin::Spinner;

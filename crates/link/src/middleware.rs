@@ -43,6 +43,9 @@ pub struct EventTotals {
     pub incompatible: Option<u64>,
 }
 
+/// Makes a subscription. It fails if the middleware refuses.
+pub type Making<S> = Box<dyn FnOnce() -> Result<S, MiddlewareError> + Send>;
+
 /// A subscription to a topic. A drop ends it, which may take a while.
 pub trait Subscription: Sized + Send + 'static {
     /// The topic's full name.
@@ -72,12 +75,9 @@ pub trait Subscription: Sized + Send + 'static {
     /// Ends the events: from now on none is taken.
     fn end_events(&mut self);
 
-    /// Subscribes to the same input through the same connection, with another quality of service. Both wake the same
-    /// thread.
-    ///
-    /// # Errors
-    /// The middleware refuses.
-    fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Result<Self, MiddlewareError>;
+    /// Another subscription to the same input through the same connection, with another quality of service. Both wake the
+    /// same thread. Any thread may make it, which may take a while.
+    fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Making<Self>;
 }
 
 /// The graph as a connection shows it.

@@ -31,6 +31,7 @@ mod event;
 mod graph;
 mod message;
 mod middleware;
+mod news;
 mod node;
 mod node_inner;
 mod parameters;
@@ -40,6 +41,7 @@ mod raw;
 mod service;
 mod service_types;
 mod subscription;
+mod sync;
 mod type_support;
 mod wake;
 

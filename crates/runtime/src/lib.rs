@@ -54,6 +54,7 @@ mod state;
 #[cfg(test)]
 mod stepped;
 mod steps;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod threads;

@@ -1,11 +1,10 @@
 //! Hands finished tensors from the tick thread to the publishing thread.
 
-use std::thread::Thread;
 use std::time::Instant;
 
 use super::steps::Found;
+use crate::sync::{PiMutex, Thread, current};
 use robocache_core::message::TensorMessage;
-use robocache_ops::sync::PiMutex;
 use robocache_ops::time::Epoch;
 
 /// Messages that go around: one is fused, one waits, one is published.
@@ -89,7 +88,7 @@ impl Outbox {
         if let Some(finished) = state.waiting.take() {
             return Found::Work(finished);
         }
-        state.reader = Some(std::thread::current());
+        state.reader = Some(current());
         Found::Nothing
     }
 

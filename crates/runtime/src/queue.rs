@@ -3,15 +3,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::publisher::PublisherId;
 use super::steps::Found;
 use super::time_source::TimeSource;
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, lock};
 use robocache_core::pipeline::Arrival;
 use robocache_core::spec::{Config, InputId};
-use robocache_ops::sync::lock;
 use robocache_ops::time::Epoch;
 
 /// Messages of one large input that may wait for an encode worker. Four are about a tenth of a

@@ -3,18 +3,18 @@
 //! What a command tick gives depends on the facts alone that the caller tells: the chunks that it found, in their order;
 //! the measured values, at a start; whether they are valid; each enabling and disabling; and the ticks that were served.
 
-use super::chunk::ActionChunk;
-use super::limits::{StepLimits, Track};
+mod admission;
+mod ends;
+
+use super::limits::{Limit, StepLimits, Track};
 use super::plan::{Place, Plan};
 use super::refused::Refusal;
 use super::stage::{Stage, WaitsFor};
-use crate::spec::{End, GroupSpec, Interface, JointLimits, Late};
-use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
-
-/// Zeros are sent for this long \[ns\], so that a lost one does no harm.
-const ZEROS_NS: i64 = 100 * NANOS_PER_MS;
-/// A chunk answers a tick of at most this age \[ns\].
-const MAX_ANSWER_NS: i64 = 10 * NANOS_PER_S;
+use crate::spec::{End, GroupSpec, Interface, JointLimits};
+use admission::Owner;
+pub use admission::{Found, Newest};
+pub use ends::Disabling;
+use robocache_ops::time::{NANOS_PER_S, Stamp, TickGrid};
 
 /// A command tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,26 +27,6 @@ pub struct CommandTick {
     pub run: u64,
     /// Number of the epoch of the node's clock.
     pub epoch: u64,
-}
-
-/// A chunk that a command tick finds.
-#[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
-    /// The chunk.
-    pub chunk: &'a ActionChunk<'a>,
-    /// Who wrote it.
-    pub writer: u64,
-    /// True if the node has served the tick that it answers.
-    pub served: bool,
-}
-
-/// Why commands are disabled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disabling {
-    /// Somebody asks for it, or the node ends. The group decelerates first.
-    Asked,
-    /// An epoch of the node's clock begins, or the process stood still. A velocity is zero for a moment.
-    Broken,
 }
 
 /// Outcome of a command tick.
@@ -83,6 +63,8 @@ pub struct GroupCounts {
     pub ends: u64,
     /// Per joint: commands that a limit changed.
     pub clipped: Vec<u64>,
+    /// The same of all joints, by [`Limit::ALL`].
+    pub limited: [u64; Limit::ALL.len()],
 }
 
 impl GroupCounts {
@@ -92,28 +74,6 @@ impl GroupCounts {
         clipped.clone_from(&other.clipped);
         *self = GroupCounts { clipped, ..*other };
     }
-}
-
-/// A chunk that counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Newest {
-    /// Who wrote it.
-    pub writer: u64,
-    /// Its number.
-    pub sequence: u64,
-    /// Command ticks from the instant that it answers to the one that found it.
-    pub delay_ticks: i64,
-}
-
-/// The writer that a group belongs to.
-#[derive(Clone, Copy, Debug)]
-struct Owner {
-    writer: u64,
-    sequence: u64,
-    /// The command tick that found its newest chunk.
-    seen: i64,
-    /// The tick that this chunk answers.
-    answers: i64,
 }
 
 /// Makes the commands of a group, as the [module](self) says.
@@ -198,15 +158,6 @@ impl CommandGroup {
         &self.spec
     }
 
-    /// Makes zeros the command of a group of velocities that sends any, for a node that ends otherwise than planned.
-    /// Returns true if there is a command to send.
-    pub fn halt(&mut self) -> bool {
-        self.enabled = false;
-        self.break_off();
-        self.say();
-        self.sends
-    }
-
     /// Longest time from the greatest velocity to rest \[ns\]; 0 without limits.
     pub fn rest_ns(&self) -> i64 {
         let rest_s = |limits: &JointLimits| match (limits.velocity, limits.acceleration) {
@@ -255,27 +206,6 @@ impl CommandGroup {
         }
     }
 
-    /// Disables commands, or ends them for a moment if the group is armed again by itself.
-    pub fn disable(&mut self, why: Disabling) {
-        match why {
-            Disabling::Asked => (self.enabled, self.ending) = (false, false),
-            Disabling::Broken => {
-                self.enabled &= self.spec.rearm;
-                self.break_off();
-            }
-        }
-        self.forget();
-    }
-
-    /// Ends commands without a deceleration: how fast the joints are now is unknown. A velocity is zero for a moment.
-    fn break_off(&mut self) {
-        self.sends &= self.spec.interface == Interface::Velocity;
-        (self.anew, self.zeros_until) = (self.sends, None);
-        if self.sends {
-            self.tracks.iter_mut().for_each(|track| *track = Track::at(0.0));
-        }
-    }
-
     /// Forgets all chunks, and who wrote them.
     fn forget(&mut self) {
         self.plan.clear();
@@ -283,86 +213,6 @@ impl CommandGroup {
         (self.owner, self.fed, self.newest) = (None, None, None);
         (self.stalled, self.last) = (false, None);
         self.zeros_until = None;
-    }
-
-    /// Takes a chunk that a command tick has found. What it says counts from this tick on.
-    ///
-    /// # Errors
-    /// The chunk is refused, and changes nothing.
-    pub fn take(&mut self, at: CommandTick, found: Found<'_>) -> Result<(), Refusal> {
-        let taken = self.admit(at, found).and_then(|()| self.spare.fill(&self.spec, found.chunk));
-        match taken {
-            Ok(()) => self.enter(at, found),
-            Err(refusal) => self.refuse(refusal),
-        }
-        taken
-    }
-
-    /// The instants of a chunk's rows and their values, row by row: absolute, and as they were before the training's
-    /// operators. It changes no command.
-    ///
-    /// # Errors
-    /// A value is no number then, or the reference is missing.
-    pub fn rows_of(&mut self, chunk: &ActionChunk<'_>) -> Result<(&[Stamp], &[f64]), Refusal> {
-        self.spare.fill(&self.spec, chunk)?;
-        Ok(self.spare.parts())
-    }
-
-    /// Counts a chunk that the caller refuses.
-    pub fn refuse(&mut self, refusal: Refusal) {
-        self.counts.refused[refusal as usize] += 1;
-    }
-
-    /// Judges everything but the values.
-    fn admit(&self, at: CommandTick, found: Found<'_>) -> Result<(), Refusal> {
-        let Found { chunk, writer, served } = found;
-        let joints = self.spec.joints.len();
-        let values = chunk.rows.checked_mul(joints);
-        let age_ns = at.stamp.since(chunk.stamp);
-        let relative = self.spec.joints.iter().any(|joint| joint.relative);
-        let owner = self.owner.filter(|of| of.writer == writer || !self.is_past(at, of.seen));
-        let refused = [
-            (!self.enabled, Refusal::Disabled),
-            (chunk.run != at.run, Refusal::Run),
-            (chunk.epoch != at.epoch, Refusal::Epoch),
-            (!chunk.has_names(self.spec.joints.iter().map(|of| &*of.name)), Refusal::Names),
-            (chunk.rows == 0, Refusal::NoRows),
-            (chunk.rows > self.spec.offsets_ns.len(), Refusal::Shape),
-            (values != Some(chunk.values.len()), Refusal::Shape),
-            (relative && chunk.reference.len() != joints, Refusal::Reference),
-            (owner.is_some_and(|of| of.writer != writer), Refusal::Writer),
-            (owner.is_some_and(|of| chunk.sequence <= of.sequence), Refusal::Sequence),
-            (!served, Refusal::NotServed),
-            (age_ns > MAX_ANSWER_NS, Refusal::TooOld),
-            (self.owner.is_some_and(|of| chunk.tick < of.answers), Refusal::Older),
-        ];
-        refused.into_iter().find(|(is, _)| *is).map_or(Ok(()), |(_, refusal)| Err(refusal))
-    }
-
-    /// Takes the plan in `spare` into use, or keeps it until its first row.
-    fn enter(&mut self, at: CommandTick, Found { chunk, writer, .. }: Found<'_>) {
-        let (tick, sequence) = (at.tick, chunk.sequence);
-        self.owner = Some(Owner { writer, sequence, seen: tick, answers: chunk.tick });
-        let now = at.stamp.offset(self.spec.lead_ns);
-        let late = self.spare.rows_before(now);
-        self.counts.rows_late += late as u64;
-        let all_late = late == self.spare.rows();
-        if all_late {
-            self.counts.chunks_late += 1;
-            // It feeds no watchdog, so after a stall it moves nothing.
-            let fed = self.fed.is_some_and(|fed| !self.is_past(at, fed));
-            if self.spec.on_late == Late::Ignore || !fed {
-                return;
-            }
-            self.spare.keep_last(now);
-        } else {
-            self.fed = Some(tick);
-            self.counts.chunks += 1;
-            let delay_ns = at.stamp.since(chunk.stamp).saturating_add(self.period_ns - 1);
-            let delay_ticks = delay_ns / self.period_ns;
-            self.newest = Some(Newest { writer, sequence, delay_ticks });
-        }
-        std::mem::swap(&mut self.next, &mut self.spare);
     }
 
     /// What the group waits for after the newest tick.
@@ -481,15 +331,6 @@ impl CommandGroup {
         }
     }
 
-    /// What ends commands at a stage without a plan.
-    fn end_of(&self, stage: Stage) -> End {
-        match stage {
-            Stage::Stalled => self.spec.on_stall,
-            Stage::Ended => self.spec.on_end,
-            _ => End::Decelerate,
-        }
-    }
-
     /// Notes whether the plan is stalled.
     fn watch(&mut self, at: CommandTick, is_valid: bool) {
         let fed = self.fed.is_some_and(|fed| !self.is_past(at, fed));
@@ -536,18 +377,24 @@ impl CommandGroup {
     fn follow(&mut self, at: CommandTick, row: usize) {
         let (mut tracks, mut clipped) =
             (std::mem::take(&mut self.tracks), std::mem::take(&mut self.counts.clipped));
-        self.follow_with(&mut tracks, at.stamp, row, |joint, is| clipped[joint] += u64::from(is));
-        (self.tracks, self.counts.clipped) = (tracks, clipped);
+        let mut limited = self.counts.limited;
+        self.follow_with(&mut tracks, at.stamp, row, |joint, limit| {
+            if let Some(limit) = limit {
+                clipped[joint] += 1;
+                limited[limit as usize] += 1;
+            }
+        });
+        (self.tracks, self.counts.clipped, self.counts.limited) = (tracks, clipped, limited);
         self.say();
     }
 
-    /// The same for other tracks. Tells of each joint whether a limit changed its command.
+    /// The same for other tracks. Tells of each joint which limit changed its command.
     fn follow_with(
         &self,
         tracks: &mut [Track],
         at: Stamp,
         row: usize,
-        mut tell: impl FnMut(usize, bool),
+        mut tell: impl FnMut(usize, Option<Limit>),
     ) {
         let now = at.offset(self.spec.lead_ns);
         let (other_row, by_ns) = self.neighbour(now).unwrap_or((row, 0));
@@ -605,67 +452,6 @@ impl CommandGroup {
         match self.spec.blend_ns {
             0 => 0.0,
             blend_ns => 1.0 - at.since(self.since) as f64 / blend_ns as f64,
-        }
-    }
-
-    /// Ends a plan that is over, as the configuration says.
-    fn end(&mut self, at: CommandTick, stage: Stage) -> Made {
-        let begins = self.sends && !self.ending;
-        if begins {
-            self.ending = true;
-            self.counts.ends += u64::from(stage == Stage::Ended);
-        }
-        if self.sends {
-            let end = self.end_of(stage);
-            self.go_on(at, end);
-            // Without a plan there is nothing to hold.
-            if stage == Stage::Waiting && self.spec.interface == Interface::Position {
-                self.sends = !self.rests();
-                self.anew &= self.sends;
-            }
-        }
-        Made { sends: self.sends, stage, starts: false, turns: begins }
-    }
-
-    /// True if all joints are where they were at the tick before.
-    fn rests(&self) -> bool {
-        self.tracks.iter().all(|track| track.last == track.before)
-    }
-
-    /// Comes to rest before commands are disabled.
-    fn stop(&mut self, at: CommandTick) -> Made {
-        let begins = self.sends && !std::mem::replace(&mut self.ending, true);
-        if self.sends {
-            self.go_on(at, End::Decelerate);
-            // A position at rest needs no more commands.
-            self.sends &= self.spec.interface == Interface::Velocity || !self.rests();
-        }
-        let stage = if self.sends { Stage::Stopping } else { Stage::Disabled };
-        Made { sends: self.sends, stage, starts: false, turns: begins }
-    }
-
-    /// Makes a command without a plan.
-    fn go_on(&mut self, at: CommandTick, end: End) {
-        let interface = self.spec.interface;
-        for (track, limits) in self.tracks.iter_mut().zip(&self.limits) {
-            match end {
-                // Within its limits a joint cannot stand still at once, either.
-                End::Decelerate | End::Hold => limits.stop(track, interface),
-                End::Zeros => *track = Track::at(0.0),
-                End::Silence => {}
-            }
-        }
-        self.say();
-        let zero = self.command.iter().all(|value| *value == 0.0);
-        match interface {
-            Interface::Velocity if zero => {
-                let is_first = self.zeros_until.is_none();
-                let until = *self.zeros_until.get_or_insert(at.stamp.offset(ZEROS_NS));
-                self.sends = is_first || at.stamp < until;
-                self.anew &= self.sends;
-            }
-            Interface::Velocity => self.zeros_until = None,
-            Interface::Position => self.sends = end != End::Silence,
         }
     }
 

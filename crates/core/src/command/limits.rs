@@ -7,6 +7,31 @@
 use crate::spec::{Interface, JointLimits};
 use robocache_ops::time::NANOS_PER_S;
 
+/// A limit of a joint, which may change its commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The least and the greatest position.
+    Position,
+    /// The greatest velocity.
+    Velocity,
+    /// The greatest acceleration, also where it makes a joint brake before another limit or before its plan.
+    Acceleration,
+}
+
+impl Limit {
+    /// All limits, in the order of their numbers.
+    pub const ALL: [Limit; 3] = [Limit::Position, Limit::Velocity, Limit::Acceleration];
+
+    /// The limit in a word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Limit::Position => "position",
+            Limit::Velocity => "velocity",
+            Limit::Acceleration => "acceleration",
+        }
+    }
+}
+
 /// Limits of a joint in the unit of its command, per command tick. A missing limit is infinite.
 ///
 /// A velocity group has the same bounds one derivative higher: its command may not pass the greatest velocity, and may
@@ -20,6 +45,8 @@ pub(super) struct StepLimits {
     step: f64,
     /// Greatest change of that change.
     bend: f64,
+    /// The limits of the joint that bound the command, and its change.
+    bounded_by: [Limit; 2],
 }
 
 /// The commands of a joint so far.
@@ -55,33 +82,40 @@ impl StepLimits {
             Interface::Position => {
                 let [low, high] = limits.position.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
                 let (step, bend) = (velocity * period_s, acceleration * period_s * period_s);
-                StepLimits { low, high, step, bend }
+                let bounded_by = [Limit::Position, Limit::Velocity];
+                StepLimits { low, high, step, bend, bounded_by }
             }
             Interface::Velocity => {
                 let step = acceleration * period_s;
-                StepLimits { low: -velocity, high: velocity, step, bend: f64::INFINITY }
+                let (bend, bounded_by) = (f64::INFINITY, [Limit::Velocity, Limit::Acceleration]);
+                StepLimits { low: -velocity, high: velocity, step, bend, bounded_by }
             }
         }
     }
 
-    /// Makes the command for a value before limits, which changes by `slope` until the next tick. Returns true if a limit
-    /// changed it.
+    /// Makes the command for a value before limits, which changes by `slope` until the next tick. Returns the limit that
+    /// changed it, if one did; of several, the one that counts.
     ///
     /// A joint that is not on its plan, because a limit held it back or the plan has jumped, approaches it as fast as it
     /// may and still join it there: it does not swing about the plan.
-    pub(super) fn follow(&self, track: &mut Track, target: f64, slope: f64) -> bool {
+    pub(super) fn follow(&self, track: &mut Track, target: f64, slope: f64) -> Option<Limit> {
         let last = track.last;
         let within = self.clamp(target);
         let slope = self.clamp(target + slope) - within;
         // Seen from the plan, the joint is away by the gap, and must come to rest there.
         let gap = within - slope - last;
         let wish = slope + room_to_stop(gap.abs(), self.bend).copysign(gap);
-        let allowed = self.allow(track, wish);
+        let (allowed, limit) = self.allow(track, wish);
         let is_on_plan =
-            gap.abs() <= self.bend && self.allow(track, within - last) == within - last;
+            gap.abs() <= self.bend && self.allow(track, within - last).0 == within - last;
         let command = if is_on_plan { within } else { last + allowed };
         track.note(target, command);
-        command != target
+        let limit = match is_on_plan {
+            true => self.bounded_by[0],
+            // Without another one, the joint brakes to join its plan.
+            false => limit.unwrap_or(Limit::Acceleration),
+        };
+        (command != target).then_some(limit)
     }
 
     /// Makes the command that stops: with constant deceleration for a position, towards zero for a velocity.
@@ -101,17 +135,24 @@ impl StepLimits {
         value.max(self.low).min(self.high)
     }
 
-    /// The change of the command nearest to a wish that the limits allow. Of two limits that exclude each other, the
-    /// later counts: position, velocity, acceleration.
-    fn allow(&self, track: &Track, wish: f64) -> f64 {
+    /// The change of the command nearest to a wish that the limits allow, and the limit that changed the wish. Of two limits
+    /// that exclude each other, the later counts: position, velocity, acceleration.
+    fn allow(&self, track: &Track, wish: f64) -> (f64, Option<Limit>) {
         let Track { last, before, .. } = *track;
         let moved = last - before;
         // Outside of a limit there is no room, so that the way leads inwards.
         let up = room_to_stop((self.high - last).max(0.0), self.bend);
         let down = room_to_stop((last - self.low).max(0.0), self.bend);
-        let wish = wish.min(up).max(-down);
-        let wish = wish.min(self.step).max(-self.step);
-        wish.min(moved + self.bend).max(moved - self.bend)
+        let inside = wish.min(up).max(-down);
+        let slow = inside.min(self.step).max(-self.step);
+        let smooth = slow.min(moved + self.bend).max(moved - self.bend);
+        let [range, step] = self.bounded_by;
+        let changed = [
+            (smooth != slow, Limit::Acceleration),
+            (slow != inside, step),
+            (inside != wish, range),
+        ];
+        (smooth, changed.into_iter().find(|(is, _)| *is).map(|(_, limit)| limit))
     }
 }
 

@@ -27,6 +27,7 @@ mod status;
 pub use chunk::{ActionChunk, MOST_ROWS, SentChunk};
 pub use digest::CommandDigest;
 pub use group::{CommandGroup, CommandTick, Disabling, Found, GroupCounts, Made, Newest};
+pub use limits::Limit;
 pub use refused::Refusal;
 pub use stage::{Stage, WaitsFor};
 pub use status::{CommandStatus, MOST_REFUSED, ReceivedStatus, RefusedChunk};

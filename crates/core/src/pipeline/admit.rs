@@ -53,20 +53,16 @@ impl<'p> PushSink<'p> {
     /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is earlier. The lock
     /// of the rings is not taken if both are the same: a lease looks again, under the lock.
     fn enter_epoch(&self) -> Result<(), Rejected> {
-        match self.pipeline.epochs.is_newest(self.arrival.epoch) {
-            true => Ok(()),
-            false => self.enter(&mut self.pipeline.lock_rings()),
-        }
+        let entered = self.pipeline.epochs.is_newest(self.arrival.epoch)
+            || self.enter(&mut self.pipeline.lock_rings());
+        if entered { Ok(()) } else { Err(cleared()) }
     }
 
-    /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is
-    /// earlier.
-    pub(super) fn enter(&self, rings: &mut Rings) -> Result<(), Rejected> {
+    /// Begins the message's epoch if it is later than that of the rows. Returns false if it is earlier: the message is
+    /// refused. (The refusal has words, which the caller makes without the lock.)
+    pub(super) fn enter(&self, rings: &mut Rings) -> bool {
         rings.begin(self.arrival.epoch, &self.pipeline.epochs);
-        match self.arrival.epoch.is_before(rings.epoch) {
-            true => Err(cleared()),
-            false => Ok(()),
-        }
+        !self.arrival.epoch.is_before(rings.epoch)
     }
 
     pub(super) fn stamp_of(

@@ -5,6 +5,7 @@
 //! come. Both together do what [`Pipeline::push`] does.
 
 use super::admit::{Admission, Placing, check_frame};
+use super::arrival::cleared;
 use super::push::{NewRows, PushSink, check_sample, tick_has_read};
 use super::{Accepted, Arrival, NotTaken, Pipeline};
 use crate::backend::BackendError;
@@ -164,6 +165,7 @@ impl AheadSink<'_> {
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(&stream.name))?;
         let mut rings = self.pipeline.lock_rings();
         let Some(lease) = rings.ring(ring).lease() else {
+            drop(rings);
             return Err(failed("more messages than there are spare rows"));
         };
         tick_has_read(self.pipeline, rings, (ring, lease.slot()));
@@ -192,14 +194,14 @@ impl PushSink<'_> {
     ) -> Result<NewRows, NotTaken> {
         let (mut lease, drops) = encoded?;
         lease.note_received(self.seen_from());
-        let entered = {
-            let mut rings = self.pipeline.lock_rings();
-            self.enter(&mut rings).map(|()| rings.ring(ring).renew(&mut lease))
-        };
-        if let Err(cleared) = entered {
-            self.pipeline.lock_rings().ring(ring).give_back(lease);
-            return Err(cleared.into());
+        let mut rings = self.pipeline.lock_rings();
+        if !self.enter(&mut rings) {
+            rings.ring(ring).give_back(lease);
+            drop(rings);
+            return Err(cleared().into());
         }
+        rings.ring(ring).renew(&mut lease);
+        drop(rings);
         self.enter_row((admitted.stream, ring), admitted.stamp, lease, &drops)
     }
 }

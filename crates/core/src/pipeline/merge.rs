@@ -20,7 +20,7 @@ use super::arrival::{cleared, late};
 use super::push::PushSink;
 use crate::backend::BackendError;
 use crate::rejected::Rejected;
-use crate::ring::Inserted;
+use crate::ring::{Inserted, Ring};
 use crate::sample::Sample;
 use crate::spec::{RingId, StreamId, StreamSpec};
 use robocache_ops::align::Position;
@@ -93,7 +93,7 @@ impl Merge {
             cloud_bytes,
             joined: Vec::with_capacity(cloud_bytes.saturating_mul(inputs)),
             until: vec![None; inputs],
-            stamps: Vec::with_capacity(spec.ring_rows),
+            stamps: Vec::with_capacity(spec.ring_rows + 1),
             left_out: LeftOut::new(spec.ring_rows),
         })
     }
@@ -254,22 +254,27 @@ impl PushSink<'_> {
             merged.rows += 1;
             merged.failed = merged.failed.or(failed);
         }
-        let rings = self.pipeline.lock_rings();
-        let rows = &rings.rings[ring.index()];
-        if rows.is_full() && rings.epoch == merge.epoch {
-            merge.forget_before(rows.entry(Position::new(0)).stamp);
-        }
+        let oldest = {
+            let rings = self.pipeline.lock_rings();
+            oldest_of_full(&rings.rings[ring.index()]).filter(|_| rings.epoch == merge.epoch)
+        };
+        oldest.into_iter().for_each(|oldest| merge.forget_before(oldest));
         Ok(merged)
     }
 
     /// Begins the epoch of the message for the clouds, too. Returns the stamp of the oldest row if the
     /// ring is full.
     fn begin_merge(&self, merge: &mut Merge, ring: RingId) -> Result<Option<Stamp>, Rejected> {
-        let mut rings = self.pipeline.lock_rings();
-        self.enter(&mut rings)?;
-        merge.begin(rings.epoch);
-        let ring = rings.ring(ring);
-        Ok(ring.is_full().then(|| ring.entry(Position::new(0)).stamp))
+        let (entered, epoch, oldest) = {
+            let mut rings = self.pipeline.lock_rings();
+            let entered = self.enter(&mut rings);
+            (entered, rings.epoch, oldest_of_full(rings.ring(ring)))
+        };
+        if !entered {
+            return Err(cleared());
+        }
+        merge.begin(epoch);
+        Ok(oldest)
     }
 
     /// Notes the stamps of the rows that hold a cloud: its own first, if that is one.
@@ -332,6 +337,11 @@ impl PushSink<'_> {
         self.pipeline.stats(stream).rows.add(1);
         Ok(MergedRow { inserted, drops, failed })
     }
+}
+
+/// The stamp of the oldest row of a ring that is full.
+fn oldest_of_full(ring: &Ring) -> Option<Stamp> {
+    ring.is_full().then(|| ring.entry(Position::new(0)).stamp)
 }
 
 /// The error for a stream that merges no clouds. The pipeline rules this out when it is made.

@@ -347,8 +347,12 @@ impl PushSink<'_> {
     /// that epoch begins.
     pub(super) fn lease(&self, ring: RingId) -> Result<Lease, Rejected> {
         let mut rings = self.pipeline.lock_rings();
-        self.enter(&mut rings)?;
-        let mut lease = rings.ring(ring).lease().ok_or_else(|| late("no spare row"))?;
+        let entered = self.enter(&mut rings);
+        let lease = if entered { rings.ring(ring).lease() } else { None };
+        let Some(mut lease) = lease else {
+            drop(rings);
+            return Err(if entered { late("no spare row") } else { cleared() });
+        };
         lease.note_received(self.seen_from());
         tick_has_read(self.pipeline, rings, (ring, lease.slot()));
         Ok(lease)

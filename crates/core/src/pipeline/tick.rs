@@ -83,6 +83,7 @@ impl Pipeline {
         message: &mut TensorMessage,
     ) -> Result<TickOutcome, BackendError> {
         let mut ticker = self.ticker.lock();
+        message.belong_to(self.id, || self.new_message());
         let mut rings = self.lock_rings();
         rings.begin(epoch, &self.epochs);
         if epoch.is_before(rings.epoch) {
@@ -90,7 +91,6 @@ impl Pipeline {
         }
         let stamp = self.config.grid.stamp_of(tick);
         ticker.jobs.clear();
-        message.belong_to(self.id, || self.new_message());
         let unfused = Unfused(message);
         let message = &mut *unfused.0;
         message.set_tick(epoch, tick, stamp, rings.changes);

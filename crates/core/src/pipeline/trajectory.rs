@@ -11,10 +11,10 @@ use super::arrival::{Arrival, cleared, late};
 use super::push::PushSink;
 use crate::backend::BackendError;
 use crate::rejected::{DropReason, Rejected};
-use crate::ring::{Entry, Lease, Ring, UntilNext};
+use crate::ring::{Lease, Ring, UntilNext};
 use crate::sample::{Header, Sample, StampError, Trajectory};
 use crate::spec::{RingId, StreamSpec, Timeline};
-use robocache_ops::align::Value;
+use robocache_ops::align::{Slot, Value};
 use robocache_ops::time::Stamp;
 
 /// Where a plan ends the one before it, in one ring.
@@ -23,18 +23,20 @@ struct Cut {
     kept: Stamp,
     /// What is between the last row that is kept and the next one.
     until_next: UntilNext,
-    /// The input of a row at `kept`, if there is one.
-    input: Option<u8>,
+    /// The value at `kept`, and its input, if the new plan goes on from there.
+    joins: Option<(Value<Slot>, u8)>,
 }
 
 /// The rows of a plan for one ring, encoded and not yet in the ring.
 struct Encoded<'a> {
     ring: RingId,
-    rows: Vec<Lease>,
+    rows: Vec<(Stamp, u8, Lease)>,
     /// For a row that ends the plan before, where the strategy interpolates.
-    cut: Option<Lease>,
+    spare: Option<Lease>,
+    /// What ends the plan before; `None` until that is known.
+    cut: Option<Cut>,
     /// No other sample is encoded into the ring meanwhile.
-    encoding: MutexGuard<'a, ()>,
+    _encoding: MutexGuard<'a, ()>,
 }
 
 impl PushSink<'_> {
@@ -48,19 +50,34 @@ impl PushSink<'_> {
         let (spec, start) = (self.pipeline.config.stream(*stream), *start);
         self.check_times(plan, start, spec)?;
         let mut encoded = Vec::with_capacity(plan.parts.len());
-        for at in 0..plan.parts.len() {
-            if let Err(error) = self.encode_part(plan, at, spec, &mut encoded) {
+        let (rows, replaced) = match self.replace((plan, start), spec, &mut encoded) {
+            Ok(counts) => counts,
+            Err(error) => {
                 let mut rings = self.pipeline.lock_rings();
-                encoded.into_iter().for_each(|part| part.give_back(&mut rings));
+                encoded.iter_mut().for_each(|part| part.give_back(&mut rings));
                 return Err(error);
             }
-        }
-        let rows: usize = encoded.iter().map(|part| part.rows.len()).sum();
-        let replaced = self.commit_plan(plan, start, spec, encoded)?;
+        };
         let stats = self.pipeline.stats(*stream);
         stats.rows.add(rows as u64);
         stats.replaced.add(replaced as u64);
         Ok(rows as u32)
+    }
+
+    /// Encodes a plan and lets it enter its rings. Returns how many rows it has, and how many it replaced.
+    fn replace<'a>(
+        &'a self,
+        (plan, start): (&Trajectory<'_>, Stamp),
+        spec: &StreamSpec,
+        encoded: &mut Vec<Encoded<'a>>,
+    ) -> Result<(usize, usize), BackendError> {
+        for at in 0..plan.parts.len() {
+            self.encode_part((plan, at), start, spec, encoded)?;
+        }
+        let rows = encoded.iter().map(|part| part.rows.len()).sum();
+        self.find_cuts((start, plan.times_ns), spec, encoded)?;
+        encoded.iter_mut().try_for_each(|part| self.join(part))?;
+        Ok((rows, self.commit_plan(encoded)?))
     }
 
     /// When a plan starts. A stamp of zero means "on arrival", as controllers take it.
@@ -108,8 +125,8 @@ impl PushSink<'_> {
     /// Encodes the points of one part into spare slots.
     fn encode_part<'a>(
         &'a self,
-        plan: &Trajectory<'_>,
-        at: usize,
+        (plan, at): (&Trajectory<'_>, usize),
+        start: Stamp,
         spec: &StreamSpec,
         encoded: &mut Vec<Encoded<'a>>,
     ) -> Result<(), BackendError> {
@@ -118,142 +135,144 @@ impl PushSink<'_> {
         // Parts are in ascending order, and so are the rings. So no threads wait for each other.
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let encoding = encoding.map_err(|_| self.pipeline.panicked(&spec.name))?;
-        let mut rows = Encoded { ring, rows: Vec::new(), cut: None, encoding };
-        let done = self.encode_rows(plan, &part.values, spec, &mut rows);
-        encoded.push(rows);
+        // One more, for the row that ends the plan before.
+        let rows = Vec::with_capacity(plan.times_ns.len() + 1);
+        let mut part_rows = Encoded { ring, rows, spare: None, cut: None, _encoding: encoding };
+        let stamps = plan.times_ns.iter().map(|time_ns| start.offset(*time_ns));
+        let done = self.encode_rows(stamps, &part.values, spec, &mut part_rows);
+        encoded.push(part_rows);
         done
     }
 
     fn encode_rows(
         &self,
-        plan: &Trajectory<'_>,
+        stamps: impl ExactSizeIterator<Item = Stamp>,
         values: &[f64],
         spec: &StreamSpec,
         into: &mut Encoded<'_>,
     ) -> Result<(), BackendError> {
-        let points = plan.times_ns.len();
-        for row in values.chunks_exact((values.len() / points.max(1)).max(1)) {
+        let row_len = (values.len() / stamps.len().max(1)).max(1);
+        for (stamp, row) in stamps.zip(values.chunks_exact(row_len)) {
             let lease = self.lease(into.ring)?;
             let slot = lease.slot();
-            into.rows.push(lease);
+            into.rows.push((stamp, self.place, lease));
             self.pipeline.backend.encode(into.ring, slot, &Sample::Vector(row).into())?;
         }
         if spec.strategy().interpolates() {
-            into.cut = Some(self.lease(into.ring)?);
+            into.spare = Some(self.lease(into.ring)?);
         }
         Ok(())
     }
 
-    /// Lets the rows of a plan enter their rings, under one lock: no tick sees a part of a plan.
-    fn commit_plan(
+    /// Finds where the plan ends the one before, under one lock. A tick may wait for this lock, so nothing is allocated or
+    /// interpolated under it.
+    fn find_cuts(
         &self,
-        plan: &Trajectory<'_>,
-        start: Stamp,
+        (start, times_ns): (Stamp, &[i64]),
         spec: &StreamSpec,
-        encoded: Vec<Encoded<'_>>,
-    ) -> Result<usize, BackendError> {
-        let mut rings = self.pipeline.lock_rings();
-        let current = self.enter(&mut rings).and_then(|()| {
-            match encoded.iter().all(|part| {
-                let epoch = rings.rings[part.ring.index()].epoch();
-                part.rows.iter().chain(&part.cut).all(|lease| lease.epoch() == epoch)
-            }) {
-                true => Ok(()),
-                false => Err(cleared()),
+        encoded: &mut [Encoded<'_>],
+    ) -> Result<(), Rejected> {
+        let entered = {
+            let mut rings = self.pipeline.lock_rings();
+            let entered = self.enter(&mut rings);
+            for part in encoded.iter_mut().filter(|_| entered) {
+                part.cut = Some(cut(rings.ring(part.ring), (start, times_ns), spec));
             }
-        });
-        let cuts = current.map_err(BackendError::from).and_then(|()| {
-            let of = |part: &Encoded<'_>| {
-                self.cut(rings.ring(part.ring), part, (start, plan.times_ns), spec)
-            };
-            encoded.iter().map(of).collect::<Result<Vec<_>, _>>()
-        });
-        let cuts = match cuts {
-            Ok(cuts) => cuts,
-            Err(error) => {
-                encoded.into_iter().for_each(|part| part.give_back(&mut rings));
-                return Err(error);
-            }
+            entered
         };
+        if entered { Ok(()) } else { Err(cleared()) }
+    }
+
+    /// Makes the row that ends the plan before, where the new one goes on from there. No other sample is encoded into the
+    /// ring, so the rows that it is made of stay as they are, even if an epoch begins.
+    fn join(&self, part: &mut Encoded<'_>) -> Result<(), BackendError> {
+        let Encoded { ring, rows, spare, cut: Some(cut), .. } = part else { return Ok(()) };
+        let (Some((value, input)), Some(lease)) = (cut.joins, spare.as_ref()) else {
+            return Ok(());
+        };
+        self.pipeline.backend.blend(*ring, value, lease.slot())?;
+        if let Some(lease) = spare.take() {
+            rows.insert(0, (cut.kept, input, lease));
+        }
+        Ok(())
+    }
+
+    /// Lets the rows of a plan enter their rings, under one lock: no tick sees a part of a plan. Returns how many rows they
+    /// replaced.
+    fn commit_plan(&self, encoded: &mut [Encoded<'_>]) -> Result<usize, Rejected> {
+        let (mut leaving, mut replaced) = (Vec::with_capacity(encoded.len()), 0);
+        let mut rings = self.pipeline.lock_rings();
+        // The cuts are of the epoch that the plan is of.
+        let entered = self.enter(&mut rings);
+        let is_of_epoch = |part: &Encoded<'_>| {
+            let epoch = rings.rings[part.ring.index()].epoch();
+            part.leases().all(|lease| lease.epoch() == epoch)
+        };
+        if !(entered && encoded.iter().all(is_of_epoch)) {
+            drop(rings);
+            return Err(cleared());
+        }
         self.change(&mut rings);
-        let mut replaced = 0;
-        let (mut leaving, mut encoding) = (Vec::new(), Vec::with_capacity(encoded.len()));
-        for (part, end) in encoded.into_iter().zip(cuts) {
-            let Encoded { ring, rows, cut, encoding: held } = part;
-            encoding.push(held);
-            let ring_rows = rings.ring(ring);
-            let mut all: Vec<(Stamp, u8, Lease)> = Vec::with_capacity(rows.len() + 1);
-            match (cut, end.input) {
-                (Some(cut), Some(input)) => all.push((end.kept, input, cut)),
-                (Some(cut), None) => ring_rows.give_back(cut),
-                (None, _) => {}
-            }
-            let stamps = plan.times_ns.iter().map(|time_ns| start.offset(*time_ns));
-            all.extend(stamps.zip(rows).map(|(stamp, row)| (stamp, self.place, row)));
-            replaced += ring_rows.remove_after(end.kept, self.seen_from());
-            ring_rows.part(end.until_next, self.seen_from());
-            replaced += ring_rows.append(all);
-            leaving.extend(rings.leaving(ring));
+        for Encoded { ring: id, rows, spare, cut, .. } in encoded {
+            let Some(cut) = cut else { continue };
+            let ring = rings.ring(*id);
+            spare.take().into_iter().for_each(|lease| ring.give_back(lease));
+            replaced += ring.remove_after(cut.kept, self.seen_from());
+            ring.part(cut.until_next, self.seen_from());
+            replaced += ring.append(rows.drain(..));
+            leaving.extend(rings.leaving(*id));
             // A point of a plan has no delay.
-            rings.delays[ring.index()] = None;
+            rings.delays[id.index()] = None;
         }
         drop(rings);
         // No other sample may be encoded meanwhile, as the slots are not spare yet.
         self.pipeline.hand_over(leaving);
-        drop(encoding);
         Ok(replaced)
-    }
-
-    /// Cuts the old plan at `start`: it keeps its values before `start`, and has none after it.
-    ///
-    /// If it has a valid value at the start, that value is written into the slot for the cut, and the new plan goes on
-    /// from there to its first point. Otherwise values from `start` to the first point are invalid. A plan whose first
-    /// point is at its start needs no value there: the cut is the instant before. Strategies that do not interpolate
-    /// hold the last row that is kept.
-    fn cut(
-        &self,
-        ring: &Ring,
-        part: &Encoded<'_>,
-        (start, times_ns): (Stamp, &[i64]),
-        spec: &StreamSpec,
-    ) -> Result<Cut, BackendError> {
-        let jumps = times_ns.first() == Some(&0);
-        let kept = if jumps { start.offset(-1) } else { start };
-        let found = ring.align(spec.rule, kept);
-        let before = |(_, row): &(usize, &Entry)| row.stamp <= kept;
-        let Some((after, last)) = ring.entries().rev().enumerate().find(before) else {
-            return Ok(Cut { kept, until_next: UntilNext::Strategy, input: None });
-        };
-        let between = last.until_next == UntilNext::Strategy && after > 0;
-        let input = match found.value {
-            Value::Between { b, .. } if found.valid => Some(ring.entry(b).input),
-            // Held at its end. After a stop it goes on being held.
-            Value::Row(row) if found.valid && !jumps && !times_ns.is_empty() => {
-                (last.stamp < kept).then_some(ring.entry(row).input)
-            }
-            _ => None,
-        };
-        let input = input.filter(|_| spec.strategy().interpolates());
-        if let (Some(lease), Some(_)) = (&part.cut, input) {
-            let value = ring.slots_of(found.value);
-            self.pipeline.backend.blend(part.ring, value, lease.slot())?;
-        }
-        let until_next = match last.until_next {
-            _ if last.stamp == kept => UntilNext::Strategy,
-            _ if !spec.strategy().interpolates() => UntilNext::Held,
-            _ if between && found.valid => UntilNext::Strategy,
-            // The rows on both sides were too far apart.
-            _ if between => UntilNext::Nothing,
-            UntilNext::Strategy => UntilNext::Held,
-            parted => parted,
-        };
-        Ok(Cut { kept, until_next, input })
     }
 }
 
+/// Cuts the old plan at `start`: it keeps its values before `start`, and has none after it.
+///
+/// If it has a valid value at the start, the new plan goes on from there to its first point. Otherwise values from `start`
+/// to the first point are invalid. A plan whose first point is at its start needs no value there: the cut is the instant
+/// before. Strategies that do not interpolate hold the last row that is kept.
+fn cut(ring: &Ring, (start, times_ns): (Stamp, &[i64]), spec: &StreamSpec) -> Cut {
+    let jumps = times_ns.first() == Some(&0);
+    let kept = if jumps { start.offset(-1) } else { start };
+    let found = ring.align(spec.rule, kept);
+    let Some((last, is_newest)) = ring.newest_until(kept) else {
+        return Cut { kept, until_next: UntilNext::Strategy, joins: None };
+    };
+    let between = last.until_next == UntilNext::Strategy && !is_newest;
+    let input = match found.value {
+        Value::Between { b, .. } if found.valid => Some(ring.entry(b).input),
+        // Held at its end. After a stop it goes on being held.
+        Value::Row(row) if found.valid && !jumps && !times_ns.is_empty() => {
+            (last.stamp < kept).then_some(ring.entry(row).input)
+        }
+        _ => None,
+    };
+    let input = input.filter(|_| spec.strategy().interpolates());
+    let until_next = match last.until_next {
+        _ if last.stamp == kept => UntilNext::Strategy,
+        _ if !spec.strategy().interpolates() => UntilNext::Held,
+        _ if between && found.valid => UntilNext::Strategy,
+        // The rows on both sides were too far apart.
+        _ if between => UntilNext::Nothing,
+        UntilNext::Strategy => UntilNext::Held,
+        parted => parted,
+    };
+    Cut { kept, until_next, joins: input.map(|input| (ring.slots_of(found.value), input)) }
+}
+
 impl Encoded<'_> {
-    fn give_back(self, rings: &mut Rings) {
+    fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.rows.iter().map(|(_, _, lease)| lease).chain(&self.spare)
+    }
+
+    fn give_back(&mut self, rings: &mut Rings) {
         let ring = rings.ring(self.ring);
-        self.rows.into_iter().chain(self.cut).for_each(|lease| ring.give_back(lease));
+        let leases = self.rows.drain(..).map(|(_, _, lease)| lease).chain(self.spare.take());
+        leases.for_each(|lease| ring.give_back(lease));
     }
 }

@@ -1,9 +1,7 @@
 //! Counts what had no room in the queue. A thread that adds to a count never waits.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
-
 use super::event::Gap;
+use super::sync::{AtomicI64, AtomicU64, AtomicUsize, Ordering, pause};
 use robocache_core::pipeline::Arrival;
 use robocache_core::spec::InputId;
 use robocache_ops::time::{Epoch, Stamp};
@@ -73,8 +71,9 @@ impl Lost {
             return None;
         }
         self.active.store(1 - active, Ordering::SeqCst);
-        while side.adding.load(Ordering::SeqCst) > 0 {
-            std::thread::sleep(Duration::from_micros(20));
+        // An addition of 0 reads the newest number. So whoever begins to add later sees that this side is not active.
+        while side.adding.fetch_add(0, Ordering::SeqCst) > 0 {
+            pause();
         }
         let [first_epoch, last_epoch] = &side.epochs;
         let first_epoch = first_epoch.swap(u64::MAX, Ordering::Relaxed);

@@ -23,6 +23,7 @@ mod offers;
 mod queue;
 mod recorder;
 mod request;
+mod sync;
 mod writing;
 
 pub use copies::REMEMBERED;

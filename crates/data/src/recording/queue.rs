@@ -5,15 +5,15 @@
 //! meets a place that the receiver is about to leave. What has no room is counted in atomic numbers.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use super::event::Gap;
 use super::lost::{Lost, LostEvents};
 use super::request::Request;
+use super::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Receiver, SyncSender, TrySendError, lock,
+    sync_channel,
+};
 use robocache_core::spec::{Config, InputId};
-use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{
     ChunkRecord, ClockMessage, Event, ReceivedMessage, RecorderStatus, SharedBytes, TimeSource,

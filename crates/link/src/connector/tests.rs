@@ -31,18 +31,51 @@ fn a_connection_is_made_once_and_what_it_replaces_ends_a_second_later() {
     connector.connect();
     connector.end(Part(Arc::clone(&ended)));
     let due = time.source().monotonic() + LINGER;
-    assert!(matches!(connecting.step(), Ok(Next::At(_))));
+    let now = time.source().monotonic();
+    assert_eq!([connecting.step(), connecting.step()], [Ok(Next::At(now)); 2]);
     assert_eq!((connecting.step(), made.get()), (Ok(Next::At(due)), 2));
     time.advance(LINGER.saturating_sub(MS));
     assert_eq!((connecting.step(), *lock(&ended)), (Ok(Next::At(due)), 0));
     time.advance(MS);
     assert_eq!((connecting.step(), *lock(&ended)), (Ok(Next::At(due)), 1));
+    assert_eq!(connecting.step(), Ok(Next::Woken));
     // At the end of the node, nothing lingers and no connection is made.
     connector.end(Part(Arc::clone(&ended)));
     connector.connect();
     stops.set(true);
-    assert!(matches!(connecting.step(), Ok(Next::At(_))) && *lock(&ended) == 2);
-    assert!(matches!(connecting.step(), Ok(Next::At(_))) && made.get() == 2);
+    let unmade = connector.make(|| ());
+    for _ in 0..4 {
+        assert_eq!(connecting.step(), Ok(Next::At(due)));
+    }
+    assert_eq!((*lock(&ended), made.get(), unmade.take()), (2, 2, None));
     drop(connector);
     assert_eq!(connecting.step(), Ok(Next::Done));
+}
+
+#[test]
+fn what_is_asked_for_is_made_by_this_thread_while_what_was_replaced_lingers() {
+    let time = VirtualTime::starting_at(Stamp::ZERO);
+    let (connector, orders) = Connector::new(time.source());
+    let mut connecting = Connecting::new(orders, || false, || {});
+    let ended = Arc::new(Mutex::new(0));
+    connector.end(Part(Arc::clone(&ended)));
+    let due = time.source().monotonic() + LINGER;
+    let now = time.source().monotonic();
+    assert_eq!([connecting.step(), connecting.step()], [Ok(Next::At(now)), Ok(Next::At(due))]);
+    let handed = connector.make(|| 7);
+    assert_eq!(handed.take(), None);
+    assert_eq!((connecting.step(), handed.take()), (Ok(Next::At(now)), Some(7)));
+    // Nobody waits for it any more.
+    let count = Arc::clone(&ended);
+    drop(connector.make(move || *lock(&count) += 10));
+    assert_eq!([connecting.step(), connecting.step()], [Ok(Next::At(now)), Ok(Next::At(due))]);
+    assert_eq!(*lock(&ended), 0);
+    // Whoever waits for it goes away while it is made: it ends here.
+    let (count, place) = (Arc::clone(&ended), Arc::new(Mutex::new(None)));
+    let waits = Arc::clone(&place);
+    *lock(&place) = Some(connector.make(move || {
+        drop(lock(&waits).take());
+        Part(count)
+    }));
+    assert_eq!((connecting.step(), *lock(&ended)), (Ok(Next::At(now)), 1));
 }

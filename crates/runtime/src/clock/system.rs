@@ -13,11 +13,10 @@
 //!   published. Meanwhile all other threads read the newest instant of the old epoch: the clock stops for a moment. So
 //!   a jump begins one epoch.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, TryLockError};
 use std::time::Instant;
 
 use super::{JumpLog, Reading, SetAhead, Transit, ahead, is_jump};
+use crate::sync::{AtomicI64, AtomicU64, Mutex, OnceLock, Ordering, TryLockError};
 use crate::time_source::TimeSource;
 use robocache_core::pipeline::Arrival;
 use robocache_ops::time::{Epoch, Stamp, TickGrid};

@@ -6,7 +6,7 @@ use super::assess::{Level, SimClockSeen};
 use super::loops::LoopWindow;
 use super::report::{self, Status, Values, latency_values, pair};
 use crate::{Commands, GroupSeen};
-use robocache_core::command::{Refusal, Stage, WaitsFor};
+use robocache_core::command::{GroupCounts, Limit, Refusal, Stage, WaitsFor};
 use robocache_core::histogram::WindowReader;
 use robocache_core::spec::GroupSpec;
 
@@ -19,7 +19,7 @@ const ENOUGH_COMMANDS: u64 = 10;
 #[derive(Default)]
 pub(super) struct CommandsSeen {
     /// Per group.
-    groups: Vec<Numbers>,
+    groups: Vec<GroupBefore>,
     overflowed: u64,
     latency: WindowReader,
     logged: Logged,
@@ -27,16 +27,11 @@ pub(super) struct CommandsSeen {
 
 /// Numbers of a group whose changes may be faults.
 #[derive(Clone, Default)]
-struct Numbers {
-    /// By [`Refusal::ALL`].
-    refused: [u64; Refusal::ALL.len()],
-    late: u64,
-    stalls: u64,
-    chunks: u64,
-    ends: u64,
-    commands: u64,
-    /// Commands and starts when the newest commands were judged, and per joint those that a limit changed.
-    judged: (u64, u64, Vec<u64>),
+struct GroupBefore {
+    /// At the end of the last window.
+    counts: GroupCounts,
+    /// When the newest commands were judged.
+    judged: GroupCounts,
     /// The faults of these commands, until enough others are judged or none are sent.
     of_commands: Vec<Fault>,
 }
@@ -83,7 +78,7 @@ impl CommandsSeen {
         (since, stream_name): (Duration, impl Fn(&GroupSpec) -> String),
     ) -> Status {
         let latency = self.latency.read(commands.latency.histogram(), since).total;
-        self.groups.resize(commands.groups.len(), Numbers::default());
+        self.groups.resize(commands.groups.len(), GroupBefore::default());
         let mut status = report::of_loop(Commands::THREAD, window, sim_clock);
         let values = &mut status.values;
         values.insert(0, pair("rate_hz", commands.spec.rate_hz));
@@ -145,23 +140,12 @@ impl Logged {
     }
 }
 
-impl Numbers {
+impl GroupBefore {
     /// What went wrong in this window. `stream` is the name of `start_from`.
     fn faults(&mut self, (group, stream): (&GroupSpec, &str), seen: &GroupSeen) -> Vec<Fault> {
-        let counts = &seen.counts;
-        let now = Numbers {
-            refused: counts.refused,
-            late: counts.chunks_late,
-            stalls: counts.stalls,
-            chunks: counts.chunks,
-            ends: counts.ends,
-            commands: counts.commands,
-            judged: std::mem::take(&mut self.judged),
-            of_commands: std::mem::take(&mut self.of_commands),
-        };
-        let before = std::mem::replace(self, now);
+        let now = &seen.counts;
+        let before = std::mem::replace(&mut self.counts, now.clone());
         self.judge_commands(group, before.commands, seen);
-        let now = &*self;
         let mut faults = Vec::new();
         let name = &group.name;
         let mut push = |kind, words| faults.push(Fault { kind, words });
@@ -185,10 +169,13 @@ impl Numbers {
                 );
             }
         }
-        if now.late > before.late {
+        if now.chunks_late > before.chunks_late {
             push(
                 FaultKind::Late,
-                format!("{name}: chunks that came too late: {}", now.late - before.late),
+                format!(
+                    "{name}: chunks that came too late: {}",
+                    now.chunks_late - before.chunks_late
+                ),
             );
         }
         // The last plan of a policy that pauses is no fault.
@@ -199,15 +186,15 @@ impl Numbers {
                 format!("{name}: plans that ended before the next chunk came: {times}"),
             );
         }
-        faults.extend(now.of_commands.iter().cloned());
+        faults.extend(self.of_commands.iter().cloned());
         faults
     }
 
     /// Judges the commands since the last judgement, if they are enough. `before`: commands up to the window.
     fn judge_commands(&mut self, group: &GroupSpec, before: u64, seen: &GroupSeen) {
         let counts = &seen.counts;
-        let (judged, starts, clipped_before) = &self.judged;
-        let commands = counts.commands - judged;
+        let judged = &self.judged;
+        let commands = counts.commands - judged.commands;
         if counts.commands > before && commands < ENOUGH_COMMANDS {
             return;
         }
@@ -219,9 +206,9 @@ impl Numbers {
             faults.push(Fault { kind: FaultKind::Alone, words });
         }
         // Limits lead from a start to the plan: that is no fault.
-        if commands >= ENOUGH_COMMANDS && counts.starts == *starts {
+        if commands >= ENOUGH_COMMANDS && counts.starts == judged.starts {
             let of = |clipped: &[u64], at: usize| clipped.get(at).copied().unwrap_or(0);
-            let clipped = |at: usize| of(&counts.clipped, at) - of(clipped_before, at);
+            let clipped = |at: usize| of(&counts.clipped, at) - of(&judged.clipped, at);
             let joints = group.joints.iter().enumerate();
             let held = joints.filter(|(at, _)| 2 * clipped(*at) > commands);
             let held: Vec<String> =
@@ -234,7 +221,7 @@ impl Numbers {
             }
         }
         self.of_commands = faults;
-        self.judged = (counts.commands, counts.starts, counts.clipped.clone());
+        self.judged = counts.clone();
     }
 }
 
@@ -279,6 +266,9 @@ fn group_values<'a>(
     }
     for (joint, clipped) in joints.zip(&counts.clipped).filter(|(_, clipped)| **clipped > 0) {
         put(&format!("clipped.{joint}"), clipped.to_string());
+    }
+    for limit in Limit::ALL.into_iter().filter(|of| counts.limited[*of as usize] > 0) {
+        put(&format!("limited.{}", limit.word()), counts.limited[limit as usize].to_string());
     }
 }
 

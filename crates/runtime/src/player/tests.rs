@@ -305,24 +305,13 @@ fn a_latched_message_from_before_an_episode_of_a_nodes_recording_counts_once() {
     assert!(valid(1) >= 98 && valid(2) == 0, "the recording has it for the second epoch");
 }
 
-const COMMANDS: &str = "
-rate_hz: 100
-streams:
-  joints: {type: sensor_msgs/JointState, topic: /joints, joints: [a], max_age_ms: 50}
-  w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50}
-commands:
-  rate_hz: 250
-  groups:
-    arm:
-      joints: [a]
-      rows: {steps: 10, step_ms: 20}
-      start_from: joints
-      watchdog_ms: 500
-      limits: none
-      on_stall: hold
-      on_end: hold
-      output: {topic: /c, type: std_msgs/Float64MultiArray}
-";
+/// A player of an arm with commands at 250 Hz, and of wrenches.
+fn arm_player(simulated: bool) -> Player {
+    let wrench = "streams:\n  w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50}\n";
+    let text = include_str!("../../../../tests/arm.yaml");
+    let text = text.replace("streams:\n", wrench).replace("  rate_hz: 100", "  rate_hz: 250");
+    player_of(&text, simulated).with_commands()
+}
 
 /// A tick or a command tick: which, its epoch, and its instant on the grid [ms].
 type Both = Vec<(char, u64, i64)>;
@@ -341,11 +330,10 @@ fn both(ticks: &mut Both) -> impl FnMut(Served<'_>) -> Result<(), RuntimeError> 
 
 #[test]
 fn command_ticks_are_due_on_their_own_grid_and_after_a_tick_at_the_same_instant() {
-    let (mut player, mut ticks) = (player_of(COMMANDS, false).with_commands(), Both::new());
+    let (mut player, mut ticks) = (arm_player(false), Both::new());
     let mut serve = both(&mut ticks);
-    let w = InputId::new(1);
     for (at, value) in [(998, 1.0), (1010, 2.0), (505, 3.0)] {
-        player.receive(w, wrench(ms(at), value), Received::at(ms(at)), &mut serve).unwrap();
+        player.receive(W, wrench(ms(at), value), Received::at(ms(at)), &mut serve).unwrap();
     }
     player.end(ms(512), &mut serve).unwrap();
     drop(serve);
@@ -358,7 +346,7 @@ fn command_ticks_are_due_on_their_own_grid_and_after_a_tick_at_the_same_instant(
 
 #[test]
 fn a_simulators_clock_serves_its_newest_command_tick() {
-    let (mut player, mut ticks) = (player_of(COMMANDS, true).with_commands(), Both::new());
+    let (mut player, mut ticks) = (arm_player(true), Both::new());
     let mut serve = both(&mut ticks);
     for (at, received) in [(1000, 10), (1002, 11), (1021, 12), (500, 13)] {
         player.set_clock(ms(at), Received::at(ms(received)), &mut serve).unwrap();

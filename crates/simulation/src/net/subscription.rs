@@ -6,7 +6,7 @@ use super::paths::id_of;
 use super::{Net, Shared, Sub, Wakes};
 use robocache_core::spec::InputSpec;
 use robocache_link::{
-    EventTotals, MessageInfo, MessageMemory, MiddlewareError, Subscribed, Subscription,
+    EventTotals, Making, MessageInfo, MessageMemory, MiddlewareError, Subscribed, Subscription,
 };
 use robocache_ops::sync::lock;
 use robocache_runtime::{OfferedQos, Transit};
@@ -150,8 +150,9 @@ impl Subscription for SimSubscription {
         lock(&self.net).subscriptions[self.id].events = false;
     }
 
-    fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Result<Self, MiddlewareError> {
+    fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Making<Self> {
         let connection = lock(&self.net).subscriptions[self.id].connection;
-        Ok(SimSubscription::of_input(&self.net, connection, spec, asks).subscription)
+        let (net, spec) = (Arc::clone(&self.net), spec.clone());
+        Box::new(move || Ok(SimSubscription::of_input(&net, connection, &spec, asks).subscription))
     }
 }

@@ -103,22 +103,7 @@ mod tests {
 
     use super::*;
 
-    const TEXT: &str = "
-rate_hz: 100
-streams: {joints: {type: sensor_msgs/JointState, topic: /joints, joints: [a], max_age_ms: 50}}
-commands:
-  rate_hz: 100
-  groups:
-    arm:
-      joints: [a]
-      rows: {steps: 10, step_ms: 20}
-      start_from: joints
-      watchdog_ms: 500
-      limits: none
-      on_stall: hold
-      on_end: hold
-      output: {topic: /c, type: std_msgs/Float64MultiArray}
-";
+    const TEXT: &str = include_str!("../../../../tests/arm.yaml");
     const RUN: u64 = 5;
 
     fn spec() -> CommandsSpec {

@@ -5,10 +5,11 @@ mod reports;
 use proptest::prelude::*;
 
 use super::*;
-use crate::command::chunk::SentChunk;
+use crate::command::chunk::{ActionChunk, SentChunk};
 use crate::spec::{
-    CommandForm, CommandOutputSpec, Interpolate, JointLimits, JointSpec, StartSpec, StreamId,
+    CommandForm, CommandOutputSpec, Interpolate, JointLimits, JointSpec, Late, StartSpec, StreamId,
 };
+use robocache_ops::time::NANOS_PER_MS;
 
 /// Between two rows of a chunk \[ns\].
 pub(in crate::command) const STEP_NS: i64 = 20 * NANOS_PER_MS;

@@ -146,8 +146,14 @@ fn a_velocity_may_not_pass_its_limit_and_changes_by_the_acceleration() {
 fn a_command_that_a_limit_changes_is_told() {
     let limits = limits(Some([-1.0, 1.0]), 1.0, 1000.0);
     let mut track = Track::at(0.0);
-    assert!(!limits.follow(&mut track, 0.003, 0.0));
-    assert!(limits.follow(&mut track, 0.5, 0.0));
+    assert_eq!(limits.follow(&mut track, 0.003, 0.0), None);
+    assert_eq!(limits.follow(&mut track, 0.5, 0.0), Some(Limit::Velocity));
     let mut track = Track::at(1.0);
-    assert!(limits.follow(&mut track, 1.5, 0.0), "past the position limit");
+    assert_eq!(limits.follow(&mut track, 1.5, 0.0), Some(Limit::Position));
+    let limits = self::limits(None, 100.0, 10.0);
+    assert_eq!(limits.follow(&mut Track::at(0.0), 0.5, 0.0), Some(Limit::Acceleration));
+    let of = JointLimits { position: None, velocity: Some(1.0), acceleration: Some(100.0) };
+    let limits = StepLimits::new(of, Interface::Velocity, PERIOD_NS);
+    assert_eq!(limits.follow(&mut Track::at(0.0), 0.5, 0.0), Some(Limit::Acceleration));
+    assert_eq!(limits.follow(&mut Track::at(1.0), 1.1, 0.0), Some(Limit::Velocity));
 }

@@ -7,6 +7,7 @@ mod groups;
 mod message;
 mod operators;
 mod plans;
+mod plans_meanwhile;
 mod rows;
 mod selected_frames;
 mod selected_inputs;

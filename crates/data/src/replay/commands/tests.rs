@@ -111,22 +111,7 @@ fn the_path_of_a_contract_is_no_difference_of_commands() {
     assert_ne!(moves(&spec), moves(&other));
 }
 
-const CONFIG: &str = "
-rate_hz: 100
-streams: {joints: {type: sensor_msgs/JointState, topic: /joints, joints: [a], max_age_ms: 50}}
-commands:
-  rate_hz: 100
-  groups:
-    arm:
-      joints: [a]
-      rows: {steps: 10, step_ms: 20}
-      start_from: joints
-      watchdog_ms: 500
-      limits: none
-      on_stall: hold
-      on_end: hold
-      output: {topic: /c, type: std_msgs/Float64MultiArray}
-";
+const CONFIG: &str = include_str!("../../../../../tests/arm.yaml");
 
 /// Counts commands and chunks.
 #[derive(Default)]

@@ -388,6 +388,8 @@ fn a_policy_is_followed(latency_ms: i64, least: [u64; 2]) {
     assert!(faults.into_iter().all(|number| number > 0), "{faults:?}");
     // How often a limit held commands back during a start is no count of what came.
     ledger.counts.clipped.clone_from(&counts.clipped);
+    ledger.counts.limited = counts.limited;
+    assert_eq!(counts.limited.iter().sum::<u64>(), counts.clipped.iter().sum::<u64>());
     // The last status is up to 100 ms old, and each tick has a command.
     ledger.counts.commands = counts.commands;
     assert!(counts.commands > 3000, "{counts:?}");
