@@ -9,7 +9,7 @@ use robocache_runtime::Runtime;
 const LAST_NS: u64 = 2 * S;
 
 /// All sources are heard again, and the newest latched message counts.
-pub(crate) fn all_are_heard(seen: &mut Seen, net: &mut Net, sources: &[Source]) {
+pub(crate) fn all_are_heard(seen: &Seen, net: &Net, sources: &[Source]) -> Result<(), String> {
     for source in sources {
         let (kind, Some(publisher)) = (source.kind, source.publisher) else { continue };
         let number = net.publishers[publisher].number;
@@ -21,21 +21,22 @@ pub(crate) fn all_are_heard(seen: &mut Seen, net: &mut Net, sources: &[Source]) 
             _ => LAST_NS / kind.period_ns(),
         };
         if missing > most {
-            seen.fail(format!(
+            return Err(format!(
                 "{kind:?}: the last {missing} messages of publisher {publisher} were not heard, {number} in all"
             ));
         }
         if kind == Kind::Mark && number > 0 && !is_new && seen.mark != Some((publisher, number)) {
             let mark = seen.mark;
-            seen.fail(format!(
+            return Err(format!(
                 "the latched message {number} of publisher {publisher} does not count, but {mark:?}"
             ));
         }
     }
+    Ok(())
 }
 
 /// Sent after the match = received + lost + overwritten.
-pub(crate) fn losses_add_up(seen: &mut Seen, net: &mut Net, runtime: &Runtime) {
+pub(crate) fn losses_add_up(seen: &mut Seen, net: &Net, runtime: &Runtime) {
     if !net.rules.numbers {
         return;
     }
