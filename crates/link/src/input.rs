@@ -27,7 +27,7 @@ pub(crate) struct Input<S> {
     id: InputId,
     depth: usize,
     subscription: S,
-    handover: Handover<S>,
+    handover: Handover<Subscribed<S>>,
     buffers: Buffers,
     takes: Takes,
     losses: Losses,
@@ -69,7 +69,8 @@ impl<S: Subscription> Input<S> {
 
     /// True if a message may wait.
     pub(crate) fn may_have(&self) -> bool {
-        self.subscription.may_have() || self.handover.overlap.before().is_some_and(S::may_have)
+        let before = self.handover.overlap.before();
+        self.subscription.may_have() || before.is_some_and(|before| before.subscription.may_have())
     }
 
     /// True if [`count_losses`](Self::count_losses) must be called soon.
@@ -82,7 +83,7 @@ impl<S: Subscription> Input<S> {
     pub(crate) fn adapt(&mut self, runtime: &Runtime, now: Instant, connector: &Connector) -> bool {
         let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
         let (asks, wants) = (state.asks.get(), state.wants.get());
-        if !self.handover.is_due(asks != wants, now) {
+        if !self.handover.is_due(asks != wants, |before| before.asks == wants, now) {
             return false;
         }
         match self.subscription.again(spec, wants) {
@@ -128,7 +129,9 @@ impl<S: Subscription> Input<S> {
         let state = runtime.input(self.id);
         self.count_losses(runtime);
         let before = std::mem::replace(&mut self.subscription, subscription);
-        self.handover.begin(before, now).into_iter().for_each(|unused| connector.end(unused));
+        let before = Subscribed { subscription: before, asks: state.asks.get() };
+        let unused = self.handover.begin(before, now);
+        unused.into_iter().for_each(|unused| connector.end(unused.subscription));
         self.losses.overlap(now);
         state.asks.set(asks);
         state.incompatible.store(0, Ordering::Relaxed);
@@ -146,7 +149,8 @@ impl<S: Subscription> Input<S> {
     ) -> Result<bool, LinkError> {
         let mut message = self.buffers.take();
         let state = runtime.input(self.id);
-        let before = self.handover.overlap.before().map(|before| before.take(&mut message));
+        let before = self.handover.overlap.before();
+        let before = before.map(|before| before.subscription.take(&mut message));
         let from_before = matches!(before, Some(Ok(Some(_))));
         let taken = match before {
             Some(taken) if from_before || taken.is_err() => taken,
@@ -193,11 +197,12 @@ impl<S: Subscription> Input<S> {
     pub(crate) fn end_overlap(&mut self, now: Instant) -> Option<S> {
         let publishers = |subscription: &S| subscription.publisher_count().unwrap_or(0);
         let new = &self.subscription;
-        let before =
-            self.handover.overlap.over(now, |before| publishers(new) >= publishers(before))?;
+        let is_connected =
+            |before: &Subscribed<S>| publishers(new) >= publishers(&before.subscription);
+        let before = self.handover.overlap.over(now, is_connected)?;
         let told = new.events().unwrap_or_default();
         self.losses.overlap_ended(told.lost, now);
-        Some(before)
+        Some(before.subscription)
     }
 
     /// Counts the lost messages. If the events cannot be taken, the input goes on without them.

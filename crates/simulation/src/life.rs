@@ -29,8 +29,7 @@ impl<'a> Life<'a> {
         let named = |names: &[&str]| -> Vec<usize> {
             let is_named = |at: &usize| {
                 let name = loops[*at].name;
-                names.contains(&name)
-                    || names.contains(&"encode") && name.starts_with("encode")
+                names.contains(&name) || names.contains(&"encode") && name.starts_with("encode")
             };
             (0..loops.len()).filter(is_named).collect()
         };

@@ -24,7 +24,7 @@ use robocache_runtime::{
 const WORKERS: usize = 2;
 /// Time between two looks at the inputs, and between two reports.
 const LOOK: Duration = Duration::from_millis(125);
-const REPORT: Duration = Duration::from_secs(1);
+const REPORT: Duration = Duration::from_secs(3);
 
 /// A loop of the node.
 pub(crate) struct NodeLoop<'a> {

@@ -198,9 +198,7 @@ fn occurrence(fault: Fault, draw: &mut Random) -> Option<Occurrence> {
         Fault::HangingDisk => Occurrence::HangingDisk { ns: ns(draw, 5 * S) },
         Fault::PolicyEnds => Occurrence::PolicyEnds { ns: ns(draw, 3 * S) },
         Fault::BadBackend => Occurrence::BackendFails { ns: ns(draw, 2 * S) },
-        Fault::NodeEnds => {
-            Occurrence::NodeEnds { ns: ns(draw, 2 * S), killed: draw.below(2) == 0 }
-        }
+        Fault::NodeEnds => Occurrence::NodeEnds { ns: ns(draw, 2 * S), killed: draw.below(2) == 0 },
         _ => return None,
     })
 }

@@ -29,6 +29,10 @@ use robocache_ops::time::Stamp;
 use robocache_runtime::{Clock, Recorder, Runtime};
 use robocache_tools::verify::{Report, verify};
 
+/// Messages that wait for the disk: more than come in the longest time that it hangs. Their places are memory, which each
+/// run begins with.
+const QUEUE: usize = 1 << 12;
+
 /// How a run went.
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -188,6 +192,7 @@ impl<'a> Stage<'a> {
     ) -> Result<Turn, String> {
         let seen = &surroundings.seen;
         lock(seen).begin_life(&runtime);
+        lock(&self.net).begin_life();
         self.is_full.store(false, Ordering::Relaxed);
         self.is_broken.store(false, Ordering::Relaxed);
         let (recorder, writing) = self.record(&runtime)?;
@@ -278,6 +283,7 @@ impl<'a> Stage<'a> {
         let options = RecordOptions {
             files: Some(Box::new(SimFiles(Arc::clone(&self.is_full)))),
             has_graph: true,
+            queue_messages: QUEUE,
             ..RecordOptions::new(self.folder, manifest, self.clock.source().clone())
         };
         let now = runtime.clock.now().map(|now| now.stamp);

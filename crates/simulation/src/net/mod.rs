@@ -226,7 +226,8 @@ impl Net {
 
     /// Makes a connection of the node.
     pub(crate) fn connect(&mut self) -> usize {
-        let key = (self.lives.len() as u64) << 32 | (self.connections.len() - self.connected) as u64;
+        let key =
+            (self.lives.len() as u64) << 32 | (self.connections.len() - self.connected) as u64;
         self.connections.push(Connection {
             cut_off: false,
             broken: None,
@@ -309,13 +310,12 @@ impl Net {
         }
     }
 
-    /// The node ends: from now on messages are for the next life of it.
+    /// The node ends.
     pub(crate) fn node_ends(&mut self) {
         for (of, fates) in self.publishers.iter().zip(&mut self.fates) {
             // It is chance which of the last ones were taken.
             fates.drawn.extend(of.number.saturating_sub(LAST_MESSAGES)..=of.number);
         }
-        self.begin_life();
     }
 
     /// Counts what happens to messages from now on as that of another life of the node.
