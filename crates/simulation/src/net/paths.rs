@@ -76,10 +76,10 @@ impl Net {
         let connection = self.subscriptions[subscription].connection;
         let of = &self.publishers[publisher];
         let reliable = self.subscriptions[subscription].asks.reliable;
-        let mut draw = Random::keyed(
-            self.seed ^ 0x5E9D,
-            [(publisher as u64) << 40 | self.connections[connection].key, number],
-        );
+        // Connections lose messages of their own. When a message comes that is sent once more is the same for all: else it
+        // would be chance which of them has it before a standstill.
+        let key = if reliable { 0 } else { self.connections[connection].key + 1 };
+        let mut draw = Random::keyed(self.seed ^ 0x5E9D, [(publisher as u64) << 40 | key, number]);
         let is_lost = draw.unit() < self.rules.loss;
         // For all connections, so that it is not chance which of them is quicker.
         let mut draw = Random::keyed(self.seed ^ 0xDE1A, [publisher as u64, number]);
@@ -104,7 +104,6 @@ impl Net {
                 fates.drawn.push(number);
                 return;
             }
-            // It is sent once more.
             (true, true) => at += 5 * MS + draw.below(200 * MS),
             (false, _) => {}
         }
