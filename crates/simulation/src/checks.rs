@@ -109,7 +109,7 @@ impl Seen {
         let (violation, tells_publications) = (self.violation.take(), self.tells_publications);
         let (published, valid) = (self.published, self.valid);
         let new = Seen::new(runtime, clock, bases);
-        *self = Seen { violation, tells_publications, published, valid, ..new };
+        *self = Seen { violation, published, valid, tells_publications, ..new };
     }
 
     /// Notes a broken invariant. The first one counts.

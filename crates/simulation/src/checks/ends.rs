@@ -60,9 +60,11 @@ pub(crate) fn losses_add_up(seen: &mut Seen, net: &Net, runtime: &Runtime) {
             // An event also counts what was lost before the first message.
             early += fates.lost.iter().filter(|number| **number < first).count() as u64;
         }
+        // In an overlap nobody can tell a publisher that begins again under its identity from one whose messages come twice.
+        let least = if net.has_namesakes(kind.topic().0) { 0 } else { missing };
         let state = runtime.input(id);
         let told = state.lost.get() + state.queue_full.get();
-        if !(missing..=missing + early).contains(&told) {
+        if !(least..=missing + early).contains(&told) {
             seen.fail(format!(
                 "{kind:?}: {missing} messages are missing, and {early} more may be; the node tells {} lost and {} overwritten",
                 state.lost.get(),

@@ -275,6 +275,12 @@ impl Net {
         self.publishers[publisher].identity = self.publishers[as_of].identity;
     }
 
+    /// True if two publishers of a topic had the same identity.
+    pub(crate) fn has_namesakes(&self, topic: &str) -> bool {
+        let mut of_topic = self.publishers.iter().enumerate().filter(|(_, of)| of.topic == topic);
+        of_topic.any(|(publisher, of)| of.identity != publisher)
+    }
+
     /// Ends a publisher.
     pub(crate) fn end_publisher(&mut self, publisher: usize) {
         let now = self.clock.now_ns();
