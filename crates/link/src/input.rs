@@ -12,7 +12,10 @@ use robocache_core::spec::{InputId, InputSpec, Timeline};
 use robocache_ops::time::Stamp;
 use robocache_runtime::{OfferedQos, Origin, Runtime};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// If two looks are further apart, the thread did not run between them, and what came meanwhile may still be on its way.
+const ASLEEP: Duration = Duration::from_millis(500);
 
 /// A subscription of an input, and what it asks for.
 pub struct Subscribed<S> {
@@ -35,6 +38,8 @@ pub(crate) struct Input<S> {
     is_of_arrival: bool,
     /// Whether the clock of the publisher of the newest message agrees with that of this machine.
     clocks_agree: bool,
+    /// The last look at an overlap.
+    looked: Instant,
 }
 
 impl<S: Subscription> Input<S> {
@@ -59,6 +64,7 @@ impl<S: Subscription> Input<S> {
             losses: Losses::new(!spec.newest_arrival_counts()),
             is_of_arrival: spec.timeline == Timeline::Receive,
             clocks_agree: false,
+            looked: runtime.time.monotonic(),
         }
     }
 
@@ -197,8 +203,10 @@ impl<S: Subscription> Input<S> {
     pub(crate) fn end_overlap(&mut self, now: Instant) -> Option<S> {
         let publishers = |subscription: &S| subscription.publisher_count().unwrap_or(0);
         let new = &self.subscription;
+        let looked = std::mem::replace(&mut self.looked, now);
+        let slept = now.saturating_duration_since(looked) > ASLEEP;
         let is_connected =
-            |before: &Subscribed<S>| publishers(new) >= publishers(&before.subscription);
+            |before: &Subscribed<S>| !slept && publishers(new) >= publishers(&before.subscription);
         let before = self.handover.overlap.over(now, is_connected)?;
         let told = new.events().unwrap_or_default();
         self.losses.overlap_ended(told.lost, now);

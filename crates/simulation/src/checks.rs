@@ -152,6 +152,18 @@ impl Seen {
         self.kinds.iter().position(|of| *of == Some(kind))
     }
 
+    /// The newest message of a publisher that the pipeline was given; 0 if there is none.
+    fn newest_of(&self, kind: Kind, publisher: usize) -> u64 {
+        if kind == Kind::Mark {
+            let is_of = |of: &(usize, u64)| of.0 == publisher;
+            return self.mark.filter(is_of).map_or(0, |(_, number)| number);
+        }
+        let given = self.input_of(kind).map(|input| &self.given[input]);
+        let newest =
+            given.and_then(|given| given.range((publisher, 0)..(publisher + 1, 0)).next_back());
+        newest.map_or(0, |(_, number)| *number)
+    }
+
     /// Notes a message that the pipeline gets.
     fn receive(
         &mut self,

@@ -4,7 +4,7 @@
 //!
 //! - `--seed N [--mask M] [--seconds S]` runs one seed, and shrinks it if it fails. `--mask` takes faults away.
 //! - `--from N` begins the new seeds at another number than the commit's.
-//! - `--for SECONDS` runs new seeds alone for so long. The first that fails ends it, with exit code 1.
+//! - `--for SECONDS` runs new seeds alone for so long. If one fails, the exit code is 1.
 //! - `--keep FOLDER` is where recordings of seeds that fail go. Otherwise they are in a folder that the message names.
 
 use std::collections::BTreeSet;

@@ -13,7 +13,7 @@ pub(crate) fn all_are_heard(seen: &Seen, net: &Net, sources: &[Source]) -> Resul
     for source in sources {
         let (kind, Some(publisher)) = (source.kind, source.publisher) else { continue };
         let number = net.publishers[publisher].number;
-        let newest = net.fates_of(publisher).taken.iter().max().copied().unwrap_or(0);
+        let newest = seen.newest_of(kind, publisher);
         let missing = number.saturating_sub(newest);
         let is_new = net.clock.now_ns() < net.publishers[publisher].last_ns + LAST_NS;
         let most = match kind {

@@ -4,7 +4,8 @@
 //!
 //! - **It finds in two directions.** A publisher and a subscription find each other at instants of their own. A message
 //!   before both counts for nobody: a best-effort one is gone, a reliable one comes when both have found each other. A
-//!   participant that begins drops the answers of others, which come again up to three seconds later.
+//!   participant that begins drops the answers of others, which come again up to three seconds later. The others may need most
+//!   of a second.
 //! - **It numbers.** A reader drops what is older than what it had, and counts what is missing before a message. The count
 //!   may come a moment after the message. What its full queue overwrites it does not count.
 //! - **It keeps.** A publisher gives its last messages to a subscription that asks for latched ones.

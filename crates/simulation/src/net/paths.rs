@@ -41,6 +41,10 @@ impl Net {
             // Who begins drops the answer of the other one.
             both[usize::from(is_later)] += S / 2 + draw.below(5 * S / 2);
         }
+        if draw.unit() < self.rules.late_answers {
+            // The other one needs less than the time for which a node listens to two connections after it has found all.
+            both[usize::from(!is_later)] += draw.below(4 * S / 5);
+        }
         both
     }
 
