@@ -19,10 +19,8 @@ use robocache_runtime::{
     ChunkRecord, ClockMessage, Event, ReceivedMessage, RecorderStatus, SharedBytes, TimeSource,
 };
 
-/// Most messages that wait.
-const MESSAGES: usize = 1 << 16;
-/// Most events that wait. They have the outcomes of messages and ticks, so there is room for more of them.
-const EVENTS: usize = 1 << 17;
+/// Most events that wait, for each message that may wait. They have the outcomes of messages and ticks.
+const EVENTS: usize = 2;
 /// Places of the channel that stay empty.
 const EMPTY: usize = 1 << 10;
 /// A larger message \[bytes\] is the first to be refused.
@@ -42,12 +40,21 @@ pub(super) enum Item {
     Request(Request),
 }
 
+/// What may wait for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QueueRoom {
+    /// Most messages. There is room for twice as many events.
+    pub messages: usize,
+    /// Most bytes of these messages.
+    pub bytes: usize,
+}
+
 /// The end for the threads of the node, and the state that both ends share.
 pub(super) struct Queue {
     /// Of the recording; empty between two episodes.
     pub folder: Mutex<PathBuf>,
     sender: SyncSender<(Item, Stamp)>,
-    most_bytes: usize,
+    most: QueueRoom,
     /// By input: whether its messages become rows.
     has_rows: Vec<bool>,
     /// Number of the newest message.
@@ -80,15 +87,15 @@ impl Queue {
     pub(super) fn new(
         folder: PathBuf,
         config: &Config,
-        most_bytes: usize,
+        most: QueueRoom,
         time: TimeSource,
     ) -> (Self, Waiting) {
-        let (sender, receiver) = sync_channel(MESSAGES + EVENTS + EMPTY);
+        let (sender, receiver) = sync_channel((1 + EVENTS) * most.messages + EMPTY);
         let has_rows = |id: InputId| !config.input(id).feeds.is_empty();
         let queue = Queue {
             folder: Mutex::new(folder),
             sender,
-            most_bytes,
+            most,
             has_rows: config.input_ids().map(has_rows).collect(),
             numbers: AtomicU64::new(0),
             messages: AtomicUsize::new(0),
@@ -121,7 +128,7 @@ impl Queue {
             (true, false) => FRAMES_PART,
             (false, _) => usize::MAX,
         };
-        let [places, room] = [MESSAGES, self.most_bytes].map(|most| most - most / part);
+        let [places, room] = [self.most.messages, self.most.bytes].map(|most| most - most / part);
         let fits = add(&self.messages, 1, places)
             && (add(&self.bytes, bytes, room) || take(&self.messages, 1));
         if fits {
@@ -144,7 +151,7 @@ impl Queue {
             return;
         }
         let now = self.time.system();
-        if add(&self.events, 1, EVENTS) {
+        if add(&self.events, 1, EVENTS * self.most.messages) {
             match self.sender.try_send((item, now)) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => return,
                 Err(TrySendError::Full((item, _))) => self.left(&item),

@@ -19,7 +19,7 @@ use super::file::RecordingWriter;
 use super::lead::Lead;
 use super::manifest::Manifest;
 use super::offers::Offers;
-use super::queue::{Item, Queue};
+use super::queue::{Item, Queue, QueueRoom};
 use super::request::{Answer, EpisodeRequest, MarkRequest, NotRecorded, Request};
 use super::writing::{Target, Writing};
 use robocache_core::schema::Definitions;
@@ -48,6 +48,8 @@ pub struct RecordOptions {
     pub events: String,
     /// Most bytes of messages that wait for the disk.
     pub queue_bytes: usize,
+    /// Most of these messages; there may be twice as many events. Their places are memory from the start on.
+    pub queue_messages: usize,
     /// A file that is larger \[bytes\] ends, and the next one begins.
     pub split_bytes: u64,
     /// What opens files; `None` for those of the file system.
@@ -74,6 +76,7 @@ impl RecordOptions {
             manifest,
             events: "/fusion_node/recording".to_owned(),
             queue_bytes: 256 << 20,
+            queue_messages: 1 << 16,
             split_bytes: 4 << 30,
             files: None,
             end: END,
@@ -147,7 +150,8 @@ impl McapRecorder {
         definitions: &dyn Definitions,
         now: Option<Stamp>,
     ) -> Result<(Self, Writing), RecordError> {
-        let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, .. } = options;
+        let RecordOptions { folder, manifest, events, split_bytes, .. } = options;
+        let room = QueueRoom { messages: options.queue_messages, bytes: options.queue_bytes };
         let RecordOptions { files, end, has_graph, episodes, lead_bytes, time, .. } = options;
         let files = files.unwrap_or_else(|| Box::new(OnDisk));
         if episodes {
@@ -177,7 +181,7 @@ impl McapRecorder {
             }
         };
         let of_queue = if episodes { PathBuf::new() } else { own };
-        let (queue, waiting) = Queue::new(of_queue, config, queue_bytes, time.clone());
+        let (queue, waiting) = Queue::new(of_queue, config, room, time.clone());
         let queue = Arc::new(queue);
         let queues = (Arc::clone(&queue), waiting);
         let writing = (has_graph, end, time.clone());
