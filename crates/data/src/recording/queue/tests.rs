@@ -18,7 +18,9 @@ streams:
 
 fn queue(most_bytes: usize) -> (Queue, Waiting, [InputId; 3]) {
     let config = robocache_core::config::parse(CONFIG, "test.yaml").unwrap();
-    let (queue, waiting) = Queue::new(PathBuf::new(), &config, most_bytes, TimeSource::real());
+    let recorded = vec![true; config.inputs.len()];
+    let of = (&config, recorded);
+    let (queue, waiting) = Queue::new(PathBuf::new(), of, most_bytes, TimeSource::real());
     let input =
         |topic: &str| config.input_ids().find(|id| config.input(*id).topic == topic).unwrap();
     (queue, waiting, [input("/w"), input("/points"), input("/tf")])

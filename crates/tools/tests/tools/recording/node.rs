@@ -200,6 +200,9 @@ impl Node {
         let start = runtime.clock.now().map(|now| now.stamp);
         let definitions = Prefixes::default();
         let config = runtime.pipeline.config();
+        let layout = runtime.pipeline.layout();
+        runtime.recorded_segments = options.manifest.recorded_segments(config, layout);
+        let config = runtime.pipeline.config();
         let recorder = McapRecorder::start(options, config, &definitions, start).unwrap();
         let recorder = Arc::new(recorder);
         runtime.recorder = Some(Arc::clone(&recorder) as Arc<dyn Recorder>);
