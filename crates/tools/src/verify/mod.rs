@@ -106,9 +106,8 @@ struct Verification {
     /// True up to the begin of an episode, or of a recording whose first files were deleted. What comes before fills the rings:
     /// it is a part of what was received.
     leads: bool,
-    /// True if the first files were deleted, and the newest arrival that fills the rings.
-    is_cut: bool,
-    lead: Option<(u64, Stamp)>,
+    /// The newest arrival that fills the rings, if the first files were deleted.
+    cut: Option<(u64, Stamp)>,
     /// Whether the recording has an end.
     complete: bool,
     simulated: bool,
@@ -153,8 +152,7 @@ impl Verification {
             commands,
             problems: Problems::default(),
             leads: manifest.leads_until().is_some(),
-            is_cut: manifest.begins.is_some(),
-            lead: None,
+            cut: manifest.begins.map(|_| (0, Stamp::MIN)),
             complete: false,
             simulated: manifest.simulated,
             log: LogTime::default(),
@@ -215,7 +213,7 @@ impl Verification {
                     match self.leads {
                         true => {
                             let came = came.map(|(epoch, stamp)| (epoch.number(), stamp));
-                            self.lead = self.lead.max(came);
+                            self.cut = self.cut.map(|cut| came.map_or(cut, |came| cut.max(came)));
                         }
                         false => self.numbers.announced(number, came, self.now),
                     }
@@ -230,7 +228,7 @@ impl Verification {
             RecordingEvent::Start { .. } => {
                 if std::mem::take(&mut self.leads) {
                     self.numbers.begin_with_next();
-                    if let (true, Some((epoch, stamp))) = (self.is_cut, self.lead) {
+                    if let Some((epoch, stamp)) = self.cut {
                         self.gaps.add_begin((epoch, stamp.offset(CUT_NS)));
                     }
                 }
@@ -281,8 +279,8 @@ impl Verification {
     /// True if a tick was due before the first messages that were not deleted. Its event came a moment later.
     fn is_of_deleted(&self, tick: TickRecord) -> bool {
         let grid = self.player.runtime().pipeline.config().grid;
-        let due = Some((tick.epoch.number(), grid.stamp_of(tick.tick)));
-        self.is_cut && due <= self.lead
+        let due = (tick.epoch.number(), grid.stamp_of(tick.tick));
+        self.cut.is_some_and(|cut| due <= cut)
     }
 
     /// Gives the player what comes next, as long as its outcome is known.

@@ -2,18 +2,28 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::node::{By, CAMERA, Node, config_text, drive, page, send_image, vectors, verified};
 use robocache_data::bag::Bag;
 use robocache_data::recording::{ChunkCompression, Manifest, RecordLimits, RecordOptions};
 use robocache_data::replay::batch::{EpisodeOutcome, run_all};
-use robocache_data::replay::{EpisodesRequest, Format, ReplayRequest};
+use robocache_data::replay::{EpisodesRequest, Format, Progress, ReplayRequest};
 use robocache_ops::sync::lock;
-use robocache_ops::time::NANOS_PER_S;
+use robocache_ops::time::{NANOS_PER_S, Stamp};
 use robocache_runtime::Recorder;
 use robocache_testing::patience;
 use robocache_tools::inspect::inspect;
+
+/// Nobody looks how far it is.
+struct Quiet;
+
+impl Progress for Quiet {
+    fn at(&self, _: Stamp) -> bool {
+        true
+    }
+}
 
 /// The files of a recording with this ending, without their folder.
 fn files(recording: &Path, ending: &str) -> Vec<String> {
@@ -38,7 +48,7 @@ fn replayed(runs: &Path, out: &Path, text: &str) -> u64 {
     let (out, format) = (out.to_owned(), Format::Rows);
     let request = ReplayRequest { episodes, config, out, format, ..Default::default() };
     let (episodes, options) = request.asked().unwrap();
-    let results = run_all(&episodes, &options, &(), &Default::default()).unwrap();
+    let results = run_all(&episodes, &options, &(), &AtomicBool::new(false)).unwrap();
     match &results.outcomes[..] {
         [EpisodeOutcome::Done(summary)] => summary.ticks,
         other => panic!("{other:?}"),
@@ -101,7 +111,7 @@ fn is_equal_from_its_begin_on(recording: &Path, is_complete: bool) -> u64 {
     assert_eq!(report.complete, is_complete);
     let told = |notes: &[String]| notes.iter().any(|note| note.contains("files were deleted"));
     let bag = Bag::open(recording).unwrap();
-    assert!(told(&inspect(&bag, &()).unwrap().notes));
+    assert!(told(&inspect(&bag, &Quiet).unwrap().notes));
     report.equal
 }
 
@@ -175,7 +185,7 @@ fn without_some_streams_the_others_are_compared() {
     let bag = Bag::open(&recording).unwrap();
     let topics: Vec<&str> = bag.topics.iter().map(|topic| topic.name.as_str()).collect();
     assert_eq!(topics, ["/fusion_node/recording", "/joints", "/wrench"]);
-    let notes = inspect(&bag, &()).unwrap().notes;
+    let notes = inspect(&bag, &Quiet).unwrap().notes;
     assert!(notes.iter().any(|note| note.contains("these streams alone: wrench, joints")));
     assert_eq!(Manifest::read(&recording).unwrap().streams.unwrap(), ["wrench", "joints"]);
     page(&recording, "streams");
