@@ -347,8 +347,8 @@ static PARAMETERS: &[Parameter] = &[
         "record_max_gb",
         "Most bytes of a recording of record_to [GB]: its oldest files are deleted; 0: no limit.",
         Kind::Double(0.0, |it, gigabytes| {
-            let expected = "0, or at least 0.1 [GB]";
-            it.record_limits.bytes = limit(gigabytes, 0.1, expected)?.map(|gb| (gb * 1e9) as u64);
+            let expected = "0, or at least 1 [GB]";
+            it.record_limits.bytes = limit(gigabytes, 1.0, expected)?.map(|gb| (gb * 1e9) as u64);
             Ok(())
         }),
     ),

@@ -123,7 +123,7 @@ fn a_ring_of_files_keeps_its_limit_and_begins_as_an_episode_does() {
         let limits = RecordLimits { bytes: Some(most), age: None };
         let (recording, killed) = ring(folder.path(), limits, by);
         let names = files(&recording, ".mcap");
-        assert!(size(&recording) <= most && size(&recording) > most / 2, "{}", size(&recording));
+        assert!(size(&recording) <= most && size(&recording) > most / 4, "{}", size(&recording));
         assert_eq!(files(&recording, ".lead"), Vec::<String>::new());
         let first = format!("{}_0.mcap", recording.file_name().unwrap().to_str().unwrap());
         assert!(names.len() > 4 && !names.contains(&first), "{names:?}");
@@ -149,10 +149,11 @@ fn a_limit_of_age_keeps_the_messages_of_this_time() {
     let limits = RecordLimits { bytes: None, age: Some(Duration::from_secs(2)) };
     let (recording, _) = ring(folder.path(), limits, By::Test);
     let equal = is_equal_from_its_begin_on(&recording, true);
-    // A file has a quarter of a second.
-    assert!((200..=230).contains(&equal), "{equal}");
-    let (first, last) = Bag::open(&recording).unwrap().span().unwrap();
-    assert!(last.since(first) < 3 * NANOS_PER_S);
+    // A file has a quarter of a second: the oldest one may have as much more, and the newest one.
+    assert!((200..=255).contains(&equal), "{equal}");
+    let begins = Manifest::read(&recording).unwrap().begins.unwrap();
+    let (_, last) = Bag::open(&recording).unwrap().span().unwrap();
+    assert!((2.0..2.6).contains(&(last.since(begins) as f64 / NANOS_PER_S as f64)));
 }
 
 /// Keeps these streams alone.
@@ -167,21 +168,14 @@ fn streams(names: &[&str]) -> impl Fn(&mut RecordOptions) + use<> {
 #[test]
 fn without_some_streams_the_others_are_compared() {
     let folder = tempfile::tempdir().unwrap();
-    // Ticks are held back while the camera, which is not recorded, is not valid.
-    let text = config_text(300.0, 300.0).replace(
-        "{type: sensor_msgs/Image, topic: /camera, max",
-        "{required: true, type: sensor_msgs/Image, topic: /camera, max",
-    );
+    let text = config_text(300.0, 300.0);
     let node = Node::start(&text, folder.path(), streams(&["wrench", "joints"]), By::Test);
-    vectors(&node, 500, 8, |_| {});
     drive(&node, 100, 8, 12);
-    let published = node.published();
-    assert!((50..=100).contains(&published), "{published}");
     let recording = node.stop();
     let report = verified(&recording);
     assert_eq!((report.different, report.problems), (vec![], vec![]));
     assert_eq!(report.missing_streams, ["camera", "grey"]);
-    assert_eq!((report.equal, report.complete), (published, true));
+    assert_eq!((report.equal, report.unverifiable, report.complete), (100, 0, true));
     let bag = Bag::open(&recording).unwrap();
     let topics: Vec<&str> = bag.topics.iter().map(|topic| topic.name.as_str()).collect();
     assert_eq!(topics, ["/fusion_node/recording", "/joints", "/wrench"]);
