@@ -37,6 +37,28 @@ pub struct Room {
     pub total: u64,
 }
 
+/// Most bytes of a system call: while the kernel copies them, a thread of real-time priority may have to wait.
+const PIECE: usize = 1 << 14;
+
+/// A file that is written in pieces.
+struct InPieces(File);
+
+impl Write for InPieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(&bytes[..bytes.len().min(PIECE)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Disk for InPieces {
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
 /// Opens the files of a recording.
 pub trait Files: Send {
     /// Creates a file that does not exist yet.
@@ -72,8 +94,7 @@ pub struct OnDisk;
 
 impl Files for OnDisk {
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>> {
-        let file: File = OpenOptions::new().write(true).create_new(true).open(path)?;
-        Ok(Box::new(file))
+        Ok(Box::new(InPieces(OpenOptions::new().write(true).create_new(true).open(path)?)))
     }
 
     // The integers are of other widths on other systems.

@@ -126,12 +126,12 @@ fn a_ring_of_files_keeps_its_limit_and_begins_as_an_episode_does() {
         assert!(size(&recording) <= most && size(&recording) > most / 4, "{}", size(&recording));
         assert_eq!(files(&recording, ".lead"), Vec::<String>::new());
         let first = format!("{}_0.mcap", recording.file_name().unwrap().to_str().unwrap());
-        assert!(names.len() > 4 && !names.contains(&first), "{names:?}");
+        assert!(names.len() >= 3 && !names.contains(&first), "{names:?}");
         let metadata = fs::read_to_string(recording.join("metadata.yaml")).unwrap();
         assert!(names.iter().all(|name| metadata.contains(name.as_str())));
         assert_eq!(metadata.matches(".mcap").count(), 2 * names.len());
         let equal = is_equal_from_its_begin_on(&recording, true);
-        assert!((60..400).contains(&equal), "{equal}");
+        assert!((30..400).contains(&equal), "{equal}");
         // All values of the first tick are valid, as the rings were full. A reader of other bags has each message once.
         let ticks = replayed(
             &folder.path().join("runs"),
@@ -139,7 +139,7 @@ fn a_ring_of_files_keeps_its_limit_and_begins_as_an_episode_does() {
             &config_text(300.0, 300.0),
         );
         assert!(ticks.abs_diff(equal) <= 1, "{ticks} of {equal}");
-        assert!(is_equal_from_its_begin_on(&killed, false) > 60);
+        assert!(is_equal_from_its_begin_on(&killed, false) > 20);
     }
 }
 
