@@ -70,7 +70,10 @@ PARAMETERS = {
         float,
         "Time of which a recording of record_to has all messages [s]; 0: no limit",
     ),
-    "record_streams": (tuple, "Names of the streams that are recorded, such as joints,camera; empty: all"),
+    "record_streams": (
+        tuple,
+        "Names of the streams that are recorded, such as joints,camera; empty: all",
+    ),
     "managed": (
         bool,
         "Start a lifecycle node, which requests configure and activate: true or false",
