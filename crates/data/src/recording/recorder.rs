@@ -11,11 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::compression::ChunkCompression;
 use super::contents::{contents, new_folder};
 use super::disk::{Files, OnDisk};
 use super::episodes::Episodes;
 use super::event::RecordingEvent;
-use super::file::RecordingWriter;
+use super::file::{RecordLimits, RecordingWriter, Ring};
 use super::lead::Lead;
 use super::manifest::Manifest;
 use super::offers::Offers;
@@ -62,7 +63,12 @@ pub struct RecordOptions {
     pub has_graph: bool,
     /// True if nothing is recorded but episodes, between [`McapRecorder::begin`] and [`McapRecorder::end`].
     pub episodes: bool,
-    /// Most bytes of the messages that an episode begins with, which are in memory; see [`lead`](super::lead).
+    /// The compression of chunks.
+    pub compression: ChunkCompression,
+    /// How much of a recording of the whole run is kept.
+    pub limits: RecordLimits,
+    /// Most bytes of the messages that an episode or a ring of files begins with, which are in memory; see
+    /// [`lead`](super::lead).
     pub lead_bytes: usize,
     /// Source of the time of the node.
     pub time: TimeSource,
@@ -82,6 +88,8 @@ impl RecordOptions {
             end: END,
             has_graph: false,
             episodes: false,
+            compression: ChunkCompression::default(),
+            limits: RecordLimits::default(),
             lead_bytes: 512 << 20,
             time,
         }
@@ -153,6 +161,11 @@ impl McapRecorder {
         let RecordOptions { folder, manifest, events, split_bytes, .. } = options;
         let room = QueueRoom { messages: options.queue_messages, bytes: options.queue_bytes };
         let RecordOptions { files, end, has_graph, episodes, lead_bytes, time, .. } = options;
+        let RecordOptions { compression, limits, .. } = options;
+        let recorded = manifest.recorded_inputs(config);
+        let ring = Ring::new(limits, config, (split_bytes, lead_bytes)).filter(|_| !episodes);
+        // The ring says when a file ends.
+        let split_bytes = if ring.is_some() { u64::MAX } else { split_bytes };
         let files = files.unwrap_or_else(|| Box::new(OnDisk));
         if episodes {
             std::fs::create_dir_all(&folder).map_err(RecordError::of(&folder))?;
@@ -161,7 +174,8 @@ impl McapRecorder {
             true => folder,
             false => new_folder(&folder, None, time.system())?,
         };
-        let contents = contents(&own, manifest, (events, split_bytes), config, definitions);
+        let of_files = (events, split_bytes, compression);
+        let contents = contents(&own, manifest, of_files, config, definitions);
         let offers = Arc::new(Offers::new(&contents));
         let target = match episodes {
             true => {
@@ -177,11 +191,11 @@ impl McapRecorder {
                 })?;
                 let start = writer.event(&RecordingEvent::Start { at: now }, time.system());
                 start.map_err(RecordError::of(&own))?;
-                Target::Run(Box::new(writer))
+                Target::Run(Box::new(writer), ring.map(Box::new))
             }
         };
         let of_queue = if episodes { PathBuf::new() } else { own };
-        let (queue, waiting) = Queue::new(of_queue, config, room, time.clone());
+        let (queue, waiting) = Queue::new(of_queue, (config, recorded), room, time.clone());
         let queue = Arc::new(queue);
         let queues = (Arc::clone(&queue), waiting);
         let writing = (has_graph, end, time.clone());

@@ -42,7 +42,7 @@ use robocache_core::input::{self, CAMERA_INFO, MessageType, TF_MESSAGE};
 use robocache_core::schema::{self, Definitions, Prefixes, Survey};
 use robocache_core::tf::Transform;
 use robocache_data::bag::{Bag, CDR, Problem, Problems, Recorded, Sorted, Topic};
-use robocache_data::recording::EVENT_TYPE;
+use robocache_data::recording::{EVENT_TYPE, Manifest};
 use robocache_data::replay::stamps::StampClock;
 use robocache_data::replay::{BagDefinitions, Progress, ReplayError};
 use robocache_ops::time::Stamp;
@@ -310,6 +310,9 @@ impl<'a> Look<'a> {
             tree: self.frames,
         };
         inspection.notes = notes::notes(&inspection);
+        // Another bag says nothing of the kind.
+        let manifest = Manifest::read(&self.bag.path);
+        inspection.notes.extend(manifest.iter().flat_map(Manifest::notes));
         inspection
     }
 }

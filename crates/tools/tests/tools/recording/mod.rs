@@ -1,6 +1,7 @@
 //! A runtime with all its threads records itself, and the recording is verified.
 
 mod commands;
+mod cost;
 mod cut;
 mod disk;
 mod episodes;

@@ -200,6 +200,9 @@ impl Node {
         let start = runtime.clock.now().map(|now| now.stamp);
         let definitions = Prefixes::default();
         let config = runtime.pipeline.config();
+        let layout = runtime.pipeline.layout();
+        runtime.recorded_segments = options.manifest.recorded_segments(config, layout);
+        let config = runtime.pipeline.config();
         let recorder = McapRecorder::start(options, config, &definitions, start).unwrap();
         let recorder = Arc::new(recorder);
         runtime.recorder = Some(Arc::clone(&recorder) as Arc<dyn Recorder>);
@@ -293,9 +296,10 @@ impl Node {
         });
     }
 
-    /// Waits until the disk has all messages that the recorder had room for.
+    /// Waits until the disk has all messages that the recorder had room for. If a file ends between two copies of a message, both
+    /// are written.
     pub(super) fn await_disk(&self) {
-        until("the disk", || self.recorder.status().messages == self.kept.get());
+        until("the disk", || self.recorder.status().messages >= self.kept.get());
     }
 
     /// Waits until the recording has failed. Returns the reason.
