@@ -1,6 +1,7 @@
 //! The files of a recording.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,9 +9,11 @@ use std::sync::Arc;
 use mcap::records::MessageHeader;
 use mcap::write::NoSeek;
 use mcap::{WriteOptions, Writer};
+use nix::fcntl::Flock;
 
 use super::copies::Copies;
 use super::disk::{Files, Room, Syncing, UntilError};
+use super::ending;
 use super::event::{EVENT_TYPE, RecordingEvent};
 use super::log_time::LogTime;
 use super::manifest::Manifest;
@@ -77,6 +80,8 @@ impl RecordingContents {
 /// Writes the files of a recording.
 pub(super) struct RecordingWriter {
     contents: RecordingContents,
+    /// Others see that the folder is being written.
+    _held: Option<Flock<File>>,
     files: Box<dyn Files>,
     open: Open,
     /// The files before.
@@ -116,6 +121,7 @@ impl RecordingWriter {
         mut files: Box<dyn Files>,
     ) -> Result<Self, (io::Error, Box<dyn Files>)> {
         let room = files.room(&contents.folder).map_or(Ok(()), Room::check);
+        let held = ending::hold(&contents.folder);
         let open = match room.and_then(|()| Open::create(&contents, &mut *files, 0)) {
             Ok(open) => open,
             Err(error) => return Err((error, files)),
@@ -124,6 +130,7 @@ impl RecordingWriter {
         let time = LogTime::new(contents.clock.is_some());
         Ok(RecordingWriter {
             contents,
+            _held: held,
             files,
             open,
             done: Vec::new(),

@@ -9,6 +9,7 @@
 mod contents;
 mod copies;
 mod disk;
+mod ending;
 mod episodes;
 mod event;
 mod facts;
@@ -27,6 +28,7 @@ mod writing;
 
 pub use copies::REMEMBERED;
 pub use disk::{Disk, Files, Room};
+pub use ending::Ending;
 pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};
 pub use facts::take_fact;
 pub use manifest::{EpisodeFacts, Manifest, ManifestError};

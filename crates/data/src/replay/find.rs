@@ -122,7 +122,8 @@ fn are_parts(files: &[&PathBuf]) -> Parted {
     Parted::One
 }
 
-fn is_storage(path: &Path) -> bool {
+/// True if the name of a file is that of messages.
+pub(super) fn is_storage(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".zstd").or(name.strip_suffix(".zst")).unwrap_or(&name);
     let is_known = [".mcap", ".db3"].iter().any(|known| name.strip_suffix(known).is_some());
