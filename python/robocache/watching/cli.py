@@ -1,6 +1,7 @@
 """The command `robocache watch`."""
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 from ..node import replay_command, share_folders
 from ..node import replay_options as of_replay
 from ..node.summary import Findings, complete
-from .episodes import at_lowest_priority, follow
+from .episodes import follow
 from .summary import TEXT, Summary
 
 #: What `watch` takes of the options of `robocache replay`.
@@ -23,15 +24,24 @@ def main(arguments):
     """The command `robocache watch`. Returns its exit code."""
     parser = argparse.ArgumentParser(
         prog="robocache watch",
-        description="Convert each finished episode of a folder while the next one is recorded, at the lowest priority, "
-        "until Ctrl-C or SIGTERM. The options are those of robocache replay, or with --to-lerobot those of robocache "
-        "to-lerobot: `robocache watch --to-lerobot --help`. At the end, that command with the same options makes one "
+        allow_abbrev=False,
+        description="Convert each finished episode of a folder while the next one is recorded, until Ctrl-C or "
+        "SIGTERM. The options are those of robocache replay, or with --to-lerobot those of robocache to-lerobot: "
+        "`robocache watch --to-lerobot --help`. At the end, that command with the same options makes one "
         f"result of all. OUT.watched/{TEXT} has a line for each episode: the share of valid steps of each stream, and "
         "warnings. docs/recording.md has more.",
     )
     parser.add_argument("bags", nargs=1, metavar="DIR", help="the folder of the episodes")
     parser.add_argument(
         "--to-lerobot", action="store_true", help="convert for a LeRobot dataset, which --out names"
+    )
+    parser.add_argument(
+        "--nice",
+        type=int,
+        default=19,
+        choices=range(20),
+        metavar="N",
+        help="how much others come first, 0 to 19 [default: 19, the lowest priority]",
     )
     add_result = replay_command.add_result
     if "--to-lerobot" in arguments:
@@ -56,7 +66,8 @@ def _watch(parsed, converter):
     convert, watched = converter(), share_folders.watched_of(out)
     watched.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    at_lowest_priority()
+    # The threads that are started from now on are nice, too. Linux gives the disk to nice threads last.
+    os.nice(parsed.nice)
     with share_folders.held(watched):
         summary = Summary(watched)
         print(f"{folder}: watched; {watched / TEXT} has what became of each episode", flush=True)

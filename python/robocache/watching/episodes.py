@@ -1,7 +1,6 @@
 """Finds the episodes of a folder that have ended, and has them converted."""
 
 import contextlib
-import os
 import time
 from pathlib import Path
 
@@ -10,14 +9,6 @@ from .summary import Entry
 
 #: The time between two looks at the folder [s].
 LOOK_S = 1.0
-
-
-def at_lowest_priority():
-    """Gives this thread, and those that it starts, the processor and the disk only when nobody else wants them."""
-    os.nice(19)
-    # Linux gives the disk to such threads last, too.
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def follow(folder, convert, summary, told):

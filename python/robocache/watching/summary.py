@@ -85,10 +85,11 @@ class Summary:
         return entry.lines()
 
     def _write(self):
-        episodes = [dataclasses.asdict(entry) for entry in self.entries]
-        whole.write(self._folder / JSON, json.dumps({"episodes": episodes}, indent=1) + "\n")
         lines = [line for entry in self.entries for line in entry.lines()]
         whole.write(self._folder / TEXT, "\n".join(lines) + "\n")
+        # After an interrupt, the entries of this file are those that are no news.
+        episodes = [dataclasses.asdict(entry) for entry in self.entries]
+        whole.write(self._folder / JSON, json.dumps({"episodes": episodes}, indent=1) + "\n")
 
 
 def _warnings(entry, earlier):

@@ -565,7 +565,8 @@ fn files_of(bag: &Path) -> Result<String, OutputError> {
     if bag.is_dir() {
         let listed = fs::read_dir(bag).map_err(OutputError::of(bag))?;
         files = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        let is_metadata = |file: &Path| file.file_name().is_some_and(|name| name == "metadata.yaml");
+        let is_metadata =
+            |file: &Path| file.file_name().is_some_and(|name| name == "metadata.yaml");
         files.retain(|file| is_storage(file) || is_metadata(file));
         files.sort();
     }

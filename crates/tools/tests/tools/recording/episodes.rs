@@ -232,10 +232,12 @@ fn rows_of_episodes_have_tasks_and_marks_and_no_window_is_from_before_the_begin(
     for (about, name) in rows.episodes.iter().zip(["a", "b"]) {
         assert_eq!((about.name.as_str(), about.task.as_deref()), (name, Some("pick")));
         assert_eq!(about.marks.len(), 1);
-        assert_eq!((about.marks[0].name.as_str(), about.marks[0].value.as_str()), ("success", name));
+        assert_eq!(
+            (about.marks[0].name.as_str(), about.marks[0].value.as_str()),
+            ("success", name)
+        );
     }
-    let begins: Vec<i64> =
-        episodes.iter().map(|episode| episode.begins.unwrap().nanos()).collect();
+    let begins: Vec<i64> = episodes.iter().map(|episode| episode.begins.unwrap().nanos()).collect();
     for stream in ["wrench", "joints", "camera", "grey"] {
         // Rows from before fill the rings: so windows begin with the episode.
         let from: Vec<i64> = rows.reach(stream).unwrap().iter().map(|reach| reach.0).collect();
@@ -263,7 +265,10 @@ fn episodes_that_are_replayed_one_by_one_are_joined_by_the_replay_of_all() {
             // A report beside the files of a recording is no message of it.
             std::fs::write(runs.join("a/report.html"), round.to_string()).unwrap();
             let outcomes = outcomes(&all);
-            assert!(outcomes.iter().all(|of| matches!(of, EpisodeOutcome::Kept(_))), "{outcomes:?}");
+            assert!(
+                outcomes.iter().all(|of| matches!(of, EpisodeOutcome::Kept(_))),
+                "{outcomes:?}"
+            );
         }
         let store = out.join(format.store().unwrap());
         let kind = if format == Format::Rows { "rows" } else { "tensors" };
