@@ -83,6 +83,10 @@ class Collecting:
     def end(self):
         """Releases the button."""
         self.press(0)
+        self.has_ended()
+
+    def has_ended(self):
+        """Waits until no episode is recorded."""
         self.fusion.until(lambda: self.folder() == "", "the episode ends")
 
     def note(self, name, value):

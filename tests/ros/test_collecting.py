@@ -79,6 +79,7 @@ def test_episodes_by_a_button_become_a_dataset_by_two_commands(ros, start, tmp_p
     node.run(10)
     picked, live_picked = episode(node, lambda: begin_by_service(node), ("success", "true"))
     assert node.call(node.record, Record.Request(start=False)).success
+    node.has_ended()
     discarded, _ = episode(node, node.begin, ("discard", "true"))
     node.end()
     killed, live_killed = episode(node, node.begin)

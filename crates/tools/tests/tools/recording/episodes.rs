@@ -291,8 +291,9 @@ fn a_folder_says_whether_its_episode_has_ended() {
     let runs = folder.path().join("runs");
     let node = Node::start(&config_text(300.0, 300.0), &runs, by_episodes, By::Test);
     drive(&node, 60, 8, 12);
-    let episode = begin(&node, "a", "");
+    let episode = begin(&node, "a", "pick");
     drive(&node, 20, 8, 12);
+    mark(&node, "success", "true").unwrap();
     node.time.advance(std::time::Duration::from_millis(300));
     robocache_testing::until("the recording", || Ending::of(&episode) == Ending::Running);
     node.recorder.end().unwrap();
@@ -308,6 +309,9 @@ fn a_folder_says_whether_its_episode_has_ended() {
     let killed = told(&episode);
     assert_eq!(killed.ended, Some(false));
     assert!(killed.notes.iter().any(|note| note.contains("was not ended: the node was killed")));
+    let known = &found(&runs)[0];
+    assert_eq!((known.name.as_str(), known.task.as_deref()), ("a", Some("pick")));
+    assert_eq!((&known.bag, known.marks.len()), (&episode.canonicalize().unwrap(), 1));
     // A file without its head may be of any recorder.
     std::fs::write(episode.join("a_0.mcap"), &file[..20]).unwrap();
     assert_eq!(Ending::of(&episode), Ending::Unknown);
