@@ -119,8 +119,8 @@ def test_episodes_by_a_button_become_a_dataset_by_two_commands(ros, start, tmp_p
         columns, _ = rows[folder.name]
         expect_live(columns, live)
         expect_verified(folder, is_complete=folder != killed)
-        # The mark came between two ticks.
-        expected = TICKS * [0.0] + TICKS * [float(folder == picked)]
+        # The mark came when the clock was at a tick, which has it.
+        expected = (TICKS - 1) * [0.0] + (TICKS + 1) * [float(folder == picked)]
         assert columns["mark.success"].tolist() == expected
     told = waiting.run([program, "inspect", killed])
     assert "the recording was not ended: the node was killed" in told.stdout, told.stdout
