@@ -9,19 +9,16 @@ import os
 import re
 import signal
 import sys
-from contextlib import suppress
 
 import configuration
 import pytest
 import recordings
 import waiting
+from collecting import published_ticks
 from conftest import REPOSITORY
 from faults import put
 from fusion import MS, T0, WRENCH, start_fusion, wrench, write_config
-from mcap.exceptions import EndOfFile
-from mcap.reader import NonSeekingReader, make_reader
-from rclpy.serialization import deserialize_message
-from robocache_ros.msg import RecordingEvent
+from mcap.reader import make_reader
 from rosbags.highlevel import AnyReader
 
 PERIOD_MS = 10
@@ -88,18 +85,6 @@ def test_a_recording_with_a_reset_of_the_clock_is_equal_and_a_bag_for_every_tool
     out = tmp_path / "out"
     tensors = recordings.replay(configuration.program(), recording, tmp_path / "config.yaml", out)
     assert len(tensors) >= len(fusion.ticks)
-
-
-def published_ticks(recording):
-    """The ticks that a recording, which may have no end yet, says were published."""
-    ticks = []
-    for path in recording.glob("*.mcap"):
-        with path.open("rb") as file, suppress(EndOfFile):
-            for schema, _, message in NonSeekingReader(file).iter_messages(log_time_order=False):
-                if schema.name == recordings.EVENTS:
-                    event = deserialize_message(message.data, RecordingEvent)
-                    ticks += [event.number] if event.kind == event.PUBLISHED else []
-    return ticks
 
 
 def test_a_recording_of_a_node_that_was_killed_is_read_to_its_end(ros, start, tmp_path):

@@ -1,6 +1,7 @@
 //! The files of a recording.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::File;
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mcap::records::MessageHeader;
 use mcap::write::NoSeek;
 use mcap::{Compression, WriteOptions, Writer};
+use nix::fcntl::Flock;
 
 use super::copies::Copies;
 use super::disk::{Files, Room, Syncing, UntilError};
+use super::ending;
 use super::event::{EVENT_TYPE, RecordingEvent};
 use super::log_time::LogTime;
 use super::manifest::Manifest;
@@ -94,6 +97,8 @@ impl RecordingContents {
 /// Writes the files of a recording.
 pub(super) struct RecordingWriter {
     contents: RecordingContents,
+    /// Others see that the folder is being written.
+    _held: Option<Flock<File>>,
     files: Box<dyn Files>,
     open: Open,
     /// Number of the file that is being written.
@@ -155,6 +160,7 @@ impl RecordingWriter {
         name: String,
     ) -> Result<Self, (io::Error, Box<dyn Files>)> {
         let room = files.room(&contents.folder).map_or(Ok(()), Room::check);
+        let held = ending::hold(&contents.folder);
         let open = match room.and_then(|()| Open::create(&contents, &mut *files, name)) {
             Ok(open) => open,
             Err(error) => return Err((error, files)),
@@ -163,6 +169,7 @@ impl RecordingWriter {
         let time = LogTime::new(contents.clock.is_some());
         Ok(RecordingWriter {
             contents,
+            _held: held,
             files,
             open,
             number: 0,

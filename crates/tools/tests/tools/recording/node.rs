@@ -393,6 +393,24 @@ pub(super) fn drive(node: &Node, ticks: i64, delay_ms: i64, camera_delay_ms: i64
     });
 }
 
+/// Sets a simulator's clock to its start, and sends as the robot of this epoch does for this many steps of 5 ms. `each` is
+/// called after each step with its number.
+pub(super) fn simulate(node: &Node, epoch: u64, steps: u64, mut each: impl FnMut(u64)) {
+    node.set_clock(Stamp::from_nanos(5_005 * NANOS_PER_MS));
+    for k in 0..steps {
+        node.go_on(5);
+        let now = node.now();
+        node.receive(WRENCH, wrench(now, (k + 1000 * epoch) as f64 / 100.0));
+        node.receive(JOINTS, joints(now, &["a", "b", "g"], k as f64));
+        if k % 16 == 0 {
+            node.receive(CAMERA, image(now, 48, k));
+            node.receive(GREY, image(now, 48, k));
+            node.settle();
+        }
+        each(k);
+    }
+}
+
 /// Sends as a robot does, by the system's clock, until the time is over.
 pub(super) fn drive_live(node: &Node, length: Duration) {
     let stop = AtomicBool::new(false);
