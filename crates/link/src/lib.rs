@@ -39,5 +39,5 @@ pub use handover::{Overlap, Switch, found_as_many};
 pub use input::Subscribed;
 pub use intake::Subscriptions;
 pub use middleware::{EventTotals, Graph, MessageInfo, Middleware, MiddlewareError, Subscription};
-pub use recovery::{Due, Heard, Recovery};
+pub use recovery::{LostPort, Recovery};
 pub use spin::Spinner;

@@ -131,7 +131,7 @@ impl Seen {
         let [subscriptions, connections] =
             [net.living_subscriptions(), net.connections.iter().filter(|of| of.alive).count()];
         // Of each input: the one in use, the one before, and those that linger for a second. A connection may be made
-        // each four seconds, and an overlap lasts for ten.
+        // each half minute, and an overlap lasts for ten seconds.
         let most = 6 * (self.kinds.len() + 2);
         if subscriptions > most || connections > 5 {
             drop(net);

@@ -20,7 +20,7 @@ pub enum Fault {
     Standstill,
     /// The machine is suspended.
     Suspend,
-    /// A standstill may cut a connection off for good.
+    /// Connections are cut off for good: by a standstill, or while the process runs.
     CutOff,
     /// Somebody sets the system's clock.
     SetClock,
@@ -91,6 +91,7 @@ pub(crate) enum Occurrence {
     Stall { turn: u64, ns: u64 },
     Standstill { ns: u64 },
     Suspend { ns: u64 },
+    CutOff,
     SetClock { by_ns: i64 },
     ClockBack,
     ClockPause { ns: u64 },
@@ -120,7 +121,7 @@ pub(crate) struct Plan {
 }
 
 /// Time without a fault at the end of a run: all must be heard again by then.
-pub(crate) const CALM_NS: u64 = 32 * S;
+pub(crate) const CALM_NS: u64 = 40 * S;
 
 impl Plan {
     /// Draws the run of a seed. Faults that `mask` lacks do not happen. Nothing happens after `seconds`.
@@ -204,6 +205,7 @@ fn times(seed: u64, fault: Fault) -> Vec<(u64, Occurrence)> {
                 Occurrence::Standstill { ns: ns(&mut draw, most) }
             }
             Fault::Suspend => Occurrence::Suspend { ns: ns(&mut draw, 100 * S) },
+            Fault::CutOff => Occurrence::CutOff,
             Fault::SetClock => {
                 // A step back between the two is one that a message may bridge: nobody can know of which side it is.
                 let by_ns = match draw.below(4) {

@@ -411,8 +411,10 @@ impl World<'_> {
                 self.standstills += 1;
                 self.clock.suspend(ns);
             }
+            Occurrence::CutOff => lock(&self.net).cut_off(),
             Occurrence::SetClock { by_ns } => self.set_clock(by_ns),
-            Occurrence::ClockBack if self.time.simulated => {
+            // Who does not hear the clock may hear it again when it is ahead: nobody can tell that it was set back.
+            Occurrence::ClockBack if self.time.simulated && !lock(&self.net).is_deaf() => {
                 self.next_pass(SIM_START);
                 (self.time.since_ns, self.time.paused_ns) = (now, None);
             }
