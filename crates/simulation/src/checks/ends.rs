@@ -8,10 +8,14 @@ use robocache_runtime::Runtime;
 /// Messages that were published so long before the end must have been taken.
 const LAST_NS: u64 = 2 * S;
 
-/// All sources are heard again, and the newest latched message counts.
+/// All sources are heard again, and the newest latched message counts. If the node is cut off and cannot see that, those
+/// of its machine are not.
 pub(crate) fn all_are_heard(seen: &Seen, net: &Net, sources: &[Source]) -> Result<(), String> {
     for source in sources {
         let (kind, Some(publisher)) = (source.kind, source.publisher) else { continue };
+        if net.is_deaf_unseen() && !source.is_remote() {
+            continue;
+        }
         let number = net.publishers[publisher].number;
         let newest = seen.newest_of(kind, publisher);
         let missing = number.saturating_sub(newest);
