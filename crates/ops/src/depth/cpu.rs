@@ -16,7 +16,7 @@ pub struct DepthEncoder {
     line: Vec<f32>,
 }
 
-/// What follows from the size of an image; kept until it changes.
+/// Sampling that follows from the size of an image; kept until the size changes.
 #[derive(Debug)]
 struct DepthSampling {
     size: (usize, usize),

@@ -119,14 +119,14 @@ pub struct Voxelizer {
     held: Vec<Held>,
 }
 
-/// What the row of a slot holds.
+/// Content of the row of a slot.
 #[derive(Default)]
 struct Held {
     /// The voxels that it holds values in.
     voxels: Vec<u32>,
     /// Number of voxels of a sparse row, which has no such list.
     listed: usize,
-    /// Whether something else has written it.
+    /// True if something else has written the row.
     unknown: bool,
 }
 
