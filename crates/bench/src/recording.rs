@@ -58,7 +58,7 @@ enum Command {
         /// Which part
         #[arg(long, value_enum)]
         what: What,
-        /// Where to compute
+        /// Backend that computes
         #[arg(long, default_value = "cpu")]
         backend: Choice,
         /// Threads that encode, for each bag
