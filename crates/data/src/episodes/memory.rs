@@ -1,4 +1,4 @@
-//! Where the columns of episodes are: memory of our own, a file, or an array of the caller.
+//! Memory of the columns of episodes: of our own, a file, or an array of the caller.
 
 use std::sync::Arc;
 
