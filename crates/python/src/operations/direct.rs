@@ -117,7 +117,7 @@ struct Key {
     /// The GPU, or -1.
     device: i32,
     dtype: DType,
-    /// Whether there is no dimension of streams in the report.
+    /// True if there is no dimension of streams in the report.
     single: bool,
     /// The shape of the targets; the first is 0 if there is one dimension.
     lead: [usize; 2],
@@ -125,7 +125,7 @@ struct Key {
     streams: [Option<(u64, usize, DType)>; MOST_STREAMS],
 }
 
-/// What does not depend on addresses.
+/// Parts of a call that do not depend on addresses.
 struct Prepared {
     spec: BatchSpec,
     /// The templates of values, validity and ages.
@@ -226,7 +226,7 @@ impl Direct {
         self.run(&[StreamRef { rows, stamps, rule }], targets, dtype, true)
     }
 
-    /// The same of several streams.
+    /// Fuses several streams.
     fn fuse<'py>(
         &self,
         streams: Vec<Stream<'py>>,
