@@ -74,7 +74,7 @@ enum What {
     Read,
     /// Messages are read and encoded; rows are handed over in memory
     Rows,
-    /// The same, and every tick is made in memory
+    /// Messages are read and encoded; rows are handed over, and every tick is made in memory
     Ticks,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Case {
     pub p99_us: f64,
     /// Median where no call starts before the last one has ended.
     pub alone_us: Option<f64>,
-    /// The same, of one input and one output again and again, which stay in the cache.
+    /// Median of one input and one output again and again, which stay in the cache.
     pub warm_us: Option<f64>,
     /// Least bytes that have to move through device memory.
     pub bytes: Option<u64>,

@@ -60,7 +60,7 @@ impl Episodes {
         Ok(Self::read_store(store, reading, None)?.0)
     }
 
-    /// The same. If there is a folder, rows and coordinates go to files of it, block by block, and are mapped.
+    /// Reads a store. If there is a folder, rows and coordinates go to files of it, block by block, and are mapped.
     pub(super) fn read_store(
         store: &Path,
         reading: Reading<'_>,

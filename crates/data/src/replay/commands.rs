@@ -254,8 +254,8 @@ fn run_of_facts(bag: &Bag, spec: &CommandsSpec) -> Result<Option<u64>, ReplayErr
     Ok(None)
 }
 
-/// Specification of commands without what the facts say themselves, where messages go, and the path of a contract. What a
-/// contract says is in the rest.
+/// Specification of commands without what the facts say themselves, where messages go, and the path of a contract. What
+/// a contract says is in the rest.
 fn moves(spec: &CommandsSpec) -> CommandsSpec {
     let mut spec = spec.clone();
     for group in &mut spec.groups {

@@ -74,7 +74,7 @@ pub struct CommandsSummary {
     pub ticks: u64,
     /// Command ticks that were left out, because their commands are not those that the node made.
     pub differing: u64,
-    /// The same, after an event that the recording lacks.
+    /// Command ticks that were left out, because they come after an event that the recording lacks.
     pub unverifiable: u64,
     /// Chunks that no command tick has found: none came after them, or too many waited for one.
     pub waiting: u64,

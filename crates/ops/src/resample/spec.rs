@@ -198,7 +198,7 @@ impl BatchSpec {
             .or_else(rows)
     }
 
-    /// The same, but for the rows.
+    /// Fault of an input without its rows, if there is one: its sizes, its offsets, or the specification itself.
     pub fn mismatch_of_instants(&self, input: &BatchInput<'_>) -> Option<String> {
         let (streams, episodes) = (self.streams.len(), self.episodes);
         let stream_at = |at: usize| {

@@ -211,8 +211,8 @@ impl Voxelizer {
         Ok(self.encode_unless(None, view, slot, row)?.unwrap_or_default())
     }
 
-    /// The same, unless `overtaken` becomes true, because the row is there from elsewhere. Then it
-    /// stops at the next block of points, returns `None`, and leaves a row of zeros.
+    /// Writes the cloud as the row of `slot`, unless `overtaken` becomes true, because the row is there from elsewhere.
+    /// Then it stops at the next block of points, returns `None`, and leaves a row of zeros.
     ///
     /// # Errors
     /// Those of [`Voxelizer::encode`].

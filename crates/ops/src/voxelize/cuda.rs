@@ -386,7 +386,7 @@ impl Voxelizer {
         unsafe { self.launch_with(points, shapes, (slot, row), inputs, stream) }
     }
 
-    /// The same, with the shapes of the filter at `shapes` on the device.
+    /// Launches the encoding of a cloud, with the shapes of the filter at `shapes` on the device.
     ///
     /// # Safety
     /// As for [`Voxelizer::launch`]; the shapes stay as well.

@@ -14,7 +14,7 @@ const MOST_FIELD_BYTES: usize = 8;
 
 /// Points that a thread sorts: few if that fills the device, because there are as many tiles then.
 pub const FEW: u32 = 2;
-/// The same, if the cloud fills the device anyway.
+/// Points that a thread sorts, if the cloud fills the device anyway.
 pub const MANY: u32 = 4;
 
 /// log2 of the bins that a grid should have, so that every multiprocessor has some.

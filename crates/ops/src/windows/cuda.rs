@@ -23,7 +23,7 @@ use crate::device::{Device, DeviceError, Kernel, Launch, PinnedTurns, Stream};
 pub struct RingPointers {
     /// In device memory, or in pinned memory of the host; aligned to 16 bytes.
     pub rows: u64,
-    /// The same.
+    /// In device memory, or in pinned memory of the host; aligned to 16 bytes.
     pub coordinates: u64,
     /// `u32` per row.
     pub count: u64,

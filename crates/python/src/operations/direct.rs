@@ -105,7 +105,7 @@ type Stream<'py> = (
     Bound<'py, PyAny>,
 );
 
-/// The same: rows, stamps, and the arguments of the rule.
+/// Rows and stamps of a stream, and the arguments of its rule.
 struct StreamRef<'a, 'py> {
     rows: &'a Bound<'py, PyAny>,
     stamps: &'a Bound<'py, PyAny>,
@@ -170,7 +170,7 @@ impl Direct {
         Ok(Direct { exchange, template, empty_like, threads, rule, dtypes, asks, rules, prepared })
     }
 
-    /// The same, of the arguments of `robocache.resample` as the caller gave them.
+    /// Resamples one stream, by the arguments of `robocache.resample` as the caller gave them.
     #[allow(clippy::too_many_arguments)] // a tuple of them would have to be made and read
     fn take<'py>(
         &self,

@@ -70,7 +70,7 @@ pub enum ViewError {
     /// There are no tensors.
     #[error("{}: expected tensors, which `robocache replay` writes, found {found}", path.display())]
     NoTensors {
-        /// Where.
+        /// The folder or file.
         path: PathBuf,
         /// Description of what is there instead.
         found: String,
@@ -89,7 +89,7 @@ pub enum ViewError {
     /// There is no such episode.
     #[error("{}: expected an episode of {expected}, found '{found}'", path.display())]
     Episode {
-        /// Where.
+        /// The output.
         path: PathBuf,
         /// The names that there are.
         expected: String,

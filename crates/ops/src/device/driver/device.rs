@@ -132,8 +132,8 @@ impl Device {
         device_count()
     }
 
-    /// The same, and divides work as if the GPU had no more than `limits`. So tests on a large one
-    /// also run the kernels and the launches of a smaller one.
+    /// Opens a GPU, and divides work as if the GPU had no more than `limits`. So tests on a large one also run the
+    /// kernels and the launches of a smaller one.
     ///
     /// # Errors
     /// As [`Device::open`].
