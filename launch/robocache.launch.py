@@ -61,6 +61,19 @@ PARAMETERS = {
         str,
         "Number of a topic that begins and ends episodes, such as /joy:buttons[0]",
     ),
+    "record_compression": (str, "Compression of recordings: none or zstd"),
+    "record_max_gb": (
+        float,
+        "Most bytes of a recording of record_to [GB]: its oldest files are deleted; 0: no limit",
+    ),
+    "record_max_age_s": (
+        float,
+        "Time of which a recording of record_to has all messages [s]; 0: no limit",
+    ),
+    "record_streams": (
+        tuple,
+        "Names of the streams that are recorded, such as joints,camera; empty: all",
+    ),
     "managed": (
         bool,
         "Start a lifecycle node, which requests configure and activate: true or false",
@@ -102,10 +115,17 @@ def numbers(text):
     return [int(number) for number in inside.split(",")]
 
 
+def names(text):
+    """Reads names with commas between them, with or without brackets."""
+    return [name.strip() for name in text.strip().strip("[]").split(",")]
+
+
 def value(kind, name, text):
     """The text as a value of the parameter's type. The error names the argument."""
     if kind is bool:
         return boolean(name, text)
+    if kind is tuple:
+        return names(text)
     try:
         return numbers(text) if kind is list else kind(text)
     except ValueError:
@@ -115,8 +135,8 @@ def value(kind, name, text):
 
 def fusion_node(context):
     """The node. The text from the command line is converted to the parameters' types."""
-    names = [*ARGUMENTS, *PARAMETERS]
-    given = {name: LaunchConfiguration(name).perform(context) for name in names}
+    every = [*ARGUMENTS, *PARAMETERS]
+    given = {name: LaunchConfiguration(name).perform(context) for name in every}
     parameters = {
         name: value(kind, name, given[name])
         for name, (kind, _) in PARAMETERS.items()

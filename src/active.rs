@@ -71,7 +71,8 @@ impl Active {
         // It leaves a folder, so it begins when little else may fail.
         let Settings { record_to, episodes_to, .. } = &configured.settings;
         if let Some(folder) = record_to.as_ref().or(episodes_to.as_ref()) {
-            let recorder = record(folder, base, configured, &runtime)?;
+            let (recorder, segments) = record(folder, base, configured, &runtime)?;
+            runtime.recorded_segments = segments;
             runtime.recorder = Some(base.recording.hold(recorder));
         }
         let runtime = Arc::new(runtime);
@@ -270,13 +271,15 @@ fn lock_memory() -> Option<LockedMemory> {
     }
 }
 
-/// Begins a recording in a folder of its own below `folder`, or waits for episodes.
+/// Begins a recording in a folder of its own below `folder`, or waits for episodes. Also returns of which segments its digests
+/// are, if not of all.
 fn record(
     folder: &Path,
     base: &Base,
     configured: &Configured,
     runtime: &Runtime,
-) -> Result<McapRecorder, NodeError> {
+) -> Result<(McapRecorder, Option<Vec<bool>>), NodeError> {
+    let settings = &configured.settings;
     let config = runtime.pipeline.config();
     let simulated = runtime.clock.is_simulated();
     let backend = runtime.pipeline.backend_name();
@@ -287,8 +290,10 @@ fn record(
         run: runtime.pipeline.run(),
         topics: configured.spec.topics.clone(),
         parameters: configured.parameters.clone(),
+        streams: (!settings.record_streams.is_empty()).then(|| settings.record_streams.clone()),
         ..Manifest::of(config, simulated, runtime.digest, backend)
     };
+    let segments = manifest.recorded_segments(config, runtime.pipeline.layout());
     let events = format!("{}/recording", base.connections.node_name());
     let end = base.recording.end;
     let has_graph = true;
@@ -296,10 +301,12 @@ fn record(
         events,
         end,
         has_graph,
-        episodes: configured.settings.episodes_to.is_some(),
+        episodes: settings.episodes_to.is_some(),
+        compression: settings.record_compression,
+        limits: settings.record_limits,
         ..RecordOptions::new(folder, manifest, base.time.clone())
     };
     let now = runtime.clock.now().map(|now| now.stamp);
     let definitions = Prefixes::of_environment();
-    Ok(McapRecorder::start(options, config, &definitions, now)?)
+    Ok((McapRecorder::start(options, config, &definitions, now)?, segments))
 }

@@ -52,6 +52,12 @@ the node is managed:
                                              requests to the service record; empty: none
   record_when           string  empty        number of a topic that begins and ends episodes, such as
                                              /joy:buttons[0]; empty: only requests do
+  record_compression    string  none         compression of recordings: none or zstd
+  record_max_gb         double  0.0 [GB]     most bytes of a recording of record_to: its oldest files are
+                                             deleted; 0: no limit
+  record_max_age_s      double  0.0 [s]      time of which a recording of record_to has all messages: older
+                                             files are deleted; 0: no limit
+  record_streams        strings empty        names of the streams that are recorded; empty: all
   contract              string  empty        folder of a policy with a robocache.json: the node exits
                                              with code 1 if it would serve something else
 If a parameter has another name, the node ignores it and logs a warning. If the name is almost one

@@ -46,6 +46,7 @@ impl Configured {
     /// Says what cannot be used or had. [`Configured::end`] gives back what was taken before.
     pub(crate) fn new(base: &Base, settings: Settings, config: Config) -> Result<Self, NodeError> {
         check_contract(&settings, &config)?;
+        check_streams(&settings, &config)?;
         if config.commands.is_some() && settings.output_type != OutputType::FusedTensor {
             return Err(NodeError::CommandsOfTensorList);
         }
@@ -137,6 +138,19 @@ fn check_command_topics(base: &Base, config: &Config, inputs: &[String]) -> Resu
         }
     }
     Ok(())
+}
+
+/// Checks that the configuration has the streams that are to be recorded.
+fn check_streams(settings: &Settings, config: &Config) -> Result<(), NodeError> {
+    let names: Vec<&str> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
+    match settings.record_streams.iter().find(|name| !names.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(unknown) => Err(NodeError::Parameter {
+            name: "record_streams",
+            expected: format!("streams of the configuration ({})", names.join(", ")),
+            found: format!("'{unknown}'"),
+        }),
+    }
 }
 
 /// Checks that the configuration makes what the policy was trained with, if the policy's contract is given.

@@ -168,6 +168,7 @@ fn type_of(value: Option<&ParameterValue>) -> u8 {
         Some(ParameterValue::Double(_)) => 3,
         Some(ParameterValue::String(_)) => 4,
         Some(ParameterValue::IntegerArray(_)) => 7,
+        Some(ParameterValue::StringArray(_)) => 9,
         _ => 0,
     }
 }
@@ -191,6 +192,7 @@ fn message_of(value: Option<&ParameterValue>) -> ValueMessage {
         Some(ParameterValue::Double(v)) => message.double_value = *v,
         Some(ParameterValue::String(v)) => message.string_value.clone_from(v),
         Some(ParameterValue::IntegerArray(v)) => message.integer_array_value.clone_from(v),
+        Some(ParameterValue::StringArray(v)) => message.string_array_value.clone_from(v),
         _ => {}
     }
     message

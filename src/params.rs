@@ -9,6 +9,7 @@ use super::error::NodeError;
 use robocache_core::backend::Choice;
 use robocache_core::config::{self, nearest};
 use robocache_core::spec::Config;
+use robocache_data::recording::{ChunkCompression, RecordLimits};
 use robocache_data::replay::EpisodeTopic;
 use robocache_ops::time::TickGrid;
 use robocache_runtime::{Placement, ThreadOptions};
@@ -55,6 +56,12 @@ pub(crate) struct Settings {
     pub record_to: Option<PathBuf>,
     /// The folder in which episodes are recorded; `None`: no request begins one.
     pub episodes_to: Option<PathBuf>,
+    /// The compression of recordings.
+    pub record_compression: ChunkCompression,
+    /// How much of a recording of a run is kept.
+    pub record_limits: RecordLimits,
+    /// The streams that are recorded; empty: all.
+    pub record_streams: Vec<String>,
     /// The topic that begins and ends episodes.
     pub record_when: Option<EpisodeTopic>,
     /// Where the contract of the policy is; `None`: any configuration is served.
@@ -114,6 +121,8 @@ enum Kind {
     Integer(i64, fn(&mut Settings, i64) -> Result<(), Wrong>),
     Double(f64, fn(&mut Settings, f64) -> Result<(), Wrong>),
     Text(&'static str, fn(&mut Settings, &str) -> Result<(), Wrong>),
+    /// Texts; none by default.
+    Texts(fn(&mut Settings) -> &mut Vec<String>),
     /// Numbers of processors; none by default.
     Cpus(fn(&mut Settings) -> &mut Vec<usize>),
 }
@@ -325,6 +334,39 @@ static PARAMETERS: &[Parameter] = &[
         }),
     ),
     Parameter(
+        "record_compression",
+        "Compression of recordings: none or zstd. With zstd, a recording whose images and clouds are all compressed already \
+         stays as it is.",
+        Kind::Text("none", |it, name| {
+            let parsed = name.parse();
+            it.record_compression = parsed.map_err(|()| ("none or zstd", format!("'{name}'")))?;
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "record_max_gb",
+        "Most bytes of a recording of record_to [GB]: its oldest files are deleted; 0: no limit.",
+        Kind::Double(0.0, |it, gigabytes| {
+            let expected = "0, or at least 1 [GB]";
+            it.record_limits.bytes = limit(gigabytes, 1.0, expected)?.map(|gb| (gb * 1e9) as u64);
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "record_max_age_s",
+        "Time of which a recording of record_to has all messages [s]: older files are deleted; 0: no limit.",
+        Kind::Double(0.0, |it, seconds| {
+            let age = limit(seconds, 10.0, "0, or at least 10 [s]")?;
+            it.record_limits.age = age.map(Duration::from_secs_f64);
+            Ok(())
+        }),
+    ),
+    Parameter(
+        "record_streams",
+        "Names of the streams that are recorded; empty: all.",
+        Kind::Texts(|it| &mut it.record_streams),
+    ),
+    Parameter(
         "contract",
         "Folder of a policy with a robocache.json: if the node would serve something else, it ends (with `managed`: the configuration fails); empty: no check.",
         Kind::Text("", |it, folder| {
@@ -343,6 +385,7 @@ impl Parameter {
             Kind::Integer(number, _) => ParameterValue::Integer(number),
             Kind::Double(number, _) => ParameterValue::Double(number),
             Kind::Text(text, _) => ParameterValue::String(text.to_owned()),
+            Kind::Texts(_) => ParameterValue::StringArray(Vec::new()),
             Kind::Cpus(_) => ParameterValue::IntegerArray(Vec::new()),
         };
         Declared { name, description, value }
@@ -355,6 +398,9 @@ impl Parameter {
             (Kind::Integer(_, set), ParameterValue::Integer(number)) => set(settings, *number)?,
             (Kind::Double(_, set), ParameterValue::Double(number)) => set(settings, *number)?,
             (Kind::Text(_, set), ParameterValue::String(text)) => set(settings, text)?,
+            (Kind::Texts(field), ParameterValue::StringArray(texts)) => {
+                field(settings).clone_from(texts);
+            }
             (Kind::Cpus(field), ParameterValue::IntegerArray(numbers)) => {
                 *field(settings) = cpus(numbers)?;
             }
@@ -459,6 +505,11 @@ impl Settings {
             (_, None, Some(when)) => {
                 wrong("record_when", "episodes_to with it", &format!("'{when}' alone"))
             }
+            (_, Some(_), _) if self.record_limits != RecordLimits::default() => wrong(
+                "episodes_to",
+                "neither record_max_gb nor record_max_age_s with it",
+                "a limit, and no episode is ever deleted",
+            ),
             _ => Ok(()),
         }
     }
@@ -477,6 +528,17 @@ impl Settings {
             });
         }
         Ok(config::load_at_rate(&self.config_file, self.rate_hz)?)
+    }
+}
+
+/// Reads a limit that is at least `least`; 0 for none.
+fn limit(value: f64, least: f64, expected: &'static str) -> Result<Option<f64>, Wrong> {
+    // More would be more than any disk has.
+    const MOST: f64 = 1e9;
+    match value {
+        0.0 => Ok(None),
+        _ if (least..=MOST).contains(&value) => Ok(Some(value)),
+        _ => Err((expected, value.to_string())),
     }
 }
 

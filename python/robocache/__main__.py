@@ -1,5 +1,5 @@
 """The command `robocache` of the package, also `python -m robocache`: the same command line as the node's package has,
-and `import` and `to-lerobot`, which need other packages."""
+and `import`, `to-lerobot` and `watch`, which may need other packages."""
 
 import signal
 import sys
@@ -17,6 +17,10 @@ def main():
         from .datasets.importing import main as import_dataset
 
         return import_dataset(sys.argv[2:])
+    if sys.argv[1:2] == ["watch"]:
+        from .watching.cli import main as watch
+
+        return watch(sys.argv[2:])
     # Python would only note an interrupt, and the command would run on.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _native.main(["robocache", *sys.argv[1:]])

@@ -102,45 +102,21 @@ def _to_lerobot(
     bags, config, out, *, layout="lerobot", replace=False, replay_options=(), cluster=None, **given
 ):
     """As `to_lerobot`. Returns an `Export`, and says nothing."""
-    from .lerobot import exporting
+    from .lerobot import exporting, run, shares
 
     bags, config, out = _paths(bags, config, out)
     options = of_replay.given(replay_options)
-    about = {**given, "layout": layout, "replace": replace, "replay_options": options}
-    exporting.checked(config, about)
-    exporting.expect_new(out, replace)
+    given = {**given, "layout": layout, "replace": replace, "replay_options": options}
+    given = exporting.checked(config, given)
+    run.expect_new(out, replace)
 
     def share(number, of, folder):
         own = of_replay.given(options, share=f"{number}/{of}")
-        asked = {**given, "replay_options": own}
-        dataset = folder / "dataset"
-        made_of = exporting.made_of(bags, config, dataset, **asked)
-        done = share_folders.done(folder)
-        if done["made_of"] == made_of and not done["failures"]:
-            return done["counts"][0]
-        # No note may be beside a dataset that it does not describe.
-        share_folders.forget(folder)
-        shutil.rmtree(dataset, ignore_errors=True)
-        found = exporting.export(bags, config, dataset, **asked)
-        note = {
-            "made_of": made_of,
-            "counts": (found.episodes, found.frames),
-            # The next run tries them again.
-            "failures": found.failures,
-            "findings": found.findings.value,
-            "actions": found.actions,
-        }
-        share_folders.note_done(folder, note)
-        return found.episodes
+        return shares.share(bags, config, folder, {**given, "replay_options": own})["counts"][0]
 
     folder = share_folders.folder_of(out)
     parts = run_shares(share, folder, **(cluster or {}))
-    counts = exporting.join([part / "dataset" for part in parts], out, layout, replace)
-    found = exporting.Export(counts, [], Findings(), {})
-    for note in map(share_folders.done, parts):
-        found.failures += note["failures"]
-        found.findings.join(note["findings"])
-        found.actions |= note["actions"]
+    found = shares.joined(parts, out, given)
     if not found.failures:
         shutil.rmtree(folder)
     return found
@@ -190,7 +166,7 @@ def _import(places, reading, made, options, *, mapping, cluster, told):
     """As `import_dataset`. Gives the remarks to `told`, line by line."""
     dataset, out, config = places
     dataset, out = Path(dataset).resolve(), Path(out).resolve()
-    _expect_outside(dataset, out)
+    share_folders.expect_outside(dataset, out)
     if mapping is not None and str(mapping) not in mapping_file.known():
         mapping = Path(mapping).resolve()
     opened = importing.opened(dataset, mapping)
@@ -284,13 +260,8 @@ def _paths(bags, config, out):
     bags = [Path(bag).resolve() for bag in bags]
     out = Path(out).resolve()
     for bag in bags:
-        _expect_outside(bag, out)
+        share_folders.expect_outside(bag, out)
     return bags, Path(config).resolve(), out
-
-
-def _expect_outside(read, out):
-    if out.is_relative_to(read):
-        raise ValueError(f"--out: expected a folder that is not in {read}, found {out}")
 
 
 def _parser():

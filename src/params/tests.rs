@@ -134,3 +134,33 @@ fn an_error_names_the_parameter_and_what_was_expected_and_found() {
         assert!(message.ends_with(expected), "{message}");
     }
 }
+
+#[test]
+fn limits_of_a_recording_are_for_whole_runs() {
+    let config = ("config_file", text("robot.yaml"));
+    let double = ParameterValue::Double;
+    let given = from(&[
+        config.clone(),
+        ("record_to", text("/data")),
+        ("record_max_gb", double(1.5)),
+        ("record_max_age_s", ParameterValue::Integer(60)),
+        ("record_compression", text("zstd")),
+        ("record_streams", ParameterValue::StringArray(vec!["joints".to_owned()])),
+    ])
+    .unwrap();
+    let limits = RecordLimits { bytes: Some(1_500_000_000), age: Some(Duration::from_secs(60)) };
+    assert_eq!((given.record_limits, given.record_compression), (limits, ChunkCompression::Zstd));
+    assert_eq!(given.record_streams, ["joints"]);
+    let episodes = |limit| error(&[config.clone(), ("episodes_to", text("/data")), limit]);
+    for limit in [("record_max_gb", double(5.0)), ("record_max_age_s", double(60.0))] {
+        assert!(episodes(limit).contains("no episode is ever deleted"));
+    }
+    for (name, value) in [
+        ("record_max_gb", double(0.5)),
+        ("record_max_gb", double(-1.0)),
+        ("record_max_age_s", double(f64::NAN)),
+        ("record_compression", text("lz4")),
+    ] {
+        assert!(error(&[config.clone(), (name, value)]).contains(name));
+    }
+}

@@ -48,8 +48,8 @@ def picture(seconds):
     return (127.5 + 120 * np.stack(waves, axis=-1)).astype(np.uint8)
 
 
-def record(path, seconds=2.0, seed=0, start=T0, silence=(0, 0)):
-    """A bag. In the silence (two seconds of the bag) there are no joints."""
+def messages_of(seconds=2.0, seed=0, start=T0, silence=(0, 0)):
+    """The messages of a bag, as of `write_bag`. In the silence (two seconds of the bag) there are no joints."""
     random = np.random.default_rng(seed)
     messages = []
     for k in range(round(seconds * 100)):
@@ -63,7 +63,12 @@ def record(path, seconds=2.0, seed=0, start=T0, silence=(0, 0)):
             messages.append(("/camera", ns + 3 * MS, image(ns, picture(t))))
         if k % 10 == 0:
             messages.append(("/cloud", ns + 4 * MS, cloud(ns, random.uniform(0, 2, (12, 3)))))
-    return write_bag(path, sorted(messages, key=lambda message: message[1]))
+    return sorted(messages, key=lambda message: message[1])
+
+
+def record(path, **given):
+    """A bag of `messages_of`."""
+    return write_bag(path, messages_of(**given))
 
 
 def robot_of(folder):

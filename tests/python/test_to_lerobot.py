@@ -26,8 +26,8 @@ from robocache.lerobot import EpisodesFailed, join, to_lerobot  # noqa: E402
 from robocache.lerobot import episode as writer_of_episodes  # noqa: E402
 from robocache.lerobot import files as dataset_files  # noqa: E402
 from robocache.lerobot.cli import main  # noqa: E402
-from robocache.lerobot.exporting import _tensors  # noqa: E402
 from robocache.lerobot.files import DatasetWriter  # noqa: E402
+from robocache.lerobot.run import _tensors  # noqa: E402
 from robocache.lerobot.tensors import Tensors  # noqa: E402
 from robocache.node import replay_command  # noqa: E402
 

@@ -9,18 +9,16 @@ import os
 import re
 import signal
 import sys
-from contextlib import suppress
 
 import configuration
+import pytest
 import recordings
 import waiting
+from collecting import published_ticks
 from conftest import REPOSITORY
 from faults import put
 from fusion import MS, T0, WRENCH, start_fusion, wrench, write_config
-from mcap.exceptions import EndOfFile
-from mcap.reader import NonSeekingReader
-from rclpy.serialization import deserialize_message
-from robocache_ros.msg import RecordingEvent
+from mcap.reader import make_reader
 from rosbags.highlevel import AnyReader
 
 PERIOD_MS = 10
@@ -33,9 +31,9 @@ JOINTS = {
 }
 
 
-def recorded(ros, start, folder, **kwargs):
-    """A node with sim time that records to `folder / "runs"`."""
-    given = ["-p", f"record_to:={folder / 'runs'}"]
+def recorded(ros, start, folder, *more, **kwargs):
+    """A node with sim time that records to `folder / "runs"`. `more` are other arguments."""
+    given = ["-p", f"record_to:={folder / 'runs'}", *more]
     config = {"streams": {"wrench": {**WRENCH, "strategy": "hold", "lag_ms": 20}}}
     fusion = start_fusion(ros, start, folder, config, *given, period_ms=PERIOD_MS, **kwargs)
     return fusion.warm_up()
@@ -49,10 +47,11 @@ def run(fusion, from_ns, ticks):
         fusion.tick(ns)
 
 
+@pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_a_recording_with_a_reset_of_the_clock_is_equal_and_a_bag_for_every_tool(
-    ros, start, tmp_path
+    ros, start, tmp_path, compression
 ):
-    fusion = recorded(ros, start, tmp_path)
+    fusion = recorded(ros, start, tmp_path, "-p", f"record_compression:={compression}")
     run(fusion, T0, 30)
     run(fusion, T0 - 3_600_000 * MS, 30)
     fusion.until(lambda: "recording" in fusion.status, "the diagnostics tell of the recording")
@@ -64,6 +63,10 @@ def test_a_recording_with_a_reset_of_the_clock_is_equal_and_a_bag_for_every_tool
     report = recordings.verify(configuration.program(), recording)
     assert report["different"] == [] and report["complete"] and report["problems"] == []
     assert report["equal"] >= len(fusion.ticks) > 60
+    (file,) = recording.glob("*.mcap")
+    with file.open("rb") as content:
+        chunks = [each.compression for each in make_reader(content).get_summary().chunk_indexes]
+    assert set(chunks) == {compression.replace("none", "")}
     with AnyReader([recording]) as reader:
         topics = {connection.topic: connection for connection in reader.connections}
         assert len(topics) == len(reader.connections)
@@ -82,18 +85,6 @@ def test_a_recording_with_a_reset_of_the_clock_is_equal_and_a_bag_for_every_tool
     out = tmp_path / "out"
     tensors = recordings.replay(configuration.program(), recording, tmp_path / "config.yaml", out)
     assert len(tensors) >= len(fusion.ticks)
-
-
-def published_ticks(recording):
-    """The ticks that a recording, which may have no end yet, says were published."""
-    ticks = []
-    for path in recording.glob("*.mcap"):
-        with path.open("rb") as file, suppress(EndOfFile):
-            for schema, _, message in NonSeekingReader(file).iter_messages(log_time_order=False):
-                if schema.name == recordings.EVENTS:
-                    event = deserialize_message(message.data, RecordingEvent)
-                    ticks += [event.number] if event.kind == event.PUBLISHED else []
-    return ticks
 
 
 def test_a_recording_of_a_node_that_was_killed_is_read_to_its_end(ros, start, tmp_path):

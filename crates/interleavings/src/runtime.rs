@@ -139,8 +139,9 @@ streams:
         Message { input: InputId::new(input), publisher, number, again, bytes, arrival }
     }
 
-    /// A worker: notes the numbers of the messages that it has. Whoever has the last one closes the queue.
-    fn work(queue: &Queue, busy: &[AtomicBool; 2], left: &AtomicUsize) -> Vec<u64> {
+    /// A worker that takes so many messages at most, and then does something else for ever. Returns their numbers. Whoever has
+    /// the last one closes the queue.
+    fn work(queue: &Queue, busy: &[AtomicBool; 2], left: &AtomicUsize, most: usize) -> Vec<u64> {
         let mut numbers = Vec::new();
         loop {
             match queue.take() {
@@ -153,6 +154,9 @@ streams:
                     drop(taken);
                     if left.fetch_sub(1, Ordering::Relaxed) == 1 {
                         queue.close();
+                    }
+                    if numbers.len() == most {
+                        return numbers;
                     }
                 }
                 Found::Nothing => queue.wait(None),
@@ -167,11 +171,11 @@ streams:
         explore(PREEMPTIONS, move || {
             let queue = Arc::new(Queue::of(&config, inputs.len(), TimeSource::real()));
             let shared = Arc::new((Default::default(), AtomicUsize::new(inputs.len())));
-            let worker = || {
+            let worker = |most| {
                 let (queue, shared) = (Arc::clone(&queue), Arc::clone(&shared));
-                thread::spawn(move || work(&queue, &shared.0, &shared.1))
+                thread::spawn(move || work(&queue, &shared.0, &shared.1, most))
             };
-            let workers = [worker(), worker()];
+            let workers = [worker(1), worker(usize::MAX)];
             let mut messages: Vec<_> =
                 inputs.iter().zip(1..).map(|(input, number)| message(*input, number)).collect();
             let put = messages.split_off(back);

@@ -202,8 +202,14 @@ impl<S> Default for Handover<S> {
 
 impl<S> Handover<S> {
     /// Whether the input must be subscribed to again. `differs`: whether its subscription asks for
-    /// something else than the publishers offer. The caller calls this often.
-    pub(crate) fn is_due(&mut self, differs: bool, now: Instant) -> bool {
+    /// something else than the publishers offer. `fits`: whether a subscription asks for what they offer.
+    /// The caller calls this often.
+    pub(crate) fn is_due(
+        &mut self,
+        differs: bool,
+        fits: impl FnOnce(&S) -> bool,
+        now: Instant,
+    ) -> bool {
         if !differs {
             self.differs_since = None;
             self.paused_until = None;
@@ -211,8 +217,10 @@ impl<S> Handover<S> {
         }
         let since = *self.differs_since.get_or_insert(now);
         // If two are listened to, the newer one may never find a publisher that only the one before fits. Then it is the
-        // newer one that is replaced: if the one before ended first, nobody would hear that publisher for a moment.
-        let patience = self.overlap.before().map_or(SETTLE, |_| OVERLAP);
+        // newer one that is replaced: if the one before ended first, nobody would hear that publisher for a moment. A publisher
+        // that fits neither waits no longer than without the one before.
+        let patience =
+            self.overlap.before().filter(|before| fits(before)).map_or(SETTLE, |_| OVERLAP);
         now.saturating_duration_since(since) >= patience
             && self.paused_until.is_none_or(|until| now >= until)
     }

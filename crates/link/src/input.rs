@@ -12,7 +12,10 @@ use robocache_core::spec::{InputId, InputSpec, Timeline};
 use robocache_ops::time::Stamp;
 use robocache_runtime::{OfferedQos, Origin, Runtime};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// If two looks are further apart, the thread did not run between them, and what came meanwhile may still be on its way.
+const ASLEEP: Duration = Duration::from_millis(500);
 
 /// A subscription of an input, and what it asks for.
 pub struct Subscribed<S> {
@@ -27,7 +30,7 @@ pub(crate) struct Input<S> {
     id: InputId,
     depth: usize,
     subscription: S,
-    handover: Handover<S>,
+    handover: Handover<Subscribed<S>>,
     /// A subscription that was asked for and has not been taken, and what it asks for.
     coming: Option<(OfferedQos, Handed<Result<S, MiddlewareError>>)>,
     buffers: Buffers,
@@ -37,6 +40,8 @@ pub(crate) struct Input<S> {
     is_of_arrival: bool,
     /// Whether the clock of the publisher of the newest message agrees with that of this machine.
     clocks_agree: bool,
+    /// The last look at an overlap.
+    looked: Instant,
 }
 
 impl<S: Subscription> Input<S> {
@@ -62,6 +67,7 @@ impl<S: Subscription> Input<S> {
             losses: Losses::new(!spec.newest_arrival_counts()),
             is_of_arrival: spec.timeline == Timeline::Receive,
             clocks_agree: false,
+            looked: runtime.time.monotonic(),
         }
     }
 
@@ -72,7 +78,8 @@ impl<S: Subscription> Input<S> {
 
     /// True if a message may wait.
     pub(crate) fn may_have(&self) -> bool {
-        self.subscription.may_have() || self.handover.overlap.before().is_some_and(S::may_have)
+        let before = self.handover.overlap.before();
+        self.subscription.may_have() || before.is_some_and(|before| before.subscription.may_have())
     }
 
     /// True if [`count_losses`](Self::count_losses) must be called soon.
@@ -86,7 +93,8 @@ impl<S: Subscription> Input<S> {
         let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
         let wants = state.wants.get();
         let Some((asks, coming)) = &self.coming else {
-            if self.handover.is_due(state.asks.get() != wants, now) {
+            let asks = state.asks.get();
+            if self.handover.is_due(asks != wants, |before| before.asks == wants, now) {
                 let coming = connector.make(self.subscription.again(spec, wants));
                 self.coming = Some((wants, coming));
             }
@@ -142,7 +150,9 @@ impl<S: Subscription> Input<S> {
         let state = runtime.input(self.id);
         self.count_losses(runtime);
         let before = std::mem::replace(&mut self.subscription, subscription);
-        self.handover.begin(before, now).into_iter().for_each(|unused| connector.end(unused));
+        let before = Subscribed { subscription: before, asks: state.asks.get() };
+        let unused = self.handover.begin(before, now);
+        unused.into_iter().for_each(|unused| connector.end(unused.subscription));
         self.losses.overlap(now);
         state.asks.set(asks);
         state.incompatible.store(0, Ordering::Relaxed);
@@ -160,7 +170,8 @@ impl<S: Subscription> Input<S> {
     ) -> Result<bool, LinkError> {
         let mut message = self.buffers.take();
         let state = runtime.input(self.id);
-        let before = self.handover.overlap.before().map(|before| before.take(&mut message));
+        let before = self.handover.overlap.before();
+        let before = before.map(|before| before.subscription.take(&mut message));
         let from_before = matches!(before, Some(Ok(Some(_))));
         let taken = match before {
             Some(taken) if from_before || taken.is_err() => taken,
@@ -207,11 +218,14 @@ impl<S: Subscription> Input<S> {
     pub(crate) fn end_overlap(&mut self, now: Instant) -> Option<S> {
         let publishers = |subscription: &S| subscription.publisher_count().unwrap_or(0);
         let new = &self.subscription;
-        let before =
-            self.handover.overlap.over(now, |before| publishers(new) >= publishers(before))?;
+        let looked = std::mem::replace(&mut self.looked, now);
+        let slept = now.saturating_duration_since(looked) > ASLEEP;
+        let is_connected =
+            |before: &Subscribed<S>| !slept && publishers(new) >= publishers(&before.subscription);
+        let before = self.handover.overlap.over(now, is_connected)?;
         let told = new.events().unwrap_or_default();
         self.losses.overlap_ended(told.lost, now);
-        Some(before)
+        Some(before.subscription)
     }
 
     /// Counts the lost messages. If the events cannot be taken, the input goes on without them.

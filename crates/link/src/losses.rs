@@ -30,6 +30,9 @@ const REPEATS: Duration = Duration::from_secs(1);
 /// one before and the first one after that are lost on the way. A new subscription may get messages
 /// once more, because the publisher keeps them for it, or because the old one still listens
 /// ([`Losses::overlap`]). The numbers tell: each message is new once.
+///
+/// A publisher may end and begin again under the same identity, with numbers from 1. A message that has a number from
+/// before, and was published later than the newest one, shows that.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     publishers: Vec<Publisher>,
@@ -110,7 +113,7 @@ struct Publisher {
     seen: u128,
     /// The newest number below `first` that came.
     history: u64,
-    /// When its newest message was published, if its messages have no numbers \[ns\].
+    /// When its newest message was published \[ns\].
     newest_ns: Option<i64>,
     /// Whether nothing new has come from it since the input was subscribed to again.
     away: bool,
@@ -212,9 +215,22 @@ impl Losses {
         let Some(number) = info.number else {
             return self.note_without_number(known, info, from_before, now);
         };
+        let is_alone = self.is_alone(now);
         let publisher = &mut self.publishers[known];
+        let published = info.transit.published_ns.zip(publisher.newest_ns);
+        let is_later = published.is_some_and(|(this, newest)| this > newest);
+        // One subscription gives the messages of a publisher in their order.
+        if is_alone && is_later && number <= publisher.newest {
+            *publisher = Publisher::new(info, number, false, self.messages);
+            publisher.newest_by_new = number;
+            self.newcomer = true;
+            return true;
+        }
         let place = publisher.place(number);
         publisher.note(number, place);
+        if matches!(place, NumberPlace::Ahead(_)) {
+            publisher.newest_ns = info.transit.published_ns;
+        }
         if !from_before {
             publisher.newest_by_new = publisher.newest_by_new.max(number);
         }
@@ -281,13 +297,16 @@ impl Losses {
         true
     }
 
+    /// True if the present subscription gives no more what another one gave: none was listened to for a while.
+    fn is_alone(&self, now: Instant) -> bool {
+        let ended = self.overlapped_until.map(|at| now.saturating_duration_since(at));
+        !self.overlaps && ended.is_none_or(|ended| ended >= REPEATS)
+    }
+
     /// Notes that from now on messages come from a new subscription, and also from the one before.
     /// What comes from neither is lost on the way.
     pub(crate) fn overlap(&mut self, now: Instant) {
-        // If the overlap before is long over, the present subscription has given what the one before it gave. Else it may
-        // still give that.
-        let ended = self.overlapped_until.map(|at| now.saturating_duration_since(at));
-        let is_alone = !self.overlaps && ended.is_none_or(|ended| ended >= REPEATS);
+        let is_alone = self.is_alone(now);
         for publisher in &mut self.publishers {
             publisher.away = true;
             publisher.newest_by_new = 0;

@@ -20,6 +20,11 @@ const LARGE: libc::c_int = 8 << 20;
 /// Each new thread may also get an arena of its own, which keeps what was freed in it after the thread has ended. So there
 /// is one arena: 25 suspensions added 6 MB to a node in place of 18. Its processor time is the same, because each thread
 /// keeps small blocks for itself.
+///
+/// Threads of real-time priority must take small blocks alone, of up to 1,032 bytes. The tick thread takes none, and those
+/// that publish tensors and commands take no larger ones. Beside eight threads that allocate, 40 small blocks took 15 us at
+/// the 99.99th percentile, and 11 us with an arena per thread. With ten larger ones among them, that was 5.3 ms and 8 us: a
+/// thread of ordinary priority holds the lock of the arena, and does not run.
 pub fn bound_freed_memory() -> bool {
     #[cfg(target_env = "gnu")]
     {

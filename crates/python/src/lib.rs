@@ -76,7 +76,7 @@ mod _native {
     #[pymodule_export]
     use crate::pipeline::Pipeline;
     #[pymodule_export]
-    use crate::replay::{ReplayEpisode, ReplayRun, ReplaySettings, find_episodes};
+    use crate::replay::{ReplayEpisode, ReplayRun, ReplaySettings, find_episodes, look_at_episode};
     #[pymodule_export]
     use crate::replay_to::replay_to;
     #[pymodule_export]

@@ -16,6 +16,7 @@ use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::Pipeline;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
+use robocache_data::recording::{Ending, Mark};
 use robocache_data::replay::{
     self, BagDefinitions, Episode, EpisodesRequest, Playing, Progress, ReplayError, Summary, Wiring,
 };
@@ -72,6 +73,14 @@ pub(crate) fn find_episodes(
     let asked = Arc::clone(&request);
     let episodes = interruptible(py, move || asked.find(Path::new("")))?.map_err(raised)?;
     Ok((episodes.into_iter().map(ReplayEpisode).collect(), ReplaySettings(request)))
+}
+
+/// Says how a bag of a node's episode ended: "complete", "running", "killed" or "unknown"; and whether a mark says that it is
+/// not wanted.
+#[pyfunction]
+pub(crate) fn look_at_episode(bag: PathBuf) -> PyResult<(&'static str, bool)> {
+    let marks = Mark::read(&bag).map_err(|error| failed(format!("{}: {error}", bag.display())))?;
+    Ok((Ending::of(&bag).word(), Mark::discard(&marks)))
 }
 
 /// How an episode is replayed.

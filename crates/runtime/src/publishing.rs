@@ -63,7 +63,9 @@ impl<'a, P: Publisher> Publishing<'a, P> {
         if runtime.digest {
             message.seal();
         }
-        let fate = TickFate::Published { digest: message.digest() };
+        let of_segments = runtime.recorded_segments.as_ref().filter(|_| runtime.digest);
+        let digest = of_segments.map_or(message.digest(), |of| message.digest_of(of));
+        let fate = TickFate::Published { digest };
         runtime.record_tick(tick, epoch, message.changes(), fate);
         // Whoever gets the tensor may answer at once.
         runtime.note_served(epoch, tick, &message);

@@ -21,7 +21,7 @@ pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 /// Takes what a node receives and does. All threads call it, also the tick thread: no method may wait.
 pub trait Recorder: Send + Sync {
     /// Takes a message before it is pushed. Returns its number, by which [`Event::MessageOutcome`] names it, or 0 if
-    /// the recorder has no room for it. Then the runtime reports no outcome for it.
+    /// the recorder has no room for it, or does not record its input. Then the runtime reports no outcome for it.
     fn received(&self, message: ReceivedMessage) -> u64;
 
     /// Takes a message of a simulator's clock.
@@ -137,7 +137,8 @@ pub struct TickRecord {
 pub enum TickFate {
     /// Its tensor was given to the publisher.
     Published {
-        /// The tensor's digest; `None` if tensors are not sealed.
+        /// The tensor's digest, or that of [its recorded segments](super::Runtime::recorded_segments); `None` if tensors are
+        /// not sealed.
         digest: Option<u64>,
     },
     /// A required stream was not valid.
@@ -237,10 +238,14 @@ pub struct RecorderStatus {
     pub messages: u64,
     /// Bytes in it.
     pub bytes: u64,
+    /// Messages of it in files that were deleted, because they were beyond a limit.
+    pub deleted: u64,
     /// Messages for which there was no room.
     pub lost: u64,
     /// Events for which there was no room.
     pub lost_events: u64,
+    /// Seconds until the disk is full, if that is in ten minutes at most \[s\].
+    pub full_in_s: Option<u64>,
     /// Why it ended before the node did, or why the newest episode ended before anybody asked for it.
     pub failed: Option<String>,
 }

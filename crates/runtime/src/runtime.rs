@@ -46,6 +46,9 @@ pub struct Runtime {
     pub commands: Option<Box<Commands>>,
     /// Whether each tensor is sealed with a digest before it is published; true at first.
     pub digest: bool,
+    /// By segment: true if the recorder takes what it is made of. The digests of its ticks are of these segments; `None` at
+    /// first: of the whole tensor.
+    pub recorded_segments: Option<Vec<bool>>,
     /// Takes what is received and done; `None` at first.
     pub recorder: Option<Arc<dyn Recorder>>,
     /// Time by the clock, for rates and patience.
@@ -92,6 +95,7 @@ impl Runtime {
             ticks: TickStats::default(),
             commands: None,
             digest: true,
+            recorded_segments: None,
             recorder: None,
             clock_publishers: Mutex::default(),
             topics: Mutex::default(),

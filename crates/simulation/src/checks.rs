@@ -3,6 +3,7 @@
 mod commands;
 mod ends;
 mod tensors;
+mod twins;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -22,6 +23,7 @@ use robocache_runtime::{
 
 pub(crate) use commands::CommandCheck;
 pub(crate) use ends::{all_are_heard, losses_add_up};
+pub(crate) use twins::harm;
 
 /// The message of a row.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +73,7 @@ pub(crate) struct Seen {
 pub(crate) type SharedSeen = Arc<Mutex<Seen>>;
 
 impl Seen {
-    pub(crate) fn new(runtime: &Runtime, clock: WorldClock, base: Stamp) -> Self {
+    pub(crate) fn new(runtime: &Runtime, clock: WorldClock, bases: Vec<Stamp>) -> Self {
         let kind = |id: InputId| {
             let topic = &runtime.input_spec(id).topic;
             Kind::ALL.into_iter().find(|kind| kind.topic().0 == topic)
@@ -90,7 +92,7 @@ impl Seen {
             counts: vec![0; inputs],
             blind: false,
             passes: BTreeMap::new(),
-            bases: vec![base],
+            bases,
             newest: None,
             published: 0,
             valid: 0,
@@ -99,6 +101,15 @@ impl Seen {
             tells_publications: false,
             due: BTreeMap::new(),
         }
+    }
+
+    /// Begins another life of the node. What was counted stays.
+    pub(crate) fn begin_life(&mut self, runtime: &Runtime) {
+        let (clock, bases) = (self.clock.clone(), std::mem::take(&mut self.bases));
+        let (violation, tells_publications) = (self.violation.take(), self.tells_publications);
+        let (published, valid) = (self.published, self.valid);
+        let new = Seen::new(runtime, clock, bases);
+        *self = Seen { violation, published, valid, tells_publications, ..new };
     }
 
     /// Notes a broken invariant. The first one counts.
@@ -111,36 +122,46 @@ impl Seen {
         self.violation.as_ref()
     }
 
-    /// The invariants that hold between two steps.
+    /// The invariants that hold after each step of the node.
     pub(crate) fn look(&mut self, runtime: &Runtime, net: &Shared) {
-        for (id, kind) in runtime.inputs().zip(self.kinds.clone()) {
+        for (at, id) in runtime.inputs().enumerate() {
             let stats = runtime.input_stats(id);
-            let (received, accepted) = (stats.received.get(), stats.accepted.get());
-            let dropped = stats.dropped_total();
+            let received = stats.received.get();
             let waiting = runtime.waiting(id) as u64;
-            if received != accepted + dropped {
+            if received != stats.accepted.get() + stats.dropped_total() {
+                let (accepted, dropped) = (stats.accepted.get(), stats.dropped_total());
                 self.fail(format!(
-                    "{kind:?}: received {received} messages, but accepted {accepted} and dropped {dropped}"
+                    "{:?}: received {received} messages, but accepted {accepted} and dropped {dropped}",
+                    self.kinds[at]
                 ));
             }
             if waiting > 256 {
-                self.fail(format!("{kind:?}: {waiting} messages wait for a transform"));
+                self.fail(format!("{:?}: {waiting} messages wait for a transform", self.kinds[at]));
             }
         }
-        let net = lock(net);
-        let [subscriptions, connections] =
-            [net.living_subscriptions(), net.connections.iter().filter(|of| of.alive).count()];
+        let (subscriptions, connections) = lock(net).living();
         // Of each input: the one in use, the one before, and those that linger for a second. A connection may be made
         // each four seconds, and an overlap lasts for ten.
         let most = 6 * (self.kinds.len() + 2);
         if subscriptions > most || connections > 5 {
-            drop(net);
             self.fail(format!("{subscriptions} subscriptions of {connections} connections exist"));
         }
     }
 
     fn input_of(&self, kind: Kind) -> Option<usize> {
         self.kinds.iter().position(|of| *of == Some(kind))
+    }
+
+    /// The newest message of a publisher that the pipeline was given; 0 if there is none.
+    fn newest_of(&self, kind: Kind, publisher: usize) -> u64 {
+        if kind == Kind::Mark {
+            let is_of = |of: &(usize, u64)| of.0 == publisher;
+            return self.mark.filter(is_of).map_or(0, |(_, number)| number);
+        }
+        let given = self.input_of(kind).map(|input| &self.given[input]);
+        let newest =
+            given.and_then(|given| given.range((publisher, 0)..(publisher + 1, 0)).next_back());
+        newest.map_or(0, |(_, number)| *number)
     }
 
     /// Notes a message that the pipeline gets.
@@ -189,8 +210,9 @@ impl Recorder for Tap {
         let input = message.input.index();
         let taken = {
             let mut net = lock(&self.net);
-            let is_of = |of: &mut (String, usize, u64)| of.0 == self.topics[input];
-            net.taken.take_if(is_of).map(|(_, publisher, number)| (publisher, number))
+            let publishers = &net.publishers;
+            let is_of = net.taken.is_some_and(|(of, _)| publishers[of].topic == self.topics[input]);
+            if is_of { net.taken.take() } else { None }
         };
         let (bytes, arrival) = (Arc::clone(&message.bytes), message.arrival);
         let number = self.inner.received(message);

@@ -10,16 +10,21 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod agenda;
+mod backend;
 mod checks;
 mod clock;
 mod disk;
 mod faults;
+mod life;
 mod net;
 mod node;
+mod occur;
+mod passes;
+mod plan;
+mod policy;
 mod robot;
 mod run;
 mod shrink;
-mod slow;
 mod trace;
 mod world;
 

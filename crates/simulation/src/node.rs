@@ -24,7 +24,7 @@ use robocache_runtime::{
 const WORKERS: usize = 2;
 /// Time between two looks at the inputs, and between two reports.
 const LOOK: Duration = Duration::from_millis(125);
-const REPORT: Duration = Duration::from_secs(1);
+const REPORT: Duration = Duration::from_secs(3);
 
 /// A loop of the node.
 pub(crate) struct NodeLoop<'a> {
@@ -137,16 +137,7 @@ pub(crate) fn loops<'a>(
         seen: Arc::clone(&of.seen),
         is_found: Cell::new(true),
     };
-    let commands = CommandCheck {
-        seen: Arc::clone(&of.seen),
-        net: Arc::clone(&of.net),
-        clock: of.clock.clone(),
-        simulated: runtime.clock.is_simulated(),
-        last: Vec::new(),
-        since_ns: 0,
-        fed: (0, 0),
-        sent: Arc::clone(&of.sent),
-    };
+    let commands = CommandCheck::new(&of.seen, &of.net, &of.sent);
     let ends = CommandEnds { publisher: Box::new(commands), source: None };
     let mut all = Vec::new();
     for stepped in stepped_loops(runtime, output, Some(ends), WORKERS) {

@@ -1,6 +1,7 @@
 //! The robot: its sensors, and what each of them measures at any instant.
 
 use crate::net::{MS, Net};
+use crate::plan::Again;
 use robocache_core::cdr::Writer;
 use robocache_core::cdr::messages::{Image, JointState, TfMessage};
 use robocache_ops::time::Stamp;
@@ -30,6 +31,8 @@ pub(crate) struct Source {
     pub kind: Kind,
     /// Its publisher; `None` while it is ended.
     pub publisher: Option<usize>,
+    /// The publisher before, and how it begins again.
+    before: Option<(usize, Again)>,
     offers: OfferedQos,
     remote: bool,
     ahead_ns: i64,
@@ -69,17 +72,30 @@ impl Source {
             Kind::Twist | Kind::Camera => OfferedQos::default(),
             _ => OfferedQos { reliable: true, transient_local: false },
         };
-        Source { kind, publisher: None, offers, remote, ahead_ns }
+        Source { kind, publisher: None, before: None, offers, remote, ahead_ns }
     }
 
-    /// Begins to publish, perhaps with another quality of service than before.
-    pub(crate) fn begin(&mut self, net: &mut Net, other_qos: bool) {
-        if other_qos && self.kind != Kind::Mark {
+    /// Begins to publish, perhaps again.
+    pub(crate) fn begin(&mut self, net: &mut Net) {
+        let again = self.before.map(|(_, again)| again);
+        if again == Some(Again::OtherQos) && self.kind != Kind::Mark {
             self.offers.reliable = !self.offers.reliable;
         }
         let depth = if self.kind == Kind::Mark { 1 } else { 10 };
         let placed = (self.remote, self.ahead_ns);
-        self.publisher = Some(net.advertise(self.kind.topic(), (self.offers, depth), placed));
+        let publisher = net.advertise(self.kind.topic(), (self.offers, depth), placed);
+        if let Some((before, Again::Same)) = self.before {
+            net.identify(publisher, before);
+        }
+        self.publisher = Some(publisher);
+    }
+
+    /// Ends, and says how it begins again. Returns false if it had ended already.
+    pub(crate) fn end(&mut self, net: &mut Net, with: Again) -> bool {
+        let Some(publisher) = self.publisher.take() else { return false };
+        net.end_publisher(publisher);
+        self.before = Some((publisher, with));
+        true
     }
 
     /// True if its messages come from the machine of the node.

@@ -4,15 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::checks::{Seen, SharedSeen, Tap, TickCheck};
-use crate::clock::{START, WorldClock};
+use crate::backend::FaultyBackend;
+use crate::checks::{Seen, SharedSeen, Tap, TickCheck, all_are_heard, harm, losses_add_up};
+use crate::clock::WorldClock;
 use crate::disk::SimFiles;
-use crate::faults::{Fault, Plan};
+use crate::faults::Fault;
+use crate::life::Life;
 use crate::net::{CHUNKS, Net, Shared};
 use crate::node::{self, Surroundings, Tensors};
+use crate::passes::Passes;
+use crate::plan::{LAST_NS, Plan};
 use crate::robot;
-use crate::slow::Slow;
-use crate::world::{LAST_NS, SIM_START, World};
+use crate::world::{Turn, World};
 use robocache_core::backend::Choice;
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::config;
@@ -20,16 +23,18 @@ use robocache_core::layout::Layout;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::schema::Prefixes;
 use robocache_data::recording::{Manifest, McapRecorder, RecordOptions, Writing};
-use robocache_link::{CLOCK_TOPIC, Middleware};
+use robocache_link::Middleware;
 use robocache_ops::sync::lock;
+use robocache_ops::time::Stamp;
 use robocache_runtime::{Clock, Recorder, Runtime};
 use robocache_tools::verify::{Report, verify};
 
-/// Readings of a simulator's clock that one run may miss at its new connections.
-const CLOCK_GAP: usize = 20;
+/// Messages that wait for the disk: more than come in the longest time that it hangs. Their places are memory, which each
+/// run begins with.
+const QUEUE: usize = 1 << 12;
 
 /// How a run went.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// First broken invariant.
     pub violation: Option<String>,
@@ -39,165 +44,256 @@ pub struct Outcome {
     pub last: Vec<String>,
     /// The faults that the run had, by their bits.
     pub faults: u64,
-    /// Choices of the scheduler, standstills, and simulated time [s].
+    /// Choices of the scheduler.
     pub choices: u64,
-    /// Times that the process stood still.
+    /// Times that the process stood still for so long that it can notice it.
     pub standstills: u64,
     /// Simulated time \[s\].
     pub seconds: f64,
     /// New connections of the node.
     pub renewed: u64,
-    /// Tensors that were published, valid values in them, and commands.
+    /// Lives of the node.
+    pub lives: u64,
+    /// Tensors that were published.
     pub tensors: u64,
     /// Valid values in the tensors.
     pub valid: u64,
     /// Commands that were sent.
     pub commands: u64,
-    /// Ticks that a replay of the recording gave again, bit for bit.
+    /// Ticks that a replay of the recordings gave again, bit for bit.
     pub equal: u64,
-    /// The recording, if the caller keeps it.
+    /// The newest recording, if the caller keeps it.
     pub recording: PathBuf,
 }
 
-/// Runs a seed. Faults that `mask` lacks do not happen, and none happens after `seconds`. The recording goes below `folder`.
+/// Runs a seed. Faults that `mask` lacks do not happen, and none happens after `seconds`. The recordings go below `folder`.
 /// If the node made a new connection, the seed runs once more without healing: what that node gets, the other must get too.
 ///
 /// # Errors
 /// The run does not begin.
 pub fn run(seed: u64, mask: u64, seconds: u64, folder: &Path) -> Result<Outcome, String> {
     let plan = Plan::draw(seed, mask, seconds);
-    let (mut outcome, net) = run_once(&plan, true, folder)?;
+    let (mut outcome, net) = Stage::new(&plan, true, None, folder).run()?;
     if outcome.violation.is_none() && outcome.renewed > 0 {
-        let (other, unhealed) = run_once(&plan, false, folder)?;
+        let ends_ns = lock(&net).clock.now_ns();
+        let (other, unhealed) = Stage::new(&plan, false, Some(ends_ns), folder).run()?;
         outcome.choices += other.choices;
         outcome.standstills += other.standstills;
         outcome.seconds += other.seconds;
         outcome.violation = other.violation.map(|why| format!("without healing: {why}"));
-        let calm_ns = plan.end_ns - LAST_NS;
-        outcome.violation = outcome.violation.or(harm(&lock(&net), &lock(&unhealed), calm_ns));
+        // When a backend fails depends on the work of the node.
+        if outcome.violation.is_none() && !plan.has(Fault::BadBackend) {
+            outcome.violation = harm(&lock(&net), &lock(&unhealed), ends_ns - LAST_NS);
+        }
     }
     Ok(outcome)
 }
 
-fn run_once(plan: &Plan, heals: bool, folder: &Path) -> Result<(Outcome, Shared), String> {
-    let seed = plan.seed;
-    let clock = WorldClock::new();
-    let net: Shared = Arc::new(Mutex::new(Net::new(seed, clock.clone(), plan.rules.clone())));
-    let is_full = Arc::new(AtomicBool::new(false));
-    let mut runtime = runtime(plan, &clock)?;
-    let seen: SharedSeen = Arc::new(Mutex::new(Seen::new(
-        &runtime,
-        clock.clone(),
-        if plan.simulated { SIM_START } else { START },
-    )));
-    let tells_not = [Fault::OtherMachine, Fault::SetClock, Fault::Suspend];
-    lock(&seen).tells_publications = plan.simulated && !tells_not.iter().any(|of| plan.has(*of));
-    let (recorder, writing) = record(&runtime, folder, &clock, SimFiles(Arc::clone(&is_full)))?;
-    let recorder = Arc::new(recorder);
-    let topics = runtime.inputs().map(|id| runtime.input_spec(id).topic.clone()).collect();
-    let tap = Tap {
-        inner: Arc::clone(&recorder),
-        seen: Arc::clone(&seen),
-        net: Arc::clone(&net),
-        topics,
-    };
-    runtime.recorder = Some(Arc::new(tap) as Arc<dyn Recorder>);
-    runtime.set_observer(Arc::new(TickCheck(Arc::clone(&seen), clock.clone(), plan.simulated)));
-    let runtime = Arc::new(runtime);
-    let surroundings = Surroundings {
-        net: Arc::clone(&net),
-        clock: clock.clone(),
-        seen: Arc::clone(&seen),
-        tensors: Tensors::default(),
-        middleware: Middleware {
-            name: if plan.rules.numbers { "rmw_fastrtps_cpp" } else { "rmw_other" }.to_owned(),
-            numbers_messages: plan.rules.numbers,
-            cuts_off: plan.rules.numbers && heals,
-        },
-        sent: Arc::new(AtomicU64::new(0)),
-    };
-    let loops = node::loops(&runtime, &surroundings, writing)?;
-    let mut world = World::new(plan, &runtime, &surroundings, (loops, is_full));
-    world.begin();
-    world.go();
-    world.end(&recorder);
-    let World { trace, choices, standstills, loops, .. } = world;
-    drop(loops);
-    let recording = recorder.folder();
-    let equal = replay(plan, &recording, &seen);
-    let mut seen = lock(&seen);
-    let renewed = lock(&net).renewed;
-    if renewed > 0 && standstills == 0 && !plan.has(Fault::Stall) {
-        seen.fail(format!(
-            "{renewed} new connections were made, and the process never stood still"
-        ));
-    }
-    let outcome = Outcome {
-        violation: seen.violation().cloned(),
-        trace: trace.hash(),
-        last: trace.lines(),
-        faults: plan.faults,
-        choices,
-        standstills,
-        seconds: clock.now_ns() as f64 / 1e9,
-        renewed,
-        tensors: seen.published,
-        valid: seen.valid,
-        commands: surroundings.sent.load(Ordering::Relaxed),
-        equal,
-        recording,
-    };
-    drop(seen);
-    Ok((outcome, net))
+/// All that the lives of the node in a run share.
+struct Stage<'a> {
+    plan: &'a Plan,
+    clock: WorldClock,
+    net: Shared,
+    /// True while the disk of the recording is full, and while the backend fails.
+    is_full: Arc<AtomicBool>,
+    is_broken: Arc<AtomicBool>,
+    middleware: Middleware,
+    /// When the run ends; `None` if the plan says it.
+    ends_ns: Option<u64>,
+    folder: &'a Path,
+    outcome: Outcome,
 }
 
-/// What the node with healing did not get, although the node without it did: `None` if there is nothing. What was published
-/// after `calm_ns` does not count, as it may be on its way.
-fn harm(healed: &Net, unhealed: &Net, calm_ns: u64) -> Option<String> {
-    for (publisher, without) in &unhealed.fates {
-        let of = &unhealed.publishers[*publisher];
-        let Some(with) = healed.fates.get(publisher).filter(|_| of.topic != CHUNKS) else {
-            continue;
-        };
-        let excused = |number: &u64| {
-            with.taken.contains(number)
-                || with.drawn.contains(number)
-                || with.overwritten.contains(number)
-                || of.last_ns > calm_ns && *number + 60 > of.number
-        };
-        let harmed: Vec<_> = without.taken.iter().filter(|number| !excused(number)).collect();
-        // Of a clock the newest reading counts: a few may be missing where one subscription ends.
-        let most = if of.topic == CLOCK_TOPIC { CLOCK_GAP } else { 0 };
-        if harmed.len() > most {
-            let topic = of.topic;
-            return Some(format!(
-                "{topic}: healing has lost the messages {harmed:?} of publisher {publisher}"
+impl<'a> Stage<'a> {
+    fn new(plan: &'a Plan, heals: bool, ends_ns: Option<u64>, folder: &'a Path) -> Self {
+        let clock = WorldClock::new();
+        let net = Net::new(plan.seed, clock.clone(), plan.rules.clone());
+        let numbers = plan.rules.numbers;
+        Stage {
+            plan,
+            net: Arc::new(Mutex::new(net)),
+            clock,
+            is_full: Arc::default(),
+            is_broken: Arc::default(),
+            middleware: Middleware {
+                name: if numbers { "rmw_fastrtps_cpp" } else { "rmw_other" }.to_owned(),
+                numbers_messages: numbers,
+                cuts_off: numbers && heals,
+            },
+            ends_ns,
+            folder,
+            outcome: Outcome { faults: plan.faults, ..Outcome::default() },
+        }
+    }
+
+    fn run(mut self) -> Result<(Outcome, Shared), String> {
+        let first = self.runtime()?;
+        let passes = Passes::new(self.plan.simulated);
+        let surroundings = self.surroundings(&first, passes.bases.clone());
+        let faults = (Arc::clone(&self.is_full), Arc::clone(&self.is_broken));
+        let mut world = World::new(self.plan, &surroundings, (passes, self.ends_ns), faults);
+        let (mut turn, mut next) = (Turn::NodeBegins, Some(first));
+        while turn != Turn::RunEnds {
+            turn = match turn {
+                Turn::NodeBegins => {
+                    let runtime = next.take().map_or_else(|| self.runtime(), Ok)?;
+                    self.live(runtime, &mut world, &surroundings)?
+                }
+                _ => world.go(None),
+            };
+        }
+        let seen = &mut *lock(&surroundings.seen);
+        let mut net = lock(&self.net);
+        net.begin_life();
+        if net.renewed > 0 && world.standstills == 0 && !self.plan.has(Fault::Stall) {
+            let renewed = net.renewed;
+            seen.fail(format!(
+                "{renewed} new connections were made, and the process never stood still"
             ));
         }
+        let outcome = Outcome {
+            violation: seen.violation().cloned(),
+            trace: world.trace.hash(),
+            last: world.trace.lines(),
+            choices: world.choices,
+            standstills: world.standstills,
+            seconds: self.clock.now_ns() as f64 / 1e9,
+            renewed: net.renewed,
+            tensors: seen.published,
+            valid: seen.valid,
+            commands: surroundings.sent.load(Ordering::Relaxed),
+            ..self.outcome
+        };
+        drop(net);
+        Ok((outcome, self.net))
     }
-    None
-}
 
-/// Replays the recording, unless an invariant is broken already. Returns how many ticks are the same.
-fn replay(plan: &Plan, recording: &Path, seen: &SharedSeen) -> u64 {
-    let seen = &mut *lock(seen);
-    if seen.violation().is_some() {
-        return 0;
-    }
-    match verify(recording, Choice::Cpu, 0) {
-        Ok(report) => {
-            compare(plan, &report, seen);
-            return report.equal;
+    fn surroundings(&self, runtime: &Runtime, bases: Vec<Stamp>) -> Surroundings {
+        let mut seen = Seen::new(runtime, self.clock.clone(), bases);
+        let tells_not = [Fault::OtherMachine, Fault::SetClock, Fault::Suspend];
+        seen.tells_publications =
+            self.plan.simulated && !tells_not.iter().any(|of| self.plan.has(*of));
+        Surroundings {
+            net: Arc::clone(&self.net),
+            clock: self.clock.clone(),
+            seen: Arc::new(Mutex::new(seen)),
+            tensors: Tensors::default(),
+            middleware: self.middleware.clone(),
+            sent: Arc::new(AtomicU64::new(0)),
         }
-        // The disk may have been full before the first message.
-        Err(error) if plan.has(Fault::FullDisk) => drop(error),
-        Err(error) => seen.fail(format!("the recording cannot be verified: {error}")),
     }
-    0
+
+    /// Lets a node live, and looks at what it leaves.
+    fn live(
+        &mut self,
+        mut runtime: Runtime,
+        world: &mut World<'_>,
+        surroundings: &Surroundings,
+    ) -> Result<Turn, String> {
+        let seen = &surroundings.seen;
+        lock(seen).begin_life(&runtime);
+        lock(&self.net).begin_life();
+        self.is_full.store(false, Ordering::Relaxed);
+        self.is_broken.store(false, Ordering::Relaxed);
+        let (recorder, writing) = self.record(&runtime)?;
+        let recorder = Arc::new(recorder);
+        let topics = runtime.inputs().map(|id| runtime.input_spec(id).topic.clone()).collect();
+        let tap = Tap {
+            inner: Arc::clone(&recorder),
+            seen: Arc::clone(seen),
+            net: Arc::clone(&self.net),
+            topics,
+        };
+        runtime.recorder = Some(Arc::new(tap) as Arc<dyn Recorder>);
+        let check = TickCheck(Arc::clone(seen), self.clock.clone(), self.plan.simulated);
+        runtime.set_observer(Arc::new(check));
+        let runtime = Arc::new(runtime);
+        let loops = node::loops(&runtime, surroundings, writing)?;
+        let mut life = Life::new(&runtime, loops, surroundings);
+        world.enter_node(&mut life);
+        let turn = world.go(Some(&mut life));
+        if turn == Turn::RunEnds {
+            self.look_at_the_end(&runtime, world);
+        }
+        life.end(&recorder, &self.clock);
+        drop(life);
+        self.outcome.lives += 1;
+        self.outcome.recording = recorder.folder();
+        self.replay(turn, seen);
+        Ok(turn)
+    }
+
+    /// Looks at the network at the end of the run.
+    fn look_at_the_end(&self, runtime: &Runtime, world: &World<'_>) {
+        let (seen, net) = (&mut *lock(&world.seen), &*lock(&self.net));
+        if seen.violation().is_some() {
+            return;
+        }
+        if world.heals
+            && let Err(why) = all_are_heard(seen, net, &world.sources)
+        {
+            seen.fail(why);
+        }
+        losses_add_up(seen, net, runtime);
+    }
+
+    /// Replays the recording, unless an invariant is broken already.
+    fn replay(&mut self, turn: Turn, seen: &SharedSeen) {
+        let seen = &mut *lock(seen);
+        if seen.violation().is_some() {
+            return;
+        }
+        let is_cut = self.plan.has(Fault::FullDisk) || turn == Turn::NodeEnds(true);
+        match verify(&self.outcome.recording, Choice::Cpu, 0) {
+            Ok(report) => {
+                compare(&report, is_cut, seen);
+                self.outcome.equal += report.equal;
+            }
+            // The disk may have been full before the first message.
+            Err(error) if is_cut => drop(error),
+            Err(error) => seen.fail(format!("the recording cannot be verified: {error}")),
+        }
+    }
+
+    fn runtime(&self) -> Result<Runtime, String> {
+        let plan = self.plan;
+        let text = robot::config(plan.rate_hz, plan.lag_ms);
+        let config = config::parse(&text, "robot.yaml").map_err(|error| error.to_string())?;
+        let backend = CpuBackend::new(&config, &Layout::new(&config));
+        let backend = backend.map_err(|error| error.to_string())?;
+        let backend = FaultyBackend::new(backend, plan, &self.clock, &self.is_broken);
+        let grid = config.grid;
+        let pipeline = Pipeline::new(config, Arc::new(backend));
+        let pipeline = pipeline.map_err(|error| error.to_string())?;
+        let time = self.clock.source().clone();
+        let clock = match plan.simulated {
+            true => Clock::simulated(grid, time.clone()),
+            false => Clock::system(grid, time.clone()),
+        };
+        Ok(Runtime::new(pipeline.with_run(time.draw_run()), clock).with_commands())
+    }
+
+    fn record(&self, runtime: &Runtime) -> Result<(McapRecorder, Writing), String> {
+        let config = runtime.pipeline.config();
+        let manifest = Manifest {
+            chunks: Some(CHUNKS.to_owned()),
+            run: runtime.pipeline.run(),
+            ..Manifest::of(config, runtime.clock.is_simulated(), true, "cpu")
+        };
+        let options = RecordOptions {
+            files: Some(Box::new(SimFiles(Arc::clone(&self.is_full)))),
+            has_graph: true,
+            queue_messages: QUEUE,
+            ..RecordOptions::new(self.folder, manifest, self.clock.source().clone())
+        };
+        let now = runtime.clock.now().map(|now| now.stamp);
+        McapRecorder::without_thread(options, config, &Prefixes::default(), now)
+            .map_err(|error| error.to_string())
+    }
 }
 
-/// What a replay of the recording gives is what the node published.
-fn compare(plan: &Plan, report: &Report, seen: &mut Seen) {
+/// What a replay of the recording gives is what the node published. A recording that was cut lacks its end.
+fn compare(report: &Report, is_cut: bool, seen: &mut Seen) {
     if report.unexplained > 0 {
         seen.fail(format!("replayed ticks differ without a cause: {:?}", report.different));
     }
@@ -206,7 +302,7 @@ fn compare(plan: &Plan, report: &Report, seen: &mut Seen) {
     {
         seen.fail(format!("replayed commands differ: {commands:?}"));
     }
-    if plan.has(Fault::FullDisk) {
+    if is_cut {
         return;
     }
     if !report.complete || !report.problems.is_empty() || report.missing > 0 {
@@ -215,43 +311,4 @@ fn compare(plan: &Plan, report: &Report, seen: &mut Seen) {
             report.missing, report.complete, report.problems
         ));
     }
-}
-
-fn runtime(plan: &Plan, clock: &WorldClock) -> Result<Runtime, String> {
-    let text = robot::config(plan.rate_hz, plan.lag_ms);
-    let config = config::parse(&text, "robot.yaml").map_err(|error| error.to_string())?;
-    let backend = CpuBackend::new(&config, &Layout::new(&config));
-    let backend = backend.map_err(|error| error.to_string())?;
-    let slow = plan.has(Fault::SlowEncoder).then(|| clock.clone());
-    let backend = Arc::new(Slow::new(backend, slow, plan.seed));
-    let grid = config.grid;
-    let pipeline = Pipeline::new(config, backend).map_err(|error| error.to_string())?;
-    let time = clock.source().clone();
-    let clock = match plan.simulated {
-        true => Clock::simulated(grid, time.clone()),
-        false => Clock::system(grid, time.clone()),
-    };
-    Ok(Runtime::new(pipeline.with_run(time.draw_run()), clock).with_commands())
-}
-
-fn record(
-    runtime: &Runtime,
-    folder: &Path,
-    clock: &WorldClock,
-    files: SimFiles,
-) -> Result<(McapRecorder, Writing), String> {
-    let config = runtime.pipeline.config();
-    let manifest = Manifest {
-        chunks: Some(CHUNKS.to_owned()),
-        run: runtime.pipeline.run(),
-        ..Manifest::of(config, runtime.clock.is_simulated(), true, "cpu")
-    };
-    let options = RecordOptions {
-        files: Some(Box::new(files)),
-        has_graph: true,
-        ..RecordOptions::new(folder, manifest, clock.source().clone())
-    };
-    let now = runtime.clock.now().map(|now| now.stamp);
-    McapRecorder::without_thread(options, config, &Prefixes::default(), now)
-        .map_err(|error| error.to_string())
 }

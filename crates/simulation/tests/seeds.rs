@@ -4,7 +4,7 @@
 //!
 //! - `--seed N [--mask M] [--seconds S]` runs one seed, and shrinks it if it fails. `--mask` takes faults away.
 //! - `--from N` begins the new seeds at another number than the commit's.
-//! - `--for SECONDS` runs new seeds alone for so long. The first that fails ends it, with exit code 1.
+//! - `--for SECONDS` runs new seeds alone for so long. If one fails, the exit code is 1.
 //! - `--keep FOLDER` is where recordings of seeds that fail go. Otherwise they are in a folder that the message names.
 
 use std::collections::BTreeSet;
@@ -65,6 +65,7 @@ struct Sums {
     choices: u64,
     seconds: f64,
     renewed: u64,
+    lives: u64,
     tensors: u64,
     valid: u64,
     commands: u64,
@@ -79,6 +80,7 @@ impl Sums {
         self.choices += of.choices;
         self.seconds += of.seconds;
         self.renewed += of.renewed;
+        self.lives += of.lives;
         self.tensors += of.tensors;
         self.valid += of.valid;
         self.commands += of.commands;
@@ -88,14 +90,15 @@ impl Sums {
     fn say(&self, took: Duration) {
         let minutes = processor_time().unwrap_or(took).as_secs_f64() / 60.0;
         println!(
-            "{} seeds, {} failed; {:.2} node hours in {:.1} s; per minute of a core: {:.0} standstills, {:.0} choices; {} new \
-             connections, {} tensors, {} valid values, {} commands, {} ticks replayed equal",
+            "{} seeds, {} failed, in {:.1} s; per minute of a core: {:.0} standstills, {:.0} choices, {:.2} node hours; {} lives \
+             of nodes, {} new connections, {} tensors, {} valid values, {} commands, {} ticks replayed equal",
             self.runs,
             self.failed,
-            self.seconds / 3600.0,
             took.as_secs_f64(),
             self.standstills as f64 / minutes,
             self.choices as f64 / minutes,
+            self.seconds / 3600.0 / minutes,
+            self.lives,
             self.renewed,
             self.tensors,
             self.valid,

@@ -7,6 +7,7 @@ It needs pyarrow, PyAV and zarr, but no LeRobot: `pip install 'dist/WHEEL.whl[le
 docs/lerobot.md explains the columns.
 """
 
-from .exporting import LAYOUTS, EpisodesFailed, Export, export, join, to_lerobot
+from .exporting import LAYOUTS, EpisodesFailed, export, to_lerobot
+from .run import Export, join
 
 __all__ = ["LAYOUTS", "EpisodesFailed", "Export", "export", "join", "to_lerobot"]

@@ -11,6 +11,11 @@ from .exporting import LAYOUTS, EpisodesFailed, export, nothing_left
 def add_options(parser):
     """Adds what `to_lerobot` takes to a parser of argparse."""
     replay_command.add_places(parser, "the folder of the dataset")
+    add_own_options(parser)
+
+
+def add_own_options(parser):
+    """Adds what `to_lerobot` takes beside its places."""
     names = {"type": lambda text: text.split(","), "metavar": "STREAM,..."}
     parser.add_argument(
         "--state",

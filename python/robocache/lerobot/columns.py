@@ -160,6 +160,21 @@ def marks_of(tensors):
     return sorted({mark["name"] for mark in marks})
 
 
+def with_marks(features, others):
+    """The features of a dataset by key, and those of the marks that other datasets have: in the order of `columns`."""
+    prefix = column_key("mark", "")
+    marks = {
+        key: of
+        for known in (features, *others)
+        for key, of in known.items()
+        if key.startswith(prefix)
+    }
+    keys = [key for key in features if key not in marks]
+    before = [key for key in keys if key in (*_TICK_COLUMNS, "observation.state", "action")]
+    after = keys[len(before) :]
+    return {key: (features | marks)[key] for key in (*before, *sorted(marks), *after)}
+
+
 def value_of(text):
     """The number of a mark: that of its text. Of other texts, "false" and "no" are 0, and all others 1."""
     try:

@@ -187,7 +187,7 @@ class DatasetWriter:
     def end(self, statistics, pixels=None):
         """Ends the episode: a dict of column to statistics, of all columns but those of `COUNTED`; and what the episode adds
         to `pixels`."""
-        counted = {key: _statistics(values) for key, values in self._counted.items()}
+        counted = {key: statistics_of_rows(values) for key, values in self._counted.items()}
         statistics = {
             **{key: statistics[key] for key in self._features if key in statistics},
             **counted,
@@ -404,7 +404,8 @@ def _tasks(tasks):
     return table.replace_schema_metadata({"pandas": json.dumps(said)})
 
 
-def _statistics(values):
+def statistics_of_rows(values):
+    """The statistics of the numbers of an episode by name."""
     rows = Rows()
     rows.measure(values)
     rows.count(values)

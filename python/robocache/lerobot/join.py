@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .columns import valid_keys
-from .files import COUNTED, DATA, EPISODES, INFO, VIDEO
+from .columns import valid_keys, with_marks
+from .files import COUNTED, DATA, EPISODES, INFO, VIDEO, statistics_of_rows
 from .stats import NAMES
 from .video import episodes_of
 from .writing import PIXELS
@@ -18,6 +18,10 @@ def aggregate(datasets, out, writer_of, columns):
     """Writes the dataset of these folders, in their order, to `out`, by a writer of the class `writer_of`. `columns` is what
     they say of them in `meta/robocache.json`. Returns the writer."""
     infos = [json.loads((root / INFO).read_text()) for root in datasets]
+    # A mark may have been noted in some of them alone.
+    of_all = [info["features"] for info in infos]
+    for info in infos:
+        info["features"] = with_marks(info["features"], of_all)
     info = infos[0]
     for root, other in zip(datasets, infos, strict=True):
         for name in ("fps", "robot_type", "features"):
@@ -47,20 +51,30 @@ def _append(writer, root, features):
             writer.add_video(key, *next(parts))
         start = 0
         while start < episode["length"]:
-            # Where `datasets` is imported, arrays are of its type.
-            rows = next(row_groups).cast(writer.schema)
+            rows = _with_columns(next(row_groups), writer.schema)
             stop = start + len(rows)
             for name, values in counted.items():
                 at, values = rows.schema.get_field_index(name), pa.array(values[start:stop])
                 rows = rows.set_column(at, rows.schema.field(at), values)
             writer.write(rows)
             start = stop
-        writer.end(
-            {
-                key: {name: np.array(episode[f"stats/{key}/{name}"]) for name in NAMES}
-                for key in features
-            }
-        )
+        writer.end({key: _statistics(episode, key) for key in features})
+
+
+def _with_columns(rows, schema):
+    """Rows with all columns of a schema. A mark that was not noted is 0 in each row."""
+    for field in schema:
+        if field.name not in rows.schema.names:
+            rows = rows.append_column(field.name, pa.array(np.zeros(len(rows), np.float32)))
+    # Where `datasets` is imported, arrays are of its type.
+    return rows.select(schema.names).cast(schema)
+
+
+def _statistics(episode, key):
+    """The statistics of a column of an episode. A mark that was not noted has those of zeros."""
+    if f"stats/{key}/min" not in episode:
+        return statistics_of_rows(np.zeros((episode["length"], 1), np.float32))
+    return {name: np.array(episode[f"stats/{key}/{name}"]) for name in NAMES}
 
 
 def _paths(root, pattern):

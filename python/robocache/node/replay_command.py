@@ -101,6 +101,11 @@ def _jpeg_line(each):
 def add_places(parser, out):
     """Adds what is read and what is written to a parser of argparse. `out` explains `--out`."""
     parser.add_argument("bags", nargs="+", metavar="BAG", help="bags, or folders of bags")
+    add_result(parser, out)
+
+
+def add_result(parser, out):
+    """Adds the configuration, and what is written. `out` explains `--out`."""
     parser.add_argument("--config", required=True, help="the configuration file (YAML)")
     parser.add_argument("--out", required=True, help=out)
 

@@ -1,6 +1,9 @@
-"""The folders of the shares of a run on a cluster."""
+"""The folders of the shares of a result: those of a run on a cluster, and those of `robocache watch`."""
 
+import contextlib
+import fcntl
 import json
+from pathlib import Path
 
 from . import whole
 
@@ -11,6 +14,38 @@ _DONE = "done.json"
 def folder_of(out):
     """The folder of the shares of a result."""
     return out.with_name(f"{out.name}.shares")
+
+
+def watched_of(out):
+    """The folder of what `robocache watch` has made for a result, and of its summary."""
+    return out.with_name(f"{out.name}.watched")
+
+
+def share_of_bag(watched, bag, taken=()):
+    """The folder of the share of a bag, which is none of those that are `taken`. It is there when this returns."""
+    name, number = Path(bag).name, 2
+    folder = watched / name
+    while folder in taken:
+        folder, number = watched / f"{name}-{number}", number + 1
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def expect_outside(read, out):
+    """Raises ValueError if a result is in a folder that is read, where it would pass for a bag."""
+    if out.is_relative_to(read):
+        raise ValueError(f"--out: expected a folder that is not in {read}, found {out}")
+
+
+@contextlib.contextmanager
+def held(folder):
+    """Keeps other runs out of a folder."""
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{folder}: another run writes into it") from None
+        yield
 
 
 def number_of(folder, wanted):

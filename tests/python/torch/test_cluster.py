@@ -20,7 +20,7 @@ from same_files import expect_same  # noqa: E402
 import robocache  # noqa: E402
 import robocache.ray as cluster  # noqa: E402 (Ray comes first)
 from robocache import importing  # noqa: E402
-from robocache.lerobot import exporting  # noqa: E402
+from robocache.lerobot import run as of_dataset  # noqa: E402
 from robocache.lerobot.writing import ABOUT  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
@@ -233,11 +233,11 @@ def test_a_finished_share_is_used_again_if_it_is_made_of_the_same(two_workers, r
     # The list of episodes is another one; the next one is the same.
     assert other != first and listed_as("close") == other
     # A bag that is repaired makes its own share again, and no other one.
-    join, joined = exporting.join, []
+    join, joined = of_dataset.join, []
     (file,) = (folder / "robot4").glob("*.mcap")
     shutil.copyfile(file, wrong)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exporting, "join", lambda *given: joined.append(made()) or join(*given))
+        patch.setattr(of_dataset, "join", lambda *given: joined.append(made()) or join(*given))
         counts = run()
     assert joined == [other] and not out.with_name("dataset.shares").exists()
     assert counts == to_lerobot(bags, config, tmp_path / "alone", **given) and counts[0] == 2
@@ -255,7 +255,7 @@ def test_a_share_is_made_of_all_that_its_dataset_depends_on(robot, tmp_path, mon
 
     def made_of(options=(), **given):
         given = {"action": ["joints"], "replay_options": options, **given}
-        return exporting.made_of(bags, config, tmp_path / "out", **given)
+        return of_dataset.made_of(bags, config, tmp_path / "out", **given)
 
     def differs(change):
         before = made_of()

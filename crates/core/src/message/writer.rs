@@ -188,6 +188,22 @@ impl TensorMessage {
         self.envelope.places().put_digest(&mut self.memory[self.start..], digest);
     }
 
+    /// The digest of some segments, alike: of `valid` to `inputs_valid` of each, and then of the data of each, without the padding
+    /// between them. `None` if the data is on a device.
+    pub fn digest_of(&self, segments: &[bool]) -> Option<u64> {
+        if self.device.is_some() {
+            return None;
+        }
+        let mut hasher = RawHasher::new(SecretBuffer::default());
+        let message = self.message();
+        let wanted = || self.places().segments.iter().zip(segments).filter(|(_, wanted)| **wanted);
+        for range in wanted().flat_map(|(segment, _)| segment.step_ranges()) {
+            hasher.write(&message[range]);
+        }
+        wanted().for_each(|(segment, _)| hasher.write(&message[segment.data.clone()]));
+        Some(hasher.finish()).filter(|digest| *digest != 0)
+    }
+
     /// The digest, if the message is sealed.
     pub fn digest(&self) -> Option<u64> {
         Some(self.places().digest(self.message())).filter(|digest| *digest != 0)

@@ -31,6 +31,7 @@ pub(crate) use array::ReceivedArray;
 pub use array::TopicArray;
 use bytes::Bytes;
 pub use error::{BagError, Problem, Problems};
+pub(crate) use open::by_number;
 pub use qos::Offer;
 
 use robocache_ops::time::Stamp;

@@ -155,7 +155,7 @@ fn listed(folder: &Path) -> Result<Vec<PathBuf>, BagError> {
 }
 
 /// Compares texts; digits in a row are compared as numbers, so that `bag_10` is after `bag_9`.
-fn by_number(a: &str, b: &str) -> Ordering {
+pub(crate) fn by_number(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {
         let digits =

@@ -38,6 +38,7 @@ pub use statistics::{ChannelStatistics, statistics};
 pub use store::Reading;
 pub use tasks::TaskFrom;
 
+use crate::recording::Mark;
 use robocache_ops::windows::{RingRows, SpanRows, WindowError};
 
 /// Why episodes cannot be used.
@@ -97,6 +98,12 @@ pub struct About {
     /// The bag that it was made of.
     #[serde(default)]
     pub bag: Option<String>,
+    /// Its begin, if it is of a recording whose first rows are from before it \[ns\]; `None` also under a simulator's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins_ns: Option<i64>,
+    /// Notes that were made while it was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
 }
 
 /// An epoch of the clock in an episode. Rows of different epochs never meet.
@@ -255,7 +262,9 @@ impl Episodes {
         let (_, stream) = self.stream(name)?;
         let means = &stream.means;
         let lag = means.target_offsets_ns.get(means.present).map_or(0, |offset| -offset);
-        let mut reach = vec![(i64::MIN, i64::MAX); self.spans.len()];
+        let begins = |span: &Span| self.episodes[span.episode as usize].begins_ns;
+        let from = self.spans.iter().map(|span| (begins(span).unwrap_or(i64::MIN), i64::MAX));
+        let mut reach: Vec<(i64, i64)> = from.collect();
         for ring in &stream.rings {
             let stamps: &[i64] = memory::numbers(&ring.stamp_ns, "stamp_ns")?;
             for (reach, rows) in reach.iter_mut().zip(&ring.spans) {

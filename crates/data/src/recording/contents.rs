@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::compression::ChunkCompression;
 use super::event::{EVENT_DEFINITION, EVENT_TYPE};
 use super::file::{RecordedTopic, RecordingContents, first_of, topics_of};
 use super::manifest::Manifest;
@@ -16,15 +17,17 @@ use robocache_ops::time::Stamp;
 /// The topic of a simulator's clock.
 const CLOCK_TOPIC: &str = "/clock";
 const CLOCK_TYPE: &str = "rosgraph_msgs/msg/Clock";
-/// What the files have.
+/// What the files have. `events` is the topic of the events.
 pub(super) fn contents(
     folder: &Path,
     manifest: Manifest,
-    (events, split_bytes): (String, u64),
+    (events, split_bytes, compression): (String, u64, ChunkCompression),
     config: &Config,
     definitions: &dyn Definitions,
 ) -> RecordingContents {
-    let (names, topic_of) = topics_of(&manifest.topics);
+    let recorded = manifest.recorded_inputs(config);
+    let (names, topic_of) = topics_of(&manifest.topics, &recorded);
+    let is_compressed = compression.is_worthwhile(config, &recorded);
     let definition = |ros_type: &str| {
         schema::full_text(ros_type, definitions).unwrap_or_else(|error| {
             tracing::warn!("recording: {error}; its messages are recorded without it");
@@ -38,7 +41,7 @@ pub(super) fn contents(
             ros_type: spec.ros_type.clone(),
             definition: definition(&spec.ros_type),
             latched: spec.feeds_fixed_tree() || spec.is_calibration(),
-            shared: topic_of.iter().filter(|of| **of == at).count() > 1,
+            shared: topic_of.iter().filter(|of| **of == Some(at)).count() > 1,
         }
     };
     let topics = names.into_iter().enumerate().map(topic).collect();
@@ -64,7 +67,17 @@ pub(super) fn contents(
         shared: false,
     };
     let folder = folder.to_owned();
-    RecordingContents { folder, manifest, topics, topic_of, events, clock, chunks, split_bytes }
+    RecordingContents {
+        folder,
+        manifest,
+        topics,
+        topic_of,
+        events,
+        clock,
+        chunks,
+        split_bytes,
+        is_compressed,
+    }
 }
 
 /// Creates a folder of this name in `folder`; without a name, it is named for the time `now` (UTC). One that exists is left

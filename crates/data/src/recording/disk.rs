@@ -3,6 +3,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use nix::sys::statvfs::statvfs;
@@ -35,6 +37,28 @@ pub struct Room {
     pub total: u64,
 }
 
+/// Most bytes of a system call: while the kernel copies them, a thread of real-time priority may have to wait.
+const PIECE: usize = 1 << 14;
+
+/// A file that is written in pieces.
+struct InPieces(File);
+
+impl Write for InPieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(&bytes[..bytes.len().min(PIECE)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Disk for InPieces {
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
 /// Opens the files of a recording.
 pub trait Files: Send {
     /// Creates a file that does not exist yet.
@@ -47,15 +71,30 @@ pub trait Files: Send {
     fn room(&self, _folder: &Path) -> Option<Room> {
         None
     }
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    /// That of the operating system.
+    fn delete(&mut self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    /// Lets a file take the place of another one, which is deleted.
+    ///
+    /// # Errors
+    /// That of the operating system.
+    fn replace(&mut self, path: &Path, by: &Path) -> io::Result<()> {
+        std::fs::rename(by, path)
+    }
 }
 
 /// Files of the file system.
-pub(super) struct OnDisk;
+pub struct OnDisk;
 
 impl Files for OnDisk {
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>> {
-        let file: File = OpenOptions::new().write(true).create_new(true).open(path)?;
-        Ok(Box::new(file))
+        Ok(Box::new(InPieces(OpenOptions::new().write(true).create_new(true).open(path)?)))
     }
 
     // The integers are of other widths on other systems.
@@ -71,9 +110,18 @@ impl Files for OnDisk {
 }
 
 impl Room {
+    fn reserve(self) -> u64 {
+        RESERVE.min(self.total / RESERVE_SHARE)
+    }
+
+    /// What a recording may take \[bytes\].
+    pub fn usable(self) -> u64 {
+        self.free.saturating_sub(self.reserve())
+    }
+
     /// An error if what is left is the reserve.
     pub(super) fn check(self) -> io::Result<()> {
-        let reserve = RESERVE.min(self.total / RESERVE_SHARE);
+        let reserve = self.reserve();
         if self.free >= reserve {
             return Ok(());
         }
@@ -89,12 +137,15 @@ impl Room {
 /// A disk that writes nothing more after its first error: the end of a file must not follow a hole.
 pub(super) struct UntilError {
     disk: Box<dyn Disk>,
+    /// Bytes that it got.
+    stored: Arc<AtomicU64>,
     failed: bool,
 }
 
 impl UntilError {
-    pub(super) fn new(disk: Box<dyn Disk>) -> Self {
-        UntilError { disk, failed: false }
+    /// The same disk. Counts the bytes that it gets in `stored`.
+    pub(super) fn new(disk: Box<dyn Disk>, stored: Arc<AtomicU64>) -> Self {
+        UntilError { disk, stored, failed: false }
     }
 
     /// The disk, if nothing failed.
@@ -118,7 +169,9 @@ impl UntilError {
 
 impl Write for UntilError {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.attempt(|disk| disk.write(bytes))
+        let written = self.attempt(|disk| disk.write(bytes))?;
+        self.stored.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,16 +1,20 @@
 //! The files of a recording.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::File;
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcap::records::MessageHeader;
 use mcap::write::NoSeek;
-use mcap::{WriteOptions, Writer};
+use mcap::{Compression, WriteOptions, Writer};
+use nix::fcntl::Flock;
 
 use super::copies::Copies;
 use super::disk::{Files, Room, Syncing, UntilError};
+use super::ending;
 use super::event::{EVENT_TYPE, RecordingEvent};
 use super::log_time::LogTime;
 use super::manifest::Manifest;
@@ -22,8 +26,16 @@ use robocache_core::spec::InputId;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{ChunkRecord, ClockMessage, ReceivedMessage};
 
+mod ring;
+
+pub use ring::RecordLimits;
+pub(super) use ring::Ring;
+
 /// Uncompressed size of a chunk \[bytes\].
 const CHUNK: u64 = 4 << 20;
+/// How chunks are compressed: the fastest level, as the robot needs its processors, on so many threads of ordinary priority.
+const LEVEL: u32 = 1;
+const COMPRESS_THREADS: u32 = 2;
 /// A topic that is recorded.
 #[derive(Clone, Debug)]
 pub(super) struct RecordedTopic {
@@ -55,8 +67,8 @@ pub(super) struct RecordingContents {
     pub manifest: Manifest,
     /// The topics of the inputs, without repetition.
     pub topics: Vec<RecordedTopic>,
-    /// By input: its topic, as a position in `topics`.
-    pub topic_of: Vec<usize>,
+    /// By input: its topic, as a position in `topics`; `None` if it is not recorded.
+    pub topic_of: Vec<Option<usize>>,
     /// The topic of the events.
     pub events: RecordedTopic,
     /// The topic of a simulator's clock and its definition, if it has the node's clock.
@@ -65,9 +77,17 @@ pub(super) struct RecordingContents {
     pub chunks: Option<RecordedTopic>,
     /// A file that is larger \[bytes\] ends, and the next one begins.
     pub split_bytes: u64,
+    /// True if chunks are compressed.
+    pub is_compressed: bool,
 }
 
 impl RecordingContents {
+    /// The name of the file of this number, with this ending.
+    fn file_name(&self, number: usize, ending: &str) -> String {
+        let stem = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        format!("{stem}_{number}.{ending}")
+    }
+
     /// All topics: those of the inputs, the events, the clock, the chunks.
     pub(super) fn all(&self) -> impl Iterator<Item = &RecordedTopic> {
         self.topics.iter().chain([&self.events]).chain(&self.clock).chain(&self.chunks)
@@ -77,10 +97,16 @@ impl RecordingContents {
 /// Writes the files of a recording.
 pub(super) struct RecordingWriter {
     contents: RecordingContents,
+    /// Others see that the folder is being written.
+    _held: Option<Flock<File>>,
     files: Box<dyn Files>,
     open: Open,
-    /// The files before.
-    done: Vec<FileCount>,
+    /// Number of the file that is being written.
+    number: usize,
+    /// The files before that are still there.
+    done: VecDeque<FileCount>,
+    /// The file with what the oldest file begins with, if there were files before it.
+    begin: Option<FileCount>,
     /// Messages by topic: those of the inputs, the events, the clock.
     counts: Vec<u64>,
     offers: Arc<Offers>,
@@ -92,6 +118,8 @@ pub(super) struct RecordingWriter {
     /// Bytes in all files, as far as messages have them.
     pub bytes: u64,
     pub messages: u64,
+    /// Messages in files that were deleted.
+    pub deleted: u64,
 }
 
 /// The file that is being written.
@@ -101,8 +129,13 @@ struct Open {
     /// By topic: its channel, which is made for its first message. One is enough for all: some readers of bags expect that.
     channels: Vec<Option<u16>>,
     span: Option<(Stamp, Stamp)>,
-    messages: u64,
+    /// Messages by topic.
+    counts: Vec<u64>,
     bytes: u64,
+    /// Bytes that the disk got.
+    stored: Arc<AtomicU64>,
+    /// What it begins with if all files before it are deleted.
+    lead: Option<Box<FileCount>>,
 }
 
 impl RecordingWriter {
@@ -113,10 +146,22 @@ impl RecordingWriter {
     pub(super) fn create(
         contents: RecordingContents,
         offers: Arc<Offers>,
+        files: Box<dyn Files>,
+    ) -> Result<Self, (io::Error, Box<dyn Files>)> {
+        let name = contents.file_name(0, "mcap");
+        Self::create_file(contents, offers, files, name)
+    }
+
+    /// Creates a file of this name.
+    fn create_file(
+        contents: RecordingContents,
+        offers: Arc<Offers>,
         mut files: Box<dyn Files>,
+        name: String,
     ) -> Result<Self, (io::Error, Box<dyn Files>)> {
         let room = files.room(&contents.folder).map_or(Ok(()), Room::check);
-        let open = match room.and_then(|()| Open::create(&contents, &mut *files, 0)) {
+        let held = ending::hold(&contents.folder);
+        let open = match room.and_then(|()| Open::create(&contents, &mut *files, name)) {
             Ok(open) => open,
             Err(error) => return Err((error, files)),
         };
@@ -124,9 +169,12 @@ impl RecordingWriter {
         let time = LogTime::new(contents.clock.is_some());
         Ok(RecordingWriter {
             contents,
+            _held: held,
             files,
             open,
-            done: Vec::new(),
+            number: 0,
+            done: VecDeque::new(),
+            begin: None,
             counts,
             offers,
             recent: HashMap::new(),
@@ -134,6 +182,7 @@ impl RecordingWriter {
             syncing: Syncing::default(),
             bytes: 0,
             messages: 0,
+            deleted: 0,
         })
     }
 
@@ -141,7 +190,7 @@ impl RecordingWriter {
     pub(super) fn received(&mut self, number: u64, message: &ReceivedMessage) -> io::Result<()> {
         let ReceivedMessage { input, bytes, arrival, at, published } = message;
         let bytes = (**bytes).as_ref();
-        let topic = self.contents.topic_of[input.index()];
+        let Some(topic) = self.contents.topic_of[input.index()] else { return Ok(()) };
         let bytes_of = self.known((topic, *input), number, bytes);
         let event = RecordingEvent::Received { number, input: *input, arrival: *arrival, bytes_of };
         let time = self.time.of(Some(arrival.epoch), *at);
@@ -186,10 +235,12 @@ impl RecordingWriter {
         &self.offers
     }
 
-    /// The number of an input's topic, or of the clock's for `None`.
-    pub(super) fn topic(&self, input: Option<InputId>) -> usize {
-        let clock = self.contents.topics.len() + 1;
-        input.map_or(clock, |input| self.contents.topic_of[input.index()])
+    /// The number of an input's topic, or of the clock's for `None`. An input that is not recorded has none.
+    pub(super) fn topic(&self, input: Option<InputId>) -> Option<usize> {
+        match input {
+            Some(input) => self.contents.topic_of[input.index()],
+            None => Some(self.contents.topics.len() + 1),
+        }
     }
 
     /// True if the next message of a topic is the first one in its file, and no offer of its publisher is known.
@@ -208,21 +259,26 @@ impl RecordingWriter {
         self.write(self.contents.topics.len(), [self.time.last; 2], &event.write())
     }
 
-    /// Ends the chunk and hands all to the operating system: what is written so far can be read from now on.
+    /// Ends the chunk and hands all to the operating system: what is written so far can be read from now on. Returns the
+    /// room on the disk, if that is known.
     ///
     /// # Errors
     /// That of the operating system, or the disk is full.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(super) fn flush(&mut self) -> io::Result<Option<Room>> {
         self.open.writer.flush().map_err(output::io)?;
-        self.files.room(&self.contents.folder).map_or(Ok(()), Room::check)
+        let room = self.files.room(&self.contents.folder);
+        room.map_or(Ok(()), Room::check)?;
+        Ok(room)
     }
 
     /// Ends the last file, and writes `metadata.yaml`. Returns the files that are not safe on the disk yet, and what opens
     /// those of the next recording.
-    pub(super) fn finish(self) -> (io::Result<Syncing>, Box<dyn Files>) {
-        let RecordingWriter { contents, mut files, open, done, counts, offers, syncing, .. } = self;
+    pub(super) fn finish(mut self) -> (io::Result<Syncing>, Box<dyn Files>) {
+        self.remove_leads();
+        let RecordingWriter { contents, mut files, open, done, begin, offers, syncing, .. } = self;
         let of = (&contents, &*offers);
-        let finished = finish(of, open, (done, &counts), (syncing, &mut *files));
+        let done = begin.into_iter().chain(done).collect();
+        let finished = finish(of, open, done, (syncing, &mut *files));
         (finished, files)
     }
 
@@ -237,6 +293,7 @@ impl RecordingWriter {
     fn write(&mut self, topic: usize, times: [Stamp; 2], bytes: &[u8]) -> io::Result<()> {
         let [log_time, publish_time] = times.map(|stamp| stamp.nanos().max(0) as u64);
         self.counts[topic] += 1;
+        self.open.counts[topic] += 1;
         let sequence = self.counts[topic] as u32;
         let channel_id = self.open.channel((&self.contents, &self.offers), topic)?;
         let header = MessageHeader { channel_id, sequence, log_time, publish_time };
@@ -245,7 +302,6 @@ impl RecordingWriter {
         let time = times[0];
         let span = self.open.span.unwrap_or((time, time));
         self.open.span = Some((span.0.min(time), span.1.max(time)));
-        self.open.messages += 1;
         self.open.bytes += bytes.len() as u64;
         self.bytes += bytes.len() as u64;
         Ok(())
@@ -256,26 +312,35 @@ impl RecordingWriter {
         if self.open.bytes < self.contents.split_bytes {
             return Ok(());
         }
-        let next = Open::create(&self.contents, &mut *self.files, self.done.len() + 1)?;
+        self.begin_next()
+    }
+
+    /// Ends the file, and begins the next one.
+    fn begin_next(&mut self) -> io::Result<()> {
+        self.number += 1;
+        let name = self.contents.file_name(self.number, "mcap");
+        let next = Open::create(&self.contents, &mut *self.files, name)?;
         let before = std::mem::replace(&mut self.open, next);
-        self.done.push(before.finish((&self.contents, &self.offers), &mut self.syncing)?);
+        self.done.push_back(before.finish((&self.contents, &self.offers), &mut self.syncing)?);
         self.recent.clear();
         Ok(())
     }
 }
 
 impl Open {
-    /// Creates the file of this number, with the manifest.
+    /// Creates the file of this name, with the manifest.
     fn create(
         contents: &RecordingContents,
         files: &mut dyn Files,
-        number: usize,
+        name: String,
     ) -> io::Result<Self> {
-        let stem = contents.folder.file_name().unwrap_or_default().to_string_lossy();
-        let name = format!("{stem}_{number}.mcap");
-        let disk = UntilError::new(files.create(&contents.folder.join(&name))?);
+        let stored = Arc::new(AtomicU64::new(0));
+        let disk = files.create(&contents.folder.join(&name))?;
+        let disk = UntilError::new(disk, Arc::clone(&stored));
         let options = WriteOptions::new()
-            .compression(None)
+            .compression(contents.is_compressed.then_some(Compression::Zstd))
+            .compression_level(LEVEL)
+            .compression_threads(COMPRESS_THREADS)
             .profile("ros2")
             .library(concat!("robocache ", env!("CARGO_PKG_VERSION")))
             .chunk_size(Some(CHUNK))
@@ -284,8 +349,9 @@ impl Open {
         let mut writer =
             Writer::with_options(NoSeek::new(BufWriter::new(disk)), options).map_err(output::io)?;
         writer.write_metadata(&contents.manifest.record()).map_err(output::io)?;
-        let channels = vec![None; contents.all().count()];
-        Ok(Open { name, writer, channels, span: None, messages: 0, bytes: 0 })
+        let topics = contents.all().count();
+        let (channels, counts) = (vec![None; topics], vec![0; topics]);
+        Ok(Open { name, writer, channels, span: None, counts, bytes: 0, stored, lead: None })
     }
 
     /// The channel of a topic. If the file has none yet, it gets one, with the offers that are known now.
@@ -319,11 +385,13 @@ impl Open {
             self.channel(of, topic)?;
         }
         self.writer.finish().map_err(output::io)?;
-        let disk = self.writer.into_inner().into_inner().into_inner();
+        let Open { writer, .. } = self;
+        let disk = writer.into_inner().into_inner().into_inner();
         if let Some(disk) = disk.map_err(IntoInnerError::into_error)?.into_disk() {
             syncing.add(disk)?;
         }
-        Ok(FileCount { name: self.name, span: self.span, messages: self.messages })
+        let Open { name, span, counts, stored, lead, .. } = self;
+        Ok(FileCount { name, span, counts, stored: stored.load(Ordering::Relaxed), lead })
     }
 }
 
@@ -331,17 +399,17 @@ impl Open {
 fn finish(
     (contents, offers): (&RecordingContents, &Offers),
     open: Open,
-    (mut done, counts): (Vec<FileCount>, &[u64]),
+    mut done: Vec<FileCount>,
     (mut syncing, files): (Syncing, &mut dyn Files),
 ) -> io::Result<Syncing> {
     done.push(open.finish((contents, offers), &mut syncing)?);
-    let count = |((at, topic), messages): ((usize, &RecordedTopic), &u64)| TopicCount {
+    let count = |(at, topic): (usize, &RecordedTopic)| TopicCount {
         name: topic.name.clone(),
         ros_type: topic.ros_type.clone(),
         qos: topic.qos(offers.text(at)),
-        messages: *messages,
+        messages: done.iter().map(|file| file.counts[at]).sum(),
     };
-    let topics: Vec<TopicCount> = contents.all().enumerate().zip(counts).map(count).collect();
+    let topics: Vec<TopicCount> = contents.all().enumerate().map(count).collect();
     let mut file = files.create(&contents.folder.join("metadata.yaml"))?;
     file.write_all(metadata::text(&topics, &done).as_bytes())?;
     file.flush()?;
@@ -349,20 +417,23 @@ fn finish(
     Ok(syncing)
 }
 
-/// The inputs of each topic, by position.
-pub(super) fn topics_of(topics: &[String]) -> (Vec<String>, Vec<usize>) {
+/// The topics of inputs, and by input the position of its topic. An input that is not recorded has none.
+pub(super) fn topics_of(topics: &[String], recorded: &[bool]) -> (Vec<String>, Vec<Option<usize>>) {
     let mut names: Vec<String> = Vec::new();
-    let place = |topic: &String| {
-        names.iter().position(|known| known == topic).unwrap_or_else(|| {
-            names.push(topic.clone());
-            names.len() - 1
+    let place = |(topic, recorded): (&String, &bool)| {
+        let known = names.iter().position(|known| known == topic).filter(|_| *recorded);
+        known.or_else(|| {
+            recorded.then(|| {
+                names.push(topic.clone());
+                names.len() - 1
+            })
         })
     };
-    let of = topics.iter().map(place).collect();
+    let of = topics.iter().zip(recorded).map(place).collect();
     (names, of)
 }
 
 /// The first input of a topic.
-pub(super) fn first_of(topic_of: &[usize], topic: usize) -> Option<InputId> {
-    topic_of.iter().position(|of| *of == topic).map(InputId::new)
+pub(super) fn first_of(topic_of: &[Option<usize>], topic: usize) -> Option<InputId> {
+    topic_of.iter().position(|of| *of == Some(topic)).map(InputId::new)
 }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use mcap::records::{Metadata, Record, op};
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
 
+use crate::bag::by_number;
 use robocache_core::config::{self, ConfigError};
+use robocache_core::layout::{Layout, Segment};
 use robocache_core::schema::Definitions;
 use robocache_core::spec::Config;
 use robocache_ops::time::Stamp;
@@ -23,6 +25,9 @@ const FILE: &str = "statistics ";
 const TOPIC: &str = "topic ";
 /// The keys of an episode.
 const EPISODE: [&str; 3] = ["episode", "episode_task", "episode_begins_ns"];
+/// The keys of a begin whose messages before were deleted, and of the streams that are recorded.
+const BEGINS: &str = "begins_ns";
+const STREAMS: &str = "record_streams";
 
 /// All that influences the tensors beside the messages.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,6 +58,11 @@ pub struct Manifest {
     pub run: u64,
     /// What the recording says of its episode; `None` if it is of a whole run.
     pub episode: Option<EpisodeFacts>,
+    /// When the recording begins, on the system's clock, if what was before is deleted. What comes before it in the log fills
+    /// the rings.
+    pub begins: Option<Stamp>,
+    /// The names of the streams that are recorded; `None` for all.
+    pub streams: Option<Vec<String>>,
 }
 
 /// An episode that was recorded between two requests.
@@ -120,7 +130,60 @@ impl Manifest {
             chunks: None,
             run: 0,
             episode: None,
+            begins: None,
+            streams: None,
         }
+    }
+
+    /// When the recording begins, on the system's clock, if there was something before. What comes before it in the log fills
+    /// the rings.
+    pub fn leads_until(&self) -> Option<Stamp> {
+        self.episode.as_ref().map(|episode| episode.begins).or(self.begins)
+    }
+
+    /// True if a stream of this name is recorded.
+    pub fn has_stream(&self, name: &str) -> bool {
+        self.streams.as_ref().is_none_or(|streams| streams.iter().any(|known| known == name))
+    }
+
+    /// The names of the streams that are not recorded.
+    pub fn missing_streams(&self, config: &Config) -> Vec<String> {
+        let names = config.streams.iter().map(|stream| &stream.name);
+        names.filter(|name| !self.has_stream(name)).cloned().collect()
+    }
+
+    /// What a reader of the recording must know, in words: the parts of the run that it lacks.
+    pub fn notes(&self) -> Vec<String> {
+        let begins = self.begins.map(|begins| {
+            let begins = begins.nanos() as f64 / 1e9;
+            format!("the recording begins at {begins:.3} s: its first files were deleted, because it reached its limit")
+        });
+        let streams = self.streams.as_ref().map(|streams| {
+            let streams = streams.join(", ");
+            format!("the recording has these streams alone: {streams} (record_streams)")
+        });
+        begins.into_iter().chain(streams).collect()
+    }
+
+    /// By input: true if it is recorded. Transforms are of all streams.
+    pub(super) fn recorded_inputs(&self, config: &Config) -> Vec<bool> {
+        let of_stream = |stream| self.has_stream(&config.stream(stream).name);
+        config.inputs.iter().map(|input| input.stream.is_none_or(of_stream)).collect()
+    }
+
+    /// By segment: true if its stream is recorded; `None` if all are. The digests of ticks are of these segments.
+    pub fn recorded_segments(&self, config: &Config, layout: &Layout) -> Option<Vec<bool>> {
+        self.streams.as_ref()?;
+        let of = |segment: &Segment| self.has_stream(&config.stream(segment.stream).name);
+        Some(layout.segments().iter().map(of).collect())
+    }
+
+    /// The configuration without demands of streams that are not recorded: they hold no tick back.
+    pub fn without_missing(&self, mut config: Config) -> Config {
+        for stream in &mut config.streams {
+            stream.required &= self.has_stream(&stream.name);
+        }
+        config
     }
 
     /// As a record of MCAP.
@@ -139,6 +202,10 @@ impl Manifest {
             let values = [name.clone(), task.clone(), begins.nanos().to_string()];
             metadata.extend(EPISODE.map(str::to_owned).into_iter().zip(values));
         }
+        let begins = self.begins.map(|begins| (BEGINS.to_owned(), begins.nanos().to_string()));
+        metadata.extend(begins);
+        let streams = self.streams.iter().map(|names| serde_json::Value::from(names.clone()));
+        metadata.extend(streams.map(|names| (STREAMS.to_owned(), names.to_string())));
         metadata.extend(self.rate_hz.map(|rate| ("rate_hz".to_owned(), rate.to_string())));
         let named = |what: &'static str| {
             move |(name, text): &(String, String)| (format!("{what}{name}"), text.clone())
@@ -165,10 +232,12 @@ impl Manifest {
         if !is_file {
             let listed = fs::read_dir(recording).map_err(io(recording))?;
             files = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
-            files.sort();
         }
         files.retain(|file| file.extension().is_some_and(|extension| extension == "mcap"));
-        let file = files.first().ok_or_else(|| none("no .mcap file"))?;
+        // The oldest one says how the recording begins.
+        let file =
+            files.iter().min_by(|a, b| by_number(&a.to_string_lossy(), &b.to_string_lossy()));
+        let file = file.ok_or_else(|| none("no .mcap file"))?;
         let found = find(&mut File::open(file).map_err(io(file))?).map_err(io(file))?;
         Self::from_record(file, found.ok_or_else(|| none("another bag"))?)
     }
@@ -206,6 +275,14 @@ impl Manifest {
         if let [Some(name), Some(task), Some(begins)] = EPISODE.map(|key| values.remove(key)) {
             let parsed = begins.parse().map_err(|_| wrong(EPISODE[2], "nanoseconds", &begins))?;
             manifest.episode = Some(EpisodeFacts { name, task, begins: Stamp::from_nanos(parsed) });
+        }
+        if let Some(begins) = values.remove(BEGINS) {
+            let parsed = begins.parse().map_err(|_| wrong(BEGINS, "nanoseconds", &begins))?;
+            manifest.begins = Some(Stamp::from_nanos(parsed));
+        }
+        if let Some(names) = values.remove(STREAMS) {
+            let parsed = serde_json::from_str(&names);
+            manifest.streams = Some(parsed.map_err(|_| wrong(STREAMS, "a list", &names))?);
         }
         let mut topics = BTreeMap::new();
         for (key, value) in values {

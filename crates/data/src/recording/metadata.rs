@@ -19,7 +19,19 @@ pub(super) struct TopicCount {
 pub(super) struct FileCount {
     pub name: String,
     pub span: Option<(Stamp, Stamp)>,
-    pub messages: u64,
+    /// Messages by topic.
+    pub counts: Vec<u64>,
+    /// Bytes that the disk got.
+    pub stored: u64,
+    /// The file with what this one begins with, if all files before it are deleted.
+    pub lead: Option<Box<FileCount>>,
+}
+
+impl FileCount {
+    /// Messages in it, events among them.
+    fn messages(&self) -> u64 {
+        self.counts.iter().sum()
+    }
 }
 
 /// The text of the file, in version 5 of its format, which every distribution since Galactic reads.
@@ -29,7 +41,7 @@ pub(super) fn text(topics: &[TopicCount], files: &[FileCount]) -> String {
         .filter_map(|file| file.span)
         .reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
         .unwrap_or((Stamp::ZERO, Stamp::ZERO));
-    let messages: u64 = files.iter().map(|file| file.messages).sum();
+    let messages: u64 = files.iter().map(FileCount::messages).sum();
     let mut text = String::from("rosbag2_bagfile_information:\n  version: 5\n");
     text += "  storage_identifier: mcap\n";
     let _ = write!(text, "  duration:\n    nanoseconds: {}\n", last.since(first));
@@ -51,15 +63,16 @@ pub(super) fn text(topics: &[TopicCount], files: &[FileCount]) -> String {
         let _ = writeln!(text, "    - {}", quoted(&file.name));
     }
     text += "  files:\n";
-    for FileCount { name, span, messages } in files {
-        let (first, last) = span.unwrap_or((first, first));
+    for file in files {
+        let (first, last) = file.span.unwrap_or((first, first));
         let _ = write!(
             text,
             "    - path: {}\n      starting_time:\n        nanoseconds_since_epoch: {}\n      \
-             duration:\n        nanoseconds: {}\n      message_count: {messages}\n",
-            quoted(name),
+             duration:\n        nanoseconds: {}\n      message_count: {}\n",
+            quoted(&file.name),
             first.nanos(),
-            last.since(first)
+            last.since(first),
+            file.messages()
         );
     }
     text

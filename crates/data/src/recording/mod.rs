@@ -6,13 +6,16 @@
 //! 3. [`Manifest`] says how the node ran: configuration, parameters, statistics.
 //! 4. A recorder of episodes writes between two requests ([`EpisodeRequest`]). It begins each with its [`lead`].
 
+mod compression;
 mod contents;
 mod copies;
 mod disk;
+mod ending;
 mod episodes;
 mod event;
 mod facts;
 mod file;
+mod forecast;
 mod lead;
 mod log_time;
 mod lost;
@@ -26,10 +29,13 @@ mod request;
 mod sync;
 mod writing;
 
+pub use compression::ChunkCompression;
 pub use copies::REMEMBERED;
-pub use disk::{Disk, Files, Room};
+pub use disk::{Disk, Files, OnDisk, Room};
+pub use ending::Ending;
 pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};
 pub use facts::take_fact;
+pub use file::RecordLimits;
 pub use manifest::{EpisodeFacts, Manifest, ManifestError};
 pub use marks::{DISCARD, Mark};
 pub use recorder::{McapRecorder, RecordError, RecordOptions};

@@ -12,7 +12,7 @@ use robocache_runtime::OfferedQos;
 pub(super) struct Offers {
     known: Mutex<Vec<Vec<OfferedQos>>>,
     /// By input: its topic.
-    topic_of: Vec<usize>,
+    topic_of: Vec<Option<usize>>,
     /// The topic of a simulator's clock.
     clock: usize,
 }
@@ -27,7 +27,7 @@ impl Offers {
     /// Notes what the publishers of an input's topic offer, or those of the clock for `None`.
     pub(super) fn note(&self, input: Option<InputId>, offers: &[OfferedQos]) {
         let topic = match input {
-            Some(input) => self.topic_of.get(input.index()).copied(),
+            Some(input) => self.topic_of.get(input.index()).copied().flatten(),
             None => Some(self.clock),
         };
         let mut all = lock(&self.known);

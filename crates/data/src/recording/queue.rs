@@ -19,10 +19,8 @@ use robocache_runtime::{
     ChunkRecord, ClockMessage, Event, ReceivedMessage, RecorderStatus, SharedBytes, TimeSource,
 };
 
-/// Most messages that wait.
-const MESSAGES: usize = 1 << 16;
-/// Most events that wait. They have the outcomes of messages and ticks, so there is room for more of them.
-const EVENTS: usize = 1 << 17;
+/// Most events that wait, for each message that may wait. They have the outcomes of messages and ticks.
+const EVENTS: usize = 2;
 /// Places of the channel that stay empty.
 const EMPTY: usize = 1 << 10;
 /// A larger message \[bytes\] is the first to be refused.
@@ -42,13 +40,23 @@ pub(super) enum Item {
     Request(Request),
 }
 
+/// What may wait for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QueueRoom {
+    /// Most messages. There is room for twice as many events.
+    pub messages: usize,
+    /// Most bytes of these messages.
+    pub bytes: usize,
+}
+
 /// The end for the threads of the node, and the state that both ends share.
 pub(super) struct Queue {
     /// Of the recording; empty between two episodes.
     pub folder: Mutex<PathBuf>,
     sender: SyncSender<(Item, Stamp)>,
-    most_bytes: usize,
-    /// By input: whether its messages become rows.
+    most: QueueRoom,
+    /// By input: whether it is recorded, and whether its messages become rows.
+    recorded: Vec<bool>,
     has_rows: Vec<bool>,
     /// Number of the newest message.
     numbers: AtomicU64,
@@ -61,8 +69,10 @@ pub(super) struct Queue {
     lost: Vec<Lost>,
     lost_events: LostEvents,
     lost_in_all: [AtomicU64; 2],
-    /// Messages and bytes in the recording.
-    pub written: [AtomicU64; 2],
+    /// Messages and bytes in the recording, and messages in files that were deleted.
+    pub written: [AtomicU64; 3],
+    /// Seconds until the disk is full, if that is soon; the greatest number if it is not.
+    pub full_in_s: AtomicU64,
     pub failed: Mutex<Option<String>>,
     /// Whether nothing more is taken.
     pub ended: AtomicBool,
@@ -76,19 +86,20 @@ pub(super) struct Queue {
 pub(super) struct Waiting(Receiver<(Item, Stamp)>);
 
 impl Queue {
-    /// Makes the queue of a recording in this folder.
+    /// Makes the queue of a recording in this folder, which has the messages of the inputs that `recorded` says.
     pub(super) fn new(
         folder: PathBuf,
-        config: &Config,
-        most_bytes: usize,
+        (config, recorded): (&Config, Vec<bool>),
+        most: QueueRoom,
         time: TimeSource,
     ) -> (Self, Waiting) {
-        let (sender, receiver) = sync_channel(MESSAGES + EVENTS + EMPTY);
+        let (sender, receiver) = sync_channel((1 + EVENTS) * most.messages + EMPTY);
         let has_rows = |id: InputId| !config.input(id).feeds.is_empty();
         let queue = Queue {
             folder: Mutex::new(folder),
             sender,
-            most_bytes,
+            most,
+            recorded,
             has_rows: config.input_ids().map(has_rows).collect(),
             numbers: AtomicU64::new(0),
             messages: AtomicUsize::new(0),
@@ -99,6 +110,7 @@ impl Queue {
             lost_events: LostEvents::default(),
             lost_in_all: Default::default(),
             written: Default::default(),
+            full_in_s: AtomicU64::new(u64::MAX),
             failed: Mutex::default(),
             ended: AtomicBool::new(false),
             complete: AtomicBool::new(false),
@@ -108,9 +120,9 @@ impl Queue {
         (queue, Waiting(receiver))
     }
 
-    /// Queues a message. Returns its number, or 0 if there is no room.
+    /// Queues a message. Returns its number, or 0 if there is no room or its input is not recorded.
     pub(super) fn receive(&self, message: ReceivedMessage) -> u64 {
-        if self.ended.load(Ordering::Relaxed) {
+        if self.ended.load(Ordering::Relaxed) || !self.recorded[message.input.index()] {
             return 0;
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
@@ -121,7 +133,7 @@ impl Queue {
             (true, false) => FRAMES_PART,
             (false, _) => usize::MAX,
         };
-        let [places, room] = [MESSAGES, self.most_bytes].map(|most| most - most / part);
+        let [places, room] = [self.most.messages, self.most.bytes].map(|most| most - most / part);
         let fits = add(&self.messages, 1, places)
             && (add(&self.bytes, bytes, room) || take(&self.messages, 1));
         if fits {
@@ -144,7 +156,7 @@ impl Queue {
             return;
         }
         let now = self.time.system();
-        if add(&self.events, 1, EVENTS) {
+        if add(&self.events, 1, EVENTS * self.most.messages) {
             match self.sender.try_send((item, now)) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => return,
                 Err(TrySendError::Full((item, _))) => self.left(&item),
@@ -204,16 +216,19 @@ impl Queue {
     pub(super) fn begins(&self, folder: PathBuf) {
         let counts = self.written.iter().chain(&self.lost_in_all);
         counts.for_each(|count| count.store(0, Ordering::Relaxed));
+        self.full_in_s.store(u64::MAX, Ordering::Relaxed);
         *lock(&self.folder) = folder;
         *lock(&self.failed) = None;
     }
 
     /// How the recording goes.
     pub(super) fn status(&self) -> RecorderStatus {
-        let [[messages, bytes], [lost, lost_events]] = [&self.written, &self.lost_in_all]
-            .map(|counts| counts.each_ref().map(|count| count.load(Ordering::Relaxed)));
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let [messages, bytes, deleted] = self.written.each_ref().map(read);
+        let [lost, lost_events] = self.lost_in_all.each_ref().map(read);
+        let full_in_s = Some(read(&self.full_in_s)).filter(|seconds| *seconds != u64::MAX);
         let (folder, failed) = (self.folder(), lock(&self.failed).clone());
-        RecorderStatus { folder, messages, bytes, lost, lost_events, failed }
+        RecorderStatus { folder, messages, bytes, deleted, lost, lost_events, full_in_s, failed }
     }
 }
 

@@ -11,15 +11,16 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::compression::ChunkCompression;
 use super::contents::{contents, new_folder};
 use super::disk::{Files, OnDisk};
 use super::episodes::Episodes;
 use super::event::RecordingEvent;
-use super::file::RecordingWriter;
+use super::file::{RecordLimits, RecordingWriter, Ring};
 use super::lead::Lead;
 use super::manifest::Manifest;
 use super::offers::Offers;
-use super::queue::{Item, Queue};
+use super::queue::{Item, Queue, QueueRoom};
 use super::request::{Answer, EpisodeRequest, MarkRequest, NotRecorded, Request};
 use super::writing::{Target, Writing};
 use robocache_core::schema::Definitions;
@@ -48,6 +49,8 @@ pub struct RecordOptions {
     pub events: String,
     /// Most bytes of messages that wait for the disk.
     pub queue_bytes: usize,
+    /// Most of these messages; there may be twice as many events. Their places are memory from the start on.
+    pub queue_messages: usize,
     /// A file that is larger \[bytes\] ends, and the next one begins.
     pub split_bytes: u64,
     /// What opens files; `None` for those of the file system.
@@ -60,7 +63,12 @@ pub struct RecordOptions {
     pub has_graph: bool,
     /// True if nothing is recorded but episodes, between [`McapRecorder::begin`] and [`McapRecorder::end`].
     pub episodes: bool,
-    /// Most bytes of the messages that an episode begins with, which are in memory; see [`lead`](super::lead).
+    /// The compression of chunks.
+    pub compression: ChunkCompression,
+    /// How much of a recording of the whole run is kept.
+    pub limits: RecordLimits,
+    /// Most bytes of the messages that an episode or a ring of files begins with, which are in memory; see
+    /// [`lead`](super::lead).
     pub lead_bytes: usize,
     /// Source of the time of the node.
     pub time: TimeSource,
@@ -74,11 +82,14 @@ impl RecordOptions {
             manifest,
             events: "/fusion_node/recording".to_owned(),
             queue_bytes: 256 << 20,
+            queue_messages: 1 << 16,
             split_bytes: 4 << 30,
             files: None,
             end: END,
             has_graph: false,
             episodes: false,
+            compression: ChunkCompression::default(),
+            limits: RecordLimits::default(),
             lead_bytes: 512 << 20,
             time,
         }
@@ -147,8 +158,14 @@ impl McapRecorder {
         definitions: &dyn Definitions,
         now: Option<Stamp>,
     ) -> Result<(Self, Writing), RecordError> {
-        let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, .. } = options;
+        let RecordOptions { folder, manifest, events, split_bytes, .. } = options;
+        let room = QueueRoom { messages: options.queue_messages, bytes: options.queue_bytes };
         let RecordOptions { files, end, has_graph, episodes, lead_bytes, time, .. } = options;
+        let RecordOptions { compression, limits, .. } = options;
+        let recorded = manifest.recorded_inputs(config);
+        let ring = Ring::new(limits, config, (split_bytes, lead_bytes)).filter(|_| !episodes);
+        // The ring says when a file ends.
+        let split_bytes = if ring.is_some() { u64::MAX } else { split_bytes };
         let files = files.unwrap_or_else(|| Box::new(OnDisk));
         if episodes {
             std::fs::create_dir_all(&folder).map_err(RecordError::of(&folder))?;
@@ -157,7 +174,8 @@ impl McapRecorder {
             true => folder,
             false => new_folder(&folder, None, time.system())?,
         };
-        let contents = contents(&own, manifest, (events, split_bytes), config, definitions);
+        let of_files = (events, split_bytes, compression);
+        let contents = contents(&own, manifest, of_files, config, definitions);
         let offers = Arc::new(Offers::new(&contents));
         let target = match episodes {
             true => {
@@ -173,11 +191,11 @@ impl McapRecorder {
                 })?;
                 let start = writer.event(&RecordingEvent::Start { at: now }, time.system());
                 start.map_err(RecordError::of(&own))?;
-                Target::Run(Box::new(writer))
+                Target::Run(Box::new(writer), ring.map(Box::new))
             }
         };
         let of_queue = if episodes { PathBuf::new() } else { own };
-        let (queue, waiting) = Queue::new(of_queue, config, queue_bytes, time.clone());
+        let (queue, waiting) = Queue::new(of_queue, (config, recorded), room, time.clone());
         let queue = Arc::new(queue);
         let queues = (Arc::clone(&queue), waiting);
         let writing = (has_graph, end, time.clone());

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use super::disk::Syncing;
 use super::episodes::Episodes;
 use super::event::RecordingEvent;
-use super::file::RecordingWriter;
+use super::file::{RecordingWriter, Ring};
+use super::forecast::{Forecast, FullSoon};
+use super::lead::Lead;
 use super::marks::Mark;
 use super::offers::Offers;
 use super::queue::{Item, Queue, Waiting};
@@ -31,8 +33,8 @@ const LAST_EVENTS: f64 = 0.75;
 
 /// Where a recorder writes.
 pub(super) enum Target {
-    /// To one recording of the whole run.
-    Run(Box<RecordingWriter>),
+    /// To one recording of the whole run, whose oldest files are deleted if there is a ring.
+    Run(Box<RecordingWriter>, Option<Box<Ring>>),
     /// To episodes.
     Episodes(Box<Episodes>),
 }
@@ -45,6 +47,9 @@ pub struct Writing {
     writer: Option<RecordingWriter>,
     /// `None` if the whole run is one recording.
     episodes: Option<Box<Episodes>>,
+    /// `None` if nothing of the recording is deleted.
+    ring: Option<Box<Ring>>,
+    forecast: Forecast,
     offers: Arc<Offers>,
     /// The marks of the recording.
     marks: Vec<Mark>,
@@ -104,9 +109,8 @@ impl Steps for Writing {
             self.survive(written)?;
         }
         if self.time.since(self.flushed) > FLUSH {
-            let flushed = self.writer.as_mut().map_or(Ok(()), RecordingWriter::flush);
+            let flushed = self.flush();
             self.survive(flushed)?;
-            self.flushed = self.time.monotonic();
         }
         Ok(Next::At(next))
     }
@@ -121,15 +125,17 @@ impl Writing {
         (has_graph, end, time): (bool, Duration, TimeSource),
     ) -> Self {
         let flushed = time.monotonic();
-        let (writer, episodes) = match target {
-            Target::Run(writer) => (Some(*writer), None),
-            Target::Episodes(episodes) => (None, Some(episodes)),
+        let (writer, ring, episodes) = match target {
+            Target::Run(writer, ring) => (Some(*writer), ring, None),
+            Target::Episodes(episodes) => (None, None, Some(episodes)),
         };
         Writing {
             queue,
             waiting,
             writer,
             episodes,
+            ring,
+            forecast: Forecast::default(),
             offers,
             marks: Vec::new(),
             has_graph,
@@ -172,17 +178,42 @@ impl Writing {
 
     /// Takes an item out of the queue: to the lead, and to the recording if there is one.
     fn handle(&mut self, item: &Item, at: Stamp) -> io::Result<()> {
-        let mut is_before = false;
-        if let Some(episodes) = &mut self.episodes {
-            episodes.lead.take(item, at);
-            is_before = episodes.is_before(item);
-        }
+        lead_of(&mut self.episodes, &mut self.ring)
+            .into_iter()
+            .for_each(|lead| lead.take(item, at));
+        let is_before = self.episodes.as_ref().is_some_and(|episodes| episodes.is_before(item));
         if self.writer.is_none() || is_before {
             return Ok(());
         }
         let since_stop = self.stopped.map_or(Duration::ZERO, |at| self.time.since(at));
         let written = self.write(item, at, since_stop);
-        self.survive(written)
+        self.survive(written)?;
+        if let (Some(ring), Some(writer), None) = (&mut self.ring, &mut self.writer, self.stopped) {
+            ring.turn(writer, at)?;
+        }
+        Ok(())
+    }
+
+    /// Hands what was written to the operating system, and looks how much room the disk has.
+    fn flush(&mut self) -> io::Result<()> {
+        self.flushed = self.time.monotonic();
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let Some(room) = writer.flush()? else { return Ok(()) };
+        let full = self.forecast.take(room, self.flushed);
+        let seconds = full.map_or(u64::MAX, |full| full.time.as_secs());
+        self.queue.full_in_s.store(seconds, Ordering::Relaxed);
+        if let Some(FullSoon { time, rate, warns: true }) = full {
+            let folder = self.queue.folder();
+            tracing::warn!(
+                "recording: the disk of {} is full in about {:.0} minutes ({} MB for the recording, {:.1} MB/s); then the \
+                 recording ends, and the node goes on",
+                folder.display(),
+                time.as_secs_f64() / 60.0,
+                room.usable() / 1_000_000,
+                rate / 1e6
+            );
+        }
+        Ok(())
     }
 
     /// If a disk fails, an episode ends and the recorder goes on. A recording of the whole run cannot go on.
@@ -295,9 +326,9 @@ impl Writing {
                 return writer.event(&RecordingEvent::Node(event.clone()), at);
             }
         }
-        let [messages, bytes] = &self.queue.written;
-        messages.store(writer.messages, Ordering::Relaxed);
-        bytes.store(writer.bytes, Ordering::Relaxed);
+        let written = [writer.messages, writer.bytes, writer.deleted];
+        let counts = self.queue.written.iter().zip(written);
+        counts.for_each(|(count, written)| count.store(written, Ordering::Relaxed));
         Ok(())
     }
 
@@ -312,8 +343,9 @@ impl Writing {
         let topic = match item {
             Item::Received(_, message) => writer.topic(Some(message.input)),
             Item::Clock(_) => writer.topic(None),
-            Item::Chunk(..) | Item::Event(_) | Item::Request(_) => return false,
+            Item::Chunk(..) | Item::Event(_) | Item::Request(_) => None,
         };
+        let Some(topic) = topic else { return false };
         if !self.has_graph || self.stopped.is_some() || !writer.lacks_offers(topic) {
             return false;
         }
@@ -332,9 +364,9 @@ impl Writing {
 
     /// Writes what was lost since the last look.
     fn write_lost(&mut self) -> io::Result<()> {
-        let Writing { queue, writer, episodes, .. } = self;
+        let Writing { queue, writer, episodes, ring, .. } = self;
         for gap in queue.lost_messages() {
-            episodes.iter_mut().for_each(|episodes| episodes.lead.lack(gap));
+            lead_of(episodes, ring).into_iter().for_each(|lead| lead.lack(gap));
             let Some(writer) = writer else { continue };
             if !std::mem::replace(&mut self.said, true) {
                 let folder = queue.folder();
@@ -346,10 +378,19 @@ impl Writing {
             writer.first(&RecordingEvent::Gap(gap))?;
         }
         let Some((events, from)) = queue.lost_events() else { return Ok(()) };
-        episodes.iter_mut().for_each(|episodes| episodes.lead.lack_events(events, from));
+        lead_of(episodes, ring).into_iter().for_each(|lead| lead.lack_events(events, from));
         let Some(writer) = writer else { return Ok(()) };
         writer.first(&RecordingEvent::GapOfEvents { events, from })
     }
+}
+
+/// The messages that the next episode or file begins with.
+fn lead_of<'a>(
+    episodes: &'a mut Option<Box<Episodes>>,
+    ring: &'a mut Option<Box<Ring>>,
+) -> Option<&'a mut Lead> {
+    let of_episodes = episodes.as_mut().map(|episodes| &mut episodes.lead);
+    of_episodes.or_else(|| ring.as_mut().map(|ring| &mut ring.lead))
 }
 
 /// If the thread that writes panics, the recording has ended: the disk is not to blame.

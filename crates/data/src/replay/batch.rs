@@ -90,7 +90,10 @@ pub fn run_all(
     if let Some(store) = options.format.store() {
         ledger.find_store(store)?;
         let asked = episodes.iter().map(|episode| (episode.name.as_str(), bag_of(episode)));
-        ledger.check_store(store, asked)?;
+        // Parts leave the store as it is.
+        if !options.parts_only {
+            ledger.check_store(store, asked)?;
+        }
         if !options.replace {
             ledger.check_asked(store, &Asked::new(options, &text))?;
         }
@@ -458,7 +461,8 @@ fn replay(
     let named = episode.bag.file_name().unwrap_or(episode.bag.as_os_str());
     let named = named.to_string_lossy().into_owned();
     let (first, last) = bag.span().unwrap_or((Stamp::ZERO, Stamp::ZERO));
-    let [start, end] = [(episode.start, first), (episode.end, last)]
+    let begin = episode.begins.unwrap_or(first);
+    let [start, end] = [(episode.start, begin), (episode.end, last)]
         .map(|(moment, instead)| moment.map_or(instead, |moment| moment.in_bag(first)));
     let path = options.out.join(&result);
     let mut about = json!({
@@ -498,6 +502,9 @@ fn replay(
     summary.check_rows(&bag)?;
     about["simulated"] = json!(summary.simulated);
     about["missing"] = json!(summary.missing);
+    if let Some(begins) = episode.leads_until().filter(|_| !summary.simulated) {
+        about["begins_ns"] = json!(begins.nanos());
+    }
     for (key, value) in episode.about()? {
         if key == "task" {
             summary.task = value.as_str().map(str::to_owned);

@@ -109,9 +109,11 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
 /// An episode with what its recording says of it; `None` if a mark says that it is not wanted.
 fn recorded(mut episode: Episode) -> Option<Episode> {
     // A bag that cannot be read says so when it is played.
-    let Ok(Manifest { episode: facts, .. }) = Manifest::read(&episode.bag) else {
-        return Some(episode);
-    };
+    let Ok(manifest) = Manifest::read(&episode.bag) else { return Some(episode) };
+    for note in manifest.notes() {
+        tracing::warn!("{}: {note}", episode.bag.display());
+    }
+    episode.begins = manifest.leads_until();
     match Mark::read(&episode.bag) {
         Ok(marks) if Mark::discard(&marks) => {
             tracing::warn!("{}: left out: it has the mark '{DISCARD}'", episode.bag.display());
@@ -120,9 +122,8 @@ fn recorded(mut episode: Episode) -> Option<Episode> {
         Ok(marks) => episode.marks = marks,
         Err(error) => episode.wrong = Some(format!("its marks cannot be read: {error}")),
     }
-    if let Some(EpisodeFacts { task, begins, .. }) = facts {
+    if let Some(EpisodeFacts { task, .. }) = manifest.episode {
         episode.task = Some(task).filter(|task| !task.is_empty());
-        episode.begins = Some(begins);
     }
     Some(episode)
 }

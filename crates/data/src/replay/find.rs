@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 
 use crate::bag::Bag;
 use crate::file::OutputError;
+use crate::recording::Manifest;
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 
 /// Finds the bags at these paths. A path is a bag, or a folder in which bags are at any depth. Links to
 /// folders are not followed, and results in `out` are no bags.
 ///
 /// A folder with `metadata.yaml` is one bag. Without it, files `NAME_0`, `NAME_1` and so on are the parts of
-/// one bag if each begins within a second where the one before ends; any other file is a bag of its own.
+/// one bag if each begins within a second where the one before ends; any other file is a bag of its own. The folder of a
+/// node that was killed is one bag.
 ///
 /// # Errors
 /// A path does not exist, or there is no bag at it.
@@ -56,6 +58,7 @@ fn find(path: &Path, out: Option<&Path>, bags: &mut Vec<PathBuf>) -> std::io::Re
     entries.sort_by_key(|entry| numbered(entry));
     let files: Vec<&PathBuf> = entries.iter().filter(|entry| is_storage(entry)).collect();
     match are_parts(&files) {
+        _ if is_recording(path, &files) => bags.push(path.to_owned()),
         Parted::One => {
             tracing::warn!(
                 "{}: its {} files are the parts of one bag",
@@ -75,6 +78,17 @@ fn find(path: &Path, out: Option<&Path>, bags: &mut Vec<PathBuf>) -> std::io::Re
         find(folder, out, bags)?;
     }
     Ok(())
+}
+
+/// True if these are the files of a node's recording, which has no `metadata.yaml` if the node was killed. Its marks are beside
+/// them.
+fn is_recording(folder: &Path, files: &[&PathBuf]) -> bool {
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let is_named = |file: &&PathBuf| {
+        let (stem, number) = numbered(file);
+        number.is_some() && Some(stem) == name
+    };
+    files.iter().all(is_named) && Manifest::read(folder).is_ok()
 }
 
 /// What the files of a folder without `metadata.yaml` are.
@@ -122,7 +136,8 @@ fn are_parts(files: &[&PathBuf]) -> Parted {
     Parted::One
 }
 
-fn is_storage(path: &Path) -> bool {
+/// True if the name of a file is that of messages.
+pub(super) fn is_storage(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".zstd").or(name.strip_suffix(".zst")).unwrap_or(&name);
     let is_known = [".mcap", ".db3"].iter().any(|known| name.strip_suffix(known).is_some());

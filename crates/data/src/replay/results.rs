@@ -12,6 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::find::is_storage;
 use super::{Episode, Given, Options, ReplayError, Summary};
 use crate::file::{OutputError, Partial, PartialFolder};
 use crate::output::{Bf16, Images, fused_tensor_definition};
@@ -558,12 +559,15 @@ pub(super) fn made_of(
     Ok(made_of)
 }
 
-/// The files of a bag, in words: names, sizes and times.
+/// The files of a bag, in words: names, sizes and times. Other files beside them, such as a report, do not count.
 fn files_of(bag: &Path) -> Result<String, OutputError> {
     let mut files = vec![bag.to_owned()];
     if bag.is_dir() {
         let listed = fs::read_dir(bag).map_err(OutputError::of(bag))?;
         files = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let is_metadata =
+            |file: &Path| file.file_name().is_some_and(|name| name == "metadata.yaml");
+        files.retain(|file| is_storage(file) || is_metadata(file));
         files.sort();
     }
     let mut words = String::new();

@@ -210,7 +210,7 @@ struct Range {
 
 impl Episode {
     /// The begin of a recorded episode that is played from its begin on: earlier messages fill the rings.
-    fn leads_until(&self) -> Option<Stamp> {
+    pub(super) fn leads_until(&self) -> Option<Stamp> {
         self.begins.filter(|_| self.start.is_none())
     }
 

@@ -6,15 +6,15 @@ const MS: Duration = Duration::from_millis(1);
 fn a_difference_that_lasts_is_due_once_and_both_subscriptions_are_kept_for_a_while() {
     let start = Instant::now();
     let mut handover = Handover::<u8>::default();
-    assert!(!handover.is_due(true, start));
-    assert!(!handover.is_due(true, start + 99 * MS));
-    assert!(!handover.is_due(false, start + 150 * MS), "it was short");
-    assert!(!handover.is_due(true, start + 200 * MS));
+    assert!(!handover.is_due(true, |_| true, start));
+    assert!(!handover.is_due(true, |_| true, start + 99 * MS));
+    assert!(!handover.is_due(false, |_| true, start + 150 * MS), "it was short");
+    assert!(!handover.is_due(true, |_| true, start + 200 * MS));
     let due = start + 300 * MS;
-    assert!(handover.is_due(true, due));
+    assert!(handover.is_due(true, |_| true, due));
     assert_eq!(handover.begin(7, due), None);
     assert_eq!(handover.overlap.before(), Some(&7));
-    assert!(!handover.is_due(true, due + 500 * MS), "one change after the other");
+    assert!(!handover.is_due(true, |_| true, due + 500 * MS), "one change after the other");
     let connected = due + 200 * MS;
     assert_eq!(handover.overlap.over(due + 100 * MS, |_| false), None);
     assert_eq!(handover.overlap.over(connected, |before| *before == 7), None);
@@ -22,7 +22,7 @@ fn a_difference_that_lasts_is_due_once_and_both_subscriptions_are_kept_for_a_whi
     assert_eq!(handover.overlap.over(connected + OVERLAP, |_| true), Some(7));
     assert!(handover.overlap.before().is_none());
     assert_eq!(handover.overlap.over(connected + OVERLAP, |_| true), None);
-    assert!(handover.is_due(true, connected + OVERLAP));
+    assert!(handover.is_due(true, |_| true, connected + OVERLAP));
 }
 
 #[test]
@@ -32,14 +32,25 @@ fn a_publisher_that_only_the_subscription_before_fits_is_heard_all_the_time() {
     assert_eq!(handover.begin(1, start), None);
     // The second subscription never finds as many.
     assert_eq!(handover.overlap.over(start + MS, |_| false), None);
-    assert!(!handover.is_due(true, start + MS));
-    assert!(!handover.is_due(true, start + OVERLAP), "the overlap may end by itself");
+    assert!(!handover.is_due(true, |_| true, start + MS));
+    assert!(!handover.is_due(true, |_| true, start + OVERLAP), "the overlap may end by itself");
     let due = start + OVERLAP + MS;
-    assert!(handover.is_due(true, due));
+    assert!(handover.is_due(true, |_| true, due));
     assert_eq!(handover.begin(2, due), Some(2), "the first one is kept");
     assert_eq!(handover.overlap.before(), Some(&1));
     assert_eq!(handover.overlap.over(due + MS, |before| *before == 1), None);
     assert_eq!(handover.overlap.over(due + MS + OVERLAP, |_| true), Some(1));
+}
+
+#[test]
+fn a_publisher_that_neither_subscription_fits_waits_for_none() {
+    let start = Instant::now();
+    let mut handover = Handover::<u8>::default();
+    assert_eq!(handover.begin(1, start), None);
+    assert!(!handover.is_due(true, |_| false, start + MS));
+    assert!(!handover.is_due(true, |before| *before == 1, start + MS + SETTLE));
+    assert!(handover.is_due(true, |_| false, start + MS + SETTLE));
+    assert_eq!(handover.begin(2, start + MS + SETTLE), Some(2), "the first one is kept");
 }
 
 #[test]
@@ -83,15 +94,15 @@ fn if_the_one_before_finds_somebody_first_both_are_needed_again() {
 fn after_a_failure_there_is_a_pause_and_one_warning() {
     let start = Instant::now();
     let mut handover = Handover::<u8>::default();
-    handover.is_due(true, start);
+    handover.is_due(true, |_| true, start);
     let now = start + SETTLE;
-    assert!(handover.is_due(true, now) && handover.failed(now));
-    assert!(!handover.is_due(true, now + PAUSE.saturating_sub(MS)));
-    assert!(handover.is_due(true, now + PAUSE) && !handover.failed(now + PAUSE));
+    assert!(handover.is_due(true, |_| true, now) && handover.failed(now));
+    assert!(!handover.is_due(true, |_| true, now + PAUSE.saturating_sub(MS)));
+    assert!(handover.is_due(true, |_| true, now + PAUSE) && !handover.failed(now + PAUSE));
     // What comes after the difference has ended is another failure.
     let later = now + PAUSE + MS;
-    assert!(!handover.is_due(false, later) && !handover.is_due(true, later));
-    assert!(handover.is_due(true, later + SETTLE) && handover.failed(later + SETTLE));
+    assert!(!handover.is_due(false, |_| true, later) && !handover.is_due(true, |_| true, later));
+    assert!(handover.is_due(true, |_| true, later + SETTLE) && handover.failed(later + SETTLE));
 }
 
 #[test]

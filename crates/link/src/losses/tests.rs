@@ -50,6 +50,30 @@ fn gaps_without_an_event_were_overwritten() {
 }
 
 #[test]
+fn a_publisher_may_begin_again_under_its_identity() {
+    let mut losses = Losses::default();
+    let now = Instant::now();
+    let mut is_new = |number: u64, published_ns: i64, after: Duration| {
+        losses.note(&message(1, Some(number), Some(published_ns)), false, now + after)
+    };
+    let soon = Duration::ZERO;
+    assert_eq!([7, 8, 9].map(|number| is_new(number, 10 * number as i64, soon)), [true; 3]);
+    assert!(!is_new(8, 80, soon), "the same message comes twice");
+    assert_eq!(
+        [1, 2, 2].map(|number| is_new(number, 100 + number as i64, soon)),
+        [true, true, false]
+    );
+    assert!(is_new(9, 190, soon), "it was the number of a message from before");
+    assert_eq!(explain(&mut losses, Some(6)), Lost { on_the_way: 6, overwritten: 0 });
+    // While two subscriptions overlap, a clock that was set back may be the reason.
+    losses.overlap(now);
+    assert!(!losses.note(&message(1, Some(1), Some(300)), true, now));
+    losses.overlap_ended(Some(0), now);
+    assert!(!losses.note(&message(1, Some(1), Some(310)), false, now));
+    assert!(losses.note(&message(1, Some(1), Some(320)), false, now + REPEATS));
+}
+
+#[test]
 fn a_loss_whose_event_comes_before_its_gap_counts_once() {
     let mut losses = Losses::default();
     note(&mut losses, 1, [1]);

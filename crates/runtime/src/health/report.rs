@@ -64,13 +64,19 @@ pub(super) struct InputPart<'a> {
 
 /// Returns the state of the recording.
 pub(super) fn recording(status: &RecorderStatus) -> Status {
-    let RecorderStatus { folder, messages, bytes, lost, lost_events, failed } = status;
-    let (level, message) = match (failed, lost, lost_events) {
+    let RecorderStatus { folder, messages, bytes, deleted, lost, lost_events, .. } = status;
+    let (level, message) = match (&status.failed, lost, lost_events) {
         (Some(why), ..) => (Level::Warn, format!("the recording has ended: {why}")),
         (None, ..) if folder.as_os_str().is_empty() => {
             (Level::Ok, "no episode is being recorded".to_owned())
         }
-        (None, 0, 0) => (Level::Ok, "recording".to_owned()),
+        (None, 0, 0) => match status.full_in_s {
+            None => (Level::Ok, "recording".to_owned()),
+            Some(seconds) => {
+                let full = format!("the disk is full in about {} minutes", seconds.div_ceil(60));
+                (Level::Warn, format!("recording; {full}, then the recording ends"))
+            }
+        },
         (None, ..) => {
             let missing = format!("{lost} messages and {lost_events} events are missing");
             (Level::Warn, format!("recording; the disk is too slow, so {missing}"))
@@ -80,6 +86,7 @@ pub(super) fn recording(status: &RecorderStatus) -> Status {
         pair("folder", folder.display()),
         pair("messages", messages),
         pair("bytes", bytes),
+        pair("deleted", deleted),
         pair("lost", lost),
         pair("lost_events", lost_events),
     ];

@@ -1,8 +1,10 @@
 //! Commands: within their limits, and none without a policy.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::SharedSeen;
-use crate::clock::WorldClock;
-use crate::net::{MS, S, Shared};
+use crate::net::{MS, Shared};
 use robocache_core::cdr::Reader;
 use robocache_ops::sync::lock;
 use robocache_runtime::CommandPublisher;
@@ -12,26 +14,24 @@ const PERIOD_NS: u64 = 20 * MS;
 const VELOCITY: f64 = 2.0;
 const ACCELERATION: f64 = 10.0;
 const POSITION: f64 = 3.0;
-const WATCHDOG_NS: u64 = 600 * MS;
-/// Time from the greatest velocity to rest, and two periods.
-const REST_NS: u64 = S / 5 + 2 * PERIOD_NS;
+const WATCHDOG_TICKS: i64 = 30;
+/// Ticks from the greatest velocity to rest, and two more.
+const REST_TICKS: i64 = 12;
 /// Rounding of sums of commands.
 const ROUNDING: f64 = 1e-9;
 
-/// Takes the commands of the node, and checks them.
+/// Takes the commands of the node, and checks them. Its time is the command tick, so that a simulator's clock is judged
+/// as well.
 pub(crate) struct CommandCheck {
-    pub seen: SharedSeen,
-    pub net: Shared,
-    pub clock: WorldClock,
-    /// True if command ticks come when a simulator says so.
-    pub simulated: bool,
-    /// The last commands, and their instants.
-    pub last: Vec<(u64, Vec<f64>)>,
-    /// Since when there was a command at each tick.
-    pub since_ns: u64,
-    /// When a chunk last reached the node, and how many had.
-    pub fed: (u64, u64),
-    pub sent: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    seen: SharedSeen,
+    net: Shared,
+    /// The last two commands, and their ticks.
+    last: Vec<(i64, Vec<f64>)>,
+    /// The tick since which there was a command at each.
+    since: i64,
+    /// The tick at which a chunk last reached the node, and how many had.
+    fed: (i64, u64),
+    sent: Arc<AtomicU64>,
 }
 
 impl CommandPublisher for CommandCheck {
@@ -40,68 +40,76 @@ impl CommandPublisher for CommandCheck {
     }
 
     fn send(&mut self, _: usize, message: &[u8]) {
-        let now = self.clock.now_ns();
-        self.sent.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let values = read(message);
-        let Some(values) = values else {
-            return lock(&self.seen).fail("a command cannot be read".to_owned());
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        let checked = match read(message) {
+            Some(values) => self.check(values),
+            None => Err("a command cannot be read".to_owned()),
         };
-        let unfed = now.saturating_sub(self.fed());
-        let period = PERIOD_NS as f64 / 1e9;
-        let (step, bend) = (VELOCITY * period, ACCELERATION * period * period);
-        // Steps of a simulator's clock are not those of this one.
-        let simulated = self.simulated;
-        let is_next = |(at, _): &(u64, Vec<f64>)| !simulated && now - at < 3 * PERIOD_NS / 2;
-        let moved = |k: usize, of: &[f64], before: &[f64]| of[k] - before[k];
-        if !self.last.last().is_some_and(is_next) {
-            self.since_ns = now;
-        }
-        // After a gap, the joint comes to rest from the first tick on.
-        let moved_ns = unfed.saturating_sub(WATCHDOG_NS).min(now - self.since_ns);
-        let mut wrong = None;
-        for (k, value) in values.iter().enumerate() {
-            if !value.is_finite() || value.abs() > POSITION + ROUNDING {
-                wrong = Some(format!("command {value} of joint {k} is out of its limits"));
-            }
-            let Some(before) = self.last.last().filter(|last| is_next(last)) else { continue };
-            let change = moved(k, &values, &before.1);
-            if change.abs() > step + ROUNDING {
-                wrong = Some(format!("joint {k} moves by {change} in a tick, more than {step}"));
-            }
-            if moved_ns > REST_NS && change.abs() > ROUNDING {
-                wrong = Some(format!("joint {k} moves {} ms after the last chunk", unfed / MS));
-            }
-            let [.., earlier, _] = &self.last[..] else { continue };
-            if before.0 - earlier.0 < 3 * PERIOD_NS / 2 {
-                let turned = change - moved(k, &before.1, &earlier.1);
-                if turned.abs() > bend + ROUNDING {
-                    wrong =
-                        Some(format!("joint {k} turns by {turned} in a tick, more than {bend}"));
-                }
-            }
-        }
-        if let Some(wrong) = wrong {
+        if let Err(wrong) = checked {
             lock(&self.seen).fail(wrong);
         }
-        if self.last.len() == 2 {
-            self.last.remove(0);
-        }
-        self.last.push((now, values));
     }
 
     fn tell(&mut self, _: usize, _: &[u8]) {
-        self.fed();
+        self.feed();
     }
 }
 
 impl CommandCheck {
-    /// When a chunk last reached the node, at most a command tick too late.
-    fn fed(&mut self) -> u64 {
+    pub(crate) fn new(seen: &SharedSeen, net: &Shared, sent: &Arc<AtomicU64>) -> Self {
+        let (seen, net, sent) = (Arc::clone(seen), Arc::clone(net), Arc::clone(sent));
+        CommandCheck { seen, net, last: Vec::new(), since: 0, fed: (0, 0), sent }
+    }
+
+    /// Notes whether a chunk has reached the node, at most a command tick too late. Returns the present tick.
+    fn feed(&mut self) -> i64 {
+        let tick = lock(&self.seen).due.get("command").copied().unwrap_or_default();
         let taken = lock(&self.net).chunks_taken;
         if taken != self.fed.1 {
-            self.fed = (self.clock.now_ns(), taken);
+            self.fed = (tick, taken);
         }
-        self.fed.0
+        tick
+    }
+
+    /// Checks a command against its limits, those before and the watchdog.
+    fn check(&mut self, values: Vec<f64>) -> Result<(), String> {
+        let tick = self.feed();
+        let period = PERIOD_NS as f64 / 1e9;
+        let (step, bend) = (VELOCITY * period, ACCELERATION * period * period);
+        let before = self.last.last().filter(|(at, _)| tick == at + 1).map(|(_, values)| values);
+        if before.is_none() {
+            self.since = tick;
+        }
+        let unfed = tick - self.fed.0;
+        // After a gap, the joint comes to rest from the first tick on.
+        let rests = (unfed - WATCHDOG_TICKS).min(tick - self.since) > REST_TICKS;
+        let earlier = match &self.last[..] {
+            [earlier, last] if last.0 == earlier.0 + 1 => Some(&earlier.1),
+            _ => None,
+        };
+        for (k, value) in values.iter().enumerate() {
+            if !value.is_finite() || value.abs() > POSITION + ROUNDING {
+                return Err(format!("command {value} of joint {k} is out of its limits"));
+            }
+            let Some(before) = before else { continue };
+            let change = value - before[k];
+            if change.abs() > step + ROUNDING {
+                return Err(format!("joint {k} moves by {change} in a tick, more than {step}"));
+            }
+            if rests && change.abs() > ROUNDING {
+                return Err(format!("joint {k} moves {unfed} ticks after the last chunk"));
+            }
+            let Some(earlier) = earlier else { continue };
+            let turned = change - (before[k] - earlier[k]);
+            if turned.abs() > bend + ROUNDING {
+                return Err(format!("joint {k} turns by {turned} in a tick, more than {bend}"));
+            }
+        }
+        if self.last.len() == 2 {
+            self.last.remove(0);
+        }
+        self.last.push((tick, values));
+        Ok(())
     }
 }
 

@@ -84,7 +84,7 @@ impl Graph for SimGraph {
             let found = &net.publishers[publisher];
             let node = has_node.then(|| format!("/robot_{publisher}"));
             let ros_type = found.ros_type.to_owned();
-            (id_of(publisher), PublisherSeen { node, ros_type, offers: found.offers })
+            (id_of(found), PublisherSeen { node, ros_type, offers: found.offers })
         });
         Ok(seen.collect())
     }

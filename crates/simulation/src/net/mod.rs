@@ -4,7 +4,8 @@
 //!
 //! - **It finds in two directions.** A publisher and a subscription find each other at instants of their own. A message
 //!   before both counts for nobody: a best-effort one is gone, a reliable one comes when both have found each other. A
-//!   participant that begins drops the answers of others, which come again up to three seconds later.
+//!   participant that begins drops the answers of others, which come again up to three seconds later. The others may need most
+//!   of a second.
 //! - **It numbers.** A reader drops what is older than what it had, and counts what is missing before a message. The count
 //!   may come a moment after the message. What its full queue overwrites it does not count.
 //! - **It keeps.** A publisher gives its last messages to a subscription that asks for latched ones.
@@ -35,6 +36,8 @@ pub(crate) const S: u64 = 1000 * MS;
 const LEASE_NS: u64 = 20 * S;
 /// Messages that a port holds.
 const PORT: usize = 512;
+/// Messages of a publisher that may be on their way when the node ends.
+const LAST_MESSAGES: u64 = 60;
 
 /// A loop of the node that a message wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,8 @@ pub(crate) struct Rules {
     pub cut_off: f64,
     /// True if messages of best effort overtake each other.
     pub swaps: bool,
+    /// Share of the messages that come twice.
+    pub doubles: f64,
     /// True if a publisher tells nothing when it ends, so that it counts until its lease ends.
     pub killed: bool,
 }
@@ -90,6 +95,8 @@ pub(crate) enum Transport {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Publisher {
+    /// The publisher whose identity it has: itself, or an earlier one.
+    identity: usize,
     pub topic: &'static str,
     pub ros_type: &'static str,
     pub offers: OfferedQos,
@@ -115,10 +122,13 @@ pub(crate) struct Connection {
     broken: Option<(u64, u64)>,
     /// What came while the process stood still.
     port: Vec<(usize, Arc<Sample>)>,
-    /// False when all of it has ended.
-    pub alive: bool,
+    /// Its subscriptions that have not ended.
+    living: usize,
     /// When it was made.
     begun_ns: u64,
+    /// Its number among those of a life of the node, and the number of that life. So it is the same if a life before made
+    /// more connections.
+    key: u64,
 }
 
 #[derive(Debug)]
@@ -168,11 +178,14 @@ pub(crate) struct Net {
     /// True while the node's process stands still, and how often it did.
     stopped: bool,
     stops: u64,
-    /// The message that was taken last, until the recorder has seen it: its topic, publisher and number.
-    pub taken: Option<(String, usize, u64)>,
-    pub fates: BTreeMap<usize, Fates>,
-    /// Messages that were delivered to a subscription, and new connections.
-    pub delivered: u64,
+    /// The message that was taken last, until the recorder has seen it: its publisher and number.
+    pub taken: Option<(usize, u64)>,
+    /// By publisher: what happened to its messages in this life of the node, and in those before.
+    fates: Vec<Fates>,
+    pub lives: Vec<Vec<Fates>>,
+    /// Connections before this life.
+    connected: usize,
+    /// New connections.
     pub renewed: u64,
     /// Chunks of actions that the node took.
     pub chunks_taken: u64,
@@ -203,8 +216,9 @@ impl Net {
             stopped: false,
             stops: 0,
             taken: None,
-            fates: BTreeMap::new(),
-            delivered: 0,
+            fates: Vec::new(),
+            lives: Vec::new(),
+            connected: 0,
             renewed: 0,
             chunks_taken: 0,
             take_failures: 0,
@@ -213,12 +227,15 @@ impl Net {
 
     /// Makes a connection of the node.
     pub(crate) fn connect(&mut self) -> usize {
+        let key =
+            (self.lives.len() as u64) << 32 | (self.connections.len() - self.connected) as u64;
         self.connections.push(Connection {
             cut_off: false,
             broken: None,
             port: Vec::new(),
-            alive: true,
+            living: 0,
             begun_ns: self.clock.now_ns(),
+            key,
         });
         self.connections.len() - 1
     }
@@ -233,7 +250,9 @@ impl Net {
         let publisher = self.publishers.len();
         let (history, number, ended) = (VecDeque::new(), 0, None);
         let begun_ns = self.clock.now_ns();
+        self.fates.push(Fates::default());
         self.publishers.push(Publisher {
+            identity: publisher,
             topic,
             ros_type,
             offers,
@@ -250,6 +269,17 @@ impl Net {
             self.meet(publisher, subscription);
         }
         publisher
+    }
+
+    /// Gives a publisher the identity of another one.
+    pub(crate) fn identify(&mut self, publisher: usize, as_of: usize) {
+        self.publishers[publisher].identity = self.publishers[as_of].identity;
+    }
+
+    /// True if two publishers of a topic had the same identity.
+    pub(crate) fn has_namesakes(&self, topic: &str) -> bool {
+        let mut of_topic = self.publishers.iter().enumerate().filter(|(_, of)| of.topic == topic);
+        of_topic.any(|(publisher, of)| of.identity != publisher)
     }
 
     /// Ends a publisher.
@@ -282,34 +312,53 @@ impl Net {
             if found_ns <= now {
                 self.send(subscription, &sample, now);
             } else if found_ns < now + paths::EDGE_NS {
-                self.fates_of(publisher).drawn.push(sample.number);
+                self.fates[publisher].drawn.push(sample.number);
             }
         }
     }
 
+    /// The node ends.
+    pub(crate) fn node_ends(&mut self) {
+        for (of, fates) in self.publishers.iter().zip(&mut self.fates) {
+            // It is chance which of the last ones were taken.
+            fates.drawn.extend(of.number.saturating_sub(LAST_MESSAGES)..=of.number);
+        }
+    }
+
+    /// Counts what happens to messages from now on as that of another life of the node.
+    pub(crate) fn begin_life(&mut self) {
+        let fates = vec![Fates::default(); self.publishers.len()];
+        self.lives.push(std::mem::replace(&mut self.fates, fates));
+        self.connected = self.connections.len();
+    }
+
     /// From now on nothing goes wrong by chance.
     pub(crate) fn calm(&mut self) {
-        let (late_answers, numbers) = (self.rules.late_answers, self.rules.numbers);
-        let (cut_off, killed) = (self.rules.cut_off, self.rules.killed);
-        let (loss, delay_ns, take_errors, swaps) = (0.0, 0, 0.0, false);
-        self.rules =
-            Rules { loss, delay_ns, late_answers, take_errors, numbers, cut_off, swaps, killed };
+        let rules = &mut self.rules;
+        (rules.loss, rules.delay_ns, rules.take_errors) = (0.0, 0, 0.0);
+        (rules.swaps, rules.doubles) = (false, 0.0);
     }
 
     /// Ends a subscription.
     fn end_subscription(&mut self, subscription: usize) {
         let of = &mut self.subscriptions[subscription];
-        of.alive = false;
+        self.connections[of.connection].living -= usize::from(std::mem::take(&mut of.alive));
         of.queue.clear();
-        let connection = of.connection;
         self.paths.retain(|(_, of), _| *of != subscription);
-        let alive = |sub: &Sub| sub.connection == connection && sub.alive;
-        self.connections[connection].alive = self.subscriptions.iter().any(alive);
     }
 
-    /// Number of subscriptions that have not ended.
-    pub(crate) fn living_subscriptions(&self) -> usize {
-        self.subscriptions.iter().filter(|sub| sub.alive).count()
+    /// Number of subscriptions that have not ended, and of the connections that have one.
+    pub(crate) fn living(&self) -> (usize, usize) {
+        let living = self.connections[self.connected..].iter().map(|of| of.living);
+        living.filter(|living| *living > 0).fold((0, 0), |(all, of), living| (all + living, of + 1))
+    }
+
+    /// True if all is received through one connection, and by one subscription each.
+    pub(crate) fn is_settled(&self) -> bool {
+        let alive = || self.subscriptions.iter().filter(|of| of.alive);
+        let mut topics: Vec<_> = alive().map(|of| of.topic.as_str()).collect();
+        topics.sort_unstable();
+        self.living().1 == 1 && topics.is_sorted_by(|one, other| one < other)
     }
 
     /// The node's process stands still from now on.
@@ -319,7 +368,7 @@ impl Net {
         let now = self.clock.now_ns();
         // Two looks of its publishers, a second apart.
         let broken = now + S + stop_draw(self.seed, self.stops).below(S);
-        for connection in self.connections.iter_mut().filter(|of| of.alive) {
+        for connection in self.connections.iter_mut().filter(|of| of.living > 0) {
             connection.broken = Some((broken, u64::MAX));
         }
     }
@@ -330,7 +379,7 @@ impl Net {
         let now = self.clock.now_ns();
         for at in 0..self.connections.len() {
             let connection = &mut self.connections[at];
-            let Some((broken, _)) = connection.broken.filter(|_| connection.alive) else {
+            let Some((broken, _)) = connection.broken.filter(|_| connection.living > 0) else {
                 continue;
             };
             connection.broken = None;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fates, MS, Net, PORT, S, Sample, Transport};
+use super::{Fates, MS, Net, PORT, Publisher, S, Sample, Sub, Transport};
 use robocache_ops::random::Random;
 use robocache_runtime::PublisherId;
 
@@ -22,10 +22,10 @@ pub(crate) struct Path {
     expected: Option<u64>,
 }
 
-/// The id of a publisher in the whole network.
-pub(crate) fn id_of(publisher: usize) -> PublisherId {
+/// The identity of a publisher in the whole network.
+pub(crate) fn id_of(publisher: &Publisher) -> PublisherId {
     let mut id = [0xAB; 16];
-    id[..8].copy_from_slice(&(publisher as u64 + 1).to_le_bytes());
+    id[..8].copy_from_slice(&(publisher.identity as u64 + 1).to_le_bytes());
     PublisherId(id)
 }
 
@@ -34,12 +34,16 @@ impl Net {
     pub(super) fn found_ns(&self, publisher: usize, connection: usize) -> [u64; 2] {
         // For who begins later it is no matter of chance which connection is there.
         let is_later = self.publishers[publisher].begun_ns > self.connections[connection].begun_ns;
-        let of = if is_later { 0 } else { connection as u64 + 1 };
+        let of = if is_later { 0 } else { self.connections[connection].key + 1 };
         let mut draw = Random::keyed(self.seed ^ 0xF1D, [publisher as u64, of]);
         let mut both = [0, 0].map(|_: u64| 5 * MS + draw.below(150 * MS));
         if draw.unit() < self.rules.late_answers {
             // Who begins drops the answer of the other one.
             both[usize::from(is_later)] += S / 2 + draw.below(5 * S / 2);
+        }
+        if draw.unit() < self.rules.late_answers {
+            // The other one needs less than the time for which a node listens to two connections after it has found all.
+            both[usize::from(!is_later)] += draw.below(4 * S / 5);
         }
         both
     }
@@ -76,10 +80,10 @@ impl Net {
         let connection = self.subscriptions[subscription].connection;
         let of = &self.publishers[publisher];
         let reliable = self.subscriptions[subscription].asks.reliable;
-        let mut draw = Random::keyed(
-            self.seed ^ 0x5E9D,
-            [(publisher as u64) << 32 | connection as u64, number],
-        );
+        // Connections lose messages of their own. When a message comes that is sent once more is the same for all: else it
+        // would be chance which of them has it before a standstill.
+        let key = if reliable { 0 } else { self.connections[connection].key + 1 };
+        let mut draw = Random::keyed(self.seed ^ 0x5E9D, [(publisher as u64) << 40 | key, number]);
         let is_lost = draw.unit() < self.rules.loss;
         // For all connections, so that it is not chance which of them is quicker.
         let mut draw = Random::keyed(self.seed ^ 0xDE1A, [publisher as u64, number]);
@@ -92,19 +96,18 @@ impl Net {
         if !of.remote && (to.cut_off || is_broken) {
             let edges = to.broken.map_or([0; 2], |(from, until)| [from, until]);
             let is_edge = edges.iter().any(|edge| edge.abs_diff(now) < EDGE_NS);
-            let fates = self.fates.entry(publisher).or_default();
+            let fates = &mut self.fates[publisher];
             fates.lost.push(number);
             fates.drawn.extend(is_edge.then_some(number));
             return;
         }
         match (is_lost, reliable) {
             (true, false) => {
-                let fates = self.fates.entry(publisher).or_default();
+                let fates = &mut self.fates[publisher];
                 fates.lost.push(number);
                 fates.drawn.push(number);
                 return;
             }
-            // It is sent once more.
             (true, true) => at += 5 * MS + draw.below(200 * MS),
             (false, _) => {}
         }
@@ -159,12 +162,12 @@ impl Net {
         if self.stopped {
             match connection.port.len() < PORT {
                 true => connection.port.push((subscription, sample)),
-                false => self.fates.entry(publisher).or_default().lost.push(number),
+                false => self.fates[publisher].lost.push(number),
             }
             return;
         }
         if connection.cut_off && !self.publishers[publisher].remote {
-            self.fates.entry(publisher).or_default().lost.push(number);
+            self.fates[publisher].lost.push(number);
             return;
         }
         let Some(path) = self.paths.get_mut(&(publisher, subscription)) else { return };
@@ -175,31 +178,42 @@ impl Net {
                     path.last_ns = at;
                     self.due.push((at, Transport::Deliver { subscription, sample }));
                 }
-                false => self.fates.entry(publisher).or_default().lost.push(number),
+                false => self.fates[publisher].lost.push(number),
             }
             return;
         }
         let missing = path.expected.map_or(0, |expected| number.saturating_sub(expected));
         if path.expected.is_some_and(|expected| number < expected) {
-            self.fates.entry(publisher).or_default().drawn.push(number);
+            self.fates[publisher].drawn.push(number);
             return;
         }
         path.expected = Some(number + 1);
         if missing > 0 {
             sub.lost.push((now + self.draw.below(50 * MS), missing));
         }
-        if sub.queue.len() == sub.depth
-            && let Some((old, _)) = sub.queue.pop_front()
-        {
-            self.fates.entry(old.publisher).or_default().overwritten.push(old.number);
+        let arrived_ns = self.clock.system().nanos();
+        let mut draw = Random::keyed(self.seed ^ 0xD0B1, [publisher as u64, number]);
+        if self.rules.doubles > 0.0 && draw.unit() < self.rules.doubles {
+            sub.push((Arc::clone(&sample), arrived_ns), &mut self.fates);
         }
-        sub.queue.push_back((sample, self.clock.system().nanos()));
-        self.delivered += 1;
+        sub.push((sample, arrived_ns), &mut self.fates);
         self.wakes.push(sub.wakes);
     }
 
-    /// What happened to the messages of a publisher.
-    pub(crate) fn fates_of(&mut self, publisher: usize) -> &mut Fates {
-        self.fates.entry(publisher).or_default()
+    /// What happened to the messages of a publisher in this life of the node.
+    pub(crate) fn fates_of(&self, publisher: usize) -> &Fates {
+        &self.fates[publisher]
+    }
+}
+
+impl Sub {
+    /// Queues a message. A full queue overwrites its oldest one.
+    fn push(&mut self, arrived: (Arc<Sample>, i64), fates: &mut [Fates]) {
+        if self.queue.len() == self.depth
+            && let Some((old, _)) = self.queue.pop_front()
+        {
+            fates[old.publisher].overwritten.push(old.number);
+        }
+        self.queue.push_back(arrived);
     }
 }

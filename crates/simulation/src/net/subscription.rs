@@ -49,6 +49,7 @@ impl Net {
             incompatible: 0,
             events: true,
         });
+        self.connections[connection].living += 1;
         for publisher in 0..self.publishers.len() {
             self.meet(publisher, id);
         }
@@ -119,10 +120,10 @@ impl Subscription for SimSubscription {
         bytes.extend_from_slice(&sample.bytes);
         *memory = MessageMemory::Vec(bytes);
         net.chunks_taken += u64::from(sub.topic == CHUNKS);
-        net.taken = Some((sub.topic.clone(), sample.publisher, sample.number));
-        net.fates_of(sample.publisher).taken.push(sample.number);
+        net.taken = Some((sample.publisher, sample.number));
+        net.fates[sample.publisher].taken.push(sample.number);
         Ok(Some(MessageInfo {
-            publisher: id_of(sample.publisher),
+            publisher: id_of(&net.publishers[sample.publisher]),
             number: net.rules.numbers.then_some(sample.number),
             transit: Transit {
                 published_ns: Some(sample.published_ns),

@@ -1,7 +1,8 @@
 //! `robocache check`
 
+use std::fmt;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use robocache_core::config;
@@ -10,6 +11,7 @@ use robocache_core::contract::{Contract, Difference, DifferenceKind, refused};
 use robocache_core::schema::Prefixes;
 use robocache_core::spec::Config;
 use robocache_data::bag::Bag;
+use robocache_data::recording::{Files, OnDisk};
 use robocache_data::replay::{AskedClock, BagDefinitions, Remap, Wiring, names};
 use serde::Serialize;
 
@@ -52,6 +54,9 @@ pub(super) struct CheckArgs {
     /// A topic of the configuration that has another name in this bag; may be given several times
     #[arg(long, value_name = "FROM:=TO", requires = "bag")]
     remap: Vec<Remap>,
+    /// The folder of recordings, or where it will be: prints for how many minutes its disk has room
+    #[arg(long, value_name = "DIR")]
+    record_to: Option<PathBuf>,
     /// A folder with the contract of a policy, a store or a dataset: compare it without running
     #[arg(long, value_name = "DIR")]
     contract: Option<PathBuf>,
@@ -69,11 +74,48 @@ pub(super) struct CheckArgs {
 struct Printed<'a> {
     #[serde(flatten)]
     report: &'a Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    room: Option<&'a RecordingRoom>,
     /// Differences between the training of the policy and the configuration: key, kind and sentence of each.
     #[serde(skip_serializing_if = "Option::is_none")]
     differences: Option<&'a [Difference]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<&'a Findings>,
+}
+
+/// The room for recordings.
+#[derive(Serialize)]
+struct RecordingRoom {
+    folder: PathBuf,
+    /// What a recording may take \[bytes\]; the rest of the free disk is for others.
+    bytes: u64,
+    /// For so long there is room, at least; `None` if the rate of a topic is not known.
+    minutes: Option<f64>,
+}
+
+impl RecordingRoom {
+    /// The room on the disk of this folder for what the report says.
+    fn of(folder: &Path, report: &Report) -> Result<Self, Error> {
+        // The node makes the folder.
+        let there = folder.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
+        let room = OnDisk.room(there).ok_or_else(|| format!("{}: no disk", folder.display()))?;
+        let rate = report.recording.bytes_per_second;
+        let is_known = report.recording.unknown.is_empty() && rate > 0.0;
+        let bytes = room.usable();
+        let minutes = is_known.then_some(bytes as f64 / rate / 60.0);
+        Ok(RecordingRoom { folder: folder.to_owned(), bytes, minutes })
+    }
+}
+
+impl fmt::Display for RecordingRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (gb, folder) = (self.bytes as f64 / 1e9, self.folder.display());
+        write!(f, "room        {gb:.1} GB for recordings in {folder}: ")?;
+        match self.minutes {
+            Some(minutes) => writeln!(f, "at least {minutes:.0} minutes"),
+            None => writeln!(f, "for how long is not known"),
+        }
+    }
 }
 
 /// Reads the configuration, with the definitions of a bag if one is given. Also returns what this bag lacks.
@@ -131,6 +173,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<u8, Error> {
     if let Some(named) = std::env::var("RMW_IMPLEMENTATION").ok().filter(|name| !name.is_empty()) {
         report.shared_memory.middleware = named;
     }
+    let room = args.record_to.as_ref().map(|folder| RecordingRoom::of(folder, &report));
+    let room = room.transpose()?;
     for warning in &report.warnings {
         say(&format!("{}: warning: {warning}", args.config.display()));
     }
@@ -140,13 +184,15 @@ pub(super) fn run(args: &CheckArgs) -> Result<u8, Error> {
     let mut out = std::io::stdout().lock();
     if args.json {
         let differences = differences.as_deref();
-        let printed = Printed { report: &report, differences, checkpoint: checkpoint.as_ref() };
+        let (room, checkpoint) = (room.as_ref(), checkpoint.as_ref());
+        let printed = Printed { report: &report, room, differences, checkpoint };
         writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
     } else {
         write!(out, "{}", kept(args, differences.as_deref(), checkpoint.as_ref()))?;
         // Who is refused reads why, and not the table.
         if all.is_empty() {
             write!(out, "{report}")?;
+            room.iter().try_for_each(|room| write!(out, "{room}"))?;
         }
     }
     out.flush()?;

@@ -28,6 +28,7 @@ const IN_PYTHON: &str = "\
 In the Python package, which a sourced workspace has, or pip install 'dist/WHEEL.whl[import,lerobot,ray]' after `make wheel`:
   python -m robocache import      Read a dataset (LeRobot, RLDS, RoboMimic, LIBERO, CALVIN) into rows or tensors
   python -m robocache to-lerobot  Replay bags and write a LeRobot dataset, or one for GR00T
+  python -m robocache watch       Convert each episode of a folder while the next one is recorded
   python -m robocache.ray         Run replay, to-lerobot and import on a Ray cluster";
 
 /// What ends a command.
@@ -53,6 +54,8 @@ enum Command {
     ToLerobot(PythonWords),
     Verify(verify::VerifyArgs),
     View(view::ViewArgs),
+    #[command(hide = true, disable_help_flag = true)]
+    Watch(PythonWords),
 }
 
 /// Words for a command of the Python package, which takes it before this command line.
@@ -85,6 +88,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::ToLerobot(given) => Err(in_python("to-lerobot", &given)),
         Command::Verify(args) => verify::run(&args),
         Command::View(args) => view::run(&args).map(|()| SUCCESS),
+        Command::Watch(given) => Err(in_python("watch", &given)),
     };
     match result {
         Ok(code) => code,

@@ -92,6 +92,16 @@ fn describe(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             writeln!(out, "  {count} {what}")?;
         }
     }
+    if report.is_cut {
+        writeln!(
+            out,
+            "  its first files were deleted, because it reached its limit of size or age"
+        )?;
+    }
+    if !report.missing_streams.is_empty() {
+        let names = report.missing_streams.join(", ");
+        writeln!(out, "  not recorded, so not compared: {names}")?;
+    }
     if !report.complete {
         writeln!(out, "  the recording has no end: the node was killed, or the disk was full")?;
     }

@@ -42,7 +42,7 @@ use robocache_core::input::{self, CAMERA_INFO, MessageType, TF_MESSAGE};
 use robocache_core::schema::{self, Definitions, Prefixes, Survey};
 use robocache_core::tf::Transform;
 use robocache_data::bag::{Bag, CDR, Problem, Problems, Recorded, Sorted, Topic};
-use robocache_data::recording::EVENT_TYPE;
+use robocache_data::recording::{EVENT_TYPE, Manifest, RecordingEvent};
 use robocache_data::replay::stamps::StampClock;
 use robocache_data::replay::{BagDefinitions, Progress, ReplayError};
 use robocache_ops::time::Stamp;
@@ -71,6 +71,8 @@ pub struct Inspection {
     pub bytes: u64,
     /// Whether it was read to its end.
     pub whole: bool,
+    /// True if it is a recording of the node with its end; `None` if it is another bag.
+    pub ended: Option<bool>,
     /// In the order of their names.
     pub topics: Vec<TopicReport>,
     /// The simulator's clock, if there is one.
@@ -186,6 +188,8 @@ struct Look<'a> {
     messages: u64,
     bytes: u64,
     span: Option<[Stamp; 2]>,
+    /// As of [`Inspection::ended`].
+    ended: Option<bool>,
     /// Whether a simulator's clock sets that of the node.
     is_simulated: bool,
     /// The newest stamp, and which topics set it.
@@ -217,6 +221,7 @@ impl<'a> Look<'a> {
             messages: 0,
             bytes: 0,
             span: None,
+            ended: None,
             is_simulated: bag.topics.iter().any(is_clock),
             stamps: StampClock::default(),
             sets_stamps,
@@ -272,7 +277,11 @@ impl<'a> Look<'a> {
                 Ok(None) => scan.unreadable("nanoseconds of a second or more"),
                 Err(why) => scan.unreadable(why),
             },
-            Stamped::No | Stamped::Events => {}
+            Stamped::Events => {
+                let is_end = matches!(RecordingEvent::read(bytes), Ok(RecordingEvent::End));
+                self.ended = Some(is_end || self.ended == Some(true));
+            }
+            Stamped::No => {}
         }
         if let Err(why) = scan.content.take(&self.bag.topics[topic].ros_type, bytes) {
             scan.unreadable(why);
@@ -299,6 +308,7 @@ impl<'a> Look<'a> {
             messages: self.messages,
             bytes: self.bytes,
             whole,
+            ended: self.ended,
             topics: self.bag.topics.iter().zip(&self.scans).map(report).collect(),
             clock: self.clock.report(),
             lacks_clock,
@@ -310,6 +320,9 @@ impl<'a> Look<'a> {
             tree: self.frames,
         };
         inspection.notes = notes::notes(&inspection);
+        // Another bag says nothing of the kind.
+        let manifest = Manifest::read(&self.bag.path);
+        inspection.notes.extend(manifest.iter().flat_map(Manifest::notes));
         inspection
     }
 }

@@ -17,6 +17,11 @@ pub(super) fn notes(found: &Inspection) -> Vec<String> {
     if found.messages == 0 {
         notes.push("the bag has no messages".to_owned());
     }
+    if found.ended == Some(false) && found.whole {
+        notes.push(
+            "the recording was not ended: the node was killed, its disk was full, or it still records".to_owned(),
+        );
+    }
     clocks(found, &mut notes);
     for topic in &found.topics {
         let mut of_topic = Vec::new();

@@ -37,6 +37,7 @@ use robocache_core::backend::{self, Choice};
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::rejected::DropReason;
+use robocache_core::spec::StreamId;
 use robocache_data::bag::{Bag, Problem, Problems, Recorded};
 use robocache_data::commands::CHUNK_TYPE;
 use robocache_data::recording::{EVENT_TYPE, Manifest, ManifestError, RecordingEvent};
@@ -49,6 +50,10 @@ use ticks::{Doubt, Ticks};
 
 /// The outcome of a message is known within this time \[ns\]; then a tick that differs is explained.
 const SETTLED_NS: i64 = 10 * NANOS_PER_S;
+
+/// If a tick differs so shortly after a begin whose messages before were deleted \[ns\], it is unverifiable: it may have seen a
+/// row that is not among those with which the recording begins.
+const CUT_NS: i64 = NANOS_PER_S;
 
 /// Why a recording cannot be verified.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +83,7 @@ pub fn verify(recording: &Path, choice: Choice, device: usize) -> Result<Report,
     let bag = Bag::open(recording).map_err(ReplayError::from)?;
     let definitions = BagDefinitions::new(&bag)?;
     let config = manifest.config(&definitions).map_err(ReplayError::from)?;
+    let config = manifest.without_missing(config);
     let layout = Layout::new(&config);
     let backend = backend::create(choice, device, &config, &layout).map_err(ReplayError::from)?;
     let pipeline = Pipeline::new(config, backend).map_err(ReplayError::from)?;
@@ -97,8 +103,11 @@ struct Verification {
     /// `None` if the node made no commands.
     commands: Option<Commands>,
     problems: Problems,
-    /// True up to the begin of an episode. What comes before fills the rings: it is a part of what was received.
+    /// True up to the begin of an episode, or of a recording whose first files were deleted. What comes before fills the rings:
+    /// it is a part of what was received.
     leads: bool,
+    /// The newest arrival that fills the rings, if the first files were deleted.
+    cut: Option<(u64, Stamp)>,
     /// Whether the recording has an end.
     complete: bool,
     simulated: bool,
@@ -122,24 +131,28 @@ impl Verification {
         // An older recording has no facts of commands, and no run.
         let commands = config.commands.as_ref().filter(|_| manifest.run != 0);
         let mut commands = commands.map(|spec| Commands::new(spec, manifest.run));
-        if manifest.episode.is_some() {
+        if manifest.leads_until().is_some() {
             // It lacks what commands followed from before it.
             commands.iter_mut().for_each(Commands::lost);
         }
         let replayed = Arc::new(Replayed::default());
+        let segments = manifest.recorded_segments(config, pipeline.layout());
+        let is_missing = |id: &StreamId| !manifest.has_stream(&config.stream(*id).name);
+        let missing = config.stream_ids().filter(is_missing).collect();
         Verification {
             order,
             rows,
             player: Player::new(pipeline, manifest.simulated, TimeSource::real())
-                .beginning_at(manifest.episode.as_ref().map_or(Stamp::MIN, |it| it.begins))
+                .beginning_at(manifest.leads_until().unwrap_or(Stamp::MIN))
                 .with_recorder(Arc::clone(&replayed) as _),
             replayed,
-            ticks: Ticks::new(period_ns),
+            ticks: Ticks::new(period_ns, segments, missing),
             gaps,
             numbers: Numbers::default(),
             commands,
             problems: Problems::default(),
-            leads: manifest.episode.is_some(),
+            leads: manifest.leads_until().is_some(),
+            cut: manifest.begins.map(|_| (0, Stamp::MIN)),
             complete: false,
             simulated: manifest.simulated,
             log: LogTime::default(),
@@ -197,8 +210,12 @@ impl Verification {
             RecordingEvent::Received { number, input, arrival, bytes_of } => {
                 if input.index() < self.player.runtime().inputs().count() {
                     let came = arrival.stamp.map(|stamp| (arrival.epoch, stamp));
-                    if !self.leads {
-                        self.numbers.announced(number, came, self.now);
+                    match self.leads {
+                        true => {
+                            let came = came.map(|(epoch, stamp)| (epoch.number(), stamp));
+                            self.cut = self.cut.map(|cut| came.map_or(cut, |came| cut.max(came)));
+                        }
+                        false => self.numbers.announced(number, came, self.now),
                     }
                     let whole = self.order.received(number, (input, arrival), bytes_of);
                     whole.into_iter().for_each(|number| self.numbers.came(number));
@@ -211,6 +228,9 @@ impl Verification {
             RecordingEvent::Start { .. } => {
                 if std::mem::take(&mut self.leads) {
                     self.numbers.begin_with_next();
+                    if let Some((epoch, stamp)) = self.cut {
+                        self.gaps.add_begin((epoch, stamp.offset(CUT_NS)));
+                    }
                 }
             }
             RecordingEvent::Mark(_) => {}
@@ -242,6 +262,7 @@ impl Verification {
                     self.rows.taken(number, stamp, changes, at);
                 }
             }
+            Event::Tick(tick) if self.is_of_deleted(tick) => {}
             Event::Tick(tick) if self.simulated => self.ticks.told(tick),
             Event::Tick(tick) => self.order.tick(tick),
             Event::Overruns { ticks, .. } => {
@@ -253,6 +274,13 @@ impl Verification {
             // All later events have its number.
             Event::Epoch(_) => {}
         }
+    }
+
+    /// True if a tick was due before the first messages that were not deleted. Its event came a moment later.
+    fn is_of_deleted(&self, tick: TickRecord) -> bool {
+        let grid = self.player.runtime().pipeline.config().grid;
+        let due = (tick.epoch.number(), grid.stamp_of(tick.tick));
+        self.cut.is_some_and(|cut| due <= cut)
     }
 
     /// Gives the player what comes next, as long as its outcome is known.
@@ -347,6 +375,7 @@ impl Verification {
 
     fn report(self, recording: &Path, manifest: Manifest) -> Report {
         let has_frames = self.player.runtime().inputs_of(None).next().is_some();
+        let missing_streams = manifest.missing_streams(self.player.runtime().pipeline.config());
         let Verification { ticks, rows, gaps, mut problems, order, commands, .. } = self;
         order.problems().into_iter().for_each(|what| {
             problems.push(Problem { path: recording.to_owned(), what, unreadable: false });
@@ -354,6 +383,8 @@ impl Verification {
         Report {
             recording: recording.display().to_string(),
             version: manifest.version,
+            is_cut: manifest.begins.is_some(),
+            missing_streams,
             equal: ticks.equal,
             held_back: ticks.held_back,
             unverifiable: ticks.unverifiable,

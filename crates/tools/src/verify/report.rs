@@ -11,6 +11,10 @@ pub struct Report {
     pub recording: String,
     /// The version of the node.
     pub version: String,
+    /// True if its first files were deleted, because it reached a limit.
+    pub is_cut: bool,
+    /// The streams that are not recorded. The digests are of the others.
+    pub missing_streams: Vec<String>,
     /// Ticks that are the same, bit for bit.
     pub equal: u64,
     /// Those of them that had no tensor on both sides, because a required stream was not valid.

@@ -795,7 +795,7 @@ fn a_command_of_the_python_package_goes_on_there() {
         (started.id(), started.wait_with_output().unwrap())
     };
     let given = ["recordings/", "--config", "robot.yaml", "--help"];
-    for name in ["import", "to-lerobot"] {
+    for name in ["import", "to-lerobot", "watch"] {
         // Python takes the place of this process, with all arguments behind its program.
         let output = with_python("echo $$; shift 3; echo \"$*\"; exit 7", name, &given);
         let passed = format!("{} {name} {}", output.0, given.join(" "));

@@ -16,9 +16,14 @@ streams:
     cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]}
 ";
 
-fn queue(most_bytes: usize) -> (Queue, Waiting, [InputId; 3]) {
+/// Most messages that wait.
+const MESSAGES: usize = 1 << 8;
+
+fn queue(bytes: usize) -> (Queue, Waiting, [InputId; 3]) {
     let config = robocache_core::config::parse(CONFIG, "test.yaml").unwrap();
-    let (queue, waiting) = Queue::new(PathBuf::new(), &config, most_bytes, TimeSource::real());
+    let room = QueueRoom { messages: MESSAGES, bytes };
+    let of = (&config, vec![true; config.inputs.len()]);
+    let (queue, waiting) = Queue::new(PathBuf::new(), of, room, TimeSource::real());
     let input =
         |topic: &str| config.input_ids().find(|id| config.input(*id).topic == topic).unwrap();
     (queue, waiting, [input("/w"), input("/points"), input("/tf")])
@@ -37,7 +42,7 @@ fn the_last_places_are_for_transforms_and_events_have_their_own() {
     let taken = |input| (0..=2 * MESSAGES).take_while(|_| receive(&queue, input, &bytes)).count();
     let [wrenches, transforms] = [wrench, tf].map(taken);
     assert_eq!([wrenches, transforms], [MESSAGES / 16 * 15, MESSAGES / 16]);
-    for tick in 0..=EVENTS {
+    for tick in 0..=EVENTS * MESSAGES {
         queue.tell(Item::Event(Event::Overruns { before: tick as i64, ticks: 1 }));
     }
     let status = queue.status();
@@ -54,7 +59,7 @@ fn the_last_places_are_for_transforms_and_events_have_their_own() {
         queue.left(&item);
         left += 1;
     }
-    assert_eq!(left, MESSAGES + EVENTS);
+    assert_eq!(left, (1 + EVENTS) * MESSAGES);
     let counts = [&queue.messages, &queue.bytes, &queue.events];
     assert_eq!(counts.map(|count| count.load(Ordering::Relaxed)), [0; 3]);
 }

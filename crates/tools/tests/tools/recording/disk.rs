@@ -304,3 +304,44 @@ fn a_writer_that_panics_ends_the_recording_and_is_no_slow_disk() {
     assert_eq!((node.published(), node.recorder.status().lost), (100, 0));
     node.stop();
 }
+
+/// A disk of 100 GB with this room, in which time fills the disk.
+struct Filling(Arc<AtomicU64>);
+
+impl Files for Filling {
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>> {
+        Ok(Box::new(OpenOptions::new().write(true).create_new(true).open(path)?))
+    }
+
+    fn room(&self, _: &Path) -> Option<Room> {
+        Some(Room { free: self.0.load(Ordering::Relaxed), total: 100_000_000_000 })
+    }
+}
+
+#[test]
+fn the_node_tells_ten_minutes_before_the_disk_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let free = Arc::new(AtomicU64::new(20_000_000_000));
+    let files = Filling(Arc::clone(&free));
+    let node = start(folder.path(), |options| options.files = Some(Box::new(files)));
+    let pass = |seconds: u64, bytes: u64| {
+        for _ in 0..seconds {
+            free.fetch_sub(bytes, Ordering::Relaxed);
+            let readings = node.time.readings();
+            node.time.advance(Duration::from_secs(1));
+            until("the recorder looks", || node.time.readings() > readings + 20);
+        }
+    };
+    pass(20, 1_000_000);
+    assert_eq!(node.recorder.status().full_in_s, None);
+    pass(90, 50_000_000);
+    let left = (free.load(Ordering::Relaxed) - (1 << 30)) / 50_000_000;
+    let full = node.recorder.status().full_in_s.unwrap();
+    assert!(full.abs_diff(left) <= 2, "{full} of {left}");
+    drive(&node, 20, 8, 12);
+    assert_eq!((node.recorder.status().failed, node.published()), (None, 20));
+    // Another one has deleted something.
+    free.store(90_000_000_000, Ordering::Relaxed);
+    pass(2, 0);
+    assert_eq!(node.recorder.status().full_in_s, None);
+}

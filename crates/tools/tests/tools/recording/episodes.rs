@@ -3,15 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::node::{
-    By, CAMERA, GREY, JOINTS, Node, WRENCH, config_text, drive, image, joints, verified, wrench,
+use super::node::{By, Node, config_text, drive, simulate, verified};
+use robocache_data::bag::Bag;
+use robocache_data::episodes::{Episodes, Reading};
+use robocache_data::recording::{
+    Ending, EpisodeRequest, Mark, MarkRequest, NotRecorded, RecordOptions,
 };
-use robocache_data::recording::{EpisodeRequest, Mark, MarkRequest, NotRecorded, RecordOptions};
 use robocache_data::replay::batch::{EpisodeOutcome, run_all};
-use robocache_data::replay::{Episode, EpisodesRequest, Format, ReplayRequest};
-use robocache_data::store::read::Array;
-use robocache_ops::time::{NANOS_PER_MS, Stamp};
+use robocache_data::replay::{Episode, EpisodesRequest, Format, Progress, ReplayRequest};
+use robocache_data::store::read::{self, Array};
+use robocache_ops::time::Stamp;
 use robocache_testing::patience;
+use robocache_tools::inspect::{Inspection, inspect};
 
 fn by_episodes(options: &mut RecordOptions) {
     options.episodes = true;
@@ -43,23 +46,45 @@ fn found(bags: &Path) -> Vec<Episode> {
     request.find(Path::new("")).unwrap()
 }
 
-/// Replays all episodes to a store of tensors. Returns the ticks of each, and the store.
-fn replayed(bags: &Path, out: &Path, text: &str) -> (Vec<u64>, PathBuf) {
+/// A replay of these bags to `out`, with the configuration of this text.
+fn request(bags: &Path, out: &Path, text: &str, format: Format) -> ReplayRequest {
     std::fs::create_dir_all(out).unwrap();
     let config = out.join("robot.yaml");
     std::fs::write(&config, text).unwrap();
     let episodes = EpisodesRequest { bags: vec![bags.to_owned()], ..Default::default() };
-    let out = out.to_owned();
-    let request =
-        ReplayRequest { episodes, config, out, format: Format::Zarr, ..Default::default() };
+    ReplayRequest { episodes, config, out: out.to_owned(), format, ..Default::default() }
+}
+
+fn outcomes(request: &ReplayRequest) -> Vec<EpisodeOutcome> {
     let (episodes, options) = request.asked().unwrap();
     let results = run_all(&episodes, &options, &(), &AtomicBool::new(false)).unwrap();
     results.store.unwrap();
-    let ticks = |outcome: &EpisodeOutcome| match outcome {
+    results.outcomes
+}
+
+/// Replays all episodes to a store of tensors. Returns the ticks of each, and the store.
+fn replayed(bags: &Path, out: &Path, text: &str) -> (Vec<u64>, PathBuf) {
+    let ticks = |outcome: EpisodeOutcome| match outcome {
         EpisodeOutcome::Done(summary) => summary.ticks,
         other => panic!("{other:?}"),
     };
-    (results.outcomes.iter().map(ticks).collect(), options.out.join("tensors.zarr"))
+    let outcomes = outcomes(&request(bags, out, text, Format::Zarr));
+    (outcomes.into_iter().map(ticks).collect(), out.join("tensors.zarr"))
+}
+
+/// Records two episodes, `a` and `b`, each of 40 ticks with a task and a mark.
+fn two_episodes(runs: &Path, text: &str) {
+    let node = Node::start(text, runs, by_episodes, By::Test);
+    drive(&node, 120, 8, 12);
+    for name in ["a", "b"] {
+        begin(&node, name, "pick");
+        drive(&node, 20, 8, 12);
+        mark(&node, "success", name).unwrap();
+        drive(&node, 20, 8, 12);
+        node.recorder.end().unwrap();
+        drive(&node, 20, 8, 12);
+    }
+    node.stop();
 }
 
 #[test]
@@ -107,23 +132,11 @@ fn an_episode_after_a_reset_of_a_simulator_is_that_of_the_node() {
         let node = Node::start(&text, &runs, by_episodes, By::Simulator);
         let mut episodes = Vec::new();
         for epoch in 0..3 {
-            node.set_clock(Stamp::from_nanos(5_005 * NANOS_PER_MS));
-            for k in 0..300_u64 {
-                node.go_on(5);
-                let now = node.now();
-                node.receive(WRENCH, wrench(now, (k + 1000 * epoch) as f64 / 100.0));
-                node.receive(JOINTS, joints(now, &["a", "b", "g"], k as f64));
-                if k % 16 == 0 {
-                    node.receive(CAMERA, image(now, 48, k));
-                    node.receive(GREY, image(now, 48, k));
-                    node.settle();
-                }
-                match k {
-                    150 => episodes.push(begin(&node, "", "")),
-                    250 => drop(node.recorder.end().unwrap()),
-                    _ => {}
-                }
-            }
+            simulate(&node, epoch, 300, |k| match k {
+                150 => episodes.push(begin(&node, "", "")),
+                250 => drop(node.recorder.end().unwrap()),
+                _ => {}
+            });
         }
         node.stop();
         assert_eq!(episodes.len(), 3);
@@ -204,4 +217,105 @@ fn messages_that_had_no_room_before_an_episode_make_ticks_unverifiable_and_not_d
     assert_eq!(report.different, []);
     assert!(report.missing > 0 && report.unverifiable > 0, "{report:?}");
     assert_eq!((report.equal + report.unverifiable, report.complete), (40, true));
+}
+
+#[test]
+fn rows_of_episodes_have_tasks_and_marks_and_no_window_is_from_before_the_begin() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runs, out) = (folder.path().join("runs"), folder.path().join("out"));
+    let text = config_text(300.0, 300.0);
+    two_episodes(&runs, &text);
+    let episodes = found(&runs);
+    assert_eq!(outcomes(&request(&runs, &out, &text, Format::Rows)).len(), 2);
+    let reading = Reading { threads: 1, ..Reading::default() };
+    let rows = Episodes::of_store(&out.join("rows.zarr"), reading).unwrap();
+    for (about, name) in rows.episodes.iter().zip(["a", "b"]) {
+        assert_eq!((about.name.as_str(), about.task.as_deref()), (name, Some("pick")));
+        assert_eq!(about.marks.len(), 1);
+        assert_eq!(
+            (about.marks[0].name.as_str(), about.marks[0].value.as_str()),
+            ("success", name)
+        );
+    }
+    let begins: Vec<i64> = episodes.iter().map(|episode| episode.begins.unwrap().nanos()).collect();
+    for stream in ["wrench", "joints", "camera", "grey"] {
+        // Rows from before fill the rings: so windows begin with the episode.
+        let from: Vec<i64> = rows.reach(stream).unwrap().iter().map(|reach| reach.0).collect();
+        assert_eq!(from, begins, "{stream}");
+    }
+}
+
+#[test]
+fn episodes_that_are_replayed_one_by_one_are_joined_by_the_replay_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runs, text) = (folder.path().join("runs"), config_text(300.0, 300.0));
+    two_episodes(&runs, &text);
+    for format in [Format::Zarr, Format::Rows] {
+        let out = folder.path().join(format.to_string());
+        let all = request(&runs, &out, &text, format);
+        for round in 0..2 {
+            for name in ["a", "b"] {
+                let mut one = request(&runs.join(name), &out, &text, format);
+                one.parts_only = true;
+                let outcomes = outcomes(&one);
+                // The second time there is a store, which has the episode.
+                let is_kept = matches!(outcomes.as_slice(), [EpisodeOutcome::Kept(_)]);
+                assert_eq!((outcomes.len(), is_kept), (1, round == 1), "{outcomes:?}");
+            }
+            // A report beside the files of a recording is no message of it.
+            std::fs::write(runs.join("a/report.html"), round.to_string()).unwrap();
+            let outcomes = outcomes(&all);
+            assert!(
+                outcomes.iter().all(|of| matches!(of, EpisodeOutcome::Kept(_))),
+                "{outcomes:?}"
+            );
+        }
+        let store = out.join(format.store().unwrap());
+        let kind = if format == Format::Rows { "rows" } else { "tensors" };
+        let about = read::about(&store, kind).unwrap();
+        assert_eq!(about["episodes"].as_array().unwrap().len(), 2);
+    }
+}
+
+struct ToItsEnd;
+
+impl Progress for ToItsEnd {
+    fn at(&self, _now: Stamp) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_folder_says_whether_its_episode_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let node = Node::start(&config_text(300.0, 300.0), &runs, by_episodes, By::Test);
+    drive(&node, 60, 8, 12);
+    let episode = begin(&node, "a", "pick");
+    drive(&node, 20, 8, 12);
+    mark(&node, "success", "true").unwrap();
+    node.time.advance(std::time::Duration::from_millis(300));
+    robocache_testing::until("the recording", || Ending::of(&episode) == Ending::Running);
+    node.recorder.end().unwrap();
+    node.stop();
+    assert_eq!(Ending::of(&episode), Ending::Complete);
+    let told = |bag: &Path| inspect(&Bag::open(bag).unwrap(), &ToItsEnd).unwrap();
+    let says_so = |found: &Inspection| {
+        found.notes.iter().any(|note| note.contains("was not ended: the node"))
+    };
+    let whole = told(&episode);
+    assert_eq!((whole.ended, says_so(&whole)), (Some(true), false));
+    // As after kill -9: no process holds the folder, and neither the file nor the folder has an end.
+    let file = std::fs::read(episode.join("a_0.mcap")).unwrap();
+    std::fs::write(episode.join("a_0.mcap"), &file[..file.len() * 2 / 3]).unwrap();
+    std::fs::remove_file(episode.join("metadata.yaml")).unwrap();
+    assert_eq!(Ending::of(&episode), Ending::Killed);
+    let killed = told(&episode);
+    assert_eq!((killed.ended, says_so(&killed)), (Some(false), true));
+    let known = &found(&runs)[0];
+    assert_eq!((known.name.as_str(), known.task.as_deref()), ("a", Some("pick")));
+    assert_eq!((&known.bag, known.marks.len()), (&episode.canonicalize().unwrap(), 1));
+    // A file without its head may be of any recorder.
+    std::fs::write(episode.join("a_0.mcap"), &file[..20]).unwrap();
+    assert_eq!(Ending::of(&episode), Ending::Unknown);
 }

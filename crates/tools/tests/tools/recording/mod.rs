@@ -1,6 +1,7 @@
 //! A runtime with all its threads records itself, and the recording is verified.
 
 mod commands;
+mod cost;
 mod cut;
 mod disk;
 mod episodes;
@@ -14,8 +15,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use node::{
-    By, CAMERA, GREY, JOINTS, Node, WRENCH, config_text, drive, drive_live, image, joints, page,
-    send_image, vectors, verified, wrench,
+    By, CAMERA, GREY, Node, config_text, drive, drive_live, image, page, send_image, simulate,
+    vectors, verified,
 };
 use robocache_core::backend::Choice;
 use robocache_data::recording::RecordOptions;
@@ -178,19 +179,7 @@ fn a_simulator_that_starts_again_is_verified_in_both_epochs() {
     let text = config_text(600.0, 600.0).replace("streams:", "timeline: receive\nstreams:");
     for text in [config_text(600.0, 600.0), text] {
         let node = Node::start(&text, folder.path(), |_| {}, By::Simulator);
-        for epoch in 0..2 {
-            node.set_clock(Stamp::from_nanos(5_005 * NANOS_PER_MS));
-            for k in 0..400_u64 {
-                node.go_on(5);
-                let now = node.now();
-                node.receive(WRENCH, wrench(now, (k + 1000 * epoch) as f64 / 100.0));
-                node.receive(JOINTS, joints(now, &["a", "b", "g"], k as f64));
-                if k % 16 == 0 {
-                    node.receive(CAMERA, image(now, 48, k));
-                    node.settle();
-                }
-            }
-        }
+        (0..2).for_each(|epoch| simulate(&node, epoch, 400, |_| ()));
         assert_eq!(node.published(), 400);
         let report = verified(&node.stop());
         assert_eq!(report.different, []);

@@ -36,6 +36,8 @@ const V: InputId = InputId::new(1);
 struct Script {
     pipeline: Pipeline,
     recorder: McapRecorder,
+    /// The segments whose digests are recorded; `None` for all.
+    segments: Option<Vec<bool>>,
     /// Messages for which the recorder had room.
     kept: Cell<u64>,
 }
@@ -61,15 +63,26 @@ impl Script {
     }
 
     fn of(config: &str, folder: &Path, queue_bytes: usize) -> Script {
+        Script::with_streams(config, folder, queue_bytes, None)
+    }
+
+    /// Records these streams alone.
+    fn with_streams(
+        config: &str,
+        folder: &Path,
+        queue_bytes: usize,
+        streams: Option<Vec<String>>,
+    ) -> Script {
         let config = config::parse(config, "robot.yaml").unwrap();
         let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
-        let manifest = Manifest::of(&config, false, true, "cpu");
+        let manifest = Manifest { streams, ..Manifest::of(&config, false, true, "cpu") };
+        let segments = manifest.recorded_segments(&config, &Layout::new(&config));
         let options = RecordOptions::new(folder, manifest, TimeSource::real());
         let options = RecordOptions { queue_bytes, ..options };
         let recorder =
             McapRecorder::start(options, &config, &Prefixes::default(), Some(ms(start_ms())));
         let pipeline = Pipeline::new(config, backend).unwrap();
-        Script { pipeline, recorder: recorder.unwrap(), kept: Cell::default() }
+        Script { pipeline, recorder: recorder.unwrap(), segments, kept: Cell::default() }
     }
 
     /// Takes a message, and does not tell the recorder.
@@ -103,9 +116,15 @@ impl Script {
     fn tick(&self, epoch: u64, at_ms: i64) {
         let (tick, epoch) = (at_ms / 10, Epoch::numbered(epoch));
         let mut message = self.pipeline.new_message();
-        assert_eq!(self.pipeline.tick(tick, epoch, &mut message).unwrap(), TickOutcome::Ready);
-        message.seal();
-        let fate = TickFate::Published { digest: message.digest() };
+        let fate = match self.pipeline.tick(tick, epoch, &mut message).unwrap() {
+            TickOutcome::Ready => {
+                message.seal();
+                let digest = self.segments.as_ref().map(|of| message.digest_of(of));
+                TickFate::Published { digest: digest.unwrap_or(message.digest()) }
+            }
+            TickOutcome::HeldBack { stream } => TickFate::HeldBack(stream),
+            TickOutcome::Past => panic!("an epoch that is over"),
+        };
         let changes = message.changes();
         self.recorder.note(Event::Tick(TickRecord { tick, epoch, changes, fate }));
     }
@@ -171,6 +190,22 @@ fn a_message_that_the_recorder_is_told_of_late_keeps_its_place() {
     script.tell(late);
     script.go_on(0, start + 360);
     script.verified(62);
+}
+
+#[test]
+fn ticks_that_a_stream_held_back_which_is_not_recorded_are_unverifiable() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = CONFIG.replace("topic: /v,", "topic: /v, required: true,");
+    let streams = Some(vec!["w".to_owned()]);
+    let script = Script::with_streams(&config, folder.path(), 1 << 28, streams);
+    let start = start_ms();
+    // Nothing of the other stream yet, then a message for 50 ms.
+    script.go_on(0, start);
+    script.tell(script.take(V, 0, start + 301, 7.5));
+    script.go_on(0, start + 300);
+    let report = verify(&script.stop(), Choice::Cpu, 0).unwrap();
+    assert_eq!((report.different, report.missing_streams), (vec![], vec!["v".to_owned()]));
+    assert_eq!((report.equal, report.unverifiable, report.held_back), (5, 55, 0));
 }
 
 /// A cloud with this many points in the voxel at `x`.
