@@ -13,7 +13,7 @@ use nix::sys::statvfs::statvfs;
 const RESERVE: u64 = 1 << 30;
 const RESERVE_SHARE: u64 = 50;
 
-/// A file that is written.
+/// Destination of a file's bytes.
 pub trait Disk: Write + Send {
     /// Returns when what was written survives a loss of power.
     ///

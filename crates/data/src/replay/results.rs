@@ -416,7 +416,7 @@ pub fn summaries(out: &Path) -> BTreeMap<String, Summary> {
     ledger.held.episodes.into_iter().filter_map(of_file).collect()
 }
 
-/// Summaries by an earlier run of the episodes that are in a store, by their names. It lacks an episode if the ledger
+/// Summaries by an earlier run of the episodes that are in a store, by their names. They lack an episode if the ledger
 /// beside the store has no entry of it, or one of another result than what is in the store.
 pub fn store_summaries(store: &Path) -> BTreeMap<String, Summary> {
     let nothing = BTreeMap::new();

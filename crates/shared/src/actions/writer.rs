@@ -134,7 +134,7 @@ impl ActionWriter {
         }))
     }
 
-    /// Meaning of a run's tensors, and how the node reads chunks that answer them: a serialized
+    /// Meaning of a run's tensors, and how the node uses chunks that answer them: a serialized
     /// `robocache_ros/msg/FusedTensorInfo`. `None` if none of this run has come: the node looks for new readers once a
     /// second.
     ///

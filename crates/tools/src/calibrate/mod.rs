@@ -30,7 +30,7 @@ const SECOND_PEAK: f64 = 0.9;
 /// mean is subtracted \[ns\].
 const SEARCH_WINDOW_NS: i64 = 40 * NANOS_PER_MS;
 const SEARCH_TREND_NS: i64 = NANOS_PER_S;
-/// For the exact offset: lengths of the stretches and times of the mean, as for the search. Fast changes tell most;
+/// Lengths of the stretches and times of the mean for the exact offset, as for the search \[ns\]. Fast changes tell most;
 /// with noise, slower ones tell more.
 const WAYS_NS: [[i64; 2]; 4] = [
     [0, NANOS_PER_S / 2],
