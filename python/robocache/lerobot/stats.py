@@ -79,6 +79,13 @@ class Pixels:
         self._taken = 0
         self._counts = np.zeros((3, 256), np.int64)
 
+    @classmethod
+    def of_all(cls, frames):
+        """Statistics of all of some frames, which the caller has chosen."""
+        made = cls(np.ones(frames, bool))
+        made._wanted = set(range(frames))
+        return made
+
     @property
     def counts(self):
         return self._counts if self._is_valid else np.zeros_like(self._counts)

@@ -338,7 +338,7 @@ class EpisodeCache:
         from ..datasets.importing import import_rows
 
         config = None if images is True else images
-        load, options = _split_options(options)
+        load, options = split_options(options)
         return cls.load(import_rows(dataset, out, config, **options), **load)
 
     @classmethod
@@ -367,7 +367,7 @@ class EpisodeCache:
         """
         from ..datasets.importing import import_rows
 
-        load, options = _split_options(options)
+        load, options = split_options(options)
         return cls.load(import_rows(dataset, out, config, **options), **load)
 
     def task_index(self, episodes: Any, instants_ns: Any) -> np.ndarray:
@@ -620,7 +620,7 @@ def _load_again(path: str, of: dict[str, Any]) -> EpisodeCache:
 _OF_LOAD = ("streams", "share", "compressed", "threads", "memory", "device_bytes", "pinned_bytes")
 
 
-def _split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The options of `load`, and those of the import. An import has a `device`, too, so that of `load` is `cache_device`."""
     load = {name: value for name, value in options.items() if name in _OF_LOAD}
     if "cache_device" in options:

@@ -13,7 +13,7 @@ import warnings
 import zlib
 from collections.abc import Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,16 @@ _ROUNDS = 6
 _BLOCK = 4096
 _MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
+
+class Spans(NamedTuple):
+    """The ranges of a sampler: for each the number of its episode, its first instant [ns], how many instants it has, and the
+    epoch of the clock, or None."""
+
+    episodes: np.ndarray
+    first_ns: np.ndarray
+    counts: np.ndarray
+    epochs: np.ndarray | None
 
 
 class WindowSampler:
@@ -221,6 +231,10 @@ class WindowSampler:
         from .device_sampler import DeviceSampler
 
         return DeviceSampler(self, device)
+
+    def spans(self) -> Spans:
+        """Its ranges, in the order of its items."""
+        return Spans(self._episodes, self.first_ns, self._counts, self._epochs)
 
     def described(self) -> str:
         """All that the order of the batches of all ranks follows from: two samplers with the same text have the same order,
