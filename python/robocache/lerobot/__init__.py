@@ -16,23 +16,14 @@ from typing import TYPE_CHECKING
 from .exporting import LAYOUTS, EpisodesFailed, Export, export, join, to_lerobot
 
 if TYPE_CHECKING:
-    from .loading import Dataset, dataset
+    from .loading import dataset as dataset
 
-__all__ = [
-    "LAYOUTS",
-    "Dataset",
-    "EpisodesFailed",
-    "Export",
-    "dataset",
-    "export",
-    "join",
-    "to_lerobot",
-]
+__all__ = ["LAYOUTS", "EpisodesFailed", "Export", "export", "join", "to_lerobot"]
 
 
 def __getattr__(name):
-    if name not in ("Dataset", "dataset"):
+    if name != "dataset":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import loading  # it imports PyTorch
+    from .loading import dataset  # it imports PyTorch
 
-    return getattr(loading, name)
+    return dataset

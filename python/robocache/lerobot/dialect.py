@@ -109,9 +109,7 @@ class Dialect:
             return values.float()
         return values if self._bytes else values.float() / 255
 
-    def _rows(
-        self, steps: Sequence[int], places: np.ndarray
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _rows(self, steps: Sequence[int], places: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         """The frames of the steps, those beyond the episode replaced by its first or last; and which are beyond."""
         ranges = np.searchsorted(self._ends, places, side="right")
         wanted = places[:, None] + np.asarray(steps, np.int64)

@@ -60,7 +60,9 @@ def dataset(
     numbers = None if episodes is None else [int(number) for number in episodes]
     if is_folder(source):
         if keys is not None:
-            raise ValueError("keys: expected None for a LeRobot dataset, which has its own, found some")
+            raise ValueError(
+                "keys: expected None for a LeRobot dataset, which has its own, found some"
+            )
         root = Path(os.fspath(source))  # type: ignore[arg-type]
         load = {"tolerance_s": tolerance_s, **load}
         found = of_folder(root, None if out is None else Path(out), numbers, load)

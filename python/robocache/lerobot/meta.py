@@ -39,9 +39,7 @@ class Meta:
         robot_type: str | None = None,
     ) -> None:
         self.root, self.fps, self.robot_type = root, fps, robot_type
-        self.features = {
-            key: {**of, "shape": tuple(of["shape"])} for key, of in features.items()
-        }
+        self.features = {key: {**of, "shape": tuple(of["shape"])} for key, of in features.items()}
         self.tasks, self.episodes = dict(tasks), dict(episodes)
         self._stats: Stats | Callable[[], Stats] = stats
 

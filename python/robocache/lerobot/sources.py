@@ -16,8 +16,8 @@ from ..datasets import kinds, lerobot_rows
 from ..datasets import lerobot as lerobot_files
 from ..datasets.dataset import Topics
 from ..datasets.frame_stamps import period_ns
-from ..datasets.lerobot_rows import column_key
 from ..datasets.importing import import_rows
+from ..datasets.lerobot_rows import column_key
 from ..training.cache import EpisodeCache, split_options
 from ..training.sampler import WindowSampler
 from .columns import state_of
@@ -72,56 +72,61 @@ def is_folder(source: Any) -> bool:
 def of_folder(
     root: Path, out: Path | None, episodes: Sequence[int] | None, load: Mapping[str, Any]
 ) -> Source:
-    """The source of a LeRobot dataset. Its rows are imported to `out`, by default `ROOT.rows`, or found there.
+    """The source of a LeRobot dataset. Its rows are imported to `ROOT.rows`, or `out`, or found there.
 
     Raises ValueError if frames are not evenly spaced, or there is no such episode; and as `EpisodeCache.from_dataset`.
     """
     files = kinds.opened(root, None)
-    out = Path(f"{root}.rows") if out is None else out
-    of_number = {episode.number: episode for episode in files.episodes}
-    if episodes is not None and (lacking := sorted(set(episodes) - set(of_number))):
-        known = f"numbers of {len(of_number)} episodes"
-        raise ValueError(f"episodes: expected {known}, found {lacking[0]!r}")
-    numbers = sorted(of_number if episodes is None else set(episodes))
-    chosen = [of_number[number] for number in numbers]
+    chosen = _chosen(files, episodes)
     of_load, of_import = split_options(load)
-    store = import_rows(root, out, **of_import)
+    store = import_rows(root, f"{root}.rows" if out is None else out, **of_import)
     names = None if episodes is None else [episode.name for episode in chosen]
     cache = EpisodeCache.load(store, episodes=names, **of_load)
     info = json.loads((root / "meta/info.json").read_text(encoding="utf-8"))
     keys = _streams_of_features(cache, files)
     features = _features(info["features"], keys, cache, files)
+    spans, columns = _read(files, chosen, features, keys)
+    sampler = WindowSampler(spans, period_ns=period_ns(files.fps), batch_size=1, shuffle=False)
+    of_all = [(each.number, each.length, each.tasks) for each in files.episodes]
+    table = episodes_of(*zip(*of_all, strict=True))
+    stats = root / "meta/stats.json"
+    make = (
+        partial(stats_of_file, stats) if stats.is_file() else partial(stats_of_cache, cache, keys)
+    )
+    meta = Meta(root, files.fps, features, files.tasks, table, make, info.get("robot_type"))
+    numbers = None if episodes is None else [episode.number for episode in chosen]
+    return Source(cache, keys, sampler, meta, columns, numbers, frozenset(cache.streams))
+
+
+def _chosen(files: Any, episodes: Sequence[int] | None) -> list[Any]:
+    """Episodes by their numbers, in the order of the dataset."""
+    if episodes is None:
+        return list(files.episodes)
+    known = {episode.number for episode in files.episodes}
+    if lacking := sorted(set(episodes) - known):
+        raise ValueError(
+            f"episodes: expected numbers of {len(known)} episodes, found {lacking[0]!r}"
+        )
+    return [episode for episode in files.episodes if episode.number in set(episodes)]
+
+
+def _read(
+    files: Any,
+    episodes: Sequence[Any],
+    features: Mapping[str, Mapping[str, Any]],
+    keys: Mapping[str, Any],
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The first and the last instant of each episode, and the columns of all."""
     whole = [key for key in files.columns if key in features and key not in keys]
-    columns: dict[str, list[np.ndarray]] = {key: [] for key in whole}
+    parts: dict[str, list[np.ndarray]] = {key: [] for key in whole}
     spans = []
-    for episode in chosen:
+    for episode in episodes:
         stamp_ns, _ = lerobot_rows.instants(files, episode)
         spans.append(_even(stamp_ns, files, episode))
         for key, values in files.numbers(episode, whole).items():
-            columns[key].append(values)
-    sampler = WindowSampler(
-        np.array(spans), period_ns=period_ns(files.fps), batch_size=1, shuffle=False
-    )
-    table = episodes_of(
-        [episode.number for episode in files.episodes],
-        [episode.length for episode in files.episodes],
-        [episode.tasks for episode in files.episodes],
-    )
-    stats = root / "meta/stats.json"
-    make = partial(stats_of_file, stats) if stats.is_file() else partial(stats_of_cache, cache, keys)
-    meta = Meta(root, files.fps, features, files.tasks, table, make, info.get("robot_type"))
-    exact = {
-        key: _column(np.concatenate(parts), features[key]) for key, parts in columns.items()
-    }
-    return Source(
-        cache,
-        keys,
-        sampler,
-        meta,
-        exact,
-        None if episodes is None else numbers,
-        frozenset(cache.streams),
-    )
+            parts[key].append(values)
+    found = {key: _column(np.concatenate(of), features[key]) for key, of in parts.items()}
+    return np.array(spans), found
 
 
 def _even(stamp_ns: np.ndarray, files: Any, episode: Any) -> tuple[int, int]:
@@ -170,9 +175,7 @@ def _features(
             found[key] = {**about}
             if about["dtype"] in ("video", "image"):
                 found[key] |= _image(cache.streams[keys[key][0]])
-        elif key in files.columns and (
-            key in PLACES or _WHOLE.fullmatch(about["dtype"])
-        ):
+        elif key in files.columns and (key in PLACES or _WHOLE.fullmatch(about["dtype"])):
             found[key] = about
     return found
 
@@ -271,7 +274,9 @@ def _named(cache: EpisodeCache, keys: Mapping[str, Any] | None) -> dict[str, tup
             image = f"observation.images.{name}"
             found[image if is_image(means) else column_key("observation", name)] = (name,)
     for key, names in found.items():
-        if len(names) > 1 and (odd := [name for name in names if not cache.streams[name]["vector"]]):
+        if len(names) > 1 and (
+            odd := [name for name in names if not cache.streams[name]["vector"]]
+        ):
             raise ValueError(f"keys: expected vectors for {key!r}, found {odd[0]!r} among several")
     return found
 
@@ -293,8 +298,11 @@ def _topics(configuration: str) -> dict[str, str]:
 def is_image(means: Mapping[str, Any]) -> bool:
     """True if a row is an image of three colours, or of one: its channels are first or last."""
     shape, channels = means["row_shape"], len(means["channels"])
-    return means["vector"] is None and len(shape) == 3 and channels in (1, 3) and (
-        channels in (shape[0], shape[2])
+    return (
+        means["vector"] is None
+        and len(shape) == 3
+        and channels in (1, 3)
+        and (channels in (shape[0], shape[2]))
     )
 
 

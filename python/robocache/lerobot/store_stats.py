@@ -32,7 +32,9 @@ def stats_of_cache(
         means = cache.streams[names[0]]
         if means["vector"]:
             parts = [of[name] for name in names]
-            found[key] = {name: np.concatenate([part[name] for part in parts]) for name in of[names[0]]}
+            found[key] = {
+                name: np.concatenate([part[name] for part in parts]) for name in of[names[0]]
+            }
             found[key]["count"] = found[key]["count"].min(keepdims=True).astype(np.int64)
         elif means["dtype"] == "u8" and len(means["row_shape"]) == 3:
             found[key] = _pixels(cache, names[0])

@@ -173,7 +173,9 @@ def test_batches_are_the_items_in_an_order_of_their_own(root):
     seen = []
     for alone, worked in zip(*loaded, strict=True):
         assert_same(worked, alone)
-        places = list(zip(alone["episode_index"].tolist(), alone["frame_index"].tolist(), strict=True))
+        places = list(
+            zip(alone["episode_index"].tolist(), alone["frame_index"].tolist(), strict=True)
+        )
         numbers = [np.cumsum((0, *LENGTHS))[episode] + frame for episode, frame in places]
         items = [own[number] for number in numbers]
         expected = torch.utils.data.default_collate(items)
@@ -252,13 +254,13 @@ def test_rows_of_bags_are_what_the_export_has(tmp_path):
     """A store instead of a dataset: the items of `to-lerobot`, without the export."""
     import robots
 
+    from robocache import replay_to
     from robocache.lerobot import to_lerobot
-    from robocache.node.replaying import replay
 
     robots.record(tmp_path / "bags" / "pick", seconds=2.0)
     (tmp_path / "robot.yaml").write_text(robots.CONFIG)
     to_lerobot([tmp_path / "bags"], tmp_path / "robot.yaml", tmp_path / "dataset", images=True)
-    replay([tmp_path / "bags"], tmp_path / "robot.yaml", tmp_path / "data", format="rows")
+    replay_to([tmp_path / "bags"], tmp_path / "robot.yaml", tmp_path / "data", format="rows")
     steps = {"action": [at / robots.RATE_HZ for at in range(3)]}
     own = dataset(tmp_path / "data/rows.zarr", steps)
     other = LeRobotDataset("local/dataset", root=tmp_path / "dataset", delta_timestamps=steps)
