@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from ..training.action_rows import KEYS
 from .sources import Source
 
 __all__ = ["Dialect"]
@@ -22,7 +24,11 @@ class Dialect:
     """
 
     def __init__(
-        self, source: Source, steps: Mapping[str, Sequence[int]], return_uint8: bool
+        self,
+        source: Source,
+        steps: Mapping[str, Sequence[int]],
+        rows: Mapping[str, Mapping[str, Any]],
+        return_uint8: bool,
     ) -> None:
         self._source, self._steps, self._bytes = source, dict(steps), return_uint8
         self._features = source.meta.features
@@ -38,6 +44,25 @@ class Dialect:
         for key, streams in source.keys.items():
             for name in streams:
                 self.config[name] = self._window(name, self._steps.get(key, (0,)))
+        for key, own in rows.items():
+            self.config[_stream(source, key)] |= _of_streams(source, key, own)
+        # What the windows make of values changes the shape of a key, and its statistics.
+        plan = source.cache.plan(self.config)
+        for key in rows:
+            outputs = plan.rows[_stream(source, key)].outputs
+            self._features[key] |= {"shape": (len(outputs),), "names": outputs}
+            source.meta.replace_stats(key, partial(self._statistics, key))
+
+    def _statistics(self, key: str) -> dict[str, np.ndarray]:
+        """Statistics of what comes out of a key. What is normalised by them is not among it."""
+        name = _stream(self._source, key)
+        config = {
+            each: {k: v for k, v in own.items() if k != "normalize"}
+            for each, own in self.config.items()
+            if self._source.cache.streams[each]["vector"]
+        }
+        found = self._source.cache.window_statistics(config, self._source.sampler, streams=[name])
+        return found[name]
 
     def _window(self, name: str, steps: Sequence[int]) -> dict[str, Any]:
         """The window of a stream. What a robot's policy sees is as late as the node has it; all else is of the frame."""
@@ -116,3 +141,25 @@ class Dialect:
         begin, end = self._begins[ranges][:, None], self._ends[ranges][:, None]
         inside = np.clip(wanted, begin, end - 1)
         return torch.from_numpy(inside), torch.from_numpy(inside != wanted)
+
+
+def _stream(source: Source, key: str) -> str:
+    """The stream of a key.
+
+    Raises ValueError if there is no such key, or it has several streams.
+    """
+    streams = source.keys.get(key, ())
+    if len(streams) != 1:
+        known = ", ".join(k for k, names in source.keys.items() if len(names) == 1)
+        raise ValueError(f"rows: expected keys of one stream, {known}, found {key!r}")
+    return streams[0]
+
+
+def _of_streams(source: Source, key: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """What windows make of a key's values: the reference is a stream there, and a key here."""
+    if unknown := sorted(set(own) - set(KEYS)):
+        raise ValueError(f"rows of {key!r}: expected {', '.join(KEYS)}, found {unknown[0]!r}")
+    found = dict(own)
+    if own.get("reference") is not None:
+        found["reference"] = _stream(source, own["reference"])
+    return found

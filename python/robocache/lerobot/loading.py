@@ -37,6 +37,7 @@ def dataset(
     tolerance_s: float = TOLERANCE_S,
     out: str | os.PathLike[str] | None = None,
     keys: Mapping[str, str | Sequence[str]] | None = None,
+    rows: Mapping[str, Mapping[str, Any]] | None = None,
     **load: Any,
 ) -> Dataset:
     """A dataset whose items are those of a LeRobotDataset: keys, types, shapes, `KEY_is_pad`, `task` and `meta`.
@@ -51,6 +52,8 @@ def dataset(
         out: of a folder, where its rows are imported to, or are already; `SOURCE.rows` by default.
         keys: of a store, by key of an item the stream that has its values, or several whose numbers follow each other.
             Others have the keys that `robocache to-lerobot` gives them.
+        rows: by key what is made of its values: `relative`, `reference` (a key), `poses`, `rotation_6d` and `normalize`, as of
+            `EpisodeCache.windows`. `meta.stats` then has statistics of what comes out.
         load: of `EpisodeCache.load`, such as `compressed=False` if all rows fit into memory; and of a folder those of
             `EpisodeCache.from_dataset`.
 
@@ -76,7 +79,7 @@ def dataset(
         else:
             cache = EpisodeCache.load(source, **load)
         found = of_store(cache, keys, numbers)
-    return Dataset(found, delta_timestamps, image_transforms, return_uint8, tolerance_s)
+    return Dataset(found, delta_timestamps, rows or {}, image_transforms, return_uint8, tolerance_s)
 
 
 class Dataset(torch.utils.data.Dataset):
@@ -95,6 +98,7 @@ class Dataset(torch.utils.data.Dataset):
         self,
         source: Source,
         delta_timestamps: Mapping[str, Sequence[float]] | None,
+        rows: Mapping[str, Mapping[str, Any]],
         image_transforms: Callable[[torch.Tensor], torch.Tensor] | None,
         return_uint8: bool,
         tolerance_s: float,
@@ -113,7 +117,7 @@ class Dataset(torch.utils.data.Dataset):
         self.delta_indices = None
         if delta_timestamps is not None:
             self.delta_indices = _frames(delta_timestamps, source, tolerance_s)
-        self._dialect = Dialect(source, self.delta_indices or {}, return_uint8)
+        self._dialect = Dialect(source, self.delta_indices or {}, rows, return_uint8)
 
     @property
     def fps(self) -> float:

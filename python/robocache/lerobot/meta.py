@@ -55,6 +55,16 @@ class Meta:
     def stats(self, stats: Stats) -> None:
         self._stats = stats
 
+    def replace_stats(self, key: str, of_key: Callable[[], dict[str, np.ndarray]]) -> None:
+        """Replaces the statistics of a key by others, which are computed when any are asked for."""
+        before = self._stats
+
+        def stats() -> Stats:
+            others = before() if callable(before) else before
+            return {**others, key: of_key()}
+
+        self._stats = stats
+
     def _of(self, *kinds: str) -> list[str]:
         return [key for key, of in self.features.items() if of["dtype"] in kinds]
 

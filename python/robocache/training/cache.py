@@ -26,8 +26,9 @@ from ..datasets.asked_episodes import integers, numbers_of, share_of
 from ..datasets.frame_stamps import period_ns as period_of_rate
 from ..message.tensor import NO_AGE
 from .cache_input import is_own_label, of_arrays, own_labels
-from .choices import choices, latencies
+from .choices import choices, latencies, rows_of
 from .gpu import Gpu, is_on_gpu, number_of
+from .statistics import Statistics, of_windows
 from .tasks import Tasks
 from .valid_shares import look_at
 from .windows import Answered, WindowPlan, Windows, WindowSegment, aligned, host_out
@@ -405,7 +406,7 @@ class EpisodeCache:
 
     def statistics(
         self, streams: Sequence[str] | None = None, *, episodes: Any = None
-    ) -> dict[str, dict[str, np.ndarray]]:
+    ) -> Statistics:
         """Normalisation statistics of vectors: by stream a dict of float64 arrays `[channels]`: `count`, `mean`, `std` (divisor: the
         number of rows), `min`, `max`, `q01` and `q99`. They are over all rows that no later message replaced.
 
@@ -413,7 +414,7 @@ class EpisodeCache:
             streams: names; all vectors by default.
             episodes: which episodes of the cache: numbers, names or a slice; all by default. Leave out those that only test.
 
-        Warns if the cache is a share. `json.dumps(statistics, default=np.ndarray.tolist)` writes them.
+        Warns if the cache is a share. `json.dumps(statistics.json())` writes them, and so do `save_norm_stats` and `save_stats`.
 
         Raises:
             ValueError: a stream that is named is no vector; there is no such episode, or none is left.
@@ -424,7 +425,7 @@ class EpisodeCache:
         numbers, _ = numbers_of(
             lambda: [episode["name"] for episode in self.episodes], episodes=episodes
         )
-        told = {}
+        told = Statistics()
         for stream in streams:
             columns = list(zip(*self._native.statistics(stream, numbers), strict=True))[1:]
             told[stream] = {n: np.array(c) for n, c in zip(names, columns, strict=True)}
@@ -443,6 +444,29 @@ class EpisodeCache:
                 stacklevel=2,
             )
         return told
+
+    def window_statistics(
+        self,
+        config: WindowPlan | Mapping[str, Any],
+        sampler: Any,
+        *,
+        streams: Sequence[str] | None = None,
+        per_step: bool = False,
+        padded: bool = False,
+    ) -> Statistics:
+        """Statistics of what comes out of windows: of relative actions, for example. As `statistics`, with q10, q50 and q90.
+
+        Args:
+            config: of `windows`. Give it without `normalize`, which is to take these numbers.
+            sampler: a WindowSampler, all of whose items count once.
+            streams: names of vectors; all of the windows by default.
+            per_step: whether each step of a window has its own: arrays `[steps, channels]`.
+            padded: whether steps count that are not valid, such as those beyond the episode, which openpi counts.
+
+        Raises:
+            ValueError: a stream is no vector of these windows, or has no value.
+        """
+        return of_windows(self, config, sampler, streams, per_step, padded)
 
     def windows(
         self,
@@ -469,7 +493,10 @@ class EpisodeCache:
                 `lag_ms`, or instead of these `offsets_ns` (with `present`, the number of the step whose angles
                 stay, if angles go on from step to step); `strategy`, `max_age_ms`, `max_gap_ms`,
                 `fill` (`zero`, `last` or `first`), `dtype`, `rows`, `label` and `required`. What it does not have is as in the
-                node's configuration.
+                node's configuration. Of actions also what is made of them: `relative` (channels, or True for all) and
+                `reference` (the stream whose newest step they are relative to), `poses` (lists of channels: a position and
+                a quaternion, or roll, pitch and yaw), `rotation_6d` (the order of their six numbers), and `normalize`
+                (`mode`, `stats`, `key`, `eps`). These values are in no buffer of the caller.
                 A stream with a `horizon` and no `history` is a label, unless it says `label: False`, or `rows` other than all:
                 it has no lag unless it says one, sees all rows, is filled with the first or the last row of the episode, and
                 its steps beyond the episode are invalid.
@@ -585,7 +612,7 @@ class EpisodeCache:
 
     def _planned(self, config: Mapping[str, Any] | None, rows: str | None) -> WindowPlan:
         asked = choices(config, rows, self.streams, self.period_ns, self._labels)
-        return WindowPlan(self._rows, asked, self.streams)
+        return WindowPlan(self._rows, asked, self.streams, rows_of(config, self.streams))
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._gpu is not None:

@@ -274,3 +274,18 @@ def test_rows_of_bags_are_what_the_export_has(tmp_path):
             assert_same({key: item[key]}, {key: expected[key]})
     for key in (STATE, "action"):
         np.testing.assert_allclose(own.meta.stats[key]["max"], other.meta.stats[key]["max"], atol=1)
+
+
+def test_relative_actions_have_statistics_of_their_own(root):
+    relative = {"action": {"relative": True, "reference": STATE}}
+    with pytest.raises(ValueError, match="reference of 'action': expected channels of a.position"):
+        dataset(root, {"action": [0]}, rows=relative)
+    with pytest.raises(ValueError, match="expected keys of one stream, .*, found 'act'"):
+        dataset(root, rows={"act": {}})
+    own = dataset(
+        root, seconds(STEPS["act"]), rows={STATE: {"relative": ["a"], "reference": STATE}}
+    )
+    item = own[9]
+    assert item[STATE][0] == 0 and item[STATE][1] == theirs(root, None)[9][STATE][1]
+    stats = own.meta.stats
+    assert stats[STATE]["max"][0] == 0 and stats["action"]["max"].shape == (2,)
