@@ -11,16 +11,19 @@ for epoch in range(dataset.epoch, 10):
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from .training.choices import latencies
+from .training.selection import Columns
 from .training.valid_shares import look_at
 
 if TYPE_CHECKING:
@@ -59,8 +62,11 @@ class WindowDataset(torch.utils.data.IterableDataset):
         config, rows, jitter_ns, latency_ns: of `EpisodeCache.windows`.
         seed: of what is drawn, by default that of the sampler. It, the rank or the share, and the batch's number make the
             seed of a batch.
+        columns: texts and tokens of the episodes, by name an entry for each episode of the cache: an array `[episodes, ...]`, or
+            a list of texts. An entry may be a list, of which each window draws one. A batch has texts as a list.
         transform: a function of a batch that returns one, such as an augmentation of images. It runs where the batch is
-            made: in a worker, if there are workers, which must be able to send it, if they are spawned.
+            made: in a worker, if there are workers, which must be able to send it, if they are spawned. Random numbers of
+            torch, NumPy and `random` are those of the seed of the batch there, and go on as before behind it.
 
     Raises:
         ValueError, TypeError: the cache has no such windows.
@@ -77,6 +83,7 @@ class WindowDataset(torch.utils.data.IterableDataset):
         jitter_ns: int = 0,
         latency_ns: Mapping[str, Any] | None = None,
         seed: int | None = None,
+        columns: Mapping[str, Any] | None = None,
         transform: Callable[[Batch], Batch] | None = None,
     ) -> None:
         super().__init__()
@@ -96,7 +103,9 @@ class WindowDataset(torch.utils.data.IterableDataset):
         self._transform = transform
         # What does not fit is an error here, and not in a worker.
         plan = cache.plan(config, rows=rows)
-        if clash := [stream.name for stream in plan.streams if stream.name in _OWN]:
+        self._columns = Columns(cache, columns or {})
+        own = {*_OWN, *self._columns}
+        if clash := [stream.name for stream in plan.streams if stream.name in own]:
             raise ValueError(
                 f"config: expected no stream {clash[0]!r}, as another tensor of a batch has this name"
             )
@@ -205,9 +214,12 @@ class WindowDataset(torch.utils.data.IterableDataset):
             "epoch": torch.tensor(self.epoch),
             "number": torch.tensor(number),
         }
+        for name, values in self._columns.of(episodes, seed).items():
+            batch[name] = values if isinstance(values, list) else torch.from_numpy(values)
         if self._transform is None:
             return batch
-        changed = self._transform(batch)
+        with seeded(seed):
+            changed = self._transform(batch)
         if changed is None:
             raise TypeError("transform: expected a function that returns a batch, found None")
         return changed
@@ -256,6 +268,22 @@ class WindowDataset(torch.utils.data.IterableDataset):
 
     def __repr__(self) -> str:
         return f"WindowDataset({self.cache!r}, {self.sampler!r}, epoch {self.epoch})"
+
+
+@contextlib.contextmanager
+def seeded(seed: Sequence[int]) -> Iterator[None]:
+    """Makes random numbers of torch, NumPy and `random` those of a seed, and behind it those of before."""
+    words = np.random.SeedSequence(seed).generate_state(2, np.uint32)
+    before = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(int(words[0]) << 32 | int(words[1]))
+        random.seed(int(words[0]))
+        np.random.seed(words)
+        try:
+            yield
+        finally:
+            random.setstate(before[0])
+            np.random.set_state(before[1])
 
 
 def _later(contract: Contract, latency_ns: Mapping[str, Any]) -> Contract:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..datasets.lerobot_rows import column_key
+from ..training.selection import value_of
 from .tensors import present_step
 
 _PLAN = "trajectory_msgs/msg/JointTrajectory"
@@ -158,14 +159,6 @@ def marks_of(tensors):
     """The names of the marks that were noted in the recordings of the episodes."""
     marks = (mark for episode in tensors.about["episodes"] for mark in episode.get("marks", ()))
     return sorted({mark["name"] for mark in marks})
-
-
-def value_of(text):
-    """The number of a mark: that of its text. Of other texts, "false" and "no" are 0, and all others 1."""
-    try:
-        return float(text)
-    except ValueError:
-        return float(text.lower() not in ("false", "no"))
 
 
 def is_plan(info):

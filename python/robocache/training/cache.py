@@ -14,7 +14,7 @@ import json
 import os
 import pickle
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from ..message.tensor import NO_AGE
 from .cache_input import is_own_label, of_arrays, own_labels
 from .choices import choices, latencies, rows_of
 from .gpu import Gpu, is_on_gpu, number_of
+from .selection import selected
 from .statistics import Statistics, of_windows
 from .tasks import Tasks
 from .valid_shares import look_at
@@ -40,7 +41,7 @@ _Source = tuple[str, dict[str, Any]]
 #: Rows that are loaded again by each process without a word.
 _HELD_BYTES = 1 << 28
 #: What is known of an episode: the keys of `EpisodeCache.episodes`.
-_OF_EPISODE = {"name", "task", "tasks", "colours", "bag", "spans"}
+_OF_EPISODE = {"name", "task", "tasks", "colours", "bag", "marks", "spans"}
 
 
 class EpisodeCache:
@@ -49,7 +50,7 @@ class EpisodeCache:
     Attributes:
         episodes: a list of dicts: `name`, `task`, `bag`, and `spans`, a list of `(epoch, begin_ns, end_ns)`: when the
             first and the last row of each epoch of the clock came. If the task changes, `tasks` has all: a list of dicts
-            with `begin_ns` and `task`.
+            with `begin_ns` and `task`. If something was noted in the recording, `marks` has it: `at_ns`, `name`, `value`.
         tasks: a list of the texts of all tasks of the store, each once; `task_index` gives numbers in it.
         streams: a dict by name of what rows mean: `row_shape`, `dtype`, `channels`, `target_offsets_ns` and others.
         configuration: the text of the configuration that the rows were made with.
@@ -382,6 +383,26 @@ class EpisodeCache:
         Raises ValueError if there is no such episode.
         """
         return self._tasks.at(episodes, instants_ns)
+
+    def select(
+        self,
+        *,
+        tasks: str | Sequence[str] | None = None,
+        marks: Mapping[str, Any] | None = None,
+        last: Mapping[str, float] | None = None,
+        where: Callable[[Mapping[str, Any]], bool] | None = None,
+    ) -> list[str]:
+        """The names of the episodes that fit all of these, for `WindowSampler.of` and `load`.
+
+        Args:
+            tasks: a task, or several: an episode has one of them.
+            marks: by name the number of the newest mark: `{"success": True}`. An episode without the mark does not fit.
+            last: by stream its first number at the end of the episode: `{"success": 1}`.
+            where: a function of a dict of `episodes`.
+
+        Raises ValueError if there is no such task, mark or stream.
+        """
+        return selected(self, tasks, marks, last, where)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the cache into a new folder, from which `load` maps it into memory. The folder appears when it is complete.

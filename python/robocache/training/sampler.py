@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..datasets.asked_episodes import integers, numbers_of
+from .selection import kept
 
 if TYPE_CHECKING:
     from .cache import EpisodeCache
@@ -177,6 +178,7 @@ class WindowSampler:
         grid: bool = True,
         episodes: Any = None,
         valid_only: Sequence[str] = (),
+        keep: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> WindowSampler:
         """A sampler over the instants of a cache, of all epochs of the clock in each episode. If the cache was loaded with
@@ -190,6 +192,8 @@ class WindowSampler:
             grid: whether instants are at multiples of the period, as ticks are.
             episodes: only these, by numbers, names or a slice, as of `EpisodeCache.load`; all by default.
             valid_only: streams that must have come: instants begin at the first row of each, and end at its last.
+            keep: by the name of an episode ranges `[first, end)` of its frames, counted from its first row: only instants of
+                these. An episode that is not named has none.
             options: those of the class, but for `epochs`.
         """
         if cache.share is not None:
@@ -208,13 +212,17 @@ class WindowSampler:
             )
         before, after = _margins(margin_ns)
         numbers, of_ranges, epochs, begins, ends = _spans(cache, episodes, valid_only)
+        if keep is not None:
+            spans = of_ranges, epochs, begins + before, ends - after
+            of_ranges, epochs, begins, ends = kept(spans, cache.episodes, int(period_ns), keep)
+            before = after = 0
         ranges = np.stack([begins + before, ends - after], axis=1)
         # An epoch without rows ends before it begins, also if a margin is negative.
         empty = ends < begins
         if grid:
             ranges[:, 0] = -(-ranges[:, 0] // period_ns) * period_ns
         empty |= ranges[:, 1] < ranges[:, 0]
-        if valid_only:
+        if valid_only and keep is None:
             _look_at_episodes(cache, valid_only, numbers, of_ranges[~empty])
         if empty.all():
             longest = (ends - begins).max(initial=0)
