@@ -72,7 +72,7 @@ class ActionRows:
     def _chosen(self, wanted: Any) -> np.ndarray:
         """By channel: true if its rows are relative."""
         if isinstance(wanted, bool):
-            chosen = np.full(len(self.channels), wanted)
+            chosen: np.ndarray = np.full(len(self.channels), wanted)
         else:
             places = [_place(self.stream, "relative", each, self.channels) for each in wanted]
             chosen = np.isin(np.arange(len(self.channels)), places)
@@ -149,7 +149,7 @@ class ActionRows:
     def made(self, values: Any, reference: Any) -> Any:
         """Rows of values `[windows, steps, channels]`. `reference`: `[windows, channels of it]`, its newest step; or None."""
         xp = _library(values)
-        base = None if reference is None else reference[:, None, :]
+        base: Any = None if reference is None else reference[:, None, :]
         parts = {id(pose): pose.made(xp, values, base, self._places) for pose in self._poses}
         numbers = []
         for _, pose, at in self._plan:
@@ -174,11 +174,11 @@ class ActionRows:
                 f"reference: expected the newest step of {self.reference!r}, found None"
             )
         if rows.ndim == 2:
-            base = None if reference is None else reference[None]
-            return self.taken_back(rows[None], base)[0]
+            one = None if reference is None else reference[None]
+            return self.taken_back(rows[None], one)[0]
         xp = _library(rows)
         rows = self._unscaled(xp, rows)
-        base = None if reference is None else reference[:, None, :]
+        base: Any = None if reference is None else reference[:, None, :]
         values: list[Any] = [None] * len(self.channels)
         for pose in self._poses:
             own = [n for n, (_, of, _) in enumerate(self._plan) if of is pose]

@@ -441,6 +441,11 @@ def _keys(seed: int, epoch: int) -> np.ndarray:
         )
 
 
+def permuted(positions: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Where the permutation of `0..count` of a seed takes positions."""
+    return _permuted(positions, count, _keys(seed, 0)).astype(np.int64)
+
+
 def _permuted(positions: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:
     """Where a permutation of `0..count` takes positions: a Feistel network over the next power of four, walked along its
     cycle until it is back in the range."""
