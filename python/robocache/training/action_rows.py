@@ -46,6 +46,10 @@ class ActionRows:
     ) -> None:
         self.stream, self.reference = name, config.get("reference")
         self.channels = _channels(name, streams)
+        if any(of["operators"] for of in streams[name]["vector"].get("outputs", ())):
+            raise ValueError(
+                f"'{name}': expected actions without operators in the configuration, found some: use normalize of the windows"
+            )
         self._poses = [
             _Pose(name, pose, self.channels, config.get("rotation_6d"))
             for pose in config.get("poses", ())
@@ -58,6 +62,7 @@ class ActionRows:
             raise ValueError(f"poses of '{name}': expected each channel once, found one twice")
         self.relative = self._chosen(config.get("relative", False))
         self._places = self._in_reference(streams)
+        self._operators = self._of_reference(streams)
         for pose in self._poses:
             pose.is_relative = bool(self.relative[list(pose.places)].any())
             if pose.is_relative and not self.relative[list(pose.places)].all():
@@ -97,6 +102,35 @@ class ActionRows:
         for at in np.flatnonzero(self.relative):
             found[at] = _place(self.stream, "reference", self.channels[at], others)
         return found
+
+    def _of_reference(
+        self, streams: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Scale and offset that the operators of the configuration gave the channels of the reference; None without any."""
+        outputs = [] if self.reference is None else streams[self.reference]["vector"].get("outputs")
+        if not outputs:
+            return None
+        scale, offset = np.ones(len(outputs)), np.zeros(len(outputs))
+        for at in set(self._places[self.relative].tolist()):
+            for operator in outputs[at]["operators"]:
+                affine = operator.get("affine") if isinstance(operator, dict) else None
+                if affine is None or "channel" not in outputs[at]["source"]:
+                    raise ValueError(
+                        f"reference of '{self.stream}': expected operators that can be taken back, such as scale, offset and "
+                        f"normalize, found others of {outputs[at]['name']} in {self.reference!r}"
+                    )
+                offset[at] = (offset[at] - affine["shift"]) * affine["scale"] + affine["offset"]
+                scale[at] *= affine["scale"]
+        return scale, offset
+
+    def _plain(self, xp: Any, reference: Any) -> Any:
+        """The newest step of the reference `[windows, 1, channels]`, before the operators."""
+        if reference is None:
+            return None
+        if self._operators is not None:
+            scale, offset = (_like(xp, each, reference) for each in self._operators)
+            reference = _as_float32(xp, (_as_float64(xp, reference) - offset) / scale)
+        return reference[:, None, :]
 
     def _order(self) -> list[tuple[str, Any, int]]:
         """For each number of a row its name, the pose that it is of or None, and its place there or among the channels."""
@@ -149,7 +183,7 @@ class ActionRows:
     def made(self, values: Any, reference: Any) -> Any:
         """Rows of values `[windows, steps, channels]`. `reference`: `[windows, channels of it]`, its newest step; or None."""
         xp = _library(values)
-        base: Any = None if reference is None else reference[:, None, :]
+        base = self._plain(xp, reference)
         parts = {id(pose): pose.made(xp, values, base, self._places) for pose in self._poses}
         numbers = []
         for _, pose, at in self._plan:
@@ -178,7 +212,7 @@ class ActionRows:
             return self.taken_back(rows[None], one)[0]
         xp = _library(rows)
         rows = self._unscaled(xp, rows)
-        base: Any = None if reference is None else reference[:, None, :]
+        base = self._plain(xp, reference)
         values: list[Any] = [None] * len(self.channels)
         for pose in self._poses:
             own = [n for n, (_, of, _) in enumerate(self._plan) if of is pose]

@@ -163,10 +163,6 @@ def rows_of(config, streams):
                 raise ValueError(
                     f"'{each}': expected dtype f32 for rows of '{name}', found {dtype}"
                 )
-            if means["vector"].get("operators"):
-                raise ValueError(
-                    f"'{each}': expected a stream without operators for rows of '{name}', found some"
-                )
     return found
 
 

@@ -16,6 +16,12 @@ from pyarrow import parquet
 pytest.importorskip("lerobot")
 import torch  # noqa: E402
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
+from lerobot.policies.act.configuration_act import ACTConfig  # noqa: E402
+from lerobot.policies.act.modeling_act import ACTPolicy  # noqa: E402
+from lerobot.policies.factory import (  # noqa: E402
+    dataset_to_policy_features,
+    make_pre_post_processors,
+)
 from robots import picture  # noqa: E402
 
 from robocache.lerobot import dataset  # noqa: E402
@@ -289,3 +295,36 @@ def test_relative_actions_have_statistics_of_their_own(root):
     assert item[STATE][0] == 0 and item[STATE][1] == theirs(root, None)[9][STATE][1]
     stats = own.meta.stats
     assert stats[STATE]["max"][0] == 0 and stats["action"]["max"].shape == (2,)
+
+
+def losses_of(data, delta_timestamps):
+    """A loop around LeRobot's policy, its processors and torch's DataLoader."""
+    torch.manual_seed(0)
+    features = dataset_to_policy_features(data.meta.features)
+    outputs = {"action": features.pop("action")}
+    config = ACTConfig(
+        input_features={STATE: features[STATE], CAMERA: features[CAMERA]}, output_features=outputs,
+        device="cpu", pretrained_backbone_weights=None, chunk_size=8, n_action_steps=8, dim_model=32,
+        n_heads=2, dim_feedforward=32, latent_dim=8, n_encoder_layers=1, n_vae_encoder_layers=1,
+    )  # fmt: skip
+    assert [at / FPS for at in config.action_delta_indices] == delta_timestamps["action"]
+    policy = ACTPolicy(config).train()
+    preprocess, _ = make_pre_post_processors(config, dataset_stats=data.meta.stats)
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-4)
+    losses = []
+    for batch in torch.utils.data.DataLoader(data, batch_size=16, shuffle=True):
+        loss, _ = policy(preprocess(batch))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def test_a_loop_of_ones_own_has_the_losses_of_lerobot(root):
+    steps = seconds(STEPS["act"])
+    ours, expected = (
+        losses_of(dataset(root, steps), steps),
+        losses_of(theirs(root, STEPS["act"]), steps),
+    )
+    assert len(ours) == 5 and ours == expected

@@ -6,7 +6,7 @@ use crate::spec::Interface;
 use robocache_ops::operators::Operator;
 
 const MS: i64 = 1_000_000;
-const NO_POSES: Poses = Poses { poses: Vec::new(), rotation_6d: None, outputs: Vec::new() };
+static NO_POSES: Poses = Poses { poses: Vec::new(), rotation_6d: None, outputs: Vec::new() };
 
 /// Rows of measured and of commanded joints, with these keys in the measured ones and in the commanded ones.
 fn rows(joints: &str, action: &str) -> Contract {
