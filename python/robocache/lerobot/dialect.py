@@ -132,7 +132,7 @@ class Dialect:
             values = values.expand(*values.shape[:-3], 3, *values.shape[-2:])
         if values.dtype != torch.uint8:
             return values.float()
-        return values if self._bytes else values.float() / 255
+        return values if self._bytes else values.float().div_(255)
 
     def _rows(self, steps: Sequence[int], places: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         """The frames of the steps, those beyond the episode replaced by its first or last; and which are beyond."""

@@ -42,6 +42,7 @@ class Meta:
         self.features = {key: {**of, "shape": tuple(of["shape"])} for key, of in features.items()}
         self.tasks, self.episodes = dict(tasks), dict(episodes)
         self._stats: Stats | Callable[[], Stats] = stats
+        self._replaced: dict[str, Callable[[], dict[str, np.ndarray]]] = {}
 
     @property
     def stats(self) -> Stats:
@@ -49,6 +50,8 @@ class Meta:
         first asked for."""
         if callable(self._stats):
             self._stats = self._stats()
+        for key in list(self._replaced):
+            self._stats[key] = self._replaced.pop(key)()
         return self._stats
 
     @stats.setter
@@ -57,13 +60,7 @@ class Meta:
 
     def replace_stats(self, key: str, of_key: Callable[[], dict[str, np.ndarray]]) -> None:
         """Replaces the statistics of a key by others, which are computed when any are asked for."""
-        before = self._stats
-
-        def stats() -> Stats:
-            others = before() if callable(before) else before
-            return {**others, key: of_key()}
-
-        self._stats = stats
+        self._replaced[key] = of_key
 
     def _of(self, *kinds: str) -> list[str]:
         return [key for key, of in self.features.items() if of["dtype"] in kinds]

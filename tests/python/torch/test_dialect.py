@@ -328,3 +328,16 @@ def test_a_loop_of_ones_own_has_the_losses_of_lerobot(root):
         losses_of(theirs(root, STEPS["act"]), steps),
     )
     assert len(ours) == 5 and ours == expected
+
+
+def test_spawned_workers_have_the_items(root):
+    own = dataset(
+        root, seconds(STEPS["one"]), rows={STATE: {"relative": ["a"], "reference": STATE}}
+    )
+    options = {"batch_size": 16, "num_workers": 1, "multiprocessing_context": "spawn"}
+    for found, expected in zip(
+        torch.utils.data.DataLoader(own, **options),
+        torch.utils.data.DataLoader(own, batch_size=16),
+        strict=True,
+    ):
+        assert_same(found, expected)
