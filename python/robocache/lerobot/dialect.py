@@ -80,7 +80,7 @@ class Dialect:
         }
 
     def batch(self, tensors: Mapping[str, torch.Tensor], places: np.ndarray) -> dict[str, Any]:
-        """A batch of items, as the default `collate_fn` of a DataLoader makes it of them.
+        """A batch of items, as the default `collate_fn` of a DataLoader makes it of them, but for its images: see `shown`.
 
         Args:
             tensors: by stream its windows, and `STREAM_is_pad`.
@@ -124,15 +124,20 @@ class Dialect:
         return values, pads
 
     def _image(self, values: torch.Tensor, name: str) -> torch.Tensor:
-        """Images with their channels first: bytes, or numbers in 0..1. Those that the store has normalised stay so."""
+        """Images with their channels first, as the store has them."""
         means = self._source.cache.streams[name]
         if means["row_shape"][0] != len(means["channels"]):
             values = values.movedim(-1, -3)
         if values.shape[-3] == 1:
             values = values.expand(*values.shape[:-3], 3, *values.shape[-2:])
-        if values.dtype != torch.uint8:
-            return values.float()
-        return values if self._bytes else values.float().div_(255)
+        return values
+
+    def shown(self, images: torch.Tensor) -> torch.Tensor:
+        """Images of a batch or of an item as policies see them: numbers in 0..1, or bytes if asked. Those that the store has
+        normalised stay so."""
+        if images.dtype != torch.uint8:
+            return images.float()
+        return images if self._bytes else torch.div(images, 255)
 
     def _rows(self, steps: Sequence[int], places: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         """The frames of the steps, those beyond the episode replaced by its first or last; and which are beyond."""

@@ -161,9 +161,11 @@ class Dataset(torch.utils.data.Dataset):
             {**{key: of[at] for key, of in tensors.items()}, "task": batch["task"][at]}
             for at in range(len(indices))
         ]
-        if self.image_transforms is not None:
-            for item in items:
-                for camera in self._dialect.cameras:
+        for item in items:
+            for camera in self._dialect.cameras:
+                # One by one they stay in the processor's cache until a batch is made of them.
+                item[camera] = self._dialect.shown(item[camera])
+                if self.image_transforms is not None:
                     item[camera] = self.image_transforms(item[camera])
         return items
 
@@ -243,8 +245,9 @@ class _Translated:
         ranges = np.searchsorted(self._ranges, _ranges(of["episode"].numpy(), epochs))
         frames = (of["instant_ns"].numpy() - self._first_ns[ranges]) // self._period_ns
         made = self._dialect.batch(batch, self._begins[ranges] + frames)
-        if self._images is not None:
-            for camera in self._dialect.cameras:
+        for camera in self._dialect.cameras:
+            made[camera] = self._dialect.shown(made[camera])
+            if self._images is not None:
                 made[camera] = torch.stack([self._images(image) for image in made[camera]])
         made |= {name: batch[name] for name in ("epoch", "number")}
         return made if self._transform is None else self._transform(made)
