@@ -137,7 +137,7 @@ class Dialect:
         normalised stay so."""
         if images.dtype != torch.uint8:
             return images.float()
-        return images if self._bytes else torch.div(images, 255)
+        return images if self._bytes else images.float().div_(255)
 
     def _rows(self, steps: Sequence[int], places: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         """The frames of the steps, those beyond the episode replaced by its first or last; and which are beyond."""
