@@ -211,11 +211,17 @@ fn no_command_follows_from_poses() {
     let made = policy(&rows("", ""), of).unwrap();
     let entry = &made.value()["actions"]["action"];
     assert_eq!(entry["poses"], json!([["a.position", "b.position"]]));
-    assert_eq!((&entry["rotation_6d"], &entry["outputs"]), (&json!("rows"), &json!(["x", "y", "r00"])));
+    assert_eq!(
+        (&entry["rotation_6d"], &entry["outputs"]),
+        (&json!("rows"), &json!(["x", "y", "r00"]))
+    );
     let actions = made.actions().unwrap().remove(0);
     assert_eq!((&actions.poses, actions.operators), (&poses, operators));
     let why = made.actions_of_joints(None, None).unwrap_err();
-    assert!(why.contains("expected channels JOINT.position or JOINT.velocity") && why.ends_with("found poses"));
+    assert!(
+        why.contains("expected channels JOINT.position or JOINT.velocity")
+            && why.ends_with("found poses")
+    );
     let scaled = rows("", ", operators: [{scale: 2, of: [b]}]");
     let of = ActionWindows { poses: &poses, ..windows(&[0, MS]) };
     assert!(refusal(&scaled, of).ends_with("found poses of channels with operators"));
