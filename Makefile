@@ -112,7 +112,7 @@ test-torch:
 	@scripts/test_torch.sh
 
 test-lerobot:
-	@scripts/test_torch.sh tests/python/torch/test_lerobot.py tests/python/torch/test_serve_lerobot.py
+	@scripts/test_torch.sh tests/python/torch/test_lerobot.py tests/python/torch/test_dialect.py tests/python/torch/test_serve_lerobot.py
 
 test-tfds:
 	@scripts/test_tfds.sh

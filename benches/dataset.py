@@ -10,6 +10,8 @@ zstandard; with `--lerobot` also lerobot, whose loader then reads the same datas
   files, no checks.
 - windows: batches of 64 random frames with the three images, of 224x224, and 50 steps of action ahead, from rows in memory, from
   compressed rows, from compressed rows of a store with `--images`, and by LeRobot's loader (torchcodec or PyAV, whichever it takes) with `--workers` and a global shuffle.
+- dialect, with `--lerobot`: the same batches as LeRobot's items, by `robocache.lerobot.dataset`, from rows in memory and from
+  compressed ones: by a DataLoader that shuffles items, and as `batches`; images as numbers and as bytes.
   The first second of each is left out.
 """
 
@@ -195,6 +197,30 @@ def lerobot(root, seconds, workers):
     return rate(lambda _: next(batches), seconds), dataset.video_backend
 
 
+def dialect(root, rows, seconds, **load):
+    """Windows per second of the dataset in LeRobot's dialect, by the way they are loaded."""
+    import torch
+
+    from robocache.lerobot import dataset
+
+    steps = {"action": [at / FPS for at in range(AHEAD)]}
+    found = {}
+    for kind, is_bytes in (("numbers", False), ("bytes", True)):
+        data = dataset(root, steps, out=rows, return_uint8=is_bytes, **load)
+        ways = {
+            "items": lambda data=data: torch.utils.data.DataLoader(
+                data, batch_size=BATCH, shuffle=True
+            ),
+            "batches": lambda data=data: torch.utils.data.DataLoader(
+                data.batches(BATCH), batch_size=None
+            ),
+        }
+        for way, loader in ways.items():
+            batches = (batch for _ in iter(int, 1) for batch in loader())
+            found[f"{way} of {kind}"] = round(rate(lambda _, of=batches: next(of), seconds))
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lerobot", action="store_true")
@@ -224,6 +250,10 @@ def main():
         if options.lerobot:
             theirs, backend = lerobot(root, options.seconds, options.workers)
             found["lerobot"] = {"rate": round(theirs, 1), "video_backend": backend}
+            found["dialect"] = {
+                "memory": dialect(root, whole.parent, options.seconds, compressed=False),
+                "compressed": dialect(root, whole.parent, options.seconds),
+            }
             found["times"] = {k: round(v / theirs, 1) for k, v in found["windows"].items()}
     print(json.dumps(found, indent=2))
 

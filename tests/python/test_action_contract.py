@@ -241,3 +241,53 @@ def test_a_reference_that_no_tensor_has_in_full_is_an_error_at_once(cache, servi
     with pytest.raises(ValueError, match="expected one of the streams other, found arm"):
         writer(lambda _, value: value.update(streams={"other": value["streams"]["arm"]}))
     writer(lambda *_: None).close()
+
+
+def normalized(**more):
+    stats = {"mean": [1, -1], "std": [2, 4]}
+    return {"horizon": {"steps": 10}, "normalize": {"mode": "mean_std", "stats": stats}, **more}
+
+
+def test_rows_that_windows_make_are_in_the_contract(cache):
+    """What the windows made of actions is what a node takes back."""
+    config = {"arm": {}, "action": normalized(relative=["b"], reference="arm")}
+    made = cache.contract(config, actions="action")
+    affine = [{"affine": {"shift": m, "scale": 1 / s, "offset": 0}} for m, s in ((1, 2), (-1, 4))]
+    entry = made.value["actions"]["action"]
+    assert entry["operators"] == [[each] for each in affine]
+    assert (entry["relative"], entry["reference"]) == (["b.position"], "arm")
+    with pytest.raises(ValueError, match="expected 'action' among them, because a node serves no"):
+        cache.contract(config)
+    with pytest.raises(
+        ValueError, match="expected nothing of 'action', because its windows say it"
+    ):
+        cache.contract(config, actions=RELATIVE)
+    ahead = cache.windows([0], [T0 + 200 * MS], config)
+    plain = cache.windows([0], [T0 + 200 * MS], CHUNK)
+    rows = (plain["action"].array[0] - [0, 0], ahead["action"].array[0])
+    # The arm is normalised by the configuration, and its value before that counts.
+    state = plain["arm"].array[0, -1, 1] * 4 + 2
+    expected = (rows[0] - [0, state] - [1, -1]) / [2, 4]
+    np.testing.assert_allclose(rows[1], expected, atol=1e-6)
+    taken = ahead.plan.rows["action"].taken_back(rows[1], ahead["arm"].array[0, -1])
+    np.testing.assert_allclose(taken, plain["action"].array[0], atol=1e-5)
+
+
+def test_the_command_of_a_normalised_relative_row_is_the_action(cache, tmp_path):
+    """A group with the contract has the operators and the relative joints of the windows."""
+    config = {"arm": {}, "action": normalized(relative=["b"], reference="arm")}
+    cache.contract(config, actions="action").save(tmp_path)
+    text = CONFIG + COMMANDS.replace(
+        "      start_from", f"      contract: {tmp_path}\n      start_from"
+    )
+    (tmp_path / "robot.yaml").write_text(text)
+    group = robocache.contract.of(tmp_path / "robot.yaml").value["actions"]["arm"]
+    trained = robocache.contract.load(tmp_path).value["actions"]["action"]
+    for key in ("names", "operators", "relative", "reference", "offsets_ns"):
+        assert group[key] == trained[key], key
+    check(tmp_path / "robot.yaml", "--contract", tmp_path)
+
+
+def test_no_command_follows_from_poses(cache):
+    with pytest.raises(ValueError, match="expected x, y, z and qx, qy, qz, qw"):
+        cache.contract({"arm": {}, "action": normalized(poses=[["a", "b"]])}, actions="action")

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from robocache.lerobot.columns import _mark, marks_of, value_of
+from robocache.lerobot.columns import _mark, marks_of
+from robocache.training.selection import value_of
 
 MARKS = [
     {"at_ns": 20, "name": "success", "value": "true"},

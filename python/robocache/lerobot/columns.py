@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..datasets.lerobot_rows import column_key
+from ..training.selection import value_of
 from .tensors import present_step
 
 _PLAN = "trajectory_msgs/msg/JointTrajectory"
@@ -173,14 +174,6 @@ def with_marks(features, others):
     before = [key for key in keys if key in (*_TICK_COLUMNS, "observation.state", "action")]
     after = keys[len(before) :]
     return {key: (features | marks)[key] for key in (*before, *sorted(marks), *after)}
-
-
-def value_of(text):
-    """The number of a mark: that of its text. Of other texts, "false" and "no" are 0, and all others 1."""
-    try:
-        return float(text)
-    except ValueError:
-        return float(text.lower() not in ("false", "no"))
 
 
 def is_plan(info):

@@ -6,62 +6,14 @@ lose digits. The quantiles of a dataset are those of all its values (`quantiles`
 
 import numpy as np
 
-QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
+from ..training.running import QUANTILES, Rows, edges_of, quantile
+
+__all__ = ["NAMES", "QUANTILES", "Pixels", "Rows", "Total"]
+
 #: What a column has, in the order of the files.
 NAMES = ("min", "max", "mean", "std", "count", *QUANTILES)
-#: Bins of the histogram that quantiles are read from.
-_BINS = 5000
 #: An image larger than this is thinned out until its longer side has about `_TARGET` pixels.
 _LARGE, _TARGET = 300, 150
-
-
-class Rows:
-    """Statistics of an episode's numbers, over all axes but the last.
-
-    The caller gives all blocks of the episode to `measure`, and then all of them to `count`.
-    """
-
-    def __init__(self):
-        self._frames = self._rows = 0
-        self._min = self._max = self._mean = self._squares = None
-        self._edges = self._histograms = None
-
-    def measure(self, block):
-        """Takes the extent and the mean of values [frame, ...]."""
-        if not len(block):
-            return
-        rows = _rows(block)
-        least, most = rows.min(axis=0), rows.max(axis=0)
-        mean = rows.mean(axis=0, dtype=np.float64)
-        squares = np.square(rows - mean).sum(axis=0)
-        if self._mean is None:
-            self._min, self._max, self._mean, self._squares = least, most, mean, squares
-        else:
-            self._min, self._max = np.minimum(self._min, least), np.maximum(self._max, most)
-            apart, rest = mean - self._mean, self._rows
-            self._squares += squares + apart**2 * (rest * len(rows) / (rest + len(rows)))
-            self._mean += apart * (len(rows) / (rest + len(rows)))
-        self._frames += len(block)
-        self._rows += len(rows)
-
-    def count(self, block):
-        """Counts the same values for the quantiles."""
-        rows = _rows(block)
-        if self._edges is None:
-            self._edges = [_edges(*extent) for extent in zip(self._min, self._max, strict=True)]
-            self._histograms = np.zeros((len(self._edges), _BINS))
-        for at, edges in enumerate(self._edges):
-            self._histograms[at] += np.histogram(rows[:, at], bins=edges)[0]
-
-    def result(self):
-        """The statistics by name: arrays of one dimension."""
-        found = {"min": self._min, "max": self._max, "mean": self._mean}
-        found["std"] = np.sqrt(self._squares / self._rows)
-        found["count"] = np.array([self._frames])
-        counted = list(zip(self._histograms, self._edges, strict=True))
-        for name, share in QUANTILES.items():
-            found[name] = np.array([_quantile(*each, share * self._rows) for each in counted])
-        return found
 
 
 class Pixels:
@@ -78,6 +30,13 @@ class Pixels:
         self._wanted = set(frames[_sampled(len(frames))].tolist())
         self._taken = 0
         self._counts = np.zeros((3, 256), np.int64)
+
+    @classmethod
+    def of_all(cls, frames):
+        """Statistics of all of some frames, which the caller has chosen."""
+        made = cls(np.ones(frames, bool))
+        made._wanted = set(range(frames))
+        return made
 
     @property
     def counts(self):
@@ -125,27 +84,6 @@ class Total:
         return found
 
 
-def _rows(block):
-    """Values [row, last axis]. Integers become floats as in LeRobot: small ones float32, others float64."""
-    rows = block.reshape(-1, block.shape[-1] if block.ndim > 1 else 1)
-    return rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
-
-
-def _edges(least, most):
-    """The edges of the bins. If all values are equal, the bins contain them nevertheless."""
-    return np.linspace(least - 1e-10, most + 1e-10, _BINS + 1)
-
-
-def _quantile(histogram, edges, wanted):
-    """The value below which `wanted` of the counted values are."""
-    upto = np.cumsum(histogram)
-    at = int(np.searchsorted(upto, wanted))
-    if at == 0 or at >= len(upto):
-        return edges[0 if at == 0 else -1]
-    inside = (wanted - upto[at - 1]) / histogram[at]
-    return edges[at] + inside * (edges[at + 1] - edges[at])
-
-
 def _sampled(frames):
     """The frames of an episode whose pixels count: all of a short one, 100 of 400 frames, 1,000 of 10,000."""
     number = max(min(100, frames), min(int(frames**0.75), 10_000))
@@ -165,14 +103,14 @@ def _of_counts(counts):
     """The statistics of pixels, given how many have each of the values 0..255."""
     seen, number = np.flatnonzero(counts), counts.sum()
     mean = np.average(seen, weights=counts[seen])
-    edges = _edges(np.float32(seen[0]), np.float32(seen[-1]))
+    edges = edges_of(np.float32(seen[0]), np.float32(seen[-1]))
     histogram = np.histogram(seen.astype(np.float32), bins=edges, weights=counts[seen])[0]
     return {
         "min": seen[0],
         "max": seen[-1],
         "mean": mean,
         "std": np.sqrt(np.average((seen - mean) ** 2, weights=counts[seen])),
-        **{name: _quantile(histogram, edges, share * number) for name, share in QUANTILES.items()},
+        **{name: quantile(histogram, edges, share * number) for name, share in QUANTILES.items()},
     }
 
 

@@ -14,7 +14,7 @@ import json
 import os
 import pickle
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,10 @@ from ..datasets.asked_episodes import integers, numbers_of, share_of
 from ..datasets.frame_stamps import period_ns as period_of_rate
 from ..message.tensor import NO_AGE
 from .cache_input import is_own_label, of_arrays, own_labels
-from .choices import choices, latencies
+from .choices import choices, latencies, rows_of
 from .gpu import Gpu, is_on_gpu, number_of
+from .selection import selected
+from .statistics import Statistics, of_windows
 from .tasks import Tasks
 from .valid_shares import look_at
 from .windows import Answered, WindowPlan, Windows, WindowSegment, aligned, host_out
@@ -39,7 +41,7 @@ _Source = tuple[str, dict[str, Any]]
 #: Rows that are loaded again by each process without a word.
 _HELD_BYTES = 1 << 28
 #: What is known of an episode: the keys of `EpisodeCache.episodes`.
-_OF_EPISODE = {"name", "task", "tasks", "colours", "bag", "spans"}
+_OF_EPISODE = {"name", "task", "tasks", "colours", "bag", "marks", "spans"}
 
 
 class EpisodeCache:
@@ -48,7 +50,7 @@ class EpisodeCache:
     Attributes:
         episodes: a list of dicts: `name`, `task`, `bag`, and `spans`, a list of `(epoch, begin_ns, end_ns)`: when the
             first and the last row of each epoch of the clock came. If the task changes, `tasks` has all: a list of dicts
-            with `begin_ns` and `task`.
+            with `begin_ns` and `task`. If something was noted in the recording, `marks` has it: `at_ns`, `name`, `value`.
         tasks: a list of the texts of all tasks of the store, each once; `task_index` gives numbers in it.
         streams: a dict by name of what rows mean: `row_shape`, `dtype`, `channels`, `target_offsets_ns` and others.
         configuration: the text of the configuration that the rows were made with.
@@ -338,7 +340,7 @@ class EpisodeCache:
         from ..datasets.importing import import_rows
 
         config = None if images is True else images
-        load, options = _split_options(options)
+        load, options = split_options(options)
         return cls.load(import_rows(dataset, out, config, **options), **load)
 
     @classmethod
@@ -367,7 +369,7 @@ class EpisodeCache:
         """
         from ..datasets.importing import import_rows
 
-        load, options = _split_options(options)
+        load, options = split_options(options)
         return cls.load(import_rows(dataset, out, config, **options), **load)
 
     def task_index(self, episodes: Any, instants_ns: Any) -> np.ndarray:
@@ -381,6 +383,26 @@ class EpisodeCache:
         Raises ValueError if there is no such episode.
         """
         return self._tasks.at(episodes, instants_ns)
+
+    def select(
+        self,
+        *,
+        tasks: str | Sequence[str] | None = None,
+        marks: Mapping[str, Any] | None = None,
+        last: Mapping[str, float] | None = None,
+        where: Callable[[Mapping[str, Any]], bool] | None = None,
+    ) -> list[str]:
+        """The names of the episodes that fit all of these, for `WindowSampler.of` and `load`.
+
+        Args:
+            tasks: a task, or several: an episode has one of them.
+            marks: by name the number of the newest mark: `{"success": True}`. An episode without the mark does not fit.
+            last: by stream its first number at the end of the episode: `{"success": 1}`.
+            where: a function of a dict of `episodes`.
+
+        Raises ValueError if there is no such task, mark or stream.
+        """
+        return selected(self, tasks, marks, last, where)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the cache into a new folder, from which `load` maps it into memory. The folder appears when it is complete.
@@ -405,7 +427,7 @@ class EpisodeCache:
 
     def statistics(
         self, streams: Sequence[str] | None = None, *, episodes: Any = None
-    ) -> dict[str, dict[str, np.ndarray]]:
+    ) -> Statistics:
         """Normalisation statistics of vectors: by stream a dict of float64 arrays `[channels]`: `count`, `mean`, `std` (divisor: the
         number of rows), `min`, `max`, `q01` and `q99`. They are over all rows that no later message replaced.
 
@@ -413,7 +435,7 @@ class EpisodeCache:
             streams: names; all vectors by default.
             episodes: which episodes of the cache: numbers, names or a slice; all by default. Leave out those that only test.
 
-        Warns if the cache is a share. `json.dumps(statistics, default=np.ndarray.tolist)` writes them.
+        Warns if the cache is a share. `json.dumps(statistics.json())` writes them, and so do `save_norm_stats` and `save_stats`.
 
         Raises:
             ValueError: a stream that is named is no vector; there is no such episode, or none is left.
@@ -424,7 +446,7 @@ class EpisodeCache:
         numbers, _ = numbers_of(
             lambda: [episode["name"] for episode in self.episodes], episodes=episodes
         )
-        told = {}
+        told = Statistics()
         for stream in streams:
             columns = list(zip(*self._native.statistics(stream, numbers), strict=True))[1:]
             told[stream] = {n: np.array(c) for n, c in zip(names, columns, strict=True)}
@@ -443,6 +465,29 @@ class EpisodeCache:
                 stacklevel=2,
             )
         return told
+
+    def window_statistics(
+        self,
+        config: WindowPlan | Mapping[str, Any],
+        sampler: Any,
+        *,
+        streams: Sequence[str] | None = None,
+        per_step: bool = False,
+        padded: bool = False,
+    ) -> Statistics:
+        """Statistics of what comes out of windows: of relative actions, for example. As `statistics`, with q10, q50 and q90.
+
+        Args:
+            config: of `windows`. Give it without `normalize`, which is to take these numbers.
+            sampler: a WindowSampler, all of whose items count once.
+            streams: names of vectors; all of the windows by default.
+            per_step: whether each step of a window has its own: arrays `[steps, channels]`.
+            padded: whether steps count that are not valid, such as those beyond the episode, which openpi counts.
+
+        Raises:
+            ValueError: a stream is no vector of these windows, or has no value.
+        """
+        return of_windows(self, config, sampler, streams, per_step, padded)
 
     def windows(
         self,
@@ -469,7 +514,10 @@ class EpisodeCache:
                 `lag_ms`, or instead of these `offsets_ns` (with `present`, the number of the step whose angles
                 stay, if angles go on from step to step); `strategy`, `max_age_ms`, `max_gap_ms`,
                 `fill` (`zero`, `last` or `first`), `dtype`, `rows`, `label` and `required`. What it does not have is as in the
-                node's configuration.
+                node's configuration. Of actions also what is made of them: `relative` (channels, or True for all) and
+                `reference` (the stream whose newest step they are relative to), `poses` (lists of channels: a position and
+                a quaternion, or roll, pitch and yaw), `rotation_6d` (the order of their six numbers), and `normalize`
+                (`mode`, `stats`, `key`, `eps`). These values are in no buffer of the caller.
                 A stream with a `horizon` and no `history` is a label, unless it says `label: False`, or `rows` other than all:
                 it has no lag unless it says one, sees all rows, is filled with the first or the last row of the episode, and
                 its steps beyond the episode are invalid.
@@ -585,7 +633,7 @@ class EpisodeCache:
 
     def _planned(self, config: Mapping[str, Any] | None, rows: str | None) -> WindowPlan:
         asked = choices(config, rows, self.streams, self.period_ns, self._labels)
-        return WindowPlan(self._rows, asked, self.streams)
+        return WindowPlan(self._rows, asked, self.streams, rows_of(config, self.streams))
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._gpu is not None:
@@ -620,7 +668,7 @@ def _load_again(path: str, of: dict[str, Any]) -> EpisodeCache:
 _OF_LOAD = ("streams", "share", "compressed", "threads", "memory", "device_bytes", "pinned_bytes")
 
 
-def _split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The options of `load`, and those of the import. An import has a `device`, too, so that of `load` is `cache_device`."""
     load = {name: value for name, value in options.items() if name in _OF_LOAD}
     if "cache_device" in options:

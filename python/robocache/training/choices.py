@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..datasets.asked_episodes import integers
+from . import action_rows
 from .steps import nanoseconds, offsets_of
 
 #: What a stream of a configuration of windows may have, and what the compiled part calls it.
@@ -15,6 +16,7 @@ _KEYS = {
     *("history", "horizon", "lag_ms", "offsets_ns", "present", "label", "required"),
     *_NANOSECONDS,
     *_AS_THEY_ARE,
+    *action_rows.KEYS,
 }
 #: The words that a key may have.
 _WORDS = {
@@ -135,11 +137,41 @@ def _targets(name, config, means, label, period_ns):
 _OF_ACTIONS = {"relative", "reference"}
 
 
-def answered(actions):
+def rows_of(config, streams):
+    """By stream what the windows make of its values, as `ActionRows`; of the others nothing is made.
+
+    Args:
+        config: of `EpisodeCache.windows`; None for that of the node.
+        streams: what the streams of the cache mean, by name.
+
+    Raises ValueError if a stream, or the reference of its rows, has no windows of plain float32 numbers.
+    """
+    found = {}
+    for name, own in (config or {}).items():
+        if not set(own) & set(action_rows.KEYS):
+            continue
+        found[name] = made = action_rows.ActionRows(name, own, streams)
+        if made.reference is not None and made.reference not in config:
+            known = ", ".join(config)
+            raise ValueError(
+                f"reference of '{name}': expected a stream of these windows, {known}, found {made.reference!r}"
+            )
+        for each in {name, made.reference} - {None}:
+            means = streams[each]
+            dtype = config[each].get("dtype", means["dtype"])
+            if dtype != "f32":
+                raise ValueError(
+                    f"'{each}': expected dtype f32 for rows of '{name}', found {dtype}"
+                )
+    return found
+
+
+def answered(actions, rows):
     """The text of the streams that a policy answers, for its contract.
 
     Args:
         actions: of `EpisodeCache.contract`.
+        rows: of `rows_of`: what the windows make of them.
     """
     if actions is None or isinstance(actions, str):
         actions = [] if actions is None else [actions]
@@ -152,6 +184,13 @@ def answered(actions):
                 f"actions: expected names of streams, or a dict by stream of dicts with relative and reference, found"
                 f" {name!r}: {own!r}"
             )
+        if name in rows:
+            if own:
+                raise ValueError(
+                    f"actions: expected nothing of '{name}', because its windows say it, found {', '.join(own)}"
+                )
+            asked.append({"stream": name, **rows[name].in_contract()})
+            continue
         relative = own.get("relative", [])
         if isinstance(relative, str):
             raise ValueError(
@@ -159,6 +198,10 @@ def answered(actions):
             )
         asked.append(
             {"stream": name, "relative": list(relative), "reference": own.get("reference")}
+        )
+    if seen := sorted(set(rows) - set(actions)):
+        raise ValueError(
+            f"actions: expected {seen[0]!r} among them, because a node serves no such rows, found {', '.join(actions) or 'none'}"
         )
     return json.dumps(asked)
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..datasets.asked_episodes import integers, numbers_of
+from .selection import kept
 
 if TYPE_CHECKING:
     from .cache import EpisodeCache
@@ -33,6 +34,16 @@ _ROUNDS = 6
 _BLOCK = 4096
 _MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
+
+class Spans(NamedTuple):
+    """The ranges of a sampler: for each the number of its episode, its first instant [ns], how many instants it has, and the
+    epoch of the clock, or None."""
+
+    episodes: np.ndarray
+    first_ns: np.ndarray
+    counts: np.ndarray
+    epochs: np.ndarray | None
 
 
 class WindowSampler:
@@ -167,6 +178,7 @@ class WindowSampler:
         grid: bool = True,
         episodes: Any = None,
         valid_only: Sequence[str] = (),
+        keep: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> WindowSampler:
         """A sampler over the instants of a cache, of all epochs of the clock in each episode. If the cache was loaded with
@@ -180,6 +192,8 @@ class WindowSampler:
             grid: whether instants are at multiples of the period, as ticks are.
             episodes: only these, by numbers, names or a slice, as of `EpisodeCache.load`; all by default.
             valid_only: streams that must have come: instants begin at the first row of each, and end at its last.
+            keep: by the name of an episode ranges `[first, end)` of its frames, counted from its first row: only instants of
+                these. An episode that is not named has none.
             options: those of the class, but for `epochs`.
         """
         if cache.share is not None:
@@ -198,13 +212,17 @@ class WindowSampler:
             )
         before, after = _margins(margin_ns)
         numbers, of_ranges, epochs, begins, ends = _spans(cache, episodes, valid_only)
+        if keep is not None:
+            spans = of_ranges, epochs, begins + before, ends - after
+            of_ranges, epochs, begins, ends = kept(spans, cache.episodes, int(period_ns), keep)
+            before = after = 0
         ranges = np.stack([begins + before, ends - after], axis=1)
         # An epoch without rows ends before it begins, also if a margin is negative.
         empty = ends < begins
         if grid:
             ranges[:, 0] = -(-ranges[:, 0] // period_ns) * period_ns
         empty |= ranges[:, 1] < ranges[:, 0]
-        if valid_only:
+        if valid_only and keep is None:
             _look_at_episodes(cache, valid_only, numbers, of_ranges[~empty])
         if empty.all():
             longest = (ends - begins).max(initial=0)
@@ -221,6 +239,10 @@ class WindowSampler:
         from .device_sampler import DeviceSampler
 
         return DeviceSampler(self, device)
+
+    def spans(self) -> Spans:
+        """Its ranges, in the order of its items."""
+        return Spans(self._episodes, self.first_ns, self._counts, self._epochs)
 
     def described(self) -> str:
         """All that the order of the batches of all ranks follows from: two samplers with the same text have the same order,
@@ -417,6 +439,11 @@ def _keys(seed: int, epoch: int) -> np.ndarray:
         return _mix(
             start + np.arange(1, _ROUNDS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         )
+
+
+def permuted(positions: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Where the permutation of `0..count` of a seed takes positions."""
+    return _permuted(positions, count, _keys(seed, 0)).astype(np.int64)
 
 
 def _permuted(positions: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from .._native import ALIGNMENT
 from ..arrays.interop import is_torch
 from ..contract import Contract
 from ..message.values import Values
+from .action_rows import ActionRows
 from .choices import answered
 from .gpu import part
 
@@ -53,17 +54,28 @@ class WindowPlan(_native.WindowPlan):
 
     Attributes:
         streams: a list of what it has, with `name`, `dtype`, `row_shape`, `coordinates_shape` and `offsets_ns`.
+        rows: by stream an `ActionRows`, if the windows make something of its values: `taken_back` makes actions of what a
+            policy answers.
     """
 
     def __new__(
-        cls, episodes: _Episodes, choices: str | None, meanings: Mapping[str, Any]
+        cls,
+        episodes: _Episodes,
+        choices: str | None,
+        meanings: Mapping[str, Any],
+        rows: Mapping[str, ActionRows],
     ) -> WindowPlan:
         return super().__new__(cls, episodes, choices)
 
     def __init__(
-        self, episodes: _Episodes, choices: str | None, meanings: Mapping[str, Any]
+        self,
+        episodes: _Episodes,
+        choices: str | None,
+        meanings: Mapping[str, Any],
+        rows: Mapping[str, ActionRows],
     ) -> None:
         self._episodes = episodes
+        self.rows = dict(rows)
         self.streams = [WindowStream(meanings[about[0]], *about) for about in self._of_streams()]
         self._numbers = {stream.name: at for at, stream in enumerate(self.streams)}
         masks = {f"{name}{end}" for name in self._numbers for end in (".valid", _PAD)}
@@ -80,7 +92,7 @@ class WindowPlan(_native.WindowPlan):
     def contract(self, *, actions: Answered = None) -> Contract:
         """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams. `actions` is as
         for `EpisodeCache.contract`."""
-        return Contract(self._contract_json(answered(actions)))
+        return Contract(self._contract_json(answered(actions, self.rows)))
 
     def layout(self, windows: int) -> tuple[int, dict[tuple[int, str], int]]:
         """Bytes of the buffer of `windows` windows. Also, by (stream number, part), each part's offset."""
@@ -121,6 +133,22 @@ class Windows(Mapping[str, "WindowSegment"]):
         self._parts, self._latency_ns = parts, latency_ns
         self.batch_size = len(instants_ns)
         self._version = _version_of(instants_ns)
+        # By number of a stream what was made of its values.
+        self._made: dict[int, Any] = {}
+        for name, rows in plan.rows.items():
+            self._make(name, rows)
+
+    def _make(self, name: str, rows: ActionRows) -> None:
+        """Makes rows of a stream's values. Where the reference is not valid, no row is."""
+        segment, reference = self[name], None
+        values = segment.array
+        if not isinstance(values, np.ndarray) and not is_torch(values):
+            raise RuntimeError(f"'{name}': expected a program that imports torch for rows on a GPU")
+        if rows.reference is not None:
+            other = self[rows.reference]
+            reference = other.array[:, -1]
+            segment.valid[...] &= other.valid[:, -1:]
+        self._made[self._streams[name]] = rows.made(values, reference)
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -176,7 +204,9 @@ class WindowSegment(Values):
         self._stream = windows._about[number]
         self.name, self.dtype = self._stream.name, self._stream.dtype
         steps = len(self._stream.offsets_ns)
-        self.shape = (windows.batch_size, steps, *self._stream.row_shape)
+        made = windows._made.get(number)
+        row = self._stream.row_shape if made is None else made.shape[2:]
+        self.shape = (windows.batch_size, steps, *row)
 
     def _view(self, kind: str, dtype: Any, shape: Sequence[int]) -> Any:
         offset = self._windows._parts.get((self._number, kind))
@@ -195,6 +225,9 @@ class WindowSegment(Values):
         """`[windows, steps, row...]`: the values as they are in the buffer. For bf16 these are no numbers but their bits as
         uint16, because NumPy has no bfloat16: `float32` and `torch` give numbers for every type. If the cache has a device:
         a tensor of torch (bf16 as torch.bfloat16), or, if torch was not imported, an array for DLPack; so are the others."""
+        made = self._windows._made.get(self._number)
+        if made is not None:
+            return made
         return self._view("values", _DTYPES[self.dtype], self._stream.row_shape)
 
     @property

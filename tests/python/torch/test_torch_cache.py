@@ -1,6 +1,7 @@
 """`robocache.data`: batches of windows for PyTorch, in the same order for any workers."""
 
 import os
+import random
 import re
 import sys
 from pathlib import Path
@@ -456,3 +457,27 @@ def test_a_state_of_other_epochs_is_refused(cache):
         of(2, batches=10).resume(state)
     of(2, batches=20).resume(state)
     of(2).resume(of(4).state())
+
+
+def noise(batch):
+    """An augmentation by all three generators."""
+    state = batch["state"].float()
+    shift = torch.randn(1) + np.random.random() + random.random()
+    return {**batch, "state": state + shift}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_transform_draws_the_same_for_any_workers(cache, workers):
+    sampler = WindowSampler.of(cache, period_ns=7 * MS, batch_size=16, seed=9)
+    columns = {"prompt": [["a", "b"], ["c"], ["d", "e"]], "tokens": np.arange(6).reshape(3, 2)}
+    data = WindowDataset(cache, sampler, {"state": {}}, transform=noise, columns=columns)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    alone = list(data)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.equal(alone[0]["state"] - alone[1]["state"], torch.zeros(()))
+    assert_same(alone, loaded(data, workers, "fork"))
+    episodes = alone[0]["episode"]
+    assert torch.equal(alone[0]["tokens"], torch.arange(6).reshape(3, 2)[episodes])
+    drawn = [columns["prompt"][n] for n in episodes.tolist()]
+    assert all(text in of for text, of in zip(alone[0]["prompt"], drawn, strict=True))

@@ -28,6 +28,22 @@ pub struct Actions {
     pub relative: Vec<bool>,
     /// The stream of the tensor with these values; `None` without relative channels.
     pub reference: Option<String>,
+    /// Channels that are poses, and what the training made of these.
+    pub poses: Poses,
+}
+
+/// Poses among the channels of actions: what the training made of their rows. No command follows from poses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Poses {
+    /// By pose its channels: three of a position, then those of a rotation. Relative poses are transforms, not differences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub poses: Vec<Vec<String>>,
+    /// Order of the six numbers that a rotation became; `None` if it has the form that the channels have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation_6d: Option<String>,
+    /// Names of the numbers of a row that the policy answers. They have the operators.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
 }
 
 /// What is said of the windows of a stream of actions.
@@ -43,6 +59,10 @@ pub struct ActionWindows<'a> {
     pub relative: &'a [String],
     /// The stream of the tensor with these values.
     pub reference: Option<&'a str>,
+    /// Per number of a row: what the windows made of it, after the difference; empty if nothing.
+    pub operators: &'a [Vec<Operator>],
+    /// What the windows made of poses.
+    pub poses: &'a Poses,
 }
 
 /// Actions as the JSON of a contract has them.
@@ -60,6 +80,8 @@ struct Entry {
     relative: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reference: Option<String>,
+    #[serde(flatten)]
+    poses: Poses,
 }
 
 impl Actions {
@@ -73,6 +95,9 @@ impl Actions {
             let expected = "channels JOINT.position or JOINT.velocity, all of one kind";
             format!("{}: expected {expected}, found {found}", self.stream)
         };
+        if !self.poses.poses.is_empty() {
+            return Err(wrong("poses"));
+        }
         let mut joints = Vec::with_capacity(self.names.len());
         let mut interface = None;
         for name in &self.names {
@@ -89,14 +114,15 @@ impl Actions {
     }
 
     fn of_entry(stream: &str, entry: Entry) -> Result<Self, String> {
-        let Entry { names, offsets_ns, mut operators, relative, reference, .. } = entry;
+        let Entry { names, offsets_ns, mut operators, relative, reference, poses, .. } = entry;
+        let numbers = if poses.poses.is_empty() { names.len() } else { poses.outputs.len() };
         if operators.is_empty() {
-            operators.resize(names.len(), Vec::new());
+            operators.resize(numbers, Vec::new());
         }
         if let Some(name) = relative.iter().find(|name| !names.contains(name)) {
             return Err(format!("relative: {name}"));
         }
-        if operators.len() != names.len() || relative.is_empty() != reference.is_none() {
+        if operators.len() != numbers || relative.is_empty() != reference.is_none() {
             return Err("operators or a reference that do not fit the names".to_owned());
         }
         let is_usable = |of: &Operator| match *of {
@@ -112,7 +138,8 @@ impl Actions {
             return Err(uneven);
         }
         let relative = names.iter().map(|name| relative.contains(name)).collect();
-        Ok(Actions { stream: stream.to_owned(), names, offsets_ns, operators, relative, reference })
+        let stream = stream.to_owned();
+        Ok(Actions { stream, names, offsets_ns, operators, relative, reference, poses })
     }
 
     fn entry(&self, units: Vec<String>) -> Value {
@@ -125,6 +152,7 @@ impl Actions {
             operators: if has_operators { self.operators.clone() } else { Vec::new() },
             relative: of.filter(|(_, is)| **is).map(|(name, _)| name.clone()).collect(),
             reference: self.reference.clone(),
+            poses: self.poses.clone(),
         };
         json!(entry)
     }
@@ -139,6 +167,7 @@ impl Actions {
             operators: group.joints.iter().map(|joint| joint.operators.clone()).collect(),
             relative: group.joints.iter().map(|joint| joint.relative).collect(),
             reference: group.reference.map(|stream| config.stream(stream).name.clone()),
+            poses: Poses::default(),
         }
     }
 }
@@ -244,7 +273,7 @@ impl Contract {
         &self,
         windows: ActionWindows<'_>,
     ) -> Result<(Actions, Vec<String>), ContractError> {
-        let ActionWindows { name, offsets_ns, lag_known, relative, reference } = windows;
+        let ActionWindows { name, offsets_ns, lag_known, relative, reference, .. } = windows;
         let wrong =
             |expected: &str, found: String| wrong(&format!("{ACTIONS}.{name}"), expected, found);
         if !lag_known {
@@ -284,6 +313,9 @@ impl Contract {
                 "relative: the channels, and reference: the stream that has their values";
             return Err(wrong(expected, "one without the other".to_owned()));
         }
+        let operators = made(operators, &windows).map_err(|found| {
+            wrong("operators for each number of a row, and no poses of channels with some", found)
+        })?;
         let actions = Actions {
             stream: name.to_owned(),
             names,
@@ -291,9 +323,30 @@ impl Contract {
             operators,
             relative: chosen,
             reference: reference.map(str::to_owned),
+            poses: windows.poses.clone(),
         };
         Ok((actions, units))
     }
+}
+
+/// The operators of the numbers of a row: those of the channels, then those of the windows.
+fn made(
+    mut channels: Vec<Vec<Operator>>,
+    windows: &ActionWindows<'_>,
+) -> Result<Vec<Vec<Operator>>, String> {
+    if !windows.poses.poses.is_empty() {
+        if channels.iter().any(|of| !of.is_empty()) {
+            return Err("poses of channels with operators".to_owned());
+        }
+        channels = vec![Vec::new(); windows.poses.outputs.len()];
+    }
+    if ![0, channels.len()].contains(&windows.operators.len()) {
+        return Err(format!("{} for {}", windows.operators.len(), channels.len()));
+    }
+    for (of, more) in channels.iter_mut().zip(windows.operators) {
+        of.extend_from_slice(more);
+    }
+    Ok(channels)
 }
 
 /// Per name: true if it is among the wanted ones, which are names or their joints.

@@ -18,7 +18,8 @@ const OF_VALIDITY: [&str; 4] = ["fill", "max_age_ns", "max_gap_ns", "transforms_
 /// The keys of an input that say how its values came, and not what they are.
 const OF_TRANSPORT: [&str; 2] = ["codec", "type"];
 /// The keys of actions that say what their rows mean, beside their names and their reference.
-const OF_ACTIONS: [&str; 3] = ["offsets_ns", "operators", "relative"];
+const OF_ACTIONS: [&str; 6] =
+    ["offsets_ns", "operators", "relative", "poses", "rotation_6d", "outputs"];
 /// The strategies that make values between rows.
 const INTERPOLATING: [&str; 2] = ["linear", "slerp"];
 

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use twox_hash::XxHash3_64;
 
-pub use actions::{ActionWindows, Actions};
+pub use actions::{ActionWindows, Actions, Poses};
 pub use differences::{Difference, DifferenceKind, refused};
 pub use file::FILE;
 pub use reference::Reference;

@@ -1,7 +1,7 @@
 //! Requests for windows of episodes: what is asked of a stream, prepared once, and a batch of windows.
 
 use super::{EpisodeError, Episodes, Span, finite, held};
-use robocache_core::contract::{ActionWindows, Contract, WindowsOf};
+use robocache_core::contract::{ActionWindows, Contract, Poses, WindowsOf};
 use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::Operator;
@@ -54,7 +54,7 @@ impl Choice {
 }
 
 /// A stream of windows that is what a policy answers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AskedActions {
     /// The stream's name.
@@ -65,6 +65,12 @@ pub struct AskedActions {
     /// The stream of the tensor with these values.
     #[serde(default)]
     pub reference: Option<String>,
+    /// Per number of a row: what the windows make of it, after the difference.
+    #[serde(default)]
+    pub operators: Vec<Vec<Operator>>,
+    /// What the windows make of poses.
+    #[serde(default)]
+    pub poses: Poses,
 }
 
 impl AskedActions {
@@ -157,6 +163,8 @@ impl Episodes {
                 lag_known: own.within || own.lag_stated,
                 relative: &asked.relative,
                 reference: asked.reference.as_deref(),
+                operators: &asked.operators,
+                poses: &asked.poses,
             })
         });
         let answered = answered.collect::<Result<Vec<_>, EpisodeError>>()?;

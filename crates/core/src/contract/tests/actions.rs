@@ -1,10 +1,12 @@
 //! What a policy answers, in its contract.
 
 use super::*;
-use crate::contract::ActionWindows;
+use crate::contract::{ActionWindows, Poses};
 use crate::spec::Interface;
+use robocache_ops::operators::Operator;
 
 const MS: i64 = 1_000_000;
+static NO_POSES: Poses = Poses { poses: Vec::new(), rotation_6d: None, outputs: Vec::new() };
 
 /// Rows of measured and of commanded joints, with these keys in the measured ones and in the commanded ones.
 fn rows(joints: &str, action: &str) -> Contract {
@@ -19,7 +21,15 @@ fn rows(joints: &str, action: &str) -> Contract {
 }
 
 fn windows(offsets_ns: &[i64]) -> ActionWindows<'_> {
-    ActionWindows { name: "action", offsets_ns, lag_known: true, relative: &[], reference: None }
+    ActionWindows {
+        name: "action",
+        offsets_ns,
+        lag_known: true,
+        relative: &[],
+        reference: None,
+        operators: &[],
+        poses: &NO_POSES,
+    }
 }
 
 /// The contract of a policy that sees the joints, and answers these windows.
@@ -166,6 +176,55 @@ fn a_reference_is_the_value_before_the_operators() {
     let accepted = made.accepting(&served, &keys).unwrap();
     let error = accepted.reference(&actions).unwrap_err().to_string();
     assert!(error.contains("expected a stream that is served as in the training"), "{error}");
+}
+
+#[test]
+fn operators_of_windows_come_behind_those_of_the_channels() {
+    let store = rows("", ", operators: [{scale: 2, of: [b]}]");
+    let relative = ["a".to_owned(), "b".to_owned()];
+    let normalize = Operator::Affine { shift: 0.5, scale: 4.0, offset: -1.0 };
+    let operators = [vec![normalize], vec![normalize]];
+    let of = ActionWindows {
+        relative: &relative,
+        reference: Some("joints"),
+        operators: &operators,
+        ..windows(&[0, MS])
+    };
+    let made = policy(&store, of).unwrap().actions().unwrap().remove(0);
+    let scale = Operator::Affine { shift: 0.0, scale: 2.0, offset: 0.0 };
+    assert_eq!(made.operators, [vec![normalize], vec![scale, normalize]]);
+    let one = &operators[..1];
+    let few = refusal(&store, ActionWindows { operators: one, ..windows(&[0, MS]) });
+    assert!(few.contains("expected operators for each number of a row"), "{few}");
+}
+
+#[test]
+fn no_command_follows_from_poses() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let poses = Poses {
+        poses: vec![names(&["a.position", "b.position"])],
+        rotation_6d: Some("rows".to_owned()),
+        outputs: names(&["x", "y", "r00"]),
+    };
+    let operators = vec![vec![Operator::Affine { shift: 0.0, scale: 2.0, offset: 0.0 }]; 3];
+    let of = ActionWindows { poses: &poses, operators: &operators, ..windows(&[0, MS]) };
+    let made = policy(&rows("", ""), of).unwrap();
+    let entry = &made.value()["actions"]["action"];
+    assert_eq!(entry["poses"], json!([["a.position", "b.position"]]));
+    assert_eq!(
+        (&entry["rotation_6d"], &entry["outputs"]),
+        (&json!("rows"), &json!(["x", "y", "r00"]))
+    );
+    let actions = made.actions().unwrap().remove(0);
+    assert_eq!((&actions.poses, actions.operators), (&poses, operators));
+    let why = made.actions_of_joints(None, None).unwrap_err();
+    assert!(
+        why.contains("expected channels JOINT.position or JOINT.velocity")
+            && why.ends_with("found poses")
+    );
+    let scaled = rows("", ", operators: [{scale: 2, of: [b]}]");
+    let of = ActionWindows { poses: &poses, ..windows(&[0, MS]) };
+    assert!(refusal(&scaled, of).ends_with("found poses of channels with operators"));
 }
 
 #[test]
