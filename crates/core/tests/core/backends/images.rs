@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use robocache_core::backend::StepJob;
-use robocache_core::codec::CoefficientReader;
+use robocache_core::codec::ScanReader;
 use robocache_core::encoder::EncoderSpec;
 use robocache_core::sample::{CompressedImage, PlacedSample, Placement, Sample};
 use robocache_core::spec::RingId;
@@ -133,7 +133,7 @@ pub(super) fn check_undistorted(kind: &Kind, cases: usize) {
 /// JPEG files whose coefficients a GPU takes: of any size, quality and sampling, with restarts, undistorted or not. Some
 /// have more coefficients than there is memory for an upload. The CPU has libjpeg's pixels.
 pub(super) fn check_jpeg(kind: &Kind, cases: usize) {
-    let mut reader = CoefficientReader::default();
+    let mut reader = ScanReader::default();
     for number in 0..cases.div_ceil(10 * SLOTS) {
         let mut random = Random::new(number as u64 + 110_000);
         let spec = ImageSpec { undistort: number % 2 == 0, ..random_spec(&mut random) };
@@ -159,7 +159,7 @@ pub(super) fn check_jpeg(kind: &Kind, cases: usize) {
                     size,
                     is_swapped,
                     is_mono16: false,
-                    coefficients: None,
+                    scan: None,
                 };
                 let table = random_table(&mut random, &spec, Some(written.size));
                 let remap = (spec.undistort && !random.one_in(4)).then_some(&table);
