@@ -175,14 +175,19 @@ struct ScanEntries {
         block += 1;
         return true;
     }
-    __device__ __forceinline__ void coefficient(u32 place, i32 value) {
-        while (value != 0) {
-            const i32 part = min(max(value, -MOST_VALUE), MOST_VALUE);
-            const u32 bits = static_cast<u32>(part) & ((1u << VALUE_BITS) - 1);
-            job.entries[used] = static_cast<u16>(place << VALUE_BITS | bits);
-            used += 1;
+    __device__ __forceinline__ void coefficient(u32 place, u32 next, u32 length, u32 size) {
+        i32 value = scan_value(next, length, size);
+        while (size >= LONG_BITS && abs(value) > MOST_VALUE) {
+            const i32 part = value < 0 ? -MOST_VALUE : MOST_VALUE;
+            add(place, part);
             value -= part;
         }
+        add(place, value);
+    }
+    __device__ __forceinline__ void add(u32 place, i32 value) {
+        const u32 bits = static_cast<u32>(value) & ((1u << VALUE_BITS) - 1);
+        job.entries[used] = static_cast<u16>(place << VALUE_BITS | bits);
+        used += 1;
     }
     // Behind the last block there is nothing but the rest of a byte.
     __device__ __forceinline__ bool block_ends(u32 bit) {

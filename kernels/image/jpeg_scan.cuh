@@ -11,17 +11,19 @@ constexpr u32 MOST_CODE = 16;
 constexpr u32 VALUE_BITS = 10;
 // The greatest value of an entry. A greater coefficient takes several, which are added.
 constexpr i32 MOST_VALUE = (1 << (VALUE_BITS - 1)) - 1;
-// The greatest coefficient of an image of 8 bits has this many bits. A difference of two has one more.
-constexpr u32 MOST_BITS = 10;
+// A value with fewer bits is one entry.
+constexpr u32 LONG_BITS = 10;
 constexpr u32 BLOCK = 64;
 
-// A code, with the bytes that its codewords stand for.
+// A code: its codewords, and what each stands for. From the lowest bit on: by how many coefficients the next one is
+// further (7 bits; END for the symbol that ends a block), bits of the value (4), bits of the codeword (5).
 struct JpegTable {
-    u16 found[1 << LOOK_UP];             // by the next bits: length << 8 | symbol; 0 if the codeword is longer
-    u32 limits[MOST_CODE - LOOK_UP];     // by length, above LOOK_UP: beyond the greatest codeword, as the upper bits of 16
-    i32 offsets[MOST_CODE - LOOK_UP];    // what is added to a codeword for the place of its symbol
-    u8 symbols[256];
+    u16 found[1 << LOOK_UP];           // by the next bits; 0 if the codeword is longer, or none
+    u32 limits[MOST_CODE - LOOK_UP];   // by length, above LOOK_UP: beyond the greatest codeword, as the upper bits of 16
+    i32 offsets[MOST_CODE - LOOK_UP];  // what is added to a codeword for its place in `codes`
+    u16 codes[256];                    // in the order of the file; 0 if no image of 8 bits has such a value
 };
+constexpr u32 END = 64;
 
 // A part of the scan that one thread reads, and what it found.
 struct JpegPiece {
@@ -78,14 +80,15 @@ __device__ __forceinline__ ScanPlace behind(const JpegPiece& piece) {
     return {piece.bit, piece.place >> 8, piece.place & 255u};
 }
 
-// The next 32 bits, from the highest on.
+// The next 32 bits, from the highest on. One word more is on its way.
 struct ScanBits {
     const u32* words;
-    u32 at, high, low;
+    u32 at, high, low, ahead;
 
     __device__ __forceinline__ ScanBits(const u32* all, u32 bit) : words(all), at(bit >> 5) {
         high = swapped(words[at]);
         low = swapped(words[at + 1]);
+        ahead = words[at + 2];
     }
     static __device__ __forceinline__ u32 swapped(u32 word) { return __byte_perm(word, 0, 0x0123); }
     // At a bit that is at most 32 bits behind the last one.
@@ -93,20 +96,20 @@ struct ScanBits {
         if (bit >> 5 != at) {
             at += 1;
             high = low;
-            low = swapped(words[at + 1]);
+            low = swapped(ahead);
+            ahead = words[at + 2];
         }
         return __funnelshift_l(low, high, bit & 31u);
     }
 };
 
-// length << 8 | symbol of a codeword that is longer than a look-up; 0 if there is none.
+// A codeword that is longer than a look-up; 0 if there is none.
 __device__ __forceinline__ u32 longer_codeword(const JpegTable& table, u32 next) {
-    for (u32 i = 0; i < MOST_CODE - LOOK_UP; ++i) {
-        if (next >= table.limits[i]) continue;
-        const u32 length = LOOK_UP + 1 + i;
-        return length << 8 | table.symbols[((next >> (MOST_CODE - length)) + table.offsets[i]) & 255];
-    }
-    return 0;
+    u32 longer = 0;
+#pragma unroll
+    for (u32 i = 0; i < MOST_CODE - LOOK_UP; ++i) longer += next >= table.limits[i];
+    if (longer == MOST_CODE - LOOK_UP) return 0;
+    return table.codes[((next >> (MOST_CODE - LOOK_UP - 1 - longer)) + table.offsets[longer]) & 255];
 }
 
 // What is behind a codeword.
@@ -127,38 +130,35 @@ template <typename Out>
 __device__ __forceinline__ void read_piece(
     const JpegScan& job, const JpegTable* tables, ScanPlace& at, u32 end, Out& out) {
     ScanBits bits(job.words, at.bit);
+    // The code of first coefficients in the block, and the one behind it.
+    const JpegTable* codes = tables + (at.block >= job.luma_blocks ? 2 : 0);
     while (at.bit < end) {
         const u32 next = bits.next(at.bit);
-        const bool chroma = at.block >= job.luma_blocks, first = at.coefficient == 0;
-        const JpegTable& table = tables[2 * chroma + !first];
-        u32 found = table.found[next >> (32 - LOOK_UP)];
-        if (found == 0) found = longer_codeword(table, next >> 16);
-        const u32 length = found >> 8, size = found & 15u, run = found >> 4 & 15u;
-        if (found == 0 || (!first && size > MOST_BITS)) {
+        const bool first = at.coefficient == 0;
+        const JpegTable& table = codes[!first];
+        u32 code = table.found[next >> (32 - LOOK_UP)];
+        if (code == 0) code = longer_codeword(table, next >> 16);
+        if (code == 0) {
             if (!out.wrong()) return;
             at.bit += 1;
             at.coefficient = 0;
             continue;
         }
-        const i32 value = scan_value(next, length, size);
+        const u32 step = code & 127u, size = code >> 7 & 15u, length = code >> 11;
         at.bit += length + size;
+        at.coefficient += step;
         if (first) {
-            if (!out.difference(chroma ? at.block - job.luma_blocks + 1 : 0, value)) return;
-            at.coefficient = 1;
-        } else if (size == 0 && run != 15) {
-            at.coefficient = BLOCK;
-        } else {
-            const u32 place = at.coefficient + run;
-            if (place < BLOCK) {
-                if (size != 0) out.coefficient(place, value);
-            } else if (!out.wrong()) {
-                return;
-            }
-            at.coefficient = place + 1;
+            const u32 component = at.block < job.luma_blocks ? 0 : at.block - job.luma_blocks + 1;
+            if (!out.difference(component, scan_value(next, length, size))) return;
+        } else if (at.coefficient > BLOCK && step != END) {
+            if (!out.wrong()) return;
+        } else if (size != 0) {
+            out.coefficient(at.coefficient - 1, next, length, size);
         }
         if (at.coefficient >= BLOCK) {
             at.coefficient = 0;
             at.block = at.block + 1 == job.unit_blocks ? 0 : at.block + 1;
+            codes = tables + (at.block >= job.luma_blocks ? 2 : 0);
             if (!out.block_ends(at.bit)) return;
         }
     }
@@ -177,7 +177,10 @@ struct ScanCounts {
         for (u32 i = 0; i < 3; ++i) sums[i] += component == i ? value : 0;
         return true;
     }
-    __device__ __forceinline__ void coefficient(u32, i32 value) { entries += entries_of(value); }
+    __device__ __forceinline__ void coefficient(u32, u32 next, u32 length, u32 size) {
+        entries += 1;
+        if (size >= LONG_BITS) entries += entries_of(scan_value(next, length, size)) - 1;
+    }
     __device__ __forceinline__ bool block_ends(u32) { return true; }
 };
 

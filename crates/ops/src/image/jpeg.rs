@@ -6,7 +6,7 @@
 //! integers of libjpeg's vector code. The kernels refuse these files, and those that are damaged. A core decodes them,
 //! or says what is wrong.
 
-use crate::device::shared::image::{FIRST, LOOK_UP, MOST_BITS, MOST_CODE};
+use crate::device::shared::image::{END, FIRST, LOOK_UP, MOST_CODE};
 pub use crate::device::shared::image::JpegTable;
 
 /// Coefficients of a block.
@@ -20,7 +20,7 @@ const SHORTEST_PIECE: usize = 32;
 const PADDING: usize = 16;
 
 /// An image of 8 bits: luma, or luma and two chroma components.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Scan {
     /// Width \[px\].
     pub width: usize,
@@ -40,6 +40,22 @@ pub struct Scan {
     pub bytes: Vec<u8>,
     /// The bit where each piece starts, and their end. The first of a part has a mark.
     pub starts: Vec<u32>,
+}
+
+impl Default for Scan {
+    fn default() -> Self {
+        Scan {
+            width: 0,
+            height: 0,
+            components: 1,
+            sampling: [1, 1],
+            quantisers: [[0; BLOCK]; 3],
+            tables: Vec::new(),
+            part_units: 0,
+            bytes: Vec::new(),
+            starts: Vec::new(),
+        }
+    }
 }
 
 impl Scan {
@@ -87,42 +103,57 @@ impl Scan {
     }
 }
 
+/// The greatest coefficient of an image of 8 bits has this many bits. A difference of two has one more.
+const MOST_BITS: u8 = 10;
+
 impl JpegTable {
     /// The code of these `symbols`. `counts` says how many have each length from 1 to 16. `None` if it is no code, or
     /// if the symbols are none of first coefficients.
     pub fn new(counts: &[u8; 16], symbols: &[u8], is_first: bool) -> Option<Self> {
-        let fits = |symbol: &u8| u32::from(*symbol) <= MOST_BITS + 1;
-        if symbols.len() > 256 || is_first && !symbols.iter().all(fits) {
+        if is_first && symbols.iter().any(|symbol| *symbol > MOST_BITS + 1) {
             return None;
         }
         let mut table = JpegTable {
             found: [0; 1 << LOOK_UP],
             limits: [0; (MOST_CODE - LOOK_UP) as usize],
             offsets: [0; (MOST_CODE - LOOK_UP) as usize],
-            symbols: [0; 256],
+            codes: [0; 256],
         };
-        table.symbols[..symbols.len()].copy_from_slice(symbols);
-        let (mut code, mut place) = (0u32, 0usize);
+        let (mut codeword, mut place) = (0u32, 0usize);
         for (length, count) in (1u32..).zip(counts) {
-            let count = usize::from(*count);
+            let (first, count) = (codeword, u32::from(*count));
             // No codeword is ones alone.
-            if code as usize + count >= 1 << length {
+            if first + count >= 1 << length {
                 return None;
             }
-            let own = symbols.get(place..place + count)?;
+            let own = symbols.get(place..place + count as usize)?;
+            let codes = table.codes.get_mut(place..place + own.len())?;
+            for (code, symbol) in codes.iter_mut().zip(own) {
+                *code = code_of(length, *symbol, is_first);
+            }
             if length <= LOOK_UP {
                 let each = 1 << (LOOK_UP - length);
-                let first = code as usize * each;
-                for (found, symbol) in table.found[first..].chunks_mut(each).zip(own) {
-                    found.fill((length << 8) as u16 | u16::from(*symbol));
-                }
+                let found = table.found[first as usize * each..].chunks_mut(each);
+                found.zip(codes).for_each(|(found, code)| found.fill(*code));
+            } else {
+                let longer = (length - LOOK_UP - 1) as usize;
+                table.offsets[longer] = place as i32 - first as i32;
+                table.limits[longer] = (first + count) << (MOST_CODE - length);
             }
-            if let Some(longer) = length.checked_sub(LOOK_UP + 1) {
-                table.offsets[longer as usize] = place as i32 - code as i32;
-                table.limits[longer as usize] = (code + count as u32) << (MOST_CODE - length);
-            }
-            (code, place) = ((code + count as u32) << 1, place + count);
+            (codeword, place) = ((first + count) << 1, place + own.len());
         }
         Some(table)
     }
+}
+
+/// What a codeword stands for (`kernels/image/jpeg_scan.cuh`); 0 if no image of 8 bits has such a value.
+fn code_of(length: u32, symbol: u8, is_first: bool) -> u16 {
+    let (run, size) = (u16::from(symbol >> 4), symbol & 15);
+    let step = match (run, size) {
+        (_, 11..) if !is_first => return 0,
+        // Sixteen zeros: fifteen before a zero.
+        (0..15, 0) if !is_first => END as u16,
+        _ => run + 1,
+    };
+    (length as u16) << 11 | u16::from(size) << 7 | step
 }

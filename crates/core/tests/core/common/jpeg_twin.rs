@@ -12,6 +12,8 @@ const MOST_SUM: u32 = 32_767;
 const SAMPLES: std::ops::RangeInclusive<i32> = -512..=511;
 /// The mark of the first piece of a part.
 const FIRST: u32 = 1 << 31;
+/// The step of the symbol that ends a block.
+const END: usize = 64;
 
 /// The pixels of a scan; `None` if a core must decode the file.
 pub(crate) fn pixels(of: &Scan) -> Option<Vec<u8>> {
@@ -150,19 +152,17 @@ impl Bits<'_> {
         (self.at..self.at + count).fold(0, |bits, at| bits << 1 | u32::from(bit(at)))
     }
 
-    /// `None` if no codeword is next.
-    fn symbol(&mut self, table: &JpegTable) -> Option<(usize, usize)> {
-        let found = table.found[self.next(10) as usize];
-        let (length, symbol) = if found > 0 {
-            (usize::from(found >> 8), found as u8)
-        } else {
+    /// By how many coefficients the next one is further, and the bits of its value. `None` if no codeword is next.
+    fn code(&mut self, table: &JpegTable) -> Option<(usize, usize)> {
+        let mut code = table.found[self.next(10) as usize];
+        if code == 0 {
             let next = self.next(16);
             let longer = table.limits.iter().position(|limit| next < *limit)?;
             let place = (next >> (5 - longer)) as i32 + table.offsets[longer];
-            (11 + longer, table.symbols[place as usize])
-        };
-        self.at += length;
-        Some((usize::from(symbol >> 4), usize::from(symbol & 15)))
+            code = table.codes[place as usize];
+        }
+        self.at += usize::from(code >> 11);
+        (code > 0).then_some((usize::from(code & 127), usize::from(code >> 7 & 15)))
     }
 
     fn value(&mut self, size: usize) -> i32 {
@@ -178,23 +178,22 @@ impl Bits<'_> {
         last: &mut i32,
     ) -> Option<Block> {
         let mut block = [0; BLOCK];
-        let (run, size) = self.symbol(first)?;
-        assert_eq!(run, 0);
+        let (step, size) = self.code(first)?;
+        assert_eq!(step, 1);
         *last += self.value(size);
         i16::try_from(*last).ok()?;
         block[0] = *last * i32::from(quantiser[0]);
         let mut place = 1;
         while place < BLOCK {
-            let (run, size) = self.symbol(others)?;
-            if size == 0 && run < 15 {
+            let (step, size) = self.code(others)?;
+            if step == END {
                 break;
             }
-            place += run;
-            if place >= BLOCK || size > 10 {
+            place += step;
+            if place > BLOCK {
                 return None;
             }
-            block[zigzag(place)] = self.value(size) * i32::from(quantiser[place]);
-            place += 1;
+            block[zigzag(place - 1)] = self.value(size) * i32::from(quantiser[place - 1]);
         }
         Some(block)
     }

@@ -18,8 +18,8 @@ numbers! { "image::":
     pub const LOOK_UP: u32 = 10;
     /// Bits of the longest codeword.
     pub const MOST_CODE: u32 = 16;
-    /// Bits of the greatest coefficient.
-    pub const MOST_BITS: u32 = 10;
+    /// The step of the symbol that ends a block.
+    pub const END: u32 = 64;
     /// The mark of the first piece of a part.
     pub const FIRST: u32 = 1 << 31;
 }
@@ -86,12 +86,12 @@ structs! { "image::":
         reserved: u32,
     }
 
-    /// A code, with the bytes that its codewords stand for.
+    /// A code: its codewords, and what each stands for.
     pub struct JpegTable {
         found: [u16; 1 << LOOK_UP],
         limits: [u32; (MOST_CODE - LOOK_UP) as usize],
         offsets: [i32; (MOST_CODE - LOOK_UP) as usize],
-        symbols: [u8; 256],
+        codes: [u16; 256],
     }
 
     /// A part of the compressed data that one thread reads.
