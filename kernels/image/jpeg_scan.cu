@@ -11,8 +11,10 @@
 
 namespace image {
 
-// Threads, and pieces of a sequence.
+// Threads, with a piece each.
 constexpr u32 SCAN_THREADS = 128;
+// Pieces of a sequence. The other threads begin before it, so that it nearly always begins at the right place.
+constexpr u32 SEQUENCE = 112;
 // Threads of the only block of `image_jpeg_join`: sequences, at most.
 constexpr u32 JOIN_THREADS = 1024;
 
@@ -24,33 +26,55 @@ __device__ __forceinline__ void load_tables(const JpegScan& job, JpegTable* tabl
     __syncthreads();
 }
 
+// The words of pieces, in shared memory.
+struct ScanMemory {
+    // Those of the pieces, of the first codewords behind them, and what is on its way then.
+    u32 words[SCAN_THREADS * (PIECE_BITS / 32 + 1) + 4];
+
+    __device__ __forceinline__ ScanWords load(const JpegScan& job, u32 first, u32 last) {
+        const u32 begin = (job.starts[first] & ~FIRST) >> 5, end = ((job.starts[last] & ~FIRST) >> 5) + 4;
+        for (u32 i = begin + threadIdx.x; i < end; i += blockDim.x) words[i - begin] = job.words[i];
+        __syncthreads();
+        return {words, begin};
+    }
+};
+
 __device__ __forceinline__ void refuse(const JpegScan& job) {
     *job.refused = 1;
     *job.report = 1;
 }
 
-// Finds where the pieces of a sequence begin, as if its first one began with a block.
+// Finds where the pieces of a sequence begin, as if the first one before it began with a block.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
     image_jpeg_sync(const __grid_constant__ JpegScan job) {
     __shared__ JpegTable tables[4];
+    __shared__ ScanMemory memory;
+    __shared__ JpegPiece pieces[SCAN_THREADS];
     launch_later_kernels();
     wait_for_earlier_kernels();
     load_tables(job, tables);
-    const u32 begin = blockIdx.x * SCAN_THREADS;
-    const u32 last = min(begin + SCAN_THREADS, job.count);
-    u32 piece = begin + threadIdx.x;
+    const u32 begin = blockIdx.x * SEQUENCE, last = min(begin + SEQUENCE, job.count);
+    const u32 before = min(begin, SCAN_THREADS - SEQUENCE), first = begin - before;
+    const ScanWords words = memory.load(job, first, last);
+    u32 piece = first + threadIdx.x;
     if (piece == 0) *job.refused = 0;
     bool goes_on = piece < last;
     ScanPlace at = {};
     if (goes_on) {
         at.bit = job.starts[piece] & ~FIRST;
-        recount_piece(job, tables, piece, at);
+        recount_piece(job, words, tables, piece, at, pieces[threadIdx.x]);
     }
     while (__syncthreads_or(goes_on)) {
         piece += 1;
         goes_on = goes_on && piece < last && !(job.starts[piece] & FIRST);
         // In each round a piece has one thread at most.
-        if (goes_on) goes_on = recount_piece(job, tables, piece, at);
+        if (goes_on) goes_on = recount_piece(job, words, tables, piece, at, pieces[piece - first]);
+    }
+    const u32 own = first + threadIdx.x;
+    if (own >= begin && own < last) job.pieces[own] = pieces[threadIdx.x];
+    if (own + 1 == begin) {
+        job.entered[2 * blockIdx.x] = pieces[threadIdx.x].bit;
+        job.entered[2 * blockIdx.x + 1] = pieces[threadIdx.x].place;
     }
 }
 
@@ -79,13 +103,20 @@ __device__ __forceinline__ ScanSum sum_of(const JpegScan& job, u32 piece) {
     return {{of.entries, of.blocks, {of.sums[0], of.sums[1], of.sums[2]}, first}, first};
 }
 
-// Joins the sequences: goes on from the end of each into the next one.
+// True if the sequence did not begin where the one before it ends.
+__device__ __forceinline__ bool begins_elsewhere(const JpegScan& job, u32 sequence, u32 begin) {
+    if (sequence == 0 || begin >= job.count || job.starts[begin] & FIRST) return false;
+    const JpegPiece& before = job.pieces[begin - 1];
+    return job.entered[2 * sequence] != before.bit || job.entered[2 * sequence + 1] != before.place;
+}
+
+// Joins the sequences: goes on from the end of each into the next one, where that begins elsewhere.
 __device__ __forceinline__ void join_sequences(
     const JpegScan& job, const JpegTable* tables, u32 (&changed)[JOIN_THREADS + 1]) {
     const u32 thread = threadIdx.x;
-    const u32 begin = thread * SCAN_THREADS, last = min(begin + SCAN_THREADS, job.count);
-    changed[thread] = thread > 0 && begin < job.count;
-    bool more = true;
+    const u32 begin = thread * SEQUENCE, last = min(begin + SEQUENCE, job.count);
+    bool more = begins_elsewhere(job, thread, begin);
+    changed[thread] = more;
     while (__syncthreads_or(more)) {
         const bool joins = changed[thread] && begin < job.count && !(job.starts[begin] & FIRST);
         ScanPlace at = {};
@@ -97,7 +128,8 @@ __device__ __forceinline__ void join_sequences(
         if (!joins) continue;
         bool goes_on = true;
         for (u32 piece = begin; goes_on && piece < last; ++piece) {
-            goes_on = (piece == begin || !(job.starts[piece] & FIRST)) && recount_piece(job, tables, piece, at);
+            goes_on = (piece == begin || !(job.starts[piece] & FIRST)) &&
+                recount_piece(job, {job.words, 0}, tables, piece, at, job.pieces[piece]);
         }
         // The end of this sequence is another one, so the next sequence begins elsewhere.
         more = goes_on;
@@ -201,10 +233,13 @@ struct ScanEntries {
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
     image_jpeg_entries(const __grid_constant__ JpegScan job) {
     __shared__ JpegTable tables[4];
+    __shared__ ScanMemory memory;
     launch_later_kernels();
     wait_for_earlier_kernels();
     load_tables(job, tables);
-    const u32 piece = blockIdx.x * SCAN_THREADS + threadIdx.x;
+    const u32 begin = blockIdx.x * SCAN_THREADS;
+    const ScanWords words = memory.load(job, begin, min(begin + SCAN_THREADS, job.count));
+    const u32 piece = begin + threadIdx.x;
     if (piece >= job.count || *job.refused) return;
     const u32 start = job.starts[piece], next = job.starts[piece + 1];
     const JpegBase base = job.bases[piece];
@@ -221,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
         refuse(job);
         return;
     }
-    read_piece(job, tables, at, end, out);
+    read_piece(job, words, tables, at, end, out);
     if (out.refused || (out.is_last && !out.done)) {
         refuse(job);
         return;

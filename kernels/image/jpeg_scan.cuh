@@ -14,6 +14,8 @@ constexpr i32 MOST_VALUE = (1 << (VALUE_BITS - 1)) - 1;
 // A value with fewer bits is one entry.
 constexpr u32 LONG_BITS = 10;
 constexpr u32 BLOCK = 64;
+// Bits of a piece. The last one of a part is longer by less than 32.
+constexpr u32 PIECE_BITS = 512;
 
 // A code: its codewords, and what each stands for. From the lowest bit on: by how many coefficients the next one is
 // further (7 bits; END for the symbol that ends a block), bits of the value (4), bits of the codeword (5).
@@ -49,6 +51,7 @@ struct JpegScan {
     const JpegTable* tables;  // of first and other coefficients: of luma, then of chroma
     JpegPiece* pieces;
     JpegBase* bases;
+    u32* entered;             // per sequence: bit and place where it took its first piece to begin
     u32* blocks;              // what `image_jpeg_blocks` takes
     u16* entries;
     u32* refused;             // not 0 if a core must decode the file
@@ -80,24 +83,31 @@ __device__ __forceinline__ ScanPlace behind(const JpegPiece& piece) {
     return {piece.bit, piece.place >> 8, piece.place & 255u};
 }
 
+// Words of the compressed data, from one of them on.
+struct ScanWords {
+    const u32* words;
+    u32 begin;
+};
+
 // The next 32 bits, from the highest on. One word more is on its way.
 struct ScanBits {
-    const u32* words;
+    ScanWords of;
     u32 at, high, low, ahead;
 
-    __device__ __forceinline__ ScanBits(const u32* all, u32 bit) : words(all), at(bit >> 5) {
-        high = swapped(words[at]);
-        low = swapped(words[at + 1]);
-        ahead = words[at + 2];
+    __device__ __forceinline__ ScanBits(const ScanWords& words, u32 bit) : of(words), at(bit >> 5) {
+        high = swapped(word(0));
+        low = swapped(word(1));
+        ahead = word(2);
     }
     static __device__ __forceinline__ u32 swapped(u32 word) { return __byte_perm(word, 0, 0x0123); }
+    __device__ __forceinline__ u32 word(u32 behind) const { return of.words[at - of.begin + behind]; }
     // At a bit that is at most 32 bits behind the last one.
     __device__ __forceinline__ u32 next(u32 bit) {
         if (bit >> 5 != at) {
             at += 1;
             high = low;
             low = swapped(ahead);
-            ahead = words[at + 2];
+            ahead = word(2);
         }
         return __funnelshift_l(low, high, bit & 31u);
     }
@@ -128,8 +138,8 @@ __device__ __forceinline__ u32 entries_of(i32 value) {
 // are no code tell a thread that it began at a wrong place: it goes on at the next bit.
 template <typename Out>
 __device__ __forceinline__ void read_piece(
-    const JpegScan& job, const JpegTable* tables, ScanPlace& at, u32 end, Out& out) {
-    ScanBits bits(job.words, at.bit);
+    const JpegScan& job, const ScanWords& words, const JpegTable* tables, ScanPlace& at, u32 end, Out& out) {
+    ScanBits bits(words, at.bit);
     // The code of first coefficients in the block, and the one behind it.
     const JpegTable* codes = tables + (at.block >= job.luma_blocks ? 2 : 0);
     while (at.bit < end) {
@@ -186,10 +196,9 @@ struct ScanCounts {
 
 // Reads a piece again from a place, and notes what is there. True if the place behind it is another than before.
 __device__ __forceinline__ bool recount_piece(
-    const JpegScan& job, const JpegTable* tables, u32 piece, ScanPlace& at) {
+    const JpegScan& job, const ScanWords& words, const JpegTable* tables, u32 piece, ScanPlace& at, JpegPiece& to) {
     ScanCounts counts;
-    read_piece(job, tables, at, job.starts[piece + 1] & ~FIRST, counts);
-    JpegPiece& to = job.pieces[piece];
+    read_piece(job, words, tables, at, job.starts[piece + 1] & ~FIRST, counts);
     const bool changed = to.bit != at.bit || to.place != packed(at);
     to = {at.bit, packed(at), counts.entries, counts.blocks, {counts.sums[0], counts.sums[1], counts.sums[2]}, 0};
     return changed;

@@ -6,14 +6,14 @@
 //! integers of libjpeg's vector code. The kernels refuse these files, and those that are damaged. A core decodes them,
 //! or says what is wrong.
 
-use crate::device::shared::image::{END, FIRST, LOOK_UP, MOST_CODE};
+use crate::device::shared::image::{self as shared, END, FIRST, LOOK_UP, MOST_CODE};
 pub use crate::device::shared::image::JpegTable;
 
 /// Coefficients of a block.
 pub const BLOCK: usize = 64;
 /// Bits of a piece, which one thread reads. A thread that begins at a wrong place usually reads the right codewords
 /// after a few hundred bits.
-pub const PIECE_BITS: usize = 512;
+pub const PIECE_BITS: usize = shared::PIECE_BITS as usize;
 /// The last piece of a part is longer than the others by less than this. So it has more than the rest of a byte.
 const SHORTEST_PIECE: usize = 32;
 /// Zeros behind the compressed data, which the kernels may read.

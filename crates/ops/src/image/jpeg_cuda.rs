@@ -7,8 +7,8 @@ use super::jpeg::{BLOCK, Scan};
 use super::memory::{jpeg_blocks, jpeg_entries, jpeg_pieces, jpeg_samples, jpeg_step};
 use super::spec::Encoding;
 use crate::device::shared::image::{
-    JPEG_LANES, JOIN_THREADS, JpegBase, JpegBlocks, JpegPiece, JpegPixels, JpegScan, JpegTable,
-    SCAN_THREADS, THREADS,
+    JOIN_THREADS, JPEG_LANES, JpegBase, JpegBlocks, JpegPiece, JpegPixels, JpegScan, JpegTable,
+    SCAN_THREADS, SEQUENCE, THREADS,
 };
 use crate::device::{
     Device, DeviceBuffer, DeviceError, Kernel, Launch, PinnedBuffer, Stream, bytes_of,
@@ -28,6 +28,7 @@ pub(super) struct JpegPixelMaker {
     result: DeviceBuffer,
     pieces: DeviceBuffer,
     bases: DeviceBuffer,
+    entered: DeviceBuffer,
     block_starts: DeviceBuffer,
     entries: DeviceBuffer,
     refused: DeviceBuffer,
@@ -98,6 +99,7 @@ impl JpegPixelMaker {
             result: reserve(jpeg_step(largest[0]) * largest[1])?,
             pieces: reserve(jpeg_pieces(largest) * size_of::<JpegPiece>())?,
             bases: reserve(jpeg_pieces(largest) * size_of::<JpegBase>())?,
+            entered: reserve(2 * JOIN_THREADS as usize * size_of::<u32>())?,
             block_starts: reserve((jpeg_blocks(largest) + 1) * size_of::<u32>())?,
             entries: reserve(jpeg_entries(largest) * size_of::<u16>())?,
             refused: reserve(size_of::<u32>())?,
@@ -199,6 +201,7 @@ impl JpegPixelMaker {
             tables,
             pieces: self.pieces.address(),
             bases: self.bases.address(),
+            entered: self.entered.address(),
             blocks: self.block_starts.address(),
             entries: self.entries.address(),
             refused: self.refused.address(),
@@ -213,16 +216,18 @@ impl JpegPixelMaker {
             reserved: 0,
         };
         let [sync, join, entries] = &self.scans;
-        let blocks = job.count.div_ceil(SCAN_THREADS);
-        let all = Launch { blocks, threads: SCAN_THREADS, shared: 0 };
+        let all = |pieces| {
+            let blocks = job.count.div_ceil(pieces);
+            Launch { blocks, threads: SCAN_THREADS, shared: 0 }
+        };
         let one = Launch { blocks: 1, threads: JOIN_THREADS, shared: 0 };
         // SAFETY: the parameter is that of the kernels. The caller answers for the upload. What the kernels write has room
         // in the buffers, which wait for the device before they go: the number of pieces and blocks was compared before,
         // and `join` compares the number of entries.
         unsafe {
-            sync.launch_job(stream, all, &job)?;
+            sync.launch_job(stream, all(SEQUENCE), &job)?;
             join.follow_job(stream, one, &job)?;
-            entries.follow_job(stream, all, &job)
+            entries.follow_job(stream, all(SCAN_THREADS), &job)
         }
     }
 }

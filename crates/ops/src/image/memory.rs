@@ -3,7 +3,7 @@
 
 use super::jpeg::{BLOCK, PIECE_BITS};
 use super::spec::{Filter, ImageSpec, Resize};
-use crate::device::shared::image::{JOIN_THREADS, JpegBase, JpegPiece, SCAN_THREADS};
+use crate::device::shared::image::{JOIN_THREADS, JpegBase, JpegPiece, SEQUENCE};
 
 /// Most bytes of a pixel, over all encodings.
 const MOST_BYTES_PER_PIXEL: usize = 4;
@@ -19,7 +19,7 @@ pub const FRACTION_BYTES: usize = 2;
 pub const REMAPPED_BYTES: usize = 3;
 
 /// Pieces that the kernels join, at most.
-const MOST_PIECES: usize = (JOIN_THREADS * SCAN_THREADS) as usize;
+const MOST_PIECES: usize = (JOIN_THREADS * SEQUENCE) as usize;
 
 /// Bytes of a tap on the device: three numbers of 32 bits.
 const TAP_BYTES: usize = 12;

@@ -10,8 +10,12 @@ numbers! { "image::":
     pub const MONO8: u32 = 4;
     /// Threads of a block of coefficients.
     pub const JPEG_LANES: u32 = 8;
-    /// Threads of a block of the kernels that read codes, and pieces of a sequence.
+    /// Threads of a block of the kernels that read codes.
     pub const SCAN_THREADS: u32 = 128;
+    /// Pieces of a sequence.
+    pub const SEQUENCE: u32 = 112;
+    /// Bits of a piece.
+    pub const PIECE_BITS: u32 = 512;
     /// Sequences, at most.
     pub const JOIN_THREADS: u32 = 1024;
     /// Bits of a look-up.
@@ -114,6 +118,7 @@ structs! { "image::":
         tables: u64,
         pieces: u64,
         bases: u64,
+        entered: u64,
         blocks: u64,
         entries: u64,
         refused: u64,
