@@ -44,38 +44,41 @@ __device__ __forceinline__ void refuse(const JpegScan& job) {
     *job.report = 1;
 }
 
-// Finds where the pieces of a sequence begin, as if the first one before it began with a block.
+// Finds where the pieces of a sequence begin, as if the first one before it began with a block. Then counts what is in
+// each.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
     image_jpeg_sync(const __grid_constant__ JpegScan job) {
     __shared__ JpegTable tables[4];
     __shared__ ScanMemory memory;
-    __shared__ JpegPiece pieces[SCAN_THREADS];
+    __shared__ ScanPlace ends[SCAN_THREADS];
     launch_later_kernels();
     wait_for_earlier_kernels();
     load_tables(job, tables);
     const u32 begin = blockIdx.x * SEQUENCE, last = min(begin + SEQUENCE, job.count);
     const u32 before = min(begin, SCAN_THREADS - SEQUENCE), first = begin - before;
     const ScanWords words = memory.load(job, first, last);
-    u32 piece = first + threadIdx.x;
-    if (piece == 0) *job.refused = 0;
-    bool goes_on = piece < last;
-    ScanPlace at = {};
-    if (goes_on) {
-        at.bit = job.starts[piece] & ~FIRST;
-        recount_piece(job, words, tables, piece, at, pieces[threadIdx.x]);
-    }
-    while (__syncthreads_or(goes_on)) {
-        piece += 1;
-        goes_on = goes_on && piece < last && !(job.starts[piece] & FIRST);
-        // In each round a piece has one thread at most.
-        if (goes_on) goes_on = recount_piece(job, words, tables, piece, at, pieces[piece - first]);
-    }
     const u32 own = first + threadIdx.x;
-    if (own >= begin && own < last) job.pieces[own] = pieces[threadIdx.x];
-    if (own + 1 == begin) {
-        job.entered[2 * blockIdx.x] = pieces[threadIdx.x].bit;
-        job.entered[2 * blockIdx.x + 1] = pieces[threadIdx.x].place;
+    if (own == 0) *job.refused = 0;
+    const ScanPlace start = {own < last ? job.starts[own] & ~FIRST : 0, 0, 0};
+    ScanPlace at = start;
+    bool goes_on = own < last;
+    for (u32 piece = own; __syncthreads_or(goes_on); ++piece) {
+        // In each round a piece has one thread at most.
+        goes_on = goes_on && piece < last && (piece == own || !(job.starts[piece] & FIRST));
+        if (!goes_on) continue;
+        ScanSteps steps;
+        read_piece(job, words, tables, at, job.starts[piece + 1] & ~FIRST, steps);
+        ScanPlace& end = ends[piece - first];
+        goes_on = piece == own || end.bit != at.bit || packed(end) != packed(at);
+        end = at;
     }
+    if (own + 1 == begin) {
+        job.entered[2 * blockIdx.x] = ends[threadIdx.x].bit;
+        job.entered[2 * blockIdx.x + 1] = packed(ends[threadIdx.x]);
+    }
+    if (own < begin || own >= last) return;
+    at = job.starts[own] & FIRST ? start : ends[threadIdx.x - 1];
+    count_piece(job, words, tables, own, at);
 }
 
 // A sum over pieces. Those of a part begin with 0.
@@ -129,7 +132,7 @@ __device__ __forceinline__ void join_sequences(
         bool goes_on = true;
         for (u32 piece = begin; goes_on && piece < last; ++piece) {
             goes_on = (piece == begin || !(job.starts[piece] & FIRST)) &&
-                recount_piece(job, {job.words, 0}, tables, piece, at, job.pieces[piece]);
+                count_piece(job, {job.words, 0}, tables, piece, at);
         }
         // The end of this sequence is another one, so the next sequence begins elsewhere.
         more = goes_on;
@@ -193,9 +196,9 @@ struct ScanEntries {
         refused = true;
         return false;
     }
-    __device__ __forceinline__ bool difference(u32 component, i32 value) {
+    __device__ __forceinline__ bool difference(u32 component, u32 next, u32 length, u32 size) {
         if (block >= beyond) return wrong();
-        i32 first = value;
+        i32 first = scan_value(next, length, size);
 #pragma unroll
         for (u32 i = 0; i < 3; ++i) first += component == i ? before[i] : 0;
 #pragma unroll

@@ -18,12 +18,13 @@ constexpr u32 BLOCK = 64;
 constexpr u32 PIECE_BITS = 512;
 
 // A code: its codewords, and what each stands for. From the lowest bit on: by how many coefficients the next one is
-// further (7 bits; END for the symbol that ends a block), bits of the value (4), bits of the codeword (5).
+// further (7 bits; END for the symbol that ends a block, 0 if no image of 8 bits has such a value), bits of the value
+// (4), bits of the codeword (5).
 struct JpegTable {
     u16 found[1 << LOOK_UP];           // by the next bits; 0 if the codeword is longer, or none
     u32 limits[MOST_CODE - LOOK_UP];   // by length, above LOOK_UP: beyond the greatest codeword, as the upper bits of 16
     i32 offsets[MOST_CODE - LOOK_UP];  // what is added to a codeword for its place in `codes`
-    u16 codes[256];                    // in the order of the file; 0 if no image of 8 bits has such a value
+    u16 codes[256];                    // in the order of the file
 };
 constexpr u32 END = 64;
 
@@ -148,18 +149,18 @@ __device__ __forceinline__ void read_piece(
         const JpegTable& table = codes[!first];
         u32 code = table.found[next >> (32 - LOOK_UP)];
         if (code == 0) code = longer_codeword(table, next >> 16);
-        if (code == 0) {
+        const u32 step = code & 127u, size = code >> 7 & 15u, length = code >> 11;
+        if (step == 0) {
             if (!out.wrong()) return;
             at.bit += 1;
             at.coefficient = 0;
             continue;
         }
-        const u32 step = code & 127u, size = code >> 7 & 15u, length = code >> 11;
         at.bit += length + size;
         at.coefficient += step;
         if (first) {
             const u32 component = at.block < job.luma_blocks ? 0 : at.block - job.luma_blocks + 1;
-            if (!out.difference(component, scan_value(next, length, size))) return;
+            if (!out.difference(component, next, length, size)) return;
         } else if (at.coefficient > BLOCK && step != END) {
             if (!out.wrong()) return;
         } else if (size != 0) {
@@ -174,13 +175,22 @@ __device__ __forceinline__ void read_piece(
     }
 }
 
+// Only goes through a piece.
+struct ScanSteps {
+    __device__ __forceinline__ bool wrong() { return true; }
+    __device__ __forceinline__ bool difference(u32, u32, u32, u32) { return true; }
+    __device__ __forceinline__ void coefficient(u32, u32, u32, u32) {}
+    __device__ __forceinline__ bool block_ends(u32) { return true; }
+};
+
 // Counts what is in a piece.
 struct ScanCounts {
     u32 entries = 0, blocks = 0;
     i32 sums[3] = {};
 
     __device__ __forceinline__ bool wrong() { return true; }
-    __device__ __forceinline__ bool difference(u32 component, i32 value) {
+    __device__ __forceinline__ bool difference(u32 component, u32 next, u32 length, u32 size) {
+        const i32 value = scan_value(next, length, size);
         entries += 1;
         blocks += 1;
 #pragma unroll
@@ -194,11 +204,12 @@ struct ScanCounts {
     __device__ __forceinline__ bool block_ends(u32) { return true; }
 };
 
-// Reads a piece again from a place, and notes what is there. True if the place behind it is another than before.
-__device__ __forceinline__ bool recount_piece(
-    const JpegScan& job, const ScanWords& words, const JpegTable* tables, u32 piece, ScanPlace& at, JpegPiece& to) {
+// Counts what is in a piece, from a place on. True if the place behind it is another than before.
+__device__ __forceinline__ bool count_piece(
+    const JpegScan& job, const ScanWords& words, const JpegTable* tables, u32 piece, ScanPlace& at) {
     ScanCounts counts;
     read_piece(job, words, tables, at, job.starts[piece + 1] & ~FIRST, counts);
+    JpegPiece& to = job.pieces[piece];
     const bool changed = to.bit != at.bit || to.place != packed(at);
     to = {at.bit, packed(at), counts.entries, counts.blocks, {counts.sums[0], counts.sums[1], counts.sums[2]}, 0};
     return changed;

@@ -146,11 +146,11 @@ impl JpegTable {
     }
 }
 
-/// What a codeword stands for (`kernels/image/jpeg_scan.cuh`); 0 if no image of 8 bits has such a value.
+/// What a codeword stands for (`kernels/image/jpeg_scan.cuh`). Its step is 0 if no image of 8 bits has such a value.
 fn code_of(length: u32, symbol: u8, is_first: bool) -> u16 {
     let (run, size) = (u16::from(symbol >> 4), symbol & 15);
     let step = match (run, size) {
-        (_, 11..) if !is_first => return 0,
+        (_, 11..) if !is_first => 0,
         // Sixteen zeros: fifteen before a zero.
         (0..15, 0) if !is_first => END as u16,
         _ => run + 1,

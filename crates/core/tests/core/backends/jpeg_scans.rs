@@ -93,6 +93,12 @@ fn damage(random: &mut Random, file: &mut [u8]) -> usize {
         file[quantiser..quantiser + 64].fill(255);
         return 64;
     }
+    if random.one_in(6) {
+        // Mostly sizes and codes.
+        let at = random.range(2, file.len().min(620) - 1);
+        file[at] = random.bits() as u8;
+        return 1;
+    }
     // Behind the headers, and no marker begins or ends.
     let scan = file.windows(2).position(|pair| pair == [0xFF, 0xDA]).unwrap() + 14;
     if scan + 4 > file.len() {

@@ -162,7 +162,8 @@ impl Bits<'_> {
             code = table.codes[place as usize];
         }
         self.at += usize::from(code >> 11);
-        (code > 0).then_some((usize::from(code & 127), usize::from(code >> 7 & 15)))
+        let (step, size) = (usize::from(code & 127), usize::from(code >> 7 & 15));
+        (step > 0).then_some((step, size))
     }
 
     fn value(&mut self, size: usize) -> i32 {
