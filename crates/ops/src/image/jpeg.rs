@@ -6,8 +6,8 @@
 //! integers of libjpeg's vector code. The kernels refuse these files, and those that are damaged. A core decodes them,
 //! or says what is wrong.
 
-use crate::device::shared::image::{self as shared, END, FIRST, LOOK_UP, MOST_CODE};
 pub use crate::device::shared::image::JpegTable;
+use crate::device::shared::image::{self as shared, END, FIRST, LOOK_UP, MOST_CODE};
 
 /// Coefficients of a block.
 pub const BLOCK: usize = 64;

@@ -94,7 +94,8 @@ pub const fn jpeg_pieces(largest: [usize; 2]) -> usize {
 /// Bytes on the device for a JPEG image.
 pub const fn jpeg_bytes(largest: [usize; 2]) -> usize {
     let per_piece = size_of::<JpegPiece>() + size_of::<JpegBase>();
-    let entries = size_of::<u16>() * jpeg_entries(largest) + size_of::<u32>() * jpeg_blocks(largest);
+    let entries =
+        size_of::<u16>() * jpeg_entries(largest) + size_of::<u32>() * jpeg_blocks(largest);
     let pixels = jpeg_samples(largest) + jpeg_step(largest[0]) * largest[1];
     pixels + entries + per_piece * jpeg_pieces(largest)
 }

@@ -158,13 +158,8 @@ pub(super) fn check_jpeg(kind: &Kind, cases: usize) {
                     file[at] = random.bits() as u8;
                 }
                 let (size, is_swapped) = (written.size, random.one_in(2));
-                let image = CompressedImage {
-                    file: &file,
-                    size,
-                    is_swapped,
-                    is_mono16: false,
-                    scan: None,
-                };
+                let image =
+                    CompressedImage { file: &file, size, is_swapped, is_mono16: false, scan: None };
                 let table = random_table(&mut random, &spec, Some(written.size));
                 let remap = (spec.undistort && !random.one_in(4)).then_some(&table);
                 let placement = Placement { table: remap, ..Placement::NONE };

@@ -5,9 +5,7 @@ use robocache_ops::device::{DeviceBuffer, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::cpu::ImageEncoder;
 use robocache_ops::image::jpeg::Scan;
-use robocache_ops::image::{
-    Color, Encoding, Fit, ImageLayout, ImageSpec, ImageView, Resize, cuda,
-};
+use robocache_ops::image::{Color, Encoding, Fit, ImageLayout, ImageSpec, ImageView, Resize, cuda};
 
 use crate::backends::random::Random;
 use crate::backends::subject::Kind;

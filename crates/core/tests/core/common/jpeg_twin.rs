@@ -6,6 +6,12 @@ use robocache_ops::image::jpeg::{BLOCK, JpegTable, Scan};
 /// Coefficients of a block, row by row, dequantised.
 type Block = [i32; BLOCK];
 
+/// Where coefficients are, row by row: along the diagonals of a block, up and down in turn.
+const ZIGZAG: [usize; BLOCK] = [
+    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
+    13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59,
+    52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+];
 /// The greatest sum of magnitudes whose sums of pairs fit in the 16 bits of libjpeg's vector code.
 const MOST_SUM: u32 = 32_767;
 /// Samples before 128 is added. Outside of these, libjpeg's code in C wraps around and its vector code does not.
@@ -194,20 +200,10 @@ impl Bits<'_> {
             if place > BLOCK {
                 return None;
             }
-            block[zigzag(place - 1)] = self.value(size) * i32::from(quantiser[place - 1]);
+            block[ZIGZAG[place - 1]] = self.value(size) * i32::from(quantiser[place - 1]);
         }
         Some(block)
     }
-}
-
-/// Where a coefficient is, row by row: along the diagonals of a block, up and down in turn.
-fn zigzag(place: usize) -> usize {
-    let mut places: Vec<(usize, usize)> =
-        (0..BLOCK).map(|at| (at / 8 + at % 8, at)).collect();
-    places.sort_by_key(|(diagonal, at)| {
-        (*diagonal, if diagonal % 2 == 0 { at % 8 } else { at / 8 })
-    });
-    places[place].1
 }
 
 /// The samples of a block, minus 128: libjpeg's `islow` inverse transform. `None` if libjpeg's code does not give the
