@@ -15,6 +15,9 @@ namespace image {
 constexpr u32 SCAN_THREADS = 128;
 // Pieces of a sequence. The other threads begin before it, so that it nearly always begins at the right place.
 constexpr u32 SEQUENCE = 112;
+// Rounds in which sequences are joined, at most. One is usual. A file needs many if nothing tells luma from chroma, and
+// then a core is faster.
+constexpr u32 MOST_ROUNDS = 3;
 // Threads of the only block of `image_jpeg_join`: sequences, at most.
 constexpr u32 JOIN_THREADS = 1024;
 
@@ -120,7 +123,11 @@ __device__ __forceinline__ void join_sequences(
     const u32 begin = thread * SEQUENCE, last = min(begin + SEQUENCE, job.count);
     bool more = begins_elsewhere(job, thread, begin);
     changed[thread] = more;
-    while (__syncthreads_or(more)) {
+    for (u32 round = 0; __syncthreads_or(more); ++round) {
+        if (round == MOST_ROUNDS) {
+            refuse(job);
+            return;
+        }
         const bool joins = changed[thread] && begin < job.count && !(job.starts[begin] & FIRST);
         ScanPlace at = {};
         if (joins) at = behind(job.pieces[begin - 1]);
