@@ -33,6 +33,8 @@ from processes import (  # noqa: E402
     executable,
     number,
     private_environment,
+    thread_seconds,
+    thread_times,
 )
 
 CASES = ("delay", "rate", "ticks", "peer")
@@ -93,16 +95,6 @@ def configuration(folder, rate_hz):
     file = Path(folder).resolve() / f"commands_{rate_hz}.yaml"
     file.write_text(text, encoding="utf-8")
     return file
-
-
-def thread_s(pid, name):
-    """Processor time of the threads of this name so far [s]; None if there is none."""
-    ticks = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        of, rest = (task / "stat").read_text().split("(", 1)[1].rsplit(") ", 1)
-        if of == name:
-            ticks.append(sum(map(int, rest.split()[11:13])))
-    return sum(ticks) / os.sysconf("SC_CLK_TCK") if ticks else None
 
 
 class Rig:
@@ -167,7 +159,7 @@ class Rig:
             "node_cores": (after["node_s"] - before["node_s"]) / measured,
         }
         if rate_hz:
-            thread = after["command_s"] - before["command_s"]
+            thread = thread_seconds(before["threads"], after["threads"])["command"]
             figures |= {
                 "command_p99_ms": after["command_p99_ms"],
                 "command_cores": thread / measured,
@@ -194,7 +186,7 @@ class Rig:
         status = diagnostics.streams.get("loop command", {})
         return {
             "node_s": process.cpu_s(),
-            "command_s": thread_s(process.pid, "command"),
+            "threads": thread_times(process.pid),
             "tick_p99_ms": number(diagnostics.tick, "latency_p99_ms"),
             "command_p99_ms": number(status, "latency_p99_ms"),
             "overruns": number(status, "overruns"),
@@ -250,14 +242,14 @@ def peer(rig):
     with Processes(rig.arguments.output) as processes:
         running = processes.start("peer", [rig.arguments.peer])
         rig.spin(2.0, processes)
-        thread = running.pid, Path(f"/proc/{running.pid}/comm").read_text().strip()
-        before = running.cpu_s(), thread_s(*thread)
+        name = Path(f"/proc/{running.pid}/comm").read_text().strip()
+        before = thread_times(running.pid)
         at = time.monotonic()
         rig.spin(seconds, processes)
-        after, measured = (running.cpu_s(), thread_s(*thread)), time.monotonic() - at
+        after, measured = thread_times(running.pid), time.monotonic() - at
     return {
         "cores": (after[0] - before[0]) / measured,
-        "thread_cores": (after[1] - before[1]) / measured,
+        "thread_cores": thread_seconds(before, after)[name] / measured,
     }
 
 

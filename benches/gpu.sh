@@ -10,7 +10,8 @@
 #   versus    compares with the benchmark of an earlier commit, in turns, $ROUNDS times each (default 3).
 #             $OLD_PROGRAMS: a folder with its `robocache_bench`, or with the `robocache` that had it as a
 #             subcommand
-#   sanitize  compute-sanitizer; $SANITIZE_CASES: cases per operation (default 100)
+#   sanitize  compute-sanitizer; $SANITIZE_CASES: cases per operation (default 100). Its tests of windows, samples and
+#             gradients need what `python` needs
 #   counters  $COUNTERS_S: limit for the counters of a case in seconds (default 90)
 #   soak      ticks at 1 kHz: $SOAK_S seconds with images and clouds of the usual sizes (default 60), and
 #             $SOAK_RANDOM_S seconds with random sizes (default 600); 0 for none
@@ -32,16 +33,18 @@ out=${OUT:-bench/gpu}
 mkdir -p "$out"
 
 build() {
-    local commit
+    local commit features=cuda
+    # JPEG on cores is as fast as in a release.
+    ! command -v nasm >/dev/null || features+=,nasm
     commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
     # Lines of the source for compute-sanitizer and the profiler.
     export ROBOCACHE_COMMIT=$commit ROBOCACHE_CUDA_LINEINFO=on
-    cargo build --release -p robocache_bench --features "cuda$(command -v nasm >/dev/null && echo ,nasm)"
+    cargo build --release -p robocache_bench --features "$features"
     mkdir -p "$programs"
     rm -f "$programs"/*
-    cargo build --release -p robocache_tools --features cuda
+    cargo build --release -p robocache_tools --features "$features"
     cp "${CARGO_TARGET_DIR:-target}"/release/{robocache,robocache_bench,robocache_jpeg,robocache_recording} "$programs/"
-    cp "$(cargo test --release -p robocache_core --features cuda --test core --no-run --message-format=json |
+    cp "$(cargo test --release -p robocache_core --features "$features" --test core --no-run --message-format=json |
         executable core)" "$programs/core"
     cc -shared -fPIC -o "$programs/cuda_faults.so" tests/ros/cuda_faults.c -ldl
     strip --strip-debug "$programs"/*
@@ -138,11 +141,21 @@ run_sanitize() {
     local tool
     for tool in memcheck racecheck initcheck synccheck; do
         echo "compute-sanitizer $tool"
-        ROBOCACHE_TEST_CASES=${SANITIZE_CASES:-100} compute-sanitizer --tool "$tool" \
-            --error-exitcode 1 "$programs/core" ::cuda ::auto --test-threads=1 \
-            >"$out/sanitize_$tool.txt" 2>&1 || { tail -30 "$out/sanitize_$tool.txt"; return 1; }
-        tail -1 "$out/sanitize_$tool.txt"
+        ROBOCACHE_TEST_CASES=${SANITIZE_CASES:-100} sanitize "$tool" programs \
+            "$programs/core" ::cuda ::auto jpeg_scans --test-threads=1 || return 1
+        # Only these run the kernels of windows and samples.
+        PYTHONPATH=$PWD/python:$PWD/tests ROBOCACHE=$PWD/$programs/robocache sanitize "$tool" python \
+            python3 -m pytest -q --noconftest -p no:cacheprovider tests/python/torch/test_cuda_cache.py \
+            tests/python/torch/test_cuda_sampler.py tests/python/torch/test_torch_gradients.py || return 1
     done
+}
+
+# Runs a command under the tool $1; what it prints goes into a file with the word $2.
+sanitize() {
+    local log=$out/sanitize_$1_$2.txt
+    compute-sanitizer --tool "$1" --target-processes all --error-exitcode 1 "${@:3}" >"$log" 2>&1 ||
+        { tail -30 "$log"; return 1; }
+    tail -1 "$log"
 }
 
 # The counters that explain the rest: time, traffic of the device memory and of the L2 cache,

@@ -27,10 +27,13 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "scripts"))
+
+from processes import thread_seconds, thread_times  # noqa: E402
+
 PROFILE = HERE.parent / "config" / "fastdds.xml"
 #: What names a profile for Fast DDS 2, and for Fast DDS 3.
 PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PERIOD_NS = 10_000_000
 CAMERAS = 6
 #: Seconds before the processor time of the node is measured.
@@ -86,21 +89,6 @@ def configuration(cameras, compressed):
     text = "rate_hz: 100\nlag_ms: 5\nstreams:" + JOINTS + f"    joints: [{names}]\n"
     text += "".join(CAMERA % (k, kind, k) for k in range(cameras))
     return text + (LIDAR if cameras else "")
-
-
-def thread_seconds(pid):
-    """Processor time of each thread of a process so far [s]; threads of one name are added."""
-    spent = {}
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            name, rest = (task / "stat").read_text().split("(", 1)[1].rsplit(") ", 1)
-        except OSError:
-            continue  # it has ended
-        fields = rest.split()
-        seconds = (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
-        name = "encode" if name.startswith("encode") else name
-        spent[name] = spent.get(name, 0.0) + seconds
-    return spent
 
 
 class Child:
@@ -164,9 +152,9 @@ def run(arguments, backend, cameras, folder):
         ]
         time.sleep(2 * WARM_UP)
         probe = start(probe_command, "probe")
-        before, since = thread_seconds(node.process.pid), time.monotonic()
+        before, since = thread_times(node.process.pid), time.monotonic()
         time.sleep(max(1.0, arguments.seconds - 2 * WARM_UP))
-        after, elapsed = thread_seconds(node.process.pid), time.monotonic() - since
+        after, elapsed = thread_times(node.process.pid), time.monotonic() - since
         probe.end()
         sent = [
             sensor
@@ -178,7 +166,10 @@ def run(arguments, backend, cameras, folder):
     finally:
         for child in children:
             child.end(signal.SIGKILL)
-    cores = {name: (after[name] - before.get(name, 0.0)) / elapsed for name in after}
+    cores = {}
+    for name, seconds in thread_seconds(before, after).items():
+        name = "encode" if name.startswith("encode") else name
+        cores[name] = cores.get(name, 0.0) + seconds / elapsed
     stalls = json.loads(probe_file.read_text())
     return {"sent": sent, "seen": seen, "cores": cores, "stalls": stalls, "node": output}
 

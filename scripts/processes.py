@@ -53,6 +53,42 @@ def locked_shared_memory(pid):
     return names
 
 
+def thread_times(pid):
+    """(process, threads): processor time so far [s] of a process, and (name, time) of each of its threads.
+
+    A thread's key is its id and when it began, because Linux gives the id of one that has ended to another.
+    """
+    threads = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        # A thread may end while this looks at it.
+        with contextlib.suppress(OSError):
+            name, seconds, began = _times((task / "stat").read_text())
+            threads[int(task.name), began] = name, seconds
+    # After the threads, so that it has all that they have.
+    return _times(Path(f"/proc/{pid}/stat").read_text())[1], threads
+
+
+def thread_seconds(before, after):
+    """Processor time between two readings of thread_times, by the name of the threads [s].
+
+    What no thread of the second reading has spent is that of threads which have ended: ``ended``.
+    """
+    spent = {}
+    for key, (name, seconds) in after[1].items():
+        since = before[1].get(key, (name, 0.0))[1]
+        spent[name] = spent.get(name, 0.0) + seconds - since
+    spent["ended"] = max(0.0, after[0] - before[0] - sum(spent.values()))
+    return spent
+
+
+def _times(stat):
+    """(name, processor time [s], when it began) from a file ``stat`` of /proc."""
+    # proc(5): fields 14 and 15 are utime and stime, 22 is starttime. The name before them may contain anything.
+    name, rest = stat.split("(", 1)[1].rsplit(") ", 1)
+    fields = rest.split()
+    return name, (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND, int(fields[19])
+
+
 def private_environment(domain_id):
     """Sets this process's environment, so that DDS stays on this machine and in this domain.
 
@@ -129,9 +165,7 @@ class Process:
 
     def cpu_s(self):
         """User and system time of all threads so far [s]; resolution 1/SC_CLK_TCK."""
-        # proc(5): fields 14 and 15 are utime and stime. The name before them may contain spaces.
-        fields = self._proc("stat").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+        return _times(self._proc("stat"))[1]
 
     def peak_memory_mb(self):
         """The largest resident set so far [MB], shared memory included (VmHWM)."""

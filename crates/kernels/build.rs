@@ -21,13 +21,14 @@ mod device {
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
-const KERNELS: [&str; 18] = [
+const KERNELS: [&str; 19] = [
     "resample/fuse",
     "resample/resample",
     "resample/gradient",
     "depth/depth",
     "image/resize",
     "image/remap",
+    "image/jpeg_scan",
     "image/jpeg",
     "voxelize/deskew",
     "voxelize/count",

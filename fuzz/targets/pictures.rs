@@ -1,7 +1,7 @@
 //! JPEG and PNG files.
 
 use robocache_core::codec;
-use robocache_core::codec::CoefficientReader;
+use robocache_core::codec::ScanReader;
 use robocache_core::sample::CompressedImage;
 
 const LARGEST: [usize; 2] = [64, 64];
@@ -16,11 +16,10 @@ pub(crate) fn run(file: &[u8]) {
         assert_eq!(codec::size(file), Ok([view.width, view.height]));
     }
     assert!(pixels.capacity() <= 4 * LARGEST[0] * LARGEST[1]);
-    // A file whose coefficients are read is one that libjpeg takes, of this size.
-    if let Some(read) = CoefficientReader::default().read(file, LARGEST) {
-        let size = [read.width, read.height];
-        let view = codec::decode(file, LARGEST, &mut pixels).expect("a file of libjpeg");
-        assert_eq!([view.width, view.height], size);
+    // Whoever reads the headers for a GPU finds the size that the codec finds.
+    if let Some(read) = ScanReader::default().read(file, LARGEST) {
+        assert_eq!(codec::size(file), Ok([read.width, read.height]));
+        assert!(read.bytes.len() < file.len() + 64 && read.pieces() <= file.len());
     }
     let Ok(size) = codec::size(file) else { return };
     if size.iter().zip(&LARGEST).any(|(side, most)| side > most) {
@@ -28,7 +27,7 @@ pub(crate) fn run(file: &[u8]) {
     }
     let mut gray = Vec::new();
     let image =
-        CompressedImage { file, size, is_swapped: false, is_mono16: true, coefficients: None };
+        CompressedImage { file, size, is_swapped: false, is_mono16: true, scan: None };
     if let Ok(view) = codec::decode_compressed(&image, &mut gray) {
         assert_eq!([view.width, view.height], size);
     }

@@ -1,17 +1,26 @@
 // The coefficients of a JPEG image into its pixels, before `image_remap` or `image_lines`. The twin is libjpeg.
 #include "jpeg.cuh"
+#include "jpeg_scan.cuh"
 
 namespace image {
 
 // Threads of a block of coefficients: one per column, then one per line.
 constexpr u32 JPEG_LANES = 8;
-constexpr u32 VALUE_BITS = 10;
+// The greatest sum of magnitudes whose sums of pairs fit in the 16 bits of libjpeg's vector code.
+constexpr u32 MOST_SUM = 32767;
+// The least and greatest sample before 128 is added. Outside of these, libjpeg's code in C wraps around and its vector
+// code does not.
+constexpr i32 LEAST_SAMPLE = -512, MOST_SAMPLE = 511;
 
 struct JpegBlocks {
     const u32* blocks;     // where each begins in `entries`, and their end
-    const u16* entries;    // crates/ops/src/image/jpeg.rs
+    // Of each block: the first coefficient, then `place << VALUE_BITS | value` of the others that are not 0. Places are
+    // in the order of the file. Entries of 0 mean nothing.
+    const u16* entries;
     const u8* quantisers;  // [3, 64]
     u8* planes[3];         // the samples of each component, in whole units
+    u32* refused;          // not 0 if there are no coefficients
+    u32* report;           // set if libjpeg's code does not give the same samples on all processors
     u32 count;             // blocks
     u32 unit_blocks;       // blocks of a unit: of luma, then one of each chroma component
     u32 across;            // blocks of luma in a unit
@@ -45,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     wait_for_earlier_kernels();
     const u32 lane = threadIdx.x % JPEG_LANES, local = threadIdx.x / JPEG_LANES;
     const u32 block = blockIdx.x * (THREADS / JPEG_LANES) + local;
-    const bool inside = block < job.count;
+    const bool inside = block < job.count && *job.refused == 0;
     i32* numbers = memory[local];
     for (u32 i = lane; i < 64; i += JPEG_LANES) numbers[i] = 0;
     __syncwarp();
@@ -65,21 +74,34 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncwarp();
     i32 x[8];
+    u32 sum = 0;
 #pragma unroll
-    for (u32 i = 0; i < 8; ++i) x[i] = numbers[8 * i + lane];
+    for (u32 i = 0; i < 8; ++i) {
+        x[i] = numbers[8 * i + lane];
+        sum += static_cast<u32>(abs(x[i]));
+    }
+    for (u32 i = 1; i < JPEG_LANES; i *= 2) sum += __shfl_xor_sync(ALL_LANES, sum, i);
     jpeg_pass(x);
 #pragma unroll
     for (u32 i = 0; i < 8; ++i) numbers[8 * i + lane] = (x[i] + (1 << 10)) >> 11;
     __syncwarp();
+    u32 line_sum = 0;
 #pragma unroll
-    for (u32 i = 0; i < 8; ++i) x[i] = numbers[8 * lane + i];
+    for (u32 i = 0; i < 8; ++i) {
+        x[i] = numbers[8 * lane + i];
+        line_sum += static_cast<u32>(abs(x[i]));
+    }
     jpeg_pass(x);
     if (!inside) return;
+    bool is_safe = sum <= MOST_SUM && line_sum <= MOST_SUM;
     u64 samples = 0;
 #pragma unroll
     for (u32 i = 0; i < 8; ++i) {
-        samples |= static_cast<u64>(jpeg_clamp(((x[i] + (1 << 17)) >> 18) + 128)) << 8 * i;
+        const i32 sample = (x[i] + (1 << 17)) >> 18;
+        is_safe = is_safe && sample >= LEAST_SAMPLE && sample <= MOST_SAMPLE;
+        samples |= static_cast<u64>(jpeg_clamp(sample + 128)) << 8 * i;
     }
+    if (!is_safe) *job.report = 1;
     const bool luma = component == 0;
     const u32 across = luma ? job.across : 1, down = luma ? job.down : 1;
     const u32 at = luma ? part : 0;

@@ -7,7 +7,15 @@ from pathlib import Path
 import processes
 import pytest
 import waiting
-from processes import Process, Processes, ProcessFailure, drops_in_words, executable
+from processes import (
+    Process,
+    Processes,
+    ProcessFailure,
+    drops_in_words,
+    executable,
+    thread_seconds,
+    thread_times,
+)
 from waiting import PATIENCE, until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -121,3 +129,23 @@ def test_drops_in_words():
     }
     assert drops_in_words(values) == "3 late, 1 malformed"
     assert drops_in_words({"dropped": "0", "dropped.late": "0"}) == ""
+
+
+def test_the_time_of_threads_that_end_and_begin_is_counted():
+    before = (10.0, {(1, 5): ("main", 4.0), (2, 6): ("worker", 2.0), (3, 7): ("worker", 3.0)})
+    # The second has ended, another thread has its number, and one began and ended meanwhile.
+    after = (14.0, {(1, 5): ("main", 5.0), (2, 9): ("worker", 0.5), (3, 7): ("worker", 3.25)})
+    assert thread_seconds(before, after) == {"main": 1.0, "worker": 0.75, "ended": 2.25}
+    # The two are read one after the other, and in steps.
+    assert thread_seconds(before, (10.5, after[1]))["ended"] == 0.0
+
+
+def test_threads_may_end_while_they_are_read(tmp_path):
+    threads = "import threading; make = lambda: threading.Thread(target=int).start()"
+    with Processes(tmp_path) as children:
+        process = start(children, "threads", threads, "any(make() for _ in iter(int, 1))")
+        readings = [thread_times(process.pid) for _ in range(200)]
+    seen = [thread_seconds(*pair) for pair in zip(readings, readings[1:])]
+    assert all(seconds >= 0.0 for spent in seen for seconds in spent.values())
+    keys = set.intersection(*(set(threads) for _, threads in readings))
+    assert process.pid in {number for number, _ in keys}

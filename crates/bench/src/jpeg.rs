@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use robocache_core::backend::{self, Choice};
 use robocache_core::cdr::Writer;
-use robocache_core::codec::{self, CoefficientReader};
+use robocache_core::codec::{self, ScanReader};
 use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::{Arrival, Pipeline};
@@ -41,7 +41,7 @@ const WARM_UP: u32 = 50;
 /// Time a JPEG file on its way to a row of 224x224.
 ///
 /// Prints microseconds as JSON. Medians: of the whole message (under `cuda` a part of it is then still under way), the
-/// same with a tick that waits for the row, of the decoder alone, and of reading the coefficients alone. And the mean of
+/// same with a tick that waits for the row, of the decoder alone, and of reading the headers alone. And the mean of
 /// the processor time, of all threads, of a message with its tick.
 #[derive(Debug, Parser)]
 #[command(version)]
@@ -103,8 +103,8 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         ready.push(start.elapsed().as_secs_f64() * 1e6);
     }
     processor = processor_us()? - processor;
-    let (mut pixels, mut reader) = (Vec::new(), CoefficientReader::default());
-    let (mut decode, mut coefficients) = (Vec::new(), Vec::new());
+    let (mut pixels, mut reader) = (Vec::new(), ScanReader::default());
+    let (mut decode, mut headers) = (Vec::new(), Vec::new());
     for _ in 0..options.repeats {
         pace.wait();
         let start = Instant::now();
@@ -113,7 +113,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         pace.wait();
         let start = Instant::now();
         if reader.read(&file, largest).is_some() {
-            coefficients.push(start.elapsed().as_secs_f64() * 1e6);
+            headers.push(start.elapsed().as_secs_f64() * 1e6);
         }
     }
     let found = serde_json::json!({
@@ -121,7 +121,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         "ready_us": median(ready),
         "processor_us": processor / f64::from(options.repeats),
         "decode_us": median(decode),
-        "coefficients_us": median(coefficients),
+        "headers_us": median(headers),
     });
     writeln!(std::io::stdout(), "{found}")?;
     Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use robocache_ops::depth::DepthView;
-use robocache_ops::image::jpeg::Coefficients;
+use robocache_ops::image::jpeg::Scan;
 use robocache_ops::image::{ImageView, Remap};
 use robocache_ops::map::MapView;
 use robocache_ops::time::Stamp;
@@ -72,8 +72,8 @@ pub struct CompressedImage<'a> {
     pub is_swapped: bool,
     /// True if gray of 16 bits is a picture of 8 bits; see [`mono16`](crate::codec::mono16).
     pub is_mono16: bool,
-    /// Coefficients of the file, if somebody has read them for a GPU. They have the same size.
-    pub coefficients: Option<&'a Coefficients>,
+    /// The compressed data, if somebody has read the headers for a GPU. They say the same size.
+    pub scan: Option<&'a Scan>,
 }
 
 impl Sample<'_> {

@@ -56,6 +56,9 @@ pub enum BackendError {
     /// The sample cannot become a row. The pipeline drops and counts it, and the backend goes on.
     #[error(transparent)]
     Sample(#[from] Rejected),
+    /// A GPU does not take the sample. The backend then encodes it on a core.
+    #[error("the GPU leaves the sample to a core")]
+    ForCore,
     /// The backend cannot be used on this machine.
     #[error("backend {backend}: {detail}")]
     Unavailable {
@@ -101,6 +104,7 @@ fn encode_error(backend: &'static str) -> impl Fn(EncodeError) -> BackendError {
     move |error| match error {
         EncodeError::Sample(rejected) => rejected.into(),
         EncodeError::Device(error) => error.into(),
+        EncodeError::ForCore => BackendError::ForCore,
         EncodeError::WrongKind => wrong_kind(backend),
     }
 }

@@ -6,7 +6,6 @@
 //! of a hundred bytes may declare a gigabyte of pixels.
 
 pub mod bayer;
-mod coefficients;
 pub mod depth;
 mod file_reader;
 mod format;
@@ -15,15 +14,16 @@ mod jpeg_row;
 pub mod mono16;
 mod png;
 mod rvl;
+mod scan;
 mod scans;
 #[cfg(test)]
 mod tests;
 pub mod yuv;
 
-pub use coefficients::CoefficientReader;
 pub use file_reader::FileReader;
 pub use format::{PixelFormat, RawImage};
 pub use jpeg_row::JpegRow;
+pub use scan::ScanReader;
 
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::CompressedImage;

@@ -23,6 +23,9 @@ pub enum EncodeError {
     /// A call of the device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The GPU does not take the sample: a core must encode it, or say why not.
+    #[error("the GPU leaves the sample to a core")]
+    ForCore,
     /// The encoder takes no such sample. The pipeline rules this out when it is made.
     #[error("the sample is not of the kind that the ring's encoder takes")]
     WrongKind,
@@ -137,7 +140,7 @@ pub trait CudaEncoder: Send {
     /// Ends what [`CudaEncoder::start`] began. The caller has waited for the stream.
     ///
     /// # Errors
-    /// [`EncodeError::Sample`]: the row must not be used.
+    /// [`EncodeError::Sample`] and [`EncodeError::ForCore`]: the row must not be used.
     fn finish(&mut self) -> Result<PointDrops, EncodeError>;
 
     /// What it does, for errors: `encode an image`.

@@ -26,6 +26,7 @@ use {
     robocache_ops::device::{Device, DeviceError, MessagePool, Stream},
     robocache_ops::image::{Encoding, cuda},
     std::sync::Arc,
+    std::time::Duration,
 };
 
 impl Encoder for ImageSpec {
@@ -221,13 +222,17 @@ impl CpuEncoder for ImageOnCore {
     }
 }
 
+/// Limit of the wait for a row of a JPEG file. A GPU that takes longer has failed.
+#[cfg(feature = "cuda")]
+const LIMIT: Duration = Duration::from_secs(10);
+
 /// The code for a GPU.
 #[cfg(feature = "cuda")]
 struct ImageOnDevice {
     encoder: cuda::ImageEncoder,
     /// Reads compressed images that nobody has read.
     files: FileReader,
-    /// The pixels of a JPEG file whose coefficients are too many for the GPU's memory.
+    /// The pixels of a JPEG file that the GPU does not take.
     pixels: Vec<u8>,
 }
 
@@ -243,6 +248,15 @@ impl CudaEncoder for ImageOnDevice {
         self.encoder.wait()?;
         self.stage(placed)?;
         self.encoder.start(row, stream)?;
+        if self.encoder.may_refuse() {
+            stream.wait_for(LIMIT, self.operation())?;
+            self.encoder.settled();
+        }
+        if self.encoder.refused() {
+            let ImageOnDevice { encoder, pixels, .. } = self;
+            encoder.restage(&image_of(placed, pixels)?)?;
+            encoder.start(row, stream)?;
+        }
         Ok(PointDrops::default())
     }
 
@@ -254,16 +268,16 @@ impl CudaEncoder for ImageOnDevice {
         let ImageOnDevice { encoder, files, pixels } = self;
         let mut placed = *placed;
         if let Sample::Compressed(image) = &placed.sample
-            && image.coefficients.is_none()
+            && image.scan.is_none()
         {
             placed.sample = files.read(image)?;
         }
         if let Sample::Compressed(image) = &placed.sample
-            && let Some(coefficients) = image.coefficients
-            && encoder.takes(coefficients)?
+            && let Some(scan) = image.scan
+            && encoder.takes(scan)?
         {
             let encoding = if image.is_swapped { Encoding::Bgr8 } else { Encoding::Rgb8 };
-            return Ok(encoder.restage_jpeg(coefficients, encoding, placed.placement.table)?);
+            return Ok(encoder.restage_jpeg(scan, encoding, placed.placement.table)?);
         }
         Ok(encoder.restage(&image_of(&placed, pixels)?)?)
     }
@@ -274,7 +288,10 @@ impl CudaEncoder for ImageOnDevice {
 
     fn finish(&mut self) -> Result<PointDrops, EncodeError> {
         self.encoder.settled();
-        Ok(PointDrops::default())
+        match self.encoder.refused() {
+            true => Err(EncodeError::ForCore),
+            false => Ok(PointDrops::default()),
+        }
     }
 
     fn operation(&self) -> &'static str {

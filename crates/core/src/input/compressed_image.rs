@@ -103,5 +103,5 @@ pub(super) fn picture<'a>(
     let is_mono16 = pixels == Some(b"mono16") && codec::is_png(file);
     let size = codec::size(file)?;
     codec::check_size(size, largest_px)?;
-    Ok(CompressedImage { file, size, is_swapped, is_mono16, coefficients: None })
+    Ok(CompressedImage { file, size, is_swapped, is_mono16, scan: None })
 }

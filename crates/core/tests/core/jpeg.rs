@@ -1,18 +1,18 @@
-//! The coefficients of JPEG files give libjpeg's pixels, and only files without any damage have them.
+//! What a GPU reads of JPEG files gives libjpeg's pixels, and it refuses all files that are damaged.
 
 use std::path::{Path, PathBuf};
 
 use robocache_core::cdr::Writer;
-use robocache_core::codec::{self, CoefficientReader};
+use robocache_core::codec::{self, ScanReader};
 use robocache_core::pipeline::{Arrival, NotTaken, Pipeline};
 use robocache_core::spec::{InputId, SegmentId};
-use robocache_ops::image::jpeg::{BLOCK, Coefficients, VALUE_BITS, ZIGZAG, samples};
 use robocache_ops::image::{Encoding, ImageView};
 use robocache_ops::time::{Epoch, Stamp};
 
 use crate::backends::random::Random;
 use crate::common;
 use crate::common::jpeg::{Content, JpegFile};
+use crate::common::jpeg_twin::pixels;
 
 const LARGEST: [usize; 2] = [400, 400];
 
@@ -20,114 +20,9 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/compressed")
 }
 
-/// The pixels of coefficients: what `kernels/image/jpeg.cu` does, one pixel after the other.
-fn pixels(of: &Coefficients) -> Vec<u8> {
-    let planes = planes(of);
-    let [across, down] = of.sampling;
-    let chroma = [of.width.div_ceil(across), of.height.div_ceil(down)];
-    let mut pixels = Vec::new();
-    for (x, y) in (0..of.height).flat_map(|y| (0..of.width).map(move |x| (x, y))) {
-        let luma = planes[0].at(x, y);
-        if of.components == 1 {
-            pixels.push(luma as u8);
-            continue;
-        }
-        let [cb, cr] = [1, 2].map(|at| planes[at].upsampled([x, y], of.sampling, chroma) - 128);
-        let colours = [
-            luma + ((91_881 * cr + 32_768) >> 16),
-            luma + ((-22_554 * cb - 46_802 * cr + 32_768) >> 16),
-            luma + ((116_130 * cb + 32_768) >> 16),
-        ];
-        pixels.extend(colours.map(|colour| colour.clamp(0, 255) as u8));
-    }
-    pixels
-}
-
-/// The samples of a component.
-struct Plane {
-    stride: usize,
-    samples: Vec<i32>,
-}
-
-impl Plane {
-    fn at(&self, x: usize, y: usize) -> i32 {
-        self.samples[y * self.stride + x]
-    }
-
-    /// The sample of a pixel by libjpeg's triangle filter, if there are `size` samples.
-    fn upsampled(&self, [x, y]: [usize; 2], [across, down]: [usize; 2], size: [usize; 2]) -> i32 {
-        // The nearest and the next sample of an axis: at an edge the same.
-        let axis = |pixel: usize, per: usize, size: usize| {
-            let near = pixel / per;
-            let next = if pixel.is_multiple_of(2) {
-                near.saturating_sub(1)
-            } else {
-                (near + 1).min(size - 1)
-            };
-            (near, if per == 1 { near } else { next })
-        };
-        let ((column, far_column), (line, far_line)) =
-            (axis(x, across, size[0]), axis(y, down, size[1]));
-        if across == 2 && size[0] <= 2 {
-            return self.at(column, line);
-        }
-        let of = |column| 3 * self.at(column, line) + self.at(column, far_line);
-        match [across, down] {
-            [1, 1] => self.at(x, y),
-            [1, _] => (of(column) + 1 + (y % 2) as i32) >> 2,
-            [_, 1] => (3 * self.at(column, y) + self.at(far_column, y) + 1 + (x % 2) as i32) >> 2,
-            _ => (3 * of(column) + of(far_column) + 8 - (x % 2) as i32) >> 4,
-        }
-    }
-}
-
-fn planes(of: &Coefficients) -> Vec<Plane> {
-    let [units_across, units_down] = of.units();
-    let sampling = |component| if component == 0 { of.sampling } else { [1, 1] };
-    let plane = |component| {
-        let [across, down] = sampling(component);
-        let stride = 8 * units_across * across;
-        Plane { stride, samples: vec![0; stride * 8 * units_down * down] }
-    };
-    let mut planes: Vec<Plane> = (0..of.components).map(plane).collect();
-    let mut block = 0;
-    for unit in 0..units_across * units_down {
-        for (component, plane) in planes.iter_mut().enumerate() {
-            let [across, down] = sampling(component);
-            for part in 0..across * down {
-                let x = 8 * (unit % units_across * across + part % across);
-                let y = 8 * (unit / units_across * down + part / across);
-                for (at, sample) in
-                    samples(numbers(of, block, component)).unwrap().iter().enumerate()
-                {
-                    let place = (y + at / 8) * plane.stride + x + at % 8;
-                    plane.samples[place] = (sample + 128).clamp(0, 255);
-                }
-                block += 1;
-            }
-        }
-    }
-    assert_eq!(block + 1, of.blocks.len());
-    planes
-}
-
-/// The dequantised coefficients of a block.
-fn numbers(of: &Coefficients, block: usize, component: usize) -> [i32; BLOCK] {
-    let quantiser = &of.quantisers[component];
-    let entries = &of.entries[of.blocks[block] as usize..of.blocks[block + 1] as usize];
-    let mut numbers = [0; BLOCK];
-    numbers[0] = i32::from(entries[0] as i16) * i32::from(quantiser[0]);
-    for entry in &entries[1..] {
-        let place = usize::from(entry >> VALUE_BITS);
-        let value = i32::from((entry << (16 - VALUE_BITS)) as i16 >> (16 - VALUE_BITS));
-        numbers[usize::from(ZIGZAG[place])] += value * i32::from(quantiser[place]);
-    }
-    numbers
-}
-
 #[test]
 fn files_of_any_size_quality_sampling_and_restarts_give_the_pixels_of_libjpeg() {
-    let mut reader = CoefficientReader::default();
+    let mut reader = ScanReader::default();
     let mut decoded = Vec::new();
     for number in 0..600 {
         let mut random = Random::new(100_000 + number);
@@ -136,13 +31,14 @@ fn files_of_any_size_quality_sampling_and_restarts_give_the_pixels_of_libjpeg() 
         let expected = codec::decode(&file, LARGEST, &mut decoded).unwrap().data;
         let found = reader.read(&file, LARGEST).unwrap_or_else(|| panic!("{written:?}: refused"));
         assert_eq!([found.width, found.height], written.size);
-        assert!(pixels(found) == expected, "{number}: {written:?}: other pixels");
+        let found = pixels(found).unwrap_or_else(|| panic!("{written:?}: refused"));
+        assert!(found == expected, "{number}: {written:?}: other pixels");
     }
 }
 
 #[test]
 fn files_of_other_kinds_are_left_to_libjpeg() {
-    let mut reader = CoefficientReader::default();
+    let mut reader = ScanReader::default();
     let mut read: Vec<String> = Vec::new();
     for entry in std::fs::read_dir(folder()).unwrap() {
         let path = entry.unwrap().path();
@@ -151,7 +47,7 @@ fn files_of_other_kinds_are_left_to_libjpeg() {
             && let Some(found) = reader.read(&std::fs::read(&path).unwrap(), LARGEST)
         {
             let expected = std::fs::read(path.with_file_name(name.replace('.', "_") + ".pixels"));
-            assert!(pixels(found) == expected.unwrap(), "{name}");
+            assert!(pixels(found) == expected.ok(), "{name}");
             read.push(name);
         }
     }
@@ -179,7 +75,7 @@ fn files_of_other_kinds_are_left_to_libjpeg() {
 
 #[test]
 fn no_damaged_file_is_read_that_libjpeg_refuses_or_reads_otherwise() {
-    let mut reader = CoefficientReader::default();
+    let mut reader = ScanReader::default();
     let (mut decoded, mut read, mut left) = (Vec::new(), 0, 0);
     for number in 0..6000 {
         let mut random = Random::new(200_000 + number);
@@ -194,14 +90,16 @@ fn no_damaged_file_is_read_that_libjpeg_refuses_or_reads_otherwise() {
         if random.one_in(8) {
             damaged.truncate(random.range(0, file.len()));
         }
-        let Some(found) = reader.read(&damaged, LARGEST) else {
+        let Some((found, pixels)) =
+            reader.read(&damaged, LARGEST).and_then(|scan| Some((scan, pixels(scan)?)))
+        else {
             left += 1;
             continue;
         };
         let view = codec::decode(&damaged, LARGEST, &mut decoded);
         let view = view.unwrap_or_else(|error| panic!("{number}: libjpeg refuses it: {error:?}"));
         assert_eq!([view.width, view.height], [found.width, found.height]);
-        assert!(pixels(found) == view.data, "{number}: other pixels");
+        assert!(pixels == view.data, "{number}: other pixels");
         read += 1;
     }
     // Most damages within compressed data give another image that nothing shows to be wrong.
@@ -224,7 +122,7 @@ fn codes(file: &[u8]) -> Vec<std::ops::Range<usize>> {
 
 #[test]
 fn codes_are_those_of_the_file() {
-    let mut reader = CoefficientReader::default();
+    let mut reader = ScanReader::default();
     let mut random = Random::new(7);
     let mut file = |optimized| {
         let content = Content::Waves;
@@ -240,7 +138,7 @@ fn codes_are_those_of_the_file() {
         let mut decoded = Vec::new();
         if let Some(found) = found {
             let expected = codec::decode(file, LARGEST, &mut decoded).unwrap();
-            assert!(pixels(found) == expected.data, "{what}: other pixels");
+            assert!(pixels(found).as_deref() == Some(expected.data), "{what}: other pixels");
         }
     };
     check(&optimized, true, "its own codes");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::cpu::swaps;
 use super::elements::{bytes, tables};
 use super::geometry::Axis;
-use super::jpeg::Coefficients;
+use super::jpeg::Scan;
 use super::jpeg_cuda::{self, JpegPixelMaker, UploadedJpeg};
 use super::memory::{IMAGE_ALIGNMENT, between_bytes, lines_bytes, upload_bytes};
 use super::placement::Placement;
@@ -261,19 +261,19 @@ impl ImageEncoder {
         Ok(line)
     }
 
-    /// Whether there is memory for the coefficients of an image and for its pixels. If not, it takes the pixels alone.
-    pub fn takes(&mut self, of: &Coefficients) -> Result<bool, DeviceError> {
+    /// Whether there is memory for the scan of an image and for its pixels. If not, it takes the pixels alone.
+    pub fn takes(&mut self, of: &Scan) -> Result<bool, DeviceError> {
         self.choose_plan((of.width, of.height))?;
         let bytes = jpeg_cuda::parts(of).map(<[u8]>::len).iter().sum::<usize>();
         let has_room = self.plans[0].image_at() + bytes <= self.staging.capacity();
         Ok(has_room && self.jpeg.as_ref().is_some_and(|jpeg| jpeg.fits(of)))
     }
 
-    /// As [`ImageEncoder::restage`], for coefficients that [`ImageEncoder::takes`]. Pixels are named by `encoding` if they
-    /// are not gray.
+    /// As [`ImageEncoder::restage`], for a scan that [`ImageEncoder::takes`]. Pixels are named by `encoding` if they
+    /// are not gray. When the row is done, [`ImageEncoder::refused`] says whether it counts.
     pub fn restage_jpeg(
         &mut self,
-        of: &Coefficients,
+        of: &Scan,
         encoding: Encoding,
         remap: Option<&Arc<Remap>>,
     ) -> Result<(), DeviceError> {
@@ -284,8 +284,20 @@ impl ImageEncoder {
         self.staging.fill(parts)?;
         let address = self.staging.address() + plan.image_at() as u64;
         let uploaded = UploadedJpeg::new(of, encoding, address);
+        self.jpeg.iter_mut().for_each(JpegPixelMaker::forget);
         self.staged = Some((Staged::Jpeg(uploaded), remap.cloned()));
         Ok(())
+    }
+
+    /// True if the staged image has no pixels yet, so that the device may refuse it.
+    pub fn may_refuse(&self) -> bool {
+        matches!(self.staged, Some((Staged::Jpeg(_), _)))
+    }
+
+    /// True if the row of the staged image must not be used, and a core must decode the file. The caller has waited for
+    /// the row.
+    pub fn refused(&self) -> bool {
+        self.may_refuse() && self.jpeg.as_ref().is_some_and(JpegPixelMaker::refused)
     }
 
     /// The second part of [`ImageEncoder::encode`], for the image that was staged last.
@@ -308,10 +320,10 @@ impl ImageEncoder {
         self.staging.send(stream)?;
         let image = match (image, &self.jpeg) {
             (Staged::Pixels(image), _) => image,
-            // SAFETY: the upload holds the coefficients.
+            // SAFETY: the upload holds the scan.
             (Staged::Jpeg(jpeg), Some(maker)) => unsafe { maker.run(&jpeg, stream)? },
             (Staged::Jpeg(_), None) => {
-                let detail = "expected pixels, found coefficients".to_owned();
+                let detail = "expected pixels, found a JPEG file".to_owned();
                 return Err(DeviceError::Failed { operation: "take an image", detail });
             }
         };

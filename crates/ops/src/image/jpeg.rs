@@ -1,22 +1,27 @@
-//! A JPEG image between its file and its pixels: the quantised coefficients that a core has read, for a GPU that
-//! makes the pixels (`kernels/image/jpeg.cu`).
+//! A JPEG image between its file and its pixels: the compressed data and its codes, for a GPU that makes the pixels
+//! (`kernels/image/jpeg_scan.cu`, `jpeg.cu`).
 //!
 //! The pixels are libjpeg's: its `islow` transform, its triangle filter for chroma and its colours. All are
 //! integers, so that they are the same on every processor, unless coefficients are so large that they leave the
-//! integers of libjpeg's vector code. [`Magnitudes`] tells these.
+//! integers of libjpeg's vector code. The kernels refuse these files, and those that are damaged. A core decodes them,
+//! or says what is wrong.
+
+pub use crate::device::shared::image::JpegTable;
+use crate::device::shared::image::{self as shared, END, FIRST, LOOK_UP, MOST_CODE};
 
 /// Coefficients of a block.
 pub const BLOCK: usize = 64;
-/// Bits of an entry that hold a value. The place of the coefficient is above them.
-pub const VALUE_BITS: u32 = 10;
-/// The greatest value of an entry. A greater coefficient takes several, which are added.
-pub const MOST_VALUE: i32 = (1 << (VALUE_BITS - 1)) - 1;
-/// The place of the coefficients in a block, in the order of the file.
-pub const ZIGZAG: [u8; BLOCK] = zigzag();
+/// Bits of a piece, which one thread reads. A thread that begins at a wrong place usually reads the right codewords
+/// after a few hundred bits.
+pub const PIECE_BITS: usize = shared::PIECE_BITS as usize;
+/// The last piece of a part is longer than the others by less than this. So it has more than the rest of a byte.
+const SHORTEST_PIECE: usize = 32;
+/// Zeros behind the compressed data, which the kernels may read.
+const PADDING: usize = 16;
 
 /// An image of 8 bits: luma, or luma and two chroma components.
 #[derive(Clone, Debug)]
-pub struct Coefficients {
+pub struct Scan {
     /// Width \[px\].
     pub width: usize,
     /// Height \[px\].
@@ -27,133 +32,128 @@ pub struct Coefficients {
     pub sampling: [usize; 2],
     /// The quantiser of each component, in the order of the file.
     pub quantisers: [[u8; BLOCK]; 3],
-    /// Where each block begins in `entries`, and their end. Blocks are in the order of the file: units of all
-    /// components, from left to right.
-    pub blocks: Vec<u32>,
-    /// Of each block: the first coefficient as an `i16`, then `place << VALUE_BITS | value` of the others that the file
-    /// has, which leaves out most zeros. Places are in the order of the file, 1 to 63. Entries behind the end of the last
-    /// block mean nothing ([`Self::used`]).
-    pub entries: Vec<u16>,
+    /// The codes of first coefficients and of others: of luma, then of chroma.
+    pub tables: Vec<JpegTable>,
+    /// Units between restarts. Without restarts: all.
+    pub part_units: usize,
+    /// The compressed data without stuffed bytes and restarts, then zeros.
+    pub bytes: Vec<u8>,
+    /// The bit where each piece starts, and their end. The first of a part has a mark.
+    pub starts: Vec<u32>,
 }
 
-impl Default for Coefficients {
+impl Default for Scan {
     fn default() -> Self {
-        Coefficients {
+        Scan {
             width: 0,
             height: 0,
             components: 1,
             sampling: [1, 1],
             quantisers: [[0; BLOCK]; 3],
-            blocks: Vec::new(),
-            entries: Vec::new(),
+            tables: Vec::new(),
+            part_units: 0,
+            bytes: Vec::new(),
+            starts: Vec::new(),
         }
     }
 }
 
-impl Coefficients {
+impl Scan {
     /// Units across and down. A unit is one block of each chroma component, and the blocks of luma for them.
     pub fn units(&self) -> [usize; 2] {
         let [across, down] = self.sampling;
         [self.width.div_ceil(8 * across), self.height.div_ceil(8 * down)]
     }
 
-    /// The entries of all blocks.
-    pub fn used(&self) -> &[u16] {
-        let end = self.blocks.last().map_or(0, |end| *end as usize);
-        &self.entries[..end]
+    /// Blocks of luma in a unit.
+    pub fn luma_blocks(&self) -> usize {
+        self.sampling[0] * self.sampling[1]
     }
 
     /// Blocks of a unit.
     pub fn unit_blocks(&self) -> usize {
-        self.sampling[0] * self.sampling[1] + self.components - 1
+        self.luma_blocks() + self.components - 1
+    }
+
+    /// Divides the compressed data into pieces. `ends` says where its parts end \[bytes\]. `None` if it is too long.
+    pub fn divide(&mut self, ends: &[usize]) -> Option<()> {
+        self.starts.clear();
+        let mut start = 0;
+        for end in ends.iter().map(|end| 8 * end) {
+            let mut mark = FIRST;
+            // Also an empty part has a piece.
+            loop {
+                self.starts.push(u32::try_from(start).ok().filter(|bit| bit & FIRST == 0)? | mark);
+                mark = 0;
+                if end < start + PIECE_BITS + SHORTEST_PIECE {
+                    break;
+                }
+                start += PIECE_BITS;
+            }
+            start = end;
+        }
+        self.starts.push(u32::try_from(start).ok().filter(|bit| bit & FIRST == 0)?);
+        self.bytes.resize((start / 8 + PADDING).next_multiple_of(4), 0);
+        Some(())
+    }
+
+    /// Pieces of the compressed data.
+    pub fn pieces(&self) -> usize {
+        self.starts.len().saturating_sub(1)
     }
 }
 
-/// The magnitudes of a block's dequantised coefficients.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Magnitudes {
-    /// That of the first.
-    pub first: u32,
-    /// The sum of the others.
-    pub others: u32,
-}
+/// The greatest coefficient of an image of 8 bits has this many bits. A difference of two has one more.
+const MOST_BITS: u8 = 10;
 
-/// The greatest sum of magnitudes whose sums of pairs fit in the 16 bits of libjpeg's vector code.
-const MOST_SUM: u32 = 32_767;
-/// Samples before 128 is added. Outside of these, libjpeg's code in C wraps around and its vector code does not.
-const SAMPLES: std::ops::RangeInclusive<i32> = -512..=511;
-
-impl Magnitudes {
-    /// Whether libjpeg's code gives the same samples on all processors. `block` gives the dequantised coefficients,
-    /// row by row; they are only asked for if the sums do not tell.
-    pub fn are_safe(self, block: impl FnOnce() -> [i32; BLOCK]) -> bool {
-        let Magnitudes { first, others } = self;
-        // A coefficient changes a sample by at most a quarter, the first by an eighth; rounding is below 1. What is
-        // between the passes is below 6 times the sum.
-        first.saturating_add(2 * others) <= 8 * (SAMPLES.end().unsigned_abs() - 1)
-            || first.saturating_add(others) <= MOST_SUM
-                && samples(block())
-                    .is_some_and(|samples| samples.iter().all(|sample| SAMPLES.contains(sample)))
-    }
-}
-
-/// The samples of a block, minus 128: libjpeg's `islow` inverse transform. `None` if numbers between its passes are too
-/// large.
-pub fn samples(mut block: [i32; BLOCK]) -> Option<[i32; BLOCK]> {
-    for column in 0..8 {
-        let sums = pass(std::array::from_fn(|row| block[8 * row + column]));
-        (0..8).for_each(|row| block[8 * row + column] = rounded(sums[row], 11));
-    }
-    for row in block.as_chunks_mut::<8>().0 {
-        if row.iter().map(|number| number.unsigned_abs()).sum::<u32>() > MOST_SUM {
+impl JpegTable {
+    /// The code of these `symbols`. `counts` says how many have each length from 1 to 16. `None` if it is no code, or
+    /// if the symbols are none of first coefficients.
+    pub fn new(counts: &[u8; 16], symbols: &[u8], is_first: bool) -> Option<Self> {
+        if is_first && symbols.iter().any(|symbol| *symbol > MOST_BITS + 1) {
             return None;
         }
-        *row = pass(*row).map(|sum| rounded(sum, 18));
-    }
-    Some(block)
-}
-
-const fn rounded(sum: i32, bits: u32) -> i32 {
-    (sum + (1 << (bits - 1))) >> bits
-}
-
-/// One dimension of the transform of Loeffler, Ligtenberg and Moschytz, with constants of 13 fraction bits. The twin
-/// of `pass` in `kernels/image/jpeg.cuh`.
-const fn pass(x: [i32; 8]) -> [i32; 8] {
-    let turn = (x[2] + x[6]) * 4433;
-    let (low, high) = (turn - x[6] * 15_137, turn + x[2] * 6270);
-    let (sum, difference) = ((x[0] + x[4]) << 13, (x[0] - x[4]) << 13);
-    let even = [sum + high, difference + low, difference - low, sum - high];
-    let all = (x[7] + x[3] + x[5] + x[1]) * 9633;
-    let (z1, z2) = ((x[7] + x[1]) * -7373, (x[5] + x[3]) * -20_995);
-    let (z3, z4) = ((x[7] + x[3]) * -16_069 + all, (x[5] + x[1]) * -3196 + all);
-    let odd = [
-        x[1] * 12_299 + z1 + z4,
-        x[3] * 25_172 + z2 + z3,
-        x[5] * 16_819 + z2 + z4,
-        x[7] * 2446 + z1 + z3,
-    ];
-    let [a, b, c, d] = even;
-    let [e, f, g, h] = odd;
-    [a + e, b + f, c + g, d + h, d - h, c - g, b - f, a - e]
-}
-
-/// Along the diagonals of a block, up and down in turn.
-const fn zigzag() -> [u8; BLOCK] {
-    let mut places = [0; BLOCK];
-    let (mut at, mut diagonal) = (0, 0);
-    while diagonal < 15 {
-        let mut step = 0;
-        while step <= diagonal {
-            let (one, other) = (step, diagonal - step);
-            let (x, y) = if diagonal % 2 == 0 { (one, other) } else { (other, one) };
-            if x < 8 && y < 8 {
-                places[at] = (8 * y + x) as u8;
-                at += 1;
+        let mut table = JpegTable {
+            found: [0; 1 << LOOK_UP],
+            limits: [0; (MOST_CODE - LOOK_UP) as usize],
+            offsets: [0; (MOST_CODE - LOOK_UP) as usize],
+            codes: [0; 256],
+        };
+        let (mut codeword, mut place) = (0u32, 0usize);
+        for (length, count) in (1u32..).zip(counts) {
+            let (first, count) = (codeword, u32::from(*count));
+            // No codeword is ones alone.
+            if first + count >= 1 << length {
+                return None;
             }
-            step += 1;
+            let own = symbols.get(place..place + count as usize)?;
+            let codes = table.codes.get_mut(place..place + own.len())?;
+            for (code, symbol) in codes.iter_mut().zip(own) {
+                *code = code_of(length, *symbol, is_first);
+            }
+            if length <= LOOK_UP {
+                let each = 1 << (LOOK_UP - length);
+                let found = table.found[first as usize * each..].chunks_mut(each);
+                found.zip(codes).for_each(|(found, code)| found.fill(*code));
+            } else {
+                let longer = (length - LOOK_UP - 1) as usize;
+                table.offsets[longer] = place as i32 - first as i32;
+                table.limits[longer] = (first + count) << (MOST_CODE - length);
+            }
+            (codeword, place) = ((first + count) << 1, place + own.len());
         }
-        diagonal += 1;
+        Some(table)
     }
-    places
+}
+
+/// What a codeword stands for (`kernels/image/jpeg_scan.cuh`). Its step is 0 if no image of 8 bits has such a value.
+fn code_of(length: u32, symbol: u8, is_first: bool) -> u16 {
+    let (run, size) = (u16::from(symbol >> 4), symbol & 15);
+    let step = match (run, size) {
+        (_, 11..) if !is_first => 0,
+        // Sixteen zeros: fifteen before a zero.
+        (0..15, 0) if !is_first => END as u16,
+        _ => run + 1,
+    };
+    (length as u16) << 11 | u16::from(size) << 7 | step
 }

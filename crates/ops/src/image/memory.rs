@@ -1,7 +1,9 @@
 //! Memory on the GPU for images of a bounded size. It is reserved at the start, so that no image
 //! ever needs more.
 
+use super::jpeg::{BLOCK, PIECE_BITS};
 use super::spec::{Filter, ImageSpec, Resize};
+use crate::device::shared::image::{JOIN_THREADS, JpegBase, JpegPiece, SEQUENCE};
 
 /// Most bytes of a pixel, over all encodings.
 const MOST_BYTES_PER_PIXEL: usize = 4;
@@ -15,6 +17,9 @@ pub const POINT_BYTES: usize = 4;
 pub const FRACTION_BYTES: usize = 2;
 /// Most bytes of an undistorted pixel.
 pub const REMAPPED_BYTES: usize = 3;
+
+/// Pieces that the kernels join, at most.
+const MOST_PIECES: usize = (JOIN_THREADS * SEQUENCE) as usize;
 
 /// Bytes of a tap on the device: three numbers of 32 bits.
 const TAP_BYTES: usize = 12;
@@ -70,9 +75,29 @@ pub const fn jpeg_step(width: usize) -> usize {
     3 * width.next_multiple_of(4)
 }
 
-/// Bytes of the samples and the pixels of a JPEG image.
+/// Blocks of a JPEG image.
+pub const fn jpeg_blocks(largest: [usize; 2]) -> usize {
+    jpeg_samples(largest) / BLOCK
+}
+
+/// Entries of a JPEG image, at most. The first coefficients of all blocks have room, and a photograph has far fewer.
+pub const fn jpeg_entries(largest: [usize; 2]) -> usize {
+    jpeg_samples(largest) / 2
+}
+
+/// Pieces of the compressed data of a JPEG image, at most.
+pub const fn jpeg_pieces(largest: [usize; 2]) -> usize {
+    let pieces = jpeg_blocks(largest) + jpeg_samples(largest) / (PIECE_BITS / 8);
+    if pieces < MOST_PIECES { pieces } else { MOST_PIECES }
+}
+
+/// Bytes on the device for a JPEG image.
 pub const fn jpeg_bytes(largest: [usize; 2]) -> usize {
-    jpeg_samples(largest) + jpeg_step(largest[0]) * largest[1]
+    let per_piece = size_of::<JpegPiece>() + size_of::<JpegBase>();
+    let entries =
+        size_of::<u16>() * jpeg_entries(largest) + size_of::<u32>() * jpeg_blocks(largest);
+    let pixels = jpeg_samples(largest) + jpeg_step(largest[0]) * largest[1];
+    pixels + entries + per_piece * jpeg_pieces(largest)
 }
 
 /// Pixels of the part of an image that is used.

@@ -16,7 +16,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::backend::BackendError;
-use crate::rejected::Rejected;
 use crate::sample::PlacedSample;
 use robocache_ops::device::{HostBuffer, MessagePool};
 use robocache_ops::sync::lock;
@@ -42,8 +41,8 @@ pub trait GpuEncoder: Send {
     /// Encodes the staged sample and waits for the row. It may take any time.
     ///
     /// # Errors
-    /// [`BackendError::Sample`] if the sample cannot become a row. Any other error is a failure of
-    /// the GPU.
+    /// [`BackendError::Sample`] if the sample cannot become a row, and [`BackendError::ForCore`] if a core must encode
+    /// it. Any other error is a failure of the GPU.
     fn run(&mut self) -> Result<PointDrops, BackendError>;
 
     /// The memory of the row, which the caller may exchange for other memory of the same size;
@@ -145,8 +144,8 @@ enum EncoderPlace {
 pub(super) struct Done {
     /// The encoder, for [`GpuThread::give_back`].
     pub encoder: Box<dyn GpuEncoder>,
-    /// The counts of the row's points, or why the sample gave no row.
-    pub drops: Result<PointDrops, Rejected>,
+    /// The counts of the row's points, or why the sample gave no row: `Sample` or `ForCore`.
+    pub drops: Result<PointDrops, BackendError>,
     /// From hand-over to the row.
     pub took: Duration,
 }
@@ -331,7 +330,7 @@ impl Desk {
             let took = self.gpu.since(since);
             let drops = match outcome {
                 Ok(Ok(drops)) => Ok(drops),
-                Ok(Err(BackendError::Sample(rejected))) => Err(rejected),
+                Ok(Err(no_row @ (BackendError::Sample(_) | BackendError::ForCore))) => Err(no_row),
                 Ok(Err(error)) => return self.fail(encoder, || error.to_string()),
                 Err(_) => return self.fail(encoder, || "its thread panicked".to_owned()),
             };

@@ -101,7 +101,7 @@ impl HybridEncoder {
     }
 
     /// Reads a compressed image once for both processors, and encodes it by `encode`. That is given the time for which a
-    /// core has decoded the image. To read coefficients is the work of the GPU's way alone.
+    /// core has decoded the image. To read headers is the work of the GPU's way alone.
     fn read(
         &self,
         placed: &PlacedSample<'_>,
@@ -243,6 +243,10 @@ impl HybridEncoder {
         target: &impl Target,
     ) -> Result<PointDrops, BackendError> {
         let Done { mut encoder, drops, took } = done;
+        if matches!(drops, Err(BackendError::ForCore)) {
+            self.thread.give_back(encoder);
+            return self.instead(took, placed, target);
+        }
         self.took(Processor::Gpu, took);
         if drops.is_ok() {
             let Some(row) = encoder.row() else {
@@ -255,7 +259,20 @@ impl HybridEncoder {
             self.by_gpu.fetch_add(1, Ordering::Relaxed);
         }
         self.thread.give_back(encoder);
-        Ok(drops?)
+        drops
+    }
+
+    /// A core encodes what the GPU has left to it after this time, so that the GPU's way takes longer than a core alone.
+    fn instead(
+        &self,
+        took: Duration,
+        placed: &PlacedSample<'_>,
+        target: &impl Target,
+    ) -> Result<PointDrops, BackendError> {
+        let began = self.gpu.now();
+        let drops = self.core(placed, Duration::ZERO, target)?;
+        self.took(Processor::Gpu, took + self.gpu.since(began));
+        Ok(drops)
     }
 
     fn encoded_by_core(&self, began: Instant, decoding: Duration) {

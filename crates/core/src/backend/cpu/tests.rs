@@ -46,6 +46,7 @@ enum Mode {
     Fail,
     Panic,
     Refuse,
+    LeaveToCore,
 }
 
 /// The test's side of the mock.
@@ -131,6 +132,8 @@ impl GpuEncoder for Mock {
         } else if mode == Mode::Fail as u8 {
             let (operation, detail) = ("encode", "a mock of a failure".into());
             return Err(BackendError::Failed { backend: "mock", operation, detail });
+        } else if mode == Mode::LeaveToCore as u8 {
+            return Err(BackendError::ForCore);
         } else if mode == Mode::Panic as u8 {
             panic!("a mock of a panic");
         } else if mode == Mode::Refuse as u8 {
@@ -426,6 +429,20 @@ fn a_sample_that_the_gpu_refuses_is_refused_and_the_gpu_stays() {
     subject.control.set(Mode::Encode);
     subject.messages(3);
     assert_eq!((subject.left(), subject.encodes().by_gpu), (None, 4));
+}
+
+#[test]
+fn a_core_encodes_what_the_gpu_leaves_to_it() {
+    let mut subject = Subject::new(Mode::Encode);
+    subject.prefer_the_gpu();
+    subject.messages(1);
+    subject.control.set(Mode::LeaveToCore);
+    subject.messages(1);
+    let encodes = subject.encodes();
+    assert_eq!((encodes.by_gpu, encodes.by_cpu, encodes.takeovers), (1, 1, 0));
+    subject.control.set(Mode::Encode);
+    subject.messages(2);
+    assert_eq!(subject.left(), None);
 }
 
 #[test]

@@ -19,6 +19,8 @@ mod dense_clouds;
 #[cfg(feature = "cuda")]
 mod device_rows;
 mod images;
+#[cfg(feature = "cuda")]
+mod jpeg_scans;
 mod large_counts;
 #[cfg(feature = "cuda")]
 mod load;
@@ -122,6 +124,15 @@ fn auto_under_load() {
 fn rows_on_the_device_are_forgotten() {
     for module in ["cuda", "cuda_small"] {
         on_the_gpu(module, "rows_on_the_device_are_forgotten", device_rows::check_forgotten);
+    }
+}
+
+/// What the kernels read of JPEG files.
+#[cfg(feature = "cuda")]
+#[test]
+fn jpeg_scans() {
+    for module in ["cuda", "cuda_small"] {
+        on_the_gpu(module, "jpeg_scans", jpeg_scans::check);
     }
 }
 

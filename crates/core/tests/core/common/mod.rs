@@ -3,6 +3,7 @@
 pub(crate) mod fields;
 pub(crate) mod golden;
 pub(crate) mod jpeg;
+pub(crate) mod jpeg_twin;
 pub(crate) mod maps;
 
 use std::sync::Arc;

@@ -10,8 +10,22 @@ numbers! { "image::":
     pub const MONO8: u32 = 4;
     /// Threads of a block of coefficients.
     pub const JPEG_LANES: u32 = 8;
-    /// Bits of an entry that hold a value.
-    pub const VALUE_BITS: u32 = 10;
+    /// Threads of a block of the kernels that read codes.
+    pub const SCAN_THREADS: u32 = 128;
+    /// Pieces of a sequence.
+    pub const SEQUENCE: u32 = 112;
+    /// Bits of a piece.
+    pub const PIECE_BITS: u32 = 512;
+    /// Sequences, at most.
+    pub const JOIN_THREADS: u32 = 1024;
+    /// Bits of a look-up.
+    pub const LOOK_UP: u32 = 10;
+    /// Bits of the longest codeword.
+    pub const MOST_CODE: u32 = 16;
+    /// The step of the symbol that ends a block.
+    pub const END: u32 = 64;
+    /// The mark of the first piece of a part.
+    pub const FIRST: u32 = 1 << 31;
 }
 
 structs! { "image::":
@@ -75,12 +89,58 @@ structs! { "image::":
         channels: u32,
         reserved: u32,
     }
+
+    /// A code: its codewords, and what each stands for.
+    pub struct JpegTable {
+        found: [u16; 1 << LOOK_UP],
+        limits: [u32; (MOST_CODE - LOOK_UP) as usize],
+        offsets: [i32; (MOST_CODE - LOOK_UP) as usize],
+        codes: [u16; 256],
+    }
+
+    /// A part of the compressed data that one thread reads.
+    pub struct JpegPiece {
+        bit: u32,
+        place: u32,
+        entries: u32,
+        blocks: u32,
+        sums: [i32; 3],
+        reserved: u32,
+    }
+
+    /// The sums over all pieces before one.
+    pub struct JpegBase { entries: u32, blocks: u32, sums: [i32; 3], part: u32, }
+
+    /// The parameter of `image_jpeg_sync` and its like.
+    pub struct JpegScan {
+        words: u64,
+        starts: u64,
+        tables: u64,
+        pieces: u64,
+        bases: u64,
+        entered: u64,
+        blocks: u64,
+        entries: u64,
+        refused: u64,
+        report: u64,
+        count: u32,
+        most_entries: u32,
+        all_blocks: u32,
+        part_blocks: u32,
+        unit_blocks: u32,
+        luma_blocks: u32,
+        table_count: u32,
+        reserved: u32,
+    }
+
     /// The parameter of `image_jpeg_blocks`.
     pub struct JpegBlocks {
         blocks: u64,
         entries: u64,
         quantisers: u64,
         planes: [u64; 3],
+        refused: u64,
+        report: u64,
         count: u32,
         unit_blocks: u32,
         across: u32,
