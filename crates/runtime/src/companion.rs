@@ -26,7 +26,7 @@ const FOLLOWS: u8 = 2;
 pub(crate) struct Companion {
     /// The publishing thread, and the processors that may run it; empty if it stays where it is.
     thread: OnceLock<(Pid, CpuSet)>,
-    /// What the publishing thread does.
+    /// State of the publishing thread.
     state: AtomicU8,
     /// The processor that it was called to.
     place: AtomicUsize,
