@@ -174,7 +174,7 @@ const ODD: [f64; 16] = [
     1.5 / 1_048_576.0,
 ];
 
-/// What the points of a cloud have in common.
+/// Pattern of a cloud's points.
 #[derive(Clone, Copy)]
 enum Pattern {
     Everywhere,
