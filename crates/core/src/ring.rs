@@ -293,7 +293,7 @@ impl Ring {
         count
     }
 
-    /// Says what is, from `at` on, between the newest row and the one that is appended next.
+    /// Sets the values between the newest row and the next one. The newest row has them from `at` on.
     pub fn part(&mut self, until_next: UntilNext, at: Stamp) {
         if let Some(newest) = self.entries.back_mut() {
             if let Some(left) = &mut self.left

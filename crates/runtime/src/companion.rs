@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
 
-/// The place of a thread that any of its processors may run.
+/// Value of `place` for a thread that any of its processors may run.
 const ANYWHERE: usize = usize::MAX;
 
 /// The publishing thread works, or has ended: it stays where it is.

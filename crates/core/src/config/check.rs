@@ -151,7 +151,7 @@ impl<'a> Check<'a> {
         self.advice.push(self.doc.problem_found(key, expected, found).to_string());
     }
 
-    /// Takes what was noted so.
+    /// Takes the advice about the file.
     pub(super) fn take_advice(&mut self) -> Vec<String> {
         std::mem::take(&mut self.advice)
     }
@@ -173,7 +173,7 @@ impl<'a> Check<'a> {
         Ok(self.files.last().map_or("", |(_, text)| text))
     }
 
-    /// Takes what was noted so.
+    /// Takes the statements of the file without any effect.
     pub(super) fn take_without_effect(&mut self) -> Vec<String> {
         std::mem::take(&mut self.without_effect)
     }

@@ -37,7 +37,7 @@ const LONGEST_PROBE_NS: u64 = 32 * PROBE_NS;
 const LEAST_PATIENCE_NS: u64 = 250_000;
 /// If the GPU has had a message for this long, it may hang \[ns\].
 pub(super) const CALL_LIMIT_NS: u64 = 5_000_000_000;
-/// So much later it does \[ns\].
+/// The GPU counts as hung this long after a thread noticed that it may hang \[ns\].
 const GRACE_NS: u64 = 500_000_000;
 
 /// State of the GPU for this ring.
