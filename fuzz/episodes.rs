@@ -21,7 +21,7 @@ pub(crate) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     each.flatten().collect()
 }
 
-/// Whether a file has chunks.
+/// True if a file has chunks.
 pub(crate) fn is_shard(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("c."))
 }

@@ -62,7 +62,7 @@ pub(super) fn messages() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The same messages in a bag.
+/// Seeds of a bag with the sensors' messages.
 pub(super) fn inspected() -> Vec<Vec<u8>> {
     let topics = streams::topics();
     let mut records: Vec<records::Record> = Vec::new();

@@ -124,7 +124,7 @@ pub(crate) fn transforms(links: &[(&str, &str, i64)]) -> Vec<u8> {
     writer.finish()
 }
 
-/// What a gyro says so many milliseconds after [`STAMP`].
+/// A gyro's message so many milliseconds after [`STAMP`].
 pub(crate) fn gyro(ms: i64) -> Vec<u8> {
     let imu = Imu {
         stamp: after(ms),

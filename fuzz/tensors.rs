@@ -1,4 +1,4 @@
-//! What the node writes, as seeds: tensors, what they mean, and recordings.
+//! Seeds from what the node writes: tensors, their info, and recordings.
 
 use std::fs;
 use std::path::Path;

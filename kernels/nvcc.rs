@@ -27,7 +27,7 @@ const LINEINFO: &str = "ROBOCACHE_CUDA_LINEINFO";
 /// 12, drivers before 550 load the code but do not decompress it.
 const COMPRESSES: u32 = 13_000;
 
-/// What finds nvcc, for this and for those who choose the features.
+/// Script that finds nvcc, for this and for those who choose the features.
 const FINDER: &str = "scripts/cuda.sh";
 
 /// Compiles `text` into `<name>.fatbin` in the folder of the build's output.
@@ -74,7 +74,7 @@ fn lineinfo() -> Result<bool, String> {
     }
 }
 
-/// Whether the nvcc's help names an option.
+/// True if the help of `nvcc` names an option.
 fn knows(nvcc: &Path, option: &str) -> Result<bool, String> {
     let mut command = compiler(nvcc);
     command.arg("--help");

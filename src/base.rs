@@ -19,7 +19,7 @@ use super::rosout::{Records, Rosout};
 use super::server::Server;
 use robocache_core::config::describe;
 use robocache_core::spec::Config;
-use robocache_link::{Connecting, Connector, Middleware, Orders, Overlap, Switch};
+use robocache_link::{Connecting, Connector, Middleware, Orders, Overlap, Recovery, Switch};
 use robocache_rcl::{Context, Node};
 use robocache_runtime::{Standstills, Threads, TimeSource, drive};
 use tracing::subscriber::{NoSubscriber, with_default};
@@ -164,7 +164,7 @@ impl Base {
         };
         let middleware = link::in_use();
         let period = settings.diagnostics_period;
-        let watched = Watched::new(period, lifecycle.clone(), (middleware.cuts_off, time.clone()));
+        let watched = Watched::new(period, lifecycle.clone(), time.clone());
         let (connections, services, diagnostics) = Connections::new(node, spec)?;
         let (connector, orders) = Connector::new(time.clone());
         let base = Base {
@@ -218,6 +218,7 @@ impl Base {
             parts: parts.reports.clone(),
             connector: self.connector.clone(),
             standstills: Arc::clone(&self.standstills),
+            recovery: self.middleware.cuts_off.then(Recovery::default),
             stop,
             time: self.time.clone(),
             record: None,

@@ -1,4 +1,4 @@
-//! Reports to people: logs on `/rosout`, diagnostics, and what to do after the process stood still.
+//! Reports to people: logs on `/rosout` and diagnostics. Looks if the middleware has cut the process off.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use r2r::rcl_interfaces::msg::Log;
 
 use super::connection::Reports;
+use super::fastdds::lost_ports;
 use super::lifecycle::{Lifecycle, LifecycleState};
 use super::rosout::Records;
 use super::shared::SharedInfo;
-use robocache_link::{CLOCK_TOPIC, Connector, Due, Handed, Heard, Recovery, Switch, found_as_many};
+use robocache_link::{Connector, Handed, Recovery, Switch, found_as_many};
 use robocache_ops::sync::lock;
 use robocache_runtime::health::{Level, Monitor, Report, Status};
 use robocache_runtime::{Next, Runtime, Standstills, Steps, TimeSource, Witness};
@@ -37,9 +38,6 @@ pub(crate) struct Watched {
     working: Option<(Arc<Runtime>, Monitor)>,
     /// When the next report is due.
     due: Instant,
-    recovery: Recovery,
-    /// True if the middleware may cut the process off.
-    cuts_off: bool,
     time: TimeSource,
 }
 
@@ -54,6 +52,8 @@ pub(crate) struct Reporter {
     pub parts: Handed<Reports>,
     pub connector: Connector,
     pub standstills: Arc<Standstills>,
+    /// Looks if the middleware has cut the process off; `None` if it never does, or does not show it.
+    pub recovery: Option<Recovery>,
     /// Whether the node ends.
     pub stop: Arc<AtomicBool>,
     pub time: TimeSource,
@@ -110,21 +110,44 @@ impl Reporter {
         }
     }
 
-    /// Logs which streams hold ticks back. Looks whether the process stood still, takes the parts of a new connection, and
-    /// goes over to them when they are connected.
+    /// Logs which streams hold ticks back. Looks whether the process stood still or was cut off, takes the parts of a new
+    /// connection, and goes over to them when they are connected.
     fn look(&mut self, now: Instant) {
         let slept = self.standstills.awake(Witness::Report);
-        let is_cut_off = {
+        {
             let mut watched = lock(&self.watched);
             watched.log_held_back();
-            watched.is_cut_off(now, slept, self.standstills.newest())
-        };
-        if is_cut_off {
+            watched.stood_still(slept);
+        }
+        if let Some(stood) = self.standstills.newest() {
+            tracing::warn!(
+                "the process stood still for {:.1} s: it was stopped, or the machine was suspended",
+                stood.as_secs_f64()
+            );
+        }
+        if self.is_cut_off(now) {
+            tracing::warn!(
+                "the middleware has cut this process off: publishers do not find its shared memory any more; all inputs are \
+                 subscribed to again through a new connection"
+            );
             self.connector.connect();
         }
         let parts = (&self.parts, &self.connector);
         self.reports
             .follow(parts, |next, before| found_as_many(next.subscribers(), before.subscribers()));
+    }
+
+    /// True if a new connection must be made.
+    fn is_cut_off(&mut self, now: Instant) -> bool {
+        let Some(recovery) = &mut self.recovery else { return false };
+        recovery.look(now, lost_ports).unwrap_or_else(|error| {
+            tracing::warn!(
+                "failed to read what shared memory this process has: {error}; if the middleware cuts it off from its \
+                 publishers, the node does not notice"
+            );
+            self.recovery = None;
+            false
+        })
     }
 }
 
@@ -133,7 +156,7 @@ impl Watched {
     pub(crate) fn new(
         period: Duration,
         lifecycle: Option<Arc<Lifecycle>>,
-        (cuts_off, time): (bool, TimeSource),
+        time: TimeSource,
     ) -> Self {
         Watched {
             period,
@@ -142,8 +165,6 @@ impl Watched {
             shared: None,
             working: None,
             due: time.monotonic() + period,
-            recovery: Recovery::default(),
-            cuts_off,
             time,
         }
     }
@@ -156,16 +177,13 @@ impl Watched {
     /// Watches these inputs and ticks from now on. The first report is one period from now.
     pub(crate) fn begin(&mut self, runtime: Arc<Runtime>, monitor: Monitor) {
         self.working = Some((runtime, monitor));
-        let now = self.time.monotonic();
-        self.due = now + self.period;
-        self.recovery.watch_others(now);
+        self.due = self.time.monotonic() + self.period;
     }
 
     /// Watches no inputs from now on.
     pub(crate) fn end(&mut self) {
         self.log_held_back();
         self.working = None;
-        self.recovery.watch_others(self.time.monotonic());
     }
 
     /// Logs which streams began to hold ticks back, or ended that.
@@ -203,54 +221,11 @@ impl Watched {
         Status { part: "lifecycle".to_owned(), level, message, values }
     }
 
-    /// Whether a new connection must be made. `slept`: how long this thread did not run, if that was long. `stood`: the
-    /// same of the process.
-    fn is_cut_off(
-        &mut self,
-        now: Instant,
-        slept: Option<Duration>,
-        stood: Option<Duration>,
-    ) -> bool {
+    /// Excuses the silence of a time in which this thread did not run, whether or not the whole process did.
+    fn stood_still(&mut self, slept: Option<Duration>) {
         if let (Some(time), Some((runtime, monitor))) = (slept, &mut self.working) {
-            // Whether or not the whole process did: what came meanwhile is judged as if it had.
             runtime.excuse_silence();
             monitor.stood_still(time);
         }
-        if !self.cuts_off {
-            if let Some(time) = stood {
-                let seconds = time.as_secs_f64();
-                tracing::warn!(
-                    "the process stood still for {seconds:.1} s: it was stopped, or the machine was suspended"
-                );
-            }
-            return false;
-        }
-        let heard = self.working.as_ref().map_or_else(Vec::new, |(runtime, _)| Heard::of(runtime));
-        match self.recovery.look(now, &heard, stood.is_some()) {
-            None => return false,
-            Some(Due::StoodStill) => {
-                let seconds = stood.unwrap_or_default().as_secs_f64();
-                tracing::warn!(
-                    "the process stood still for {seconds:.1} s: it was stopped, or the machine was \
-                     suspended; all inputs are subscribed to again through a new connection to the \
-                     middleware, which may have cut off the old one"
-                );
-            }
-            Some(Due::Silent(inputs)) => {
-                tracing::warn!(
-                    "no message since the process stood still: {}; all inputs are subscribed to again \
-                     through another connection",
-                    self.names(&inputs)
-                );
-            }
-        }
-        true
-    }
-
-    fn names(&self, inputs: &[usize]) -> String {
-        let Some((runtime, _)) = &self.working else { return String::new() };
-        let specs = &runtime.pipeline.config().inputs;
-        let name = |at: &usize| specs.get(*at).map_or(CLOCK_TOPIC, |spec| &spec.topic);
-        inputs.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 }

@@ -7,7 +7,7 @@ use robocache_core::command::output::CommandType;
 use robocache_core::command::{ActionChunk, CommandGroup, CommandTick, Found, SentChunk};
 use robocache_ops::time::NANOS_PER_S;
 
-/// Where the joints are when commands begin.
+/// Positions of the joints when commands begin.
 const MEASURED: [f64; 2] = [0.5, -0.25];
 /// Ticks until the plan is over and the joints are at rest: 0.5 s of rows, 0.2 s to stop, and more.
 const TICKS: i64 = 250;
@@ -19,7 +19,7 @@ pub(crate) fn run(input: &[u8]) {
     command(i64::from(*late), &chunk);
 }
 
-/// What is read is what is written.
+/// Checks that a chunk, written again, is read as it was.
 fn write_again(chunk: &ActionChunk<'_>) {
     let names = ["a", "b"].map(str::to_owned);
     let Ok(group) = std::str::from_utf8(chunk.group) else { return };

@@ -10,7 +10,7 @@ use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::spec::{InputId, SegmentId};
 use robocache_ops::time::{Epoch, Stamp};
 
-/// What the first byte of a tick is.
+/// The first byte of a tick.
 const TICK: u8 = 255;
 /// Inputs of a pipeline. Then a new one begins, whose rows and transforms nothing has put ahead.
 const LIFE: u32 = 1000;
@@ -41,7 +41,7 @@ impl Subject {
         assert_eq!(stats.received.get(), taken, "{}", self.pipeline.config().input(input).name);
     }
 
-    /// What a step says of itself fits its segment.
+    /// Checks that each step of a tick fits its segment.
     fn tick(&mut self, at: u8) {
         let stamp = instant(at).unwrap_or(Stamp::ZERO);
         let tick = self.pipeline.config().grid.tick_at(stamp);

@@ -30,7 +30,7 @@ fn tensor(message: &[u8]) {
     }
 }
 
-/// What is read is what is written.
+/// Checks that an info, written again, is read as it was.
 fn info(message: &[u8]) {
     let Ok(mut info) = TensorInfo::read(message) else { return };
     // One of a few bytes passes for the padding of a middleware.

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 
+from processes import SHARED_MEMORY, locked_shared_memory
 from rclpy.duration import Duration
 
 
@@ -63,6 +64,18 @@ class Boot:
         """The node has stood still for this long [s], although it has not."""
         self._seconds += seconds
         put(self.file, self._seconds)
+
+
+def lose_ports(pid):
+    """Removes the names of the ports through which a process receives, as publishers do that cut it off.
+
+    Processes that have opened a port still use it. Those that start later make one of their own under the name.
+    """
+    names = {name for name in locked_shared_memory(pid) if "_port" in name}
+    for name in names:
+        (SHARED_MEMORY / name).unlink(missing_ok=True)
+        (SHARED_MEMORY / f"sem.{name}_mutex").unlink(missing_ok=True)
+    return names
 
 
 def stop_for(ros, pid, seconds):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import waiting
+from faults import lose_ports
 from fusion import start_fusion, streams, write_config
 from middlewares import fast_dds_only
 from private_domain import shared_memory_ports
@@ -113,12 +114,7 @@ def test_a_node_that_hangs_while_it_connects_again_ticks_on_and_ends(
     config = dict(CONFIG)
     fusion = start_fusion(ros, start, tmp_path, config, *record, sim_time=False, env=env)
     unfinished()
-    # It stands still for longer than a second, so it must connect again.
-    os.kill(fusion.process.pid, signal.SIGSTOP)
-    try:
-        time.sleep(1.5)
-    finally:
-        os.kill(fusion.process.pid, signal.SIGCONT)
+    lose_ports(fusion.process.pid)
     fusion.process.wait_for("through a new connection")
     tensors = len(fusion.ticks)
     fusion.until(lambda: len(fusion.ticks) > tensors + 300, "the ticks go on")

@@ -186,7 +186,7 @@ impl Inputs {
         LAUNCHES.next_multiple_of(self.all.len())
     }
 
-    /// Whether every output is `right`, given it and that of the CPU.
+    /// Checks that every output is `right`, given it and that of the CPU.
     fn check(
         &self,
         name: &str,
@@ -218,7 +218,7 @@ fn time(timer: &Timer, options: &Options, inputs: &Inputs, name: &str) -> Result
     Ok(Case::of_kernels(name, times).warm(warm).bytes(bytes))
 }
 
-/// The same by one thread per element, for a spec of one stream.
+/// Times batches by one thread per element, for a spec of one stream.
 fn time_plain(
     timer: &Timer,
     options: &Options,

@@ -109,7 +109,7 @@ fn spec(channels: Vec<Reduction>) -> VoxelSpec {
     VoxelSpec::new(Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [SIDE; 3] }, channels)
 }
 
-/// What a robot leaves out: points that are far away, outside of its room, and on itself.
+/// Specification that leaves out points as a robot does: those far away, outside of its room, and on itself.
 fn filtered() -> VoxelSpec {
     let shape =
         |action, form| Shape { action, form, frame: ShapeFrame::Base, t_shape_frame: IDENTITY };

@@ -26,13 +26,13 @@ pub(crate) enum BenchError {
     Mismatch {
         /// The case.
         case: String,
-        /// What differs.
+        /// The difference.
         found: String,
     },
     /// No case has such a name.
     #[error("case: expected a part of one of these names, found {found:?}\n  {}", names.join("\n  "))]
     NoCase {
-        /// What was asked for.
+        /// The text that the user asked for.
         found: String,
         /// The cases of this backend.
         names: Vec<String>,

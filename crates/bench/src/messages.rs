@@ -1,4 +1,4 @@
-//! What the reference robot publishes, with random content.
+//! Messages of the reference robot, with random content.
 
 use robocache_core::cdr::messages::{
     Image, Imu, JointState, PointCloud2, PointField, WrenchStamped,

@@ -21,7 +21,7 @@ use robocache_core::backend::Choice;
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
 pub(crate) struct Options {
-    /// Where to compute: auto, cpu or cuda
+    /// Backend that computes: auto, cpu or cuda
     #[arg(long, default_value = "auto")]
     pub backend: Choice,
     /// Number of the GPU

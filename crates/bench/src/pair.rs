@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::error::BenchError;
 use crate::options::Options;
 
-/// Where the pipeline under test computes.
+/// Processor of the pipeline under test.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Hardware {
     /// Name of the backend.
@@ -86,7 +86,7 @@ pub(crate) fn push(pipeline: &Pipeline, input: usize, message: &[u8]) -> Result<
     })
 }
 
-/// Whether two outputs are the same.
+/// Checks that two outputs are the same.
 pub(crate) fn compare(case: &str, found: &[u8], expected: &[u8]) -> Result<(), BenchError> {
     if found == expected {
         return Ok(());

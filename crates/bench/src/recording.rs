@@ -58,7 +58,7 @@ enum Command {
         /// Which part
         #[arg(long, value_enum)]
         what: What,
-        /// Where to compute
+        /// Backend that computes
         #[arg(long, default_value = "cpu")]
         backend: Choice,
         /// Threads that encode, for each bag
@@ -74,7 +74,7 @@ enum What {
     Read,
     /// Messages are read and encoded; rows are handed over in memory
     Rows,
-    /// The same, and every tick is made in memory
+    /// Messages are read and encoded; rows are handed over, and every tick is made in memory
     Ticks,
 }
 

@@ -16,7 +16,7 @@ use crate::timer::Times;
 pub(crate) struct Report {
     /// The commit that was built, or `unknown`.
     pub commit: &'static str,
-    /// Where it ran.
+    /// Processor that it ran on.
     #[serde(flatten)]
     pub hardware: Hardware,
     /// Bandwidth of a copy in device memory, bytes read plus bytes written \[GB/s\].
@@ -35,7 +35,7 @@ pub(crate) struct Report {
 /// Times of one case \[us\].
 #[derive(Debug, Serialize)]
 pub(crate) struct Case {
-    /// What was timed.
+    /// Name of the case.
     pub name: String,
     /// Median.
     pub median_us: f64,
@@ -45,7 +45,7 @@ pub(crate) struct Case {
     pub p99_us: f64,
     /// Median where no call starts before the last one has ended.
     pub alone_us: Option<f64>,
-    /// The same, of one input and one output again and again, which stay in the cache.
+    /// Median of one input and one output again and again, which stay in the cache.
     pub warm_us: Option<f64>,
     /// Least bytes that have to move through device memory.
     pub bytes: Option<u64>,
@@ -97,7 +97,7 @@ impl Case {
 }
 
 impl Report {
-    /// Whether the case `name` was asked for; notes it if not. To be asked before any set-up.
+    /// True if the user asked for the case `name`; notes it if not. To be asked before any set-up.
     pub(crate) fn wants(&mut self, options: &Options, name: &str) -> bool {
         let wanted = options.case.as_ref().is_none_or(|text| name.contains(text.as_str()));
         if !wanted {
@@ -114,7 +114,7 @@ impl Report {
         }
     }
 
-    /// Whether all is as it should be.
+    /// Checks the verdict of a soak, if there was one.
     ///
     /// # Errors
     /// [`BenchError::Soak`] with what a soak found wrong.

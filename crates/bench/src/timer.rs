@@ -28,7 +28,7 @@ const WARM_UP: usize = 5;
 pub(crate) struct Times {
     /// Per call, of calls that follow each other: one replay each.
     pub each: Vec<f64>,
-    /// The same where no call starts before the last one has ended.
+    /// Per call, of calls that each start after the last one has ended.
     pub alone: Vec<f64>,
 }
 
@@ -98,7 +98,7 @@ impl Timer {
         self.time(launches, replays, launch, start_over)
     }
 
-    /// The same by one thread per element, bf16 and linear, the first stream only.
+    /// Batches by one thread per element, bf16 and linear, the first stream only.
     pub(crate) fn plain_batch(
         &self,
         [episodes, len, steps, dim]: [usize; 4],
@@ -273,7 +273,7 @@ impl Timer {
         Ok((times, bytes))
     }
 
-    /// The same for a cloud.
+    /// Upload and encoding of a cloud whose bytes are in pinned memory. Returns the times and the row.
     pub(crate) fn cloud(
         &self,
         spec: &VoxelSpec,

@@ -13,11 +13,11 @@ use std::thread::JoinHandle;
 use crate::file::OutputError;
 use robocache_ops::sync::lock;
 
-/// What the threads of a writer share.
+/// State that the threads of a writer share.
 pub(crate) trait Compressing: Send + Sync + 'static {
-    /// What they are given.
+    /// Job of a thread.
     type Job: Send + 'static;
-    /// What each thread keeps from one job to the next.
+    /// Tools that each thread keeps from one job to the next.
     type Tools;
 
     /// Makes the tools of a thread.
@@ -35,7 +35,7 @@ pub(crate) trait Compressing: Send + Sync + 'static {
     /// Wakes all that wait for a job to be done: a thread has failed.
     fn wake(&self);
 
-    /// Where failures are noted.
+    /// Place where failures are noted.
     fn failure(&self) -> &Failure;
 }
 
@@ -52,7 +52,7 @@ impl Failure {
         Failure { path: path.to_owned(), noted: AtomicBool::new(false), error: Mutex::default() }
     }
 
-    /// Whether there is one.
+    /// True if an error is noted.
     pub(crate) fn is_noted(&self) -> bool {
         self.noted.load(Ordering::Relaxed)
     }
@@ -112,7 +112,7 @@ impl<C: Compressing> CompressThreads<C> {
         Ok(started)
     }
 
-    /// What the threads share.
+    /// State that the threads share.
     pub(crate) fn shared(&self) -> &Arc<C> {
         &self.shared
     }

@@ -21,7 +21,7 @@ use robocache_runtime::{Event, ReceivedMessage, TimeSource};
 use crate::explore::{PREEMPTIONS, explore};
 use crate::sync;
 use lost::Lost;
-use queue::{Item, Queue, Waiting};
+use queue::{Item, Queue, QueueRoom, Waiting};
 
 mod event {
     pub(super) use robocache_data::recording::Gap;
@@ -35,9 +35,12 @@ mod request {
 const CONFIG: &str =
     "rate_hz: 100\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50}}";
 const INPUT: InputId = InputId::new(0);
-/// Bytes of a message, and room for one of them: an eighth is for transforms.
+/// Bytes of a message.
 const BYTES: usize = 800;
+/// Room for one of them: an eighth is for transforms.
 const ROOM: usize = 1000;
+/// Messages that may wait.
+const MESSAGES: usize = 8;
 
 /// An arrival, told apart by its epoch and its instant.
 fn arrival(number: i64) -> Arrival {
@@ -78,11 +81,17 @@ fn config() -> Config {
     robocache_core::config::parse(CONFIG, "model.yaml").unwrap()
 }
 
+fn queue(config: &Config, bytes: usize) -> (Queue, Waiting) {
+    let of = (config, vec![true; config.inputs.len()]);
+    let room = QueueRoom { messages: MESSAGES, bytes };
+    Queue::new(PathBuf::new(), of, room, TimeSource::real())
+}
+
 /// Each message is written or counted as lost, once, and in the end there is as much room as in the beginning.
 pub fn each_message_is_written_or_lost() {
     let (config, bytes) = (config(), Arc::new(vec![0; BYTES]));
     explore(PREEMPTIONS, move || {
-        let (queue, waiting) = Queue::new(PathBuf::new(), &config, ROOM, TimeSource::real());
+        let (queue, waiting) = queue(&config, ROOM);
         let queue = Arc::new(queue);
         let sender = |count: usize| {
             let (queue, bytes) = (Arc::clone(&queue), Arc::clone(&bytes));
@@ -103,7 +112,7 @@ pub fn each_message_is_written_or_lost() {
 pub fn events_come_while_messages_are_lost() {
     let (config, bytes) = (config(), Arc::new(vec![0; BYTES]));
     explore(PREEMPTIONS, move || {
-        let (queue, waiting) = Queue::new(PathBuf::new(), &config, BYTES / 2, TimeSource::real());
+        let (queue, waiting) = queue(&config, BYTES / 2);
         let queue = Arc::new(queue);
         let other = {
             let queue = Arc::clone(&queue);

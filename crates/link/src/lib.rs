@@ -41,5 +41,5 @@ pub use intake::Subscriptions;
 pub use middleware::{
     EventTotals, Graph, Making, MessageInfo, Middleware, MiddlewareError, Subscription,
 };
-pub use recovery::{Due, Heard, Recovery};
+pub use recovery::{LostPort, Recovery};
 pub use spin::Spinner;

@@ -12,7 +12,7 @@ pub struct Middleware {
     pub name: String,
     /// True if each message has a number of its publisher. Without numbers nobody knows how many messages were lost.
     pub numbers_messages: bool,
-    /// True if it may cut a process off from its publishers for good, because the process stood still.
+    /// True if it may cut a process off from its publishers for good, because its threads did not run for a while.
     pub cuts_off: bool,
 }
 

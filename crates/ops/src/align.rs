@@ -20,7 +20,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// Whether a value may be between two rows rather than one of them.
+    /// True if a value may be between two rows rather than one of them.
     pub fn interpolates(self) -> bool {
         matches!(self, Strategy::Linear | Strategy::Slerp)
     }
@@ -36,7 +36,7 @@ impl Strategy {
     }
 }
 
-/// What an invalid step holds.
+/// Content of an invalid step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fill {
@@ -118,7 +118,7 @@ pub enum Value<R> {
 pub struct Alignment<R> {
     /// Which rows to read. If `valid` is false, this is the fill.
     pub value: Value<R>,
-    /// Whether the value may be acted on.
+    /// True if the value may be acted on.
     pub valid: bool,
     /// Target minus the stamp of the newest row used \[ns\]: negative if that row is after the
     /// target, [`NO_AGE`] if there is no row. If the step is filled with zeros, this is the age of
@@ -127,7 +127,7 @@ pub struct Alignment<R> {
 }
 
 impl<R> Alignment<R> {
-    /// The same alignment with rows named differently.
+    /// Renames the rows.
     pub fn map<S>(self, name: impl FnMut(R) -> S) -> Alignment<S> {
         let Alignment { value, valid, age_ns } = self;
         Alignment { value: value.map(name), valid, age_ns }
@@ -135,7 +135,7 @@ impl<R> Alignment<R> {
 }
 
 impl<R> Value<R> {
-    /// The same value with rows named differently.
+    /// Renames the rows.
     pub fn map<S>(self, mut name: impl FnMut(R) -> S) -> Value<S> {
         match self {
             Value::Nothing => Value::Nothing,
@@ -154,7 +154,7 @@ pub struct AlignRule {
     pub max_age_ns: i64,
     /// Greatest distance between the two rows of an interpolation \[ns\].
     pub max_gap_ns: i64,
-    /// What an invalid step holds.
+    /// Content of an invalid step.
     pub fill: Fill,
 }
 
@@ -288,7 +288,7 @@ impl InvalidReason {
 /// way for so long.
 pub const CLOCKS_APART_NS: i64 = 10 * NANOS_PER_S;
 
-/// What a ring and its stream know beside the stamps of the rows.
+/// Facts of a ring and its stream beside the stamps of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// The tick's instant, and one period: a row after that is in the future.
@@ -353,7 +353,7 @@ fn after_the_newest(rule: AlignRule, seen: Seen) -> InvalidReason {
     }
 }
 
-/// What an invalid step holds. `age_ns` is that of the row that would have been used.
+/// Content of an invalid step. `age_ns` is that of the row that would have been used.
 #[inline(always)]
 fn fill(
     rule: AlignRule,
@@ -411,7 +411,7 @@ pub enum ValidWhen {
 }
 
 impl MergeSpec {
-    /// Whether these inputs suffice: bit `i` for input `i`.
+    /// True if these inputs suffice: bit `i` for input `i`.
     pub fn suffices(&self, inputs: u32) -> bool {
         match self.valid_when {
             ValidWhen::All => inputs.count_ones() as usize == self.max_age_ns.len(),
@@ -420,7 +420,7 @@ impl MergeSpec {
         }
     }
 
-    /// Whether an input can be missed: without it, others may not suffice.
+    /// True if the merge may need an input: without it, others may not suffice.
     pub fn needs(&self, input: usize) -> bool {
         match self.valid_when {
             ValidWhen::All | ValidWhen::Any => true,

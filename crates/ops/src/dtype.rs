@@ -63,7 +63,7 @@ impl DType {
         }
     }
 
-    /// Whether `value` is still finite when it is stored as a float, or within the range of the
+    /// True if `value` is still finite when it is stored as a float, or within the range of the
     /// integers when it is rounded to one.
     pub fn holds(self, value: f32) -> bool {
         match self {

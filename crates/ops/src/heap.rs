@@ -1,4 +1,4 @@
-//! What the C library keeps of freed memory.
+//! Freed memory that the C library keeps.
 
 #![allow(unsafe_code)] // a call of the C library; it says why it is sound
 

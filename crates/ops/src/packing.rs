@@ -1,4 +1,4 @@
-//! What operations know of a packed tensor: its alignment, and runs of elements.
+//! Rules of a packed tensor for operations: its alignment, and runs of elements.
 
 /// Segments start at multiples of this many bytes: a cache line, and what DLPack asks of data.
 pub const ALIGNMENT: usize = 64;

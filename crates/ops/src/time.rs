@@ -98,7 +98,7 @@ impl Epoch {
         self.jumped_from
     }
 
-    /// Whether `other` began after this one did.
+    /// True if this epoch began before `other` did.
     pub const fn is_before(self, other: Epoch) -> bool {
         self.number < other.number
     }

@@ -53,7 +53,7 @@ impl Episodes {
     }
 }
 
-/// What of a store is read.
+/// Selection of what is read of a store.
 fn reading<'a>(
     streams: Option<&'a [String]>,
     episodes: Option<&'a [usize]>,
@@ -154,7 +154,7 @@ impl Episodes {
         py.detach(|| self.0.save(&path)).map_err(raised)
     }
 
-    /// What is said of the episodes: JSON.
+    /// Description of the episodes: JSON.
     fn described(&self) -> String {
         self.0.described()
     }

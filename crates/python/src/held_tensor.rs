@@ -82,7 +82,7 @@ pub(crate) struct HeldTensor {
     /// `None` only while it is dropped.
     message: Option<TensorMessage>,
     messages: Arc<Messages>,
-    /// Whether a library has its memory on a GPU, and may have written there: nothing forbids it.
+    /// True if a library has the message's memory on a GPU, and may have written there: nothing forbids it.
     handed_over: AtomicBool,
 }
 

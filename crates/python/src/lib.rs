@@ -40,7 +40,7 @@ use std::ffi::OsString;
 
 use pyo3::prelude::*;
 
-/// What `robocache` computes, without the parts that are Python.
+/// Computations of `robocache`, without the parts that are Python.
 #[pymodule]
 mod _native {
     /// Segments and windows start at multiples of this many bytes.

@@ -1,4 +1,4 @@
-//! Where the parts of a tensor message are: what Python's views are made from.
+//! Places of the parts of a tensor message: Python's views are made from them.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -35,12 +35,12 @@ pub(crate) fn parse(text: &str, file: &str) -> PyResult<Config> {
     config::parse_with(text, file, &Prefixes::of_environment()).map_err(wrong)
 }
 
-/// Where to compute, by its name.
+/// Choice of a backend, by its name.
 fn choice(backend: &str) -> PyResult<Choice> {
     backend.parse().map_err(|error| wrong(format!("backend: {error}")))
 }
 
-/// Where a pipeline computes and where its tensors are.
+/// Backend of a pipeline, and the memory of its tensors.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     backend: Choice,
@@ -127,7 +127,7 @@ impl Names {
     }
 }
 
-/// What is known of the inputs, as JSON.
+/// Description of the inputs, as JSON.
 pub(crate) fn inputs_json(core: &Core) -> String {
     let config = core.config();
     let input = |id: InputId| {

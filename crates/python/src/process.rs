@@ -14,7 +14,7 @@ impl Process {
         Process(std::process::id())
     }
 
-    /// Whether this is still the process.
+    /// True if the caller is still this process.
     pub(crate) fn is_this(self) -> bool {
         self.0 == std::process::id()
     }

@@ -242,7 +242,7 @@ impl Reading for Batches {
     }
 }
 
-/// What an exception says, without its traceback.
+/// Text of an exception, without its traceback.
 fn text_of(error: &PyErr) -> String {
     Python::attach(|py| {
         let (kind, value) = (error.get_type(py), error.value(py));

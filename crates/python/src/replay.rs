@@ -92,7 +92,7 @@ struct Settings {
     playing: Playing,
 }
 
-/// What comes out of the thread.
+/// Message from the thread.
 enum Event {
     Tensor(Copied),
     Done(Box<Summary>),

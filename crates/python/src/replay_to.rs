@@ -22,7 +22,7 @@ struct Shares(Mutex<SharesState>);
 #[derive(Default)]
 struct SharesState {
     spans: BTreeMap<String, (Stamp, Stamp)>,
-    /// What changed since the progress was last reported.
+    /// Changes since the progress was last reported.
     news: BTreeMap<String, f64>,
 }
 

@@ -44,7 +44,8 @@ impl PyReplayRequest {
         Ok(PyReplayRequest(request))
     }
 
-    /// What the results would be made of: per episode its name, and a text. Nothing is replayed.
+    /// Identities of the results: per episode its name, and a text of what its result would be made of. Nothing is
+    /// replayed.
     fn made_of(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         let request = self.0.clone();
         let work = move || {
@@ -166,7 +167,7 @@ fn texts(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     }
 }
 
-/// The same of texts that have commas between their values.
+/// Texts of an argument, each divided at its commas.
 fn listed(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     Ok(texts(value)?.iter().flat_map(|text| text.split(',')).map(str::to_owned).collect())
 }

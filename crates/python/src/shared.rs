@@ -27,7 +27,7 @@ const SLICE: Duration = Duration::from_millis(100);
 pub struct SharedReader {
     /// `None` after `close`.
     reader: OfProcess<Mutex<Option<TensorReader>>>,
-    /// Where the parts of the tensors of the newest run are.
+    /// Places of the parts of the newest run's tensors.
     places: Mutex<Option<(u64, Arc<Places>)>>,
     process: Process,
 }
@@ -130,7 +130,7 @@ impl SharedReader {
         self.tensor(taken)
     }
 
-    /// What the tensors mean, as JSON: the fields of `robocache_ros/msg/FusedTensorInfo`. `None` if nothing has come.
+    /// Meaning of the tensors, as JSON: the fields of `robocache_ros/msg/FusedTensorInfo`. `None` if nothing has come.
     fn info(&self, py: Python<'_>) -> PyResult<Option<String>> {
         info_read(self.with(py, |reader| Ok(reader.info()?.map(TensorInfo::read)))?)
     }
@@ -230,7 +230,7 @@ impl SharedWriter {
         Ok(self.with(py, ActionWriter::status)?.map(status_found))
     }
 
-    /// What the tensors of a run mean, as JSON; `None` if nothing of this run has come.
+    /// Meaning of the tensors of a run, as JSON; `None` if nothing of this run has come.
     fn info(&self, py: Python<'_>, run: u64) -> PyResult<Option<String>> {
         info_read(self.with(py, |writer| Ok(writer.info(run)?.map(TensorInfo::read)))?)
     }
@@ -286,7 +286,7 @@ fn exception(error: SharedError) -> PyErr {
     }
 }
 
-/// What was read of an info, as JSON.
+/// JSON of an info that was read.
 fn info_read(info: Option<Result<TensorInfo, MessageError>>) -> PyResult<Option<String>> {
     info.map(|info| info.map(|info| info_json(&info)).map_err(failed)).transpose()
 }
@@ -338,7 +338,7 @@ impl SharedTensor {
         None
     }
 
-    /// What NumPy reads: the bytes, read-only.
+    /// Array interface for NumPy: the bytes, read-only.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         array_interface(py, self.sample.get().message())

@@ -44,7 +44,7 @@ impl Copied {
     }
 }
 
-/// Where the bytes are, and the pool that gets the memory back.
+/// Memory of the bytes, and the pool that gets it back.
 enum Memory {
     Message(Arc<HeldTensor>),
     Copied(Copied, Arc<Pool<HostBuffer>>),
@@ -95,7 +95,7 @@ impl TensorBytes {
     }
 }
 
-/// What NumPy reads of bytes: where they are, and that they are read-only.
+/// Array interface of bytes for NumPy: where they are, and that they are read-only.
 pub(crate) fn array_interface<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyDict>> {
     let interface = PyDict::new(py);
     interface.set_item("version", 3)?;
@@ -115,12 +115,12 @@ impl TensorBytes {
         Ok(message::head(self.envelope()?.places(), self.bytes()))
     }
 
-    /// Where its parts are. If the data is on a GPU, its places are those that it has in `complete`.
+    /// Places of the tensor's parts. If the data is on a GPU, its places are those that it has in `complete`.
     fn places(&self) -> PyResult<PlacesFound> {
         Ok(message::found(self.envelope()?.places()))
     }
 
-    /// What NumPy reads: the bytes, read-only.
+    /// Array interface for NumPy: the bytes, read-only.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         array_interface(py, self.bytes())

@@ -12,7 +12,7 @@ use r2r_rcl::{
 pub struct RclError {
     /// The operation.
     pub operation: String,
-    /// What rcl says about the failure.
+    /// Message of rcl about the failure.
     pub detail: String,
 }
 

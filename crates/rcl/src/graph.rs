@@ -33,7 +33,7 @@ impl GraphChanges {
         Ok(GraphChanges { wait_set, node: Arc::clone(node) })
     }
 
-    /// Whether there was a change since the last call. Of several watches of one context, one learns of it.
+    /// True if the graph changed since the last call. Of several watches of one context, one learns of it.
     pub fn any(&mut self) -> Result<bool> {
         let set = self.wait_set.get();
         // SAFETY: the set and the node are initialised. The guard condition lives as long as the node.

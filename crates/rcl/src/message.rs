@@ -215,7 +215,7 @@ unsafe extern "C" fn deallocate<P: DerefMut<Target = [u8]>>(_: *mut c_void, stat
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Gid(pub [u8; RMW_GID_STORAGE_SIZE as usize]);
 
-/// What the middleware says about a message.
+/// Facts of the middleware about a message.
 ///
 /// With Fast DDS 2.14 (`rmw_fastrtps_cpp` of Jazzy) both stamps are set. `publication_sequence`
 /// starts at 1 for each publisher and rises by one with every message that it sends, whether or not

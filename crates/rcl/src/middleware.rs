@@ -29,12 +29,12 @@ impl Middleware {
         &self.name
     }
 
-    /// Whether it is Fast DDS.
+    /// True if the middleware is Fast DDS.
     pub fn is_fast_dds(&self) -> bool {
         self.name.starts_with("rmw_fastrtps")
     }
 
-    /// Whether each message has a number of its publisher
+    /// True if each message has a number of its publisher
     /// ([`publication_sequence`](super::MessageInfo::publication_sequence)). Without numbers nobody knows how many
     /// messages were lost: CycloneDDS 0.10 offers an event for losses, and does not raise it for those on the way.
     pub fn numbers_messages(&self) -> bool {

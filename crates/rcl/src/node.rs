@@ -32,9 +32,9 @@ pub struct PublisherInfo {
     pub node: Option<String>,
     /// The type that it publishes, as `package/msg/Type`.
     pub ros_type: String,
-    /// Whether it offers reliable delivery.
+    /// True if the publisher offers reliable delivery.
     pub reliable: bool,
-    /// Whether it keeps messages for later subscriptions.
+    /// True if the publisher keeps messages for later subscriptions.
     pub transient_local: bool,
     /// The identity that its messages carry in their [`MessageInfo`](super::MessageInfo).
     pub gid: Gid,

@@ -9,7 +9,7 @@ use super::context::ContextInner;
 use super::error::{ignore, text};
 use super::raw::{Raw, lock};
 
-/// What the handles of a node and of its entities share. The node ends with the last of them.
+/// State that the handles of a node and of its entities share. The node ends with the last of them.
 pub(super) struct NodeInner {
     pub(super) raw: Raw<rcl_node_t>,
     /// Held while an entity begins or ends and while names or the graph are read, except for counts of clients. It

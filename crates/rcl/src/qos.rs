@@ -10,9 +10,9 @@ use r2r_rcl::{
 /// The quality of service of a topic; other policies have rcl's defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Qos {
-    /// Whether lost messages are sent again.
+    /// True if lost messages are sent again.
     pub reliable: bool,
-    /// Whether a new subscription gets messages that were published before.
+    /// True if a new subscription gets messages that were published before.
     pub transient_local: bool,
     /// Number of messages that a queue keeps; a full queue drops the oldest.
     pub depth: usize,

@@ -27,7 +27,7 @@ pub struct NamedService {
     types: ServiceTypes,
 }
 
-/// What all servers have.
+/// The part that all servers have.
 struct Server {
     raw: Raw<rcl_service_t>,
     /// `None` if the middleware tells nothing.

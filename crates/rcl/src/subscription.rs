@@ -146,7 +146,8 @@ impl Subscription {
         Ok(())
     }
 
-    /// Whether a message may wait: one came since the last take that found none. A take of what cannot wait takes no time.
+    /// True if a message may wait: one came since the last take that found none. A take of what cannot wait takes no
+    /// time.
     pub fn may_have(&self) -> bool {
         self.inner.news.as_ref().is_none_or(|news| news.may_wait())
     }

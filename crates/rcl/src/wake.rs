@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::sync::{AtomicBool, Futex, Ordering};
 
-/// What one thread waits for, and other threads end: mostly those of the middleware. One wait ends for each wake, also
-/// if the wake comes first. Several wakes before a wait end one.
+/// Wait of one thread that other threads end, mostly those of the middleware. One wait ends for each wake, also if the
+/// wake comes first. Several wakes before a wait end one.
 ///
 /// It takes no lock. So a waiting thread of high priority never waits for one of low priority that wakes it.
 #[derive(Debug, Default)]
@@ -40,8 +40,8 @@ impl Wake {
     }
 }
 
-/// Whether something waits in an entity, as far as the middleware has told. Its address goes to the middleware, which may
-/// use it until the entity has ended.
+/// Flag of an entity: true if something waits in it, as far as the middleware has told. Its address goes to the
+/// middleware, which may use it until the entity has ended.
 pub(super) struct News {
     may_wait: AtomicBool,
     wake: Arc<Wake>,
@@ -59,7 +59,7 @@ impl News {
         self.wake.wake();
     }
 
-    /// Whether something may wait.
+    /// True if something may wait.
     pub(super) fn may_wait(&self) -> bool {
         self.may_wait.load(Ordering::SeqCst)
     }

@@ -50,7 +50,7 @@ enum Way {
 }
 
 impl Way {
-    /// What its name ends with. A user cannot choose such a name.
+    /// End of the service's name. A user cannot choose such a name.
     fn suffix(self) -> &'static str {
         match self {
             Way::Chunks => ":chunks",

@@ -22,7 +22,7 @@ pub enum SharedError {
     NoRoom {
         /// The name of the service.
         service: String,
-        /// Where the memory is.
+        /// The folder of the memory.
         folder: String,
         /// The free bytes.
         free: u64,
@@ -37,7 +37,7 @@ pub enum SharedError {
     NoRoomForMessages {
         /// The name of the service.
         service: String,
-        /// Where the memory is.
+        /// The folder of the memory.
         folder: String,
         /// The free bytes.
         free: u64,
@@ -79,7 +79,7 @@ pub enum SharedError {
     OtherVersion {
         /// The name of the service.
         service: String,
-        /// What the engine says.
+        /// The engine's reason.
         why: String,
     },
     /// Somebody else may write the folder of services.
@@ -91,7 +91,7 @@ pub enum SharedError {
     Folder {
         /// The folder.
         folder: String,
-        /// What is there.
+        /// Description of what is there instead.
         found: String,
     },
     /// Somebody else may write memory that has the name of this user's memory.
@@ -117,7 +117,7 @@ pub enum SharedError {
     Join {
         /// The name of the service.
         service: String,
-        /// What the engine says.
+        /// The engine's reason.
         why: String,
     },
     /// The engine failed.
@@ -125,9 +125,9 @@ pub enum SharedError {
     Failed {
         /// The name of the service.
         service: String,
-        /// What failed.
+        /// The operation that failed.
         what: &'static str,
-        /// What the engine says.
+        /// The engine's reason.
         why: String,
     },
 }

@@ -17,7 +17,7 @@ use super::room;
 
 /// The bits of a mode that let the group or others write.
 const OTHERS_WRITE: u32 = 0o022;
-/// What the name of the engine's count of its nodes ends with. Others may write it, but it is a number, without offsets.
+/// End of the name of the engine's count of its nodes. Others may write it, but it is a number, without offsets.
 const NUMBER: &str = ".global_mgmt";
 /// The user id of root.
 const ROOT: u32 = 0;
@@ -39,7 +39,7 @@ pub(crate) fn config() -> Result<Config, SharedError> {
     Ok(config)
 }
 
-/// What the names of a user's files in shared memory begin with.
+/// Begin of the names of a user's files in shared memory.
 fn prefix_of(user: u32) -> String {
     format!("iox2_{user}_")
 }

@@ -1,4 +1,4 @@
-//! What the tensors mean: the bytes of `robocache_ros/msg/FusedTensorInfo`, for readers that come at any time.
+//! Info about the tensors: the bytes of `robocache_ros/msg/FusedTensorInfo`, for readers that come at any time.
 
 use iceoryx2::node::Node;
 use iceoryx2::port::publisher::Publisher;

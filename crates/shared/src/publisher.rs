@@ -31,9 +31,9 @@ pub struct TensorPublisher {
     service: String,
     /// Pages of a chunk.
     pages: usize,
-    /// What is lent, by the address of its memory.
+    /// Lent chunks, by the address of their memory.
     loans: HashMap<usize, Loan>,
-    /// What was last written into each chunk that is not lent, by its address.
+    /// The message that was last written into each chunk that is not lent, by its address.
     known: HashMap<usize, TensorMessage>,
     notifier: Notifier<Engine>,
     /// The memory: each message that lies in it keeps it.
@@ -229,7 +229,7 @@ impl TensorPublisher {
     }
 }
 
-/// Where the memory of a message starts.
+/// Address of the start of a message's memory.
 fn address_of(message: &TensorMessage) -> usize {
     message.memory_start() as usize
 }

@@ -148,8 +148,8 @@ impl TensorReader {
         self.copied
     }
 
-    /// What the tensors mean: a serialized `robocache_ros/msg/FusedTensorInfo`, of the run of the newest tensor. `None`
-    /// if none has come: the node looks for new readers once a second.
+    /// Meaning of the tensors: a serialized `robocache_ros/msg/FusedTensorInfo`, of the run of the newest tensor.
+    /// `None` if none has come: the node looks for new readers once a second.
     ///
     /// # Errors
     /// The engine failed.

@@ -12,10 +12,10 @@ use rustix::io::Errno;
 
 use super::SharedError;
 
-/// Where the system keeps shared memory.
+/// Folder in which the system keeps shared memory.
 pub(crate) const FOLDER: &str = "/dev/shm";
 
-/// What readers, their connections and what the tensors mean take beside the tensors \[bytes\].
+/// Memory for readers, their connections and the info, beside the tensors \[bytes\].
 const BESIDE: u64 = 2 << 20;
 
 /// Checks that the folder of shared memory has room for `needed` bytes, and for what comes beside them.

@@ -1,4 +1,4 @@
-//! What publishers and readers agree on: names, types and limits.
+//! Names, types and limits that publishers and readers agree on.
 
 use iceoryx2::node::{Node, NodeBuilder};
 use iceoryx2::port::event_id::EventId;
@@ -30,10 +30,10 @@ pub(crate) const NODES: usize = READERS + WRITERS + 8;
 /// The longest name.
 const MOST_LETTERS: usize = 128;
 
-/// What the name of a service of info ends with.
+/// End of the name of a service of info.
 const INFO: &str = ":info";
 
-/// What a sample consists of: pages. The engine would give each byte of an aligned sample of bytes a page of its own.
+/// A page, of which samples consist. The engine would give each byte of an aligned sample of bytes a page of its own.
 #[derive(Clone, Copy)]
 #[repr(C, align(4096))]
 pub(crate) struct Page([u8; PAGE]);
@@ -59,7 +59,7 @@ pub(crate) fn bytes_of_mut(pages: &mut [Page]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(pages.as_mut_ptr().cast(), size_of_val(pages)) }
 }
 
-/// What is said of a sample beside its bytes.
+/// Header of a sample, beside its bytes.
 ///
 /// Both sides must know the type by one name. The number in it stands for the layout of the message, so the engine refuses
 /// a program of another version.
@@ -71,7 +71,7 @@ pub(crate) struct TensorHeader {
     pub run: u64,
     /// The number of the sample among those of its publisher, from 1.
     pub number: u64,
-    /// Where the message starts in the sample. So its data is aligned.
+    /// Start of the message in the sample \[bytes\]. So its data is aligned.
     pub start: u64,
     /// Bytes of the message.
     pub len: u64,

@@ -1,4 +1,4 @@
-//! What the cameras see: a background that pans, and shapes that move in front of it.
+//! Images of the cameras: a background that pans, and shapes that move in front of it.
 //!
 //! The background is drawn once. An image is a shifted copy of its lines with a few hundred spans
 //! of one colour.
@@ -21,13 +21,13 @@ pub struct Shape {
     pub center: [f64; 2],
     /// Half width and half height \[px\].
     pub half: [f64; 2],
-    /// Whether it is an ellipse rather than a rectangle.
+    /// True if the shape is an ellipse rather than a rectangle.
     pub round: bool,
     /// Red, green, blue.
     pub color: [u8; PIXEL],
 }
 
-/// What is in an image, besides the pixels of the background.
+/// Content of an image, besides the pixels of the background.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// Columns of the background that are left of the image.

@@ -1,4 +1,4 @@
-//! What the lidar sees: a room with pillars, in which a ball and a box move.
+//! Scans of the lidar: a room with pillars, in which a ball and a box move.
 //!
 //! The lidar does not move, so the points of the room are computed once. A scan is a copy of them.
 //! If a ray meets something nearer, its point is replaced. Only the columns that a moving object
@@ -43,7 +43,7 @@ pub struct Boxed {
     pub half: [f64; 3],
 }
 
-/// Where the moving objects are, in the lidar's frame.
+/// Places of the moving objects, in the lidar's frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scene {
     /// Centre of the ball \[m\].

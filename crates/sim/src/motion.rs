@@ -8,7 +8,7 @@ use super::wave::{Bound, Number, Wave};
 use robocache_ops::time::Stamp;
 use std::sync::Arc;
 
-/// Where the body is and how it is turned.
+/// Place and orientation of the body.
 #[derive(Clone, Debug)]
 pub(super) struct Motion {
     pub(super) position: [Wave; 3],
@@ -112,7 +112,7 @@ impl<T: Number> BodyState<T> {
         self.to_body(self.velocity)
     }
 
-    /// What an accelerometer feels \[m/s^2\]: at rest, `gravity` upwards (REP 145).
+    /// Acceleration that an accelerometer feels \[m/s^2\]: at rest, `gravity` upwards (REP 145).
     pub(super) fn specific_force(self, gravity: T) -> [T; 3] {
         let [x, y, z] = self.acceleration;
         self.to_body([x, y, z + gravity])

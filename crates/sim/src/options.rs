@@ -1,4 +1,4 @@
-//! What the simulated robot publishes and what goes wrong with it.
+//! Options of the simulated robot: what it publishes, and what goes wrong with it.
 
 use super::follower::{Followed, FollowerModel};
 use super::stream::Stream;
@@ -276,9 +276,9 @@ display_as_value!(Reliability);
 pub struct OptionError {
     /// Name of the option.
     pub option: String,
-    /// What it may be.
+    /// Allowed values.
     pub expected: &'static str,
-    /// What it is.
+    /// The value that was given.
     pub found: String,
 }
 

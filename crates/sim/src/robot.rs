@@ -10,7 +10,7 @@ use robocache_core::cdr::messages;
 use robocache_ops::random::Random;
 use robocache_ops::time::{NANOS_PER_S, Stamp, TickGrid};
 
-/// Where the lidar is on the robot \[m\].
+/// Place of the lidar on the robot \[m\].
 const LIDAR_PLACE_M: [f64; 3] = [0.25, 0.0, 0.5];
 
 /// A synthetic robot. The same options give the same bytes, always.
@@ -65,18 +65,18 @@ impl Robot {
         Schedule::new(&self.options, start)
     }
 
-    /// What moves in the front camera's image.
+    /// Moving content of the front camera's image.
     pub fn view_front(&self, t: Stamp) -> View {
         self.front.view(t)
     }
 
-    /// What moves in the wrist camera's image.
+    /// Moving content of the wrist camera's image.
     pub fn view_wrist(&self, t: Stamp) -> View {
         self.wrist.view(t)
     }
 
-    /// Where the moving objects are that the lidar sees. A point of a scan shows them at the scan's
-    /// stamp plus the point's `time`.
+    /// Places of the moving objects that the lidar sees. A point of a scan shows them at the scan's stamp plus the
+    /// point's `time`.
     pub fn scene(&self, t: Stamp) -> Scene {
         self.lidar.scene(t)
     }

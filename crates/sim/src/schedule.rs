@@ -17,12 +17,12 @@ pub struct Event {
     /// When the sensor sampled: the message's content is the truth at this instant. It goes on while
     /// a simulation that was stopped plays again.
     pub sampled: Stamp,
-    /// What the header says: `sampled`, unless the sensor's clock is skewed or the simulation plays
+    /// Stamp of the header: `sampled`, unless the sensor's clock is skewed or the simulation plays
     /// again.
     pub stamp: Stamp,
     /// When the message must be sent, on the robot's clock.
     pub send_at: Stamp,
-    /// The same in nanoseconds since the schedule's start. It never decreases, even if the clock
+    /// Instant of sending in nanoseconds since the schedule's start. It never decreases, even if the clock
     /// jumps back.
     pub due_ns: i64,
 }
@@ -184,7 +184,7 @@ struct Source {
     ready: VecDeque<Event>,
 }
 
-/// What turns a nominal instant into an event.
+/// Rules that turn a nominal instant into an event.
 struct Rules<'a> {
     options: &'a SimOptions,
     start: Stamp,

@@ -78,7 +78,7 @@ impl Stream {
         self.row()[3]
     }
 
-    /// Whether a message takes long to make and send. Such a stream needs a thread of its own;
+    /// True if a message takes long to make and send. Such a stream needs a thread of its own;
     /// otherwise it delays the others.
     pub fn is_large(self) -> bool {
         matches!(self, Stream::CameraFront | Stream::CameraWrist | Stream::Lidar | Stream::Depth)

@@ -1,4 +1,4 @@
-//! What every sensor of the robot would measure at any instant.
+//! Truth of every sensor of the robot at any instant: what it would measure.
 
 use super::motion::Motion;
 use super::wave::{Bound, Wave};
@@ -27,7 +27,7 @@ pub struct Joints {
     pub effort: [f64; JOINTS],
 }
 
-/// What the IMU measures.
+/// Measurement of the IMU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inertial {
     /// x, y, z, w: sensor to world frame.

@@ -141,7 +141,7 @@ impl Seen {
         }
         let (subscriptions, connections) = lock(net).living();
         // Of each input: the one in use, the one before, and those that linger for a second. A connection may be made
-        // each four seconds, and an overlap lasts for ten.
+        // each half minute, and an overlap lasts for ten seconds.
         let most = 6 * (self.kinds.len() + 2);
         if subscriptions > most || connections > 5 {
             self.fail(format!("{subscriptions} subscriptions of {connections} connections exist"));

@@ -17,7 +17,7 @@ pub enum Fault {
     Standstill,
     /// The machine is suspended.
     Suspend,
-    /// A standstill may cut a connection off for good.
+    /// Connections are cut off for good: by a standstill, or while the process runs.
     CutOff,
     /// Somebody sets the system's clock.
     SetClock,

@@ -1,6 +1,7 @@
 //! The node: the real loops of `runtime`, `link` and `data`, on the simulated network.
 
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use robocache_core::message::TensorMessage;
 use robocache_data::recording::Writing;
 use robocache_link::{
     CHUNK_DEPTH, CHUNK_TYPE, CLOCK_DEPTH, CLOCK_TOPIC, Connecting, Connector, GraphWatch, Handed,
-    Heard, Middleware, Orders, Recovery, Spinner, Subscriptions, Switch,
+    Middleware, Orders, Recovery, Spinner, Subscriptions, Switch,
 };
 use robocache_ops::sync::lock;
 use robocache_runtime::health::{Monitor, Names};
@@ -165,7 +166,7 @@ pub(crate) fn loops<'a>(
         let Ok(next) = graph.step();
         Ok(next)
     }));
-    all.push(node_loop("report", report(runtime, &of.middleware, connector)));
+    all.push(node_loop("report", report(runtime, (&of.net, &of.middleware), connector)));
     all.push(node_loop("connect", connect(runtime, &of.net, (orders, parts))));
     let mut writing = Some(writing);
     all.push(node_loop("record", move || {
@@ -237,7 +238,7 @@ fn connect<'a>(
 ) -> impl FnMut() -> Result<Next, String> + 'a {
     let net = Arc::clone(net);
     let renew = move || {
-        lock(&net).renewed += 1;
+        lock(&net).renew();
         let Connected { small, large, graph, output } = connection(runtime, &net);
         drop((parts.small.leave(small), parts.large.leave(large)));
         drop((parts.graph.leave(graph), parts.output.leave(output)));
@@ -249,16 +250,17 @@ fn connect<'a>(
     }
 }
 
-/// The loop *report*: notices standstills, asks for connections, and reports.
+/// The loop *report*: notices standstills and cut-offs, asks for connections, and reports.
 fn report<'a>(
     runtime: &'a Arc<Runtime>,
-    middleware: &Middleware,
+    (net, middleware): (&Shared, &Middleware),
     connector: Connector,
 ) -> impl FnMut() -> Result<Next, String> + 'a {
     let topics = runtime.inputs().map(|id| runtime.input_spec(id).topic.clone()).collect();
     let names = Names { topics, middleware: middleware.name.clone(), remedy: String::new() };
     let mut monitor = Monitor::new(Arc::clone(runtime), names);
     let (mut recovery, cuts_off) = (Recovery::default(), middleware.cuts_off);
+    let net = Arc::clone(net);
     let mut due = runtime.time.monotonic() + REPORT;
     move || {
         if runtime.stopping() {
@@ -266,13 +268,13 @@ fn report<'a>(
         }
         let now = runtime.time.monotonic();
         let slept = runtime.standstills.awake(Witness::Report);
-        let stood = runtime.standstills.newest();
         monitor.log_held_back();
         if let Some(time) = slept {
             runtime.excuse_silence();
             monitor.stood_still(time);
         }
-        if cuts_off && recovery.look(now, &Heard::of(runtime), stood.is_some()).is_some() {
+        let lost = || Ok::<_, Infallible>(lock(&net).lost_ports());
+        if cuts_off && recovery.look(now, lost) == Ok(true) {
             connector.connect();
         }
         if now >= due {

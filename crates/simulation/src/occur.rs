@@ -20,7 +20,9 @@ impl World<'_> {
                 self.standstills += 1;
                 self.clock.suspend(ns);
             }
-            Occurrence::ClockBack if self.passes.simulated => {
+            Occurrence::CutOff => lock(&self.net).cut_off(),
+            // Who does not hear the clock may hear it again when it is ahead: nobody can tell that it was set back.
+            Occurrence::ClockBack if self.passes.simulated && !lock(&self.net).is_deaf() => {
                 self.passes.begin_again(now);
                 self.tell_passes();
             }

@@ -10,6 +10,7 @@ pub(crate) enum Occurrence {
     Stall { turn: u64, ns: u64 },
     Standstill { ns: u64 },
     Suspend { ns: u64 },
+    CutOff,
     SetClock { by_ns: i64 },
     ClockBack,
     ClockPause { ns: u64 },
@@ -56,7 +57,7 @@ pub(crate) struct Plan {
 }
 
 /// Time without a fault, after which all must be heard again.
-const RECOVERY_NS: u64 = 32 * S;
+const RECOVERY_NS: u64 = 40 * S;
 /// In this time at the end of a run no message is lost.
 pub(crate) const LAST_NS: u64 = 3 * S;
 /// Faults begin after this time.
@@ -175,6 +176,7 @@ fn occurrence(fault: Fault, draw: &mut Random) -> Option<Occurrence> {
     Some(match fault {
         Fault::Stall => Occurrence::Stall { ns: ns(draw, 2 * S), turn: draw.bits() },
         Fault::Suspend => Occurrence::Suspend { ns: ns(draw, 100 * S) },
+        Fault::CutOff => Occurrence::CutOff,
         Fault::SetClock => {
             // A step back between the two is one that a message may bridge: nobody can know of which side it is.
             let by_ns = match draw.below(4) {

@@ -25,14 +25,14 @@ struct ThreadTime {
 /// The times of threads, by their numbers.
 type Times = BTreeMap<i32, ThreadTime>;
 
-/// What happened in a wait.
+/// Facts of a wait.
 pub(crate) struct Facts {
     began_s: f64,
-    /// What the first look has seen.
+    /// The first look.
     before: Option<Look>,
 }
 
-/// What a look sees.
+/// State that a look sees.
 struct Look {
     at: Instant,
     times: Times,

@@ -1,4 +1,4 @@
-//! What Linux says of the threads of this process.
+//! Times and states of this process's threads, from Linux.
 
 use std::fs::read_to_string;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};

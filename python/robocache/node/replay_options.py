@@ -63,13 +63,13 @@ COMMON = (
         "stamps; clock: /clock; header: the newest stamp of the messages, for a simulator's bag without /clock; "
         "header:/TOPIC: the stamps of one topic",
     ),
-    Option("backend", "BACKEND", "Where to compute: auto, cpu or cuda"),
+    Option("backend", "BACKEND", "Processor that computes: auto, cpu or cuda"),
     Option("device", "N,N... or all", "Numbers of the GPUs, which the episodes share, or all"),
     Option("jobs", "JOBS", "Episodes at once; by default as many as there are processors"),
 )
 #: The others.
 FILES = (
-    Option("format", "FORMAT", "What to write", ("mcap", "zarr", "rows")),
+    Option("format", "FORMAT", "Format of the results", ("mcap", "zarr", "rows")),
     Option(
         "bf16",
         "BF16",

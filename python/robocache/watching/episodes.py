@@ -31,6 +31,8 @@ def follow(folder, convert, summary, told):
 
 def _converted(bag, convert, handled):
     """The entry of an episode; None if it has not ended, or is among those that were handled."""
+    if handled.get(bag.name) == "complete":
+        return None
     try:
         ending, is_discarded = _native.look_at_episode(bag)
     except RuntimeError as error:

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
+use super::shared_memory::{FOLDER, free_bytes, segments};
 use choice::{Choice, Surroundings, VARIABLES};
 use robocache_core::config::describe::shared_memory::{least_segment, segment_bytes};
 use robocache_rcl::Middleware;
@@ -30,9 +31,6 @@ use crate::middleware::files;
 const PROFILE: &str = include_str!("../../../config/fastdds.xml");
 /// What stands around the size of the segment in a profile.
 const SEGMENT_TAGS: [&str; 2] = ["<segment_size>", "</segment_size>"];
-/// Where Linux has shared memory. The files of profiles are there too: if it cannot be written, there
-/// is no shared memory that a profile could be for.
-const SHARED_MEMORY: &str = "/dev/shm";
 /// Shared memory that a profile leaves for Fast DDS's ports and default segment \[bytes\].
 const LEFT_FREE: u64 = 2 << 20;
 /// A message up to this size is sent in one piece, also without shared memory \[bytes\].
@@ -89,7 +87,7 @@ pub fn warning(what: &str, message_bytes: usize) -> Option<String> {
     if message_bytes <= ONE_DATAGRAM || !is_fast_dds() {
         return None;
     }
-    let segment = own_segment();
+    let segment = segments().into_values().max();
     let least = least_segment(message_bytes) as u64;
     if segment.is_some_and(|bytes| bytes >= least) {
         return None;
@@ -115,7 +113,7 @@ fn remedy(least: u64) -> String {
                 .to_owned()
         }
         _ if own_path().is_some() => format!(
-            "make {SHARED_MEMORY} larger, it has {} bytes free (docker run --shm-size=1g, or \
+            "make {FOLDER} larger, it has {} bytes free (docker run --shm-size=1g, or \
              --ipc=host)",
             free_bytes().map_or_else(|| "unknown".to_owned(), |bytes| bytes.to_string())
         ),
@@ -152,8 +150,9 @@ fn own_path() -> Option<PathBuf> {
     path.starts_with(&own_prefix()).then(|| PathBuf::from(path))
 }
 
+/// The files of profiles are in shared memory too: if that cannot be written, a profile would be for nothing.
 fn own_prefix() -> String {
-    format!("{SHARED_MEMORY}/robocache_profile_{}_", std::process::id())
+    format!("{FOLDER}/robocache_profile_{}_", std::process::id())
 }
 
 /// Differs between containers, which may share memory and process ids.
@@ -175,29 +174,6 @@ fn bounded(wanted: u64, free: Option<u64>) -> u64 {
     let most = free.map_or(u64::MAX, |bytes| bytes.saturating_sub(LEFT_FREE));
     // `segment_size` has 32 bits.
     wanted.min(most).min(u64::from(u32::MAX)).max(1)
-}
-
-/// Free shared memory \[bytes\]; `None` if unknown.
-fn free_bytes() -> Option<u64> {
-    let found = rustix::fs::statvfs(SHARED_MEMORY).ok()?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
-}
-
-/// Returns the size of the largest segment that Fast DDS has made in this process \[bytes\]. `None`
-/// if it has made none.
-///
-/// Fast DDS marks each segment of its own by an open file: the segment's name and `_el`.
-fn own_segment() -> Option<u64> {
-    let open_files = fs::read_dir("/proc/self/fd").ok()?;
-    let targets = open_files.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    targets
-        .filter_map(|target| {
-            let name = target.strip_prefix(SHARED_MEMORY).ok()?.to_str()?.strip_suffix("_el")?;
-            let segment = name.starts_with("fast") && !name.contains("_port");
-            let file = Path::new(SHARED_MEMORY).join(name);
-            segment.then(|| Some(fs::metadata(file).ok()?.len())).flatten()
-        })
-        .max()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::{LoadError, node};
 
 /// How long the sensors wait for their subscribers.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where the stamp is in a message: after the encapsulation header.
+/// Offset of the stamp in a message \[bytes\]: after the encapsulation header.
 const STAMP_AT: usize = 4;
 /// Bytes of a point: x, y, z and intensity.
 const POINT_STEP: u32 = 16;
@@ -61,7 +61,7 @@ pub(crate) struct Options {
     reliable: bool,
 }
 
-/// What a sensor sent.
+/// Messages that a sensor sent.
 #[derive(Debug, Serialize)]
 struct Sent {
     topic: String,

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{LoadError, node};
 
-/// What to watch.
+/// Topic and times of a watch.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Topic of the tensors
@@ -35,7 +35,7 @@ struct Quantiles {
     max_ms: f64,
 }
 
-/// What was seen.
+/// Tensors that a watch saw.
 #[derive(Debug, Serialize)]
 struct Seen {
     tensors: u64,

@@ -32,7 +32,7 @@ pub(super) const EVERY: i64 = 499;
 /// A tick may reach this thread so much later than the messages after it \[ns\].
 const SLACK_NS: i64 = 100 * NANOS_PER_MS;
 
-/// What was compared.
+/// Results of the comparisons.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     /// Ticks that were equal.
@@ -48,7 +48,7 @@ pub(super) struct Checked {
 /// A large message that a tick to come may show.
 struct Held {
     stamp_ns: i64,
-    /// Whether the oracle has it.
+    /// True if the oracle has the message.
     fed: bool,
     message: Arc<Buffer>,
 }

@@ -135,7 +135,7 @@ impl<'a> Large<'a> {
     }
 }
 
-/// What did not go as planned.
+/// Counts of images and clouds that came, and of those that did not.
 #[derive(Debug, Default)]
 pub(super) struct Fed {
     /// Images and clouds that were not received: there was no memory, because the workers lagged

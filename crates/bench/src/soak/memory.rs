@@ -66,7 +66,7 @@ impl Memory {
     }
 }
 
-/// What of this process is in memory (proc(5)); `None` where the system does not tell.
+/// Resident memory of this process (proc(5)) \[bytes\]; `None` where the system does not tell.
 fn resident_bytes() -> Option<usize> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! What the checker hears of, and memory for it.
+//! Notes for the checker, and memory for them.
 
 use std::mem;
 use std::sync::Arc;

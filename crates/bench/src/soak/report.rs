@@ -1,4 +1,4 @@
-//! What a soak found, for people and programs.
+//! Findings of a soak, for people and programs.
 
 use std::fmt;
 
@@ -16,15 +16,15 @@ use crate::options::Options;
 /// Overruns that are described one by one.
 const DESCRIBED: usize = 100;
 
-/// What ended this long before a late tick is reported with it \[ns\]: on a GPU, the encode that a push started may
-/// still be under way.
+/// Time before a late tick \[ns\]. What ended in it is reported with the tick: on a GPU, the encode that a push started
+/// may still be under way.
 const BEFORE: u64 = PERIOD_NS / 2;
 
 /// The allocator keeps some of what threads return to it: growth of the resident memory up to this
 /// is not held against us \[bytes\].
 const RESIDENT_SLACK: usize = 16 << 20;
 
-/// What the threads noted.
+/// Notes of all threads.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub tick: Ticks,
@@ -33,7 +33,7 @@ pub(super) struct Parts {
     pub priority: [u8; 2],
     /// Images and clouds that the workers did not get: there was no memory, or no room in the queue.
     pub refused: u64,
-    /// Those that the robot made too late, and so did not send.
+    /// Images and clouds that the robot made too late, and so did not send.
     pub skipped: u64,
     /// Waits of messages for the checker.
     pub waits: u64,
@@ -65,7 +65,7 @@ impl Quantiles {
     }
 }
 
-/// What encoded images and clouds, warm-up included.
+/// Processors that encoded images and clouds, warm-up included.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Processors {
     /// `none`, `in use`, or why the GPU was left.
@@ -74,12 +74,12 @@ pub(crate) struct Processors {
     pub streams: Vec<Encoded>,
 }
 
-/// What encoded the messages of a stream.
+/// Processor that encoded the messages of a stream.
 #[derive(Debug, Serialize)]
 pub(crate) struct Encoded {
     /// The stream.
     pub stream: String,
-    /// What was in use at the end: `cpu` or `gpu`.
+    /// The processor in use at the end: `cpu` or `gpu`.
     pub in_use: &'static str,
     /// Usual time of a core and of the GPU from hand-over to the row \[us\].
     pub cpu_us: Option<f64>,
@@ -154,15 +154,14 @@ pub(crate) struct Late {
     pub missed: u64,
     /// From the instant of the first that was due to its begin \[us\].
     pub late_us: f64,
-    /// Whether the thread slept before it: if not, it is late because the one before was, or, if
+    /// True if the thread slept before it: if not, it is late because the one before was, or, if
     /// `copied`, because a copy for the comparison took until after that instant.
     pub slept: bool,
-    /// Whether it came after such a copy.
+    /// True if the tick came after such a copy.
     pub copied: bool,
-    /// What it took \[us\].
+    /// Duration of the tick \[us\].
     pub took_us: f64,
-    /// What else went on between shortly before that instant and its end, and when \[us from that
-    /// instant\].
+    /// Other work between shortly before that instant and the tick's end, and when \[us from that instant\].
     pub meanwhile: Vec<String>,
 }
 
@@ -171,7 +170,7 @@ pub(crate) struct Late {
 pub(crate) struct SoakReport {
     /// Seconds.
     pub seconds: u64,
-    /// Whether images and clouds had random sizes.
+    /// True if images and clouds had random sizes.
     pub random_sizes: bool,
     /// Real-time priority of the tick thread at the start and at the end, 0 for ordinary.
     pub priority: [u8; 2],
@@ -179,10 +178,10 @@ pub(crate) struct SoakReport {
     pub ticks: usize,
     /// Ticks that were due and not served.
     pub overruns: u64,
-    /// Those that were missed because the tick before took too long.
+    /// Overruns because the tick before took too long.
     pub overruns_by_ticks: u64,
-    /// Those that were missed because of a copy for the comparison. Before the others the thread
-    /// woke late: the host did not run it in time.
+    /// Overruns because of a copy for the comparison. Before the others the thread woke late: the host did not run it
+    /// in time.
     pub overruns_by_copies: u64,
     /// Copies for the comparison during which the next tick became due.
     pub late_copies: u64,
@@ -192,7 +191,7 @@ pub(crate) struct SoakReport {
     pub tick_us: Quantiles,
     /// Age of the oldest camera image when a tick began, whatever the lag.
     pub image_age_us: Quantiles,
-    /// What encoded images and clouds.
+    /// Processors that encoded images and clouds.
     pub processors: Processors,
     /// How late the tick thread woke.
     pub wake_up_us: Quantiles,

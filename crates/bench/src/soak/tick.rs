@@ -1,4 +1,4 @@
-//! What is noted of the runtime's work: how the ticks went, and how long pushes took.
+//! Notes of the runtime's work: how the ticks went, and how long pushes took.
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
@@ -24,11 +24,11 @@ pub(super) struct Overrun {
     pub ended: u64,
     /// Ticks that were due before and not served.
     pub missed: u64,
-    /// What the thread did before it.
+    /// Activity of the thread before the tick.
     pub after: After,
 }
 
-/// What the thread did before a tick.
+/// Activity of the thread before a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// It slept.
@@ -98,9 +98,9 @@ struct Due {
     missed: u64,
     began: u64,
     after: After,
-    /// Whether it is the one that is fused, and not one after the end in its place.
+    /// True if the tick is the one that is fused, and not one after the end in its place.
     itself: bool,
-    /// What was settled when it began, if the checker gets it.
+    /// The settled instants when the tick began, if the checker gets it.
     settled: Option<Vec<i64>>,
 }
 
@@ -131,7 +131,7 @@ impl Recorder {
         Recorder { timeline, settled, notes, lidar, cameras, ticks, pushes }
     }
 
-    /// Whether the last tick has been noted.
+    /// True if the last tick has been noted.
     pub(super) fn is_over(&self) -> bool {
         lock(&self.ticks).last >= self.timeline.ticks
     }
@@ -141,7 +141,7 @@ impl Recorder {
         lock(&self.pushes).len()
     }
 
-    /// What was noted.
+    /// Takes all notes.
     pub(super) fn take(&self) -> (Ticks, Vec<Span>) {
         let ticks = std::mem::take(&mut lock(&self.ticks).noted);
         (ticks, std::mem::take(&mut lock(&self.pushes)))

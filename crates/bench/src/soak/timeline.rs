@@ -71,7 +71,7 @@ impl Timeline {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a thread has ended it.
+    /// True if a thread has ended the soak.
     pub(super) fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -112,7 +112,7 @@ pub(super) struct Span {
     pub to: u64,
 }
 
-/// What took time.
+/// Work that took time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
     /// A push of an image.

@@ -39,7 +39,7 @@ pub(super) fn message(bytes: Bytes) -> Result<Bytes, String> {
 pub(super) struct Plain {
     /// The file that is read.
     pub path: PathBuf,
-    /// What removes it in the end, if it is a copy.
+    /// Guard that removes the file in the end, if it is a copy.
     _copy: Option<NamedTempFile>,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn file(path: &Path, problems: &mut Vec<Problem>) -> Result<Plain, Ba
     Ok(Plain { path: copy.path().to_owned(), _copy: Some(copy) })
 }
 
-/// Whether rosbag2 has compressed the file.
+/// True if rosbag2 has compressed the file.
 pub(super) fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "zstd" || extension == "zst")
 }

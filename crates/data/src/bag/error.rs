@@ -1,4 +1,4 @@
-//! What is wrong with a bag.
+//! Errors of a bag.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub enum BagError {
     NoBag {
         /// The file or folder.
         path: PathBuf,
-        /// What is there.
+        /// Description of what is there instead.
         found: String,
     },
     /// The file is not what its name says.
@@ -48,10 +48,10 @@ impl BagError {
 pub struct Problem {
     /// The file.
     pub path: PathBuf,
-    /// What is missing, and why.
+    /// Loss and its cause, in words.
     pub what: String,
-    /// Whether the system could not read the file, rather than that the file is damaged. It may be whole, so
-    /// what was read of it must not pass for all.
+    /// True if the system could not read the file, rather than that the file is damaged. It may be whole, so what was
+    /// read of it must not pass for all.
     pub unreadable: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct Problems {
     pub first: Vec<Problem>,
     /// How many more there were.
     pub more: u64,
-    /// Whether one of all is [`Problem::unreadable`].
+    /// True if at least one problem is [`Problem::unreadable`].
     pub unreadable: bool,
 }
 

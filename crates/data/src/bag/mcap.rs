@@ -33,7 +33,7 @@ const MOST_WAITING_BYTES: usize = if cfg!(test) { 4 << 10 } else { 1 << 30 };
 /// An MCAP file.
 #[derive(Debug)]
 pub(super) struct File {
-    /// What the bag calls it.
+    /// Name of the file in the bag.
     path: PathBuf,
     plain: Arc<Plain>,
     index: Arc<Index>,
@@ -120,7 +120,7 @@ struct Waiting {
 /// A message of a part that has been read. The order is that of time, then that of the file.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
-    /// What the order sorts by first.
+    /// Stamp that the order sorts by first.
     key: Stamp,
     /// Offset of its part, and its number there.
     place: FilePosition,
@@ -160,7 +160,7 @@ impl Reading for Reader {
     }
 }
 
-/// What was found in a part.
+/// Contents of a part that were found.
 struct Found {
     /// Number of messages, also of topics that are not read.
     messages: u64,

@@ -10,7 +10,7 @@ pub(super) const NAME: &str = "metadata.yaml";
 /// Largest file that is read \[bytes\]. A bag of ten thousand files has less.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// What `metadata.yaml` says.
+/// Contents of `metadata.yaml`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Metadata {
     /// The files, relative to the folder, in the order of recording.

@@ -43,7 +43,7 @@ pub struct Bag {
     pub path: PathBuf,
     /// All topics, in the order of their names.
     pub topics: Vec<Topic>,
-    /// What could not be read when it was opened.
+    /// Problems of reading when it was opened.
     pub problems: Vec<Problem>,
     files: Vec<Box<dyn Storage>>,
 }
@@ -61,19 +61,20 @@ pub struct Topic {
     pub definition: Option<Definition>,
     /// Number of messages, as the bag says; `None` if it does not.
     pub messages: Option<u64>,
-    /// What its publishers offered: the YAML list that rosbag2 stores, or empty.
+    /// QoS that its publishers offered: the YAML list that rosbag2 stores, or empty.
     pub offered_qos: String,
     /// The meaning of its bytes, if they are arrays in place of messages.
     pub array: Option<Arc<TopicArray>>,
 }
 
 impl Topic {
-    /// What its publishers offered, each once; empty if the bag does not tell.
+    /// QoS that its publishers offered, each once; empty if the bag does not tell.
     pub fn offers(&self) -> Vec<Offer> {
         qos::read(&self.offered_qos)
     }
 
-    /// Whether its messages are latched: all of its publishers gave the last ones to those who subscribed later.
+    /// True if the topic's messages are latched: all of its publishers gave the last ones to those who subscribed
+    /// later.
     pub fn is_latched(&self) -> bool {
         let offers = self.offers();
         !offers.is_empty() && offers.iter().all(Offer::is_latched)
@@ -223,7 +224,7 @@ impl Bag {
 }
 
 impl Sorted {
-    /// What messages are sorted by before their place in the file.
+    /// First key by which messages are sorted, before their place in the file.
     fn key(self, received: Stamp) -> Stamp {
         match self {
             Sorted::ByStamp(from) => received.max(from),
@@ -231,7 +232,7 @@ impl Sorted {
         }
     }
 
-    /// Whether a message of this stamp is given.
+    /// True if a message of this stamp is given.
     pub fn may_have(self, received: Stamp) -> bool {
         match self {
             Sorted::ByStamp(from) => received >= from,
@@ -250,7 +251,7 @@ pub struct Messages<'a> {
     sorted: Sorted,
     /// By the stamp of the next message, then by file.
     pending: BinaryHeap<Reverse<(Stamp, usize, Next)>>,
-    /// What could not be read so far. The caller may take them out.
+    /// Problems of reading so far. The caller may take them out.
     pub problems: Problems,
 }
 

@@ -104,7 +104,7 @@ fn files_of(
     }
 }
 
-/// What to say of a folder that is no bag. Recorders make a folder for each bag in the folder that they are given.
+/// Description of a folder that is no bag. Recorders make a folder for each bag in the folder that they are given.
 fn what_is_in(folder: &Path) -> String {
     let entries = folder.read_dir().into_iter().flatten().filter_map(Result::ok);
     let bags = entries.map(|entry| entry.path()).filter(|path| path.join(metadata::NAME).is_file());
@@ -180,7 +180,7 @@ pub(crate) fn by_number(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// What a file of a bag is.
+/// Format of a bag's file.
 enum Kind {
     Mcap,
     Sqlite,

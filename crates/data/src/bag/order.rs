@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Problem, Problems};
 use robocache_ops::time::Stamp;
 
-/// Where a message is in its file. Later messages have larger places.
+/// Position of a message in its file. Later messages have larger positions.
 pub(super) type FilePosition = (u64, u64);
 
 /// Watches whether the messages of each topic were written in the order of their receive stamps, as

@@ -1,10 +1,10 @@
-//! What the publishers of a topic offered.
+//! QoS that the publishers of a topic offered.
 
 use serde::Serialize;
 
 use robocache_core::config::node;
 
-/// What a publisher offered.
+/// QoS that a publisher offered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Offer {
     /// `reliable`, `best_effort`, or what else the bag says.
@@ -16,7 +16,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Whether new subscribers get the last messages.
+    /// True if new subscribers get the last messages.
     pub fn is_latched(&self) -> bool {
         self.durability == "transient_local"
     }

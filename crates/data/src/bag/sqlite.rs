@@ -21,7 +21,7 @@ const NO_LIMIT: i64 = -1;
 /// A sqlite3 file.
 #[derive(Debug)]
 pub(super) struct File {
-    /// What the bag calls it.
+    /// Name of the file in the bag.
     path: PathBuf,
     plain: Arc<Plain>,
     topics: Vec<Topic>,
@@ -82,7 +82,7 @@ impl File {
     }
 }
 
-/// Whether the operating system could not read the file.
+/// True if the operating system could not read the file.
 fn is_of_the_system(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode as Code;
     error.sqlite_error_code().is_some_and(|code| {
@@ -114,7 +114,7 @@ fn connect(path: &Path, plain: &Plain) -> Result<Connection, BagError> {
     Connection::open_with_flags(&plain.path, flags).map_err(|error| failure(path, error))
 }
 
-/// Whether the tables are there, as tables: a view could have rows without end.
+/// True if the tables are there, as tables: a view could have rows without end.
 fn has_tables(connection: &Connection) -> rusqlite::Result<bool> {
     let query = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('topics', 'messages')";
     Ok(connection.query_row(query, [], |row| row.get::<_, i64>(0))? == 2)
@@ -150,14 +150,14 @@ fn span(connection: &Connection) -> rusqlite::Result<Option<(Stamp, Stamp)>> {
     Ok(span.map(|(first, last)| (Stamp::from_nanos(first), Stamp::from_nanos(last))))
 }
 
-/// Whether topics have the offers of their publishers. The first versions of rosbag2 stored none.
+/// True if topics have the offers of their publishers. The first versions of rosbag2 stored none.
 fn has_qos(connection: &Connection) -> bool {
     let query =
         "SELECT count(*) FROM pragma_table_info('topics') WHERE name = 'offered_qos_profiles'";
     connection.query_row(query, [], |row| row.get::<_, i64>(0)).is_ok_and(|columns| columns > 0)
 }
 
-/// Whether there is an index of the stamps. rosbag2 makes one. Its entries have the ids, so a page is
+/// True if there is an index of the stamps. rosbag2 makes one. Its entries have the ids, so a page is
 /// found without sorting; otherwise all rows must be sorted once, without their messages.
 fn has_index(connection: &Connection) -> bool {
     let query = "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND tbl_name = 'messages'";

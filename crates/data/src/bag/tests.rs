@@ -142,7 +142,7 @@ const MIXED: [(&str, u64, u8); 8] = [
     ("/b", 40, 7),
     ("/a", 60, 8),
 ];
-/// The same in the order of their stamps.
+/// Stamps and numbers of the messages, in the order of their stamps.
 const SORTED: [(i64, u8); 8] =
     [(10, 2), (15, 4), (20, 3), (20, 5), (30, 1), (40, 7), (50, 6), (60, 8)];
 

@@ -18,7 +18,7 @@ pub struct CommandGroups {
 struct GroupAgain {
     group: CommandGroup,
     output: Box<dyn CommandOutput>,
-    /// What the newest tick made.
+    /// Command of the newest tick, with that tick.
     made: Option<(CommandTick, Made)>,
     /// Chunks so far, and the number of the newest one that counts.
     chunks: u64,
@@ -59,7 +59,7 @@ pub struct MadeCommand<'a> {
     pub at: CommandTick,
     /// Position of the group.
     pub group: usize,
-    /// What the group does.
+    /// Outcome of the group's tick.
     pub made: Made,
     /// A number per joint. It counts if the tick sends a command.
     pub values: &'a [f64],

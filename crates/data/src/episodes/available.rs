@@ -29,7 +29,7 @@ fn bytes(root: &Path, ranks: usize) -> usize {
     of_groups.fold(machine, usize::min) / ranks.max(1)
 }
 
-/// What the limits of a control group and of those above it leave; `None` without a limit.
+/// Memory that the limits of a control group and of those above it leave \[bytes\]; `None` without a limit.
 fn of_group(root: &Path, controllers: &str, path: &str) -> Option<usize> {
     let (folder, limit, used, cached) = match controllers {
         "" => ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "),

@@ -21,7 +21,7 @@ pub struct RawEpisodes {
 
 /// The rows of a stream.
 pub struct RawStream {
-    /// What they mean.
+    /// Meaning of the rows.
     pub means: RowMeaning,
     /// Its rings.
     pub rings: Vec<RawRing>,
@@ -53,7 +53,7 @@ pub struct RawRing {
     pub ends: Vec<u64>,
 }
 
-/// What is said of episodes beside their columns.
+/// Description of episodes beside their columns.
 #[derive(serde::Deserialize, serde::Serialize)]
 pub struct Described {
     /// The text of the configuration; empty if unknown.
@@ -86,7 +86,7 @@ impl Described {
 }
 
 impl Episodes {
-    /// What is said of the episodes, as JSON.
+    /// Description of the episodes, as JSON.
     pub fn described(&self) -> String {
         let described = Described {
             configuration: self.configuration.clone(),

@@ -11,7 +11,7 @@ use robocache_ops::sync::lock;
 use robocache_ops::windows::cuda::{DeviceItems, DeviceWindowPlan, RingPointers, SpanPointers};
 use robocache_ops::windows::{Items, WindowPlan, WindowStream};
 
-/// Where the rows of a stream are.
+/// Memory that has the rows of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowMemory {
     /// In memory of the GPU.
@@ -47,7 +47,7 @@ impl RowMemory {
     }
 }
 
-/// Where rows go, and how much there is room for \[bytes\].
+/// Memory for rows, and how much room there is \[bytes\].
 #[derive(Clone, Debug, Default)]
 pub struct Room {
     /// Per stream of the episodes; `None`: by its size.
@@ -66,7 +66,7 @@ pub struct EpisodesOnDevice {
     /// Per stream.
     kept: Vec<Kept>,
     spans: SpanPointers,
-    /// What the pointers point to.
+    /// Owners of the memory that the pointers point to.
     _buffers: Vec<DeviceBuffer>,
 }
 
@@ -76,7 +76,7 @@ struct Kept {
     rings: Vec<RingPointers>,
 }
 
-/// What is asked of a batch on a GPU.
+/// A request for a batch on a GPU.
 #[derive(Clone, Copy, Debug)]
 pub enum DeviceRequest<'a> {
     /// From arrays of the host.
@@ -98,7 +98,7 @@ impl DeviceRequest<'_> {
         }
     }
 
-    /// Whether a graph that repeats it reads what is there then: all of its numbers are on the device.
+    /// True if a graph that repeats the request reads what is there then: all of its numbers are on the device.
     fn is_replayable(&self) -> bool {
         match self {
             DeviceRequest::Device { items: DeviceItems::Device { .. }, latency_ns } => {
@@ -260,7 +260,7 @@ fn keep_for_graph(
     Ok(())
 }
 
-/// What episodes on the device do not allow.
+/// Refuses items on the device for windows that episodes do not allow there.
 fn check_device_items(plan: &DeviceWindowPlan) -> Result<(), EpisodeError> {
     let mapped = plan.of_host().map(|stream| (stream, "its rows are mapped"));
     let required = plan.plan().streams().iter().filter(|stream| stream.required);
@@ -275,7 +275,7 @@ fn check_device_items(plan: &DeviceWindowPlan) -> Result<(), EpisodeError> {
     }
 }
 
-/// Where the rows of each stream go: the smallest streams first to the GPU, then to pinned memory.
+/// Chooses the memory for each stream's rows: the smallest streams first to the GPU, then to pinned memory.
 fn choose(
     episodes: &Episodes,
     device: &Arc<Device>,
@@ -316,7 +316,7 @@ fn choose(
 struct Size {
     /// Rows and coordinates.
     rows: usize,
-    /// What finds them, which is always on the GPU if it reads the rows.
+    /// Tables that find the rows. They are always on the GPU if it reads the rows.
     index: usize,
 }
 
@@ -333,7 +333,7 @@ impl Size {
     }
 }
 
-/// Where streams go, given what is left on the device and of pinned memory: first those that were placed.
+/// Places streams, given what is left on the device and of pinned memory: first those that were placed.
 fn place(
     sizes: &[Size],
     of_streams: &[Option<RowMemory>],
@@ -425,7 +425,7 @@ fn pointers(
     })
 }
 
-/// What tells the span of an episode at an instant.
+/// Uploads the tables that tell the span of an episode at an instant.
 fn spans(
     episodes: &Episodes,
     device: &Arc<Device>,

@@ -1,4 +1,4 @@
-//! Whether rows are finite: the encoders give no others, and windows expect none. And whether windows of a
+//! Checks that rows are finite: the encoders give no others, and windows expect none. Checks also that windows of a
 //! narrower type hold them.
 
 use std::sync::Mutex;
@@ -43,8 +43,8 @@ pub(super) fn check(stream: &Stream) -> Result<(), EpisodeError> {
     Ok(())
 }
 
-/// What is known of element types, so that the rows are read once for each: type, whether steps are interpolated, and
-/// their number, as operators depend on both. With them is what is not held, in words.
+/// Results of checks of element types, so that the rows are read once for each: type, whether steps are interpolated,
+/// and their number, as operators depend on both. With them is what is not held, in words.
 pub(super) type HeldBy = Mutex<Vec<((DType, bool, usize), Option<String>)>>;
 
 /// Checks that the element type of windows holds what steps may get of the rows. Rows were checked for the type that
@@ -106,7 +106,7 @@ fn not_held(stream: &Stream, windows: &WindowStream) -> Option<String> {
     None
 }
 
-/// What a step may get of a row by its operators that the windows do not hold.
+/// A number that a step may get of a row by its operators, and that the windows do not hold.
 fn operated_beyond(
     stage: &OutputStage,
     ring: &WindowRing,
@@ -149,7 +149,7 @@ fn first_beyond(dtype: DType, bytes: &[u8], beyond: u32) -> Option<usize> {
     bytes.chunks_exact(size).position(|element| has(dtype, element, beyond))
 }
 
-/// Whether all elements are finite.
+/// True if all elements are finite.
 pub(super) fn are_finite(dtype: DType, bytes: &[u8]) -> bool {
     !has(dtype, bytes, BEYOND_F32)
 }
@@ -164,7 +164,7 @@ fn value(dtype: DType, bytes: &[u8]) -> f32 {
     }
 }
 
-/// Whether an element has at least the size of the `f32` with the bits `beyond`, or is no number. A size grows with
+/// True if an element has at least the size of the `f32` with the bits `beyond`, or is no number. A size grows with
 /// its bits. An `f16` is only compared with infinity. The loops vectorise.
 fn has(dtype: DType, bytes: &[u8], beyond: u32) -> bool {
     let narrow = |beyond: u16| {

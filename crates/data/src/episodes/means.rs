@@ -1,4 +1,4 @@
-//! What the rows of a stream mean: all that windows need, as it is kept with the rows.
+//! Meaning of a stream's rows: all that windows need, as it is kept with the rows.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use robocache_ops::packing::Run;
 use robocache_ops::resample::Lane;
 use robocache_ops::windows::{Visibility, WindowRing, WindowStream};
 
-/// What the rows of a stream mean, and how the node makes windows of them.
+/// Meaning of a stream's rows, and how the node makes windows of them.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct RowMeaning {
     /// The stream's name.
@@ -41,11 +41,11 @@ pub struct RowMeaning {
     pub max_age_ns: i64,
     /// Greatest distance between the two rows of an interpolation \[ns\].
     pub max_gap_ns: i64,
-    /// What an invalid step holds.
+    /// Content of an invalid step.
     pub fill: Fill,
-    /// Whether rows are points of plans.
+    /// True if rows are points of plans.
     pub plans: bool,
-    /// Whether it is known when rows came. If not, windows see all rows, unless the caller chooses.
+    /// True if it is known when rows came. If not, windows see all rows, unless the caller chooses.
     #[serde(default = "yes")]
     pub arrivals: bool,
     /// Of merged clouds: the greatest age of the cloud of each input \[ns\].
@@ -89,7 +89,7 @@ struct SegmentAbout {
 }
 
 impl RowMeaning {
-    /// What the rings of a stream of a store say. `stored` has the element type of the rows of each.
+    /// Meaning of the rows of a store's stream, by its rings. `stored` has the element type of the rows of each.
     pub(super) fn of_store(
         rings: &[Value],
         stored: &[DType],
@@ -178,7 +178,7 @@ impl RowMeaning {
         })
     }
 
-    /// What of the vector contradicts itself, if anything.
+    /// Checks that the meaning does not contradict itself.
     fn check(&self, rings: usize) -> Result<(), EpisodeError> {
         let what = || format!("stream '{}'", self.name);
         let of = |shape: &[usize]| -> Option<usize> {

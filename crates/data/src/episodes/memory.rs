@@ -1,4 +1,4 @@
-//! Where the columns of episodes are: memory of our own, a file, or an array of the caller.
+//! Memory of the columns of episodes: of our own, a file, or an array of the caller.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Owned {
         Owned { words: vec![0; len.div_ceil(8)], len }
     }
 
-    /// The same; `None` if the memory does not suffice.
+    /// `len` bytes, all zero; `None` if the memory does not suffice.
     pub fn of_len(len: usize) -> Option<Self> {
         Vec::<u64>::new().try_reserve_exact(len.div_ceil(8)).ok()?;
         Some(Owned::new(len))

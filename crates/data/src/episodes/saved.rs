@@ -20,7 +20,7 @@ use robocache_ops::windows::SpanRows;
 
 /// The version of the files and their meaning.
 pub(super) const FORMAT_VERSION: u32 = 3;
-/// What the index calls itself.
+/// Kind of the index, in its own words.
 const KIND: &str = "robocache episodes";
 const INDEX: &str = "index.json";
 /// The checksum of the index: eight hexadecimal digits.
@@ -63,7 +63,7 @@ struct ColumnIndex {
     crc32c: u32,
 }
 
-/// What the index begins with, whatever the version.
+/// Begin of the index, whatever the version.
 #[derive(Deserialize)]
 struct Head {
     kind: String,
@@ -185,7 +185,7 @@ impl Episodes {
         Ok(if episodes.is_some() { all.only(&numbers) } else { all })
     }
 
-    /// Those of these numbers. The columns stay as they are.
+    /// Keeps the episodes of these numbers. The columns stay as they are.
     fn only(mut self, numbers: &[usize]) -> Self {
         let first = |episode| self.spans.partition_point(|span| (span.episode as usize) < episode);
         let kept: Vec<_> = numbers.iter().map(|number| first(*number)..first(number + 1)).collect();

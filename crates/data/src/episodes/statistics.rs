@@ -1,4 +1,4 @@
-//! What normalisation needs to know of the channels of a vector.
+//! Statistics of the channels of a vector, for normalisation.
 
 use super::store::chosen;
 use super::{EpisodeError, Episodes, Span};

@@ -17,7 +17,7 @@ use crate::store::read::{self, Array};
 use robocache_ops::time::TickGrid;
 use serde_json::Value;
 
-/// What is read of a store.
+/// Selection of what is read of a store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading<'a> {
     /// The names of the streams; all of them if `None`.
@@ -28,7 +28,7 @@ pub struct Reading<'a> {
     pub of: Option<usize>,
     /// How many threads read at once.
     pub threads: usize,
-    /// Whether large rows (images, grids) stay compressed in the files of the store.
+    /// True if large rows (images, grids) stay compressed in the files of the store.
     pub packed: bool,
 }
 
@@ -60,7 +60,7 @@ impl Episodes {
         Ok(Self::read_store(store, reading, None)?.0)
     }
 
-    /// The same. If there is a folder, rows and coordinates go to files of it, block by block, and are mapped.
+    /// Reads a store. If there is a folder, rows and coordinates go to files of it, block by block, and are mapped.
     pub(super) fn read_store(
         store: &Path,
         reading: Reading<'_>,
@@ -346,7 +346,7 @@ fn check_room(held: u64, available: u64, packed: bool) -> Result<(), EpisodeErro
     Err(EpisodeError::of("rows", expected, format!("{}: {remedy}", text(held))))
 }
 
-/// The same ranges in blocks of at most `each` rows.
+/// Divides the ranges into blocks of at most `each` rows.
 fn blocks(ranges: &[Range<u64>], each: u64) -> Vec<Vec<Range<u64>>> {
     let (mut blocks, mut room): (Vec<Vec<Range<u64>>>, u64) = (Vec::new(), 0);
     for range in ranges {

@@ -16,7 +16,7 @@ pub enum Images {
     /// As all rows, without loss.
     #[default]
     Zstd,
-    /// Those of bytes as JPEG of this quality, 1 to 100.
+    /// Images of bytes as JPEG of this quality, 1 to 100.
     Jpeg(u8),
 }
 

@@ -26,7 +26,7 @@ use robocache_runtime::{OfferedQos, Tick};
 const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
 const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
 
-/// What the file says beside its tensors.
+/// Information in the file beside its tensors.
 #[derive(Clone, Debug)]
 pub struct Info<'a> {
     /// The topic of the tensors.
@@ -60,7 +60,7 @@ impl<'a> Info<'a> {
         }
     }
 
-    /// The same with the commands of the pipeline's configuration, of the chunks on these topics.
+    /// Adds the commands of the pipeline's configuration, of the chunks on these topics.
     pub fn with_chunks(self, pipeline: &'a Pipeline, topics: Vec<String>) -> Self {
         let groups = pipeline.config().commands.as_ref().map(|commands| &commands.groups[..]);
         match groups {

@@ -1,4 +1,4 @@
-//! Where tensors, rows and commands go.
+//! Outputs of tensors, rows and commands.
 
 mod commands;
 mod images;
@@ -25,7 +25,7 @@ use robocache_runtime::Tick;
 
 /// Takes the tensors of an episode, in the order of their ticks, or the rows that they would be made of.
 pub trait Output {
-    /// Whether it takes tensors. If not, it gets its rows from the pipeline
+    /// True if the output takes tensors. If not, it gets its rows from the pipeline
     /// ([`Pipeline::keep_rows`](robocache_core::pipeline::Pipeline::keep_rows)), and no tick is fused.
     fn takes_ticks(&self) -> bool {
         true

@@ -52,14 +52,14 @@ struct RingColumns {
     table: usize,
     dtype: DType,
     values: usize,
-    /// Where the numbers of a row go.
+    /// Columns of a row's numbers.
     numbers: Vec<(usize, RowColumn)>,
     sparse: Option<(usize, SparseRow)>,
     /// A value, before it is written.
     scratch: Mutex<Vec<u8>>,
 }
 
-/// What a row has beside its values.
+/// Number of a row beside its values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RowColumn {
     Stamp,
@@ -286,7 +286,7 @@ fn ring_columns(
     (RingColumns { stream, table: number, dtype, values, numbers: places, sparse, scratch }, table)
 }
 
-/// What the store says of a ring.
+/// Attributes of a ring in the store.
 fn about(place: &RingPlace, pipeline: &Pipeline, dtype: DType, arrivals: bool) -> Value {
     let config = pipeline.config();
     let spec = config.stream(place.stream);

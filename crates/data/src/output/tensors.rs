@@ -39,11 +39,11 @@ struct SegmentColumns {
     id: SegmentId,
     segment: Segment,
     values: usize,
-    /// What is known of each step, with where it goes.
+    /// Facts of each step, with their columns.
     steps: Vec<(usize, Known)>,
 }
 
-/// What is known of each step.
+/// Fact of each step.
 #[derive(Clone, Copy)]
 enum Known {
     Valid,
@@ -219,7 +219,7 @@ impl Bf16 {
         }
     }
 
-    /// Whether elements are stored as wider ones.
+    /// True if elements are stored as wider ones.
     pub(super) fn widens(self, dtype: DType) -> bool {
         (self, dtype) == (Bf16::F32, DType::Bf16)
     }

@@ -1,4 +1,4 @@
-//! What a recording has: its folder, its topics and their definitions.
+//! Contents of a recording: its folder, its topics and their definitions.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use robocache_ops::time::Stamp;
 /// The topic of a simulator's clock.
 const CLOCK_TOPIC: &str = "/clock";
 const CLOCK_TYPE: &str = "rosgraph_msgs/msg/Clock";
-/// What the files have. `events` is the topic of the events.
+/// Contents of the files. `events` is the topic of the events.
 pub(super) fn contents(
     folder: &Path,
     manifest: Manifest,

@@ -1,4 +1,4 @@
-//! What the files of a recording are written to.
+//! Disks that the files of a recording are written to.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use std::thread::{Builder, JoinHandle};
 
 use nix::sys::statvfs::statvfs;
 
-/// What is left free on the disk for others \[bytes\], or this part of it if that is less.
+/// Space that is left free on the disk for others \[bytes\], or this part of it if that is less.
 const RESERVE: u64 = 1 << 30;
 const RESERVE_SHARE: u64 = 50;
 
-/// What a file is written to.
+/// Destination of a file's bytes.
 pub trait Disk: Write + Send {
     /// Returns when what was written survives a loss of power.
     ///
@@ -114,7 +114,7 @@ impl Room {
         RESERVE.min(self.total / RESERVE_SHARE)
     }
 
-    /// What a recording may take \[bytes\].
+    /// Space that a recording may take \[bytes\].
     pub fn usable(self) -> u64 {
         self.free.saturating_sub(self.reserve())
     }
@@ -143,7 +143,7 @@ pub(super) struct UntilError {
 }
 
 impl UntilError {
-    /// The same disk. Counts the bytes that it gets in `stored`.
+    /// Wraps the disk, and counts the bytes that it gets in `stored`.
     pub(super) fn new(disk: Box<dyn Disk>, stored: Arc<AtomicU64>) -> Self {
         UntilError { disk, stored, failed: false }
     }

@@ -17,11 +17,11 @@ use super::request::{EpisodeRequest, NotRecorded};
 use robocache_ops::time::{Epoch, Stamp, TickGrid};
 use robocache_runtime::Event;
 
-/// What a recorder of episodes needs for the next one.
+/// Needs of a recorder of episodes for the next one.
 pub(super) struct Episodes {
-    /// What each has, with the folder of all.
+    /// Contents of each episode's recording, with the folder of all.
     contents: RecordingContents,
-    /// What opens files; `None` during an episode, whose writer has it.
+    /// Opener of files; `None` during an episode, whose writer has it.
     files: Option<Box<dyn Files>>,
     /// The messages that the next one begins with.
     pub lead: Lead,

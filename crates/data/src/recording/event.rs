@@ -81,9 +81,9 @@ pub enum EventError {
     /// It says something that no recorder writes.
     #[error("expected {expected}, found {found}")]
     Content {
-        /// What should be there.
+        /// Expected content.
         expected: &'static str,
-        /// What is there.
+        /// Content that was found.
         found: String,
     },
 }
@@ -129,7 +129,7 @@ const BEGINS: u8 = 17;
 const COMMANDS: u8 = 18;
 const MARK: u8 = 19;
 
-/// What a switch did, by the numbers of SWITCHED.
+/// Facts that a switch tells, by the numbers of SWITCHED.
 const SWITCHES: [CommandFact; 3] = [
     CommandFact::Disabled(Disabling::Asked),
     CommandFact::Enabled,

@@ -43,9 +43,9 @@ pub(super) struct RecordedTopic {
     pub ros_type: String,
     /// The text of its type's definition.
     pub definition: String,
-    /// Whether a later subscriber gets its last messages.
+    /// True if a later subscriber gets the topic's last messages.
     pub latched: bool,
-    /// Whether several inputs take it.
+    /// True if several inputs take the topic.
     pub shared: bool,
 }
 
@@ -60,7 +60,7 @@ impl RecordedTopic {
     }
 }
 
-/// What a recording has.
+/// Contents of a recording.
 #[derive(Clone, Debug)]
 pub(super) struct RecordingContents {
     pub folder: PathBuf,
@@ -134,7 +134,7 @@ struct Open {
     bytes: u64,
     /// Bytes that the disk got.
     stored: Arc<AtomicU64>,
-    /// What it begins with if all files before it are deleted.
+    /// Messages that it begins with if all files before it are deleted.
     lead: Option<Box<FileCount>>,
 }
 
@@ -230,7 +230,7 @@ impl RecordingWriter {
         self.write(events + 1 + usize::from(self.contents.clock.is_some()), [time; 2], message)
     }
 
-    /// What the publishers of its topics offer.
+    /// QoS that the publishers of its topics offer.
     pub(super) fn offers(&self) -> &Offers {
         &self.offers
     }

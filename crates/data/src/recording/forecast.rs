@@ -16,7 +16,7 @@ const REST: Duration = Duration::from_secs(900);
 /// Measures how fast a disk fills, whoever fills it.
 #[derive(Default)]
 pub(super) struct Forecast {
-    /// What a recording might take, oldest first \[bytes\].
+    /// Space that a recording might take, oldest first \[bytes\].
     seen: VecDeque<(Instant, u64)>,
     has_warned: bool,
 }

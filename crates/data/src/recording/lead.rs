@@ -78,13 +78,13 @@ impl Leading {
     }
 }
 
-/// What is kept of an input.
+/// Messages that are kept of an input.
 struct OfInput {
     rule: Rule,
     kept: BTreeMap<u64, Kept>,
     /// The messages that became rows, by the stamps of their newest rows.
     rows: BTreeSet<(Stamp, u64)>,
-    /// What is missing.
+    /// Messages that are missing.
     gap: Option<Gap>,
 }
 

@@ -10,7 +10,7 @@ pub(super) struct LogTime {
     ahead_ns: i64,
     /// The newest epoch.
     epoch: Epoch,
-    /// Whether a simulator has the node's clock: then the epochs do not show jumps of the system's clock.
+    /// True if the node's clock is a simulator's: then the epochs do not show jumps of the system's clock.
     simulated: bool,
 }
 

@@ -19,7 +19,7 @@ use robocache_ops::time::Stamp;
 const NAME: &str = "robocache_recording";
 /// Largest record that is read on the way to it \[bytes\].
 const MOST_BYTES: usize = 1 << 30;
-/// What begins the keys of parameters, of files, and of the names of topics. Once statistics were the only files.
+/// Begins of the keys of parameters, of files, and of the names of topics. Once statistics were the only files.
 const PARAMETER: &str = "parameter ";
 const FILE: &str = "statistics ";
 const TOPIC: &str = "topic ";
@@ -40,11 +40,11 @@ pub struct Manifest {
     pub configuration: String,
     /// The rate that replaced the configuration's \[Hz\].
     pub rate_hz: Option<f64>,
-    /// Whether a simulator had the node's clock.
+    /// True if a simulator had the node's clock.
     pub simulated: bool,
-    /// Whether the tensors have digests.
+    /// True if the tensors have digests.
     pub digest: bool,
-    /// Where they were computed.
+    /// Backend that computed them.
     pub backend: String,
     /// The files that the configuration names, each with its text.
     pub files: Vec<(String, String)>,
@@ -56,7 +56,7 @@ pub struct Manifest {
     pub chunks: Option<String>,
     /// The run of the node, which its tensors name; 0 if it is unknown.
     pub run: u64,
-    /// What the recording says of its episode; `None` if it is of a whole run.
+    /// Facts of the recording's episode; `None` if it is of a whole run.
     pub episode: Option<EpisodeFacts>,
     /// When the recording begins, on the system's clock, if what was before is deleted. What comes before it in the log fills
     /// the rings.
@@ -70,7 +70,7 @@ pub struct Manifest {
 pub struct EpisodeFacts {
     /// Its name, which is that of its folder.
     pub name: String,
-    /// What the robot did, in words; empty if nobody said so.
+    /// Task of the robot, in words; empty if nobody said so.
     pub task: String,
     /// When it begins, on the system's clock. What comes before it in the log fills the rings.
     pub begins: Stamp,
@@ -90,9 +90,9 @@ pub enum ManifestError {
     /// The path is not a recording.
     #[error("{}: expected a recording of fusion_node (its parameter record_to), found {found}", path.display())]
     None {
-        /// What was opened.
+        /// The path that was opened.
         path: PathBuf,
-        /// What it is.
+        /// Description of what it is instead.
         found: &'static str,
     },
     /// A value of it is wrong.
@@ -102,9 +102,9 @@ pub enum ManifestError {
         path: PathBuf,
         /// The value's key.
         key: &'static str,
-        /// What should be there.
+        /// Expected content.
         expected: &'static str,
-        /// What is there.
+        /// Content that was found.
         found: String,
     },
 }
@@ -152,7 +152,7 @@ impl Manifest {
         names.filter(|name| !self.has_stream(name)).cloned().collect()
     }
 
-    /// What a reader of the recording must know, in words: the parts of the run that it lacks.
+    /// Notes for a reader of the recording, in words: the parts of the run that it lacks.
     pub fn notes(&self) -> Vec<String> {
         let begins = self.begins.map(|begins| {
             let begins = begins.nanos() as f64 / 1e9;

@@ -16,7 +16,7 @@ pub const DISCARD: &str = "discard";
 pub struct Mark {
     /// When, on the node's clock \[ns\]; `None` before it runs.
     pub at_ns: Option<i64>,
-    /// What it is of, such as `success`.
+    /// Subject of the mark, such as `success`.
     pub name: String,
     /// Its value, in words.
     pub value: String,

@@ -1,4 +1,4 @@
-//! What the publishers of recorded topics offer, as the graph shows it.
+//! QoS that the publishers of recorded topics offer, as the graph shows it.
 
 use std::sync::Mutex;
 

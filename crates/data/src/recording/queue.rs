@@ -1,4 +1,4 @@
-//! What waits for the disk, between the threads of the node and the one that writes.
+//! Queue for the disk, between the threads of the node and the one that writes.
 //!
 //! Threads of real-time priority tell the recorder, so nothing here waits for another thread, not even for one
 //! that was interrupted in the middle of its work. The channel is larger than what may be in it: so no sender
@@ -30,7 +30,7 @@ const SMALL_PART: usize = 8;
 /// This part is for messages that become no rows: if a transform is missing, no later tick can be judged.
 const FRAMES_PART: usize = 16;
 
-/// What waits for the disk.
+/// An item that waits for the disk.
 pub(super) enum Item {
     Received(u64, ReceivedMessage),
     Clock(ClockMessage),
@@ -40,7 +40,7 @@ pub(super) enum Item {
     Request(Request),
 }
 
-/// What may wait for the disk.
+/// Room for items that wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueueRoom {
     /// Most messages. There is room for twice as many events.
@@ -63,7 +63,7 @@ pub(super) struct Queue {
     messages: AtomicUsize,
     bytes: AtomicUsize,
     events: AtomicUsize,
-    /// Whether something was lost since the writer looked.
+    /// True if something was lost since the writer looked.
     has_lost: AtomicBool,
     /// By input.
     lost: Vec<Lost>,
@@ -74,9 +74,9 @@ pub(super) struct Queue {
     /// Seconds until the disk is full, if that is soon; the greatest number if it is not.
     pub full_in_s: AtomicU64,
     pub failed: Mutex<Option<String>>,
-    /// Whether nothing more is taken.
+    /// True if nothing more is taken.
     pub ended: AtomicBool,
-    /// Whether the recording is complete, even if the disk may still lose it.
+    /// True if the recording is complete, even if the disk may still lose it.
     pub complete: AtomicBool,
     pub stop: AtomicBool,
     time: TimeSource,
@@ -180,7 +180,7 @@ impl Queue {
         }
     }
 
-    /// Whether something was lost since the last call.
+    /// True if something was lost since the last call.
     pub(super) fn has_lost(&self) -> bool {
         self.has_lost.load(Ordering::Relaxed) && self.has_lost.swap(false, Ordering::Acquire)
     }

@@ -39,7 +39,7 @@ const END: Duration = Duration::from_secs(4);
 /// Longest wait for the answer to a request, as a part of the limit of the end. The thread that asks answers others, too.
 const ANSWER: u32 = 2;
 
-/// What a recorder needs to know.
+/// Options of a recorder.
 pub struct RecordOptions {
     /// The folder in which each run has one of its own.
     pub folder: PathBuf,
@@ -53,7 +53,7 @@ pub struct RecordOptions {
     pub queue_messages: usize,
     /// A file that is larger \[bytes\] ends, and the next one begins.
     pub split_bytes: u64,
-    /// What opens files; `None` for those of the file system.
+    /// Opener of files; `None` for those of the file system.
     pub files: Option<Box<dyn Files>>,
     /// Limit of the end of the recording. What waits is written for three quarters of it. In the rest, the last file gets
     /// its end.
@@ -147,7 +147,7 @@ impl McapRecorder {
         Ok(recorder)
     }
 
-    /// The same without a thread that writes: the caller steps the loop, and ends it ([`Writing::end`]). So
+    /// Starts a recorder without a thread that writes: the caller steps the loop, and ends it ([`Writing::end`]). So
     /// [`McapRecorder::finish`] only asks it to end.
     ///
     /// # Errors

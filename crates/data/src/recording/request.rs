@@ -10,7 +10,7 @@ use robocache_ops::time::{Epoch, Stamp};
 pub struct EpisodeRequest {
     /// Its name, which its folder gets; empty for the time of its begin.
     pub name: String,
-    /// What the robot does, in words; empty if nobody says so.
+    /// Task of the robot, in words; empty if nobody says so.
     pub task: String,
     /// When it was asked for, on the node's clock, and in which epoch; `None` before the clock runs.
     pub at: Option<(Epoch, Stamp)>,
@@ -19,7 +19,7 @@ pub struct EpisodeRequest {
 /// A mark that a user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MarkRequest {
-    /// What it is of, such as `success`.
+    /// Subject of the mark, such as `success`.
     pub name: String,
     /// Its value, in words.
     pub value: String,

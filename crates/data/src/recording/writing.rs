@@ -31,7 +31,7 @@ const FLUSH: Duration = Duration::from_millis(250);
 const LAST_MESSAGES: f64 = 0.625;
 const LAST_EVENTS: f64 = 0.75;
 
-/// Where a recorder writes.
+/// Destination of a recorder.
 pub(super) enum Target {
     /// To one recording of the whole run, whose oldest files are deleted if there is a ring.
     Run(Box<RecordingWriter>, Option<Box<Ring>>),
@@ -61,7 +61,7 @@ pub struct Writing {
     awaited: Option<Instant>,
     /// The topics that waited for their offers in vain.
     in_vain: Vec<usize>,
-    /// Whether the log says that messages are missing.
+    /// True if the log says that messages are missing.
     said: bool,
     /// When what was written was last handed to the operating system.
     flushed: Instant,

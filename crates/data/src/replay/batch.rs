@@ -155,7 +155,7 @@ pub fn made_of_all(
     Ok(episodes.iter().map(|episode| (episode.name.clone(), of(episode))).collect())
 }
 
-/// What a run came to.
+/// Results of a run.
 #[derive(Debug)]
 pub struct Results {
     /// The outcome of each episode, in their order.
@@ -331,7 +331,7 @@ fn with_decoded(
     contract
 }
 
-/// What a store says of itself.
+/// Attributes of a store.
 fn about_store(work: &Work<'_>, contract: Option<Contract>) -> Map<String, Value> {
     let Work { options, text, .. } = work;
     let kind = if options.format == Format::Rows { "rows" } else { "tensors" };
@@ -367,7 +367,7 @@ fn one(episode: &Episode, work: &Work<'_>, device: (usize, &mut KeptBackend)) ->
     }
 }
 
-/// What an episode's result is made of.
+/// Inputs of an episode's result.
 struct Opened {
     bag: Bag,
     config: Config,
@@ -549,7 +549,7 @@ impl Writing {
     }
 }
 
-/// What the workers share.
+/// State that the workers share.
 #[derive(Clone, Copy)]
 struct Work<'a> {
     options: &'a Options,

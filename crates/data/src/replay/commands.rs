@@ -30,7 +30,7 @@ pub(super) struct ReplayedCommands<'a> {
     groups: Vec<GroupSummary>,
 }
 
-/// What commands are made of.
+/// Source of the commands.
 enum Made {
     /// The facts of a recording, on this topic.
     OfFacts { again: RecordedCommands, topic: usize },
@@ -254,8 +254,8 @@ fn run_of_facts(bag: &Bag, spec: &CommandsSpec) -> Result<Option<u64>, ReplayErr
     Ok(None)
 }
 
-/// The same commands without what the facts say themselves, where messages go, and the path of a contract. What a contract
-/// says is in the rest.
+/// Specification of commands without what the facts say themselves, where messages go, and the path of a contract. What
+/// a contract says is in the rest.
 fn moves(spec: &CommandsSpec) -> CommandsSpec {
     let mut spec = spec.clone();
     for group in &mut spec.groups {

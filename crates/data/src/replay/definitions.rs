@@ -9,7 +9,7 @@ use robocache_core::config::{self, ConfigError};
 use robocache_core::schema::{Definitions, Prefixes};
 use robocache_core::spec::Config;
 
-/// What is between two types in the text of a definition. rosbag2 writes 80 of them.
+/// Separator of two types in the text of a definition. rosbag2 writes 80 of them.
 const SEPARATOR: &str = "====";
 
 /// The definitions in a bag; what it lacks is sought in the installed packages. Bags of rosbag2 before
@@ -81,7 +81,7 @@ impl BagDefinitions {
     }
 }
 
-/// Whether two definitions are the same but for comments and spaces.
+/// True if two definitions are equal but for comments and spaces.
 fn same(one: &str, other: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());

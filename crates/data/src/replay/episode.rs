@@ -15,7 +15,7 @@ use robocache_ops::time::{NANOS_PER_S, Stamp};
 pub struct Episode {
     /// The bag, or what stands for it: see `given`.
     pub bag: PathBuf,
-    /// What it is read from, if that is no bag of rosbag2.
+    /// Source that it is read from, if that is no bag of rosbag2.
     pub given: Option<Given>,
     /// The name of its result, without an extension; no other episode has it.
     pub name: String,
@@ -24,11 +24,11 @@ pub struct Episode {
     pub start: Option<Moment>,
     /// The last instant; `None` for that of the last message.
     pub end: Option<Moment>,
-    /// What the robot did, in words.
+    /// Task of the robot, in words.
     pub task: Option<String>,
     /// The begin of the recorded episode, on the recorder's clock: what comes before fills the rings. `None` for any other bag.
     pub begins: Option<Stamp>,
-    /// What was noted while it was recorded.
+    /// Marks that were noted while it was recorded.
     pub marks: Vec<Mark>,
     /// Why it cannot be played, if that is known already: for example, its bag has no edge.
     pub wrong: Option<String>,
@@ -123,9 +123,9 @@ pub enum EpisodesError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What should be there.
+        /// Expected content.
         expected: &'static str,
-        /// What is there.
+        /// Content that was found.
         found: String,
     },
 }
@@ -183,7 +183,7 @@ pub struct Listed {
     pub start: Moment,
     /// The last instant.
     pub end: Moment,
-    /// What the robot did.
+    /// Task of the robot.
     pub task: Option<String>,
 }
 

@@ -63,7 +63,7 @@ impl EpisodeTopic {
         &self.topic
     }
 
-    /// What reads the number of messages of a type.
+    /// Reader of the number in messages of a type.
     ///
     /// # Errors
     /// The definition of the type is unknown, or has no such number.

@@ -1,4 +1,4 @@
-//! What ends the replay of an episode.
+//! Errors that end the replay of an episode.
 
 use crate::bag::{BagError, Problems};
 use crate::file::OutputError;
@@ -37,7 +37,7 @@ pub enum ReplayError {
 }
 
 impl Problems {
-    /// Whether all was read but what is damaged.
+    /// Checks that all was read but what is damaged.
     ///
     /// # Errors
     /// [`ReplayError::Unreadable`] if the operating system could not read a file. It may be whole, so what was read

@@ -91,7 +91,7 @@ fn is_recording(folder: &Path, files: &[&PathBuf]) -> bool {
     files.iter().all(is_named) && Manifest::read(folder).is_ok()
 }
 
-/// What the files of a folder without `metadata.yaml` are.
+/// Relation of the files of a folder without `metadata.yaml`.
 enum Parted {
     /// Bags, by their names.
     Apart,
@@ -105,7 +105,7 @@ enum Parted {
 /// between two messages; between two episodes is more time.
 const BETWEEN_PARTS_NS: i64 = NANOS_PER_S;
 
-/// Whether files are the parts of one bag: their names say so, and each continues the one before.
+/// Finds out if files are the parts of one bag: their names say so, and each continues the one before.
 fn are_parts(files: &[&PathBuf]) -> Parted {
     let stem = |file: &Path| numbered(file).1.map(|_| numbered(file).0);
     let Some(first) = files.first().and_then(|file| stem(file)) else { return Parted::Apart };

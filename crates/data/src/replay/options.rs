@@ -1,4 +1,4 @@
-//! What a replay of many episodes is asked for.
+//! Options of a replay of many episodes.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::output::{Bf16, Images};
 use crate::store::WriterLimits;
 use robocache_core::backend::Choice;
 
-/// What is replayed, and how.
+/// Options of a replay: its input, its outputs, and what it may use.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The configuration's file.
@@ -19,17 +19,17 @@ pub struct Options {
     pub remaps: Vec<Remap>,
     /// Which clock the ticks are on.
     pub time: AskedClock,
-    /// Where to compute.
+    /// Backend that computes.
     pub backend: Choice,
     /// The GPUs, which the workers share in turn.
     pub devices: Vec<usize>,
-    /// Whether tensors are sealed with a digest.
+    /// True if tensors are sealed with a digest.
     pub digest: bool,
     /// The folder of the results.
     pub out: PathBuf,
     /// Episodes at once.
     pub jobs: usize,
-    /// What is written.
+    /// Format of the results.
     pub format: Format,
     /// How elements of bf16 are stored in Zarr.
     pub bf16: Bf16,
@@ -37,9 +37,9 @@ pub struct Options {
     pub images: Images,
     /// The streams whose rows a store of tensors has, too.
     pub rows: Vec<String>,
-    /// Whether the parts of a store stay parts, which another run takes and joins.
+    /// True if the parts of a store stay parts, which another run takes and joins.
     pub parts_only: bool,
-    /// Whether results of another configuration or other options may be replaced.
+    /// True if results of another configuration or other options may be replaced.
     pub replace: bool,
     /// Folders of other runs, whose results are taken if they are what this run would make.
     pub take: Vec<PathBuf>,
@@ -51,7 +51,7 @@ pub struct Options {
 const ROWS_IN_WORK: usize = 128 << 20;
 
 impl Options {
-    /// What the output of an episode may use.
+    /// Threads and memory that the output of an episode may use.
     pub(super) fn limits(&self) -> WriterLimits {
         WriterLimits { threads: self.threads(), memory: ROWS_IN_WORK / self.jobs.max(1) }
     }

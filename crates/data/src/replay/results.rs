@@ -19,7 +19,7 @@ use crate::output::{Bf16, Images, fused_tensor_definition};
 use crate::store::{FORMAT_VERSION, PART_FORMAT, Source, Table, identity};
 use robocache_core::spec::Config;
 
-/// What is written.
+/// Format of the results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Tensors as messages: a file of MCAP per episode.
@@ -70,8 +70,8 @@ impl Format {
     }
 }
 
-/// What the folder of the results holds, in `replay.json`. What is added goes to the end of a journal first, so that
-/// it costs the same whatever there is.
+/// Ledger of the folder of the results, in `replay.json`. What is added goes to the end of a journal first, so that it
+/// costs the same whatever there is.
 #[derive(Debug)]
 pub(super) struct Ledger {
     out: PathBuf,
@@ -120,13 +120,13 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Whether it has an episode that was made of this.
+    /// True if the store has an episode that was made of this.
     pub(super) fn has(&self, name: &str, bag: &str, made_of: &str) -> bool {
         let stored = self.episodes.iter().find(|of| of.name == name && of.bag == bag);
         stored.is_some_and(|of| of.made_of == made_of)
     }
 
-    /// Where its episodes are, by what they were made of, in their order.
+    /// Sources of its episodes, by what they were made of, in their order.
     pub(super) fn sources(&self) -> Vec<(&str, Source)> {
         let spans =
             |(at, table): (usize, &Table)| table.spans(self.episodes.iter().map(|of| of.rows[at]));
@@ -160,7 +160,7 @@ pub(super) struct Stored {
     pub made_of: String,
     /// Its rows, by table.
     pub rows: Vec<u64>,
-    /// What the store says of it.
+    /// Attributes of the episode in the store.
     pub about: Value,
 }
 
@@ -203,7 +203,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Where a result is, if it is there.
+    /// Path of a result, if it is there.
     pub(super) fn path_of(&self, result: &str) -> PathBuf {
         self.out.join(result)
     }
@@ -405,7 +405,7 @@ pub(super) fn hold(out: &Path) -> Result<Flock<fs::File>, OutputError> {
     })
 }
 
-/// What an earlier run found, by the name of the episode, of the results that are files of tensors; nothing if the
+/// Summaries by an earlier run, by the name of the episode, of the results that are files of tensors; nothing if the
 /// folder has none.
 pub fn summaries(out: &Path) -> BTreeMap<String, Summary> {
     let Ok(ledger) = Ledger::read(out) else { return BTreeMap::new() };
@@ -416,7 +416,7 @@ pub fn summaries(out: &Path) -> BTreeMap<String, Summary> {
     ledger.held.episodes.into_iter().filter_map(of_file).collect()
 }
 
-/// What an earlier run found of the episodes that are in a store, by their names. It lacks an episode if the ledger
+/// Summaries by an earlier run of the episodes that are in a store, by their names. They lack an episode if the ledger
 /// beside the store has no entry of it, or one of another result than what is in the store.
 pub fn store_summaries(store: &Path) -> BTreeMap<String, Summary> {
     let nothing = BTreeMap::new();
@@ -443,7 +443,7 @@ pub fn store_summaries(store: &Path) -> BTreeMap<String, Summary> {
     known.episodes.into_iter().filter_map(of_episode).collect()
 }
 
-/// What a user asks for, as a result's `made_of` has it.
+/// Demands of a user, as a result's `made_of` has them.
 #[derive(Debug)]
 pub(super) struct Asked {
     configuration: String,
@@ -453,9 +453,9 @@ pub(super) struct Asked {
     images: Option<String>,
 }
 
-/// What the results of a store are made of, if elements of bf16 become f32.
+/// Clause of a store's `made_of`, if elements of bf16 become f32.
 const BF16_AS_F32: &str = "; bf16 as f32";
-/// The same if rows of images become something else, before its name.
+/// Begin of the clause if rows of images become something else, whose name follows.
 const IMAGES_AS: &str = "images as ";
 
 impl Asked {
@@ -480,7 +480,7 @@ impl Asked {
         }
     }
 
-    /// Whether a result was made with the same configuration and the same options. If its bag has changed, or the
+    /// True if a result was made with the same configuration and the same options. If its bag has changed, or the
     /// version of the program, it may still have to be made again.
     fn is_of(&self, made_of: &str) -> bool {
         let mut clauses = made_of.split("; ").skip(1);

@@ -35,7 +35,7 @@ const BEGUN: usize = 8 << 20;
 /// How an episode is played.
 #[derive(Clone, Copy, Debug)]
 pub struct Playing {
-    /// Whether tensors are sealed.
+    /// True if tensors are sealed.
     pub digest: bool,
     /// With more than one, images and clouds are encoded on as many threads, and one more reads. The result does not depend
     /// on that.

@@ -1,4 +1,4 @@
-//! What an episode's replay came to.
+//! Summary of an episode's replay.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Summary {
     pub bag: String,
     /// The name of the result.
     pub name: String,
-    /// What the robot did, if the list of episodes says so.
+    /// Task of the robot, if the list of episodes says so.
     pub task: Option<String>,
     /// All of its tasks, in the order of their begins; empty if the task never changes.
     #[serde(default)]
@@ -38,16 +38,16 @@ pub struct Summary {
     pub clock_jumps: u64,
     /// How often the recorder's clock was set ahead, or the bag has a long silence: no ticks are there.
     pub set_ahead: u64,
-    /// Whether the ticks are on a simulator's clock: that of `/clock`, or that of the stamps.
+    /// True if the ticks are on a simulator's clock: that of `/clock`, or that of the stamps.
     pub simulated: bool,
-    /// Whether the episode was played to its end.
+    /// True if the episode was played to its end.
     pub whole: bool,
     /// Topics of the configuration that the bag does not have.
     pub missing: Vec<String>,
     /// Topics whose type the bag does not say. The configuration's was believed.
     #[serde(default)]
     pub untyped: Vec<String>,
-    /// What could not be read: the first of them.
+    /// Problems of reading: the first of them.
     pub problems: Vec<String>,
     /// How many more there are.
     pub more_problems: u64,
@@ -74,7 +74,7 @@ pub struct CommandsSummary {
     pub ticks: u64,
     /// Command ticks that were left out, because their commands are not those that the node made.
     pub differing: u64,
-    /// The same, after an event that the recording lacks.
+    /// Command ticks that were left out, because they come after an event that the recording lacks.
     pub unverifiable: u64,
     /// Chunks that no command tick has found: none came after them, or too many waited for one.
     pub waiting: u64,
@@ -125,7 +125,7 @@ pub struct StreamSummary {
     pub valid_share: Option<f64>,
     /// Steps that are not valid, by reason.
     pub invalid: BTreeMap<String, u64>,
-    /// What JPEG made of the rows; `None` if they are stored without loss.
+    /// Result of JPEG on the rows; `None` if they are stored without loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jpeg: Option<JpegSummary>,
 }

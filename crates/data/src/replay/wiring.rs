@@ -55,7 +55,7 @@ pub enum AskedClock {
 }
 
 impl AskedClock {
-    /// What a user can write.
+    /// Values that a user can write.
     pub const EXPECTED: &str = "auto, receive, clock, header or header:/TOPIC";
 }
 
@@ -76,7 +76,7 @@ impl std::str::FromStr for AskedClock {
     }
 }
 
-/// What sets the clock of a replay. Topics are positions in the bag.
+/// Source of a replay's clock. Topics are positions in the bag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClockSource {
     /// The receive stamps.
@@ -91,7 +91,7 @@ pub enum ClockSource {
 }
 
 impl ClockSource {
-    /// Whether the messages of a topic set the clock.
+    /// True if the messages of a topic set the clock.
     fn reads(&self, topic: usize) -> bool {
         match self {
             ClockSource::Recorder => false,
@@ -100,7 +100,7 @@ impl ClockSource {
         }
     }
 
-    /// Whether it is a simulator's clock.
+    /// True if the clock is a simulator's.
     pub fn is_simulated(&self) -> bool {
         *self != ClockSource::Recorder
     }
@@ -113,9 +113,9 @@ pub struct Wiring {
     pub feeds: Vec<Vec<InputId>>,
     /// The inputs whose messages are latched: their publishers offered it, and the configuration does not forbid it.
     pub latched: Vec<InputId>,
-    /// Whether a node recorded the bag.
+    /// True if a node recorded the bag.
     pub is_of_node: bool,
-    /// What sets the clock.
+    /// Source of the clock.
     pub clock: ClockSource,
     /// The topic of the events of a node that recorded itself, if a row's instant depends on them.
     pub events: Option<usize>,
@@ -209,7 +209,7 @@ impl Wiring {
         Ok(wiring)
     }
 
-    /// What sets the clock. `named` is a topic's name in the bag.
+    /// Source of the clock. `named` is a topic's name in the bag.
     fn clock(
         &self,
         bag: &Bag,
@@ -275,7 +275,7 @@ impl Wiring {
     }
 }
 
-/// Whether a topic has a message.
+/// True if a topic has a message.
 fn has_messages(bag: &Bag, topic: usize) -> Result<bool, ReplayError> {
     if let Some(messages) = bag.topics[topic].messages {
         return Ok(messages > 0);
@@ -305,7 +305,7 @@ pub fn names(bag: &Bag) -> String {
     if names.is_empty() { "no topic".to_owned() } else { names.join(", ") }
 }
 
-/// What the inputs of streams are called by `name`, each once.
+/// Names of the inputs of streams, each once. `name` gives the name of an input.
 fn expected(config: &Config, name: impl Fn(&InputSpec) -> String) -> String {
     let mut names: Vec<String> = Vec::new();
     for spec in config.inputs.iter().filter(|spec| spec.stream.is_some()) {
@@ -326,7 +326,7 @@ pub(super) fn no_row(bag: &Bag, what: &str, reads: &str) -> ReplayError {
     ))
 }
 
-/// Whether the messages of a type begin with a header.
+/// True if the messages of a type begin with a header.
 fn has_header(ros_type: &str, definitions: &dyn Definitions) -> bool {
     let is_known = MessageType::find(ros_type).is_some() || ros_type == CAMERA_INFO;
     is_known || schema::resolve(ros_type, definitions).is_ok_and(|root| root.has_header())

@@ -66,7 +66,7 @@ impl Compress {
     }
 }
 
-/// What JPEG made of rows.
+/// Loss of rows by JPEG.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     /// Rows that were encoded: those that repeat the row before are not.
@@ -136,7 +136,7 @@ pub(super) fn read(file: &File, [at, len]: [u64; 2], bytes: &mut Vec<u8>) -> io:
     file.read_exact_at(bytes, at)
 }
 
-/// What a chunk has before its checksum, which must be right.
+/// Content of a chunk before its checksum, which must be right.
 pub(super) fn checked(chunk: &[u8]) -> io::Result<&[u8]> {
     let right =
         |(packed, checksum): &(&[u8], &[u8; 4])| crc32c::crc32c(packed).to_le_bytes() == **checksum;

@@ -1,4 +1,4 @@
-//! What is stored: arrays that grow along their first dimension.
+//! Stored arrays, which grow along their first dimension.
 
 use std::ops::Range;
 
@@ -91,7 +91,7 @@ pub struct Column {
     pub row: Vec<usize>,
     /// The names of its dimensions, that of the rows first.
     pub dimensions: Vec<String>,
-    /// What the store says of it.
+    /// Attributes of the column in the store.
     pub attributes: Map<String, Value>,
     /// How it is divided.
     pub sizes: Sizes,
@@ -106,7 +106,7 @@ pub struct Column {
 /// Columns that grow together: all have the same rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
-    /// What they are.
+    /// The columns.
     pub columns: Vec<Column>,
     /// The array that says where the rows of each episode end.
     pub ends: String,
@@ -134,7 +134,7 @@ impl Column {
         }
     }
 
-    /// The same with an attribute.
+    /// Adds an attribute.
     pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
         // What is stored here is made of names and numbers, which JSON has.
         let value = serde_json::to_value(value).unwrap_or(Value::Null);
@@ -147,7 +147,7 @@ impl Column {
         self.row.iter().product::<usize>() * self.element.size()
     }
 
-    /// Whether each row is a chunk.
+    /// True if each row is a chunk.
     pub fn has_large_rows(&self) -> bool {
         self.codec != Codec::Zstd || self.row_bytes() >= self.sizes.large_row
     }

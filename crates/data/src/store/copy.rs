@@ -17,7 +17,7 @@ pub(super) struct Shards<'a> {
     pub column: &'a Column,
     /// The file of a shard.
     pub path: &'a dyn Fn(u64) -> PathBuf,
-    /// Whether chunks are checked before they are taken. In a store, readers do so.
+    /// True if chunks are checked before they are taken. In a store, readers do so.
     pub is_checked: bool,
 }
 

@@ -38,5 +38,5 @@ pub(crate) const FORMAT_VERSION: u32 = 5;
 /// rows without arrivals were seen through the ring of the node.
 pub(crate) const OLDEST_FORMAT_VERSION: u32 = 3;
 
-/// What is said of an episode's ticks: how many came before each that does not follow the one before.
+/// Attribute of an episode with its gaps: how many ticks came before each that does not follow the one before.
 pub(crate) const BREAKS: &str = "breaks";

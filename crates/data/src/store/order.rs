@@ -7,7 +7,7 @@ use std::io;
 
 use super::stream::{Data, Stream, StreamReader, StreamWriter};
 
-/// What a row is sorted by. Of rows with the same key, the one that came first is less.
+/// Sorting key of a row. Of rows with the same key, the one that came first is less.
 type Key = [i64; 3];
 
 /// Which rows are aside.

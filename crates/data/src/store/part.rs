@@ -34,7 +34,7 @@ pub const PART_FORMAT: u32 = 3;
 /// Large rows that may wait for each thread.
 const WAITING: usize = 4;
 
-/// What a part holds.
+/// Contents of a part.
 #[derive(Debug, Serialize, Deserialize)]
 struct List {
     tables: Vec<Table>,
@@ -44,7 +44,7 @@ struct List {
     bytes: u64,
 }
 
-/// Where the rows of a table are.
+/// Place of the rows of a table.
 #[derive(Debug, Serialize, Deserialize)]
 struct Content {
     rows: u64,
@@ -54,7 +54,7 @@ struct Content {
     order: Option<Stream>,
 }
 
-/// What a writer may use.
+/// Limits of a writer.
 #[derive(Clone, Copy, Debug)]
 pub struct WriterLimits {
     /// Threads that compress large rows.
@@ -65,7 +65,7 @@ pub struct WriterLimits {
 
 /// Writes the tables of one episode. Threads may write different tables at once.
 pub struct PartWriter {
-    /// Those that compress. They are dropped first: they write into the folder.
+    /// Threads that compress. They are dropped first: they write into the folder.
     threads: CompressThreads<Shared>,
     folder: PartialFolder,
     tables: Arc<[Table]>,
@@ -95,10 +95,10 @@ struct Job {
     codec: Codec,
 }
 
-/// What JPEG made of the rows of columns, by table and column.
+/// Losses of rows by JPEG, by table and column.
 pub type Losses = BTreeMap<(usize, usize), Loss>;
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared {
     data: Data,
     /// By table and column: where large rows go.
@@ -293,7 +293,7 @@ impl RowWriter<'_> {
         }
     }
 
-    /// The same for a value whose memory may be exchanged, so that a large one is not copied.
+    /// Puts a value whose memory may be exchanged, so that a large one is not copied.
     ///
     /// # Errors
     /// As for [`RowWriter::put`].
@@ -400,7 +400,7 @@ pub struct StorePart {
     folder: PathBuf,
     tables: Vec<Table>,
     content: Vec<Content>,
-    /// What the store says of the episode.
+    /// Attributes of the episode in the store.
     about: Value,
 }
 
@@ -435,7 +435,7 @@ impl StorePart {
         &self.tables
     }
 
-    /// What the store says of the episode.
+    /// Attributes of the episode in the store.
     pub fn about(&self) -> &Value {
         &self.about
     }

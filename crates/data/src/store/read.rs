@@ -31,7 +31,7 @@ pub struct Array {
     shard_chunks: u64,
     /// The type of its elements.
     pub element: Element,
-    /// What the store says of it.
+    /// Attributes of the array in the store.
     pub attributes: Value,
     /// Size of a row \[bytes\].
     pub row_bytes: usize,
@@ -87,7 +87,7 @@ pub fn about_rows(store: &Path) -> Result<Value, String> {
     })
 }
 
-/// What a store says of itself. It must be of this kind.
+/// Attributes of a store, which must be of this kind.
 pub fn about(store: &Path, kind: &str) -> Result<Value, String> {
     let mut root = json(&store.join("zarr.json"))?;
     let about = root.get_mut("attributes").and_then(|all| all.get_mut("robocache"));
@@ -325,12 +325,12 @@ impl Array {
         })
     }
 
-    /// Whether each row is a chunk of its own.
+    /// True if each row is a chunk of its own.
     pub fn has_row_chunks(&self) -> bool {
         self.chunk_rows == 1
     }
 
-    /// Where the chunks of these rows are, if each row is one: the files, and for each row the number of its file, the
+    /// Places of the chunks of these rows, if each row is one: the files, and for each row the number of its file, the
     /// place and the length of its chunk. The length of a missing chunk is 0.
     pub fn row_places(&self, ranges: &[Range<u64>]) -> Result<RowPlaces, String> {
         let (mut files, mut places) = (Vec::new(), Vec::new());

@@ -46,7 +46,7 @@ impl Data {
     }
 }
 
-/// Where the records of a stream are.
+/// Places of a stream's records.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Stream {
     /// Size of a record \[bytes\].
@@ -101,7 +101,7 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Where the records are that were written.
+    /// Places of the records that were written.
     pub(super) fn stream(&self) -> &Stream {
         &self.stream
     }

@@ -27,7 +27,7 @@ pub(super) const CHANNELS_LAST: [usize; 4] = [0, 2, 3, 1];
 /// The file that says what a group or an array is.
 const METADATA: &str = "zarr.json";
 
-/// Where the rows of an episode are.
+/// Source of an episode's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// In the folder of a part.
@@ -39,18 +39,18 @@ pub enum Source {
         begin: Vec<u64>,
         /// By table.
         rows: Vec<u64>,
-        /// What the store says of the episode.
+        /// Attributes of the episode in the store.
         about: Value,
     },
 }
 
-/// What is joined: the episodes in their order, and what the store says of itself.
+/// Input of a join: the episodes in their order, and what the store says of itself.
 pub struct Joined<'a> {
-    /// Where their rows are.
+    /// Sources of their rows.
     pub sources: &'a [Source],
     /// The tables of the store that is replaced; empty if none of its rows are used.
     pub tables: Vec<Table>,
-    /// What the store says of itself, in its attribute `robocache`. The list of the episodes is added.
+    /// Attributes of the store, in its attribute `robocache`. The list of the episodes is added.
     pub about: Map<String, Value>,
     /// Threads that join.
     pub threads: usize,
@@ -433,7 +433,7 @@ impl Chunks {
     }
 }
 
-/// What is said of the arrays and groups of a store, by their paths.
+/// Metadata of a store's arrays and groups, by their paths.
 #[derive(Default)]
 struct Nodes(BTreeMap<String, Value>);
 
@@ -477,7 +477,7 @@ impl Nodes {
     }
 }
 
-/// What is said of an array.
+/// Metadata of an array.
 fn array(column: &Column, rows: u64) -> Value {
     let shape = |rows: u64| -> Vec<u64> {
         std::iter::once(rows).chain(column.row.iter().map(|size| *size as u64)).collect()

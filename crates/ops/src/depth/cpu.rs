@@ -16,7 +16,7 @@ pub struct DepthEncoder {
     line: Vec<f32>,
 }
 
-/// What follows from the size of an image; kept until it changes.
+/// Sampling that follows from the size of an image; kept until the size changes.
 #[derive(Debug)]
 struct DepthSampling {
     size: (usize, usize),
@@ -57,7 +57,7 @@ impl DepthEncoder {
         self.encode_unless(None, view, row);
     }
 
-    /// The same, unless `overtaken` becomes true, because the row is there from elsewhere. Then it
+    /// Writes the row of an image, unless `overtaken` becomes true, because the row is there from elsewhere. Then it
     /// stops at the next line of the row, returns false, and leaves anything in `row`.
     ///
     /// # Panics

@@ -17,7 +17,7 @@ pub struct DepthEncoder {
     dtype: DType,
     kernel: Kernel,
     staging: Staging,
-    /// What the kernel does with the image in `staging`; the row's address is still unknown.
+    /// Parameters of the kernel for the image in `staging`; the row's address is still unknown.
     staged: Option<Row>,
 }
 

@@ -1,4 +1,4 @@
-//! What a depth image becomes, and the numbers that it is made of.
+//! Specification of depth rows, and the element types of depth images.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub struct DepthSpec {
     pub width: usize,
     /// Height of the row \[px\].
     pub height: usize,
-    /// What happens to the aspect ratio; not [`Fit::CoverCenter`].
+    /// Treatment of the aspect ratio; not [`Fit::CoverCenter`].
     pub fit: Fit,
     /// The unit of numbers of 16 bits \[m\]: 0.001 for millimetres.
     pub unit_m: f64,
@@ -28,7 +28,7 @@ pub struct DepthSpec {
     pub fill_m: f32,
 }
 
-/// What a pixel of a depth image is.
+/// Element type of a depth image's pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DepthElement {
     /// An unsigned number of 16 bits, in units of [`DepthSpec::unit_m`].
@@ -54,9 +54,9 @@ impl DepthElement {
 /// `data.len() >= (height - 1) * step + width * element.size()`, and neither side is 0.
 #[derive(Clone, Copy, Debug)]
 pub struct DepthView<'a> {
-    /// What a pixel is.
+    /// Element type of a pixel.
     pub element: DepthElement,
-    /// Whether the most significant byte of a pixel is first.
+    /// True if the most significant byte of a pixel is first.
     pub big_endian: bool,
     /// Width \[px\].
     pub width: usize,
@@ -69,7 +69,7 @@ pub struct DepthView<'a> {
 }
 
 impl DepthSpec {
-    /// What goes where for an image of `width` x `height` pixels, neither of them 0.
+    /// Placement in the row of an image of `width` x `height` pixels, neither of them 0.
     pub fn placement(&self, width: usize, height: usize) -> Placement {
         let resize = Resize { fit: self.fit, ..Resize::to(self.width, self.height) };
         Placement::new(&resize, width, height)

@@ -20,7 +20,7 @@ struct Reader {
     stream: Stream,
     /// When it has read: made at first, so that the end of its use asks the driver for little.
     done: Event,
-    /// Whether `done` is on the stream, because no caller can put further readers there.
+    /// True if `done` is on the stream, because no caller can put further readers there.
     has_ended: bool,
 }
 
@@ -78,7 +78,7 @@ impl DeviceOutput {
         lock(&self.readers).iter_mut().for_each(Reader::end);
     }
 
-    /// Whether everything that read it is done, so that it may be written. Waits for nothing.
+    /// True if everything that read the memory is done, so that it may be written. Waits for nothing.
     pub fn is_free(&self) -> bool {
         let mut readers = lock(&self.readers);
         readers.iter_mut().for_each(Reader::end);
@@ -110,7 +110,7 @@ impl Reader {
     }
 }
 
-/// Whether a graph is captured on a stream, as far as the driver tells.
+/// True if a graph is captured on a stream, or if the driver does not tell.
 fn records_graph(stream: &Stream) -> bool {
     stream.is_capturing().unwrap_or(true)
 }

@@ -17,8 +17,8 @@ static PAGE: LazyLock<usize> = LazyLock::new(|| {
     usize::try_from(page).ok().filter(|page| page.is_power_of_two()).unwrap_or(1 << 16)
 });
 
-/// What the address of lent memory is a multiple of \[bytes\]. Where the system has larger pages, lent memory is not
-/// registered, because it may share a page with other memory.
+/// Alignment of the address of lent memory \[bytes\]. If the system has larger pages, lent memory is not registered,
+/// because it may share a page with other memory.
 pub const LENT_PAGE: usize = 4096;
 
 /// Memory in pages of its own, zero at first.
@@ -27,7 +27,7 @@ pub const LENT_PAGE: usize = 4096;
 /// stays valid when the device is dropped.
 #[derive(Debug)]
 pub struct HostBuffer {
-    /// What was allocated; `None` if the memory is lent.
+    /// The allocated memory; `None` if the memory is lent.
     allocation: Option<NonNull<u8>>,
     /// Who has lent the memory. It stays until this is dropped.
     lender: Option<Arc<dyn Any + Send + Sync>>,
@@ -93,7 +93,7 @@ impl HostBuffer {
         }
     }
 
-    /// Whether another owner has lent the memory ([`HostBuffer::lent`]).
+    /// True if another owner has lent the memory ([`HostBuffer::lent`]).
     pub fn is_lent(&self) -> bool {
         self.lender.is_some()
     }
@@ -136,7 +136,7 @@ impl HostBuffer {
         Ok(())
     }
 
-    /// Where kernels reach the memory; `None` if it is not registered, or if only copies reach it.
+    /// Address of the memory for kernels; `None` if it is not registered, or if only copies reach it.
     #[cfg(feature = "cuda")]
     pub fn device_address(&self) -> Option<u64> {
         self.registration.as_ref()?.address()

@@ -306,7 +306,7 @@ impl PinnedBuffer {
         self.pointer.as_ptr() as u64
     }
 
-    /// Where its byte `at` is.
+    /// Address of the byte `at`.
     ///
     /// # Panics
     /// When it is not inside.
@@ -376,7 +376,7 @@ impl Drop for PinnedBuffer {
 #[derive(Debug)]
 pub struct PinnedMut<'a> {
     pub(super) bytes: &'a mut [u8],
-    /// Where the device reaches them.
+    /// Address of the bytes on the device.
     pub(super) address: u64,
 }
 
@@ -406,7 +406,7 @@ impl DerefMut for PinnedMut<'_> {
 pub(super) struct Registration {
     pointer: NonNull<u8>,
     len: usize,
-    /// Where kernels reach the memory, if they do.
+    /// Address of the memory for kernels; `None` if only copies reach it.
     address: Option<u64>,
     device: Arc<Device>,
     has_ended: bool,
@@ -456,7 +456,7 @@ impl Registration {
         (status == CUresult::CUDA_SUCCESS).then_some(address)
     }
 
-    /// Where kernels reach the memory; `None` if only copies do.
+    /// Address of the memory for kernels; `None` if only copies reach it.
     pub(super) fn address(&self) -> Option<u64> {
         self.address
     }

@@ -31,11 +31,11 @@ struct PoolState {
     most_bytes: usize,
     /// The largest message so far that may get one \[bytes\].
     size: usize,
-    /// Whether a message found no free buffer.
+    /// True if a message found no free buffer.
     is_short: bool,
-    /// Whether an encoder has ever held a message. Until then there is one buffer: the encoder may need none.
+    /// True if an encoder has ever held a message. Until then there is one buffer: the encoder may need none.
     is_useful: bool,
-    /// Whether a buffer could not be made. Then no other one is.
+    /// True if a buffer could not be made. Then no other one is.
     has_failed: bool,
     /// Buffers that exist.
     count: usize,
@@ -43,7 +43,7 @@ struct PoolState {
     free: Vec<HostBuffer>,
     /// Too small by now.
     outgrown: Vec<HostBuffer>,
-    /// Where messages are, and the messages.
+    /// Addresses of messages, with the messages.
     taken: Vec<(Range<usize>, Weak<TakenMessage>)>,
 }
 

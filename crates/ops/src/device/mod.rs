@@ -82,14 +82,14 @@ pub enum DeviceError {
     /// An operation failed while the GPU was in use.
     #[error("failed to {operation}: {detail}")]
     Failed {
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
-        /// What went wrong.
+        /// The cause of the failure.
         detail: String,
     },
 }
 
-/// Whether a kernel may read its inputs at once.
+/// Says if a kernel may read its inputs at once.
 ///
 /// Kernels of one stream overlap: one starts while the kernel before it ends. So the order of a
 /// stream alone does not say that inputs are complete.

@@ -41,7 +41,7 @@ impl DeviceOutput {
         match *self {}
     }
 
-    /// Whether everything that read it is done.
+    /// True if everything that read the memory is done.
     pub fn is_free(&self) -> bool {
         match *self {}
     }

@@ -48,7 +48,7 @@ impl Output {
         }
     }
 
-    /// Whether another owner has lent the memory ([`HostBuffer::lent`]).
+    /// True if another owner has lent the memory ([`HostBuffer::lent`]).
     pub fn is_lent(&self) -> bool {
         match self {
             Output::Host(buffer) => buffer.is_lent(),
@@ -96,7 +96,7 @@ impl OutputMut<'_> {
         }
     }
 
-    /// Whether there are no bytes.
+    /// True if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -7,14 +7,14 @@
 //!
 //! A pointer is a `u64` here, the address on the device.
 
-/// What `crates/kernels/build.rs` asserts of a structure.
+/// Layout of a structure, which `crates/kernels/build.rs` asserts.
 #[derive(Clone, Copy, Debug)]
 pub struct Struct {
     /// Its name in the kernels.
     pub name: &'static str,
     /// Bytes of it.
     pub size: usize,
-    /// What its address is a multiple of.
+    /// Alignment of its address \[bytes\].
     pub align: usize,
     /// Name, offset and size of every field.
     pub fields: &'static [(&'static str, usize, usize)],
@@ -79,7 +79,7 @@ macro_rules! numbers {
     };
 }
 
-/// What all kernels share: `kernels/common.cuh`.
+/// Numbers and structures of all kernels: `kernels/common.cuh`.
 #[allow(missing_docs)] // named as on the other side, which says what they are
 pub mod common {
     numbers! { "":

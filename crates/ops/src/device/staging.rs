@@ -18,7 +18,7 @@ pub struct Staging {
     len: usize,
     /// More bytes of the message, and where they go.
     held: Option<(usize, HeldBytes)>,
-    /// Whether the device may still read the pinned memory and the held bytes.
+    /// True if the device may still read the pinned memory and the held bytes.
     sent: bool,
 }
 
@@ -50,7 +50,7 @@ impl Staging {
         self.len
     }
 
-    /// Whether there is no message, or an empty one.
+    /// True if there is no message, or an empty one.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

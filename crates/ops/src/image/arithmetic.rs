@@ -31,7 +31,7 @@ pub(super) trait Arithmetic: Copy + 'static {
     type Number: Copy + Default + 'static;
     /// A value between the passes.
     type Between: Copy + Default + 'static;
-    /// What a sum begins with.
+    /// Initial value of a sum.
     const START: Self::Number;
 
     /// Adds a byte of the image to a sum of the first pass.

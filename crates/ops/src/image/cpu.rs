@@ -37,7 +37,7 @@ struct Stage {
     plan: Option<ResizeTables>,
 }
 
-/// What follows from the size and the kind of an image; kept until they change.
+/// Tables that follow from the size and the kind of an image; kept until these change.
 #[derive(Debug)]
 struct ResizeTables {
     size: (usize, usize),
@@ -61,7 +61,7 @@ enum Passes {
 #[derive(Debug)]
 struct VerticalFirst {
     vertical: Resizer<Bytes>,
-    /// What the vertical pass gives; channels are in the order of the image's.
+    /// Output of the vertical pass; channels are in the order of the image's.
     between: Vec<u8>,
     encoding: Encoding,
     horizontal: Resizer<Bytes>,
@@ -111,7 +111,7 @@ impl ImageEncoder {
         self.encode_unless(None, view, row);
     }
 
-    /// The same, unless `overtaken` becomes true, because the row is there from elsewhere. Then it
+    /// Writes the row of an image, unless `overtaken` becomes true, because the row is there from elsewhere. Then it
     /// stops at the next line of the row, returns false, and leaves anything in `row`.
     ///
     /// # Panics
@@ -242,14 +242,14 @@ fn is_set(flag: Option<&AtomicBool>) -> bool {
     flag.is_some_and(|flag| flag.load(Ordering::Acquire))
 }
 
-/// Where the bytes of a resize go.
+/// Destination of a resize.
 struct Out<'a, const N: usize> {
     row: &'a mut [u8],
     tables: &'a [[[u8; N]; 256]],
     width: usize,
     target: &'a [Range<usize>; 2],
     pad_value: u8,
-    /// Whether red and blue change places.
+    /// True if red and blue change places.
     swap: bool,
 }
 
@@ -361,7 +361,7 @@ impl Passes {
     }
 }
 
-/// Whether red and blue change places from the image to the row.
+/// True if red and blue change places from the image to the row.
 pub(super) fn swaps(encoding: Encoding, color: Color) -> bool {
     match encoding.rgb() {
         [0, _, 2] => color == Color::Bgr,

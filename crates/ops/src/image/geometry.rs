@@ -40,7 +40,7 @@ use super::weights::Weights;
 /// Fraction bits of a coefficient: 32, less 8 of the byte, one of the sign and one of the sum.
 pub(super) const PRECISION_BITS: u32 = 22;
 
-/// What one axis of a resize reads, and with which coefficients.
+/// Inputs and coefficients of one axis of a resize.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     /// Inputs that are read at all.
@@ -75,8 +75,8 @@ impl Axis {
         axis.finish()
     }
 
-    /// The same for the nearest pixel, by the rule of OpenCV's `INTER_NEAREST`: the input at
-    /// `floor(output * scale)`, in `f64`. That of torch's `nearest` is the same in `f32`.
+    /// An axis for the nearest pixel, by the rule of OpenCV's `INTER_NEAREST`: the input at `floor(output * scale)`, in
+    /// `f64`. That of torch's `nearest` is the same in `f32`.
     pub(super) fn nearest(inputs: usize, outputs: usize, window: Range<usize>) -> Self {
         let scale = 1.0 / (outputs as f64 / inputs as f64);
         let mut axis = Axis::with_capacity(window.len());
@@ -115,7 +115,7 @@ impl Axis {
         self.taps.push((first + skipped, from..self.coefficients.len()));
     }
 
-    /// The same with every input in a list.
+    /// Lists every input of the axis, with its weight.
     pub(super) fn into_weights(self) -> Weights<i32> {
         let inputs = |(first, range): &(usize, Range<usize>)| {
             let first = (self.used.start + first) as u32;

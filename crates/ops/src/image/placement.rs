@@ -1,4 +1,4 @@
-//! What goes where when an image is resized into a row, for every processor.
+//! Geometry of an image's resize into a row, for every processor.
 //!
 //! For an image of `w` x `h` and a row of `W` x `H` pixels. First the centred part of
 //! `trunc(w * crop_fraction)` x `trunc(h * crop_fraction)` pixels, never less than one, becomes an image
@@ -28,11 +28,11 @@ use super::spec::{Filter, Fit, Resize};
 pub struct Placement {
     /// The part of the image that is resized, as an image of its own.
     pub source: [Range<usize>; 2],
-    /// What it is resized to.
+    /// Size that the image is resized to.
     pub size: [usize; 2],
     /// The part of the resized image that is in the row.
     pub window: [Range<usize>; 2],
-    /// What of the row it fills; the rest is padding.
+    /// Part of the row that the image fills; the rest is padding.
     pub target: [Range<usize>; 2],
 }
 

@@ -218,7 +218,7 @@ struct Block {
 
 /// A loop over this many numbers takes 8 vector operations of 256 bits.
 const BLOCK: usize = 64;
-/// What is read at once: at least two neighbours of four bytes.
+/// Bytes that are read at once: at least two neighbours of four bytes.
 const READ: usize = 8;
 
 impl Block {

@@ -37,7 +37,7 @@ pub(super) struct Resizer<A: Arithmetic> {
     line: Vec<[u8; LANES]>,
 }
 
-/// What one axis of a resize reads.
+/// Inputs and weights of one axis of a resize.
 #[derive(Debug)]
 struct Taps<T> {
     /// The inputs that are read at all, each once, in their order.

@@ -1,4 +1,4 @@
-//! What an image becomes, and the pixels that it is made of.
+//! Specification of image rows, and the pixel formats of images.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub const MAX_RESIZES: usize = 4;
 /// How an image becomes a row.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ImageSpec {
-    /// Whether images are undistorted first: each may come with a table for that.
+    /// True if images are undistorted first: each may come with a table for that.
     pub undistort: bool,
     /// The part of the image that is used; all of it if `None`.
     pub crop: Option<Crop>,
@@ -53,7 +53,7 @@ pub struct Resize {
     pub height: usize,
     /// Which library's arithmetic.
     pub filter: Filter,
-    /// What happens to the aspect ratio.
+    /// Treatment of the aspect ratio.
     pub fit: Fit,
     /// Of each side, the centred part of this length is taken first: more than 0, at most 1.
     pub crop_fraction: f64,
@@ -73,7 +73,7 @@ pub enum Filter {
     Pil13Bilinear,
     /// `torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`, rounded to bytes.
     TorchBilinear,
-    /// The same with `antialias=True`.
+    /// `torch.nn.functional.interpolate` as for [`Filter::TorchBilinear`], with `antialias=True`.
     TorchBilinearAntialias,
     /// OpenCV's `INTER_LINEAR`, without antialias.
     Cv2Linear,
@@ -121,13 +121,13 @@ impl Filter {
         }
     }
 
-    /// Whether there are bytes between the two passes. Otherwise numbers of 32 bits.
+    /// True if there are bytes between the two passes, and not numbers of 32 bits.
     pub const fn has_bytes_between(self) -> bool {
         matches!(self, Filter::PilBilinear | Filter::Pil13Bilinear | Filter::Nearest)
     }
 }
 
-/// What happens to an image's aspect ratio on resize.
+/// Treatment of an image's aspect ratio on resize.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
@@ -145,7 +145,7 @@ pub enum Fit {
 }
 
 impl Fit {
-    /// Whether a part of the row may be padding.
+    /// True if a part of the row may be padding.
     pub const fn pads(self) -> bool {
         matches!(self, Fit::PadCenter | Fit::PadTopLeft)
     }
@@ -315,8 +315,8 @@ pub struct ImageView<'a> {
     pub step: usize,
     /// The lines.
     pub data: &'a [u8],
-    /// What undistorts the image before anything else; `None` if it stays as it is. It is for images of
-    /// this size, and for the part that the stream uses ([`ImageSpec::part`]).
+    /// Table that undistorts the image before anything else; `None` if it stays as it is. It is for images of this
+    /// size, and for the part that the stream uses ([`ImageSpec::part`]).
     pub remap: Option<&'a Arc<Remap>>,
 }
 

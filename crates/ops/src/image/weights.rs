@@ -43,7 +43,7 @@ use super::spec::Filter;
 pub(super) enum Kernel {
     /// In integers, with bytes between the passes.
     Bytes([Axis; 2]),
-    /// The same with the vertical pass first.
+    /// In integers, with bytes between the passes, of which the vertical one is first.
     VerticalFirst([Axis; 2]),
     /// `cv2_linear`.
     Linear([Weights<i32>; 2]),
@@ -58,11 +58,11 @@ pub(super) enum Kernel {
 pub(super) struct Finish {
     /// The sum is multiplied by it.
     pub scale: f32,
-    /// Whether a tie is rounded up, and not to the even number.
+    /// True if a tie is rounded up, and not to the even number.
     pub half_up: bool,
 }
 
-/// What one axis of a resize reads.
+/// Inputs and weights of one axis of a resize.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Weights<T> {
     /// Per output: its range in `inputs` and `values`.
@@ -127,13 +127,13 @@ impl Kernel {
     }
 }
 
-/// Whether Pillow 13 resizes columns first: if the height shrinks by more than twice what the width does. A
+/// True if Pillow 13 resizes columns first: if the height shrinks by more than twice what the width does. A
 /// width that grows shrinks by less than nothing.
 fn is_vertical_first([w, h]: [usize; 2], [width, height]: [usize; 2]) -> bool {
     h > height && h + 2 * width > height + 2 * w
 }
 
-/// Whether OpenCV takes the scale of an axis for a whole number.
+/// True if OpenCV takes the scale of an axis for a whole number.
 fn is_whole(inputs: usize, outputs: usize) -> bool {
     let scale = 1.0 / (outputs as f64 / inputs as f64);
     inputs.is_multiple_of(outputs) && (scale - scale.round()).abs() < f64::EPSILON

@@ -1,4 +1,4 @@
-//! What a map becomes, and the cells that it is made of.
+//! Specification of map rows, and the cells of maps.
 
 /// The greatest probability of a cell \[%\].
 pub const MAX_PERCENT: u8 = 100;
@@ -29,18 +29,18 @@ pub struct OccupancySpec {
     pub free_max: u8,
     /// The least probability of an occupied cell \[%\]; greater than `free_max`.
     pub occupied_min: u8,
-    /// What the probabilities between become.
+    /// Treatment of the probabilities between free and occupied.
     pub between: Between,
 }
 
-/// What a probability between free and occupied becomes.
+/// Treatment of a probability between free and occupied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Between {
     /// A value between those of free and occupied: `free + p / 100 * (occupied - free)`, in `f32`.
     #[default]
     Probability,
-    /// That of an unknown cell.
+    /// The value of an unknown cell.
     Unknown,
 }
 

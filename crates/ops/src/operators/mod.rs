@@ -65,7 +65,7 @@ fn apply_all(operators: &[Operator], x: f64) -> f64 {
     operators.iter().fold(x, |x, operator| operator.apply(x))
 }
 
-/// Where an element of a step comes from.
+/// Source of an element of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -100,9 +100,9 @@ pub struct OutputChannel {
     /// Its unit: `rad`, `deg`, or nothing if unknown.
     #[serde(skip_deserializing)]
     pub unit: &'static str,
-    /// Where it comes from.
+    /// Source of the channel.
     pub source: Source,
-    /// What is made of it, in order.
+    /// Operators on the channel, in order.
     pub operators: Vec<Operator>,
 }
 
@@ -236,7 +236,7 @@ pub fn encode(operators: &[Operator], value: f64) -> f64 {
     apply_all(operators, value)
 }
 
-/// What is made of the interpolated rows of one group.
+/// Operators on the interpolated rows of one group.
 #[derive(Clone, Debug)]
 pub struct OutputStage {
     elements: Vec<Element>,
@@ -285,7 +285,7 @@ impl Reach {
     }
 }
 
-/// Where an element comes from, in the group's row.
+/// Source of an element, in the group's row.
 #[derive(Clone, Copy, Debug)]
 enum From {
     Element(usize),
@@ -310,7 +310,7 @@ pub struct StageElement<'a> {
     pub at: usize,
     /// The row and the column of the entry of the rotation matrix, if it is one.
     pub rotation: Option<(usize, usize)>,
-    /// What is made of it, in order.
+    /// Operators on the element, in order.
     pub operators: &'a [Operator],
 }
 
@@ -330,12 +330,12 @@ impl OutputStage {
         self.elements.len()
     }
 
-    /// Whether it gives none.
+    /// True if the stage gives no elements.
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }
 
-    /// Whether a step depends on the other steps.
+    /// True if a step depends on the other steps.
     pub fn unwraps(&self) -> bool {
         self.unwrapped().next().is_some()
     }

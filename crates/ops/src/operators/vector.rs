@@ -28,7 +28,7 @@ impl VectorSpec {
         if self.outputs.is_empty() { self.channels.len() } else { self.outputs.len() }
     }
 
-    /// Whether a step has no elements.
+    /// True if a step has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -61,7 +61,7 @@ impl VectorSpec {
         of
     }
 
-    /// Where the operators of a group act. `strategy` is that of the stream.
+    /// Stages at which the operators of a group act. `strategy` is that of the stream.
     pub fn stages(&self, group: usize, strategy: Strategy) -> Stages {
         match self.outputs.is_empty() {
             true => Stages::default(),
@@ -69,7 +69,7 @@ impl VectorSpec {
         }
     }
 
-    /// Whether rows of a group stay `f32` until a tick, which interpolates them or applies operators. Otherwise
+    /// True if rows of a group stay `f32` until a tick, which interpolates them or applies operators. Otherwise
     /// they are rounded to the stream's element type when they are encoded.
     pub fn keeps_f32(&self, group: usize, strategy: Strategy) -> bool {
         strategy.interpolates() || self.stages(group, strategy).output.is_some()

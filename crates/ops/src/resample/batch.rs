@@ -27,7 +27,7 @@ pub fn fuse(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
     output
 }
 
-/// The same into memory of the caller, on at most `threads` threads.
+/// Fuses a batch into memory of the caller, on at most `threads` threads.
 ///
 /// # Panics
 /// If the input does not fit the spec, or the output has another size.

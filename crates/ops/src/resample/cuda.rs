@@ -34,7 +34,7 @@ const _: () = assert!(DType::F32 as u32 == DTYPE_F32);
 const _: () = assert!(DType::F16 as u32 == DTYPE_F16 && DType::Bf16 as u32 == DTYPE_BF16);
 const _: () = assert!(DType::U8 as u32 == DTYPE_U8 && DType::I32 as u32 == DTYPE_I32);
 
-/// Where a batch is on the device. The shapes are those of the [`BatchSpec`], row-major.
+/// Addresses of a batch on the device. The shapes are those of the [`BatchSpec`], row-major.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchPointers<'a> {
     /// Per stream `[B, S, D]` or `[sum of S, D]`, aligned to 16 bytes.
@@ -64,7 +64,7 @@ struct Inner {
     kernel: Kernel,
     /// Kept for their memory.
     _lanes: Vec<Option<Arc<DeviceBuffer>>>,
-    /// What each launch does, without its pointers.
+    /// Parts of the batch, one per launch, without pointers.
     launches: Vec<LaunchPart>,
 }
 
@@ -81,7 +81,7 @@ impl Resampler {
         Self::with_lanes(device, spec, lanes.collect::<Result<_, _>>()?)
     }
 
-    /// The same with what [`lanes_of`] has given for each stream. This makes no call that waits.
+    /// Prepares launches with the lanes of each stream, as [`lanes_of`] gives them. This makes no call that waits.
     ///
     /// # Panics
     /// When there is another number of lanes than of streams.
@@ -155,7 +155,7 @@ impl Resampler {
 }
 
 impl BatchPointers<'_> {
-    /// What the kernels cannot take, if anything.
+    /// First fault of the pointers, as the kernels need them; `None` without one.
     fn fault(&self, spec: &BatchSpec) -> Option<String> {
         for found in [self.rows.len(), self.stamps.len(), self.row_offsets.len()] {
             if found != spec.streams.len() {

@@ -142,7 +142,7 @@ fn linear<I: Element, O: Element>(a: &[u8], b: &[u8], weight: f32, out: &mut [u8
     }
 }
 
-/// The same for `f16`, which the processor converts many at a time.
+/// Writes `value` of each pair of elements. It is for `f16`, of which the processor converts many at a time.
 #[inline(always)]
 fn in_blocks(
     [a, b]: [&[u8]; 2],

@@ -120,7 +120,7 @@ impl<'a> BatchInput<'a> {
 }
 
 impl BatchOutput {
-    /// The same memory, to be written.
+    /// Borrows the output to write it.
     pub fn as_mut(&mut self) -> BatchOutputMut<'_> {
         let report = Some((&mut self.valid[..], &mut self.age_ns[..]));
         BatchOutputMut { data: &mut self.data, report }
@@ -143,7 +143,7 @@ impl BatchSpec {
         self.steps.total(self.episodes)
     }
 
-    /// Whether each episode has as many targets as the others, and as many rows of each stream.
+    /// True if each episode has as many targets as the others, and as many rows of each stream.
     pub fn is_even(&self) -> bool {
         let even = |division| matches!(division, Division::Even(_));
         even(self.steps) && self.streams.iter().all(|stream| even(stream.rows))
@@ -159,7 +159,7 @@ impl BatchSpec {
         }
     }
 
-    /// What is wrong with the specification, if anything: an element type that rows or values cannot
+    /// Fault of the specification, if there is one: an element type that rows or values cannot
     /// have, or quaternions that are not whole.
     pub fn fault(&self) -> Option<String> {
         if matches!(self.dtype, DType::U8 | DType::I32) {
@@ -180,7 +180,7 @@ impl BatchSpec {
         })
     }
 
-    /// What is wrong with an input, if anything: its sizes, its offsets, or the specification itself.
+    /// Fault of an input, if there is one: its sizes, its offsets, or the specification itself.
     pub fn mismatch(&self, input: &BatchInput<'_>) -> Option<String> {
         let rows = || {
             let streams = self.streams.iter().zip(&input.rows);
@@ -198,7 +198,7 @@ impl BatchSpec {
             .or_else(rows)
     }
 
-    /// The same, but for the rows.
+    /// Fault of an input without its rows, if there is one: its sizes, its offsets, or the specification itself.
     pub fn mismatch_of_instants(&self, input: &BatchInput<'_>) -> Option<String> {
         let (streams, episodes) = (self.streams.len(), self.episodes);
         let stream_at = |at: usize| {
@@ -214,7 +214,7 @@ impl BatchSpec {
             .or_else(|| (0..streams).find_map(stream_at))
     }
 
-    /// Where stamps are not strictly increasing within an episode, if anywhere. The input fits the
+    /// First place where stamps are not strictly increasing within an episode, if there is one. The input fits the
     /// specification.
     pub fn disorder(&self, input: &BatchInput<'_>) -> Option<String> {
         self.streams.iter().enumerate().find_map(|(at, stream)| {
@@ -253,7 +253,7 @@ fn expect(what: &str, expected: usize, found: usize) -> Option<String> {
     (expected != found).then(|| format!("{what}: expected {expected}, found {found}"))
 }
 
-/// What is wrong with the offsets of `episodes` episodes, if anything.
+/// Fault of the offsets of `episodes` episodes, if there is one.
 fn check_offsets(
     what: &str,
     division: Division,

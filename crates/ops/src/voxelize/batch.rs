@@ -17,7 +17,7 @@ pub struct Clouds<'a> {
     pub fields: &'a [FieldAt],
     /// Takes a point to the base frame: `[R | t]` row by row \[m\].
     pub t_base_sensor: [[f64; 4]; 3],
-    /// Where each cloud begins, and the number of all points: without a decrease.
+    /// Begin of each cloud, and the number of all points: without a decrease.
     pub offsets: &'a [i64],
 }
 
@@ -27,7 +27,7 @@ impl<'a> Clouds<'a> {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Whether it is empty.
+    /// True if there are no clouds.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

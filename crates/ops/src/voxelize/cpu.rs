@@ -119,14 +119,14 @@ pub struct Voxelizer {
     held: Vec<Held>,
 }
 
-/// What the row of a slot holds.
+/// Content of the row of a slot.
 #[derive(Default)]
 struct Held {
     /// The voxels that it holds values in.
     voxels: Vec<u32>,
     /// Number of voxels of a sparse row, which has no such list.
     listed: usize,
-    /// Whether something else has written it.
+    /// True if something else has written the row.
     unknown: bool,
 }
 
@@ -211,8 +211,8 @@ impl Voxelizer {
         Ok(self.encode_unless(None, view, slot, row)?.unwrap_or_default())
     }
 
-    /// The same, unless `overtaken` becomes true, because the row is there from elsewhere. Then it
-    /// stops at the next block of points, returns `None`, and leaves a row of zeros.
+    /// Writes the cloud as the row of `slot`, unless `overtaken` becomes true, because the row is there from elsewhere.
+    /// Then it stops at the next block of points, returns `None`, and leaves a row of zeros.
     ///
     /// # Errors
     /// Those of [`Voxelizer::encode`].

@@ -62,14 +62,14 @@ pub struct Voxelizer {
     counters: DeviceBuffer,
     /// The kernels write what is not zero.
     report: PinnedBuffer,
-    /// Whether the last cloud is done.
+    /// Event after the last cloud: it has happened if that is done.
     done: Event,
     staging: Staging,
     staged: Staged,
     deskewing: Deskewing,
     /// Fields that a cloud must have.
     columns: usize,
-    /// What the kernels know of them: the content of `fields_on_device`.
+    /// Fields as the kernels know them: the content of `fields_on_device`.
     fields: Vec<Field>,
     fields_on_device: DeviceBuffer,
     filter: Filter,
@@ -87,7 +87,7 @@ enum Method {
     Sort(Box<Sorting>),
 }
 
-/// Where a cloud goes.
+/// Destination of a cloud.
 struct Target {
     slot: Slot,
     /// The address of the slot's row.
@@ -386,7 +386,7 @@ impl Voxelizer {
         unsafe { self.launch_with(points, shapes, (slot, row), inputs, stream) }
     }
 
-    /// The same, with the shapes of the filter at `shapes` on the device.
+    /// Launches the encoding of a cloud, with the shapes of the filter at `shapes` on the device.
     ///
     /// # Safety
     /// As for [`Voxelizer::launch`]; the shapes stay as well.

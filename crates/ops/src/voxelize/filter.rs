@@ -89,7 +89,7 @@ impl serde::Serialize for ShapeFrame {
 }
 
 impl Filter {
-    /// Whether it takes all points.
+    /// True if the filter takes all points.
     pub fn is_empty(&self) -> bool {
         self.min_range_m.is_none() && self.max_range_m.is_none() && self.shapes.is_empty()
     }
@@ -115,9 +115,9 @@ impl Filter {
         format!("{}[{place}]", if is_robot { "self_filter" } else { "crop" })
     }
 
-    /// Where the shapes are for a sensor at `t_base_sensor`: takes a point of the cloud to each of them.
-    /// `t_frame_base` takes a point of the base frame to a frame of the tree. If it knows a frame not,
-    /// there are fewer transforms than shapes, and a voxelizer refuses the cloud.
+    /// Transforms of the shapes for a sensor at `t_base_sensor`: each takes a point of the cloud to its shape.
+    /// `t_frame_base` takes a point of the base frame to a frame of the tree. If it knows a frame not, there are fewer
+    /// transforms than shapes, and a voxelizer refuses the cloud.
     pub fn place(
         &self,
         t_base_sensor: &[[f64; 4]; 3],

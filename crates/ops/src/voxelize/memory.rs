@@ -14,7 +14,7 @@ const MOST_FIELD_BYTES: usize = 8;
 
 /// Points that a thread sorts: few if that fills the device, because there are as many tiles then.
 pub const FEW: u32 = 2;
-/// The same, if the cloud fills the device anyway.
+/// Points that a thread sorts, if the cloud fills the device anyway.
 pub const MANY: u32 = 4;
 
 /// log2 of the bins that a grid should have, so that every multiprocessor has some.
@@ -52,7 +52,7 @@ pub fn shape_bytes(shapes: usize) -> usize {
 /// Tables behind the points are at a multiple of this \[bytes\] in the upload.
 const TABLE_ALIGNMENT: usize = 16;
 
-/// Where tables are in the upload, behind points of `len` bytes: first the knots of the sweep, then the
+/// Start of the tables in the upload \[bytes\], behind points of `len` bytes: first the knots of the sweep, then the
 /// shapes of the filter.
 pub fn tables_at(len: usize) -> usize {
     len.next_multiple_of(TABLE_ALIGNMENT)
@@ -65,7 +65,7 @@ pub struct SortedBytes {
     pub voxels: usize,
     /// The values of each point.
     pub values: usize,
-    /// Where the bins start in each tile.
+    /// Starts of the bins in each tile.
     pub segments: usize,
     /// Crowds of each tile.
     pub crowds: usize,
@@ -131,7 +131,7 @@ pub fn last_bytes(max_points: usize, channels: usize) -> usize {
 pub struct ListBytes {
     /// Which voxels of each voxel block are occupied.
     pub masks: usize,
-    /// Where the features of each voxel block are.
+    /// Places of the features of each voxel block.
     pub firsts: usize,
     /// The features of all occupied voxels.
     pub features: usize,
@@ -191,7 +191,7 @@ pub fn bins_of(volume: u32, most: u32) -> Bins {
     }
 }
 
-/// Where the fields are in a point that has nothing else, and the bytes of such a point.
+/// Places the fields in a point that has nothing else; returns the bytes of such a point.
 pub fn packed_fields(fields: &[FieldAt], packed: &mut Vec<FieldAt>) -> usize {
     packed.clear();
     let mut step = 0;

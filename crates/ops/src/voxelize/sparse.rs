@@ -29,7 +29,7 @@ impl SparseRow {
         self.max_voxels * self.feature_bytes
     }
 
-    /// Where the coordinates start \[bytes\]: a multiple of [`ALIGNMENT`].
+    /// Start of the coordinates \[bytes\]: a multiple of [`ALIGNMENT`].
     pub const fn coordinates_at(&self) -> usize {
         self.features().next_multiple_of(ALIGNMENT)
     }

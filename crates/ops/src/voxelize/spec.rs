@@ -1,4 +1,4 @@
-//! What a point cloud becomes, and the points that it is made of.
+//! Specification of voxel rows, and the points of clouds.
 
 use super::filter::Filter;
 use super::sweep::{MAX_KNOTS, Sweep};
@@ -46,7 +46,7 @@ impl Grid {
         volume.filter(|v| i32::try_from(*v).is_ok()).expect("grid: too many voxels")
     }
 
-    /// Whether an `f32` coordinate in the base frame has at least [`PLACES_PER_VOXEL`] steps within
+    /// True if an `f32` coordinate in the base frame has at least [`PLACES_PER_VOXEL`] steps within
     /// every voxel.
     pub fn fits_f32(&self) -> bool {
         let resolution = self.farthest_m() as f32 * f32::EPSILON;
@@ -79,7 +79,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// That of a cloud with these `fields`, whose first three are the coordinates.
+    /// Precision of a cloud with these `fields`, whose first three are the coordinates.
     pub fn of(fields: &[FieldAt], grid: &Grid) -> Self {
         use FieldType::{Float64, Int32, Uint32};
         let wide = |field: &FieldAt| matches!(field.kind, Float64 | Int32 | Uint32);
@@ -146,7 +146,7 @@ impl VoxelSpec {
         }
     }
 
-    /// Whether more is asked for than counts, occupancies, means and maxima of fields, of all points, in
+    /// True if more is asked for than counts, occupancies, means and maxima of fields, of all points, in
     /// the whole grid. On a GPU, kernels of their own do that.
     pub fn is_sifted(&self) -> bool {
         let is_plain = |channel: &Reduction| match channel {
@@ -168,7 +168,7 @@ impl VoxelSpec {
     }
 }
 
-/// What a channel takes of a point.
+/// Quantity of a point that a channel takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Feature {
     /// A field of the message. `x`, `y` and `z` are in the base frame.
@@ -202,7 +202,7 @@ impl From<String> for Feature {
     }
 }
 
-/// What a voxel says of the points in it; in an empty voxel it is 0.
+/// Summary of the points in a voxel; in an empty voxel it is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// Number of points.
@@ -235,7 +235,7 @@ impl Reduction {
         }
     }
 
-    /// What it takes of each point, if it looks at values.
+    /// The feature that the reduction takes of each point; `None` if it looks at no values.
     pub const fn feature(&self) -> Option<&Feature> {
         match self {
             Reduction::Count | Reduction::Occupancy => None,
@@ -247,7 +247,7 @@ impl Reduction {
         }
     }
 
-    /// The same of another feature in place of its own.
+    /// Copies the reduction with another feature in place of its own.
     fn of(&self, other: impl Fn(&Feature) -> Feature) -> Reduction {
         match self {
             Reduction::Count => Reduction::Count,
@@ -268,7 +268,7 @@ impl Reduction {
         }
     }
 
-    /// Whether it sums values, which have a limit then ([`MAX_SUMMED`]).
+    /// True if the reduction sums values, which have a limit then ([`MAX_SUMMED`]).
     pub const fn sums(&self) -> bool {
         matches!(self, Reduction::Mean(_) | Reduction::Sum(_))
     }
@@ -344,7 +344,7 @@ impl FieldType {
     }
 }
 
-/// Where a field is in a point.
+/// Place of a field in a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldAt {
     /// Bytes from the start of the point.
@@ -365,7 +365,7 @@ pub struct PointsView<'a> {
     pub point_step: usize,
     /// Bytes from one row to the next.
     pub row_step: usize,
-    /// Whether numbers have their most significant byte first.
+    /// True if numbers have their most significant byte first.
     pub big_endian: bool,
     /// `x`, `y`, `z`, then the extra fields of the configuration in
     /// [`VoxelSpec`](VoxelSpec) order, without repeats.
@@ -415,7 +415,7 @@ pub const MAX_SUMMED: f32 = (1 << FRACTION_BITS) as f32;
 /// Fractional bits of the fixed-point sums.
 pub const FRACTION_BITS: u32 = 20;
 
-/// What happened to the points of a cloud on the way into a row.
+/// Points of a cloud that were dropped on the way into a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PointDrops {
     /// Points dropped because a coordinate or a used field was NaN or infinite.
@@ -446,7 +446,7 @@ pub enum VoxelizeError {
     Shapes {
         /// Shapes of the filter.
         expected: usize,
-        /// Those of the view.
+        /// Shapes of the view.
         found: usize,
     },
     /// The view was made for another configuration.
@@ -454,7 +454,7 @@ pub enum VoxelizeError {
     Fields {
         /// `x`, `y`, `z` and the extra fields.
         expected: usize,
-        /// Those of the view.
+        /// Fields of the view.
         found: usize,
     },
     /// The sweep has no motion, or points that cannot be moved.
@@ -480,9 +480,8 @@ pub enum VoxelizeError {
     },
 }
 
-/// Whether the points of these fields can be moved by a sweep: the coordinates, which come first, are
-/// all `Float32` or all `Float64`, and share no byte with another field. So they can be moved where
-/// they are.
+/// True if the points of these fields can be moved by a sweep: the coordinates, which come first, are all `Float32` or
+/// all `Float64`, and share no byte with another field. So they can be moved where they are.
 pub fn movable(fields: &[FieldAt]) -> bool {
     let Some((coordinates, _)) = fields.split_at_checked(3) else { return false };
     let all = |kind| coordinates.iter().all(|field| field.kind == kind);

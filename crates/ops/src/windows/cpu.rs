@@ -69,7 +69,7 @@ struct Share<'a> {
     parts: Vec<(usize, PartKind, &'a mut [u8])>,
 }
 
-/// What is wrong with the arguments, if anything.
+/// Checks the sizes of the arguments.
 fn check(
     plan: &WindowPlan,
     layout: &WindowLayout,
@@ -386,7 +386,7 @@ fn copy_rows(
 #[derive(Default)]
 struct Unpacked {
     rows: Vec<u8>,
-    /// What was found of each step, with the numbers of its rows in `rows`.
+    /// Alignment of each step, with the numbers of its rows in `rows`.
     found: Vec<Alignment<usize>>,
     /// The numbers that they have in the ring.
     numbers: Vec<usize>,

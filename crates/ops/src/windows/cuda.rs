@@ -23,7 +23,7 @@ use crate::device::{Device, DeviceError, Kernel, Launch, PinnedTurns, Stream};
 pub struct RingPointers {
     /// In device memory, or in pinned memory of the host; aligned to 16 bytes.
     pub rows: u64,
-    /// The same.
+    /// In device memory, or in pinned memory of the host; aligned to 16 bytes.
     pub coordinates: u64,
     /// `u32` per row.
     pub count: u64,
@@ -47,7 +47,7 @@ pub struct RingPointers {
     pub spans: u64,
 }
 
-/// What tells the span of an episode at an instant, on the device.
+/// Addresses on the device that tell the span of an episode at an instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SpanPointers {
     /// `u32` per episode and one more: the number of its first span.
@@ -97,7 +97,7 @@ impl DeviceItems<'_> {
 
 /// Launches with many items that may be under way before a call waits for one of them.
 const TURNS: usize = 8;
-/// The same for batches of the streams that the host makes.
+/// Batches of host-made streams that may be under way before a call waits for one of them.
 const HOST_TURNS: usize = 3;
 
 /// A plan on a device: its tables there, and which of its streams the host makes.
@@ -105,7 +105,7 @@ pub struct DeviceWindowPlan {
     plan: WindowPlan,
     device: Arc<Device>,
     kernel: Kernel,
-    /// The same for few numbers: a launch is sooner put on a stream if its parameter is small.
+    /// Kernel for few numbers: a launch is sooner put on a stream if its parameter is small.
     kernel_of_few: Kernel,
     tables: Tables,
     spans: SpanPointers,
@@ -114,7 +114,7 @@ pub struct DeviceWindowPlan {
     /// The streams that the host makes: numbers in the plan, and a plan of each alone.
     of_host: Vec<(usize, WindowPlan)>,
     host_turns: PinnedTurns,
-    /// What the pointers point to.
+    /// Owner of the memory that the pointers point to.
     _rows: Arc<dyn Any + Send + Sync>,
 }
 

@@ -24,7 +24,7 @@ pub struct RingRows<'a> {
     pub received_ns: &'a [i64],
     /// Until when ticks saw the row \[ns\].
     pub left_ns: &'a [i64],
-    /// Whether a later message replaced the row: not 0 if so.
+    /// Flag per row: not 0 if a later message replaced the row.
     pub replaced: &'a [u8],
     /// In the span: the least `received_ns` of the row and of those after it.
     pub received_from: &'a [i64],
@@ -176,7 +176,7 @@ impl<'a> Search<'a> {
         align(len, &stamp_at, Stamp::from_nanos(target), nothing).map(|at| rows[at.index()])
     }
 
-    /// Whether a merged row can be used at a target. A cloud that is too old cannot be taken out of it.
+    /// True if a merged row can be used at a target. A cloud that is too old cannot be taken out of it.
     fn suffices(&self, merge: &MergeSpec, row: usize, target: i64) -> bool {
         let inputs = merge.max_age_ns.len();
         let until = &self.rows.until_ns[row * inputs..][..inputs];

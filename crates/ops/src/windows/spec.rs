@@ -1,4 +1,4 @@
-//! What windows are made of, and where their parts are in the packed buffer.
+//! Specification of windows, and the places of their parts in the packed buffer.
 
 use crate::align::AlignRule;
 use crate::align::MergeSpec;
@@ -29,7 +29,7 @@ pub struct WindowStream {
     pub name: String,
     /// Its number among the streams of the episodes, which have its rows.
     pub number: usize,
-    /// Whether the caller wants an error if an episode has none of its rows.
+    /// True if the caller wants an error if an episode has none of its rows.
     pub required: bool,
     /// True if the caller states the lag of its targets, also if it is 0.
     pub lag_stated: bool,
@@ -65,9 +65,9 @@ pub struct WindowRing {
     pub row_len: usize,
     /// How each is interpolated. Empty if rows are only copied.
     pub lanes: Vec<Lane>,
-    /// What is made of an interpolated row.
+    /// Operators on an interpolated row, if there are any.
     pub stage: Option<OutputStage>,
-    /// Where the elements of the part go.
+    /// Destination of the elements of the part.
     pub runs: Vec<Run>,
 }
 
@@ -77,11 +77,11 @@ pub enum WindowError {
     /// A part has not the size or the type that it must have.
     #[error("{what}: expected {expected}, found {found}")]
     Mismatch {
-        /// What it is.
+        /// The mismatched thing.
         what: String,
-        /// What it must be.
+        /// The size or type that it must have.
         expected: String,
-        /// What it is instead.
+        /// The size or type that it has instead.
         found: String,
     },
 }
@@ -111,13 +111,13 @@ pub struct Items<'a> {
     pub latency_ns: &'a [i64],
 }
 
-/// What depends on the configuration alone, prepared once.
+/// Plan of windows, which depends on the configuration alone and is prepared once.
 #[derive(Clone, Debug)]
 pub struct WindowPlan {
     pub(super) streams: Vec<WindowStream>,
 }
 
-/// What a part of the buffer holds, of one stream.
+/// Content of a part of the buffer, of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind {
     /// `[windows, steps, row...]`: the values.
@@ -137,9 +137,9 @@ pub enum PartKind {
 pub struct BufferPart {
     /// The number of its stream in the plan.
     pub stream: usize,
-    /// What it holds.
+    /// Content of the part.
     pub kind: PartKind,
-    /// Where it begins: a multiple of [`ALIGNMENT`].
+    /// Begin of the part in the buffer \[bytes\]: a multiple of [`ALIGNMENT`].
     pub byte_offset: usize,
     /// Bytes of one window.
     pub window_bytes: usize,
@@ -177,7 +177,7 @@ impl WindowStream {
         .flatten()
     }
 
-    /// What is wrong with it, if anything.
+    /// Checks the stream's own numbers.
     fn check(&self) -> Result<(), WindowError> {
         let wrong = |expected: &str, found: String| {
             Err(WindowError::of(format!("stream '{}'", self.name), expected, found))
@@ -228,12 +228,12 @@ impl WindowStream {
 }
 
 impl WindowRing {
-    /// Whether a row is copied to a step as it is.
+    /// True if a row is copied to a step as it is.
     pub(super) fn copies(&self, stream: &WindowStream) -> bool {
         self.stage.is_none() && self.dtype == stream.dtype && self.is_whole(stream)
     }
 
-    /// Whether its part is the whole step.
+    /// True if the ring's part is the whole step.
     pub(super) fn is_whole(&self, stream: &WindowStream) -> bool {
         matches!(self.runs.as_slice(), [run] if run.len == stream.step_len)
     }

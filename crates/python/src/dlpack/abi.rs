@@ -62,7 +62,7 @@ pub(super) struct Versioned {
     pub tensor: DlTensor,
 }
 
-/// What an exported array keeps.
+/// Shape, strides and memory that an exported array keeps.
 pub(super) struct Exported {
     pub shape: Vec<i64>,
     pub strides: Vec<i64>,

@@ -1,11 +1,11 @@
-//! Where an array is, and what its elements are.
+//! Places of arrays, and the types of their elements.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use super::abi::{DlDataType, DlDevice};
 
-/// Where memory is, as DLPack numbers it.
+/// Place of memory, as DLPack numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryPlace {
     /// Memory of the host.

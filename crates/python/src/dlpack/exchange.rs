@@ -42,16 +42,16 @@ pub(crate) struct Exchange {
 /// The most dimensions of a tensor that is read.
 pub(super) const MOST_DIMS: usize = 4;
 
-/// What is known of a tensor.
+/// Address, place, type and shape of a tensor.
 #[derive(Clone, Copy)]
 pub(crate) struct Tensor {
     /// The address of the first element.
     pub data: usize,
-    /// Where that is.
+    /// Place of that address.
     pub place: MemoryPlace,
     /// The type of the elements.
     pub element: Element,
-    /// Whether the elements follow each other.
+    /// True if the elements follow each other.
     pub contiguous: bool,
     dims: usize,
     sizes: [usize; MOST_DIMS],
@@ -85,7 +85,7 @@ impl Exchange {
         functions.map(|(read, stream)| Exchange { class, read, stream })
     }
 
-    /// Whether an object is of the type, and of no type derived from it.
+    /// True if an object is of the type, and of no type derived from it.
     pub(crate) fn is_one(&self, object: &Bound<'_, PyAny>) -> bool {
         ptr::eq(object.get_type_ptr().cast(), self.class.as_ptr())
     }

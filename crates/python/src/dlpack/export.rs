@@ -19,7 +19,7 @@ pub trait Memory: Send + Sync {
     /// The address of the first byte.
     fn address(&self) -> usize;
 
-    /// Whether the memory must not be written. DLPack 1.0 tells this to the consumer; older versions cannot.
+    /// True if nobody may write the memory. DLPack 1.0 tells this to the consumer; older versions cannot.
     fn is_read_only(&self) -> bool {
         false
     }

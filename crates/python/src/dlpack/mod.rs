@@ -36,7 +36,7 @@ pub(crate) unsafe fn values<'a, T>(address: usize, count: usize) -> &'a [T] {
     }
 }
 
-/// The same, to be written.
+/// Values at an address that Python's side has taken from such an array, to be written.
 ///
 /// # Safety
 /// As for [`values`], and no other thread reads them during the call.

@@ -9,11 +9,11 @@ use super::{Element, MemoryPlace, contiguous};
 
 /// An array of another library. It lives as long as this does.
 pub(crate) struct Array {
-    /// What keeps the memory.
+    /// Owner of the memory.
     _owner: Py<PyAny>,
     /// The address of the first element.
     pub data: usize,
-    /// Where that is.
+    /// Place of that address.
     pub place: MemoryPlace,
     /// The type of the elements.
     pub element: Element,
@@ -21,7 +21,7 @@ pub(crate) struct Array {
     pub shape: Vec<usize>,
     /// Elements from one index to the next, per dimension.
     pub strides: Vec<isize>,
-    /// Whether it must not be written.
+    /// True if nobody may write the array.
     pub read_only: bool,
 }
 
@@ -175,14 +175,14 @@ impl Array {
         self.shape.iter().product()
     }
 
-    /// Whether its elements follow each other, the last dimension fastest.
+    /// True if the array's elements follow each other, the last dimension fastest.
     pub(crate) fn is_contiguous(&self) -> bool {
         let expected = contiguous(&self.shape);
         let steps = self.shape.iter().zip(&self.strides).zip(expected);
         self.len() == 0 || steps.into_iter().all(|((size, stride), e)| *size == 1 || *stride == e)
     }
 
-    /// Whether every element is at a multiple of its size.
+    /// True if every element is at a multiple of its size.
     pub(crate) fn is_aligned(&self) -> bool {
         self.len() == 0 || self.data.is_multiple_of(self.element.size())
     }

@@ -169,8 +169,8 @@ impl WindowPlan {
         self.on_gpu()?.put(py, place, out, DeviceRequest::Host(asked.batch()), threads)
     }
 
-    /// The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
-    /// latest).
+    /// Launches a batch of items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for
+    /// the latest).
     #[cfg(feature = "cuda")]
     #[pyo3(name = "_launch_items", signature = (place, out, windows, items, latency_ns=None))]
     fn launch_items(

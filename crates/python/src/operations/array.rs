@@ -10,8 +10,8 @@ use super::gpu;
 use crate::dlpack::{self, Array, DeviceArray, Element, Memory};
 use crate::errors::wrong;
 
-/// Where an operation runs: the number of a GPU and the handle of one of its streams, or, with -1, the host and a
-/// number of threads (0 for as many as there are cores).
+/// Place of an operation: the number of a GPU and the handle of one of its streams, or, with -1, the host and a number
+/// of threads (0 for as many as there are cores).
 pub(crate) type Place = (i32, u64);
 
 /// An array of any library, as the operations see it.
@@ -57,13 +57,13 @@ impl View {
         }
     }
 
-    /// Whether its elements follow each other.
+    /// True if the array's elements follow each other.
     #[getter]
     fn contiguous(&self) -> bool {
         self.0.is_contiguous()
     }
 
-    /// Whether it must not be written.
+    /// True if nobody may write the array.
     #[getter]
     fn read_only(&self) -> bool {
         self.0.read_only

@@ -105,7 +105,7 @@ type Stream<'py> = (
     Bound<'py, PyAny>,
 );
 
-/// The same: rows, stamps, and the arguments of the rule.
+/// Rows and stamps of a stream, and the arguments of its rule.
 struct StreamRef<'a, 'py> {
     rows: &'a Bound<'py, PyAny>,
     stamps: &'a Bound<'py, PyAny>,
@@ -117,7 +117,7 @@ struct Key {
     /// The GPU, or -1.
     device: i32,
     dtype: DType,
-    /// Whether there is no dimension of streams in the report.
+    /// True if there is no dimension of streams in the report.
     single: bool,
     /// The shape of the targets; the first is 0 if there is one dimension.
     lead: [usize; 2],
@@ -125,7 +125,7 @@ struct Key {
     streams: [Option<(u64, usize, DType)>; MOST_STREAMS],
 }
 
-/// What does not depend on addresses.
+/// Parts of a call that do not depend on addresses.
 struct Prepared {
     spec: BatchSpec,
     /// The templates of values, validity and ages.
@@ -170,7 +170,7 @@ impl Direct {
         Ok(Direct { exchange, template, empty_like, threads, rule, dtypes, asks, rules, prepared })
     }
 
-    /// The same, of the arguments of `robocache.resample` as the caller gave them.
+    /// Resamples one stream, by the arguments of `robocache.resample` as the caller gave them.
     #[allow(clippy::too_many_arguments)] // a tuple of them would have to be made and read
     fn take<'py>(
         &self,
@@ -226,7 +226,7 @@ impl Direct {
         self.run(&[StreamRef { rows, stamps, rule }], targets, dtype, true)
     }
 
-    /// The same of several streams.
+    /// Fuses several streams.
     fn fuse<'py>(
         &self,
         streams: Vec<Stream<'py>>,

@@ -121,7 +121,7 @@ fn reduction((word, feature): &(String, String), fields: &[String]) -> PyResult<
     })
 }
 
-/// What happened to the points of a cloud: `non_finite`, `out_of_range`, `outside` and `too_few`.
+/// Counts of dropped points of a cloud: `non_finite`, `out_of_range`, `outside` and `too_few`.
 type Dropped = [u64; 4];
 
 fn dropped(drops: PointDrops) -> Dropped {

@@ -1,4 +1,4 @@
-//! What calls have made, kept for calls like them.
+//! Objects that calls have made, kept for calls like them.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -155,7 +155,7 @@ pub(crate) fn fuse(
     fuse_on_host(py, &batch, out, threads(place))
 }
 
-/// The same for arrays of the host, whose shapes were checked.
+/// Fuses a batch of arrays of the host, whose shapes were checked.
 pub(super) fn fuse_on_host(
     py: Python<'_>,
     batch: &Batch<'_>,

@@ -134,8 +134,9 @@ impl ActionWriter {
         }))
     }
 
-    /// What the tensors of a run mean, and what the node makes of chunks that answer them: a serialized
-    /// `robocache_ros/msg/FusedTensorInfo`. `None` if none of this run has come: the node looks for new readers once a second.
+    /// Meaning of a run's tensors, and how the node uses chunks that answer them: a serialized
+    /// `robocache_ros/msg/FusedTensorInfo`. `None` if none of this run has come: the node looks for new readers once a
+    /// second.
     ///
     /// # Errors
     /// The engine failed.

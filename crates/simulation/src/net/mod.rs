@@ -10,8 +10,10 @@
 //!   may come a moment after the message. What its full queue overwrites it does not count.
 //! - **It keeps.** A publisher gives its last messages to a subscription that asks for latched ones.
 //! - **It cuts off.** If a process stands still for more than one or two seconds, its publishers give its port up. What they
-//!   send from then on is gone. When it runs again, the port may be found again, or by nobody and for good. A publisher of
-//!   another machine needs no port.
+//!   send from then on is gone. When it runs again, the port may be found again, or by nobody and for good. The latter may
+//!   also happen if only its receiving threads did not run. A publisher of another machine needs no port.
+//! - **It shows that.** A port that nobody finds is lost. It is also lost for a moment while its owner opens it again. To
+//!   test what the node does without evidence, some cut-offs show nothing.
 //! - **It lets go late.** A subscription counts a publisher that was killed until its lease ends.
 
 mod graph;
@@ -22,6 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::WorldClock;
+use robocache_link::LostPort;
 use robocache_ops::random::Random;
 use robocache_runtime::OfferedQos;
 
@@ -118,6 +121,8 @@ pub(crate) struct Publisher {
 pub(crate) struct Connection {
     /// True if no local publisher finds its port any more.
     pub cut_off: bool,
+    /// That port, if the cut-off shows.
+    pub lost: Option<LostPort>,
     /// Until when messages of local publishers are lost.
     broken: Option<(u64, u64)>,
     /// What came while the process stood still.
@@ -187,9 +192,28 @@ pub(crate) struct Net {
     connected: usize,
     /// New connections.
     pub renewed: u64,
+    /// New connections that were made although no connection was cut off.
+    pub unfounded: u64,
     /// Chunks of actions that the node took.
     pub chunks_taken: u64,
     take_failures: u32,
+}
+
+/// Share of the cut-offs that show.
+const SHOWN: f64 = 0.8;
+
+/// The port that a connection lost at this stop.
+fn lost_port(connection: usize, stops: u64) -> LostPort {
+    LostPort((connection as u64) << 32 | stops)
+}
+
+impl Connection {
+    /// Cuts it off for good. A connection that is cut off already has no port to lose.
+    fn cut_off(&mut self, mut draw: Random, port: LostPort) {
+        if !std::mem::replace(&mut self.cut_off, true) {
+            self.lost = (draw.unit() < SHOWN).then_some(port);
+        }
+    }
 }
 
 /// Draws for all connections at a standstill. So it is not chance that a connection fares better than another one.
@@ -220,6 +244,7 @@ impl Net {
             lives: Vec::new(),
             connected: 0,
             renewed: 0,
+            unfounded: 0,
             chunks_taken: 0,
             take_failures: 0,
         }
@@ -231,6 +256,7 @@ impl Net {
             (self.lives.len() as u64) << 32 | (self.connections.len() - self.connected) as u64;
         self.connections.push(Connection {
             cut_off: false,
+            lost: None,
             broken: None,
             port: Vec::new(),
             living: 0,
@@ -385,13 +411,54 @@ impl Net {
             connection.broken = None;
             if broken <= now {
                 let mut draw = stop_draw(!self.seed, self.stops);
-                connection.cut_off |= draw.unit() < self.rules.cut_off;
+                let is_cut_off = draw.unit() < self.rules.cut_off;
                 connection.broken = Some((broken, now + draw.below(200 * MS)));
+                if is_cut_off {
+                    connection.cut_off(draw, lost_port(at, self.stops));
+                }
             }
             let port = std::mem::take(&mut connection.port);
             for (k, (subscription, sample)) in port.into_iter().enumerate() {
                 self.due.push((now + k as u64 * 5000, Transport::Deliver { subscription, sample }));
             }
         }
+    }
+
+    /// Cuts all connections off, although the node's process runs.
+    pub(crate) fn cut_off(&mut self) {
+        if self.rules.cut_off == 0.0 {
+            return;
+        }
+        self.stops += 1;
+        for (at, connection) in self.connections.iter_mut().enumerate().filter(|(_, of)| of.alive) {
+            connection.cut_off(stop_draw(!self.seed, self.stops), lost_port(at, self.stops));
+        }
+    }
+
+    /// Ports of the node that nobody finds now.
+    pub(crate) fn lost_ports(&self) -> Vec<LostPort> {
+        let now = self.clock.now_ns();
+        let port = |(at, of): (usize, &Connection)| {
+            let is_broken = of.broken.is_some_and(|(from, until)| (from..until).contains(&now));
+            of.lost.or(is_broken.then(|| lost_port(at, self.stops))).filter(|_| of.alive)
+        };
+        self.connections.iter().enumerate().filter_map(port).collect()
+    }
+
+    /// Notes that the node makes a new connection.
+    pub(crate) fn renew(&mut self) {
+        self.renewed += 1;
+        let is_founded = self.connections.iter().any(|of| of.alive && of.lost.is_some());
+        self.unfounded += u64::from(!is_founded);
+    }
+
+    /// True if the process stands still, or if its newest connection is cut off.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.stopped || self.connections.last().is_some_and(|of| of.cut_off)
+    }
+
+    /// True if the newest connection is cut off, and nothing shows that.
+    pub(crate) fn is_deaf_unseen(&self) -> bool {
+        self.connections.last().is_some_and(|of| of.cut_off && of.lost.is_none())
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Curve {
 /// A peak of the correlations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Shift {
-    /// Where it is: what must be added to the stamps of the stream, beside the middle of the search \[steps\].
+    /// Offset of the peak: what must be added to the stamps of the stream, beside the middle of the search \[steps\].
     pub steps: f64,
     /// The correlation there.
     pub height: f64,
@@ -90,7 +90,7 @@ impl Curve {
         self.of(0..self.blocks.len())
     }
 
-    /// The same of the first and the second half of the blocks.
+    /// Pearson's correlations of the first and of the second half of the blocks.
     pub(super) fn halves(&self) -> [Vec<f64>; 2] {
         let middle = self.blocks.len() / 2;
         [self.of(0..middle), self.of(middle..self.blocks.len())]
@@ -151,7 +151,7 @@ impl Shift {
         Shift { steps: at as f64 + top - middle, height: r[at], at }
     }
 
-    /// Whether a larger search could find a higher correlation.
+    /// True if a larger search could find a higher correlation.
     pub(super) fn is_at_edge(&self, r: &[f64]) -> bool {
         self.at < 2 || self.at + 2 >= r.len()
     }
@@ -177,8 +177,7 @@ impl Shift {
     }
 }
 
-/// Where the parabola of least squares through values at equal distances has its top, from the middle one; `None`
-/// if it has none.
+/// Top of the parabola of least squares through values at equal distances, from the middle one; `None` if it has none.
 fn top(values: &[f64]) -> Option<f64> {
     let half = (values.len() / 2) as f64;
     let x = |at: usize| at as f64 - half;

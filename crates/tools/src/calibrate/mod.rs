@@ -30,7 +30,8 @@ const SECOND_PEAK: f64 = 0.9;
 /// mean is subtracted \[ns\].
 const SEARCH_WINDOW_NS: i64 = 40 * NANOS_PER_MS;
 const SEARCH_TREND_NS: i64 = NANOS_PER_S;
-/// The same for the exact offset. Fast changes tell most; with noise, slower ones tell more.
+/// Lengths of the stretches and times of the mean for the exact offset, as for the search \[ns\]. Fast changes tell most;
+/// with noise, slower ones tell more.
 const WAYS_NS: [[i64; 2]; 4] = [
     [0, NANOS_PER_S / 2],
     [100 * NANOS_PER_MS, NANOS_PER_S / 2],
@@ -48,7 +49,7 @@ const WIDEST_MS: f64 = 20.0;
 /// The offset changes if its halves differ by this many standard errors.
 const DRIFT_SIGMAS: f64 = 4.0;
 
-/// What is compared.
+/// Options of a calibration: the streams, and how far to search.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The stream whose stamps are right: a topic, or a stream of the configuration.
@@ -66,9 +67,9 @@ pub struct Calibration {
     pub reference: String,
     /// The topic of the stream.
     pub stream: String,
-    /// What of each was compared: of the reference, of the stream.
+    /// Motions that were compared: of the reference, of the stream.
     pub motion: [&'static str; 2],
-    /// What must be added to the stream's stamps as they are now \[ms\].
+    /// The offset: what must be added to the stream's stamps as they are now \[ms\].
     pub offset_ms: f64,
     /// Half of the interval that has the true offset with 95 % \[ms\].
     pub uncertainty_ms: f64,
@@ -84,7 +85,7 @@ pub struct Calibration {
     pub seconds: f64,
     /// The offsets of the first and the second half of the recording \[ms\].
     pub halves_ms: [f64; 2],
-    /// Whether these differ by more than they could by chance.
+    /// True if the two halves differ by more than they could by chance.
     pub drifts: bool,
 }
 
@@ -260,7 +261,7 @@ fn unlike(height: f64, sigmas: f64) -> String {
     )
 }
 
-/// Where two streams are most alike, by far.
+/// Rough offset at which two streams are most alike, by far.
 struct Roughly {
     offset_ms: f64,
     height: f64,
@@ -333,7 +334,7 @@ fn refine(pair: &Pair, roughly: &Roughly) -> Option<Calibration> {
     })
 }
 
-/// Whether the stamps of an input are those of the arrivals.
+/// True if the stamps of an input are those of the arrivals.
 fn by_arrival(input: &InputSpec) -> bool {
     input.timeline == Timeline::Receive
 }

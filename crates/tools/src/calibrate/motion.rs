@@ -17,7 +17,7 @@ const BASE_NS: i64 = 10 * NANOS_PER_MS;
 const GAP_NS: i64 = NANOS_PER_S / 2;
 /// Cells of an image that is compared, along its longer side.
 const IMAGE_CELLS: usize = 64;
-/// What a turn counts beside a distance: the speed at this distance from the axis \[m\].
+/// Weight of a turn beside a distance: the speed at this distance from the axis \[m\].
 const ARM_M: f64 = 0.5;
 
 /// A stretch of time and how fast the content changed in it, in any unit.
@@ -33,7 +33,7 @@ pub(super) struct Piece {
 pub(super) struct Motion {
     /// In the order of time.
     pub pieces: Vec<Piece>,
-    /// What was compared.
+    /// Quantity that was compared.
     pub what: &'static str,
     topic: String,
     messages: u64,
@@ -55,7 +55,7 @@ impl Motion {
     }
 }
 
-/// What of a sample is compared.
+/// Quantity of a sample that is compared.
 #[derive(Clone, Debug)]
 enum Measure {
     /// Numbers that are speeds, in groups of these lengths with these weights.
@@ -185,7 +185,7 @@ fn measure(spec: &InputSpec) -> Result<(InputSpec, Measure, &'static str), Strin
 struct Probe {
     measure: Measure,
     by_arrival: bool,
-    /// What the configuration adds to the stamps.
+    /// Offset that the configuration adds to the stamps.
     offset_ns: i64,
     received: Stamp,
     /// Of the message that was admitted.

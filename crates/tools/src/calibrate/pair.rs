@@ -7,8 +7,8 @@
 use super::motion::Piece;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
 
-/// What is added to a speed before its logarithm is taken, as a share of the mean speed: a stop counts about as much
-/// as a fast motion.
+/// Constant that is added to a speed before its logarithm is taken, as a share of the mean speed: a stop counts about
+/// as much as a fast motion.
 const FLOOR: f64 = 1.0;
 /// Shorter pieces are joined \[ns\].
 const SHORTEST_NS: i64 = 10 * NANOS_PER_MS;
@@ -19,12 +19,12 @@ const MOST_STRETCHES: i64 = 200_000;
 pub(super) struct Pair {
     /// The stretches of the slower one \[ns from the first stamp\].
     stretches: Vec<[i64; 2]>,
-    /// What the slower one does in each.
+    /// Course of the slower motion, by stretch.
     slow: Vec<f64>,
     fast: Way,
     /// Which stretches are around each.
     around: Vec<[usize; 2]>,
-    /// Whether the reference is the slower one.
+    /// True if the reference is the slower one.
     reference_is_slow: bool,
     /// The median time from one stretch to the next \[ns\].
     pub usual_ns: i64,
@@ -42,7 +42,7 @@ struct Way {
     level: f64,
 }
 
-/// What a motion does in each stretch: the logarithm of its speed without its trend, and whether it is known.
+/// Course of a motion over the stretches: the logarithm of its speed without its trend, and whether it is known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Course {
     pub values: Vec<f64>,
@@ -94,12 +94,12 @@ impl Pair {
         self.stretches.iter().map(|[from, to]| i64::midpoint(*from, *to))
     }
 
-    /// What the slower motion does in each stretch. All of them are known.
+    /// Course of the slower motion, by stretch. All of its values are known.
     pub(super) fn slow(&self) -> &[f64] {
         &self.slow
     }
 
-    /// What the faster motion does in each stretch, if this is added to the stamps of the stream.
+    /// Course of the faster motion, by stretch, if this is added to the stamps of the stream.
     pub(super) fn fast(&self, offset_ns: i64, course: &mut Course) {
         let shift = if self.reference_is_slow { -offset_ns } else { offset_ns };
         course.values.clear();
@@ -271,7 +271,7 @@ impl Course {
         }
     }
 
-    /// Whether it changes by more than the rounding of its sums.
+    /// True if the course changes by more than the rounding of its sums.
     fn moves(&self) -> bool {
         let values = || self.values.iter().zip(&self.known).filter(|(_, known)| **known);
         let count = values().count().max(1) as f64;

@@ -69,7 +69,7 @@ pub(super) struct CheckArgs {
     policy: Option<PathBuf>,
 }
 
-/// What is printed as JSON.
+/// Content of the printed JSON.
 #[derive(Serialize)]
 struct Printed<'a> {
     #[serde(flatten)]
@@ -87,7 +87,7 @@ struct Printed<'a> {
 #[derive(Serialize)]
 struct RecordingRoom {
     folder: PathBuf,
-    /// What a recording may take \[bytes\]; the rest of the free disk is for others.
+    /// Space that a recording may take \[bytes\]; the rest of the free disk is for others.
     bytes: u64,
     /// For so long there is room, at least; `None` if the rate of a topic is not known.
     minutes: Option<f64>,

@@ -23,7 +23,7 @@ const SUCCESS: u8 = 0;
 /// The exit code of one that did not.
 const FAILURE: u8 = 1;
 
-/// What the Python package adds.
+/// Commands that the Python package adds.
 const IN_PYTHON: &str = "\
 In the Python package, which a sourced workspace has, or pip install 'dist/WHEEL.whl[import,lerobot,ray]' after `make wheel`:
   python -m robocache import      Read a dataset (LeRobot, RLDS, RoboMimic, LIBERO, CALVIN) into rows or tensors
@@ -31,7 +31,7 @@ In the Python package, which a sourced workspace has, or pip install 'dist/WHEEL
   python -m robocache watch       Convert each episode of a folder while the next one is recorded
   python -m robocache.ray         Run replay, to-lerobot and import on a Ray cluster";
 
-/// What ends a command.
+/// Error that ends a command.
 type Error = Box<dyn std::error::Error>;
 
 /// Resamples every sensor stream of a robot at the same instants, into one tensor per control tick.
@@ -121,7 +121,7 @@ fn in_python(name: &str, given: &PythonWords) -> Error {
     lacking.into()
 }
 
-/// Whether the reader has closed the output.
+/// True if the reader has closed the output.
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)

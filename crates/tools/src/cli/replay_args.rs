@@ -37,7 +37,7 @@ pub(super) struct ReplayArgs {
     /// The folder of the results
     #[arg(long)]
     out: PathBuf,
-    /// What to write
+    /// Format of the results
     #[arg(long, value_enum, default_value_t)]
     format: Written,
     /// How elements of bf16 are stored in Zarr, which does not know the type [default: uint16]
@@ -102,7 +102,7 @@ struct EpisodeArgs {
     /// header:/TOPIC: the stamps of one topic
     #[arg(long, value_name = "SOURCE", default_value = "auto")]
     time: AskedClock,
-    /// Where to compute: auto, cpu or cuda
+    /// Processor that computes: auto, cpu or cuda
     #[arg(long, default_value = "auto")]
     backend: Choice,
     /// Numbers of the GPUs, which the episodes share, or all
@@ -113,7 +113,7 @@ struct EpisodeArgs {
     jobs: Option<Jobs>,
 }
 
-/// What is written.
+/// Format of the results.
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum Written {
     /// Tensors as messages: OUT/NAME.mcap per episode
@@ -140,7 +140,7 @@ impl From<Written> for Format {
 enum StoredBf16 {
     /// Their bits; an attribute says so
     Uint16,
-    /// The same numbers, in twice the bytes
+    /// Their values, in twice the bytes
     F32,
 }
 

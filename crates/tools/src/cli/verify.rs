@@ -25,7 +25,7 @@ use super::{Error, FAILURE, SUCCESS};
 pub(super) struct VerifyArgs {
     /// The folder of a recording
     recording: PathBuf,
-    /// Where to compute: auto, cpu or cuda
+    /// Processor that computes: auto, cpu or cuda
     #[arg(long, default_value = "auto")]
     backend: Choice,
     /// Number of the GPU
@@ -152,7 +152,7 @@ fn describe(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether the commands are the same.
+/// Describes whether the commands are the same.
 fn describe_commands(out: &mut impl Write, report: &CommandsReport) -> std::io::Result<()> {
     let CommandsReport { chunks, equal, differing, unverifiable, first } = report;
     writeln!(

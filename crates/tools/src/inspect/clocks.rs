@@ -24,7 +24,7 @@ pub(super) struct SimulatedClock {
     elapsed_ns: i64,
 }
 
-/// What inspect reports about a simulator's clock.
+/// Report of inspect about a simulator's clock.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClockReport {
     /// The first reading \[ns\].
@@ -53,7 +53,7 @@ impl SimulatedClock {
         self.last.map(|(reading, _)| reading)
     }
 
-    /// What is known; `None` without a reading.
+    /// Report about the clock; `None` without a reading.
     pub(super) fn report(&self) -> Option<ClockReport> {
         let ((first, began), (last, ended)) = self.first.zip(self.last)?;
         let received = ended.since(began);
@@ -117,7 +117,7 @@ struct Pending {
     changes: Vec<i64>,
 }
 
-/// What inspect reports about the recorder's clock.
+/// Report of inspect about the recorder's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecorderReport {
     /// The first of the events.
@@ -196,7 +196,7 @@ impl RecorderClock {
         }
     }
 
-    /// What is known.
+    /// Ends the observation and reports about the clock.
     pub(super) fn finish(mut self) -> RecorderReport {
         self.settle();
         RecorderReport {

@@ -1,4 +1,4 @@
-//! What the messages of a topic hold, as far as a configuration needs to know.
+//! Contents of a topic's messages, as far as a configuration needs to know.
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ const MOST_NAMES: usize = 512;
 /// Longest name or encoding that is kept \[bytes\].
 const MOST_BYTES: usize = 256;
 
-/// What the messages of a topic hold.
+/// Contents of a topic's messages.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     /// Images, raw or compressed.
@@ -27,7 +27,7 @@ pub(super) enum Content {
     Joints(Joints),
     /// An IMU: messages without an orientation, and without an angular velocity.
     Imu([u64; 2]),
-    /// What a camera is like.
+    /// The form of a camera.
     Camera(Option<CameraForm>),
     /// Numbers of any type.
     Numbers(Survey),
@@ -53,7 +53,7 @@ pub struct ImageForm {
     pub width: usize,
     /// Height \[px\].
     pub height: usize,
-    /// Whether the file is PNG.
+    /// True if the file is PNG.
     pub is_png: bool,
     /// Images.
     pub images: u64,
@@ -86,7 +86,7 @@ pub struct JointSet {
     pub complete: [u64; 4],
 }
 
-/// What a camera says of itself.
+/// Form of a camera, as it tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CameraForm {
     /// Width \[px\].
@@ -95,13 +95,13 @@ pub struct CameraForm {
     pub height: u32,
     /// The model of the lens.
     pub model: String,
-    /// Whether the lens has a coefficient that is not zero.
+    /// True if the lens has a coefficient that is not zero.
     pub is_distorted: bool,
     /// Its frame.
     pub frame_id: String,
 }
 
-/// What inspect reports about a content.
+/// Report of inspect about a content.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentReport {
@@ -183,7 +183,7 @@ impl Content {
         }
     }
 
-    /// What inspect reports about it.
+    /// Report of inspect about the content; `None` if there is nothing to tell.
     pub(super) fn report(&self) -> Option<ContentReport> {
         Some(match self {
             Content::Images(images) => ContentReport::Images(images.clone()),
@@ -249,8 +249,8 @@ fn file_form(message: &[u8]) -> Result<ImageForm, Rejected> {
     Ok(ImageForm { encoding, width, height, is_png: codec::is_png(file), images: 0 })
 }
 
-/// Whether an IMU says that it does not measure its orientation, and its angular velocity: then the first
-/// element of the covariance is -1.
+/// For the orientation and the angular velocity of an IMU: true if the IMU says that it does not measure it. Then the
+/// first element of the covariance is -1.
 fn imu_lacks(message: &[u8]) -> Result<[bool; 2], Rejected> {
     let mut reader = Reader::new(message)?;
     input::header(&mut reader)?;

@@ -35,13 +35,13 @@ pub struct LinkReport {
     pub child: String,
     /// Its parents. More than one is a mistake.
     pub parents: Vec<String>,
-    /// Whether it is latched, and holds at all stamps.
+    /// True if the link is latched, and holds at all stamps.
     pub is_fixed: bool,
     /// Transforms.
     pub transforms: u64,
 }
 
-/// What inspect reports about the frames.
+/// Report of inspect about the frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FramesReport {
     /// By child.
@@ -92,7 +92,7 @@ impl Frames {
         *(if fixed { &mut link.fixed } else { &mut link.moving }) += 1;
     }
 
-    /// Whether a frame is in the tree.
+    /// True if a frame is in the tree.
     pub(super) fn has(&self, frame: &str) -> bool {
         let frame = frame.trim_start_matches('/');
         let is_parent = |link: &Link| link.parents.contains_key(frame);
@@ -133,7 +133,7 @@ impl Frames {
         of_frame.iter().find_map(meet)
     }
 
-    /// What is known.
+    /// Report about the frames.
     pub(super) fn report(&self) -> FramesReport {
         let parents: BTreeSet<&String> =
             self.links.values().flat_map(|link| link.parents.keys()).collect();

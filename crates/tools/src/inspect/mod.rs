@@ -1,4 +1,4 @@
-//! What a bag has, and what is wrong with it.
+//! Contents of a bag, and what is wrong with it.
 //!
 //! One pass reads all messages in the order of writing. Memory does not grow with the length of a bag:
 //! durations are counted in buckets ([`Sketch`]), lists of names and forms are bounded.
@@ -54,7 +54,7 @@ const PER_REPORT: u64 = 1024;
 /// The type of a simulator's clock, and its topic.
 const CLOCK: [&str; 2] = ["rosgraph_msgs/msg/Clock", "/clock"];
 
-/// What a bag has. Times are in nanoseconds.
+/// Contents of a bag. Times are in nanoseconds.
 #[derive(Debug, Serialize)]
 pub struct Inspection {
     /// The bag.
@@ -69,7 +69,7 @@ pub struct Inspection {
     pub messages: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Whether it was read to its end.
+    /// True if the bag was read to its end.
     pub whole: bool,
     /// True if it is a recording of the node with its end; `None` if it is another bag.
     pub ended: Option<bool>,
@@ -77,25 +77,25 @@ pub struct Inspection {
     pub topics: Vec<TopicReport>,
     /// The simulator's clock, if there is one.
     pub clock: Option<ClockReport>,
-    /// Whether all stamps are of one clock that the bag lacks, as a simulator's without `/clock`. Delays are on that
+    /// True if all stamps are of one clock that the bag lacks, as a simulator's without `/clock`. Delays are on that
     /// clock then: the newest stamp so far.
     pub lacks_clock: bool,
     /// The recorder's clock.
     pub recorder: RecorderReport,
     /// The frames.
     pub frames: FramesReport,
-    /// What could not be read: the first of them.
+    /// Problems of reading: the first of them.
     pub problems: Vec<String>,
     /// How many more there are.
     pub more_problems: u64,
-    /// What a user should know, in words.
+    /// Notes for a user, in words.
     pub notes: Vec<String>,
     #[serde(skip)]
     tree: Frames,
 }
 
 impl Inspection {
-    /// Whether stamps are those of a simulator, whose clock moves in steps.
+    /// True if stamps are those of a simulator, whose clock moves in steps.
     pub(crate) fn is_simulated(&self) -> bool {
         self.clock.is_some() || self.lacks_clock
     }
@@ -111,7 +111,7 @@ impl Inspection {
         self.tree.transform(base, frame)
     }
 
-    /// Whether the bag's tree has a frame.
+    /// True if the bag's tree has a frame.
     pub fn has_frame(&self, frame: &str) -> bool {
         self.tree.has(frame)
     }
@@ -190,7 +190,7 @@ struct Look<'a> {
     span: Option<[Stamp; 2]>,
     /// As of [`Inspection::ended`].
     ended: Option<bool>,
-    /// Whether a simulator's clock sets that of the node.
+    /// True if a simulator's clock sets that of the node.
     is_simulated: bool,
     /// The newest stamp, and which topics set it.
     stamps: StampClock,
@@ -331,7 +331,7 @@ fn is_clock(topic: &Topic) -> bool {
     topic.ros_type == CLOCK[0] && topic.name == CLOCK[1]
 }
 
-/// Whether the stamps of a type's messages are those of measurements: not when a plan begins, nor the stamp of a
+/// True if the stamps of a type's messages are those of measurements: not when a plan begins, nor the stamp of a
 /// latched message.
 fn measures(topic: &Topic) -> bool {
     let known = MessageType::find(&topic.ros_type);

@@ -1,4 +1,4 @@
-//! What a user should know of a bag, in words.
+//! Notes on a bag for a user, in words.
 
 use super::{ContentReport, Event, Inspection, TopicReport};
 use crate::report::counted;

@@ -1,4 +1,4 @@
-//! Where the points of a topic's clouds are, and which fields they have.
+//! Places and fields of the points of a topic's clouds.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ const LOOKED: usize = 64;
 const PER_CLOUD: usize = 1024;
 /// Most fields that are kept.
 const MOST_FIELDS: usize = 64;
-/// What drivers call the time of a point.
+/// Names that drivers give to the time of a point.
 const TIME_FIELDS: [&str; 6] =
     ["t", "time", "timestamp", "time_stamp", "offset_time", "point_time_offset"];
 
@@ -63,11 +63,11 @@ pub struct TimeField {
     pub sweep: f64,
     /// Its unit in seconds, as the values suggest; `None` if they suggest none or several.
     pub unit_s: Option<f64>,
-    /// Whether it counts from the zero of a clock rather than from the header's stamp.
+    /// True if the field counts from the zero of a clock rather than from the header's stamp.
     pub is_absolute: bool,
 }
 
-/// What inspect reports about clouds.
+/// Report of inspect about clouds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CloudReport {
     /// The fields of the first cloud; none for scans.
@@ -189,7 +189,7 @@ impl Clouds {
         Ok(())
     }
 
-    /// What inspect reports about them; `None` without a cloud.
+    /// Report about the clouds; `None` without a cloud.
     pub(super) fn report(&self) -> Option<CloudReport> {
         let mut time = self.time.clone();
         if let Some(time) = time.as_mut().filter(|time| time.unit_s.is_none()) {

@@ -22,7 +22,7 @@ pub struct Series {
     repeated: u64,
 }
 
-/// What a [`Series`] says.
+/// Intervals of a [`Series`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Intervals {
     /// From one stamp to the next later one.
@@ -81,7 +81,7 @@ impl Series {
         &self.intervals
     }
 
-    /// What is known of them.
+    /// Intervals of the stamps so far.
     pub fn finish(&self) -> Intervals {
         let intervals = self.intervals.distribution();
         let usual = intervals.map(|intervals| intervals.p50_ns).filter(|usual| *usual > 0);

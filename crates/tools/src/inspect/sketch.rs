@@ -21,7 +21,7 @@ pub struct Sketch {
     ends: [i64; 2],
 }
 
-/// What a [`Sketch`] says \[ns\].
+/// Distribution of a [`Sketch`] \[ns\].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Distribution {
     /// Durations.

@@ -19,7 +19,7 @@ pub(super) const HEAD: [&str; 9] = [
     "qos",
 ];
 
-/// What intervals and gaps are of: `robocache view` counts those of a recording by another measure.
+/// Measure of intervals and gaps: `robocache view` counts those of a recording by another one.
 pub(super) const MEASURE: &str = "Rate, intervals and gaps are those of header.stamp; if a type has no header, of the \
     arrivals. robocache view counts those of a recording by the arrivals.";
 
@@ -116,7 +116,7 @@ pub(super) fn row(topic: &TopicReport) -> [String; 9] {
     ]
 }
 
-/// What the messages of a topic hold, in a line.
+/// Contents of a topic's messages, in a line.
 pub(super) fn content(topic: &TopicReport) -> Option<String> {
     let frames: Vec<&str> =
         topic.frame_ids.keys().map(String::as_str).filter(|name| !name.is_empty()).collect();

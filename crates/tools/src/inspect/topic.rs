@@ -1,4 +1,4 @@
-//! What one topic of a bag is like.
+//! Observation of one topic of a bag.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(super) struct Scan {
     first_problem: Option<String>,
     frame_ids: BTreeMap<String, u64>,
     bins: Vec<Bin>,
-    /// What its messages hold.
+    /// Contents of its messages.
     pub content: Content,
 }
 
@@ -61,7 +61,7 @@ pub struct Stamps {
     pub bad: u64,
 }
 
-/// What inspect reports about a topic. Times are in nanoseconds.
+/// Report of inspect about a topic. Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TopicReport {
     /// Its name.
@@ -95,9 +95,9 @@ pub struct TopicReport {
     pub first_problem: Option<String>,
     /// The frames of the headers, with the messages of each.
     pub frame_ids: BTreeMap<String, u64>,
-    /// What the publishers offered.
+    /// QoS that the publishers offered.
     pub offers: Vec<Offer>,
-    /// What its messages hold.
+    /// Contents of its messages.
     pub content: Option<ContentReport>,
     /// Messages in each part of the recording, all parts being as long.
     pub timeline: Vec<u32>,
@@ -108,7 +108,7 @@ pub struct TopicReport {
 }
 
 impl TopicReport {
-    /// What its intervals and gaps are of, in words.
+    /// Measure of its intervals and gaps, in words.
     pub(super) fn measure(&self) -> &'static str {
         if self.stamped.is_some() { "header.stamp" } else { "the arrivals" }
     }
@@ -188,14 +188,14 @@ impl Scan {
         self.first_problem.get_or_insert_with(|| why.to_string());
     }
 
-    /// Whether the stamps are not of the recorder's clock, but of that of the newest stamp. `None` without stamps.
+    /// True if the stamps are not of the recorder's clock, but of that of the newest stamp. `None` without stamps.
     pub(super) fn is_of_the_newest_stamp(&self) -> Option<bool> {
         let usual = |sketch: &Sketch| Some(sketch.distribution()?.p50_ns.saturating_abs());
         let (delay_ns, behind_ns) = (usual(&self.delays)?, usual(&self.behind)?);
         Some(delay_ns > OTHER_CLOCK_NS && behind_ns <= OTHER_CLOCK_NS)
     }
 
-    /// What is known. `by_stamps`: delays are against the newest stamp.
+    /// Report about the topic. `by_stamps`: delays are against the newest stamp.
     pub(super) fn report(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What the files of a checkpoint of LeRobot say.
+//! Contents of the files of a checkpoint of LeRobot.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::statistics::Statistics;
 
-/// What says how the policy was made.
+/// File that says how the policy was made.
 const CONFIG: &str = "config.json";
-/// What a policy of LeRobot 0.4 does with observations before it takes them.
+/// File of the processor, by which a policy of LeRobot 0.4 changes observations before it takes them.
 const PROCESSOR: &str = "policy_preprocessor.json";
 /// The policies whose own keys are known.
 const KNOWN: [&str; 4] = ["act", "diffusion", "smolvla", "pi0"];
@@ -37,14 +37,14 @@ pub enum CheckpointError {
     Wrong {
         /// The file.
         path: PathBuf,
-        /// What it should have.
+        /// Expected content.
         expected: &'static str,
-        /// What it has instead.
+        /// Content that was found.
         found: String,
     },
 }
 
-/// What a policy takes.
+/// An input of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// Its name among the observations, before the processor gives it another one.
@@ -59,12 +59,12 @@ pub struct Input {
     name: String,
 }
 
-/// What the files of a checkpoint say.
+/// Contents of the files of a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     /// The type of the policy.
     pub policy: String,
-    /// What it takes.
+    /// Inputs of the policy.
     pub inputs: Vec<Input>,
     /// Numbers of an action; `None` if it has none.
     pub action: Option<usize>,
@@ -76,7 +76,7 @@ pub struct Checkpoint {
     pub crops_to: Option<[usize; 2]>,
     /// The numbers of the normalisation.
     pub statistics: Statistics,
-    /// Whether there is a file of the processor.
+    /// True if there is a file of the processor.
     pub has_processor: bool,
 }
 
@@ -152,7 +152,7 @@ impl Checkpoint {
         })
     }
 
-    /// Whether the keys of this type of policy are known.
+    /// True if the keys of this type of policy are known.
     pub fn is_known(&self) -> bool {
         KNOWN.contains(&self.policy.as_str())
     }
@@ -179,12 +179,12 @@ impl Checkpoint {
 }
 
 impl Input {
-    /// Whether it is an image.
+    /// True if the input is an image.
     pub fn is_image(&self) -> bool {
         self.kind == "VISUAL"
     }
 
-    /// Whether the policy changes its numbers, as far as is known.
+    /// True if the policy changes the input's numbers, as far as is known.
     pub fn is_normalised(&self) -> bool {
         self.normalisation.as_deref().is_some_and(|mode| mode != "IDENTITY")
     }

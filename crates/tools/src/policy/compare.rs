@@ -1,4 +1,4 @@
-//! What a checkpoint takes and what a configuration makes.
+//! Comparison of a checkpoint's inputs with the tensors of a configuration.
 
 use robocache_core::encoder::EncoderSpec;
 use robocache_core::encoder::kind;
@@ -15,14 +15,14 @@ const TOLERANCE: f64 = 1e-5;
 const IMAGES: &str = "observation.images.";
 const STATE: &str = "observation.state";
 
-/// What the comparison found, a sentence each.
+/// Findings of the comparison, a sentence each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Findings {
     /// The type of the policy.
     pub policy: String,
-    /// What the policy takes and the configuration does not make.
+    /// Differences: what the policy takes and the configuration does not make.
     pub differences: Vec<String>,
-    /// What the files of the checkpoint do not say.
+    /// Facts that the files of the checkpoint do not tell.
     pub unknown: Vec<String>,
 }
 
@@ -235,7 +235,7 @@ impl<'a> Comparison<'a> {
         streams.iter().for_each(|stream| self.steps(key, stream, found));
     }
 
-    /// Whether operators do what the policy's normalisation does.
+    /// Compares operators with the policy's normalisation.
     fn operators(&self, input: &Input, streams: &[&StreamSpec], found: &mut Findings) {
         let (key, trained) = (&input.key, self.checkpoint.scale_of(input));
         let made: Option<Vec<_>> = streams.iter().flat_map(|of| scales(of)).collect();
@@ -275,7 +275,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// What no file of LeRobot says.
+    /// Notes facts that no file of LeRobot tells.
     fn silent(&self, found: &mut Findings) {
         let Checkpoint { inputs, has_processor, crops_to, .. } = self.checkpoint;
         let rate = self.config.rate_hz;
@@ -308,7 +308,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// What operators make of a vector; nothing if there are none.
+/// Outputs of a vector's operators; nothing if there are none.
 fn outputs(stream: &StreamSpec) -> &[OutputChannel] {
     stream.encoder.as_vector().map_or(&[], |vector| &vector.outputs)
 }

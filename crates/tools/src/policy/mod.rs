@@ -1,4 +1,4 @@
-//! Whether a configuration makes what a checkpoint of LeRobot takes.
+//! Checks that a configuration makes what a checkpoint of LeRobot takes.
 //!
 //! - [`Checkpoint`]: what `config.json` and the files of the processor say.
 //! - [`compare`]: that, and the streams of a configuration.

@@ -80,7 +80,7 @@ fn found(folder: &Path, text: &str) -> Findings {
     compare(&Checkpoint::read(folder).unwrap(), &config)
 }
 
-/// What differs for a policy that is the same as `policy` says.
+/// Differences for a policy that is as `policy` says.
 fn differences(policy: &Value, camera: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("config.json"), policy.to_string()).unwrap();

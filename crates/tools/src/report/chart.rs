@@ -1,4 +1,4 @@
-//! What charts have in common: the frame with its axes, the legend, and the finished figure.
+//! Parts that charts have in common: the frame with its axes, the legend, and the finished figure.
 
 use std::fmt::Write;
 
@@ -129,7 +129,7 @@ pub(super) fn x_labels(range: (f64, f64), ticks: &[(f64, String)]) -> String {
     out
 }
 
-/// Where a value is in a range: 0 at its low end, 1 at its high end.
+/// Position of a value in a range: 0 at its low end, 1 at its high end.
 pub(super) fn share((low, high): (f64, f64), value: f64) -> f64 {
     let span = high - low;
     if span > 0.0 && span.is_finite() { (value - low) / span } else { 0.0 }

@@ -27,7 +27,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// Whether a character changes the direction of the text after it.
+/// True if a character changes the direction of the text after it.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

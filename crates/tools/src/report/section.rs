@@ -20,7 +20,7 @@ impl Section {
         Section { title: title.to_owned(), body: String::new() }
     }
 
-    /// The same section with another title.
+    /// Gives the section another title.
     pub fn titled(self, title: &str) -> Self {
         Section { title: title.to_owned(), ..self }
     }
@@ -30,7 +30,7 @@ impl Section {
         &self.title
     }
 
-    /// Whether nothing was added.
+    /// True if nothing was added.
     pub fn is_empty(&self) -> bool {
         self.body.is_empty()
     }

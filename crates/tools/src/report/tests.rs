@@ -33,7 +33,7 @@ fn page() -> Page {
     page
 }
 
-/// What a parser of HTML sees as tags: quotes hide the brackets in attributes.
+/// Tags of a text as a parser of HTML sees them: quotes hide the brackets in attributes.
 fn tags(html: &str) -> Vec<String> {
     let (mut tags, mut open, mut quoted) = (Vec::new(), None::<String>, false);
     for c in html.chars() {

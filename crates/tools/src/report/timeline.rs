@@ -1,4 +1,4 @@
-//! What was when: a bar per row.
+//! A timeline: a bar per row shows what was when.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::scale::ticks;
 /// Most rows of a timeline.
 const MAX_ROWS: usize = 200;
 
-/// What a colour says.
+/// Meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     /// As it should be.

@@ -128,7 +128,7 @@ mod tests {
         sent.to_cdr(Vec::new())
     }
 
-    /// What a node records of thirty command ticks, as calls.
+    /// Records thirty command ticks as a node does, as calls.
     fn record(
         chunk: &[u8],
         mut tell: impl FnMut(&mut Commands, CommandFact, i64),

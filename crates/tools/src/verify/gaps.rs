@@ -27,7 +27,7 @@ pub(super) struct Gaps {
     damaged: u64,
 }
 
-/// What missing messages may do to a stream.
+/// Possible effect of missing messages on a stream.
 struct Effect {
     from: Instant,
     /// The last number that is missing.
@@ -169,7 +169,7 @@ impl Gaps {
         self.ended.push((from, until));
     }
 
-    /// Whether a message that is missing may change this tick.
+    /// True if a message that is missing may change this tick.
     pub(super) fn have_an_effect(&self, (epoch, _): TickId, stamp: Stamp) -> bool {
         let tick = (epoch, stamp);
         self.endless.is_some_and(|from| tick >= from)

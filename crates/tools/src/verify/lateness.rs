@@ -21,7 +21,7 @@ struct Row {
     ready: Option<Stamp>,
     /// The changes of the rings that it made in the node; `None` before the recording has told.
     live: Option<(u64, u64)>,
-    /// Those that it made in the replay; `None` before it is a row.
+    /// The changes of the rings that it made in the replay; `None` before it is a row.
     replayed: Option<(u64, u64)>,
     /// The stamp of the row before it.
     before: Option<Stamp>,
@@ -243,7 +243,7 @@ impl Lateness {
         })
     }
 
-    /// What each stream's lag is, and what would have done.
+    /// Lags of the streams: what each is, and what would have done.
     pub(super) fn streams(&self) -> Vec<StreamReport> {
         let report = |stream: &Stream| {
             let (most, too_old) = stream.needs.most();

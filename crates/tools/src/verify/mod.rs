@@ -108,7 +108,7 @@ struct Verification {
     leads: bool,
     /// The newest arrival that fills the rings, if the first files were deleted.
     cut: Option<(u64, Stamp)>,
-    /// Whether the recording has an end.
+    /// True if the recording has an end.
     complete: bool,
     simulated: bool,
     log: LogTime,

@@ -15,7 +15,7 @@ use super::report::SlowRow;
 /// Most different bounds that are kept of rows that were too old.
 const MOST_STEPS: usize = 1024;
 
-/// What the rows of a stream ask for.
+/// Lags that the rows of a stream ask for.
 pub(super) struct LagNeeds {
     /// The stream's lag \[ns\].
     lag_ns: i64,

@@ -20,9 +20,9 @@ pub(super) struct Numbers {
     begins: bool,
     /// The arrival of the newest.
     arrival: Option<(Epoch, Stamp)>,
-    /// What is missing, by number.
+    /// Missing messages, by number.
     missing: Vec<Run>,
-    /// What was missing when there were too many runs.
+    /// Missing messages when there were too many runs.
     too_many: Option<Lost>,
     /// Gaps among whose numbers there are some of other inputs.
     wide: Vec<Wide>,

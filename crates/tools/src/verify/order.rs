@@ -1,4 +1,4 @@
-//! What a node took and did, in its order, each as soon as its outcome is known.
+//! Order of the messages that a node took and of its acts, each as soon as its outcome is known.
 //!
 //! A thread may be late to tell the recorder. So messages and ticks wait for a moment, and come in the order of
 //! their epochs and instants. With a simulator's clock, they come in the order of the log.
@@ -25,7 +25,7 @@ const LATE_NS: i64 = 3 * NANOS_PER_S;
 const MOST_WAITING: usize = 1 << 16;
 const MOST_BYTES: usize = 1 << 30;
 
-/// What the player is given next.
+/// The next thing that the player is given.
 pub(super) enum Step {
     Clock {
         stamp: Stamp,
@@ -36,12 +36,12 @@ pub(super) enum Step {
     Tick(TickRecord),
 }
 
-/// What things are sorted by: the epoch, the instant, messages before ticks, and the order of the log.
+/// Sorting key: the epoch, the instant, messages before ticks, and the order of the log.
 type Key = (u64, Stamp, bool, u64);
 
 pub(super) struct Order {
     grid: TickGrid,
-    /// Whether a simulator's clock makes the log the order.
+    /// True if a simulator's clock makes the log the order.
     simulated: bool,
     /// Messages, ticks and readings of the clock, with the time of the log.
     items: BTreeMap<Key, (Stamp, Item)>,
@@ -51,7 +51,7 @@ pub(super) struct Order {
     len: usize,
     /// The time of the log.
     now: Stamp,
-    /// What is known of the messages in `items`.
+    /// Known outcomes of the messages in `items`.
     outcomes: HashMap<u64, Option<MessageOutcome>>,
     /// A message whose bytes come next.
     announced: Option<(u64, InputId, Arrival)>,
@@ -246,7 +246,7 @@ impl Order {
         }
     }
 
-    /// What was not as a recorder writes it.
+    /// Problems of the recording: what was not as a recorder writes it.
     pub(super) fn problems(mut self) -> Vec<String> {
         if self.others > 0 {
             self.problems.push(format!("and {} more like these", self.others));

@@ -1,10 +1,10 @@
-//! What a verification found.
+//! Findings of a verification.
 
 use serde::Serialize;
 
 use super::commands::CommandsReport;
 
-/// What a verification found. Times are in nanoseconds.
+/// Findings of a verification. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// The recording.
@@ -17,7 +17,7 @@ pub struct Report {
     pub missing_streams: Vec<String>,
     /// Ticks that are the same, bit for bit.
     pub equal: u64,
-    /// Those of them that had no tensor on both sides, because a required stream was not valid.
+    /// Equal ticks that had no tensor on both sides, because a required stream was not valid.
     pub held_back: u64,
     /// Ticks that differ and may do so because messages are missing in the recording.
     pub unverifiable: u64,
@@ -35,13 +35,13 @@ pub struct Report {
     pub missing_events: u64,
     /// Messages that the node dropped because its encoders were too slow.
     pub overloads: u64,
-    /// Whether the recording has an end. If not, the node did not stop by itself, or the disk was full.
+    /// True if the recording has an end. If not, the node did not stop by itself, or the disk was full.
     pub complete: bool,
     /// Ticks that differ.
     pub differing: u64,
-    /// Those of them for which the recording shows no cause.
+    /// Differing ticks for which the recording shows no cause.
     pub unexplained: u64,
-    /// Whether transforms or the numbers of cameras influence the tensors: the recording does not tell when the
+    /// True if transforms or the numbers of cameras influence the tensors: the recording does not tell when the
     /// node had them.
     pub has_frames: bool,
     /// The commands; `None` if the node made none.
@@ -50,7 +50,7 @@ pub struct Report {
     pub streams: Vec<StreamReport>,
     /// The first ticks that differ.
     pub different: Vec<Different>,
-    /// What could not be read: the first of them.
+    /// Problems of reading: the first of them.
     pub problems: Vec<String>,
     /// How many more there are.
     pub more_problems: u64,
@@ -120,12 +120,12 @@ pub struct Late {
 }
 
 impl Report {
-    /// Whether the node and this program have the same version. If not, their arithmetic may differ.
+    /// True if the node and this program have the same version. If not, their arithmetic may differ.
     pub fn is_of_this_version(&self) -> bool {
         self.version == env!("CARGO_PKG_VERSION")
     }
 
-    /// Whether all ticks that could be compared are the same, and these are enough: one at least, and half of those
+    /// True if all ticks that could be compared are the same, and these are enough: one at least, and half of those
     /// with a tensor.
     pub fn is_equal(&self) -> bool {
         self.differing == 0
@@ -134,7 +134,7 @@ impl Report {
             && self.commands.as_ref().is_none_or(|commands| commands.differing == 0)
     }
 
-    /// Whether most ticks are unverifiable, so that the others say little.
+    /// True if most ticks are unverifiable, so that the others say little.
     pub fn is_mostly_unverifiable(&self) -> bool {
         self.unverifiable > self.equal - self.held_back
     }

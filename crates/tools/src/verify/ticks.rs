@@ -17,7 +17,7 @@ const MOST_WAITING: usize = 100_000;
 /// Ticks that differ and are kept in words.
 const MOST_DIFFERENT: usize = 1000;
 
-/// What the replay made of a tick.
+/// Result of a tick in the replay.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replayed {
     /// `None` if it was held back.

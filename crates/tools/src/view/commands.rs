@@ -29,7 +29,7 @@ pub struct GroupTrack {
     pub joints: Vec<String>,
     /// By joint: true if it is an angle without an end.
     pub angular: Vec<bool>,
-    /// What a command is, `position` or `velocity`.
+    /// Kind of a command: `position` or `velocity`.
     pub interface: String,
     /// Command ticks.
     pub ticks: Vec<CommandShown>,
@@ -52,7 +52,7 @@ pub struct CommandShown {
     pub tick: (u64, i64),
     /// Its instant.
     pub stamp: Stamp,
-    /// What the group does.
+    /// Stage of the group.
     pub stage: Stage,
     /// True if there is a command.
     pub sends: bool,
@@ -236,7 +236,7 @@ pub(super) fn of_recording(
     Ok(groups)
 }
 
-/// What a store says of a group.
+/// Attributes of a group in a store.
 #[derive(Deserialize)]
 struct AboutGroup {
     joints: Vec<String>,
@@ -401,7 +401,7 @@ impl Stored<'_> {
     }
 }
 
-/// What a store of rows, or of tensors with rows, says of itself.
+/// Attributes of a store of rows, or of tensors with rows.
 pub(super) fn about_store(store: &Path) -> Result<Value, String> {
     super::store::about_tensors(store).or_else(|_| about_rows(store))
 }

@@ -31,7 +31,7 @@ use crate::report::{Page, Section, Table, number, significant};
 use robocache_data::episodes::TaskFrom;
 use robocache_data::replay::Summary;
 
-/// What of an output is shown.
+/// Selection of the parts of an output that are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Episodes to show, by name; if empty, the first ones.
@@ -223,7 +223,7 @@ fn about(episode: &Episode, track: &Track, looked: &Looked) -> Section {
     section
 }
 
-/// What `robocache replay` says of the whole episode.
+/// Summarises what `robocache replay` says of the whole episode.
 fn summarise(summary: &Summary, section: &mut Section) {
     let mut facts = vec![format!("From {}", summary.bag)];
     match summary.tasks.as_slice() {

@@ -213,7 +213,7 @@ pub(super) fn channel_names(segment: &Segment, info: Option<&SegmentInfo>) -> Ve
     (0..segment.curves).map(|at| name(at).unwrap_or_else(|| format!("channel {at}"))).collect()
 }
 
-/// What is measured of a joint: such channels belong together, whatever the joint.
+/// Quantities of a joint: such channels belong together, whatever the joint.
 const OF_JOINTS: [&str; 7] =
     ["position", "velocity", "effort", "positions", "velocities", "accelerations", "acceleration"];
 
@@ -243,7 +243,7 @@ pub(super) fn describe(segment: &Segment, info: Option<&SegmentInfo>) -> String 
     text
 }
 
-/// Where each segment is, and what it means.
+/// Section of the places and meanings of all segments.
 pub(super) fn layout(track: &Track) -> Section {
     let mut section = Section::new("Layout of the tensor");
     if track.segments.is_empty() {

@@ -156,7 +156,7 @@ pub(super) fn grids(tracks: &[Track]) -> Section {
     section
 }
 
-/// What a step of a segment shows.
+/// Picture of a step of a segment.
 pub(super) enum Shown {
     /// Red, green and blue, line by line.
     Image {
@@ -176,7 +176,7 @@ pub(super) enum Shown {
     Grid(Voxels),
 }
 
-/// What a segment shows in a tensor that was kept; `None` if it is no image, depth or grid.
+/// Picture of a segment in a tensor that was kept; `None` if it is no image, depth or grid.
 pub(super) fn shown(segment: &Segment, info: &TensorInfo, kept: &Kept) -> Option<Shown> {
     let of = info.segment(&segment.name)?;
     let step = kept.steps.get(&segment.name)?;
@@ -223,7 +223,7 @@ pub(super) struct Voxels {
 }
 
 impl Voxels {
-    /// Those of a grid \[channels, z, y, x\].
+    /// Voxels of a grid \[channels, z, y, x\].
     fn dense(segment: &Segment, info: &SegmentInfo, step: &Step) -> Option<Self> {
         let [_, channels, nz, ny, nx] = segment.shape[..] else { return None };
         let values = visual::elements(dtype(segment)?, &step.bytes);
@@ -240,7 +240,7 @@ impl Voxels {
         Self::new(info, [nx, ny, nz], voxels.collect())
     }
 
-    /// Those of a sparse grid: rows \[max_voxels, channels\], and coordinates z, y, x of each.
+    /// Voxels of a sparse grid: rows \[max_voxels, channels\], and coordinates z, y, x of each.
     fn sparse(
         segment: &Segment,
         info: &SegmentInfo,

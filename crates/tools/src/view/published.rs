@@ -1,4 +1,4 @@
-//! What a bag has of the vectors of tensors, beside the tensors that were made of it.
+//! Vectors of a bag, beside the tensors that were made of it.
 //!
 //! The bag's messages go through the inputs and encoders of the configuration, as in a replay. Their rows have the
 //! units of the tensor, and they are at their own stamps.
@@ -55,7 +55,7 @@ pub struct Against {
 }
 
 impl Against {
-    /// Whether an episode was made of this bag.
+    /// Says how surely an episode was made of this bag.
     fn fits(&self, episode: &source::Episode) -> Fits {
         let Some(bag) = episode.bag.as_ref().map(Path::new) else { return Fits::No };
         let is_same = |[a, b]: [&Path; 2]| {
@@ -231,20 +231,20 @@ fn extent(values: impl Iterator<Item = f64>) -> f64 {
 /// The rows of all rings of vectors in a part of the recording.
 struct Rings(Vec<Option<RingRows>>);
 
-/// Those of a ring.
+/// Rows of a ring.
 struct RingRows {
     stream: String,
     wanted: RangeInclusive<Stamp>,
     dtype: DType,
-    /// Where its elements are in a step.
+    /// Places of its elements in a step.
     places: Vec<usize>,
-    /// What acts on a row after the interpolation.
+    /// Operators on a row after the interpolation.
     output: Option<OutputStage>,
-    /// Whether a value between two rows is on the line between them.
+    /// True if a value between two rows is on the line between them.
     is_linear: bool,
     rows: Vec<(Stamp, Vec<f64>)>,
     epoch: Option<Epoch>,
-    /// Whether there was a row behind the part.
+    /// True if there was a row behind the part.
     passed: bool,
 }
 
@@ -313,7 +313,7 @@ impl Rings {
     }
 }
 
-/// Where a channel is among the elements of a ring's rows.
+/// Position of a channel among the elements of a ring's rows.
 fn of_place(ring: &RingRows, channel: usize) -> Option<usize> {
     ring.places.iter().position(|place| *place == channel)
 }

@@ -52,8 +52,8 @@ impl Compared {
 }
 
 impl Overlap<'_> {
-    /// Where raw values are interpolated: each aligned value minus what lies on the line between its raw
-    /// neighbours. If the newest row used is before the target, the value is held and not interpolated.
+    /// Errors of the interpolation: each aligned value minus what lies on the line between its raw neighbours. If the
+    /// newest row used is before the target, the value is held and not interpolated.
     fn errors(&self) -> Vec<(f64, f64)> {
         let between = self.aligned.iter().filter(|(_, _, age)| *age <= 0);
         between.map(|(at, value, _)| (*at, value - self.raw_at(*at))).collect()

@@ -29,7 +29,7 @@ const KINDS: [(&str, Tone); 4] = [
     ("missing in the recording, or tick not served", Tone::Bad),
 ];
 
-/// What rates and gaps are of: `robocache inspect` has another measure.
+/// Measure of rates and gaps: `robocache inspect` has another one.
 const MEASURE: &str = "A gap is longer than two and a half times the usual interval of the arrivals, as this machine saw \
     them. robocache inspect counts the gaps of header.stamp, which those of the sensor are.";
 
@@ -97,7 +97,7 @@ struct InputSeen {
     encoding: Vec<f64>,
 }
 
-/// What a recording says.
+/// Facts that a recording tells.
 struct Seen {
     inputs: Vec<InputSeen>,
     streams: Vec<String>,

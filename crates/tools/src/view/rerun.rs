@@ -23,7 +23,7 @@ const NEXT_CHUNK: (&str, [u8; 3]) = ("circle", [78, 176, 130]);
 const LATE: (&str, [u8; 3]) = ("cross", [220, 80, 70]);
 const SEAM: (&str, [u8; 3]) = ("diamond", [240, 190, 60]);
 
-/// What the script reads: `scene.json`.
+/// Input of the script: `scene.json`.
 #[derive(Serialize)]
 struct Scene {
     application: &'static str,

@@ -35,7 +35,7 @@ struct Ring {
     rows: Array,
     stamp: Array,
     epoch: Array,
-    /// Whether a later message replaced a row. Such a row is not shown.
+    /// Flag per row: true if a later message replaced the row. Such a row is not shown.
     replaced: Array,
     /// Of sparse grids: voxels in use, and where they are.
     count: Option<Array>,

@@ -1,4 +1,4 @@
-//! Where tensors are read from.
+//! Sources of tensors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,15 +40,15 @@ pub enum ViewError {
         bag: PathBuf,
         /// Of which other episodes it is; empty if of none that is known.
         found: String,
-        /// Those that would be shown, with their bags.
+        /// The episodes that would be shown, with their bags.
         episodes: String,
     },
     /// There are no tensors that a bag could be compared with.
     #[error("{}: --bag compares tensors with the rows of their bag; {why}", path.display())]
     NotCompared {
-        /// What would be shown.
+        /// The output that would be shown.
         path: PathBuf,
-        /// What it is.
+        /// The kind of that output.
         why: &'static str,
     },
     /// The bag for the comparison is missing.
@@ -70,9 +70,9 @@ pub enum ViewError {
     /// There are no tensors.
     #[error("{}: expected tensors, which `robocache replay` writes, found {found}", path.display())]
     NoTensors {
-        /// Where.
+        /// The folder or file.
         path: PathBuf,
-        /// What is there.
+        /// Description of what is there instead.
         found: String,
     },
     /// A report of another program is not of its format.
@@ -80,7 +80,7 @@ pub enum ViewError {
     Written {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// There is no Rerun recording; in words.
@@ -89,7 +89,7 @@ pub enum ViewError {
     /// There is no such episode.
     #[error("{}: expected an episode of {expected}, found '{found}'", path.display())]
     Episode {
-        /// Where.
+        /// The output.
         path: PathBuf,
         /// The names that there are.
         expected: String,
@@ -106,7 +106,7 @@ const DATASETS: [&str; 2] = ["meta/info.json", "features.json"];
 pub struct Episode {
     /// Its name: that of the file.
     pub name: String,
-    /// What `robocache replay` found, of all ticks.
+    /// Summary by `robocache replay`, of all ticks.
     pub summary: Option<Summary>,
     /// The bag that it was made of, if that is known.
     pub bag: Option<String>,
@@ -120,14 +120,14 @@ pub struct Episode {
 pub struct Looked {
     /// Tensors of the episode, if that is known.
     pub ticks: Option<u64>,
-    /// Whether not all were looked at.
+    /// True if not all tensors were looked at.
     pub partly: bool,
-    /// What could not be read.
+    /// Problems of reading.
     pub problems: Vec<String>,
 }
 
 impl Looked {
-    /// What is shown, in a sentence.
+    /// Description of what is shown, in a sentence.
     pub fn text(&self, track: &Track) -> String {
         let seen = track.ticks.len();
         let all = self.ticks.map_or("an unknown number of".to_owned(), |ticks| ticks.to_string());
@@ -203,7 +203,7 @@ pub(super) fn siblings(path: &Path, episodes: &[Episode]) -> Vec<Episode> {
     all.unwrap_or_else(|| episodes.to_vec())
 }
 
-/// Whether a folder is a store.
+/// True if a folder is a store.
 pub fn is_store(folder: &Path) -> bool {
     folder.join(STORE_META).exists()
 }

@@ -17,7 +17,7 @@ use robocache_ops::time::Stamp;
 const TENSORS: &str = "tensors";
 pub(super) const ROWS: &str = "rows";
 
-/// What the store says of an episode.
+/// Attributes of an episode in the store.
 #[derive(Deserialize)]
 pub(super) struct About {
     pub name: String,
@@ -27,17 +27,17 @@ pub(super) struct About {
     pub task: Option<String>,
     #[serde(default)]
     pub tasks: Vec<TaskFrom>,
-    /// Where its ticks do not follow each other. An end is there, too.
+    /// Ticks that do not follow the one before. An end is there, too.
     #[serde(default)]
     breaks: Vec<u64>,
 }
 
-/// What a store of tensors says of itself.
+/// Attributes of a store of tensors.
 pub(super) fn about_tensors(store: &Path) -> Result<Value, String> {
     about(store, TENSORS)
 }
 
-/// Whether there is a store of rows.
+/// True if a folder has a store of rows.
 pub(super) fn is_of_rows(store: &Path) -> bool {
     about(store, ROWS).is_ok()
 }
@@ -76,7 +76,7 @@ pub(super) fn episodes(store: &Path) -> Result<Vec<Stored>, String> {
 
 /// The tensors of a store.
 pub(super) struct Store {
-    /// What they mean. There is no text of the base frame in a store.
+    /// Meaning of the tensors. There is no text of the base frame in a store.
     pub info: TensorInfo,
     tick: Array,
     stamp: Array,

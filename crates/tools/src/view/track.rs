@@ -1,4 +1,4 @@
-//! What is kept of an episode's tensors while they are read.
+//! Parts of an episode's tensors that are kept while the tensors are read.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ pub(super) const MAX_CURVES: usize = 32;
 /// Whole steps of large segments that are kept for pictures, at most: their bytes together.
 const MAX_KEPT_BYTES: usize = 512 << 20;
 
-/// What is kept of the tensors of an episode.
+/// Parts of an episode's tensors that are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Track {
-    /// What the tensors mean; without it nothing but validity and ages can be shown.
+    /// Meaning of the tensors; without it nothing but validity and ages can be shown.
     pub info: Option<TensorInfo>,
     /// Number and instant of each tensor that was looked at, in their order.
     pub ticks: Vec<(u64, Stamp)>,
@@ -30,17 +30,17 @@ pub struct Track {
     pub tensor_bytes: usize,
     /// Messages that are no tensors.
     pub malformed: u64,
-    /// Whether segments have a place in a message: not so in a store.
+    /// True if segments have a place in a message: not so in a store.
     pub packed: bool,
     /// Of rows: the instant that times are from. `None`: these are tensors.
     pub rows_from: Option<Stamp>,
-    /// Where a tick does not follow the one before it, in their order. A curve has a gap there.
+    /// Breaks: places where a tick does not follow the one before it, in their order. A curve has a gap there.
     pub breaks: Vec<Break>,
     /// The part of valid steps among all ticks of the episode, by stream, if the replay has counted it.
     pub shares: BTreeMap<String, f64>,
     /// Of rows: two that are further apart have a gap between them \[ns\].
     gap_ns: i64,
-    /// Whether there may be others before the next tensor, which are not looked at.
+    /// True if there may be other tensors before the next one, which are not looked at.
     skipped: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Track {
 pub struct Break {
     /// Of the tick behind it, among [`Track::ticks`].
     pub at: usize,
-    /// Whether the tensors between them were not read. Otherwise there are no tensors between them.
+    /// True if the tensors between them were not read. Otherwise there are no tensors between them.
     pub unread: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Segment {
     pub shape: Vec<usize>,
     /// The element type's name.
     pub dtype: &'static str,
-    /// Where it is in the tensor: first byte, bytes.
+    /// Place of the segment in the tensor: first byte, bytes.
     pub place: (usize, usize),
     /// The step whose values, ages and reasons are kept: the present one.
     pub present: usize,
@@ -123,7 +123,7 @@ pub struct Kept {
 /// A step of a segment, with its elements.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Whether it may be acted on.
+    /// True if the step may be acted on.
     pub valid: bool,
     /// Its target time.
     pub target: Stamp,
@@ -147,7 +147,7 @@ impl Track {
         Track { packed: false, rows_from: Some(origin), gap_ns, ..Track::new(Some(info)) }
     }
 
-    /// Whether no more ticks are kept.
+    /// True if no more ticks are kept.
     pub fn is_full(&self) -> bool {
         self.ticks.len() >= MAX_TICKS
     }
@@ -287,7 +287,7 @@ impl Track {
     }
 }
 
-/// What a segment means, if it has the shape and the type that are said.
+/// Meaning of a segment, if it has the shape and the type that the info says.
 fn meaning<'a>(info: &'a TensorInfo, segment: &SegmentRead<'_>) -> Option<&'a SegmentInfo> {
     let is_it =
         |info: &&SegmentInfo| info.shape == segment.shape && info.dtype == segment.dtype.name();

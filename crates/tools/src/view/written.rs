@@ -31,10 +31,10 @@ struct Written {
     /// Lines below the title.
     #[serde(default)]
     about: Vec<String>,
-    /// What was shown to be right, in a sentence.
+    /// Properties that were shown to be right, in a sentence.
     #[serde(default)]
     passed: Option<String>,
-    /// What was wrong; empty if nothing was.
+    /// Problems; empty if there were none.
     #[serde(default)]
     problems: Vec<String>,
     /// A value and what it is.
@@ -57,7 +57,7 @@ struct ReportSection {
     blocks: Vec<Block>,
 }
 
-/// What a section has, from top to bottom.
+/// A block of a section. Blocks are from top to bottom.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Block {
@@ -86,7 +86,7 @@ enum Block {
 #[serde(deny_unknown_fields)]
 struct Curve {
     name: String,
-    /// Whether its points are drawn without lines.
+    /// True if the curve's points are drawn without lines.
     #[serde(default)]
     dots: bool,
     /// x and y; no y is a gap.

@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Whether a line is the head of a table whose second column has this title.
+/// True if a line is the head of a table whose second column has this title.
 fn has(line: &str, title: &str) -> bool {
     line.strip_prefix("segment").is_some_and(|rest| rest.trim_start().starts_with(title))
 }
@@ -273,12 +273,12 @@ streams:
     assert_eq!(memory["node_segment_bytes"], 52 << 20);
 }
 
-/// What `robocache check` prints about a configuration with these arguments. It must be valid.
+/// Output of `robocache check` about a configuration with these arguments. It must be valid.
 fn checked(args: &[&str], config: &str) -> Output {
     checked_with("", args, config)
 }
 
-/// The same with these prefixes of ROS.
+/// Output of `robocache check`, with these prefixes of ROS.
 fn checked_with(prefixes: &str, args: &[&str], config: &str) -> Output {
     let name =
         format!("robocache_streams_{}_{:?}.yaml", std::process::id(), std::thread::current().id());

@@ -107,7 +107,7 @@ fn decompressed(header: &ChunkHeader, data: &[u8], size: usize, memory: &Memory)
     (found == size).then(|| buffer.share())
 }
 
-/// What the crate's reader may do with a part.
+/// Bounds of the crate's reader in a part.
 pub(super) struct Bounds {
     /// The most bytes that a record of it can have: the reader reserves as many as a record claims.
     pub longest: usize,

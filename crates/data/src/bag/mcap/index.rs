@@ -22,7 +22,7 @@ pub(super) const RECORD_HEADER: u64 = 9;
 /// Bytes of the footer's record and of the magic after it.
 const FOOTER: u64 = RECORD_HEADER + 20 + 8;
 
-/// What an MCAP file has.
+/// Contents of an MCAP file.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub topics: Vec<Topic>,
@@ -35,7 +35,7 @@ pub(super) struct Index {
 /// A chunk, or a message outside of chunks.
 #[derive(Clone, Debug)]
 pub(super) struct McapPart {
-    /// Where its record begins.
+    /// Offset of its record in the file.
     pub offset: u64,
     /// Bytes of the record.
     pub length: u64,
@@ -47,18 +47,18 @@ pub(super) struct McapPart {
 }
 
 impl McapPart {
-    /// Whether it may have messages of these channels.
+    /// True if the part may have messages of these channels.
     pub(super) fn may_have<T>(&self, wanted: &HashMap<u16, T>) -> bool {
         self.channels.as_ref().is_none_or(|own| own.iter().any(|id| wanted.contains_key(id)))
     }
 }
 
-/// What is known while the file is walked through.
+/// Knowledge of the file while it is walked through.
 #[derive(Default)]
 struct Scan {
-    /// What the records before the index define, and the chunks that had to be read.
+    /// Definitions of the records before the index, and of the chunks that had to be read.
     known: Definitions,
-    /// What the index at the end defines. It counts if its checksum is right.
+    /// Definitions of the index at the end. They count if its checksum is right.
     indexed: Definitions,
     in_index: bool,
     parts: Vec<McapPart>,
@@ -71,7 +71,7 @@ struct Scan {
     unknown: u64,
 }
 
-/// What channels are.
+/// Definitions of channels.
 #[derive(Default)]
 struct Definitions {
     /// Name and definition, by schema.
@@ -298,7 +298,7 @@ impl Scan {
         (start <= at).then_some(Footer { start, end: at, summed, crc })
     }
 
-    /// Whether the index at the end is the one that was written. Without a checksum, it is believed.
+    /// True if the index at the end is the one that was written. Without a checksum, it is believed.
     fn index_is_right(file: &File, size: u64) -> bool {
         let Some(footer) = Self::footer(file, size) else { return true };
         if footer.crc == 0 || footer.start == footer.end {
@@ -416,11 +416,11 @@ impl Scan {
 
 /// The footer of a file.
 struct Footer {
-    /// Where the index begins.
+    /// Offset of the index in the file.
     start: u64,
-    /// Where the footer's record begins; `start` if there is no index.
+    /// Offset of the footer's record; `start` if there is no index.
     end: u64,
-    /// Where what the checksum covers ends.
+    /// End of the bytes that the checksum covers.
     summed: u64,
     crc: u32,
 }

@@ -24,7 +24,7 @@ pub(super) struct Chunk {
     pub messages: Vec<Indexed>,
 }
 
-/// Where a message is in a chunk.
+/// Place of a message in a chunk.
 pub(super) struct Indexed {
     pub topic: u16,
     pub log_time: u64,
@@ -40,7 +40,7 @@ pub(super) const fn id_of(topic: u16) -> u16 {
 pub(super) struct Packer {
     compressor: zstd::bulk::Compressor<'static>,
     pub compressed: Vec<u8>,
-    /// What is in front of the compressed bytes.
+    /// Bytes in front of the compressed ones.
     pub header: Vec<u8>,
     /// The records behind the chunk: where its messages are.
     pub indexes: Vec<u8>,

@@ -52,7 +52,7 @@ pub(super) struct McapWriter {
     threads: CompressThreads<Shared>,
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared {
     written: Mutex<Written>,
     /// A chunk was written, or a thread failed.

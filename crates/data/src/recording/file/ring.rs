@@ -32,7 +32,7 @@ pub struct RecordLimits {
     pub age: Option<Duration>,
 }
 
-/// What a ring of files needs.
+/// State of a ring of files.
 pub(in super::super) struct Ring {
     limits: RecordLimits,
     /// The messages that the next file would begin with.

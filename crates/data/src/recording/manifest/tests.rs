@@ -1,4 +1,4 @@
-//! What a recording has of the node's files.
+//! Tests of the node's files in a recording.
 
 use robocache_core::schema::Prefixes;
 use robocache_core::spec::JointLimits;

@@ -18,9 +18,9 @@ fn unavailable(detail: String) -> DeviceError {
     DeviceError::Unavailable { detail }
 }
 
-/// Whether a device was opened in this process, so that there is a driver and it has been started.
+/// True if a device was opened in this process, so that there is a driver and it has been started.
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// Whether a device was left in this process. The driver may hang, so nothing calls it any more.
+/// True if a device was left in this process. The driver may hang, so nothing calls it any more.
 static LEFT: AtomicBool = AtomicBool::new(false);
 
 /// Tells the driver that the calling thread may reserve and free memory while another thread records a graph. Call it
@@ -46,7 +46,7 @@ pub struct Limits {
     pub multiprocessors: u32,
     /// Bytes of shared memory of each.
     pub shared_bytes: usize,
-    /// Whether kernels may overlap, if they can ([`Device::overlaps`]).
+    /// True if kernels may overlap on a device that can overlap them ([`Device::overlaps`]).
     pub overlap: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Device {
     shared_bytes: usize,
     overlaps: bool,
     host_access: HostAccess,
-    /// Whether it was left after a failure.
+    /// True if the device was left after a failure.
     left: AtomicBool,
 }
 
@@ -132,8 +132,8 @@ impl Device {
         device_count()
     }
 
-    /// The same, and divides work as if the GPU had no more than `limits`. So tests on a large one
-    /// also run the kernels and the launches of a smaller one.
+    /// Opens a GPU, and divides work as if the GPU had no more than `limits`. So tests on a large one also run the
+    /// kernels and the launches of a smaller one.
     ///
     /// # Errors
     /// As [`Device::open`].
@@ -248,7 +248,7 @@ impl Device {
         self.multiprocessors
     }
 
-    /// Whether a kernel can be started while the one before it on its stream ends ("programmatic
+    /// True if a kernel can be started while the one before it on its stream ends ("programmatic
     /// dependent launch", from compute capability 9.0 on).
     pub fn overlaps(&self) -> bool {
         self.overlaps
@@ -284,7 +284,7 @@ impl Device {
         self.host_access
     }
 
-    /// Whether it has what an attribute names. False if the driver does not say.
+    /// True if the device has the feature that an attribute names. False if the driver does not say.
     fn has(&self, attribute: sys::CUdevice_attribute_enum) -> bool {
         self.attribute(attribute).is_ok_and(|has| has > 0)
     }
@@ -297,7 +297,7 @@ impl Device {
         Ok(value)
     }
 
-    /// Whether contexts on this GPU are shared through MPS, the multi-process service: kernels of
+    /// True if contexts on this GPU are shared through MPS, the multi-process service: kernels of
     /// several processes then run side by side, not in turns. False if the driver does not say.
     pub fn uses_mps(&self) -> bool {
         self.has(sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MPS_ENABLED)
@@ -312,7 +312,7 @@ impl Device {
         LEFT.store(true, Ordering::Release);
     }
 
-    /// Whether the device was left.
+    /// True if the device was left.
     pub fn is_left(&self) -> bool {
         self.left.load(Ordering::Acquire)
     }
@@ -337,7 +337,7 @@ impl Device {
         Ok(Current { before: Some(before) })
     }
 
-    /// Whether the device is current on the calling thread.
+    /// True if the device is current on the calling thread.
     pub fn is_current(&self) -> bool {
         let mut context = ptr::null_mut();
         // SAFETY: a place for a context; there is a driver, as a device was opened.

@@ -24,7 +24,7 @@ pub(super) fn check(status: CUresult, operation: &'static str) -> Result<(), Dev
     }
 }
 
-/// The same for the launch of a kernel.
+/// Turns the status of a kernel's launch into a result.
 fn check_launch(status: CUresult, kernel: &str) -> Result<(), DeviceError> {
     match status {
         CUresult::CUDA_SUCCESS => Ok(()),

@@ -1,4 +1,4 @@
-//! What a GPU is given to do: kernels, on streams, with events and graphs.
+//! Work that a GPU is given: kernels, on streams, with events and graphs.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -61,8 +61,8 @@ impl Kernel {
         unsafe { self.launch(stream, launch, arguments) }
     }
 
-    /// The same for a kernel that follows another one of the same call, which was just launched on the
-    /// stream. It may start while that one ends, also where kernels of different calls do not overlap.
+    /// Launches a kernel that follows another one of the same call, which was just launched on the stream. It may start
+    /// while that one ends, also where kernels of different calls do not overlap.
     ///
     /// # Safety
     /// As for [`Kernel::launch_job`].
@@ -154,9 +154,9 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Stream {
     handle: sys::CUstream,
-    /// Whether a kernel may be started while the one before it ends.
+    /// True if a kernel may be started while the one before it ends.
     overlaps: bool,
-    /// Whether it was made here, and so ends here.
+    /// True if the stream was made here, and so ends here.
     owned: bool,
     device: Arc<Device>,
 }
@@ -206,7 +206,7 @@ impl Stream {
         &self.device
     }
 
-    /// Whether a graph is captured on it.
+    /// True if a graph is captured on the stream.
     ///
     /// # Errors
     /// The driver does not say, as on the default stream while another one is captured.
@@ -222,7 +222,7 @@ impl Stream {
         self.handle
     }
 
-    /// Whether it is the stream of this handle.
+    /// True if `handle` is the handle of this stream.
     pub(in crate::device) fn is(&self, handle: u64) -> bool {
         self.handle as usize as u64 == handle
     }
@@ -367,7 +367,7 @@ impl Event {
         check(unsafe { sys::cuEventSynchronize(self.handle) }, operation)
     }
 
-    /// Whether the event has happened. While a graph is recorded in this process, asking is allowed.
+    /// True if the event has happened. While a graph is recorded in this process, asking is allowed.
     pub(in crate::device) fn has_happened(&self) -> bool {
         let Ok(_current) = self.device.bind() else { return false };
         let mut mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;

@@ -25,7 +25,7 @@ structs! { "windows::":
     /// The rows of a span.
     pub struct SpanRows { begin: u64, end: u64, }
 
-    /// What is made of a value.
+    /// An operator on a value.
     pub struct Operator { a: f64, b: f64, c: f64, kind: u32, reserved: u32, }
 
     /// An element of a part.
@@ -90,7 +90,7 @@ structs! { "windows::":
         reserved: u32,
     }
 
-    /// What a launch writes.
+    /// Windows that a launch writes.
     pub struct Windows {
         streams: u64,
         out: u64,

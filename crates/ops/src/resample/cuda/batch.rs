@@ -131,7 +131,7 @@ impl DeviceBatch {
         self.bytes
     }
 
-    /// Where everything is.
+    /// Addresses of the whole batch.
     pub fn pointers(&self) -> BatchPointers<'_> {
         BatchPointers {
             rows: &self.rows,

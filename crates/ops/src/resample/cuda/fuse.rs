@@ -110,7 +110,7 @@ impl Rows {
         self.slots
     }
 
-    /// Where the row of a slot starts in the memory \[bytes\].
+    /// Start of the row of a slot in the memory \[bytes\].
     pub fn at(&self, slot: Slot) -> usize {
         slot.index() * self.pitch
     }
@@ -168,10 +168,10 @@ fn pitch(len: usize, dtype: DType) -> usize {
     (len * dtype.size()).next_multiple_of(ROW_ALIGNMENT)
 }
 
-/// Where a ring's part of a step goes.
+/// Destination of a ring's part of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct StepPlace<'a> {
-    /// Where the step starts in the output \[bytes\].
+    /// Start of the step in the output \[bytes\].
     pub at: usize,
     /// Element type of the output.
     pub dtype: DType,
@@ -185,11 +185,11 @@ pub struct Fuser {
     kernel: Kernel,
     stream: Stream,
     pieces: Vec<Piece>,
-    /// What the kernel reads: the content of `pieces`.
+    /// Input of the kernel: the content of `pieces`.
     table: PinnedBuffer,
     /// Output, where the device cannot reach the caller's memory.
     staging: PinnedBuffer,
-    /// What goes from there to the caller's memory.
+    /// Ranges that are copied from there to the caller's memory.
     staged: Vec<Range<usize>>,
 }
 
@@ -244,9 +244,9 @@ impl Fuser {
 pub struct Tick<'a> {
     fuser: &'a mut Fuser,
     out: OutputMut<'a>,
-    /// Where the kernel writes.
+    /// Address that the kernel writes to.
     target: u64,
-    /// Whether that is `out`.
+    /// True if `target` is the address of `out`.
     direct: bool,
     /// The pieces hold addresses of rows.
     rows: PhantomData<&'a Rows>,

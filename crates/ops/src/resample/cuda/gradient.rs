@@ -10,8 +10,8 @@ use crate::device::{Device, DeviceError, Kernel, Launch, Stream};
 use crate::dtype::DType;
 use crate::resample::BatchSpec;
 
-/// Where the gradients of one stream of a batch are on the device, and the instants of the batch. The
-/// shapes are those of the [`BatchSpec`].
+/// Addresses of the gradients of one stream of a batch on the device, and of the batch's instants. The shapes are those
+/// of the [`BatchSpec`].
 #[derive(Clone, Copy, Debug)]
 pub struct GradientPointers {
     /// Gradient of the output, `[targets, sum of D]`.

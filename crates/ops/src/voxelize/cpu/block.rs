@@ -309,7 +309,7 @@ pub(super) struct FromOrigin<'a> {
 }
 
 impl FromOrigin<'_> {
-    /// That of point `i`.
+    /// Distance of point `i` from the origin along this axis \[m\].
     #[inline(always)]
     pub(super) fn at(&self, i: usize) -> f32 {
         match self.precision {

@@ -39,7 +39,7 @@ pub(super) struct Sieve<T> {
     /// Squares of the least and the greatest distance.
     limits: [Option<T>; 2],
     shapes: Vec<Placed<T>>,
-    /// Whether a shape says what is kept.
+    /// True if a shape says which points are kept.
     keeps: bool,
 }
 

@@ -20,7 +20,7 @@ use crate::voxelize::memory::{BUCKET_BIN_BITS, LEAST_BUCKET_POINTS, bucket_bytes
 /// Bytes of a point, at most: a tile of such points fits into shared memory, beside a block of the kernel
 /// that writes.
 const MOST_POINT_STEP: u32 = 32;
-/// What the address of the points is a multiple of, as for every bulk copy.
+/// Alignment of the points' address \[bytes\], as for every bulk copy.
 const COPY_ALIGNMENT: u64 = 16;
 
 /// Counts the points of large clouds, bin by bin in shared memory.
@@ -91,7 +91,7 @@ impl Bucketing {
         }))
     }
 
-    /// Whether it counts this cloud.
+    /// True if the buckets count this cloud.
     pub(super) fn takes(&self, cloud: &Cloud, layout: PointLayout) -> bool {
         layout == PointLayout::F32
             && cloud.count >= LEAST_BUCKET_POINTS * self.multiprocessors

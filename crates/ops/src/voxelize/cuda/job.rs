@@ -1,4 +1,4 @@
-//! What the kernels are given, from a specification and a cloud.
+//! Parameters of the kernels, from a specification and a cloud.
 
 use crate::device::shared::voxelize::sort::Sources;
 use crate::device::shared::voxelize::{
@@ -29,7 +29,7 @@ pub struct DevicePoints<'a> {
     pub point_step: usize,
     /// Bytes from one row to the next.
     pub row_step: usize,
-    /// Whether numbers have their most significant byte first.
+    /// True if numbers have their most significant byte first.
     pub big_endian: bool,
     /// `x`, `y`, `z`, then the extra fields of the specification.
     pub fields: &'a [FieldAt],
@@ -101,7 +101,7 @@ impl<'a> DevicePoints<'a> {
         }
     }
 
-    /// Whether all points follow each other, and every column is a little-endian float at a
+    /// True if all points follow each other, and every column is a little-endian float at a
     /// multiple of 4 bytes: then the kernels need not look at the fields.
     fn are_f32(&self) -> bool {
         let f32 =
@@ -112,7 +112,7 @@ impl<'a> DevicePoints<'a> {
     }
 }
 
-/// What a kernel knows of the layout of points. Each kernel that reads points exists once for each.
+/// Layout of points, as a kernel knows it. Each kernel that reads points exists once for each layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PointLayout {
     /// Little-endian floats at multiples of 4 bytes.
@@ -196,13 +196,13 @@ pub(super) fn parameter(all: &[Channel], more: u64) -> Channels {
     Channels { more, count: all.len() as u32, reserved: 0, first }
 }
 
-/// Whether there is one channel pack, and all of it means.
+/// True if there is one channel pack, and all of it means.
 pub(super) fn are_one_pack_of_means(channels: &Channels) -> bool {
     let pack = &channels.first[..CHANNEL_PACK as usize];
     channels.count == CHANNEL_PACK && pack.iter().all(|channel| channel.kind == CHANNEL_MEAN)
 }
 
-/// Where the values of the first channel pack come from.
+/// Sources of the values of the first channel pack.
 ///
 /// # Panics
 /// When the points have fewer fields than the channels take.

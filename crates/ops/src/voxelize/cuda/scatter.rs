@@ -7,7 +7,7 @@ use crate::device::shared::voxelize::scatter::{PER, Scatter as Job, THREADS};
 use crate::device::{Device, DeviceError, Kernel, Launch, Stream};
 use crate::voxelize::Grid;
 
-/// What a word of the result says of a voxel.
+/// Meaning of a word of the result, of which each voxel has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
     /// How many points it has, as an integer.
@@ -29,7 +29,7 @@ impl Scatter {
         Ok(Scatter(device.kernel("voxelize_scatter")?))
     }
 
-    /// Whether it takes points of this layout into this grid. It takes only floats that an `f32` holds.
+    /// True if the kernel takes points of this layout into this grid. It takes only floats that an `f32` holds.
     pub fn takes(points: &DevicePoints<'_>, grid: &Grid) -> bool {
         points.layout(grid) == PointLayout::F32
     }

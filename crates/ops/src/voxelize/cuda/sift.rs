@@ -1,4 +1,4 @@
-//! What only sifted clouds need: the filter, values of last points, and sparse rows. The kernels are
+//! Parts that only sifted clouds need: the filter, values of last points, and sparse rows. The kernels are
 //! `kernels/voxelize/sieve.cuh` and `list.cu`; [`super::sort`] launches the others.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::voxelize::{Action, Filter, Form, Shape, SparseRow, VoxelSpec};
 
 use super::Target;
 
-/// What a specification asks for beyond the means and maxima of all points.
+/// Filter, last points and output of a specification that asks for more than means and maxima of all points.
 pub(super) struct Sifting {
     filter: Filter,
     keeps: bool,
@@ -24,13 +24,13 @@ pub(super) struct Sifting {
     last: DeviceBuffer,
     /// Values of one of these channels.
     stride: u64,
-    /// Whether a channel has the value of the last point.
+    /// True if a channel has the value of the last point.
     keeps_last: bool,
     pub min_points: u32,
     output: Output,
 }
 
-/// Where the row comes from.
+/// Writer of the row.
 enum Output {
     /// The reduction writes it.
     Dense(Kernel),
@@ -93,12 +93,12 @@ impl Sifting {
         }
     }
 
-    /// Where the values of last points are.
+    /// Place of the values of last points.
     pub(super) fn last(&self) -> Last {
         Last { values: self.last.address(), stride: self.stride }
     }
 
-    /// Where the occupied voxels go that are for the row of `slot`. `None` if the row is dense.
+    /// Destination of the occupied voxels for the row of `slot`. `None` if the row is dense.
     pub(super) fn listing(&self, slot: Slot) -> Option<Listing> {
         match &self.output {
             Output::Dense(_) => None,
@@ -128,12 +128,12 @@ impl Sifting {
         }
     }
 
-    /// Whether a channel has the value of the last point.
+    /// True if a channel has the value of the last point.
     pub(super) fn keeps_last(&self) -> bool {
         self.keeps_last
     }
 
-    /// Whether the rows are sparse.
+    /// True if the rows are sparse.
     pub(super) fn is_list(&self) -> bool {
         matches!(self.output, Output::Sparse(_))
     }

@@ -249,7 +249,7 @@ impl Sorting {
         &self.occupied[if is_list { 0 } else { slot.index() }]
     }
 
-    /// What says that the row of a slot holds something.
+    /// Marks of the voxels that hold something in the row of a slot.
     pub(super) fn occupied(&self, slot: Slot) -> &DeviceBuffer {
         let listed = self.sifting.as_ref().and_then(|sifting| sifting.forget(slot));
         listed.unwrap_or_else(|| self.occupied_of(slot))

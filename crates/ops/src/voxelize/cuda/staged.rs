@@ -60,7 +60,7 @@ impl Staged {
         size_of_val(self.shapes.as_slice())
     }
 
-    /// Where the shapes are in the upload.
+    /// Start of the shapes in the upload \[bytes\].
     pub(super) fn shapes_at(&self) -> usize {
         tables_at(self.point_bytes()) + self.knot_bytes()
     }

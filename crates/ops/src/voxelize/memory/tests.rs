@@ -32,7 +32,7 @@ fn sorted_points_are_whole_tiles_of_both_sizes() {
     assert_eq!(bytes.total(), bytes.voxels + bytes.values + bytes.segments + crowds);
 }
 
-/// What a GPU reserves for buckets is within what is counted for them, and a cloud has room in it.
+/// The memory that a GPU reserves for buckets is within what is counted for them, and a cloud has room in it.
 #[test]
 fn buckets_of_any_gpu_are_within_what_is_counted() {
     for multiprocessors in [1, 8, 132, 192] {

@@ -24,7 +24,7 @@ pub(super) struct Scratch {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Where the floats of a ring come from.
+/// Source of the floats of a ring.
 pub(super) struct Source<'a> {
     pub(super) ring: &'a WindowRing,
     pub(super) rows: &'a [u8],

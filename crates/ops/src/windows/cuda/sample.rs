@@ -16,9 +16,9 @@ pub struct SampleOrder {
     pub ranges: u32,
     /// Episodes that ranges are of.
     pub episodes: u32,
-    /// Whether episodes are drawn by their chances.
+    /// True if episodes are drawn by their chances.
     pub weighted: bool,
-    /// Whether the items of an epoch are permuted. Items that are drawn have no order.
+    /// True if the items of an epoch are permuted. Items that are drawn have no order.
     pub shuffle: bool,
     /// Of the order.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! What the kernel reads of a plan, in device memory.
+//! Tables of a plan that the kernel reads, in device memory.
 
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ impl Parts<'_> {
     }
 }
 
-/// What the kernel knows of a stream without its rings: its rules, and how its work is divided.
+/// Shape of a stream without its rings, for the kernel: its rules, and how its work is divided.
 fn shape(stream: &WindowStream) -> Stream {
     let (steps, bytes) = (stream.steps(), stream.step_len * stream.dtype.size());
     let unwraps = |ring: &WindowRing| ring.stage.as_ref().is_some_and(OutputStage::unwraps);

@@ -13,7 +13,7 @@ use crate::errors::{failed, wrong};
 use crate::operations::Place;
 use crate::operations::resample::Batch;
 
-/// What a resampler is for.
+/// Key of a resampler: the batches that it is for.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     dtype: DType,
@@ -23,7 +23,7 @@ pub(super) struct Key {
     streams: Vec<(u64, Division, DType)>,
 }
 
-/// What puts batches of one specification on streams of one GPU.
+/// Launches batches of one specification on streams of one GPU.
 #[derive(Clone)]
 pub(crate) struct Ready {
     gpu: Arc<Gpu>,
@@ -52,7 +52,7 @@ impl Ready {
         Ok(Ready { gpu, resampler })
     }
 
-    /// Whether its GPU is the current one of the thread.
+    /// True if the GPU is the current one of the thread.
     pub(crate) fn is_current(&self) -> bool {
         self.gpu.device.is_current()
     }
@@ -82,7 +82,7 @@ impl Ready {
     }
 }
 
-/// What puts batches of a specification on streams of a GPU.
+/// Launcher of batches of a specification on streams of a GPU.
 pub(crate) fn ready(
     py: Python<'_>,
     number: i32,

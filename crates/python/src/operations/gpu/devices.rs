@@ -58,7 +58,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// What writes counts of clouds straight to arrays of the caller.
+    /// Kernel that writes counts of clouds straight to arrays of the caller.
     pub(super) fn scatter(&self) -> Result<&Scatter, DeviceError> {
         if let Some(known) = self.scatter.get() {
             return Ok(known);
@@ -67,7 +67,7 @@ impl Gpu {
         Ok(self.scatter.get_or_init(|| made))
     }
 
-    /// What the kernels need of the lanes of a stream.
+    /// Lanes of a stream, in memory that the kernels read; `None` if its rows are not interpolated.
     pub(super) fn lanes(
         &self,
         stream: &BatchStream,

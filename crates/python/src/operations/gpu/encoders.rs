@@ -16,9 +16,9 @@ use super::devices::{Gpu, stream_of};
 use crate::errors::{failed, wrong};
 use crate::operations::{ImageRule, Place, VoxelRule};
 
-/// What a voxelizer is for: the rule's specification and element type, and the most points.
+/// Key of a voxelizer: the rule's specification and element type, and the most points.
 type VoxelKey = (VoxelSpec, DType, usize);
-/// What an encoder of images is for: the rule, the size of an image, and the stream.
+/// Key of an encoder of images: the rule, the size of an image, and the stream.
 type ImageKey = (u64, [usize; 2], u64);
 
 /// Encoders that no call uses now.

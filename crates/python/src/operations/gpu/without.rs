@@ -1,4 +1,4 @@
-//! The same types in a build without CUDA.
+//! Types of the GPU's operations in a build without CUDA.
 
 use std::sync::Arc;
 

@@ -73,7 +73,7 @@ pub(super) struct StreamDraft {
     max_age_ns: i64,
     /// A plan brings the values on both sides itself.
     is_plan: bool,
-    /// What is of its kind.
+    /// Lines of the keys that only its kind of stream has.
     pub(super) lines: Vec<String>,
 }
 

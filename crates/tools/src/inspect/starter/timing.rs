@@ -1,4 +1,4 @@
-//! What the stamps and delays of a topic mean for the keys of a stream.
+//! Meaning of the stamps and delays of a topic for the keys of a stream.
 
 use crate::inspect::TopicReport;
 use crate::inspect::notes::{OTHER_CLOCK_NS, offset_ns};
@@ -9,7 +9,7 @@ use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// A stamp that is further ahead of the node's clock is not taken, with some room \[ns\].
 const MOST_AHEAD_NS: i64 = SENSOR_AHEAD_NS - 5 * NANOS_PER_MS;
-/// The same on a simulator's clock, whose steps may be long.
+/// [`MOST_AHEAD_NS`] on a simulator's clock, whose steps may be long.
 const MOST_AHEAD_OF_SIMULATOR_NS: i64 = 900 * NANOS_PER_MS;
 /// Values are interpolated between messages that are usually at most this far apart \[ns\].
 const INTERPOLATED_NS: i64 = 50 * NANOS_PER_MS;
@@ -29,7 +29,7 @@ pub(super) struct Timing {
     pub delay_ns: i64,
     /// The usual delay \[ns\].
     pub usual_delay_ns: Option<i64>,
-    /// What is added to the stamps of a clock that is ahead \[ns\]. Delays are with it.
+    /// Offset that is added to the stamps of a clock that is ahead \[ns\]. Delays are with it.
     pub offset_ns: i64,
 }
 
@@ -68,7 +68,7 @@ impl Timing {
         format!("{rate:.decimals$}").parse().unwrap_or(rate)
     }
 
-    /// Whether a vector is better held than interpolated: the lag would be long.
+    /// True if a vector is better held than interpolated: the lag would be long.
     pub(super) fn is_slow(&self) -> bool {
         self.usual_ns > INTERPOLATED_NS
     }

@@ -14,7 +14,7 @@ use robocache_testing::{Finally, ended, until};
 
 use super::node::{By, Node, config_text, drive, page, verified};
 
-/// What a disk does before it writes.
+/// Act of a disk before it writes.
 type Fault = Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>;
 
 /// A file on a bad disk.

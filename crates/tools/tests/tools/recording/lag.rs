@@ -158,7 +158,7 @@ fn verified(folder: &Path, lags: [f64; 4]) -> Report {
     report
 }
 
-/// What each stream is advised, as the text rounds it \[ms\].
+/// Advised lag of each stream, as the text rounds it \[ms\].
 fn advised(report: &Report) -> [f64; 4] {
     let lag = |stream: &StreamReport| (stream.lag_that_does_ns.unwrap() as f64 / 1e5).ceil() / 10.0;
     let lags: Vec<f64> = report.streams.iter().map(lag).collect();

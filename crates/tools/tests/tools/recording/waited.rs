@@ -36,7 +36,7 @@ impl Progress for Ever {
     }
 }
 
-/// What `robocache replay` makes of the recording.
+/// Digests of the tensors that `robocache replay` makes of the recording.
 fn replayed(bag: &Bag, text: &str) -> Digests {
     let config = config::parse(text, "robot.yaml").unwrap();
     let wiring = Wiring::new(bag, &config, &[], &AskedClock::Auto).unwrap();
@@ -49,7 +49,7 @@ fn replayed(bag: &Bag, text: &str) -> Digests {
     digests
 }
 
-/// What the node has published.
+/// Digests of the tensors that the node has published.
 fn published(bag: &Bag) -> Digests {
     let wanted: Vec<bool> = bag.topics.iter().map(|topic| topic.ros_type == EVENT_TYPE).collect();
     let digest = |bytes: &[u8]| match RecordingEvent::read(bytes).unwrap() {

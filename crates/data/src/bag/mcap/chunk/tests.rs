@@ -10,7 +10,7 @@ use super::*;
 /// Header and body of each message of a part; `None` if it cannot be read.
 type Found = Option<Vec<(MessageHeader, Vec<u8>)>>;
 
-/// What both ways of reading find.
+/// Messages that each of both ways of reading finds.
 fn both(file: &fs::File, part: &McapPart) -> [Found; 2] {
     let memory = Memory::default();
     let whole = whole(file, part, &memory).unwrap().map(|whole| {

@@ -1,0 +1,107 @@
+//! Shared memory that Fast DDS has made for this process, as Linux shows it.
+//!
+//! Fast DDS has a file in /dev/shm for each *segment*, which holds what the process publishes, and for each *port*,
+//! through which it receives. The owner keeps a locked file open beside each: its name and `_el`.
+//!
+//! A publisher that takes a port's owner for dead removes the name of the port, and makes a new port of this name. If the
+//! owner opens that one, and another publisher removes it at the same moment, then the owner listens on a port that nobody
+//! finds by its name. Linux shows such a mapping as `(deleted)`. While the owner opens its port again, which takes a third
+//! of a second, it looks the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use robocache_link::LostPort;
+
+/// Where Linux has shared memory.
+pub(super) const FOLDER: &str = "/dev/shm";
+/// At the end of what /proc shows for a file without a name.
+const DELETED: &str = " (deleted)";
+
+/// Free shared memory \[bytes\]; `None` if unknown.
+pub(super) fn free_bytes() -> Option<u64> {
+    let found = rustix::fs::statvfs(FOLDER).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// The sizes of this process's segments \[bytes\], by their names.
+pub(super) fn segments() -> BTreeMap<String, u64> {
+    let owned = owned().unwrap_or_default();
+    let segments = owned.into_iter().filter(|name| !name.contains("_port"));
+    let sized = |name: String| {
+        let bytes = fs::metadata(Path::new(FOLDER).join(&name)).ok()?.len();
+        Some((name, bytes))
+    };
+    segments.filter_map(sized).collect()
+}
+
+/// Says what a new connection lacks, if Fast DDS had no room for another segment as large as that of the one before.
+/// `before` and `now` are the segments of the process. Fast DDS then uses no shared memory for the new connection.
+pub(super) fn lacking_since(
+    before: &BTreeMap<String, u64>,
+    now: &BTreeMap<String, u64>,
+) -> Option<String> {
+    let expected = before.values().max()?;
+    let new = now.iter().filter(|(name, _)| !before.contains_key(*name));
+    if new.map(|(_, bytes)| bytes).max() >= Some(expected) {
+        return None;
+    }
+    let free = free_bytes().map_or_else(|| "unknown".to_owned(), |bytes| bytes.to_string());
+    Some(format!(
+        "the new connection to the middleware has no shared memory: expected {expected} bytes free in {FOLDER} for a \
+         second segment, found {free}; from now on all messages of this node go by UDP, which costs time and may lose \
+         large ones; make {FOLDER} larger and start the node again"
+    ))
+}
+
+/// Lists the ports of this process that no publisher finds.
+///
+/// # Errors
+/// /proc cannot be read.
+pub(crate) fn lost_ports() -> io::Result<Vec<LostPort>> {
+    let owned = owned()?;
+    if !owned.iter().any(|name| name.contains("_port")) {
+        return Ok(Vec::new());
+    }
+    let maps = fs::read("/proc/self/maps")?;
+    let inode_of = |path: &Path| fs::metadata(path).ok().map(|found| found.ino());
+    Ok(lost(&owned, &String::from_utf8_lossy(&maps), inode_of))
+}
+
+/// Names of the segments and ports that this process owns.
+fn owned() -> io::Result<Vec<String>> {
+    let open_files = fs::read_dir("/proc/self/fd")?;
+    let targets = open_files.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    Ok(targets.filter_map(owned_by).collect())
+}
+
+/// The name of the segment or port to which an open file belongs.
+fn owned_by(open_file: PathBuf) -> Option<String> {
+    let path = open_file.to_str()?;
+    let path = path.strip_suffix(DELETED).unwrap_or(path);
+    let name = Path::new(path).strip_prefix(FOLDER).ok()?.to_str()?.strip_suffix("_el")?;
+    // Fast DDS 2: fastrtps_; 3: fastdds_.
+    name.starts_with("fast").then(|| name.to_owned())
+}
+
+/// Of the `owned` ports, those of `maps` whose name does not lead to them. `inode_of` says where a path leads.
+fn lost(owned: &[String], maps: &str, inode_of: impl Fn(&Path) -> Option<u64>) -> Vec<LostPort> {
+    let port = |line: &str| {
+        // Addresses, permissions, offset, device, inode, path.
+        let (inode, path) = (line.split_whitespace().nth(4)?, &line[line.find(FOLDER)?..]);
+        let inode: u64 = inode.parse().ok()?;
+        let named = path.strip_suffix(DELETED);
+        let path = Path::new(named.unwrap_or(path));
+        let name = path.file_name()?.to_str()?;
+        let is_port = name.contains("_port") && owned.iter().any(|owned| owned == name);
+        let is_lost = named.is_some() || inode_of(path) != Some(inode);
+        (is_port && is_lost).then_some(LostPort(inode))
+    };
+    maps.lines().filter_map(port).collect()
+}
+
+#[cfg(test)]
+mod tests;
