@@ -54,7 +54,7 @@ pub struct AwaitedTransforms {
 }
 
 impl AwaitedTransforms {
-    /// The same, and says what asks.
+    /// Adds words for the asker.
     pub(super) fn of(self, what: &str) -> Self {
         AwaitedTransforms { of: format!("{what}: "), ..self }
     }
