@@ -1,4 +1,4 @@
-//! What JPEG makes of rows of images: size, PSNR and times on one core.
+//! Measures JPEG of rows of images: size, PSNR and times on one core.
 //!
 //!     cargo run --release -p robocache_core --example jpeg_rows -- photo.png ...
 //!

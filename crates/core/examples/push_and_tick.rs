@@ -1,5 +1,6 @@
-//! What pushes and ticks of the shipped configuration cost, on one thread: 0.3 s of the synthetic robot. Count
-//! instructions, which are the same in every run, as `valgrind --tool=callgrind` does:
+//! Pushes and ticks of the shipped configuration, to measure their cost on one thread: 0.3 s of the synthetic robot.
+//!
+//! Count instructions, which are the same in every run, as `valgrind --tool=callgrind` does:
 //!
 //! ```text
 //! cargo build --release --example push_and_tick

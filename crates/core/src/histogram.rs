@@ -96,7 +96,7 @@ pub struct Quantiles {
     pub max_ns: i64,
 }
 
-/// What a [`WindowReader`] reads.
+/// Quantiles that a [`WindowReader`] reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
     /// Since the last reading.

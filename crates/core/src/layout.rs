@@ -1,5 +1,6 @@
-//! Where each segment is in the packed tensor, and each ring's row in its segment. This is the only
-//! place that computes offsets.
+//! Places of the segments in the packed tensor, and of each ring's row in its segment.
+//!
+//! Only this module computes offsets.
 
 use std::ops::Range;
 
@@ -36,22 +37,22 @@ pub struct Segment {
     pub step_len: usize,
     /// Number of steps: history and horizon.
     pub steps: usize,
-    /// What its steps hold.
+    /// Content of its steps.
     pub holds: Holds,
 }
 
-/// What the steps of a segment hold.
+/// Content of a segment's steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// Whole rows.
     Rows,
     /// Voxels, up to the number in use: what each channel has of them.
     Features,
-    /// Where these voxels are: z, y, x.
+    /// Indices of these voxels: z, y, x.
     Coordinates,
 }
 
-/// Where the rows of a ring go.
+/// Place of a ring's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingPlace {
     /// The ring's stream.
@@ -67,7 +68,7 @@ pub struct RingPlace {
     /// Elements of a step that are made of its rows: as many as a row has, unless operators change
     /// that.
     pub part_len: usize,
-    /// Where these elements are in a step of the segment. Together the runs are the whole part.
+    /// Places of these elements in a step of the segment. Together the runs are the whole part.
     pub runs: Vec<Run>,
 }
 
@@ -110,7 +111,7 @@ impl Segment {
         self.step_len * self.dtype.size()
     }
 
-    /// Where step `step` is in the packed tensor \[bytes\].
+    /// Range of step `step` in the packed tensor \[bytes\].
     pub fn step_range(&self, step: usize) -> Range<usize> {
         let start = self.byte_offset + step * self.step_byte_len();
         start..start + self.step_byte_len()

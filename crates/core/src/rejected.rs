@@ -14,9 +14,9 @@ pub(crate) const NAME_LOGGED: usize = 64;
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{detail}")]
 pub struct Rejected {
-    /// What it is counted as.
+    /// Reason that it is counted under.
     pub reason: DropReason,
-    /// What was expected and what was found, for the log.
+    /// Detail for the log: what was expected and what was found.
     pub detail: String,
     /// The frame that no transform has named, if that is why.
     pub unknown_frame: Option<String>,

@@ -27,7 +27,7 @@ pub struct Entry {
     /// Counts all rows that ever entered this ring, from 1. It tells whether a slot still holds the
     /// same row as before.
     pub serial: u64,
-    /// What is between this row and the next one.
+    /// Values between this row and the next one.
     pub until_next: UntilNext,
     /// From when on the ring has the row, on the node's clock.
     pub received: Stamp,
@@ -40,17 +40,17 @@ pub struct Left {
     pub entry: Entry,
     /// From when on the ring no longer has it; [`Stamp::MAX`] if it left with its epoch, or at the end.
     pub at: Stamp,
-    /// Whether a later message took its place: with an equal stamp, as another plan, or with a cloud that
+    /// True if a later message took its place: with an equal stamp, as another plan, or with a cloud that
     /// belongs in it. If not, the ring was full.
     pub replaced: bool,
-    /// Whether its slot is that of a row that stayed: this is a version of it.
+    /// True if its slot is that of a row that stayed: this is a version of it.
     stays: bool,
 }
 
-/// What is between a row and the next one. Only plans give another than the strategy's.
+/// Values between a row and the next one. Only plans give another than the strategy's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UntilNext {
-    /// What the strategy says.
+    /// The values of the strategy.
     #[default]
     Strategy,
     /// This row, up to its greatest age, as if there were no next row.
@@ -118,15 +118,15 @@ pub struct Ring {
     serial: u64,
     /// See [`Ring::evicted`].
     evicted: Option<Stamp>,
-    /// Whether a row of this epoch may have been given an [`UntilNext`].
+    /// True if a row of this epoch may have been given an [`UntilNext`].
     parted: bool,
-    /// What merged rows are made of; `None` if each row is of one input.
+    /// Clouds in merged rows; `None` if each row is of one input.
     merged: Option<Merged>,
     /// Rows that have left and still hold their slots: see [`Ring::keep_left`]. `None` if they hold none.
     left: Option<Vec<Left>>,
 }
 
-/// What the rows are made of, if each holds clouds of several inputs.
+/// Clouds in the rows, if each holds clouds of several inputs.
 #[derive(Debug)]
 struct Merged {
     spec: MergeSpec,
@@ -148,7 +148,7 @@ impl Merged {
         self.of(slot).iter().enumerate().filter_map(bit).fold(0, |bits, bit| bits | bit)
     }
 
-    /// Whether the row can be used at the target. A cloud that is too old cannot be taken out of it.
+    /// True if the row can be used at the target. A cloud that is too old cannot be taken out of it.
     fn is_valid(&self, slot: Slot, target: Stamp) -> bool {
         let in_time = |until: &Stamp| target <= *until;
         self.of(slot).iter().flatten().all(in_time) && self.spec.suffices(self.inputs(slot, target))
@@ -178,7 +178,7 @@ impl Ring {
         }
     }
 
-    /// The same for rows that hold clouds of several inputs ([`Ring::insert_merged`]).
+    /// Makes the ring one of rows that hold clouds of several inputs ([`Ring::insert_merged`]).
     pub fn merging(mut self, spec: MergeSpec) -> Self {
         let slots = self.spare.len();
         let until = vec![None; slots * spec.max_age_ns.len()];
@@ -293,7 +293,7 @@ impl Ring {
         count
     }
 
-    /// Says what is, from `at` on, between the newest row and the one that is appended next.
+    /// Sets the values between the newest row and the next one. The newest row has them from `at` on.
     pub fn part(&mut self, until_next: UntilNext, at: Stamp) {
         if let Some(newest) = self.entries.back_mut() {
             if let Some(left) = &mut self.left
@@ -340,7 +340,7 @@ impl Ring {
         }
     }
 
-    /// Whether a row that gives a value has the clouds that it needs. True if rows are not merged.
+    /// True if a row that gives a value has the clouds that it needs. Also true if rows are not merged.
     fn is_merged_well(&self, found: &Alignment<Position>, target: Stamp) -> bool {
         match (&self.merged, found.value) {
             (Some(merged), Value::Row(at)) if found.valid => {
@@ -480,7 +480,7 @@ impl Ring {
         self.evicted
     }
 
-    /// Whether the next row that is the newest makes the oldest one leave.
+    /// True if the next row that is the newest makes the oldest one leave.
     pub fn is_full(&self) -> bool {
         self.entries.len() == self.capacity
     }
@@ -506,7 +506,7 @@ impl Ring {
         self.entries.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -524,7 +524,7 @@ impl Ring {
         self.entries.iter()
     }
 
-    /// The same value, with rows named by their slots.
+    /// Names the rows of a value by their slots.
     ///
     /// # Panics
     /// If a position is not below [`Ring::len`].

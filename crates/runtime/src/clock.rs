@@ -84,7 +84,7 @@ impl Transit {
         self.published_ns.map(Stamp::from_nanos)
     }
 
-    /// Whether the publisher's clock agrees with that of this machine, as far as this message shows.
+    /// True if the publisher's clock agrees with that of this machine, as far as this message shows.
     pub fn agrees(self) -> bool {
         self.published().is_some()
     }
@@ -204,7 +204,7 @@ impl Clock {
         }
     }
 
-    /// Whether the messages of a simulator set the clock.
+    /// True if the messages of a simulator set the clock.
     pub fn is_simulated(&self) -> bool {
         matches!(self, Clock::Sim(_))
     }
@@ -252,7 +252,7 @@ fn left(next: Option<(Reading, Stamp)>, time: &TimeSource) -> Duration {
     })
 }
 
-/// What the system's clock says of stamps that are ahead: [`Arrival::max_ahead_ns`] and [`Arrival::in_doubt_from`].
+/// Bounds of stamps that are ahead of the system's clock: [`Arrival::max_ahead_ns`] and [`Arrival::in_doubt_from`].
 ///
 /// A reading and the first instant of its epoch decide it, and no other clock. So the replay of a
 /// recording, which has these instants, decides as the node did.
@@ -273,7 +273,8 @@ fn ahead(
     }
 }
 
-/// Whether a step of the system's clock is a jump back. After a shorter one, rows stay true, and ticks are due again when
+/// True if a step of the system's clock is a jump back. After a shorter one, rows stay true, and ticks are due again
+/// when
 /// the clock has passed the last one. To clear all rows would do more harm.
 fn is_jump(from: Stamp, to: Stamp) -> bool {
     from.since(to) >= TOLERANCE_NS
@@ -315,7 +316,7 @@ struct JumpLog {
     unsaid: u64,
 }
 
-/// What the log says about jumps back.
+/// A line of the log about jumps back.
 #[derive(Debug, PartialEq, Eq)]
 struct Jumped {
     from: Stamp,

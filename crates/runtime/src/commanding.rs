@@ -47,7 +47,7 @@ struct Group {
     /// True if the measured values were valid at the newest tick.
     is_valid: bool,
     refused: Vec<RefusedChunk>,
-    /// What the newest tick did, and what the group waits for since.
+    /// The stage at the newest tick, and the reason why the group waits since then.
     stage: (Stage, WaitsFor),
     /// True if the status has something new.
     news: bool,
@@ -125,7 +125,7 @@ impl Commanding {
         }
     }
 
-    /// What a recording says of the next chunk.
+    /// Makes the record of the next chunk, for a recording.
     fn record(&mut self, at: CommandTick, epoch: Epoch, writer: u64, served: bool) -> ChunkRecord {
         self.chunks += 1;
         ChunkRecord { number: self.chunks, writer, tick: at.tick, epoch, served }

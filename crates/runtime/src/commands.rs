@@ -50,7 +50,7 @@ pub struct CommandEnds {
     pub source: Option<Box<dyn ChunkSource>>,
 }
 
-/// What the threads share of the commands.
+/// State of the commands that the threads share.
 pub struct Commands {
     /// The configuration.
     pub spec: CommandsSpec,
@@ -75,7 +75,7 @@ pub struct Commands {
     pub(super) at_rest: AtomicBool,
 }
 
-/// What others may read of a group.
+/// State of a group that other threads may read.
 #[derive(Debug, Default)]
 pub struct GroupState {
     pub(super) stage: AtomicU8,
@@ -91,9 +91,9 @@ pub struct GroupState {
 /// A group at the last status.
 #[derive(Clone, Debug)]
 pub struct GroupSeen {
-    /// What it does.
+    /// The stage of the group.
     pub stage: Stage,
-    /// What it waits for.
+    /// The reason why the group waits.
     pub waits_for: WaitsFor,
     /// Subscriptions that take its commands; `None` if that is unknown.
     pub audience: Option<u64>,

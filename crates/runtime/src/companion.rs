@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
 
-/// The place of a thread that any of its processors may run.
+/// Value of `place` for a thread that any of its processors may run.
 const ANYWHERE: usize = usize::MAX;
 
 /// The publishing thread works, or has ended: it stays where it is.
@@ -26,7 +26,7 @@ const FOLLOWS: u8 = 2;
 pub(crate) struct Companion {
     /// The publishing thread, and the processors that may run it; empty if it stays where it is.
     thread: OnceLock<(Pid, CpuSet)>,
-    /// What the publishing thread does.
+    /// State of the publishing thread.
     state: AtomicU8,
     /// The processor that it was called to.
     place: AtomicUsize,

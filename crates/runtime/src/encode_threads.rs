@@ -46,7 +46,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// What becomes of the messages of an input.
+/// Way of an input's messages into the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// The player pushes them.
@@ -121,7 +121,8 @@ impl LookAhead {
         self.begin_by(input, || Box::new(move |of, input| of.encode_ahead(input, bytes.as_ref())))
     }
 
-    /// The same for an array in place of a message. `array` hands over its header and its sample.
+    /// Begins to encode an array in place of a message, as [`LookAhead::begin`]. `array` hands over its header and its
+    /// sample.
     pub fn begin_array(&self, input: InputId, array: impl RecordedArray) -> Option<Ticket> {
         self.begin_by(input, || {
             Box::new(move |of, input| {
@@ -224,12 +225,12 @@ impl EncodeThreads {
         Ok(Some(started))
     }
 
-    /// What takes messages before their turn.
+    /// Returns a handle that takes messages before their turn.
     pub(crate) fn look_ahead(&self) -> LookAhead {
         LookAhead(Arc::clone(&self.shared))
     }
 
-    /// Whether threads push the messages of an input.
+    /// True if threads push the messages of an input.
     pub(crate) fn pushes(&self, input: InputId) -> bool {
         self.shared.ways[input.index()] == Way::Thread
     }

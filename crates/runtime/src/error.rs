@@ -8,9 +8,9 @@ pub enum RuntimeError {
     /// The backend failed: a tensor that was not computed must not be published.
     #[error("{operation}: {source}")]
     Backend {
-        /// What the backend was doing.
+        /// The operation of the backend that failed.
         operation: String,
-        /// What went wrong.
+        /// The backend's error.
         source: BackendError,
     },
     /// A thread panicked.

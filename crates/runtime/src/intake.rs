@@ -28,7 +28,7 @@ pub(super) struct MessageOrigin {
     pub publisher: Option<PublisherId>,
     /// Its number in a recording; 0 if it is in none.
     pub number: u64,
-    /// Whether it is a latched one that is taken again, because an epoch has begun.
+    /// True if it is a latched one that is taken again, because an epoch has begun.
     pub again: bool,
 }
 
@@ -454,7 +454,7 @@ impl Runtime {
     }
 }
 
-/// What a recorder gets of a push; `None` if the backend failed.
+/// Outcome of a push for a recorder; `None` if the backend failed.
 fn outcome_of(pushed: &Result<Accepted, NotTaken>) -> Option<MessageOutcome> {
     Some(match pushed {
         Ok(accepted) => MessageOutcome::from(accepted),

@@ -49,7 +49,7 @@ enum LeftOut {
 }
 
 impl Runtime {
-    /// Whether the messages of an input are latched: its publishers give them to those who subscribe later.
+    /// True if the messages of an input are latched: its publishers give them to those who subscribe later.
     pub(super) fn is_latched(&self, input: InputId) -> bool {
         let spec = self.input_spec(input);
         let kept_elsewhere = spec.feeds_tree() || spec.is_calibration() || spec.is_plan();
@@ -154,7 +154,7 @@ impl Runtime {
             && lock(&state.arrivals).usual_interval().is_none()
     }
 
-    /// Whether an old value would seem fresh, and the next message of the input comes soon.
+    /// True if an old value would seem fresh, and the next message of the input comes soon.
     fn comes_soon(&self, input: InputId) -> bool {
         let InputSpec { timeline, expected_rate_hz, .. } = self.input_spec(input);
         if *timeline == Timeline::Header {
@@ -268,10 +268,10 @@ fn at(arrival: Arrival) -> Option<Stamp> {
     arrival.received.or(arrival.stamp)
 }
 
-/// What people read if the stamp of a latched message is of another epoch.
+/// Explanation for people if the stamp of a latched message is of another epoch.
 const OTHER_EPOCH: &str = "its latched message is not of the clock's new epoch, so it does not count: publish it again, \
                            or set timeline: receive";
-/// The same if it was dropped for another reason.
+/// Explanation for people if a latched message was dropped for any other reason in the new epoch.
 const DROPPED: &str = "its latched message was dropped in the clock's new epoch";
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub struct PublisherSeen {
     pub node: Option<String>,
     /// The type it publishes.
     pub ros_type: String,
-    /// What it offers.
+    /// The quality of service that it offers.
     pub offers: OfferedQos,
 }
 
@@ -24,7 +24,7 @@ impl PublisherSeen {
     }
 }
 
-/// What a subscription asks for, or a publisher offers. The other policies of ROS always match,
+/// Policies that a subscription asks for, or a publisher offers. The other policies of ROS always match,
 /// because a subscription of this node asks for nothing there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfferedQos {
@@ -76,12 +76,12 @@ impl OfferedQos {
         }
     }
 
-    /// What an input asks for before a publisher is known.
+    /// Policies that an input asks for before a publisher is known.
     pub fn at_first(spec: &InputSpec) -> OfferedQos {
         OfferedQos::of(spec, &[])
     }
 
-    /// Whether a publisher with this offer is connected to a subscription that asks for `self`.
+    /// True if a publisher with this offer is connected to a subscription that asks for `self`.
     pub fn fits(self, offered: OfferedQos) -> bool {
         (offered.reliable || !self.reliable) && (offered.transient_local || !self.transient_local)
     }
@@ -121,7 +121,7 @@ impl SharedQos {
     }
 }
 
-/// Whether the configuration leaves a policy to the publishers.
+/// True if the configuration leaves a policy to the publishers.
 pub fn is_adapted(qos: Qos) -> bool {
     qos.reliability == Reliability::Auto || qos.durability == Durability::Auto
 }

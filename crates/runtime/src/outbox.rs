@@ -73,7 +73,7 @@ impl Outbox {
         overwritten
     }
 
-    /// Whether no tensor waits.
+    /// True if no tensor waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.state.lock().waiting.is_none()
     }

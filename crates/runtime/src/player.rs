@@ -99,7 +99,7 @@ pub struct Player {
     commands: Option<(TickGrid, Progress)>,
     /// The receive stamp of the first message, and its instant on the monotonic clock.
     start: Option<(Stamp, Instant)>,
-    /// Whether tensors are made.
+    /// True if the player makes tensors.
     ticks: bool,
     /// The epoch of the newest message.
     epoch: Epoch,
@@ -120,7 +120,7 @@ enum Progress {
 }
 
 impl Progress {
-    /// The same before the first message, for ticks of another grid.
+    /// Progress before the first message, by the clock of `self`, for ticks of another grid.
     fn of_other_grid(&self, grid: TickGrid) -> Self {
         match self {
             Progress::Recorded(clock, _) => Progress::Recorded(Arc::clone(clock), None),
@@ -178,12 +178,12 @@ impl Player {
         }
     }
 
-    /// The same without tensors: for those who want the rows alone.
+    /// Makes the player compute no tensors: for those who want the rows alone.
     pub fn without_ticks(self) -> Self {
         Player { ticks: false, ..self }
     }
 
-    /// The same with the command ticks of the configuration, if it has commands; before any threads.
+    /// Adds the command ticks of the configuration, if it has commands; before any threads.
     #[must_use]
     pub fn with_commands(mut self) -> Self {
         if let Some(runtime) = Arc::get_mut(&mut self.runtime) {
@@ -194,13 +194,13 @@ impl Player {
         self
     }
 
-    /// The same without ticks before an instant of the recorder's clock: earlier messages fill the rings.
+    /// Leaves out ticks before an instant of the recorder's clock: earlier messages fill the rings.
     #[must_use]
     pub fn beginning_at(self, begins: Stamp) -> Self {
         Player { begins, ..self }
     }
 
-    /// The same with a recorder of what the player does; before any threads.
+    /// Adds a recorder of what the player does; before any threads.
     pub fn with_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         if let Some(runtime) = Arc::get_mut(&mut self.runtime) {
             runtime.recorder = Some(recorder);
@@ -208,8 +208,8 @@ impl Player {
         self
     }
 
-    /// The same with at most this many threads that encode images and clouds. Those of [`Player::look_ahead`] are
-    /// encoded before their turn.
+    /// Adds at most this many threads that encode images and clouds. The messages of [`Player::look_ahead`] are encoded
+    /// before their turn.
     ///
     /// # Errors
     /// The system starts no thread.
@@ -217,7 +217,7 @@ impl Player {
         Ok(Player { encoders: EncodeThreads::start(&self.runtime, threads)?, ..self })
     }
 
-    /// The same whose messages of these inputs are latched, as their publishers offered; before any threads.
+    /// Makes the messages of these inputs latched, as their publishers offered; before any threads.
     pub fn with_latched(self, inputs: &[InputId]) -> Self {
         for input in inputs {
             let asks = &self.runtime.input(*input).asks;
@@ -290,7 +290,7 @@ impl Player {
         }
     }
 
-    /// The same for an array in place of a message. It waits for no transform.
+    /// Receives an array in place of a message, as [`Player::receive`]. It waits for no transform.
     ///
     /// # Errors
     /// As for [`Player::receive`].
@@ -310,7 +310,7 @@ impl Player {
         }
     }
 
-    /// The same for a message that a thread has begun to encode.
+    /// Receives a message that a thread has begun to encode.
     ///
     /// # Errors
     /// As for [`Player::receive`].

@@ -1,4 +1,4 @@
-//! What the runtime needs from its user: a publisher and, for tests, an observer.
+//! Interfaces that the runtime needs from its user: a publisher and, for tests, an observer.
 
 use std::time::Instant;
 
@@ -8,7 +8,8 @@ use robocache_ops::time::Stamp;
 
 /// Publishes the tensors. The publishing thread owns it.
 pub trait Publisher: Send {
-    /// Whether somebody takes the tensors now. If nobody does, and nothing records, the next tensor is neither sealed nor
+    /// True if somebody takes the tensors now. If nobody does, and nothing records, the next tensor is neither sealed
+    /// nor
     /// published.
     fn is_read(&self) -> bool {
         true
@@ -42,7 +43,7 @@ pub struct DueTick {
     pub missed: u64,
     /// The reading of the clock that made the tick due.
     pub looked: Stamp,
-    /// Whether the thread waited for it. If not, it was already due when the tick before was done.
+    /// True if the thread waited for it. If not, it was already due when the tick before was done.
     pub waited: bool,
 }
 

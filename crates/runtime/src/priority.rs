@@ -1,4 +1,4 @@
-//! Where and how urgently a thread runs: its processors and its real-time priority.
+//! Processors and real-time priority of a thread.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ const MOST_CALM: Duration = Duration::from_secs(60);
 /// A niceness of 0 under an ordinary policy: the middle of the library's scale from 0 to 99.
 const NICENESS_0: u8 = 48;
 
-/// Where and how urgently a thread runs.
+/// Processors and real-time priority of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// Real-time priority (`SCHED_FIFO`, 1 to 99), so that the thread runs before every ordinary
@@ -173,7 +173,7 @@ struct Overload {
     patience: Duration,
 }
 
-/// What the tick thread must do with its priority.
+/// A change of the tick thread's priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     /// Give up the real-time priority.
@@ -224,7 +224,7 @@ impl Overload {
 pub(crate) struct WorkWords {
     /// Its name, after "the work".
     pub name: &'static str,
-    /// What a user can change so that it takes less time.
+    /// Advice to the user: a change after which it takes less time.
     pub relief: &'static str,
 }
 

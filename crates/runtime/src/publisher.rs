@@ -14,7 +14,7 @@ impl PublisherId {
     }
 }
 
-/// Where a message comes from, and when it was published.
+/// Publisher of a message, and when it was published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// Its publisher; `None` if unknown.

@@ -25,7 +25,7 @@ pub struct Message {
     pub publisher: Option<PublisherId>,
     /// Its number in a recording; 0 if it is in none.
     pub number: u64,
-    /// Whether it is a latched one that is taken again, because an epoch has begun.
+    /// True if it is a latched one that is taken again, because an epoch has begun.
     pub again: bool,
     /// Its CDR bytes, in whatever memory they arrived.
     pub bytes: Box<dyn AsRef<[u8]> + Send>,

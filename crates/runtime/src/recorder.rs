@@ -1,4 +1,4 @@
-//! What the runtime reports to a recorder: every message with its arrival, and the outcome of each message and tick.
+//! Reports of the runtime to a recorder: every message with its arrival, and the outcome of each message and tick.
 //!
 //! Several threads report, so the order of reports means little. The numbers show the order of changes:
 //! [`MessageOutcome::Taken`] has the changes of the rings that a message made, and [`TickRecord::changes`] says how
@@ -169,7 +169,7 @@ pub struct CommandRecord {
     pub tick: i64,
     /// Its epoch.
     pub epoch: Epoch,
-    /// What it is.
+    /// The fact itself.
     pub fact: CommandFact,
 }
 

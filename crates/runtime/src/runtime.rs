@@ -44,7 +44,7 @@ pub struct Runtime {
     ///
     /// In memory of its own, because it is aligned to cache lines: Python's objects, which hold a runtime, are not.
     pub commands: Option<Box<Commands>>,
-    /// Whether each tensor is sealed with a digest before it is published; true at first.
+    /// True if each tensor is sealed with a digest before it is published; true at first.
     pub digest: bool,
     /// By segment: true if the recorder takes what it is made of. The digests of its ticks are of these segments; `None` at
     /// first: of the whole tensor.
@@ -65,7 +65,7 @@ pub struct Runtime {
     pub(super) inputs: Vec<InputState>,
     /// By [`StreamId`].
     streams: Vec<StreamState>,
-    /// Whether encode workers push large messages. If not, the receiving thread does.
+    /// True if encode workers push large messages. If not, the receiving thread does.
     has_workers: bool,
     /// Large messages on their way to the workers.
     pub(super) queue: Queue,
@@ -75,7 +75,7 @@ pub struct Runtime {
     pub(super) epoch: AtomicU64,
     /// Tensors on their way to the publishing thread.
     pub(super) outbox: Outbox,
-    /// Where the publishing thread runs.
+    /// The publishing thread, as the tick thread sees it.
     pub(super) companion: Companion,
     pub(super) observer: Arc<dyn Observer>,
     /// Set when the threads must end.
@@ -122,7 +122,7 @@ impl Runtime {
         self.observer = observer;
     }
 
-    /// The same with the commands of the configuration. The user must give a publisher of commands to
+    /// Adds the commands of the configuration. The user must give a publisher of commands to
     /// [`Threads::start`](super::Threads::start).
     #[must_use]
     pub fn with_commands(mut self) -> Self {
@@ -136,12 +136,12 @@ impl Runtime {
         self.commands = spec.map(|spec| Box::new(Commands::new(spec)));
     }
 
-    /// The same without encode workers: the caller's thread pushes large messages, too.
+    /// Removes the encode workers: the caller's thread pushes large messages, too.
     pub(super) fn without_workers(self) -> Self {
         Runtime { has_workers: false, ..self }
     }
 
-    /// Whether messages of an input go to the encode workers.
+    /// True if messages of an input go to the encode workers.
     pub(super) fn is_queued(&self, input: InputId) -> bool {
         self.has_workers && self.input_spec(input).is_large()
     }
@@ -204,7 +204,7 @@ impl Runtime {
         &self.streams[stream.index()]
     }
 
-    /// Whether the threads must end.
+    /// True if the threads must end.
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

@@ -10,7 +10,7 @@ use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp, TickGrid};
 /// smaller difference is a late wake-up, or a clock that is slewed.
 const STEP_NS: i64 = NANOS_PER_S;
 
-/// What a loop must do.
+/// Next step of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Wait until this instant.
@@ -33,8 +33,8 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     grid: TickGrid,
-    /// Whether to compare the clock with the monotonic one. A simulator's clock has its own speed,
-    /// so it is not compared.
+    /// True if the clock is compared with the monotonic one. A simulator's clock has its own speed, so it is not
+    /// compared.
     real_time: bool,
     /// The tick served last (or skipped at the start), and the last reading of the clock.
     progress: Option<(i64, Reading)>,

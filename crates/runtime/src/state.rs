@@ -27,7 +27,7 @@ pub struct TickStats {
     pub held_back: Counter,
     /// The stream that held back the newest of them.
     pub held_back_by: AtomicUsize,
-    /// What the log says of them. The thread that serves ticks notes it, and the one that reports logs it.
+    /// State of the log about held back ticks. The thread that serves ticks notes it, and the one that reports logs it.
     pub(super) holding: Mutex<Holding>,
     /// Tensors that a newer one replaced before the publishing thread sent them.
     pub unsent: Counter,
@@ -43,9 +43,9 @@ pub struct TickStats {
     /// in between. There the time begins at the arrival of the `/clock` message that made the tick
     /// due.
     pub latency: Latency,
-    /// The same until the tensor is finished, before it waits for the publishing thread.
+    /// Time from a tick's instant until its tensor is finished, before it waits for the publishing thread.
     pub fused: Latency,
-    /// What the loop itself counts.
+    /// Counters of the loop itself.
     pub grid: GridStats,
 }
 
@@ -84,7 +84,7 @@ pub struct InputState {
     pub lost: Counter,
     /// True if a message was dropped that nobody had read, and none was taken since.
     pub(super) drops_unread: AtomicBool,
-    /// Whether the middleware tells which messages were lost: then its messages have numbers.
+    /// True if the middleware tells which messages were lost: then its messages have numbers.
     pub tells_lost: AtomicBool,
     /// How often the middleware failed to give a message that waited.
     pub take_failed: Counter,
@@ -95,9 +95,9 @@ pub struct InputState {
     pub adapted: Counter,
     /// Messages that a publisher sent once more to a new subscription.
     pub repeated: Counter,
-    /// What the subscription asks for.
+    /// Quality of service that the subscription asks for.
     pub asks: SharedQos,
-    /// What it must ask for, by the last reading of the graph.
+    /// Quality of service that the subscription must ask for, by the last reading of the graph.
     pub wants: SharedQos,
     /// Publishers that the middleware did not connect, because their quality of service does not
     /// fit. It counts all since the subscription began.
@@ -109,7 +109,7 @@ pub struct InputState {
     received: Mutex<Option<(Epoch, Stamp)>>,
     /// The newest message, if messages are latched and may be needed again.
     pub(super) latched: Mutex<Option<Latched>>,
-    /// Whether such a message is kept.
+    /// True if the newest latched message is kept.
     pub(super) keeps: AtomicBool,
     /// When it is taken once more.
     pub(super) retry: Mutex<Option<Retry>>,

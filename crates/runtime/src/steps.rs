@@ -28,7 +28,7 @@ pub trait Steps {
     fn step(&mut self) -> Result<Next, Self::Error>;
 }
 
-/// What a loop finds in the place that it takes its work from.
+/// Result of a look into the place that a loop takes its work from.
 #[derive(Debug)]
 pub(crate) enum Found<T> {
     /// Work.

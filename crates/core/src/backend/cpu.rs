@@ -102,7 +102,7 @@ impl CpuBackend {
         Ok(CpuBackend { rings, gpu: None, scratch: Mutex::new(scratch) })
     }
 
-    /// The same with a GPU that may encode images and clouds.
+    /// Reserves the memory of all rings, with a GPU that may encode images and clouds.
     ///
     /// # Errors
     /// [`BackendError::Failed`] where the GPU's memory does not suffice.
@@ -125,8 +125,8 @@ impl CpuBackend {
         Ok(backend)
     }
 
-    /// The same with encoders that `encoder` makes for the streams of images and clouds: those of a GPU or of its
-    /// substitute in a test. If it makes none, cores encode.
+    /// Reserves the memory of all rings, with encoders that `encoder` makes for the streams of images and clouds: those
+    /// of a GPU or of its substitute in a test. If it makes none, cores encode.
     ///
     /// # Errors
     /// Those of `encoder`; [`BackendError::Failed`] if the system starts no thread.

@@ -64,7 +64,7 @@ pub struct CudaBackend {
 struct RingMemory {
     place: RingPlace,
     segment: Segment,
-    /// Where the parts of a sparse row go, in bytes.
+    /// Places of the parts of a sparse row, in bytes.
     sparse: Option<[(Segment, Run); 2]>,
     rows: Rows,
     encoder: Encoder,
@@ -96,7 +96,7 @@ enum Encoder {
     },
 }
 
-/// Whether the last encode into a slot may still be under way.
+/// The last encode into a slot, which may still be under way.
 struct SlotState {
     encoded: Event,
     pending: AtomicBool,
@@ -115,7 +115,7 @@ impl CudaBackend {
         Self::with_encoders(device, Processor::Gpu, config, layout)
     }
 
-    /// The same for outputs on the GPU. Images and clouds are encoded by `processor`.
+    /// Reserves the memory of all rings on a GPU, for outputs on the GPU. Images and clouds are encoded by `processor`.
     ///
     /// # Errors
     /// As [`CudaBackend::new`].
@@ -284,12 +284,12 @@ impl RingMemory {
         });
     }
 
-    /// Whether each step depends on the others.
+    /// True if each step depends on the others.
     fn unwraps(&self) -> bool {
         matches!(&self.encoder, Encoder::OnHost { host, .. } if host.unwraps())
     }
 
-    /// Where the ring's part of a step goes: one place, or those of both parts of a sparse row.
+    /// Places of the ring's part in a step: one place, or one for each part of a sparse row.
     fn places_of(&self, step: usize) -> impl Iterator<Item = StepPlace<'_>> {
         let parts = self.sparse.as_ref();
         let whole = parts.is_none().then(|| {

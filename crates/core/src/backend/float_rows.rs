@@ -19,7 +19,7 @@ pub(super) struct FloatRows {
     output: Option<Output>,
 }
 
-/// What is made of the interpolated rows.
+/// Output stage of the interpolated rows, with its memory.
 struct Output {
     stage: OutputStage,
     /// The step whose angles stay as they are.
@@ -35,7 +35,7 @@ struct Scratch {
     filled: Vec<bool>,
     /// One angle at each step.
     angles: Vec<Option<f64>>,
-    /// What is made of a row.
+    /// Output of a row.
     part: Vec<f32>,
 }
 
@@ -69,7 +69,7 @@ impl FloatRows {
         row.extend(read(&self.slots[slot.index()]).iter().flat_map(|value| value.to_le_bytes()));
     }
 
-    /// Whether a step depends on the other steps, so that [`FloatRows::window`] serves all at once.
+    /// True if a step depends on the other steps, so that [`FloatRows::window`] serves all at once.
     pub(super) fn unwraps(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.stage.unwraps())
     }
@@ -85,8 +85,8 @@ impl FloatRows {
         take(part);
     }
 
-    /// The same for all steps of a tick, whose angles are unwrapped from step to step: hands each
-    /// step with what it holds to `take`, or with `None` if it has no row.
+    /// Serves all steps of a tick, whose angles are unwrapped from step to step: hands each step with what it holds to
+    /// `take`, or with `None` if it has no row.
     pub(super) fn window(
         &self,
         steps: impl Iterator<Item = (usize, Value<Slot>)> + Clone,

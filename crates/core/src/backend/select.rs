@@ -10,7 +10,7 @@ use crate::spec::Config;
 #[cfg(feature = "cuda")]
 use robocache_ops::device::Device;
 
-/// What the user asked for: `backend: auto | cpu | cuda`.
+/// Choice of the user: `backend: auto | cpu | cuda`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     /// Rows on the host. If a GPU can be used, each image and each cloud is encoded by a core or by
@@ -92,7 +92,7 @@ pub fn create_for_device(
     Ok(Arc::new(backend))
 }
 
-/// The same in a build without CUDA.
+/// Fails, because this build is without CUDA.
 ///
 /// # Errors
 /// Always.
@@ -129,7 +129,7 @@ fn gpus() -> Result<usize, BackendError> {
     Err(without_cuda())
 }
 
-/// Whether the user cannot expect a GPU: the program was built without CUDA, or the machine has no
+/// True if the user cannot expect a GPU: the program was built without CUDA, or the machine has no
 /// driver.
 fn is_expected(reason: &BackendError) -> bool {
     let without_driver = "no NVIDIA driver on this machine";
@@ -172,7 +172,7 @@ fn cpu_with_gpu(
     Ok(Arc::new(backend))
 }
 
-/// Whether the GPU has memory of its own, and whether other processes share it side by side or in turns, in words.
+/// Kind of the GPU, in words: with memory of its own or not, and shared by other processes side by side or in turns.
 #[cfg(feature = "cuda")]
 fn kind(device: &Device) -> String {
     let integrated = if device.host_access().integrated { "integrated, " } else { "" };

@@ -333,13 +333,13 @@ pub struct PointCloud2<'a> {
     pub width: u32,
     /// The layout of a point.
     pub fields: &'a [PointField<'a>],
-    /// Whether the numbers of the data have their most significant byte first.
+    /// True if the numbers of the data have their most significant byte first.
     pub is_bigendian: bool,
     /// Bytes from one point to the next.
     pub point_step: u32,
     /// Bytes from one row to the next.
     pub row_step: u32,
-    /// Whether no point is NaN or infinite.
+    /// True if no point is NaN or infinite.
     pub is_dense: bool,
 }
 

@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where the next value begins, without its alignment: bytes from the start of the message.
+    /// Position of the next value, without its alignment: bytes from the start of the message.
     pub fn position(&self) -> usize {
         self.position
     }
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
         self.message.len().saturating_sub(self.position)
     }
 
-    /// Whether the numbers of this message have their most significant byte first.
+    /// True if the numbers of this message have their most significant byte first.
     pub fn is_big_endian(&self) -> bool {
         self.big_endian
     }
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    /// Where the elements of a sequence of numbers of `size` bytes are in the message. Reads past them.
+    /// Range of the elements of a sequence of numbers of `size` bytes in the message. Reads past them.
     pub fn sequence(&mut self, size: usize) -> Result<Range<usize>, CdrError> {
         let len = self.u32()? as usize;
         // No padding follows the length of an empty sequence.
@@ -207,7 +207,7 @@ impl F32Sequence<'_> {
         self.bytes.len() / 4
     }
 
-    /// Whether it is empty.
+    /// True if the sequence is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -247,7 +247,7 @@ impl F64Sequence<'_> {
         self.bytes.len() / 8
     }
 
-    /// Whether it is empty.
+    /// True if the sequence is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -74,7 +74,7 @@ pub fn to_rgb<'a>(
     Ok(demosaic::<u8>(pattern, size, lines, pixels))
 }
 
-/// The same for a mosaic of numbers of 16 bits.
+/// Converts a mosaic of numbers of 16 bits, as [`to_rgb`] does one of bytes.
 ///
 /// # Errors
 /// As [`to_rgb`].

@@ -31,7 +31,7 @@ pub fn element_of(encoding: &[u8]) -> Option<(&'static str, DepthElement)> {
 const HEADER: usize = 12;
 const INVERSE_DEPTH: i32 = 0;
 
-/// What packed the numbers.
+/// Packing of the numbers.
 enum Packing {
     /// A PNG file alone.
     Png,

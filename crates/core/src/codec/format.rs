@@ -11,7 +11,7 @@ use robocache_ops::image::{Encoding, ImageView};
 pub struct RawImage<'a> {
     /// Width and height \[px\].
     pub size: [usize; 2],
-    /// Whether elements of several bytes have the most significant one first.
+    /// True if elements of several bytes have the most significant one first.
     pub big_endian: bool,
     /// Bytes from one line to the next.
     pub step: usize,
@@ -49,7 +49,7 @@ impl RawImage<'_> {
     }
 }
 
-/// What the bytes of a raw image are.
+/// Format of a raw image's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PixelFormat {
     /// Pixels that an encoder takes as they are.

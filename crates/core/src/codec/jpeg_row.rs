@@ -140,7 +140,7 @@ impl JpegRow {
         }
     }
 
-    /// Where the planes of red, green and blue begin in a row.
+    /// Offsets of the planes of red, green and blue in a row.
     const fn planes(&self) -> [usize; 3] {
         let plane = self.width * self.height;
         match self.color {

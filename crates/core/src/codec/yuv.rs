@@ -39,7 +39,7 @@ impl Yuv {
         matches!(self, Yuv::Nv12 | Yuv::Nv21)
     }
 
-    /// Where Y, U and V are among the four bytes of two pixels.
+    /// Positions of Y, U and V among the four bytes of two pixels.
     const fn packed(self) -> ([usize; 2], usize, usize) {
         match self {
             Yuv::Uyvy => ([1, 3], 0, 2),
@@ -140,7 +140,7 @@ const U_TO_GREEN: i32 = -409_993;
 const V_TO_GREEN: i32 = -852_492;
 const V_TO_RED: i32 = 1_673_527;
 
-/// What chroma adds to red, green and blue, with the half that rounds.
+/// Amounts that chroma adds to red, green and blue, with the half that rounds.
 fn chroma(u: u8, v: u8) -> [i32; 3] {
     let half = 1 << (BITS - 1);
     let (u, v) = (i32::from(u) - 128, i32::from(v) - 128);

@@ -34,7 +34,7 @@ pub struct CommandTick {
 pub struct Made {
     /// True if there is a command: [`CommandGroup::command`].
     pub sends: bool,
-    /// What the group does.
+    /// Stage of the group.
     pub stage: Stage,
     /// True if commands begin here, at the measured values.
     pub starts: bool,
@@ -63,7 +63,7 @@ pub struct GroupCounts {
     pub ends: u64,
     /// Per joint: commands that a limit changed.
     pub clipped: Vec<u64>,
-    /// The same of all joints, by [`Limit::ALL`].
+    /// Commands of all joints that a limit changed, by [`Limit::ALL`].
     pub limited: [u64; Limit::ALL.len()],
 }
 
@@ -215,7 +215,7 @@ impl CommandGroup {
         self.zeros_until = None;
     }
 
-    /// What the group waits for after the newest tick.
+    /// Condition that the group waits for after the newest tick.
     pub fn waits_for(&self, stage: Stage) -> WaitsFor {
         match stage {
             Stage::Following => WaitsFor::Nothing,
@@ -388,7 +388,7 @@ impl CommandGroup {
         self.say();
     }
 
-    /// The same for other tracks. Tells of each joint which limit changed its command.
+    /// Makes a command that follows the plan, in other tracks. Tells of each joint which limit changed its command.
     fn follow_with(
         &self,
         tracks: &mut [Track],

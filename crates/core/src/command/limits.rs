@@ -1,4 +1,4 @@
-//! What a joint may do from one command tick to the next.
+//! Limits of a joint's change from one command tick to the next.
 //!
 //! All bounds are relative to the commands before, not to measurements, so that a joint that lags behind does not slow
 //! its commands (ros2_control#2183). Arithmetic is in `f64`, of + - x / and square root alone, so that it has the same

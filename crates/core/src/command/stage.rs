@@ -1,6 +1,6 @@
-//! What a group does, and what it waits for.
+//! Stages of a group, and the conditions that it waits for.
 
-/// What a group does.
+/// Stage of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     /// Commands are disabled.
@@ -42,7 +42,7 @@ impl Stage {
     }
 }
 
-/// What a group waits for before it follows a plan.
+/// Condition that a group waits for before it follows a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitsFor {
     /// It follows a plan.
@@ -71,7 +71,7 @@ impl WaitsFor {
         WaitsFor::Rest,
     ];
 
-    /// The same in a word, as messages have it; empty if it waits for nothing.
+    /// Name of the condition, as messages have it; empty if the group waits for nothing.
     pub const fn word(self) -> &'static str {
         match self {
             WaitsFor::Nothing => "",

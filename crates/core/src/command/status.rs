@@ -16,7 +16,7 @@ const REFUSED_BYTES: usize = 40;
 /// Bytes of a joint without the letters of its name, and more.
 const JOINT_BYTES: usize = 24;
 
-/// What a node says of a group, to the policies that write its chunks.
+/// Status of a group, for the policies that write its chunks.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandStatus<'a> {
     /// Instant of the command tick.
@@ -25,9 +25,9 @@ pub struct CommandStatus<'a> {
     pub run: u64,
     /// Name of the group.
     pub group: &'a str,
-    /// What the group does.
+    /// Stage of the group.
     pub stage: Stage,
-    /// What it waits for.
+    /// Condition that the group waits for.
     pub waits_for: WaitsFor,
     /// The newest chunk that counts.
     pub newest: Option<Newest>,
@@ -48,9 +48,9 @@ pub struct ReceivedStatus {
     pub run: u64,
     /// Name of the group.
     pub group: String,
-    /// What the group does.
+    /// Stage of the group.
     pub stage: Stage,
-    /// What it waits for.
+    /// Condition that the group waits for.
     pub waits_for: WaitsFor,
     /// The newest chunk that counts.
     pub newest: Option<Newest>,

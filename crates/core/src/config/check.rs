@@ -24,7 +24,7 @@ const MAX_TOPIC_LEN: usize = 247;
 #[derive(Clone, Copy)]
 pub(super) struct Range {
     low: f64,
-    /// Whether `low` itself is outside.
+    /// True if `low` itself is outside.
     above_low: bool,
     high: f64,
 }
@@ -46,7 +46,7 @@ impl Range {
         Range { low, above_low: true, high }
     }
 
-    /// What is expected instead of `value`, if it is outside.
+    /// Words for what is expected instead of `value`, if it is outside.
     fn violation(self, value: f64) -> Option<String> {
         if value <= self.low && self.above_low {
             Some(format!("a number greater than {}", self.low))
@@ -68,11 +68,11 @@ pub(super) struct Check<'a> {
     problems: Vec<(Option<usize>, Problem)>,
     /// Keys whose values could not be read, which has been reported.
     unread: HashSet<String>,
-    /// Whether the last problem was not reported again.
+    /// True if the last problem was not reported again.
     silent: bool,
-    /// What the file says without any effect.
+    /// Statements of the file without any effect.
     without_effect: Vec<String>,
-    /// What is possible in the file, and probably not meant.
+    /// Advice about the file: what is possible in it, and probably not meant.
     advice: Vec<String>,
     /// See [`Source::files`](crate::spec::Source::files).
     files: Vec<(String, String)>,
@@ -98,7 +98,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Where the definitions of messages are.
+    /// Source of the definitions of messages.
     pub(super) fn definitions(&self) -> &'a dyn Definitions {
         self.definitions
     }
@@ -116,7 +116,7 @@ impl<'a> Check<'a> {
         self.unread.insert(key);
     }
 
-    /// Whether the value of a key, or a part of it, could not be read.
+    /// True if the value of a key, or a part of it, could not be read.
     pub(super) fn is_unread(&self, key: &str) -> bool {
         self.unread.contains(key)
     }
@@ -126,7 +126,7 @@ impl<'a> Check<'a> {
         self.doc.root().get("streams")?.get(name).map(Rc::clone)
     }
 
-    /// Whether the value of a key is from `defaults`.
+    /// True if the value of a key is from `defaults`.
     pub(super) fn is_inherited(&self, key: &str) -> bool {
         self.doc.is_inherited(key)
     }
@@ -151,7 +151,7 @@ impl<'a> Check<'a> {
         self.advice.push(self.doc.problem_found(key, expected, found).to_string());
     }
 
-    /// Takes what was noted so.
+    /// Takes the advice about the file.
     pub(super) fn take_advice(&mut self) -> Vec<String> {
         std::mem::take(&mut self.advice)
     }
@@ -173,7 +173,7 @@ impl<'a> Check<'a> {
         Ok(self.files.last().map_or("", |(_, text)| text))
     }
 
-    /// Takes what was noted so.
+    /// Takes the statements of the file without any effect.
     pub(super) fn take_without_effect(&mut self) -> Vec<String> {
         std::mem::take(&mut self.without_effect)
     }
@@ -324,12 +324,12 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Whether the tree of frames can have a frame of this name.
+/// True if the tree of frames can have a frame of this name.
 pub(super) fn is_frame(name: &str) -> bool {
     is_printable(name) && name.len() <= MAX_NAME
 }
 
-/// Whether a name has characters, and no control characters. (A NUL cannot even be sent.)
+/// True if a name has characters, and no control characters. (A NUL cannot even be sent.)
 pub(super) fn is_printable(name: &str) -> bool {
     !name.is_empty() && !name.chars().any(char::is_control)
 }

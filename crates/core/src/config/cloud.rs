@@ -69,7 +69,7 @@ pub(super) fn cloud(
     Some((spec, bounds))
 }
 
-/// What is wrong was reported.
+/// Marks that a problem has been reported.
 struct Reported;
 
 /// The greatest number of voxels of a sparse row; `None` for the whole grid.

@@ -205,7 +205,7 @@ fn watchdog(
     Some(ns)
 }
 
-/// What follows when there is no plan any more.
+/// Validates the reaction when there is no plan any more.
 fn end(
     check: &mut Check<'_>,
     key: &str,

@@ -19,7 +19,7 @@ pub(super) enum RawLimits {
 }
 
 mapping! {
-    /// Where limits are written. Of two sources, the later wins.
+    /// Sources of limits. Of two sources, the later wins.
     RawSources {
         urdf: String,
         file: String,
@@ -59,7 +59,7 @@ impl Read for RawLimits {
 pub(super) struct LimitedJoints<'a> {
     pub names: &'a [String],
     pub interface: Interface,
-    /// Those that are angles without an end, by their numbers.
+    /// Numbers of the joints that are angles without an end.
     pub angular: &'a [usize],
 }
 

@@ -17,7 +17,7 @@ mapping! { RawRows {
     lag_ms: f64,
 } }
 
-/// Where a group says what its rows are.
+/// Source of a description of a group's rows.
 pub(super) enum RowSource {
     /// In its own keys.
     Keys,
@@ -96,7 +96,8 @@ impl Rows {
         rows.near(check, key)
     }
 
-    /// The same rows, if they are near the answered tick and not all past at it. Otherwise no command could follow them.
+    /// Returns the rows if they are near the answered tick and not all past at it. Otherwise no command could follow
+    /// them.
     fn near(self, check: &mut Check<'_>, key: &str) -> Option<Self> {
         let ends = self.offsets_ns.first().zip(self.offsets_ns.last());
         let (first_ns, last_ns) = ends.map_or((0, 0), |(first, last)| (*first, *last));

@@ -52,7 +52,7 @@ impl Kind {
     }
 }
 
-/// What the messages of a stream hold, if its type is known.
+/// Content of a stream's messages, if its type is known.
 pub(super) fn content(stream: &Node) -> Option<Content> {
     let inputs = stream.get("inputs").and_then(|inputs| inputs.items()).unwrap_or_default();
     if stream.get("select").is_some() || inputs.iter().any(|input| input.get("select").is_some()) {

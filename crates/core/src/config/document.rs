@@ -20,7 +20,7 @@ pub(super) struct Document {
     problems: Vec<Problem>,
 }
 
-/// Where a value is written.
+/// Place at which a value is written.
 struct SourcePlace {
     line: usize,
     text: String,
@@ -28,11 +28,11 @@ struct SourcePlace {
     origin: Option<String>,
     /// The preset that it is from.
     preset: Option<&'static str>,
-    /// The same for all paths of a value that is written once.
+    /// Number of the written value, equal for all its paths.
     id: usize,
 }
 
-/// Where the values in a collection are from.
+/// Origin of the values in a collection.
 #[derive(Clone, Copy, Default)]
 struct From<'a> {
     /// The path in `defaults` from which they are inherited, or could be; and whether they are.
@@ -122,7 +122,7 @@ impl Document {
         self.places.get(key)?.preset
     }
 
-    /// Whether the value at a key path is from `defaults`.
+    /// True if the value at a key path is from `defaults`.
     pub(super) fn is_inherited(&self, key: &str) -> bool {
         self.places.get(key).is_some_and(|place| place.origin.is_some())
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration.
+//! Problems of a configuration.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub enum ConfigError {
     Read {
         /// The file as it was named.
         file: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The file's content is not a valid configuration; displayed as one line per problem.
@@ -28,11 +28,11 @@ pub struct Problem {
     pub line: usize,
     /// Path of the key; empty if the problem is not at a key.
     pub key: String,
-    /// What would have been right there.
+    /// Words for what would have been right there.
     pub expected: String,
-    /// What is there.
+    /// Words for what is there.
     pub found: String,
-    /// What was probably meant.
+    /// Suggestion of what was probably meant.
     pub hint: Option<String>,
 }
 

@@ -227,7 +227,7 @@ pub(super) fn in_frame_selected(
     }
 }
 
-/// What the numbers of a row of `fields` are.
+/// Quantities of the numbers in a row of `fields`.
 fn parts(members: &[Member], fields: Option<&[String]>) -> Vec<FramedPart> {
     let child = members.iter().position(|member| *member == Member::ChildFrame);
     let place = |field: &Field| members.iter().position(|m| m.field() == Some(field));

@@ -83,9 +83,9 @@ pub(super) struct Form {
     pub key: &'static str,
     /// The other keys of `image` that it has, and keys of a resize as `resize.fit`.
     pub has: &'static [&'static str],
-    /// What is expected in place of any other key.
+    /// Words for what is expected in place of any other key.
     pub others: &'static str,
-    /// The same for single keys.
+    /// Words for what is expected in place of single keys.
     pub single: &'static [(&'static str, &'static str)],
     /// Validates its keys.
     pub made: fn(&mut Check<'_>, &Image<'_>) -> Option<Made>,
@@ -360,7 +360,7 @@ impl Normalisation<'_> {
     }
 }
 
-/// What the pixels of `8UC1`, `8UC3` or `8UC4` are, by a name.
+/// Pixel format of `8UC1`, `8UC3` or `8UC4`, by its name.
 fn encoding_8uc(check: &mut Check<'_>, key: &str, name: &str) -> Option<PixelFormat> {
     let untyped = || PixelFormat::all().filter(|format| format.untyped_name().is_some());
     let found = untyped().find(|format| format.name() == name);

@@ -27,7 +27,7 @@ pub(super) struct Input {
     has_own_rings: bool,
 }
 
-/// What follows from the stream's type and from the top level of the file.
+/// Defaults of an input, by the stream's type and the top level of the file.
 #[derive(Clone, Copy)]
 pub(super) struct InputDefaults<'a> {
     /// The type of messages; `None` if it is unknown. What is selected has types of its own.
@@ -36,17 +36,17 @@ pub(super) struct InputDefaults<'a> {
     pub content: Option<Content>,
     /// If neither the input nor its stream has a timeline.
     pub timeline: Timeline,
-    /// What each input selects. Empty if the content is another or unknown.
+    /// Selection of each input. Empty if the content is another or unknown.
     pub selected: &'a [SelectedInput],
 }
 
 impl InputDefaults<'_> {
-    /// Whether messages of this input have a `std_msgs/Header`.
+    /// True if messages of this input have a `std_msgs/Header`.
     fn has_header(&self, input: usize) -> bool {
         self.selected.get(input).is_none_or(|selected| selected.plan.has_header())
     }
 
-    /// Where the stamp of this input's messages is.
+    /// Source of the stamp of this input's messages.
     fn stamp(&self, input: usize) -> StampSource {
         self.selected.get(input).map_or(StampSource::Header, |selected| selected.plan.stamp())
     }
@@ -56,7 +56,7 @@ impl InputDefaults<'_> {
     }
 }
 
-/// Where the sensor of an input is in the base frame.
+/// Pose of an input's sensor in the base frame.
 #[derive(Clone, Copy)]
 enum Extrinsic {
     /// The tree of frames says it.
@@ -64,7 +64,7 @@ enum Extrinsic {
     Known([[f64; 4]; 3]),
 }
 
-/// What the inputs of a stream take from their messages. With [`Selection::Numbers`], and with joints of its own,
+/// Selections of a stream's inputs from their messages. With [`Selection::Numbers`], and with joints of its own,
 /// each input has a selection and rings of its own. Otherwise one is for all.
 pub(super) struct Taken<'a> {
     /// One, or one for each input.
@@ -143,12 +143,12 @@ impl Input {
         InputSpec { stream: Some(stream), feeds, ..self.spec }
     }
 
-    /// Whether the arrival of its messages places them in time.
+    /// True if the arrival of its messages places them in time.
     pub(super) fn is_by_arrival(&self) -> bool {
         self.spec.timeline == Timeline::Receive
     }
 
-    /// Whether no other input fills its rings.
+    /// True if no other input fills its rings.
     pub(super) fn has_own_rings(&self) -> bool {
         self.has_own_rings
     }
@@ -401,7 +401,7 @@ pub(super) fn merge(
     }
 }
 
-/// Where the sensor of an input is. Only points are moved, so other types have no such key.
+/// Validates the pose of an input's sensor. Only points are moved, so other types have no such key.
 fn t_base_sensor(
     check: &mut Check<'_>,
     place: impl Fn(bool, &str) -> String,

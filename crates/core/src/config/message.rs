@@ -13,7 +13,7 @@ pub(super) struct Type {
     pub content: Content,
 }
 
-/// Whether the stream at `key` names the numbers that it takes, or one of its inputs does.
+/// True if the stream at `key` names the numbers that it takes, or one of its inputs does.
 pub(super) fn selects(check: &Check<'_>, name: &str, key: &str) -> bool {
     let Some(stream) = check.stream(name) else { return false };
     let inputs = stream.get("inputs").and_then(|inputs| inputs.items()).unwrap_or_default();

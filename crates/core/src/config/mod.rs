@@ -249,7 +249,7 @@ fn tensor_fits(check: &mut Check<'_>, streams: &[StreamSpec]) -> Option<()> {
     Some(())
 }
 
-/// What the streams of a file are, with their inputs and their cameras.
+/// The streams of a file, with their inputs and their cameras.
 type Streams = (Vec<StreamSpec>, Vec<InputSpec>, Vec<(StreamId, String, CameraTopic)>);
 
 /// The streams, their inputs, and the cameras whose images they undistort.

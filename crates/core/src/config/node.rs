@@ -42,7 +42,7 @@ pub enum Value {
     Scalar {
         /// Its text.
         text: String,
-        /// Whether it has no quotes.
+        /// True if the text has no quotes.
         plain: bool,
     },
     /// A list.
@@ -58,7 +58,7 @@ pub struct Entry {
     pub key: String,
     /// Line of the key, where a person looks for the value.
     pub line: usize,
-    /// Whether it is from `defaults`, and not the stream's own.
+    /// True if the entry is from `defaults`, and not the stream's own.
     pub inherited: bool,
     /// The preset of images that it is from.
     pub preset: Option<&'static str>,
@@ -75,7 +75,7 @@ impl Node {
         }
     }
 
-    /// The same value as that of a preset, which is named at a line.
+    /// Copies the value as that of a preset, which is named at a line.
     pub fn of_preset(&self, preset: &'static str, line: usize) -> Node {
         let value = match &self.value {
             Value::Scalar { text, plain } => Value::Scalar { text: text.clone(), plain: *plain },
@@ -235,7 +235,7 @@ struct Pending {
     entries: Vec<Entry>,
     /// Position in `entries` of each of its own keys.
     own: HashMap<String, usize>,
-    /// What it merges, and before which position of `entries`.
+    /// The mapping that it merges, and before which position of `entries`.
     merged: Option<(usize, Rc<Node>, usize)>,
     /// The key whose value comes next.
     key: Option<Key>,
@@ -244,9 +244,9 @@ struct Pending {
 struct Key {
     name: String,
     line: usize,
-    /// Whether it is `<<`.
+    /// True if the key is `<<`.
     merges: bool,
-    /// Whether the mapping has it already.
+    /// True if the mapping has the key already.
     again: bool,
 }
 
@@ -301,7 +301,7 @@ impl Reader<'_> {
         Problem::of_file(self.file, line, expected, found)
     }
 
-    /// Whether a tag says that a scalar is text. Other tags are problems: no value here needs one.
+    /// True if a tag says that a scalar is text. Other tags are problems: no value here needs one.
     fn is_text(&mut self, tag: Option<&Tag>, line: usize) -> bool {
         let Some(Tag { handle, suffix }) = tag else { return false };
         // The full form of `!!`.

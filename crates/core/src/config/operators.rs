@@ -281,7 +281,7 @@ impl Outputs<'_> {
 }
 
 impl<'a> Names<'a> {
-    /// Those of a stream with these selections. `labels`: see [`Names`].
+    /// Naming of the channels of a stream with these selections. `labels`: see [`Names`].
     pub(super) fn of(selections: &[Selection], labels: &'a [String]) -> Self {
         match selections.first() {
             Some(Selection::Joints { .. } | Selection::Trajectory { .. }) => Names::Joints(labels),
@@ -289,7 +289,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Whether `name` is that of a channel, or a part of it: its field, its joint, a member that it is in, or
+    /// True if `name` is that of a channel, or a part of it: its field, its joint, a member that it is in, or
     /// the topic of its input. Of several inputs, a name without a topic is for all. The name of a joint may
     /// hold anything, so it counts only as a whole.
     fn is_part(self, name: &str, channel: &str) -> bool {

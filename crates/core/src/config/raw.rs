@@ -243,7 +243,7 @@ pub(super) enum TimeUnit {
     S,
 }
 
-/// What the times of points count from.
+/// Origin of the times of points.
 #[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TimeFrom {
@@ -263,7 +263,7 @@ pub(super) enum Reduce {
     Last,
 }
 
-/// What is computed of a point.
+/// Quantity that is computed of a point.
 #[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum RawFeature {
@@ -315,7 +315,7 @@ read_words! {
 pub(super) enum RawValidWhen {
     All,
     Any,
-    /// Those of these topics.
+    /// The inputs of these topics.
     Listed(Vec<String>),
 }
 
@@ -336,7 +336,7 @@ impl Read for RawValidWhen {
     fn keys(_: &str, _: &mut AllKeys) {}
 }
 
-/// Where a sensor is in the base frame.
+/// Pose of a sensor in the base frame.
 #[derive(Clone)]
 pub(super) enum RawExtrinsic {
     /// The tree of frames says it.

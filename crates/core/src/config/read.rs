@@ -66,13 +66,13 @@ pub(super) fn check_keys(
     Some(())
 }
 
-/// Whether nothing is there: an empty plain scalar, or a null.
+/// True if a node has no value: it is an empty plain scalar, or a null.
 fn is_nothing(node: &Node) -> bool {
     let nothing = ["", "~", "null", "Null", "NULL"];
     matches!(&node.value, Value::Scalar { text, plain: true } if nothing.contains(&text.as_str()))
 }
 
-/// What is expected. If the value is missing, any value.
+/// Words for what an error expects: `expected`, or any value if the value is missing.
 fn expected_or_value<'a>(node: &Node, expected: &'a str) -> &'a str {
     if is_nothing(node) { "a value" } else { expected }
 }
@@ -184,7 +184,7 @@ pub(super) struct InOrder<T>(pub Vec<(String, T)>);
 
 /// A value of an [`InOrder`] mapping.
 pub(super) trait Named {
-    /// What an error says that the mapping must be.
+    /// The mapping that an error expects, in words.
     const EXPECTED: &str;
 }
 

@@ -11,17 +11,17 @@ use crate::spec::MAX_INPUTS;
 use robocache_ops::operators::{Channel, Group, VectorSpec};
 use robocache_ops::resample::Lane;
 
-/// What the inputs of a stream select.
+/// Selections of a stream's inputs.
 pub(super) struct Selected {
     /// The row: the numbers of the first input, then those of the next. Each input is a group.
     pub row: VectorSpec,
     /// At least one.
     pub inputs: Vec<SelectedInput>,
-    /// What is in front of the names of each input's channels: its topic and a colon if there are several.
+    /// Text in front of the names of each input's channels: its topic and a colon if there are several.
     pub labels: Vec<String>,
 }
 
-/// What one input selects.
+/// Selection of one input.
 pub(super) struct SelectedInput {
     /// The key of the paths: that of the input, or else that of its stream.
     pub key: String,
@@ -35,7 +35,7 @@ struct Written {
     ros_type: (String, Option<String>),
     select: (String, Option<Vec<String>>),
     stamp: (String, Option<String>),
-    /// What is in front of the names of its channels.
+    /// Text in front of the names of its channels.
     label: String,
 }
 

@@ -31,7 +31,7 @@ const PLAN_SPARE_ROWS: usize = 2;
 /// Most rows of a ring, however small they are.
 const MAX_RING_ROWS: usize = 1 << 20;
 
-/// What a stream takes from the top level of the file.
+/// Values that a stream takes from the top level of the file.
 pub(super) struct Defaults {
     pub dtype: DType,
     pub lag_ns: i64,
@@ -163,7 +163,7 @@ fn ring_rows(content: Option<Content>) -> i64 {
     if content.is_some_and(|content| !content.is_vector()) { 16 } else { 1024 }
 }
 
-/// What is in front of the names of each input's channels; empty if that is nothing for all.
+/// Texts in front of the names of each input's channels; empty if no input has one.
 fn labels(selected: Option<&Selected>, joints: Option<&[vector::InputJoints]>) -> Vec<String> {
     match (selected, joints) {
         (Some(selected), _) => selected.labels.clone(),
@@ -210,7 +210,7 @@ fn in_frames(
 /// The encoder of a stream, and what it asks of the inputs.
 struct EncoderAndInputs {
     encoder: EncoderSpec,
-    /// What each input takes from a message, or one for all.
+    /// Selection of each input from a message, or one for all.
     selections: Vec<Selection>,
     bounds: Bounds,
     /// The frame that rows are centred on, by the tree of frames.
@@ -473,7 +473,7 @@ fn ring_fits(
     false
 }
 
-/// What is expected if the size of the ring is wrong. It must have the rows that interpolation and
+/// Words for what is expected if the size of the ring is wrong. It must have the rows that interpolation and
 /// the oldest target need, and fit in memory.
 fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option<String> {
     // The backend has one slot more than the ring has rows: it encodes the next message there.

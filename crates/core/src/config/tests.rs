@@ -1,4 +1,4 @@
-//! What valid configurations mean.
+//! Tests of the meaning of valid configurations.
 
 mod hostile;
 mod sharing;
@@ -35,7 +35,7 @@ fn stream(lines: &[&str]) -> (StreamSpec, InputSpec) {
     (config.streams.remove(0), config.inputs.remove(0))
 }
 
-/// What a subscription asks for if the configuration says no durability.
+/// Quality of service that a subscription asks for if the configuration says no durability.
 fn qos(reliability: Reliability, depth: usize) -> Qos {
     Qos { reliability, durability: Durability::Auto, depth }
 }

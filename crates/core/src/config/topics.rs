@@ -40,7 +40,7 @@ pub(super) fn take_no_commands(
     }
 }
 
-/// Where an input has its type: its name is that of its stream, and its number if there are several.
+/// Path of the key with an input's type: its name is that of its stream, and its number if there are several.
 fn key_of(name: &str) -> String {
     match name.split_once('[') {
         Some((stream, number)) => format!("streams.{stream}.inputs[{number}.type"),

@@ -1,4 +1,4 @@
-//! Where a sensor is: a translation and a rotation.
+//! Pose of a sensor: a translation and a rotation.
 
 use nalgebra::{Matrix3, Quaternion, Rotation3, UnitQuaternion};
 

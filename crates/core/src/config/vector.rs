@@ -36,7 +36,7 @@ pub(super) fn fields(
     Some((VectorSpec::whole(channels.collect()), selection))
 }
 
-/// Whether a row of these fields has a quaternion. `None` means all fields.
+/// True if a row of these fields has a quaternion. `None` means all fields.
 pub(super) fn has_orientation(content: Content, fields: Option<&[String]>) -> bool {
     let Content::Fields(members) = content else { return false };
     let chosen = |field: &Field| fields.is_none_or(|names| names.iter().any(|n| n == field.name));
@@ -44,7 +44,7 @@ pub(super) fn has_orientation(content: Content, fields: Option<&[String]>) -> bo
     all.any(|field| field.lane == Lane::Quaternion && chosen(field))
 }
 
-/// What is called `position` in the names of channels. In a plan the fields are plural.
+/// Names of quantities in the names of channels. In a plan the fields are plural.
 const QUANTITIES: [&str; 4] = ["position", "velocity", "acceleration", "effort"];
 
 /// The joints of one of several inputs, with their place.
@@ -53,7 +53,7 @@ pub(super) struct InputJoints {
     key: String,
     /// `None` if the list is missing or could not be read.
     joints: Option<Vec<String>>,
-    /// What is in front of the names of its channels: its topic and a colon if there are several inputs.
+    /// Text in front of the names of its channels: its topic and a colon if there are several inputs.
     pub label: String,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn joints_of_inputs(
 /// The joints of a stream: each group has a ring of its own.
 struct JointGroups {
     groups: Vec<Vec<String>>,
-    /// What is in front of the names of each group's channels.
+    /// Text in front of the names of each group's channels.
     labels: Vec<String>,
     /// True if each group is that of an input of its own.
     by_input: bool,

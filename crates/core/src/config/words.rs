@@ -37,7 +37,7 @@ pub(super) fn near_type<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     })
 }
 
-/// Whether `key` is `name` and a unit: `max_age_ms` for `max_age`.
+/// True if `key` is `name` and a unit: `max_age_ms` for `max_age`.
 fn unit_is_missing(name: &str, key: &str) -> bool {
     let unit = key.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
     matches!(unit, Some("ms" | "hz" | "m" | "px" | "deg" | "xyzw" | "rpy_deg"))

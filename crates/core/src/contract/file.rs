@@ -17,7 +17,7 @@ static BEGUN: AtomicU64 = AtomicU64::new(0);
 pub const FILE: &str = "robocache.json";
 /// The digest of the contract in the file of a dataset, which has more than a contract.
 const DIGEST: &str = "contract_digest";
-/// Where the contract is below a folder: the file, and the pointer (RFC 6901) to what holds `contract`. The second is
+/// Places of the contract below a folder: the file, and the pointer (RFC 6901) to what holds `contract`. The second is
 /// that of a LeRobot dataset, the third that of a store of Zarr, the last that of a saved cache of episodes.
 const PLACES: [(&str, &str); 4] = [
     (FILE, ""),

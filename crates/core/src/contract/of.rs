@@ -41,12 +41,12 @@ pub(super) fn times(targets_ns: &[i64], present: Option<usize>) -> Vec<(String, 
     all
 }
 
-/// Whether a target is in the future.
+/// True if a target is in the future.
 pub(super) fn is_ahead(targets_ns: &[i64]) -> bool {
     targets_ns.iter().any(|target| *target > 0)
 }
 
-/// Whether an input of a stream takes plans.
+/// True if an input of a stream takes plans.
 pub(super) fn is_plan(input: &Value) -> bool {
     input["type"] == PLAN
 }
@@ -63,7 +63,7 @@ pub(super) fn rules(rule: AlignRule) -> Vec<(String, Value)> {
     all
 }
 
-/// What bears on the numbers of a stream.
+/// Settings of a stream that bear on its numbers.
 fn of_stream(config: &Config, id: StreamId) -> Map<String, Value> {
     let spec = config.stream(id);
     let encoder = &spec.encoder;
@@ -106,7 +106,7 @@ fn of_merge(merge: &MergeSpec) -> Value {
     }
 }
 
-/// What an input takes from its messages.
+/// Settings for what an input takes from its messages.
 fn of_input(input: &InputSpec, stream: &StreamSpec, at: usize) -> Value {
     let mut all = vec![
         ("type", json!(input.ros_type)),

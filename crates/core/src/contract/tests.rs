@@ -1,4 +1,4 @@
-//! What a contract has, and what it has not.
+//! Tests of what a contract has, and what it has not.
 
 mod accepted;
 mod actions;
@@ -157,7 +157,7 @@ fn windows_have_only_what_matters_to_them() {
     assert!(of_key(&ahead, "max_ahead_ns") && !of_key(&linear, "max_ahead_ns"));
 }
 
-/// Whether the contract says this of the arm.
+/// True if the contract has this key for the arm.
 fn of_key(contract: &Contract, key: &str) -> bool {
     contract.stream("arm").unwrap().get(key).is_some()
 }
@@ -224,7 +224,7 @@ fn a_text_is_read_in_any_form() {
     }
 }
 
-/// What has no effect is no difference.
+/// A setting without effect makes no difference.
 #[test]
 fn what_has_no_effect_is_accepted() {
     let stretched = camera("nearest", "stretch");

@@ -1,4 +1,4 @@
-//! What a contract says of a stream that is a vector.
+//! Keys of a contract for a stream that is a vector.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -69,12 +69,12 @@ impl Deref for EncoderSpec {
     }
 }
 
-/// What the rest of the program asks of an encoder. `dtype` is always the element type of the stream.
+/// Interface of an encoder for the rest of the program. `dtype` is always the element type of the stream.
 pub trait Encoder {
     /// The word for its rows, as in `FusedTensorInfo`. [`kind`] has those that programs ask for.
     fn kind(&self) -> &'static str;
 
-    /// What its rows are called in errors, such as `images`.
+    /// Word for its rows in errors, such as `images`.
     fn plural(&self) -> &'static str;
 
     /// The samples that it takes.
@@ -94,13 +94,13 @@ pub trait Encoder {
     /// The name of each entry along the dimension of the channels.
     fn channels(&self) -> Vec<String>;
 
-    /// What a row holds, in words, for `robocache check`.
+    /// Contents of a row, in words, for `robocache check`.
     fn contents(&self, dtype: DType) -> String {
         let _ = dtype;
         self.channels().join(", ")
     }
 
-    /// What a segment of such rows means, beside its channels.
+    /// Meaning of a segment of such rows, beside its channels.
     fn meaning(&self, dtype: DType) -> Meaning {
         let _ = dtype;
         Meaning::default()
@@ -152,7 +152,7 @@ pub trait Encoder {
         Ok(None)
     }
 
-    /// Where the parts of a row are, if it lists voxels. Their coordinates are a second segment.
+    /// Places of the parts of a row, if it lists voxels. Their coordinates are a second segment.
     fn sparse_row(&self, dtype: DType) -> Option<SparseRow> {
         let _ = dtype;
         None
@@ -174,13 +174,13 @@ pub trait Encoder {
         self.row_len()
     }
 
-    /// Where the elements that a ring gives go in a step.
+    /// Places in a step of the elements that a ring gives.
     fn runs(&self, group: usize) -> Vec<Run> {
         let _ = group;
         vec![Run { row_at: 0, step_at: 0, len: self.row_len() }]
     }
 
-    /// Whether a step depends on the values of other steps.
+    /// True if a step depends on the values of other steps.
     fn unwraps(&self) -> bool {
         false
     }
@@ -195,7 +195,7 @@ pub trait Encoder {
         None
     }
 
-    /// What condenses clouds of several inputs, so that they become one row.
+    /// Condenser of clouds of several inputs, which makes them one row.
     fn condenser(&self) -> Option<Condenser> {
         None
     }
@@ -205,7 +205,7 @@ pub trait Encoder {
         None
     }
 
-    /// Whether an image needs the `CameraInfo` of its camera.
+    /// True if an image needs the `CameraInfo` of its camera.
     fn undistorts(&self) -> bool {
         false
     }
@@ -247,7 +247,7 @@ fn without(mut mapping: Value, keys: &[&str]) -> Value {
     mapping
 }
 
-/// What a segment of rows means, as `FusedTensorInfo` says it. What does not apply is empty.
+/// Meaning of a segment of rows, as `FusedTensorInfo` says it. A field that does not apply is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meaning {
     /// Per channel: mean and standard deviation of the normalisation.

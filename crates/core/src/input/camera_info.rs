@@ -130,7 +130,7 @@ fn check_finite(fields: &Fields<'_>) -> Result<(), Rejected> {
     }
 }
 
-/// What images show of the sensor.
+/// Part of the sensor that images show.
 struct Sensor {
     size: [usize; 2],
     first: [usize; 2],
@@ -222,7 +222,7 @@ fn check_length(d: &F64Sequence<'_>, model: &[u8], lengths: &[usize]) -> Result<
     Err(Rejected::new(DropReason::Malformed, detail))
 }
 
-/// What takes a pixel of the undistorted image to its ray.
+/// Matrix that takes a pixel of the undistorted image to its ray.
 fn ray(
     fields: &Fields<'_>,
     k: [[f64; 3]; 3],

@@ -28,7 +28,7 @@ pub(super) const TYPE: MessageType = MessageType {
 struct ImageInput {
     /// Greatest width and height \[px\].
     largest_px: [usize; 2],
-    /// What `8UC1`, `8UC3` or `8UC4` means.
+    /// Meaning of `8UC1`, `8UC3` or `8UC4`.
     encoding_8uc: Option<PixelFormat>,
     /// The pixels of one image, if those of the message must be converted.
     pixels: Vec<u8>,
@@ -77,7 +77,7 @@ pub(crate) fn view<'a>(
     format_of(encoding, encoding_8uc)?.picture(image, largest, pixels)
 }
 
-/// What an encoding in a message means. Names such as `8UC1` give the layout of the bytes but not their
+/// Pixel format of an encoding in a message. Names such as `8UC1` give the layout of the bytes but not their
 /// meaning: that is `encoding_8uc`.
 fn format_of(name: &[u8], encoding_8uc: Option<PixelFormat>) -> Result<PixelFormat, Rejected> {
     let untyped = |of: &PixelFormat| of.untyped_name().is_some_and(|own| own.as_bytes() == name);

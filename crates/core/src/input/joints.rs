@@ -37,14 +37,14 @@ pub(super) struct JointOrders {
     oldest: usize,
 }
 
-/// Where the joints of the groups are in the messages of a publisher.
+/// Places of the groups' joints in the messages of a publisher.
 pub(super) struct JointOrder {
     pub names: Vec<Vec<u8>>,
     /// Per group.
     pub places: Vec<Places>,
 }
 
-/// Where the joints of one group are in a message.
+/// Places of one group's joints in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Places {
     /// It has none of them.
@@ -149,7 +149,7 @@ impl JointOrder {
         Ok(JointOrder { places: places?, names })
     }
 
-    /// The same order, which must fill a group.
+    /// Returns the order, which must fill a group.
     fn filling(&self, groups: &[Vec<String>]) -> Result<&Self, Rejected> {
         match self.places.iter().any(|places| matches!(places, Places::At(_))) {
             true => Ok(self),

@@ -46,7 +46,7 @@ struct LaserScanInput {
     fields: Vec<FieldAt>,
     /// The field with the time of a point, for a deskew. It is behind the others.
     time: Option<FieldAt>,
-    /// Where the rays point.
+    /// Directions of the rays.
     rays: Rays,
     /// The points of one scan.
     points: Vec<u8>,
@@ -137,7 +137,7 @@ impl Input for LaserScanInput {
     }
 }
 
-/// Where the rays of the last scan pointed. Those of the next one mostly point there too.
+/// Directions of the last scan's rays. The rays of the next one mostly point there too.
 #[derive(Default)]
 struct Rays {
     /// `angle_min` and `angle_increment` \[rad\].

@@ -67,7 +67,7 @@ pub static TYPES: &[&MessageType] = &[
 pub struct MessageType {
     /// Its name, as `package/msg/Type`.
     pub name: &'static str,
-    /// What its messages hold.
+    /// Content of its messages.
     pub content: Content,
     /// True if a message cannot be read without those before it; see [`InputSpec::needs_previous`].
     pub needs_previous: bool,
@@ -75,7 +75,7 @@ pub struct MessageType {
     open: fn(&Selection) -> Option<Box<dyn Input>>,
 }
 
-/// What the messages of a type hold. It decides which keys of a configuration apply, and which
+/// Content of the messages of a type. It decides which keys of a configuration apply, and which
 /// encoder takes the samples.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
@@ -101,12 +101,12 @@ impl Content {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 
-    /// Whether it becomes a vector.
+    /// True if the content becomes a vector.
     pub fn is_vector(self) -> bool {
         !matches!(self, Content::Image | Content::Points | Content::Map)
     }
 
-    /// Whether joints are chosen by their names.
+    /// True if joints are chosen by their names.
     pub fn has_joints(self) -> bool {
         matches!(self, Content::Joints | Content::Trajectory)
     }

@@ -15,7 +15,7 @@ struct Subject {
     encoders: Vec<VectorEncoder>,
 }
 
-/// What a message gave.
+/// Rows that a message gave.
 #[derive(Default)]
 struct Taken {
     /// Per group: its row, or the error.

@@ -1,4 +1,4 @@
-//! What the messages of a form begin with.
+//! Bytes that the messages of a form begin with.
 
 use super::{Places, SegmentPlaces, StepState};
 use crate::cdr::{ENCAPSULATION_LEN, Writer};
@@ -73,7 +73,7 @@ impl Envelope {
         self.places.run(&self.head)
     }
 
-    /// Where the parts of each message are.
+    /// Places of the parts of each message.
     pub const fn places(&self) -> &Places {
         &self.places
     }

@@ -1,4 +1,4 @@
-//! What tensors mean: a `robocache_ros/msg/FusedTensorInfo`, its writer and its reader.
+//! Meaning of tensors: a `robocache_ros/msg/FusedTensorInfo`, its writer and its reader.
 
 use super::read::text;
 use super::{MessageError, SegmentInfo};
@@ -11,21 +11,21 @@ use robocache_ops::time::Stamp;
 /// Bytes that a middleware may put behind a message.
 const MOST_PADDING: usize = 7;
 
-/// What a configuration does not say of a publication.
+/// Facts of a publication that a configuration does not say.
 #[derive(Clone, Copy, Debug)]
 pub struct Publication<'a> {
     /// When the message is published; [`Stamp::ZERO`] if the clock has not begun.
     pub stamp: Stamp,
     /// The topic of every input, by [`InputId`](crate::spec::InputId). If one is missing, the configuration's counts.
     pub topics: &'a [String],
-    /// Whether the tensors are sealed.
+    /// True if the tensors are sealed.
     pub digest: bool,
-    /// Where tensors are computed, in a word: [`Pipeline::backend_name`](crate::pipeline::Pipeline::backend_name)
-    /// of a live node.
+    /// Backend that computes the tensors, in a word:
+    /// [`Pipeline::backend_name`](crate::pipeline::Pipeline::backend_name) of a live node.
     pub backend: &'a str,
 }
 
-/// What tensors mean: `msg/FusedTensorInfo.msg` explains each field.
+/// Meaning of tensors: `msg/FusedTensorInfo.msg` explains each field.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct TensorInfo {
@@ -45,7 +45,7 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// What the tensors of a configuration mean. `layout` is the configuration's.
+    /// Meaning of a configuration's tensors. `layout` is the configuration's.
     pub fn new(config: &Config, layout: &Layout, publication: &Publication<'_>) -> Self {
         TensorInfo {
             stamp: publication.stamp,

@@ -1,4 +1,4 @@
-//! Where the parts of a message are, and how the parts that change are written.
+//! Places of the parts of a message, and how the parts that change are written.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use robocache_ops::align::NO_AGE;
 use robocache_ops::dtype::DType;
 use robocache_ops::time::Stamp;
 
-/// What a message says of each step of a segment, in its order: the field, and bytes of an entry.
+/// Fields of each step of a segment, in the order of a message: the field, and bytes of an entry.
 pub(super) const STEP_FIELDS: [(&str, usize); 5] =
     [("valid", 1), ("target_ns", 8), ("age_ns", 8), ("count", 4), ("inputs_valid", 4)];
 
-/// Where the parts of a message are: bytes from its start.
+/// Places of the parts of a message: bytes from its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// The base frame.
     pub frame_id: String,
-    /// Whether numbers have their most significant byte first, except for those of the data.
+    /// True if numbers have their most significant byte first, except for those of the data.
     pub big_endian: bool,
     pub(super) stamp_at: usize,
     /// The run, and the epoch behind it; `None` in a form that has neither.
@@ -28,7 +28,7 @@ pub struct Places {
     pub data: Range<usize>,
 }
 
-/// Where the parts of a segment are: bytes from the start of the message.
+/// Places of the parts of a segment: bytes from the start of the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentPlaces {
     /// Its name.
@@ -39,15 +39,15 @@ pub struct SegmentPlaces {
     pub shape: Vec<usize>,
     /// The elements of all steps.
     pub data: Range<usize>,
-    /// What is said of each step, an entry per step: `valid` (1 byte), `target_ns` and `age_ns` (8),
+    /// Places of the steps' fields, an entry per step: `valid` (1 byte), `target_ns` and `age_ns` (8),
     /// `count` and `inputs_valid` (4).
     pub steps_at: [usize; STEP_FIELDS.len()],
 }
 
-/// What the message says of one step.
+/// State of one step in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepState {
-    /// Whether the value may be acted on.
+    /// True if the value may be acted on.
     pub valid: bool,
     /// The step's target time, on the node's clock.
     pub target: Stamp,
@@ -152,7 +152,7 @@ impl SegmentPlaces {
         self.shape.first().copied().unwrap_or(0)
     }
 
-    /// What is said of each step, field by field.
+    /// Ranges of the steps' fields, field by field.
     pub(super) fn step_ranges(&self) -> [Range<usize>; STEP_FIELDS.len()] {
         std::array::from_fn(|field| {
             let at = self.steps_at[field];

@@ -37,9 +37,9 @@ pub enum MessageError {
     Segment {
         /// The segment's name.
         name: String,
-        /// What would be possible, in words.
+        /// Words for what would be possible.
         expected: String,
-        /// What the message says, in words.
+        /// Words for what the message says.
         found: String,
     },
     /// Two segments have one name.
@@ -72,9 +72,9 @@ pub struct SegmentRead<'a> {
     pub dtype: DType,
     /// Steps, then the dimensions of a row.
     pub shape: Vec<usize>,
-    /// Where it begins in the packed segments.
+    /// Offset of the segment in the packed segments \[bytes\].
     pub byte_offset: usize,
-    /// Whether the step may be acted on: not 0.
+    /// Validity of each step: not 0 if it may be acted on.
     pub valid: &'a [u8],
     /// The target times.
     pub targets: Vec<Stamp>,
@@ -89,7 +89,7 @@ pub struct SegmentRead<'a> {
 /// A step of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepRead<'a> {
-    /// Whether the step may be acted on.
+    /// True if the step may be acted on.
     pub valid: bool,
     /// The step's target time.
     pub target: Stamp,
@@ -267,7 +267,7 @@ impl<'a> Head<'a> {
             .ok_or_else(|| self.wrong("a shape of sizes >= 0".into(), format!("{:?}", self.shape)))
     }
 
-    /// Where the elements are in the message.
+    /// Range of the elements in the message.
     fn data(
         &self,
         dtype: DType,

@@ -1,4 +1,4 @@
-//! What a segment means: a `robocache_ros/msg/SegmentInfo`, its writer and its reader.
+//! Meaning of a segment: a `robocache_ros/msg/SegmentInfo`, its writer and its reader.
 
 use super::MessageError;
 use super::info::{list, string};
@@ -8,7 +8,7 @@ use crate::layout::{Holds, Layout, Segment};
 use crate::spec::{Config, InputId};
 
 impl SegmentInfo {
-    /// What the segments of a configuration mean, in their order. `topics` is as in [`Publication`](super::Publication).
+    /// Meanings of a configuration's segments, in their order. `topics` is as in [`Publication`](super::Publication).
     pub fn all(config: &Config, layout: &Layout, topics: &[String]) -> Vec<Self> {
         let segments = layout.segments().iter();
         segments.map(|segment| SegmentInfo::new(config, segment, topics)).collect()
@@ -72,7 +72,7 @@ impl SegmentInfo {
     }
 }
 
-/// What a segment means: `msg/SegmentInfo.msg` explains each field.
+/// Meaning of a segment: `msg/SegmentInfo.msg` explains each field.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)]

@@ -25,7 +25,7 @@ pub struct TensorMessage {
     memory: Output,
     /// The data, if it is on a device. Then `memory` ends before it.
     device: Option<DeviceOutput>,
-    /// Where the message starts in `memory`: so that its data is aligned as the memory is.
+    /// Start of the message in `memory`: so that its data is aligned as the memory is.
     start: usize,
     envelope: Arc<Envelope>,
     steps: Vec<Vec<StepState>>,
@@ -80,8 +80,8 @@ impl TensorMessage {
         }
     }
 
-    /// Where its parts are. If the data is on a device, the places of the data are those of
-    /// [`TensorMessage::complete`].
+    /// Envelope of the message, with the places of its parts. If the data is on a device, the places of the data are
+    /// those of [`TensorMessage::complete`].
     pub fn envelope(&self) -> &Arc<Envelope> {
         &self.envelope
     }
@@ -95,12 +95,13 @@ impl TensorMessage {
         &self.memory[self.start..]
     }
 
-    /// Where its memory starts: at most [`ALIGNMENT`](robocache_ops::packing::ALIGNMENT) bytes in front of the message.
+    /// Start of its memory: at most [`ALIGNMENT`](robocache_ops::packing::ALIGNMENT) bytes in front of the message.
     pub fn memory_start(&self) -> *const u8 {
         self.memory.as_ptr()
     }
 
-    /// Whether another owner has lent its memory ([`Pipeline::new_message_in`](crate::pipeline::Pipeline::new_message_in)).
+    /// True if another owner has lent its memory
+    /// ([`Pipeline::new_message_in`](crate::pipeline::Pipeline::new_message_in)).
     pub fn is_lent(&self) -> bool {
         self.memory.is_lent()
     }
@@ -165,7 +166,7 @@ impl TensorMessage {
         self.steps.len()
     }
 
-    /// What the message says of every history step of a segment.
+    /// State of every history step of a segment in the message.
     pub fn steps(&self, segment: SegmentId) -> &[StepState] {
         &self.steps[segment.index()]
     }
@@ -248,7 +249,7 @@ impl TensorMessage {
         self.unchanged[segment.index()] = unchanged;
     }
 
-    /// Whether the newest tick left the elements of a segment as the tick before in this memory had made them. If
+    /// True if the newest tick left the elements of a segment as the tick before in this memory had made them. If
     /// false, they may still be equal.
     pub fn is_unchanged(&self, segment: SegmentId) -> bool {
         self.unchanged[segment.index()]

@@ -28,7 +28,7 @@ pub struct Arrival {
     /// If a header's stamp is further ahead than `max_ahead_ns`, and is not before this instant, the message may have been
     /// stamped before the clock jumped back. `None`: no message can.
     pub in_doubt_from: Option<Stamp>,
-    /// Whether a header's stamp of zero is an instant. Otherwise it means "not set".
+    /// True if a header's stamp of zero is an instant. Otherwise it means "not set".
     pub zero_is_an_instant: bool,
     /// From when on ticks see what the message becomes, on the node's clock; `None` if that is `stamp`. It
     /// differs if the message waited for a transform, or if a simulator's clock took a large step. It is only
@@ -98,7 +98,7 @@ fn shown(ns: i64) -> String {
     }
 }
 
-/// What to do about a stamp that is ahead.
+/// Advice about a stamp that is ahead.
 fn advice(ahead_ns: i64, key: Option<OffsetKey>) -> String {
     // Nobody sets an offset of an hour: then the two clocks have nothing in common.
     const HOUR_NS: i64 = 3600 * NANOS_PER_S;

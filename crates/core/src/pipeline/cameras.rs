@@ -37,7 +37,7 @@ pub(super) struct Cameras {
 #[derive(Default)]
 struct History {
     known: VecDeque<(Instant, Arc<KnownCamera>)>,
-    /// Whether older ones made room.
+    /// True if older cameras made room.
     forgot: bool,
 }
 

@@ -49,12 +49,12 @@ pub struct AwaitedTransforms {
     epoch: Epoch,
     /// Why the first look-up failed.
     why: LookupError,
-    /// What asks, with a colon and a space behind it; empty if it is the message itself.
+    /// Words for the asker, with a colon and a space behind them; empty if it is the message itself.
     of: String,
 }
 
 impl AwaitedTransforms {
-    /// The same, and says what asks.
+    /// Adds words for the asker.
     pub(super) fn of(self, what: &str) -> Self {
         AwaitedTransforms { of: format!("{what}: "), ..self }
     }
@@ -316,7 +316,7 @@ fn stamp_of(header: &Header<'_>, fixed: bool, arrival: Arrival) -> Result<Stamp,
     Ok(stamp)
 }
 
-/// What the tree of frames holds.
+/// State of the tree of frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// Number of frames.
@@ -328,7 +328,7 @@ pub struct Tree {
 }
 
 impl Pipeline {
-    /// What the tree of frames holds; `None` if nothing asks for a frame.
+    /// State of the tree of frames; `None` if nothing asks for a frame.
     pub fn tree(&self) -> Option<Tree> {
         let buffer = lock(&self.frames.as_ref()?.buffer);
         Some(Tree {
@@ -344,7 +344,7 @@ impl Pipeline {
         lock(&frames.buffer).names().into_iter().map(str::to_owned).collect()
     }
 
-    /// Whether a message that waits can be pushed again: each of its transforms is there, or is of
+    /// True if a message that waits can be pushed again: each of its transforms is there, or is of
     /// those that never come.
     pub fn is_settled(&self, need: &AwaitedTransforms) -> bool {
         let Some(frames) = &self.frames else { return true };

@@ -40,7 +40,7 @@ struct CellPlace {
     values: Vec<AtomicU64>,
 }
 
-/// Where the measured values of a group are.
+/// Sources of a group's measured values.
 struct Start {
     /// By ring: the joints, each with its position in the samples.
     rings: Vec<(RingId, Vec<(usize, usize)>)>,

@@ -38,7 +38,7 @@ pub(super) struct Merge {
     inputs: Vec<VecDeque<Cloud>>,
     /// Per input: the greatest age of its cloud in a row \[ns\].
     max_age_ns: Vec<i64>,
-    /// Where the fields of a condensed point are.
+    /// Places of the fields in a condensed point.
     fields: Vec<FieldAt>,
     /// Memory of clouds that are not needed any more.
     spare: Vec<Vec<u8>>,
@@ -50,7 +50,7 @@ pub(super) struct Merge {
     until: Vec<Option<Stamp>>,
     /// The stamps of the rows that the cloud at hand belongs in.
     stamps: Vec<Stamp>,
-    /// What has been counted of the rows in the ring.
+    /// Counted drops of the rows in the ring.
     left_out: LeftOut,
 }
 
@@ -60,7 +60,7 @@ struct Cloud {
     points: Vec<u8>,
 }
 
-/// What a cloud became.
+/// Result of the merge of a cloud.
 pub(super) struct Merged {
     /// Rows that hold it.
     pub rows: u32,
@@ -76,7 +76,7 @@ struct MergedRow {
 }
 
 impl Merge {
-    /// That of a stream; `None` if it merges no clouds.
+    /// Makes the merge of a stream's clouds; `None` if it merges none.
     pub(super) fn of(spec: &StreamSpec) -> Option<Self> {
         let merge = spec.merge.as_ref()?;
         let condenser = spec.encoder.condenser()?;
@@ -154,7 +154,7 @@ impl Merge {
         }
     }
 
-    /// Whether the row at `at` can hold the cloud of an input that is at `stamp`: it is not too old, and
+    /// True if the row at `at` can hold the cloud of an input that is at `stamp`: it is not too old, and
     /// there is no newer one.
     fn is_held(&self, input: usize, stamp: Stamp, at: Stamp) -> bool {
         let clouds = &self.inputs[input];

@@ -71,7 +71,7 @@ pub struct SpecError(String);
 pub struct Turnover {
     /// The epoch of the rows.
     pub epoch: Epoch,
-    /// Whether the next row makes the oldest one leave.
+    /// True if the next row makes the oldest one leave.
     pub full: bool,
     /// The smallest serial of a row in the ring.
     pub oldest: Option<u64>,
@@ -135,7 +135,7 @@ impl MessageReader {
 struct PipelineStream {
     stats: StreamStats,
     held_back: Counter,
-    /// Whether a step depends on the other steps, so that it may change when its row does not.
+    /// True if a step depends on the other steps, so that it may change when its row does not.
     unwraps: bool,
     /// The clouds that rows are made of, if rows hold clouds of several inputs. Locked while a sample
     /// is encoded. After a panic the ring takes no other sample, so that nothing reads what it left.
@@ -177,7 +177,7 @@ struct Rings {
     /// The slots that the tick under way reads. The tick does not hold this lock meanwhile, because
     /// a backend may wait for a GPU.
     read_by_tick: Vec<(RingId, Slot)>,
-    /// Where rows go that have left; `None` if they are not kept.
+    /// Receiver of rows that have left; `None` if they are not kept.
     tap: Option<Arc<Tap>>,
 }
 
@@ -251,7 +251,7 @@ impl Pipeline {
         })
     }
 
-    /// The same pipeline with messages that name this run of a node; before the first message. Without a run they name
+    /// Makes messages name this run of a node; before the first message. Without a run they name
     /// run 0, which no node has.
     pub fn with_run(mut self, run: u64) -> Self {
         Arc::make_mut(&mut self.envelope).set_run(run);
@@ -268,7 +268,7 @@ impl Pipeline {
         &self.config
     }
 
-    /// Where the segments are in the tensor.
+    /// Places of the segments in the tensor.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -278,7 +278,7 @@ impl Pipeline {
         self.backend.name()
     }
 
-    /// Whether the backend uses a GPU, or why it no longer does.
+    /// The backend's use of a GPU, or why it no longer uses one.
     pub fn gpu(&self) -> GpuUse {
         self.backend.gpu()
     }
@@ -353,12 +353,12 @@ impl Pipeline {
         self.envelope.memory_len()
     }
 
-    /// What the tensors mean, as a serialized `robocache_ros/msg/FusedTensorInfo`.
+    /// Meaning of the tensors, as a serialized `robocache_ros/msg/FusedTensorInfo`.
     pub fn info(&self, publication: &Publication<'_>) -> Vec<u8> {
         TensorInfo::new(&self.config, &self.layout, publication).to_cdr()
     }
 
-    /// What the segments mean, in their order. `topics` is as in [`Publication`].
+    /// Meanings of the segments, in their order. `topics` is as in [`Publication`].
     pub fn segment_infos(&self, topics: &[String]) -> Vec<SegmentInfo> {
         SegmentInfo::all(&self.config, &self.layout, topics)
     }

@@ -28,7 +28,7 @@ impl From<BackendError> for NotTaken {
 }
 
 impl NotTaken {
-    /// The same, and says what asks for the transform.
+    /// Adds words for what asks for the transform.
     pub(super) fn of(self, what: &str) -> Self {
         match self {
             NotTaken::Waits(need) => NotTaken::Waits(Box::new(need.of(what))),

@@ -20,7 +20,7 @@ use robocache_ops::sync::PiGuard;
 use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::PointDrops;
 
-/// What an accepted message became.
+/// Result of an accepted message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
     /// Number of rows: several if it fills several groups or is a plan, none if its input feeds no
@@ -154,7 +154,7 @@ struct PushTally {
     lacking: Option<Rejected>,
     /// Arrival minus stamp \[ns\], if the stamp is the sensor's and there is a clock.
     delay_ns: Option<i64>,
-    /// What the message waits for. Only a message of one sample can, so nothing of it is taken.
+    /// Transforms that the message waits for. Only a message of one sample can, so nothing of it is taken.
     waits: Option<Box<AwaitedTransforms>>,
 }
 

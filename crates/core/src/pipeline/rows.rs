@@ -25,7 +25,7 @@ pub struct LeftRow<'a> {
     pub epoch: Epoch,
     /// From when on no tick saw it; [`Stamp::MAX`] if it left with its epoch, or at the end.
     pub left: Stamp,
-    /// Whether a later message replaced it.
+    /// True if a later message replaced it.
     pub replaced: bool,
     /// Per input of a merged row: until when its cloud may be used; `None` if the row has none of it. Empty for
     /// other rows.
@@ -44,7 +44,7 @@ pub trait RowSink: Send + Sync {
     fn row(&self, row: &LeftRow<'_>, bytes: &mut RowMemory);
 }
 
-/// Where rows go.
+/// Passes rows on to a sink.
 pub(super) struct Tap {
     sink: Box<dyn RowSink>,
     backend: Arc<dyn Backend>,

@@ -1,4 +1,4 @@
-//! Where the shapes of a filter are when a cloud was measured.
+//! Poses of a filter's shapes when a cloud was measured.
 
 use super::frames::Ask;
 use super::not_taken::NotTaken;
@@ -11,7 +11,7 @@ use robocache_ops::voxelize::Filter;
 type Placed<'a> = (&'a str, [[f64; 4]; 3]);
 
 impl Pipeline {
-    /// Where the shapes of a stream's filter are for the sensor of a cloud, at the stamp of the cloud.
+    /// Poses of the shapes of a stream's filter for the sensor of a cloud, at the stamp of the cloud.
     pub(super) fn place_shapes(
         &self,
         stream: StreamId,

@@ -1,4 +1,4 @@
-//! What is counted: every message is either accepted or dropped for one reason.
+//! Counters of the pipeline: every message is either accepted or dropped for one reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

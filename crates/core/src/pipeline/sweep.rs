@@ -1,4 +1,4 @@
-//! Where a sensor was while it measured the points of a cloud.
+//! Motion of a sensor while it measured the points of a cloud.
 
 use super::Pipeline;
 use super::arrival::Arrival;

@@ -25,7 +25,7 @@ pub enum TickOutcome {
 /// Lists that every tick clears first, so that a panic leaves nothing half done.
 #[derive(Default)]
 pub(super) struct Ticker {
-    /// What each ring of a stream gives at one target.
+    /// Per ring of a stream: the source of its value at one target.
     found: Vec<Found>,
     jobs: Vec<StepJob>,
 }
@@ -205,7 +205,7 @@ fn in_use(rings: &Rings, found: &[Found]) -> u32 {
     found.first().map_or(0, of)
 }
 
-/// Whether a ring gives its newest row for a later target, although the strategy asks for rows on
+/// True if a ring gives its newest row for a later target, although the strategy asks for rows on
 /// both sides.
 fn is_held(spec: &StreamSpec, rings: &Rings, target: Stamp, found: &[Found]) -> bool {
     let held = |found: &Found| {

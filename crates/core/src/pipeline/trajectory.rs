@@ -17,11 +17,11 @@ use crate::spec::{RingId, StreamSpec, Timeline};
 use robocache_ops::align::{Slot, Value};
 use robocache_ops::time::Stamp;
 
-/// Where a plan ends the one before it, in one ring.
+/// End of a plan by the next one, in one ring.
 struct Cut {
     /// Rows after this are replaced.
     kept: Stamp,
-    /// What is between the last row that is kept and the next one.
+    /// Values between the last row that is kept and the next one.
     until_next: UntilNext,
     /// The value at `kept`, and its input, if the new plan goes on from there.
     joins: Option<(Value<Slot>, u8)>,
@@ -33,7 +33,7 @@ struct Encoded<'a> {
     rows: Vec<(Stamp, u8, Lease)>,
     /// For a row that ends the plan before, where the strategy interpolates.
     spare: Option<Lease>,
-    /// What ends the plan before; `None` until that is known.
+    /// End of the plan before; `None` until it is known.
     cut: Option<Cut>,
     /// No other sample is encoded into the ring meanwhile.
     _encoding: MutexGuard<'a, ()>,

@@ -21,7 +21,7 @@ pub(super) const TIME: &str = "builtin_interfaces/msg/Time";
 pub struct SelectError {
     /// Number of the path; `None` for that of the stamp.
     pub path: Option<usize>,
-    /// What was expected in place of it.
+    /// Words for what was expected in place of the path.
     pub expected: String,
     /// A name that is wrong in it, and the names that would be right.
     pub unknown: Option<(String, Vec<String>)>,
@@ -141,7 +141,7 @@ fn stamp_leaves(root: &Arc<Struct>, path: &Path) -> Result<[Vec<Found>; 2], Sele
     }
 }
 
-/// What is wrong with a path.
+/// A fault in a path.
 pub(super) struct Wrong {
     expected: String,
     unknown: Option<(String, Vec<String>)>,
@@ -163,7 +163,7 @@ struct Walk<'a> {
     leaves: &'a mut Vec<Leaf>,
 }
 
-/// Where the walk is.
+/// Place of the walk.
 #[derive(Clone)]
 struct Here {
     /// The path so far, as channels are called.
@@ -311,8 +311,7 @@ fn members(of: &Struct, name: &str) -> String {
     }
 }
 
-/// Where the names of the elements of a member are: in the elements, or in the member beside it that
-/// is a list of texts.
+/// Finds the names of a member's elements: in the elements, or in the member beside it that is a list of texts.
 fn key(
     of: &Struct,
     at: usize,

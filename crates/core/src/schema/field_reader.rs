@@ -12,7 +12,7 @@ use crate::rejected::{NAMES_LOGGED, names_found};
 use crate::tf::FramedPart;
 use robocache_ops::resample::Lane;
 
-/// Where the stamp of a message is.
+/// Source of a message's stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampSource {
     /// In its `std_msgs/Header`, the first member.
@@ -23,7 +23,7 @@ pub enum StampSource {
     None,
 }
 
-/// What to read from the messages of one type: numbers, in the order of the selection.
+/// Reads numbers from the messages of one type, in the order of the selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldReader {
     root: StructNode,
@@ -120,7 +120,7 @@ impl FieldReader {
         &self.channels
     }
 
-    /// Where the stamp of a message is.
+    /// Source of a message's stamp.
     pub fn stamp(&self) -> StampSource {
         self.stamp
     }
@@ -130,18 +130,18 @@ impl FieldReader {
         self.stamp_path.as_deref()
     }
 
-    /// Whether the first member of a message is a `std_msgs/Header`.
+    /// True if the first member of a message is a `std_msgs/Header`.
     pub fn has_header(&self) -> bool {
         self.has_header
     }
 
-    /// Whether a quaternion is selected in part, or in another order than x, y, z, w. Its numbers
+    /// True if a quaternion is selected in part, or in another order than x, y, z, w. Its numbers
     /// must not be interpolated.
     pub fn has_part_of_quaternion(&self) -> bool {
         self.has_part_of_quaternion
     }
 
-    /// What the numbers are in the frame of the message's header.
+    /// Quantities of the numbers in the frame of the message's header.
     ///
     /// # Errors
     /// [`Unframed`] unless that is certain for all of them.

@@ -1,4 +1,4 @@
-//! Where the definitions of messages are.
+//! Search for the definitions of messages.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -50,12 +50,12 @@ impl Prefixes {
         Prefixes { prefixes }
     }
 
-    /// Whether there is no prefix: no ROS is sourced.
+    /// True if there is no prefix: no ROS is sourced.
     pub fn is_empty(&self) -> bool {
         self.prefixes.is_empty()
     }
 
-    /// Whether a package is installed.
+    /// True if a package is installed.
     pub fn have(&self, package: &str) -> bool {
         self.share_of(package).is_some()
     }

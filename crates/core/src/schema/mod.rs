@@ -79,7 +79,7 @@ impl Number {
     }
 }
 
-/// What one element of a member is.
+/// Kind of a member's element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number.
@@ -108,7 +108,7 @@ pub enum Count {
 pub struct Member {
     /// Its name.
     pub name: String,
-    /// What its elements are.
+    /// Kind of its elements.
     pub kind: Kind,
     /// How many it has.
     pub count: Count,
@@ -129,7 +129,7 @@ impl Struct {
         self.members.iter().map(|member| member.name.as_str()).collect()
     }
 
-    /// Whether its first member is a `std_msgs/Header`.
+    /// True if its first member is a `std_msgs/Header`.
     pub fn has_header(&self) -> bool {
         self.members.first().is_some_and(|first| compile::is_one(first, compile::HEADER))
     }
@@ -161,7 +161,7 @@ pub enum SchemaError {
     Definition {
         /// The type.
         name: String,
-        /// What is wrong.
+        /// Words for the fault.
         problem: String,
     },
     /// Types contain each other, or there are too many.

@@ -1,4 +1,4 @@
-//! What a user selects from a message: `pose.pose.position.x`, `values[3]`, `values[0:7]`,
+//! Parts of a message that a user selects: `pose.pose.position.x`, `values[3]`, `values[0:7]`,
 //! `position["elbow"]`, `transforms[child_frame_id="tool0"].transform`.
 
 use std::fmt::{self, Display};
@@ -88,7 +88,7 @@ impl Display for Step {
     }
 }
 
-/// What is left of a text.
+/// Rest of a text.
 struct Rest<'a> {
     text: &'a str,
     /// Bytes that have been read.

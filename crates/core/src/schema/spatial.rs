@@ -39,9 +39,9 @@ const OF_HEADER: &[(&str, &str)] = &[
 pub(super) struct Spatial {
     /// Its path.
     pub path: String,
-    /// Whether it is a quaternion.
+    /// True if it is a quaternion.
     pub turns: bool,
-    /// What its numbers are, or what was expected of them.
+    /// Quantity of its numbers, or words for what was expected of them.
     quantity: Result<Quantity, String>,
 }
 
@@ -50,9 +50,9 @@ pub(super) struct Spatial {
 pub struct Unframed {
     /// Number of the path that is wrong.
     pub path: usize,
-    /// What was expected in place of it.
+    /// Words for what was expected in place of the path.
     pub expected: String,
-    /// Whether any selected number is of a point, a vector or a quaternion.
+    /// True if any selected number is of a point, a vector or a quaternion.
     pub any: bool,
 }
 
@@ -94,7 +94,7 @@ fn foreign(message: &str, member: &str) -> Option<String> {
 }
 
 impl Spatial {
-    /// What the numbers of a type are, if it is one of those in space; `way` leads to it.
+    /// Finds the quantity of a type's numbers, if it is one of those in space; `way` leads to it.
     pub(super) fn of(of: &Struct, path: &str, way: &Way) -> Option<Spatial> {
         let member = way.member.as_ref().map(|[of, name]| (of.as_str(), name.as_str()));
         let quantity = match of.name.as_str() {
@@ -117,8 +117,8 @@ impl Spatial {
     }
 }
 
-/// What the selected numbers are: per number its path, the number of its entry in the selection, and
-/// what it is part of.
+/// Quantities of the selected numbers. `numbers` has per number its path, the number of its entry in the selection, and
+/// the point, vector or quaternion that it is part of.
 ///
 /// # Errors
 /// [`Unframed`] unless each is part of a whole point, vector or quaternion in the frame of the header.

@@ -33,11 +33,11 @@ pub struct Leaf {
     pub path: String,
     /// How many numbers it had, at least and at most. A path that never had any has 0.
     pub numbers: [usize; 2],
-    /// Whether the number varies from message to message because it is a list.
+    /// True if the number varies from message to message because it is a list.
     pub is_list: bool,
-    /// Whether they are the four numbers of a quaternion.
+    /// True if they are the four numbers of a quaternion.
     pub is_quaternion: bool,
-    /// Whether they are whole numbers or truth values.
+    /// True if they are whole numbers or truth values.
     pub is_whole: bool,
     /// Messages in which one was NaN or infinite, among the first 64.
     pub non_finite: u64,
@@ -125,7 +125,7 @@ impl Survey {
         Step::Leaf(self.leaves.len() - 1, numbers, count)
     }
 
-    /// Whether a message begins with a `std_msgs/Header`.
+    /// True if a message begins with a `std_msgs/Header`.
     pub fn has_header(&self) -> bool {
         self.has_header
     }

@@ -38,19 +38,19 @@ pub struct GroupSpec {
     pub reference: Option<StreamId>,
     /// If no chunk has begun to count for longer than this \[ns\], the plan is stalled.
     pub watchdog_ns: i64,
-    /// What follows a stall.
+    /// Reaction to a stall.
     pub on_stall: End,
-    /// What follows the last row.
+    /// Reaction after the last row.
     pub on_end: End,
     /// Meaning of a chunk whose rows are all past when it comes.
     pub on_late: Late,
     /// True if a new epoch and a standstill leave commands enabled.
     pub rearm: bool,
-    /// Where its commands go.
+    /// Output of its commands.
     pub output: CommandOutputSpec,
 }
 
-/// Where the commands of a group go.
+/// Output of a group's commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutputSpec {
     /// The topic.
@@ -72,7 +72,7 @@ pub struct JointSpec {
     pub relative: bool,
     /// True if it is an angle without an end, so that a turn makes no difference \[rad\].
     pub angular: bool,
-    /// What the training made of its values, in order. The node takes it back.
+    /// Operators of the training on its values, in order. The node takes them back.
     pub operators: Vec<Operator>,
     /// Limits of its commands.
     pub limits: JointLimits,
@@ -134,7 +134,7 @@ impl Interpolate {
     }
 }
 
-/// What follows when there is no plan any more.
+/// Reaction when there is no plan any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {

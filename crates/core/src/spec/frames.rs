@@ -17,7 +17,7 @@ pub struct TfSpec {
 pub struct InFrame {
     /// Its name.
     pub frame: String,
-    /// What of a vector it changes. A cloud is moved as a whole.
+    /// Parts of a vector that it changes. A cloud is moved as a whole.
     pub parts: Vec<FramedPart>,
 }
 
@@ -32,7 +32,7 @@ pub struct DeskewSpec {
     pub time_field: String,
     /// Nanoseconds in a unit of that field.
     pub unit_ns: f64,
-    /// Whether times count from 1970 (or the clock's zero), rather than from the header's stamp.
+    /// True if times count from 1970 (or the clock's zero), rather than from the header's stamp.
     pub absolute: bool,
     /// The first and the last time of a point, from the header's stamp \[ns\]. A point outside is
     /// dropped and counted.

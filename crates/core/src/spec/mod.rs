@@ -40,7 +40,7 @@ pub struct Config {
     pub streams: Vec<StreamSpec>,
     /// How chunks of actions become commands; `None` if there are no commands.
     pub commands: Option<CommandsSpec>,
-    /// Where this comes from.
+    /// Source of this configuration.
     pub source: Source,
 }
 
@@ -52,9 +52,9 @@ pub struct Source {
     pub file: String,
     /// The file's text.
     pub text: String,
-    /// What it says without any effect, one sentence each.
+    /// Statements without any effect, one sentence each.
     pub without_effect: Vec<String>,
-    /// What is possible in it but probably not meant, one sentence each with file and line.
+    /// Advice about what is possible in it but probably not meant, one sentence each with file and line.
     pub advice: Vec<String>,
     /// The files that it names, of statistics and of limits, each with its text as it was read.
     pub files: Vec<(String, String)>,
@@ -116,7 +116,7 @@ impl Config {
         self.inputs.iter().find(|input| input.calibrates().contains(&stream))
     }
 
-    /// Whether an input has large messages, and its rows follow from the messages of its own stream: without frames and
+    /// True if an input has large messages, and its rows follow from the messages of its own stream: without frames and
     /// CameraInfo.
     pub fn stands_alone(&self, input: InputId) -> bool {
         let unaided = |id: InputId| {
@@ -128,7 +128,8 @@ impl Config {
         self.input(input).stream.is_some_and(alone)
     }
 
-    /// The same, and a row follows from one message: no clouds are merged, and a message is read without those before it.
+    /// True if an input [stands alone](Self::stands_alone), and a row follows from one message: no clouds are merged,
+    /// and a message is read without those before it.
     pub fn encodes_ahead(&self, input: InputId) -> bool {
         let merges = |stream| self.stream(stream).merge.is_some();
         let InputSpec { stream, needs_previous, .. } = self.input(input);

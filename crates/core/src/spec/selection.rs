@@ -166,7 +166,7 @@ impl InputSpec {
         }
     }
 
-    /// The same input, if it took these fields. One that takes no fields stays as it is.
+    /// Copies the input as if it took these fields. One that takes no fields stays as it is.
     #[must_use]
     pub fn taking(&self, names: &[&str]) -> InputSpec {
         let mut spec = self.clone();

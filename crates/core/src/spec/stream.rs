@@ -29,7 +29,7 @@ pub struct InputSpec {
     /// True if a message cannot be read without those before it, as one of a video. So none may be skipped, read twice
     /// or read in another order.
     pub needs_previous: bool,
-    /// What it takes from a message.
+    /// Selection from a message.
     pub(crate) selection: Selection,
     /// The ring of each part.
     pub feeds: Vec<RingId>,
@@ -56,15 +56,15 @@ pub struct InputSpec {
 /// Quality of service of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Qos {
-    /// Whether lost messages are sent again.
+    /// Reliability of the subscription: if lost messages are sent again.
     pub reliability: Reliability,
-    /// Whether messages of the time before the subscription come too.
+    /// Durability of the subscription: if messages of the time before it come too.
     pub durability: Durability,
     /// Messages that the middleware keeps (`keep_last`).
     pub depth: usize,
 }
 
-/// Whether lost messages are sent again.
+/// Reliability of a subscription: if lost messages are sent again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reliability {
@@ -77,7 +77,7 @@ pub enum Reliability {
     Reliable,
 }
 
-/// Whether messages of the time before the subscription come too.
+/// Durability of a subscription: if messages of the time before it come too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
@@ -111,9 +111,9 @@ pub struct StreamSpec {
     pub horizon_step_ns: i64,
     /// A row may be at most this far ahead of the node's clock when it arrives \[ns\].
     pub max_ahead_ns: i64,
-    /// Whether rows are the points of plans: a newer message replaces what lies after its start.
+    /// True if rows are the points of plans: a newer message replaces what lies after its start.
     pub plans: bool,
-    /// Whether a tick is held back while any step of this stream is invalid.
+    /// True if a tick is held back while any step of this stream is invalid.
     pub required: bool,
     /// Element type of the segment.
     pub dtype: DType,
@@ -154,7 +154,7 @@ impl StreamSpec {
         from_present.saturating_sub(self.lag_ns)
     }
 
-    /// Whether rows ahead of the clock are expected.
+    /// True if rows ahead of the clock are expected.
     pub const fn looks_ahead(&self) -> bool {
         self.plans || self.horizon_steps > 1
     }

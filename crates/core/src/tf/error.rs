@@ -23,9 +23,9 @@ pub enum LookupError {
          and {target_root:?} have no parent"
     )]
     NotConnected {
-        /// Where the chain begins.
+        /// Frame at which the chain begins.
         source_frame: String,
-        /// Where it should end.
+        /// Frame at which it should end.
         target_frame: String,
         /// The root above the source.
         source_root: String,
@@ -94,7 +94,7 @@ pub enum LookupError {
     /// The links go round in a circle, or the chain is too long.
     #[error("{frame:?}: expected a tree of at most {most} links above it, found a loop or more")]
     Loop {
-        /// Where the chain began.
+        /// Frame at which the chain began.
         frame: String,
         /// The longest chain.
         most: usize,
@@ -102,7 +102,7 @@ pub enum LookupError {
 }
 
 impl LookupError {
-    /// Whether a transform that is still to come can help.
+    /// True if a transform that is still to come can help.
     ///
     /// Two trees count as such: at the start, transforms come one by one, and a link that is on its way
     /// looks like a link that does not exist.

@@ -41,7 +41,7 @@ pub enum BadTurn {
     NotInOrder {
         /// The stamp of the message.
         stamp: Stamp,
-        /// That of the newest one.
+        /// Stamp of the newest message.
         newest: Stamp,
     },
     /// No robot turns so fast.
@@ -61,7 +61,7 @@ pub enum BadTurn {
     },
 }
 
-/// Where the frame that does not turn is: a stamp, and `t_gyro_still` then.
+/// Pose of the frame that does not turn: a stamp, and `t_gyro_still` then.
 pub type Turned = (Stamp, Transform);
 
 impl Default for Gyro {

@@ -74,7 +74,7 @@ pub struct Link<'a> {
     pub child: &'a str,
     /// `t_parent_child`.
     pub transform: Transform,
-    /// Whether it is so at all stamps.
+    /// True if the link is so at all stamps.
     pub fixed: bool,
     /// The epoch in which a fixed link was said. A moving one must be of the buffer's epoch.
     pub epoch: Epoch,
@@ -126,7 +126,7 @@ struct Row {
     arrival: Option<Stamp>,
 }
 
-/// What a look-up found.
+/// Result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
     /// It takes points of the source to the target.
@@ -150,7 +150,7 @@ struct Frame {
     name: Box<str>,
     /// The greatest distance of two transforms that are interpolated \[ns\].
     max_gap_ns: i64,
-    /// Whether a gyro places it.
+    /// True if a gyro places the frame.
     of_gyro: bool,
     fixed: Option<(Epoch, Stamp, Row)>,
     moving: Option<Box<Moving>>,
@@ -252,7 +252,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Whether there are too many frames if these are added.
+    /// True if there are too many frames if these are added.
     fn lack_room(&self, names: [&str; 2]) -> bool {
         let new = names.iter().filter(|name| !self.ids.contains_key(**name)).count();
         new > 0 && self.ids.len() + new > self.limits.frames

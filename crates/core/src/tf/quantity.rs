@@ -5,9 +5,9 @@
 pub struct FramedPart {
     /// Position of the first number in the sample.
     pub at: usize,
-    /// What the numbers are.
+    /// Quantity of the numbers.
     pub quantity: Quantity,
-    /// Whether they are in the message's `child_frame_id`, and not in `header.frame_id`.
+    /// True if they are in the message's `child_frame_id`, and not in `header.frame_id`.
     pub of_child: bool,
 }
 

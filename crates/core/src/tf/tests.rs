@@ -36,7 +36,7 @@ pub(super) fn x(
     buffer.lookup(target, source, ms(at_ms)).map(|found| found.translation[0])
 }
 
-/// What `ask` answers at a stamp.
+/// Answer of `ask` at a stamp.
 struct Golden {
     ask: [String; 2],
     stamp: Stamp,

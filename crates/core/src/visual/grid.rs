@@ -31,7 +31,7 @@ pub struct GridView {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cube {
     center_m: [f64; 3],
-    /// What its colour says.
+    /// Value that its colour shows.
     value: f32,
 }
 
@@ -116,7 +116,7 @@ fn colors(cubes: &[Cube], valid: bool) -> Vec<[f32; 4]> {
     cubes.iter().map(color).collect()
 }
 
-/// What the markers of a message have in common.
+/// Parts that the markers of a message have in common.
 struct Marker<'a> {
     stamp: Stamp,
     frame_id: &'a str,

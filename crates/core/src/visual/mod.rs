@@ -1,4 +1,4 @@
-//! What the policy sees, as messages for people: images and voxel grids for RViz and Foxglove.
+//! Messages that show people what the policy sees: images and voxel grids for RViz and Foxglove.
 //!
 //! The bytes of a tensor message in, the bytes of an image or of markers out; no I/O. The newest
 //! history step of each segment is shown. If it is invalid, that is drawn in red.

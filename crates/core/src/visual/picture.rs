@@ -18,7 +18,7 @@ pub struct Picture {
     pixel: Pixel,
 }
 
-/// What a pixel is made of.
+/// Content of a pixel.
 #[derive(Clone, Debug, PartialEq)]
 enum Pixel {
     Bytes(Bytes),
@@ -172,7 +172,7 @@ fn distances(values: &[f32], fill_m: f32) -> Vec<u8> {
     values.iter().flat_map(color).collect()
 }
 
-/// Whether a pixel has a distance.
+/// True if a pixel has a distance.
 fn is_distance(value: f32, fill_m: f32) -> bool {
     value != fill_m && value.is_finite()
 }

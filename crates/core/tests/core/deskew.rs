@@ -14,7 +14,7 @@ use robocache_ops::time::{Epoch, Stamp};
 const REFERENCE: i64 = 1_700_000_000_000_000_000;
 /// The lidar in the base.
 const MOUNT: &str = "{translation_m: [0.3, -0.1, 0.5], rotation_rpy_deg: [3, -5, 80]}";
-/// The same as a transform: the translation, and the quaternion by scipy.
+/// `MOUNT` as a transform: the translation, and the quaternion by scipy.
 const MOUNT_TRANSFORM: [f64; 7] = [
     0.3,
     -0.1,
@@ -358,7 +358,7 @@ fn rays_of_a_scan_have_times_too() {
 
 /// Radians per second about the axes of the IMU.
 const TURN_RATE: [f64; 3] = [0.7, -0.4, 1.9];
-/// Where the IMU is in the base: the translation, and a turn about two axes.
+/// Pose of the IMU in the base: the translation, and a turn about two axes.
 const IMU: [f64; 7] = [0.2, -0.1, -0.3, 0.5, 0.5, 0.5, 0.5];
 const GYRO: &str = "deskew: {gyro: /imu, sensor: ouster}";
 

@@ -1,4 +1,4 @@
-//! The same pushes give the same bytes, on the annotated reference configuration.
+//! Test that equal pushes give equal bytes, on the annotated reference configuration.
 
 use crate::common::pipeline;
 use robocache_core::pipeline::{Arrival, TickOutcome};

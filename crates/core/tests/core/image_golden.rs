@@ -119,7 +119,7 @@ fn plain_resize(channel: &[u8], width: usize, to: (usize, usize)) -> Vec<u8> {
     (0..to.1).flat_map(|y| columns.iter().map(move |column| column[y])).collect()
 }
 
-/// The same with the columns first.
+/// Bytes of the plain resize with the columns first.
 fn plain_resize_columns_first(channel: &[u8], width: usize, to: (usize, usize)) -> Vec<u8> {
     let turned = |bytes: &[u8], width: usize| -> Vec<u8> {
         (0..width).flat_map(|x| bytes[x..].iter().step_by(width).copied()).collect()

@@ -35,7 +35,7 @@ streams:
 ";
 const STREAMS: [Stream; 3] = [Stream::Joints, Stream::Wrench, Stream::Imu];
 
-/// What a run found, over all streams.
+/// Findings of a run, over all streams.
 #[derive(Debug, Default)]
 struct Findings {
     steps: usize,

@@ -76,7 +76,7 @@ impl LoopSteps {
     }
 }
 
-/// What the clock read lately: a reading each [`REMEMBERED`], for somewhat longer than [`IN_FLIGHT`].
+/// Past readings of the clock: one each [`REMEMBERED`], for somewhat longer than [`IN_FLIGHT`].
 #[derive(Debug, Default)]
 struct Past(VecDeque<(Instant, Stamp)>);
 
@@ -130,7 +130,7 @@ struct Now {
     began: Began,
     /// When the newest message on `/clock` was published; `None` if unknown.
     published: Option<i64>,
-    /// Whether the clock has read zero in this epoch.
+    /// True if the clock has read zero in this epoch.
     has_read_zero: bool,
     /// The newest instant of an arrival in this epoch.
     arrival: Option<Stamp>,
@@ -226,7 +226,8 @@ impl SimClock {
         None
     }
 
-    /// Whether a step of the clock is a jump back: by a tick, or by [`TOLERANCE_NS`]. After a shorter step no tick becomes due
+    /// True if a step of the clock is a jump back: by a tick, or by [`TOLERANCE_NS`]. After a shorter step no tick
+    /// becomes due
     /// for a second time. Two publishers on `/clock` make such steps.
     fn is_jump(&self, from: Stamp, to: Stamp) -> bool {
         from.since(to) >= self.grid.period_ns().min(TOLERANCE_NS)

@@ -14,8 +14,8 @@ const RISE: u32 = 8;
 const FADE: u32 = 64;
 /// The shortest sleep.
 const MOMENT: Duration = Duration::from_nanos(1);
-/// What the system may add to a sleep of this thread, at ordinary priority, to wake several threads
-/// at once \[ns\]. Its default is 50,000.
+/// Time that the system may add to a sleep of this thread, at ordinary priority, to wake several threads at once
+/// \[ns\]. Its default is 50,000.
 const SLACK_NS: u64 = 1;
 
 /// Sleeps of one thread that must be awake at each of many instants.

@@ -138,7 +138,7 @@ struct Jump {
 /// An epoch of the clock.
 #[derive(Debug, Default)]
 struct Span {
-    /// What the clock jumped back from \[ns\]; nothing for the first epoch.
+    /// Instant that the clock jumped back from \[ns\]; nothing for the first epoch.
     jumped_from: AtomicI64,
     /// The first instant \[ns\].
     began: AtomicI64,

@@ -30,7 +30,7 @@ impl Backend for Panicking {
     }
 }
 
-/// What ends the replay of some images on two threads.
+/// Returns the error that ends the replay of some images on two threads.
 fn end_on(backend: Arc<dyn Backend>) -> String {
     let text = "
 rate_hz: 100

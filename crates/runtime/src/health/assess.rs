@@ -15,7 +15,8 @@ use robocache_ops::align::{MergeSpec, ValidWhen};
 /// If nothing comes from an input for this long, it is silent. Silence and rates are in the node's
 /// time: while a simulation is paused, no stream is silent.
 const SILENCE: Duration = Duration::from_secs(3);
-/// The same before the first message: the middleware takes seconds to find publishers.
+/// If no first message has come from an input for this long, it is silent: the middleware takes seconds to find
+/// publishers.
 pub(super) const FIRST_MESSAGE: Duration = Duration::from_secs(5);
 /// If a simulator's clock does not move for this long, it is paused or its publisher has ended.
 pub(super) const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
@@ -45,15 +46,15 @@ pub enum Level {
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools)] // measured one by one
 pub(super) struct InputWindow {
-    /// Whether a message ever came.
+    /// True if a message ever came.
     pub ever: bool,
-    /// Whether its newest message is latched, and stays true until another one comes.
+    /// True if its newest message is latched, and stays true until another one comes.
     pub kept: bool,
     /// Messages received since the start.
     pub heard: u64,
     /// Time since the newest message, or since the start.
     pub silence: Duration,
-    /// Whether the node has just started, by real time: discovery takes that, also if a simulator
+    /// True if the node has just started, by real time: discovery takes that, also if a simulator
     /// is fast.
     pub starting: bool,
     /// Messages received in this window.
@@ -66,7 +67,7 @@ pub(super) struct InputWindow {
     pub ready: Windows,
     /// Messages dropped in this window.
     pub dropped: Vec<(DropReason, u64)>,
-    /// What was expected and found by the newest drops, for the reasons of this window.
+    /// Details of the newest drops, for the reasons of this window: what was expected and what was found.
     pub details: Vec<(DropReason, String)>,
     /// The newest drop since the start, in words.
     pub last_drop: Option<String>,
@@ -91,7 +92,7 @@ pub(super) struct InputWindow {
     /// Share of published messages that were lost on the way: exact if the middleware tells,
     /// otherwise probable.
     pub missing_share: Option<f64>,
-    /// Whether that share is a guess by the stamps' period.
+    /// True if `missing_share` is a guess by the stamps' period.
     pub guessed: bool,
     /// The usual time between two messages; `None` before the third.
     pub usual: Option<Duration>,
@@ -220,7 +221,7 @@ pub(super) fn assess_loop(window: &LoopWindow, sim_clock: Option<SimClockSeen>) 
     (level, overruns.into_iter().chain(stuck).collect::<Vec<_>>().join("; "))
 }
 
-/// What is wrong with the arrivals of an input.
+/// A fault in the arrivals of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// Nothing comes.

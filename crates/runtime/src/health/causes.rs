@@ -37,7 +37,7 @@ const STOPPED_INTERVALS: u32 = 3;
 /// If rows are at least this far apart \[ns\], a lag that waits for the next one is felt. `hold` needs none.
 const SLOW_NS: i64 = 100 * NANOS_PER_MS;
 
-/// What is wrong. A change of the numbers is no change of the cause.
+/// Kind of a cause. A change of the numbers is no change of the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CauseKind {
     /// Most messages are dropped.
@@ -67,7 +67,7 @@ pub(super) enum CauseKind {
 }
 
 impl CauseKind {
-    /// Whether the user must do something about it, so that it is worth a line in the log.
+    /// True if the user must do something about it, so that it is worth a line in the log.
     pub(super) fn has_remedy(self) -> bool {
         use CauseKind::{Moment, NotCovered, NotFilled, Stopped};
         // An input that has stopped is silent soon, and that is logged.
@@ -78,9 +78,9 @@ impl CauseKind {
 /// A cause in words, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
-    /// What is wrong.
+    /// Kind of the cause.
     pub kind: CauseKind,
-    /// The same for people, with the number to write into the configuration.
+    /// The cause in words for people, with the number to write into the configuration.
     pub words: String,
 }
 
@@ -103,9 +103,9 @@ pub(super) struct InputEvidence {
     pub received: u64,
     /// Messages dropped in this window.
     pub dropped: Vec<(DropReason, u64)>,
-    /// What was expected and found by the newest of them.
+    /// Details of the newest drops: what was expected and what was found.
     pub details: Vec<(DropReason, String)>,
-    /// Whether nothing comes, or far less than is published; the input's own status explains that.
+    /// True if nothing comes, or far less than is published; the input's own status explains that.
     pub silent: bool,
     /// Messages that were lost in this window, or that the full queue dropped.
     pub lost: u64,
@@ -114,7 +114,7 @@ pub(super) struct InputEvidence {
 }
 
 impl InputEvidence {
-    /// Whether nothing has come for longer than jitter explains.
+    /// True if nothing has come for longer than jitter explains.
     fn has_stopped(&self) -> bool {
         let pause = self.pause.unwrap_or_default() * 3 / 2;
         let patience = |usual| STOPPED.max(STOPPED_INTERVALS * usual).max(pause);
@@ -130,14 +130,14 @@ impl InputEvidence {
     }
 }
 
-/// What a window says about a stream.
+/// Facts of a window about a stream.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     /// The stream.
     pub spec: &'a StreamSpec,
     /// Period of the ticks \[ns\].
     pub period_ns: i64,
-    /// Whether a simulator sets the node's clock. Then stamps are ahead of it by up to a step.
+    /// True if a simulator sets the node's clock. Then stamps are ahead of it by up to a step.
     pub simulated: bool,
     /// Steps that were invalid, by [`InvalidReason`].
     pub invalid: [u64; InvalidReason::ALL.len()],
@@ -212,7 +212,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether messages of an input come before their stamps, and the configuration does not say that they may.
+    /// True if messages of an input come before their stamps, and the configuration does not say that they may.
     fn runs_ahead(&self) -> bool {
         let may = self.simulated || self.spec.max_ahead_ns > SENSOR_AHEAD_NS;
         !may && self.inputs.iter().any(|input| input.delay.p50_ns < -AHEAD_NS)
@@ -245,12 +245,12 @@ impl Evidence<'_> {
         self.inputs.iter().map(|input| input.delay.p99_ns).max().unwrap_or(0)
     }
 
-    /// Whether values need rows on both sides of their target.
+    /// True if values need rows on both sides of their target.
     fn two_sided(&self) -> bool {
         self.spec.strategy() != Strategy::Hold
     }
 
-    /// Whether an input loses more than one message of ten.
+    /// True if an input loses more than one message of ten.
     fn loses(&self) -> bool {
         self.inputs.iter().any(|input| 10 * input.lost > input.received + input.lost)
     }

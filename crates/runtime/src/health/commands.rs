@@ -141,7 +141,7 @@ impl Logged {
 }
 
 impl GroupBefore {
-    /// What went wrong in this window. `stream` is the name of `start_from`.
+    /// Faults of a group in this window. `stream` is the name of `start_from`.
     fn faults(&mut self, (group, stream): (&GroupSpec, &str), seen: &GroupSeen) -> Vec<Fault> {
         let now = &seen.counts;
         let before = std::mem::replace(&mut self.counts, now.clone());

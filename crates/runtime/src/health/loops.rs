@@ -1,4 +1,4 @@
-//! What the monitor reads of a loop on a grid.
+//! Numbers of a loop on a grid, for the monitor.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub(super) struct LoopWindow {
     pub unserved: i64,
     /// Ticks in the window that were due and not served.
     pub overruns: u64,
-    /// The same since the start.
+    /// Ticks since the start that were due and not served.
     pub total_overruns: u64,
     /// How late the system has woken the thread since the start.
     pub woken: Quantiles,

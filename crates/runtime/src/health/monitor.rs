@@ -67,11 +67,11 @@ pub struct Monitor {
 pub(super) struct Standstill {
     ended: Instant,
     time: Duration,
-    /// Whether a window has ended [`BACKLOG`] after it.
+    /// True if a window has ended [`BACKLOG`] after it.
     is_reported: bool,
 }
 
-/// What the monitor remembers of an input.
+/// Memory of the monitor about an input.
 #[derive(Default)]
 pub(super) struct InputSeen {
     /// Its counters at the end of the last window.
@@ -85,7 +85,7 @@ pub(super) struct InputSeen {
     lossy: u32,
 }
 
-/// What the monitor remembers of a stream.
+/// Memory of the monitor about a stream.
 #[derive(Default)]
 pub(super) struct StreamSeen {
     /// Its counters at the end of the last window.
@@ -157,7 +157,7 @@ impl Monitor {
         }
     }
 
-    /// Whether an input was in trouble in its last window.
+    /// True if an input was in trouble in its last window.
     fn is_in_trouble(&self) -> bool {
         let specs = self.runtime.pipeline.config().inputs.iter();
         specs.zip(&self.inputs).any(|(spec, seen)| assess::trouble(spec, &seen.window).is_some())

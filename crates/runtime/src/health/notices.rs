@@ -24,7 +24,7 @@ const REPEAT: Duration = Duration::from_secs(10);
 /// would be logged again.
 const NAME_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What has been logged about the causes of a stream.
+/// Notices of the log about the causes of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Causes {
     /// The cause of the last windows, and how many they are; `None` if there was none.
@@ -56,7 +56,7 @@ impl Causes {
     }
 }
 
-/// What has been logged about an input.
+/// Notices of the log about an input.
 #[derive(Clone, Debug, Default)]
 struct InputNotices {
     /// The reason for its trouble, while it lasts.
@@ -80,7 +80,7 @@ pub(super) struct Notices {
     causes: Vec<Causes>,
     /// By input.
     inputs: Vec<InputNotices>,
-    /// Whether it has been logged that frames made room for others.
+    /// True if the log has said that frames made room for others.
     frames_forgotten: bool,
     /// When the losses may be summed up next.
     next_summary: Instant,
@@ -167,7 +167,7 @@ impl Notices {
         *said = why;
     }
 
-    /// Whether a line may name the publishers of an input: the nodes of all are known, or one has
+    /// True if a line may name the publishers of an input: the nodes of all are known, or one has
     /// not become known for a while.
     pub(super) fn may_name(
         &mut self,
@@ -236,7 +236,7 @@ impl Notices {
     }
 }
 
-/// Whether `words` have been said, or others a short time ago.
+/// True if `words` have been said, or others a short time ago.
 fn repeats(said: Option<&(String, Instant)>, now: Instant, words: &str) -> bool {
     said.is_some_and(|(said, at)| said == words || now.duration_since(*at) < REPEAT)
 }

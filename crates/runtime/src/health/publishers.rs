@@ -32,7 +32,7 @@ pub(super) fn refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> Option<
     ))
 }
 
-/// Whether no publisher of the stream's type fits.
+/// True if publishers of the stream's type exist, and none of them fits.
 pub(super) fn all_refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> bool {
     let asked = OfferedQos::of(spec, publishers);
     let mut of_type = publishers.iter().filter(|p| p.ros_type == spec.ros_type).peekable();

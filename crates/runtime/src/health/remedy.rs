@@ -1,4 +1,4 @@
-//! What to do if the middleware loses large messages.
+//! Advice for a middleware that loses large messages.
 
 use robocache_core::config::describe::shared_memory::is_fast_dds;
 

@@ -299,7 +299,7 @@ pub(super) fn sums(runtime: &Runtime, inputs: &[InputId]) -> Values {
     ]
 }
 
-/// Whether a GPU is used, in words.
+/// The use of a GPU, in words.
 fn gpu(runtime: &Runtime) -> String {
     match runtime.pipeline.gpu() {
         GpuUse::None => "none".to_owned(),

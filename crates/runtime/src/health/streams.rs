@@ -19,7 +19,7 @@ use robocache_ops::sync::lock;
 /// the other.
 const ABSENT_WINDOWS: u32 = 3;
 
-/// What was learnt of a stream in a window.
+/// Findings about a stream in a window.
 struct Learnt {
     part: StreamPart,
     /// Which groups have no row while others have.

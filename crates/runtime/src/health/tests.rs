@@ -1,4 +1,4 @@
-//! What the monitor says about a robot whose time, messages and ticks the test drives.
+//! Tests of the monitor's words about a robot whose time, messages and ticks the test drives.
 
 mod stopped;
 mod told;

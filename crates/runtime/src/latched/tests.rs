@@ -143,7 +143,7 @@ fn only_latched_messages_are_taken_again() {
     assert_eq!((served(&runtime), runtime.input_stats(W).received.get()), (None, 1));
 }
 
-/// What a recorder got: by message its number, its epoch and its bytes, and the outcomes.
+/// Reports that a recorder got: by message its number, its epoch and its bytes, and the outcomes.
 #[derive(Default)]
 struct Recorded(Mutex<(Messages, Vec<Event>)>);
 

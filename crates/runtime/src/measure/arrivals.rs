@@ -195,7 +195,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether about as many messages came lately as the period tells: only their jitter is larger than
+    /// True if about as many messages came lately as the period tells: only their jitter is larger than
     /// before.
     fn is_uneven(&self) -> bool {
         let Some(period) = self.period.filter(|_| self.count >= SPACINGS) else { return false };

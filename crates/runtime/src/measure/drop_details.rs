@@ -1,4 +1,4 @@
-//! What was expected and what was found, of the newest drops of an input.
+//! Details of the newest drops of an input: what was expected and what was found.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Detail {
     newest: String,
     /// The name that was probably meant, with a semicolon in front, and when it was looked for.
     suggestion: (String, Option<Duration>),
-    /// What was logged last; `None` if nothing was.
+    /// The detail that was logged last; `None` if nothing was.
     said: Option<String>,
     pace: Pace,
 }
@@ -72,7 +72,7 @@ impl DropDetails {
     }
 }
 
-/// Whether two details say the same of other numbers. A number inside of a name, such as `joint_1`, is none.
+/// True if two details say the same of other numbers. A number inside of a name, such as `joint_1`, is none.
 fn is_alike(a: &str, b: &str) -> bool {
     let (mut a, mut b) = (a.split(' '), b.split(' '));
     loop {

@@ -10,7 +10,7 @@ use robocache_core::spec::StreamId;
 /// Most lines that wait for the thread that logs them. It looks several times a second, and [`Pace`] allows one a second.
 const LINES: usize = 8;
 
-/// What the log says of ticks that are held back.
+/// State of the log about ticks that are held back.
 #[derive(Debug, Default)]
 pub(crate) struct Holding {
     /// The stream that holds ticks back by the last line; `None` if none does.
@@ -35,7 +35,7 @@ struct HoldingState {
     held_back: u64,
 }
 
-/// What to log.
+/// A line for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HoldingLine {
     /// A stream begins to hold ticks back.

@@ -73,9 +73,9 @@ pub(crate) struct RateMeter {
 pub(crate) struct Rate {
     /// Events per second; 0 before time has passed.
     pub hz: f64,
-    /// Whether it was measured over a window that is long enough to judge it.
+    /// True if the rate was measured over a window that is long enough to judge it.
     pub measured: bool,
-    /// Whether such a window has just ended. If not, `hz` is the rate of the one before.
+    /// True if such a window has just ended. If not, `hz` is the rate of the one before.
     pub fresh: bool,
 }
 

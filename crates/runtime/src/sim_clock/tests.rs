@@ -11,7 +11,7 @@ use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::InputId;
 use robocache_ops::sync::lock;
 
-/// What the clock read when the recorder was told of each of its messages.
+/// Readings of the clock when the recorder was told of each of its messages.
 #[derive(Default)]
 struct Readings {
     runtime: OnceLock<Weak<Runtime>>,

@@ -37,10 +37,10 @@ const LONGEST_PROBE_NS: u64 = 32 * PROBE_NS;
 const LEAST_PATIENCE_NS: u64 = 250_000;
 /// If the GPU has had a message for this long, it may hang \[ns\].
 pub(super) const CALL_LIMIT_NS: u64 = 5_000_000_000;
-/// So much later it does \[ns\].
+/// The GPU counts as hung this long after a thread noticed that it may hang \[ns\].
 const GRACE_NS: u64 = 500_000_000;
 
-/// What the GPU does for this ring.
+/// State of the GPU for this ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gpu {
     /// Nothing.
@@ -72,7 +72,7 @@ pub(super) struct Chooser {
     probe_at_ns: u64,
     /// Messages since the last probe.
     since_probe: u32,
-    /// Whether the last probe was so good that the next message is one.
+    /// True if the last probe was so good that the next message is one.
     again: bool,
     /// When a thread first noticed that the GPU may hang \[ns\].
     overdue_ns: Option<u64>,

@@ -23,7 +23,7 @@ struct CudaEncoder {
     encoder: Box<dyn encoder::CudaEncoder>,
     download: Download,
     stream: Stream,
-    /// Whether a message was larger than the memory for messages, which is logged once.
+    /// True if a message was larger than the memory for messages, which is logged once.
     refused: bool,
 }
 

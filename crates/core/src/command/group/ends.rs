@@ -49,7 +49,7 @@ impl CommandGroup {
         }
     }
 
-    /// What ends commands at a stage without a plan.
+    /// The way commands end at a stage without a plan.
     pub(super) fn end_of(&self, stage: Stage) -> End {
         match stage {
             Stage::Stalled => self.spec.on_stall,

@@ -723,7 +723,7 @@ fn an_angle_without_an_end_goes_on_without_a_turn() {
     assert!(greatest_change(&commands) < 0.1, "{commands:?}");
 }
 
-/// What a tick finds, drawn.
+/// Event that a tick finds, drawn.
 #[derive(Clone, Debug)]
 enum Fact {
     Chunk { back: i64, values: Vec<f32>, writer: u64 },

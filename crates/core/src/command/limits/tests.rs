@@ -1,4 +1,4 @@
-//! What the limits promise, for any sequence of targets.
+//! Tests of what the limits promise, for any sequence of targets.
 
 use proptest::prelude::*;
 

@@ -18,7 +18,7 @@ pub struct CommandType {
     pub name: &'static str,
     /// Its definition, followed by those of the types that it has.
     pub definition: &'static [(&'static str, &'static str)],
-    /// What a group that it takes commands.
+    /// Interfaces of the groups that it takes.
     pub interfaces: &'static [Interface],
     /// True if a message has points of a plan: all of them, or one.
     pub has_points: bool,

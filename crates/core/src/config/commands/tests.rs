@@ -1,4 +1,4 @@
-//! What valid commands mean.
+//! Tests of the meaning of valid commands.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ streams:
     max_age_ms: 50
 ";
 
-/// What a policy answers that moves two joints.
+/// Actions of a policy that moves two joints.
 const ACTIONS: &str = r#"{
     "base": {"names": ["wheel.velocity"], "offsets_ns": [0, 5]},
     "action": {"names": ["shoulder.position", "finger.position"], "offsets_ns": [-1, 33333333, 66666666],

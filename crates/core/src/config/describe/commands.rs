@@ -45,15 +45,15 @@ pub struct GroupReport {
     pub start_from: String,
     /// Without a new chunk for longer than this, the plan is stalled \[ns\].
     pub watchdog_ns: i64,
-    /// What follows a stall.
+    /// Reaction to a stall.
     pub on_stall: End,
-    /// What follows the last row.
+    /// Reaction after the last row.
     pub on_end: End,
     /// Meaning of a chunk whose rows are all past when it comes.
     pub on_late: Late,
     /// True if a new epoch and a standstill leave commands enabled.
     pub rearm: bool,
-    /// Where its commands go.
+    /// Output of its commands.
     pub output: CommandOutputReport,
 }
 
@@ -68,13 +68,13 @@ pub struct JointReport {
     pub relative: bool,
     /// True if it is an angle without an end.
     pub angular: bool,
-    /// What the training made of its values, in order.
+    /// Operators of the training on its values, in order.
     pub operators: Vec<Operator>,
     /// Limits of its commands, in its unit per second; `null`: none.
     pub limits: JointLimits,
 }
 
-/// Where the commands of a group go.
+/// Output of a group's commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandOutputReport {
     /// The topic, before remapping.

@@ -51,11 +51,11 @@ pub struct Report {
     pub gpu_bytes: usize,
     /// Pinned memory for the same \[bytes\].
     pub pinned_bytes: usize,
-    /// What a recording of the node writes.
+    /// Contents of a recording of the node.
     pub recording: RecordingReport,
-    /// What Fast DDS needs, in this node and in the publishers of its inputs.
+    /// Shared memory that Fast DDS needs, in this node and in the publishers of its inputs.
     pub shared_memory: SharedMemory,
-    /// What a policy relies on that is trained on the tensors.
+    /// Contract of the tensors: what a policy relies on that is trained on them.
     pub contract: serde_json::Value,
     /// The digest of the contract.
     pub contract_digest: String,
@@ -99,7 +99,7 @@ pub struct SegmentReport {
     pub targets_ns: Vec<i64>,
     /// How many of them are of the horizon: from the present one on.
     pub horizon_steps: usize,
-    /// What a row holds, in words; the JSON has it in the encoder of the stream.
+    /// Contents of a row, in words; the JSON has them in the encoder of the stream.
     #[serde(skip)]
     pub contents: String,
 }
@@ -231,7 +231,7 @@ fn short_limit(config: &Config, id: StreamId) -> Option<String> {
     })
 }
 
-/// The same of a stream whose rows hold clouds of several inputs: each has a limit of its own.
+/// Returns a warning if the clouds of an input are further apart than its limit, in a stream that merges clouds.
 fn short_limit_of_clouds(config: &Config, id: StreamId, merge: &MergeSpec) -> Option<String> {
     let spec = config.stream(id);
     let mut limits = config.inputs_of(id).zip(&merge.max_age_ns).enumerate();

@@ -45,12 +45,12 @@ pub const fn shared_output_bytes(len: usize) -> usize {
 /// ROS 2's default middleware.
 const DEFAULT_MIDDLEWARE: &str = "rmw_fastrtps_cpp";
 
-/// Whether a middleware of this name, such as `rmw_fastrtps_dynamic_cpp`, is Fast DDS.
+/// True if a middleware of this name, such as `rmw_fastrtps_dynamic_cpp`, is Fast DDS.
 pub fn is_fast_dds(middleware: &str) -> bool {
     middleware.starts_with("rmw_fastrtps")
 }
 
-/// What shared memory a configuration needs.
+/// Shared memory that a configuration needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SharedMemory {
     /// The middleware that the text is about. The segments are those of Fast DDS.
@@ -59,13 +59,13 @@ pub struct SharedMemory {
     pub message_bytes: usize,
     /// The segment of Fast DDS that the node gives itself \[bytes\].
     pub node_segment_bytes: usize,
-    /// What the tensors take with the node's parameter `shared_output` \[bytes\].
+    /// Memory of the tensors with the node's parameter `shared_output` \[bytes\].
     pub shared_output_bytes: usize,
     /// One row per input, in their order.
     pub inputs: Vec<InputMemory>,
 }
 
-/// What the publisher of an input needs.
+/// Shared memory that the publisher of an input needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InputMemory {
     /// The input's name.

@@ -40,9 +40,9 @@ pub struct StreamReport {
     pub max_age_ns: i64,
     /// Greatest distance between the two rows of an interpolation \[ns\].
     pub max_gap_ns: i64,
-    /// What an invalid step holds.
+    /// Content of an invalid step.
     pub fill: Fill,
-    /// Whether a tick is held back while any step of this stream is invalid.
+    /// True if a tick is held back while any step of this stream is invalid.
     pub required: bool,
     /// Element type of the segment.
     pub dtype: DType,
@@ -82,7 +82,7 @@ impl Serialize for LimitsReport {
 pub enum NeededReport {
     /// `any`.
     Word(&'static str),
-    /// Those of these topics.
+    /// The inputs of these topics.
     Topics(Vec<String>),
 }
 
@@ -108,9 +108,9 @@ pub struct InputReport {
     /// ROS type of the messages.
     #[serde(rename = "type")]
     pub ros_type: String,
-    /// Whether the subscription asks for reliable delivery.
+    /// Reliability that the subscription asks for.
     pub reliability: Reliability,
-    /// Whether the subscription asks for messages of the time before it.
+    /// Durability that the subscription asks for: if messages of the time before it come too.
     pub durability: Durability,
     /// Number of messages that the subscription's queue holds.
     pub depth: usize,

@@ -13,7 +13,7 @@ const COLUMNS: usize = 120;
 /// Columns of the label of a sum.
 pub(super) const LABEL: usize = 12;
 
-/// What a row of a segment holds, in words.
+/// Contents of a segment's row, in words.
 pub(super) fn contents(config: &Config, segment: &Segment) -> String {
     let spec = config.stream(segment.stream);
     if segment.holds == Holds::Coordinates {
@@ -112,7 +112,7 @@ impl Display for Report {
 }
 
 impl Report {
-    /// What the rows hold, with as many lines as that needs.
+    /// Writes what the rows hold, with as many lines as that needs.
     fn contents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.segments.iter().map(|segment| segment.name.as_str());
         let width = names.chain(["segment"]).map(|name| name.chars().count()).max().unwrap_or(0);

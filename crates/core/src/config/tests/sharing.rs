@@ -1,4 +1,4 @@
-//! What streams share: aliases, merge keys and `defaults`; and how YAML's values are read.
+//! Tests of values that streams share: aliases, merge keys and `defaults`; and of how YAML's values are read.
 
 use std::fmt::Write as _;
 

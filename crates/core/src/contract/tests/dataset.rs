@@ -1,4 +1,4 @@
-//! What a dataset does not know is no difference.
+//! Tests that a setting which a dataset does not know makes no difference.
 
 use super::*;
 

@@ -59,7 +59,7 @@ impl VectorEncoder {
         }
     }
 
-    /// The same with operators, for windows of `steps` steps.
+    /// Adds operators, for windows of `steps` steps.
     #[must_use]
     pub fn with(mut self, stages: Stages, steps: usize) -> Self {
         self.steps = steps;

@@ -7,7 +7,7 @@ use crate::config;
 use robocache_ops::depth::DepthElement;
 use robocache_ops::time::Stamp;
 
-/// What an input gave: the frame, the size, and the bytes of the lines without padding.
+/// Image that an input gave: the frame, the size, and the bytes of the lines without padding.
 #[derive(Debug, Default, PartialEq)]
 struct Taken {
     kind: String,

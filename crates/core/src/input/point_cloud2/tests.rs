@@ -8,7 +8,7 @@ use robocache_ops::time::Stamp;
 /// Makes something in a message wrong.
 type Change = fn(&mut Message);
 
-/// What a message declares; 2 x 2 points of x, y, z and intensity unless changed.
+/// Declarations of a message; 2 x 2 points of x, y, z and intensity unless changed.
 struct Message {
     stamp: (i32, u32),
     frame_id: &'static [u8],

@@ -1,4 +1,4 @@
-//! What merged rows left out, so that a row that is made again counts only what has not been counted.
+//! Drops of merged rows, so that a row that is made again counts only what has not been counted.
 
 use std::collections::VecDeque;
 

@@ -234,7 +234,7 @@ pub(super) fn random_batch(random: &mut Random, large: bool) -> BatchSpec {
     spec
 }
 
-/// The same, or episodes of several lengths. Some may be empty.
+/// Returns `even`, or episodes of several lengths. Some may be empty.
 fn random_division(random: &mut Random, even: Division, episodes: usize) -> Division {
     match random.range(0, 3) {
         0 => even,

@@ -57,7 +57,7 @@ mod on_the_gpu {
         }
     }
 
-    /// What the chain starts with.
+    /// Input of the chain.
     struct Batch {
         spec: BatchSpec,
         rows: Vec<u8>,

@@ -101,7 +101,7 @@ fn quotient(d: f32, size: f32) -> f32 {
     (-second).mul_add(size, d).mul_add(inverse, second)
 }
 
-/// The same bits as a division wherever kernels use it, unless both are outside of any grid.
+/// Checks that a quotient has the bits of a division wherever kernels use it, unless both are outside of any grid.
 fn check_quotient(d: f32, size: f32) {
     if d.abs() < f32::from_bits((127 - 60) << 23) || !(1e-18..=1e18).contains(&size) {
         return;

@@ -71,7 +71,7 @@ pub(super) fn pair(kind: &Kind, spec: &VoxelSpec, dtype: DType) -> Pair {
     pair_within(kind, spec, dtype, BOUNDS.max_points)
 }
 
-/// The same, for clouds of up to `max_points` points.
+/// A pair for clouds of `spec` alone, of up to `max_points` points.
 pub(super) fn pair_within(kind: &Kind, spec: &VoxelSpec, dtype: DType, max_points: usize) -> Pair {
     let source = EncoderSpec::Voxels(spec.clone());
     let mut stream = stream("lidar", source, Strategy::Hold, dtype, 1, SLOTS - 1);
@@ -174,7 +174,7 @@ const ODD: [f64; 16] = [
     1.5 / 1_048_576.0,
 ];
 
-/// What the points of a cloud have in common.
+/// Pattern of a cloud's points.
 #[derive(Clone, Copy)]
 enum Pattern {
     Everywhere,

@@ -217,7 +217,7 @@ impl Form {
         }
     }
 
-    /// The same most significant byte first, which are no words.
+    /// Makes a form with the most significant byte first, so that its numbers are no words.
     pub(super) fn big_endian(columns: usize, points: usize) -> Self {
         Form { big_endian: true, ..Self::words(columns, points) }
     }
@@ -299,7 +299,7 @@ impl Form {
     }
 }
 
-/// What the points of a cloud have in common.
+/// Pattern of a cloud's points.
 #[derive(Clone, Copy)]
 enum Pattern {
     Everywhere,

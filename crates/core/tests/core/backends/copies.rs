@@ -1,4 +1,5 @@
-//! What a tick only copies: sparse rows and images of bytes, of any length and at any place in the output. A GPU
+//! Tests of what a tick only copies: sparse rows and images of bytes, of any length and at any place in the output. A
+//! GPU
 //! copies as many bytes at once as length and place allow.
 
 use robocache_core::backend::StepJob;

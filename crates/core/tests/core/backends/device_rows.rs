@@ -17,7 +17,7 @@ use crate::backends::sifted_clouds::{along_x, part_of_the_robot, row_spec, t_par
 use crate::backends::subject::Kind;
 
 const MOST_POINTS: usize = 4000;
-/// What the memory of a row holds before anything else.
+/// Byte that fills the memory of a row before anything else.
 const DIRT: u8 = 0xAB;
 
 /// A voxelizer and the rows of its slots.
@@ -56,7 +56,7 @@ impl Rows {
         unsafe { self.gpu.launch(&points, to, Inputs::Ready, &self.stream).unwrap() };
     }
 
-    /// Whether what counts of a row is as expected.
+    /// True if the parts of a row that count are as expected.
     fn holds(&self, slot: usize, expected: &[u8]) -> bool {
         let mut found = vec![0; expected.len()];
         self.rows[slot].read(&mut found).unwrap();

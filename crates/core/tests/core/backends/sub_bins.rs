@@ -1,5 +1,5 @@
-//! Where the reduction of sorted clouds changes its way: bins of several sub-bins, and more points than the
-//! packed counts of a sub-bin hold. `kernels/voxelize/README.md` has the words.
+//! Tests of clouds for which the reduction of sorted clouds changes its way: bins of several sub-bins, and more points
+//! than the packed counts of a sub-bin hold. `kernels/voxelize/README.md` has the words.
 
 use half::f16;
 use robocache_core::layout::Segment;

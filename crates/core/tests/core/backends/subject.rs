@@ -1,4 +1,4 @@
-//! What is under test: a backend, beside the oracle.
+//! Subject of a test: a backend, beside the oracle.
 
 use std::cell::Cell;
 #[cfg(feature = "cuda")]
@@ -71,12 +71,12 @@ impl Kind {
         }
     }
 
-    /// Whether cores alone compute.
+    /// True if cores alone compute.
     pub(crate) fn is_cpu(&self) -> bool {
         matches!(self, Kind::Cpu)
     }
 
-    /// Whether its rows are on a GPU.
+    /// True if its rows are on a GPU.
     pub(crate) fn has_rows_on_device(&self) -> bool {
         match self {
             #[cfg(feature = "cuda")]
@@ -85,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// Whether it has a GPU that reads memory of the host where it is.
+    /// True if it has a GPU that reads memory of the host where it is.
     pub(crate) fn registers(&self) -> bool {
         match self {
             Kind::Cpu => false,
@@ -297,7 +297,7 @@ impl Pair {
         let _ = kind;
     }
 
-    /// Where everything is.
+    /// Layout of the tensors.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }

@@ -23,12 +23,12 @@ pub(super) fn check(kind: &Kind, cases: usize) {
     check_pairs(kind, cases, 0, |_, lanes| VectorSpec::whole(channels(lanes)));
 }
 
-/// The same with channels that arrive in several samples.
+/// Checks vectors with channels that arrive in several samples.
 pub(super) fn check_groups(kind: &Kind, cases: usize) {
     check_pairs(kind, cases, 100_000, grouped);
 }
 
-/// The same with operators: before and after the interpolation, from step to step, and such that make
+/// Checks vectors with operators: before and after the interpolation, from step to step, and such that make
 /// six numbers of a quaternion.
 pub(super) fn check_operators(kind: &Kind, cases: usize) {
     check_pairs(kind, cases, 200_000, |random, lanes| {

@@ -1,4 +1,4 @@
-//! What the golden tests of images share.
+//! Functions that the golden tests of images share.
 
 /// The bytes of `noise` in `tests/golden/make_image_golden.py` and in `make_filter_golden.py`.
 pub(crate) fn noise(len: usize) -> Vec<u8> {

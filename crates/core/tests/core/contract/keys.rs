@@ -20,7 +20,7 @@ fn is_of_commands(key: &str) -> bool {
     key == "commands" || key.starts_with("commands.")
 }
 
-/// What a change makes different.
+/// Differences that a change makes.
 fn differences(text: &str, (key, from, to): &Change) -> Vec<Difference> {
     assert!(text.contains(from), "{key}: no {from}");
     contract(text).differences(&contract(&text.replacen(from, to, 1)))

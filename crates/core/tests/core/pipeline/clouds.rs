@@ -6,7 +6,7 @@ use robocache_core::cdr::messages::{PointCloud2, PointField};
 
 use super::*;
 
-/// Where the sensors are: a cloud of input `i` is moved by this [m].
+/// Places of the sensors: a cloud of input `i` is moved by this [m].
 const SHIFTS: [[f32; 3]; 3] = [[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 0.0]];
 /// The greatest age of each input's clouds, and that of the stream [ms].
 const AGES: [i64; 3] = [20, 12, 7];
@@ -103,7 +103,7 @@ fn scan(stamp: Stamp, points: &[[f32; 4]]) -> Vec<u8> {
     writer.finish()
 }
 
-/// What a step must be: its values, validity, age [ms] and inputs.
+/// Expected step: its values, validity, age [ms] and inputs.
 #[derive(Debug, PartialEq)]
 struct Step {
     values: Vec<f32>,
@@ -200,7 +200,7 @@ fn push(pipeline: &Pipeline, given: &Given) -> Option<DropReason> {
     }
 }
 
-/// Whether the inputs of a step suffice: bit `i` for input `i`.
+/// Judges if the inputs of a step suffice: bit `i` for input `i`.
 type Suffices = fn(u32) -> bool;
 
 /// When a step is valid, in the configuration and by its inputs.

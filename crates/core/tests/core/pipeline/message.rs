@@ -1,4 +1,4 @@
-//! What the message says of each step, its digest, and its bytes.
+//! Tests of what the message says of each step, of its digest, and of its bytes.
 
 use std::fmt::Write as _;
 

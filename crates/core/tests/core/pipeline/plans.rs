@@ -329,7 +329,7 @@ fn the_longest_plan_leaves_what_is_before_its_start() {
 const MAX_AGE_MS: i64 = 20;
 const MAX_GAP_MS: i64 = 200;
 
-/// What is commanded at each millisecond, as a person would write it down: the value, and for how
+/// Commands at each millisecond, as a person would write them down: the value, and for how
 /// long it has been held since the last point.
 struct Model(Vec<Option<(f64, i64)>>);
 

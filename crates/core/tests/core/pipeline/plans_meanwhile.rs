@@ -10,7 +10,7 @@ use robocache_testing::received;
 
 use super::*;
 
-/// What a test does in the middle of a plan.
+/// Action of a test in the middle of a plan.
 type Meanwhile = Box<dyn Fn() + Send + Sync>;
 
 /// The CPU backend, except that something else happens while it interpolates for a plan.

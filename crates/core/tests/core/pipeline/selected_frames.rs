@@ -1,4 +1,4 @@
-//! What `select` takes of a message, in another frame: the bits of the typed readers, and what their
+//! Tests of what `select` takes of a message, in another frame: the bits of the typed readers, and what their
 //! types mean.
 
 use std::path::Path;

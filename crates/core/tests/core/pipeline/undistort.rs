@@ -84,7 +84,7 @@ fn rows(pipeline: &Pipeline, epoch: Epoch) -> [Vec<f32>; 3] {
     [0, 1, 2].map(|at| values(pipeline, &message, SegmentId::new(at)))
 }
 
-/// What the images show, moved by whole pixels.
+/// Content of the images, moved by whole pixels.
 fn moved(by: [i32; 2], part: [std::ops::Range<i32>; 2]) -> Vec<f32> {
     let [columns, lines] = part;
     let pixel = |x: i32, y: i32| match (0..8).contains(&x) && (0..6).contains(&y) {

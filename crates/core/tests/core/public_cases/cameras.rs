@@ -12,7 +12,7 @@ fn image_keys(width: u32, height: u32, more: &str) -> String {
     )
 }
 
-/// The same for bytes from 0 to 255.
+/// Keys of a stream of images with bytes from 0 to 255.
 fn byte_keys(width: u32, height: u32, more: &str) -> String {
     format!("{}, dtype: u8", image_keys(width, height, more))
 }

@@ -32,7 +32,7 @@ fn imu(orientation: [f64; 4], covariance: f64, rate: [f64; 3]) -> Vec<u8> {
     writer.finish()
 }
 
-/// The same message with other seconds in its stamp.
+/// Replaces the seconds in the stamp of a message.
 fn at_second(seconds: i32, mut message: Vec<u8>) -> Vec<u8> {
     message[4..8].copy_from_slice(&seconds.to_le_bytes());
     message

@@ -57,12 +57,12 @@ fn case(
     Case { report, keys: keys.into(), given, expected, within: 0.0 }
 }
 
-/// The same messages, all for the stream `s`.
+/// Gives all messages to the stream `s`.
 fn to_s(messages: impl IntoIterator<Item = Vec<u8>>) -> Vec<Given> {
     messages.into_iter().map(|message| ("s", message)).collect()
 }
 
-/// What a stream with these keys makes of the messages.
+/// Answer of a stream with these keys to the messages.
 fn answer(keys: &str, given: &[Given]) -> Answer {
     let yaml = format!("rate_hz: 100\nbase_frame: base\nstreams: {{s: {{{keys}}}}}");
     let pipeline = pipeline(&yaml);

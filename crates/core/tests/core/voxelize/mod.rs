@@ -255,7 +255,7 @@ fn each_filtered_point_is_counted_under_its_reason() {
     assert_eq!(error.to_string(), "cloud view: expected the poses of 3 shapes, found 0");
 }
 
-/// What numpy makes of float64 coordinates of a map in float64, `tests/golden/make_voxel_golden.py`.
+/// Compares float64 coordinates of a map with numpy's result in float64, `tests/golden/make_voxel_golden.py`.
 #[test]
 fn map_coordinates_lose_nothing() {
     let golden: serde_json::Value =

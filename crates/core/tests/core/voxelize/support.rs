@@ -178,7 +178,7 @@ pub(super) fn extra(spec: &VoxelSpec) -> Vec<String> {
     extra_fields(spec).map(str::to_owned).collect()
 }
 
-/// The same with a new voxelizer and a row of zeros, which an error must leave behind.
+/// Encodes a message with a new voxelizer and a row of zeros, which an error must leave behind.
 pub(super) fn fresh(
     message: &[u8],
     spec: &Placed,
@@ -191,7 +191,7 @@ pub(super) fn fresh(
     result.map(|report| (row, report))
 }
 
-/// What the row must be; `None` where `dtype` cannot hold a value.
+/// Expected row; `None` where `dtype` cannot hold a value.
 pub(super) fn reference(
     cloud: &Cloud,
     layout: &Layout,

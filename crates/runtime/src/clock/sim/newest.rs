@@ -18,7 +18,7 @@ const THINNED: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 pub(super) struct Newest {
     all: VecDeque<(Stamp, Instant)>,
-    /// Those before, thinned: the last instant of each group, and since when the clock read the first one. So a latency
+    /// Older instants, thinned: the last one of each group, and since when the clock read the first one. So a latency
     /// may be too long by [`THINNED`], but never too short.
     older: VecDeque<(Stamp, Instant)>,
 }

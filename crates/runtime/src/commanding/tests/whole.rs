@@ -37,7 +37,7 @@ const SLOWER: i64 = 4;
 const VELOCITY: f64 = (0.8 * TAU * 0.6 + 0.1 * TAU * 3.0) / SLOWER as f64;
 const ARM: FollowerModel = FollowerModel::ARM;
 
-/// Where the joints ought to be.
+/// The true path of the joints.
 struct Path(Truth);
 
 impl Path {
@@ -154,7 +154,7 @@ struct Policy {
     latency_ms: i64,
     /// Chunks so far.
     chunks: u64,
-    /// What it is busy with: when the chunk is sent \[ms\].
+    /// The answer that it computes, and when it sends the chunk \[ms\].
     busy: Option<(i64, Answer)>,
     /// Chunks by the time at which they come \[ms\].
     on_the_way: BTreeMap<i64, Vec<Answer>>,
@@ -220,7 +220,7 @@ impl Policy {
     }
 }
 
-/// What the numbers of the group must be, by what was delivered.
+/// Expected numbers of the group, by what was delivered.
 #[derive(Default)]
 struct Ledger {
     sequence: u64,

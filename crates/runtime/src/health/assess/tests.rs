@@ -10,7 +10,7 @@ streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms
     robocache_core::config::parse(config, "test.yaml").unwrap().inputs.remove(0)
 }
 
-/// The same stream, whose configuration expects a rate.
+/// Makes a stream whose configuration expects a rate.
 fn expecting_hz(rate_hz: f64) -> InputSpec {
     let mut spec = stream();
     spec.expected_rate_hz = Some(rate_hz);

@@ -1,4 +1,4 @@
-//! What is said about inputs that have stopped.
+//! Tests of the words about inputs that have stopped.
 
 use std::sync::atomic::Ordering::Relaxed;
 

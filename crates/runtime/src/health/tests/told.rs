@@ -1,4 +1,4 @@
-//! What status and log say of drops, of held back ticks and of names that nobody has.
+//! Tests of status and log about drops, held back ticks and names that nobody has.
 
 use super::*;
 use crate::fuse;

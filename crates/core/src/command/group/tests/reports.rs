@@ -10,7 +10,7 @@ const FIRST_MS: i64 = 4000;
 /// Between two tensors that a policy answers \[ms\].
 const ANSWERS_MS: i64 = 80;
 
-/// Where a robot is that moves as the policy wants: 0.4 rad, at 0.5 Hz.
+/// Position of a robot that moves as the policy wants: 0.4 rad, at 0.5 Hz.
 fn path(ns: i64) -> f64 {
     0.4 * libm::sin(std::f64::consts::PI * ns as f64 / NANOS_PER_S as f64)
 }

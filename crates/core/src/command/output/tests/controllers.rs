@@ -96,7 +96,7 @@ impl JointTrajectoryController {
         }
     }
 
-    /// Where it wants the joints to be at an instant, on lines between points. None before its first trajectory.
+    /// Positions that it wants for the joints at an instant, on lines between points. None before its first trajectory.
     pub(in crate::command) fn desired(&self, at: Stamp) -> Option<Vec<f64>> {
         let after = self.points.partition_point(|(instant, _)| *instant <= at);
         let (to, from) = (self.points.get(after), after.checked_sub(1).map(|at| &self.points[at]));
@@ -107,7 +107,7 @@ impl JointTrajectoryController {
     }
 }
 
-/// What `forward_command_controller` of so many joints makes of a message.
+/// Commands that `forward_command_controller` of so many joints makes of a message.
 pub(in crate::command) fn forwarded(joints: usize, message: &[u8]) -> Result<Vec<f64>, Refused> {
     let mut reader = Reader::new(message)?;
     for _ in 0..reader.u32()? {

@@ -1,4 +1,4 @@
-//! What [`Arrivals`] guesses of publishers whose stamps are uneven, beside what was lost.
+//! Tests of the losses that [`Arrivals`] guesses for publishers with uneven stamps.
 
 use super::super::*;
 
@@ -109,7 +109,7 @@ fn lost_and_guessed(publisher: Publisher, loss: Loss, period_ms: f64) -> (u64, u
 const LOSSES: [Loss; 6] =
     [Loss::None, Loss::Few, Loss::Share(0.01), Loss::Share(0.1), Loss::Share(0.5), Loss::Bursts];
 
-/// What is lost and what is guessed for each loss of [`LOSSES`], at 200 Hz and at 30 Hz. Prints a row of a
+/// Counts of lost messages and of guessed ones for each loss of [`LOSSES`], at 200 Hz and at 30 Hz. Prints a row of a
 /// table.
 fn row(name: &str, publisher: Publisher) -> Vec<(usize, u64, u64)> {
     let mut all = Vec::new();
