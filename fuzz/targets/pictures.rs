@@ -26,8 +26,7 @@ pub(crate) fn run(file: &[u8]) {
         return;
     }
     let mut gray = Vec::new();
-    let image =
-        CompressedImage { file, size, is_swapped: false, is_mono16: true, scan: None };
+    let image = CompressedImage { file, size, is_swapped: false, is_mono16: true, scan: None };
     if let Ok(view) = codec::decode_compressed(&image, &mut gray) {
         assert_eq!([view.width, view.height], size);
     }

@@ -22,7 +22,7 @@ pub struct StampedTransform<'a> {
     pub translation: [f64; 3],
     /// Orientation of the child in the parent: x, y, z, w.
     pub rotation: [f64; 4],
-    /// Whether it is so at all stamps.
+    /// True if the transform is so at all stamps.
     pub fixed: bool,
 }
 
@@ -158,7 +158,7 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// What kind of sample an encoder takes.
+/// Kind of the samples that an encoder takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleKind {
     /// [`Sample::Vector`].
@@ -196,9 +196,9 @@ pub struct Bounds {
     pub max_height_px: usize,
     /// Points of a cloud.
     pub max_points: usize,
-    /// Whether clouds have a sweep.
+    /// True if clouds have a sweep.
     pub swept: bool,
-    /// Whether images may be JPEG files.
+    /// True if images may be JPEG files.
     pub jpeg: bool,
 }
 

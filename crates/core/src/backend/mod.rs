@@ -1,4 +1,4 @@
-//! Where rows live and tensors are computed.
+//! Backends, which hold the rows and compute the tensors.
 //!
 //! A backend owns the memory of all rows. Each ring has a slot more than rows: a sample is encoded
 //! into the spare slot while the ring still reads the others. A backend knows nothing of
@@ -44,7 +44,7 @@ pub struct StepJob {
     pub step: usize,
     /// The slots to read, and the weight.
     pub value: Value<Slot>,
-    /// Whether the output already holds this value, because an earlier tick wrote it into the same
+    /// True if the output already holds this value, because an earlier tick wrote it into the same
     /// memory. If so, the backend may skip the step.
     pub unchanged: bool,
 }
@@ -72,9 +72,9 @@ pub enum BackendError {
     Failed {
         /// Name of the backend.
         backend: &'static str,
-        /// What the backend was doing.
+        /// The operation of the backend that failed.
         operation: &'static str,
-        /// What went wrong.
+        /// Words for the fault.
         detail: String,
     },
 }
@@ -121,7 +121,7 @@ impl From<DeviceError> for BackendError {
     }
 }
 
-/// What encodes a sample.
+/// Processor that encodes a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processor {
     /// The calling thread.
@@ -137,7 +137,7 @@ pub struct Encodes {
     pub in_use: Processor,
     /// Usual time of a core, from hand-over to the row \[ns\]; `None` until measured.
     pub cpu_ns: Option<u64>,
-    /// The same of the GPU.
+    /// Usual time of the GPU, from hand-over to the row \[ns\]; `None` until measured.
     pub gpu_ns: Option<u64>,
     /// Rows that a core encoded.
     pub by_cpu: u64,
@@ -147,7 +147,7 @@ pub struct Encodes {
     pub takeovers: u64,
 }
 
-/// What a backend has of a GPU.
+/// Use of a GPU by a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GpuUse {
     /// None.
@@ -170,7 +170,7 @@ pub trait Backend: Send + Sync {
     /// or `cuda`.
     fn name(&self) -> &'static str;
 
-    /// Whether it uses a GPU, or why it no longer does.
+    /// The backend's use of a GPU, or why it no longer uses one.
     fn gpu(&self) -> GpuUse {
         GpuUse::None
     }

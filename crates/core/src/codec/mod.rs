@@ -32,7 +32,7 @@ use robocache_ops::image::{Encoding, ImageView};
 const JPEG: [u8; 3] = [0xFF, 0xD8, 0xFF];
 const PNG: [u8; 8] = *b"\x89PNG\r\n\x1A\n";
 
-/// Whether the first bytes are those of a PNG file.
+/// True if the first bytes are those of a PNG file.
 pub fn is_png(file: &[u8]) -> bool {
     file.starts_with(&PNG)
 }
@@ -130,7 +130,7 @@ fn decode_mono16<'a>(
     Ok(mono16::to_mono8([width, height], (2 * width, &deep), true, pixels))
 }
 
-/// What was decoded: lines without padding.
+/// Form of decoded pixels: lines without padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Decoded {
     encoding: Encoding,

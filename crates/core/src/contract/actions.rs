@@ -46,7 +46,7 @@ pub struct Poses {
     pub outputs: Vec<String>,
 }
 
-/// What is said of the windows of a stream of actions.
+/// Facts about the windows of a stream of actions.
 #[derive(Clone, Copy, Debug)]
 pub struct ActionWindows<'a> {
     /// The stream.

@@ -1,4 +1,4 @@
-//! What two contracts differ in, a sentence each.
+//! Differences of two contracts, a sentence each.
 
 use crate::encoder::kind;
 use std::collections::BTreeSet;

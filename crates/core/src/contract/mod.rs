@@ -44,7 +44,7 @@ const OLDEST_FORMAT: u64 = 1;
 /// Key of the version. It is no difference.
 const FORMAT_KEY: &str = "format";
 
-/// Where the keys of a contract are.
+/// Key of the streams in a contract.
 const STREAMS: &str = "streams";
 
 /// Key of the accepted differences: by the key of each, the value that may be served.
@@ -68,7 +68,7 @@ const DECODED: &str = "decoded";
 /// Integers up to this size are the same as floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// What a policy relies on that was trained on the tensors of a configuration.
+/// Contract of a configuration's tensors: what a policy relies on that was trained on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract(Map<String, Value>);
 
@@ -96,14 +96,14 @@ pub enum ContractError {
     Wrong {
         /// The file, or `contract`.
         place: String,
-        /// What it should be.
+        /// Words for what it should be.
         expected: String,
-        /// What it is instead.
+        /// Words for what it is instead.
         found: String,
     },
 }
 
-/// What windows of a stream have in place of the configuration's.
+/// Values that windows of a stream have in place of the configuration's.
 #[derive(Clone, Debug)]
 pub struct WindowsOf<'a> {
     /// The stream.
@@ -169,7 +169,7 @@ impl Contract {
         self.0[STREAMS].as_object().into_iter().flat_map(|of| of.keys().map(String::as_str))
     }
 
-    /// What it says of a stream.
+    /// Keys of a stream in the contract.
     pub fn stream(&self, name: &str) -> Option<&Value> {
         self.0[STREAMS].get(name)
     }
@@ -189,14 +189,14 @@ impl Contract {
         self.with(streams)
     }
 
-    /// The same, if rows of these streams are stored in another form, which loses bits. `form` is its name, such as
+    /// Notes that rows of these streams are stored in another form, which loses bits. `form` is its name, such as
     /// `jpeg:95`. A policy that was trained with such rows may be served others.
     #[must_use]
     pub fn with_stored(self, streams: &[String], form: &str) -> Self {
         self.with_note(streams, STORED, form)
     }
 
-    /// The same, if the numbers of these streams were decoded of something that is no message, such as a video.
+    /// Notes that the numbers of these streams were decoded of something that is no message, such as a video.
     /// `words` says how. The messages of a robot are made otherwise, so it is no difference.
     #[must_use]
     pub fn with_decoded(self, streams: &[String], words: &str) -> Self {
@@ -259,7 +259,7 @@ impl Contract {
         }
     }
 
-    /// The same with other streams.
+    /// Copies the contract with other streams.
     fn with(&self, streams: Map<String, Value>) -> Result<Self, ContractError> {
         if streams.is_empty() {
             return Err(self.lacks("none"));
@@ -269,7 +269,7 @@ impl Contract {
         Ok(Contract(all))
     }
 
-    /// What it says of a stream that it must have.
+    /// Keys of a stream that the contract must have.
     fn known(&self, name: &str) -> Result<&Value, ContractError> {
         self.stream(name).ok_or_else(|| self.lacks(name))
     }

@@ -48,7 +48,7 @@ impl From<robocache_ops::voxelize::cuda::EncodeError> for EncodeError {
     }
 }
 
-/// What an encoder needs to know of its ring.
+/// Facts about a ring that its encoder needs.
 #[derive(Clone, Copy, Debug)]
 pub struct EncoderSetup {
     /// Element type of the rows.
@@ -59,7 +59,7 @@ pub struct EncoderSetup {
     pub bounds: Bounds,
 }
 
-/// What a core makes of samples.
+/// Code by which a core encodes samples.
 pub enum CpuCode<'a> {
     /// Floats of each group, which a backend may keep as `f32` and interpolate.
     Floats(&'a VectorSpec),
@@ -93,7 +93,7 @@ pub trait CpuEncoder: Send {
     }
 }
 
-/// Where a row goes: device memory, and where the row starts in it \[bytes\].
+/// Place of a row: device memory, and the row's start in it \[bytes\].
 #[cfg(feature = "cuda")]
 pub type RowPlace<'a> = (&'a DeviceBuffer, usize);
 
@@ -114,7 +114,7 @@ pub trait CudaEncoder: Send {
         stream: &Stream,
     ) -> Result<PointDrops, EncodeError>;
 
-    /// Whether [`CudaEncoder::encode`] returns only when the row is there.
+    /// True if [`CudaEncoder::encode`] returns only when the row is there.
     fn waits(&self) -> bool {
         false
     }
@@ -143,6 +143,6 @@ pub trait CudaEncoder: Send {
     /// [`EncodeError::Sample`] and [`EncodeError::ForCore`]: the row must not be used.
     fn finish(&mut self) -> Result<PointDrops, EncodeError>;
 
-    /// What it does, for errors: `encode an image`.
+    /// Name of its operation, for errors: `encode an image`.
     fn operation(&self) -> &'static str;
 }

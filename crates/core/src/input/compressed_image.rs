@@ -34,7 +34,7 @@ fn pixels_of(format: &[u8]) -> Option<&[u8]> {
     Some(pixels.trim_ascii()).filter(|pixels| !pixels.is_empty())
 }
 
-/// Whether a file of such pixels is a picture: a Bayer mosaic would decode as a gray image. Colours of 16
+/// True if a file of such pixels is a picture: a Bayer mosaic would decode as a gray image. Colours of 16
 /// bits are one as PNG: the encoder of a JPEG file clips them to 8 bits.
 fn is_picture(pixels: &[u8], is_png: bool) -> bool {
     match pixels {
@@ -46,7 +46,7 @@ fn is_picture(pixels: &[u8], is_png: bool) -> bool {
     }
 }
 
-/// Whether a message of this format holds a picture, if its file is JPEG, or PNG if `is_png`.
+/// True if a message of this format holds a picture, if its file is JPEG, or PNG if `is_png`.
 pub fn is_compressed_picture(format: &[u8], is_png: bool) -> bool {
     pixels_of(format).is_none_or(|pixels| is_picture(pixels, is_png))
 }

@@ -106,7 +106,7 @@ fn no_damaged_file_is_read_that_libjpeg_refuses_or_reads_otherwise() {
     assert!(read > 500 && left > 500, "{read} read, {left} left");
 }
 
-/// Where the segments with codes are in a file.
+/// Ranges of the segments with codes in a file.
 fn codes(file: &[u8]) -> Vec<std::ops::Range<usize>> {
     let (mut at, mut codes) = (2, Vec::new());
     // Up to the scan.
@@ -231,7 +231,7 @@ streams:
     }
 }
 
-/// What becomes of a file: the row, or why there is none.
+/// Pushes a file, and returns the row, or why there is none.
 fn push(
     pipeline: &Pipeline,
     tick: i64,

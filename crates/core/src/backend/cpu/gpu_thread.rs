@@ -109,22 +109,22 @@ pub(super) struct GpuThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where the worker and the thread meet.
+/// Meeting place of the worker and the thread.
 struct Desk {
     gpu: Arc<Gpu>,
     state: Mutex<GpuThreadState>,
     changed: Condvar,
-    /// Whether a row waits that may be used.
+    /// True if a row waits that may be used.
     ready: AtomicBool,
 }
 
 struct GpuThreadState {
     place: EncoderPlace,
-    /// Whether the thread must end.
+    /// True if the thread must end.
     closing: bool,
 }
 
-/// Where the encoder is.
+/// Place of the encoder.
 enum EncoderPlace {
     /// On the desk, with nothing to do.
     Idle(Box<dyn GpuEncoder>),
@@ -150,7 +150,7 @@ pub(super) struct Done {
     pub took: Duration,
 }
 
-/// What a thread does.
+/// Activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     /// Nothing: it can take a sample.
@@ -190,7 +190,7 @@ impl GpuThread {
         Ok(GpuThread { desk, thread: Some(thread) })
     }
 
-    /// Whether a row waits for [`GpuThread::wait`].
+    /// True if a row waits for [`GpuThread::wait`].
     pub(super) fn ready(&self) -> &AtomicBool {
         &self.desk.ready
     }

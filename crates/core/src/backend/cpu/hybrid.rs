@@ -13,7 +13,7 @@ use robocache_ops::device::{HostBuffer, MessagePool};
 use robocache_ops::sync::lock;
 use robocache_ops::voxelize::PointDrops;
 
-/// Where a sample goes.
+/// Destination of a sample.
 pub(super) trait Target {
     /// Encodes a sample into the slot on the calling thread. `None` if `overtaken` became true
     /// before it was done.

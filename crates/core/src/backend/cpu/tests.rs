@@ -36,7 +36,7 @@ streams:
 const CAMERA: RingId = RingId::new(0);
 const SIZE: [usize; 2] = [320, 240];
 
-/// What the mock does with a message.
+/// Action of the mock on a message.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Mode {

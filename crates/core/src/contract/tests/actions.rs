@@ -1,4 +1,4 @@
-//! What a policy answers, in its contract.
+//! Tests of a policy's answers, in its contract.
 
 use super::*;
 use crate::contract::{ActionWindows, Poses};

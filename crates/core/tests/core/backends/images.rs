@@ -303,7 +303,7 @@ fn encode(
     encode_padded(pair, random, slot, size, padding, case)
 }
 
-/// The same, with this much padding after each line.
+/// Encodes an image of random content on both, with this much padding after each line.
 fn encode_padded(
     pair: &Pair,
     random: &mut Random,
@@ -315,7 +315,7 @@ fn encode_padded(
     encode_with(pair, random, slot, size, (padding, None), case)
 }
 
-/// The same, with a table that undistorts it.
+/// Encodes an image of random content on both, with a table that undistorts it.
 fn encode_with(
     pair: &Pair,
     random: &mut Random,

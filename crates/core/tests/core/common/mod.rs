@@ -1,4 +1,4 @@
-//! What the tests of the pipeline share.
+//! Code that the tests of the pipeline share.
 
 pub(crate) mod fields;
 pub(crate) mod golden;
