@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from bags import MS, joints
+from bags import MS, T0, joints
 
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"

@@ -41,7 +41,7 @@ _Source = tuple[str, dict[str, Any]]
 #: Rows that are loaded again by each process without a word.
 _HELD_BYTES = 1 << 28
 #: What is known of an episode: the keys of `EpisodeCache.episodes`.
-_OF_EPISODE = {"name", "task", "tasks", "colours", "bag", "marks", "spans"}
+_OF_EPISODE = {"name", "task", "tasks", "colours", "bag", "begins_ns", "marks", "spans"}
 
 
 class EpisodeCache:

@@ -22,7 +22,7 @@ pub(super) enum RowSource {
     /// In its own keys.
     Keys,
     /// In a contract. If that has no such actions, it has been reported.
-    Contract(Option<Actions>),
+    Contract(Option<Box<Actions>>),
 }
 
 impl RowSource {
@@ -41,7 +41,7 @@ impl RowSource {
             Some(path) => {
                 let alone = command_contract::alone(check, group, given);
                 let read = |joints| command_contract::actions(check, &key, path, joints);
-                RowSource::Contract(alone.and(joints).and_then(read))
+                RowSource::Contract(alone.and(joints).and_then(read).map(Box::new))
             }
         }
     }
@@ -50,7 +50,7 @@ impl RowSource {
     pub(super) fn actions(&self) -> Option<&Actions> {
         match self {
             RowSource::Keys => None,
-            RowSource::Contract(actions) => actions.as_ref(),
+            RowSource::Contract(actions) => actions.as_deref(),
         }
     }
 }

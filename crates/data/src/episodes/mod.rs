@@ -95,9 +95,6 @@ pub struct About {
     /// The matrix and the range of each video that it was decoded of, by the name of the feature.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub colours: BTreeMap<String, String>,
-    /// What was noted while it was recorded.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<Mark>,
     /// The bag that it was made of.
     #[serde(default)]
     pub bag: Option<String>,

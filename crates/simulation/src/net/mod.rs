@@ -430,7 +430,9 @@ impl Net {
             return;
         }
         self.stops += 1;
-        for (at, connection) in self.connections.iter_mut().enumerate().filter(|(_, of)| of.alive) {
+        for (at, connection) in
+            self.connections.iter_mut().enumerate().filter(|(_, of)| of.living > 0)
+        {
             connection.cut_off(stop_draw(!self.seed, self.stops), lost_port(at, self.stops));
         }
     }
@@ -440,7 +442,7 @@ impl Net {
         let now = self.clock.now_ns();
         let port = |(at, of): (usize, &Connection)| {
             let is_broken = of.broken.is_some_and(|(from, until)| (from..until).contains(&now));
-            of.lost.or(is_broken.then(|| lost_port(at, self.stops))).filter(|_| of.alive)
+            of.lost.or(is_broken.then(|| lost_port(at, self.stops))).filter(|_| of.living > 0)
         };
         self.connections.iter().enumerate().filter_map(port).collect()
     }
@@ -448,7 +450,7 @@ impl Net {
     /// Notes that the node makes a new connection.
     pub(crate) fn renew(&mut self) {
         self.renewed += 1;
-        let is_founded = self.connections.iter().any(|of| of.alive && of.lost.is_some());
+        let is_founded = self.connections.iter().any(|of| of.living > 0 && of.lost.is_some());
         self.unfounded += u64::from(!is_founded);
     }
 
