@@ -93,7 +93,7 @@ disk of a recording, have after SIGINT or SIGTERM.
 Exits with code 0 after SIGINT or SIGTERM, 1 after an error, 2 if the command line is wrong.
 ";
 
-/// What the command line asks for.
+/// Request of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Invocation {
     /// Print [`HELP`].
@@ -112,7 +112,7 @@ pub struct RosArgs {
     pub log_level: Option<String>,
 }
 
-/// What the ROS arguments say of logs.
+/// Log levels of the ROS arguments, and the node's names that they need.
 struct Logs {
     /// Levels with the loggers that they name; an empty name for all.
     levels: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! What the node has in every state: a connection to the middleware, and the threads *serve*, *report* and *connect*.
+//! Parts of the node in every state: a connection to the middleware, and the threads *serve*, *report* and *connect*.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -34,16 +34,17 @@ pub(crate) struct Base {
     pub lifecycle: Option<Arc<Lifecycle>>,
     pub watched: Arc<Mutex<Watched>>,
     pub standstills: Arc<Standstills>,
-    /// Whether ticks run.
+    /// True while ticks run.
     pub ticking: Arc<AtomicBool>,
     pub recording: Recording,
-    /// Switches the commands of the runtime that works.
+    /// Begins and ends episodes of the runtime that works.
     pub episodes: EpisodeSwitch,
+    /// Switches the commands of the runtime that works.
     pub commands: CommandSwitch,
     pub time: TimeSource,
 }
 
-/// What the threads of the node in every state begin with.
+/// Parts with which the threads of the node in every state begin.
 struct Beginnings {
     orders: Orders,
     services: Services,
@@ -54,12 +55,12 @@ struct Beginnings {
 /// [`Connector`] is left: the owner drops the [`Base`] before.
 pub(crate) type BaseThreads = Threads<NodeError>;
 
-/// What the command line and parameter files say.
+/// Parameters from the command line and parameter files.
 pub(crate) struct Parameters {
     pub settings: Settings,
     /// The configuration that they name.
     pub config: Result<Config, NodeError>,
-    /// Whether requests configure and activate the node.
+    /// True if requests configure and activate the node.
     pub is_managed: bool,
     declared: Vec<Declared>,
     /// Names that are not parameters of this node.

@@ -21,7 +21,7 @@ const STATUS_DEPTH: usize = 16;
 /// The newest command counts. A controller that is slow loses commands, and holds none up.
 const COMMAND_DEPTH: usize = 1;
 
-/// What a connection publishes of commands.
+/// Publishers of a connection for commands and their status.
 pub(crate) struct CommandPublishers {
     /// By their order in the configuration.
     groups: Vec<Publisher>,

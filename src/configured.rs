@@ -31,7 +31,7 @@ pub(crate) struct Configured {
     pub spec: Arc<PublisherSpec>,
     /// The form of the messages, if it is not that of the tensors themselves.
     pub list: Option<Envelope>,
-    /// Where the publisher into shared memory is while no thread publishes; empty if the tensors are not shared.
+    /// Home of the publisher into shared memory while no thread publishes; empty if the tensors are not shared.
     pub tensors: Handed<TensorPublisher>,
     /// The way back in shared memory; empty without commands, too.
     pub actions: SharedActions,

@@ -32,7 +32,7 @@ use robocache_runtime::{Runtime, TimeSource};
 /// the newest one. With `keep_last`, a slow policy loses tensors but never blocks the tick.
 const OUTPUT_DEPTH: usize = 1;
 
-/// What each connection has in every state of the node.
+/// Specification of a connection's parts in every state of the node.
 pub(crate) struct NodeSpec {
     /// The parameters.
     pub store: Arc<ParameterStore>,
@@ -47,7 +47,7 @@ pub(crate) struct NodeSpec {
     pub time: TimeSource,
 }
 
-/// What each connection publishes while the node has a configuration.
+/// Specification of a connection's publishers while the node has a configuration.
 pub(crate) struct PublisherSpec {
     /// The configuration.
     pub config: Config,
@@ -55,15 +55,15 @@ pub(crate) struct PublisherSpec {
     pub topics: Vec<String>,
     /// The message type of the tensors.
     pub output_type: OutputType,
-    /// Whether images and grids are shown.
+    /// True if images and grids are shown.
     pub shows: bool,
     /// The size of a tensor message \[bytes\].
     pub message_bytes: usize,
-    /// What the tensors mean, as a serialized message.
+    /// Meaning of the tensors, as a serialized message.
     pub info: Vec<u8>,
 }
 
-/// What the thread that answers requests uses.
+/// Services of a connection, for the thread that answers requests.
 pub(crate) struct Services {
     pub parameters: ParameterServices,
     /// `None` if the node is not managed.
@@ -74,7 +74,7 @@ pub(crate) struct Services {
     pub episodes: Option<EpisodeServices>,
 }
 
-/// What the thread that reports uses.
+/// Publishers of a connection for the thread that reports.
 pub(crate) struct Reports {
     pub rosout: Rosout,
     pub diagnostics: Diagnostics,
@@ -87,14 +87,14 @@ impl Reports {
     }
 }
 
-/// What the publishing thread uses.
+/// Publishers of a connection for the publishing thread.
 pub(crate) struct Published {
     pub tensors: Publisher,
     /// Keeps its message for later subscribers.
     pub _info: Info,
 }
 
-/// What the threads use that take messages and read the graph.
+/// Subscriptions and graph of a connection, for the threads that take messages and read the graph.
 pub(crate) struct Received {
     pub small: Subscriptions<WakingSubscription>,
     pub large: Subscriptions<WakingSubscription>,

@@ -22,7 +22,7 @@ pub(crate) struct EpisodeSwitch {
     work: Arc<Mutex<Option<Work>>>,
 }
 
-/// What episodes need of a stretch of work.
+/// A stretch of work, as far as episodes need it.
 struct Work {
     runtime: Arc<Runtime>,
     /// The topic that begins and ends episodes.
@@ -31,7 +31,7 @@ struct Work {
     is_set: bool,
 }
 
-/// What happened, and the folder; or why nothing did.
+/// Outcome of a request: a message and the folder; or the reason why nothing happened.
 type Done = Result<(String, String), String>;
 
 impl EpisodeSwitch {

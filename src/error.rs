@@ -91,7 +91,7 @@ pub enum NodeError {
     /// The configuration makes other tensors than those of the contract.
     #[error("parameter contract: {}: the policy would not be served what it was trained with:\n  {}", folder.display(), differences.join("\n  "))]
     Contract {
-        /// Where the contract is.
+        /// Folder of the contract.
         folder: PathBuf,
         /// A sentence each.
         differences: Vec<String>,

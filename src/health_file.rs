@@ -17,7 +17,7 @@ const VARIABLE: &str = "ROBOCACHE_HEALTH_FILE";
 /// The file. Its age says whether the node still reports.
 pub(crate) struct HealthFile {
     path: PathBuf,
-    /// Whether the newest attempt failed: a full disk is logged once, not each second.
+    /// True if the newest attempt failed: a full disk is logged once, not each second.
     is_broken: bool,
 }
 

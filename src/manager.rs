@@ -30,11 +30,11 @@ pub(crate) struct Manager {
     threads: BaseThreads,
     /// The transitions that requests have begun.
     orders: UnboundedReceiver<Order>,
-    /// What failed while the node worked, until that is dealt with.
+    /// Error that came while the node worked, until it is dealt with.
     fault: Option<NodeError>,
 }
 
-/// What the manager must deal with.
+/// Event that the manager must deal with.
 pub(crate) enum Incident {
     /// A request has begun a transition.
     Ordered(Order),

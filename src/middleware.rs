@@ -1,4 +1,4 @@
-//! What the node says of the middleware in use.
+//! Names and messages of the node about the middleware in use.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use robocache_runtime::health::{self, Names};
 /// Folder of robocache's files for a middleware inside an install prefix.
 const INSTALLED: &str = "share/robocache_ros/config";
 
-/// What the monitor must know. `topics` are the full names of the inputs' topics.
+/// Names that the monitor needs. `topics` are the full names of the inputs' topics.
 pub(crate) fn names(middleware: &Middleware, topics: Vec<String>) -> Names {
     let middleware = middleware.name.clone();
     let remedy = health::remedy(&middleware, &files());

@@ -16,20 +16,20 @@ pub(crate) struct Output {
     published: RefCell<Switch<Published>>,
     parts: Handed<Published>,
     connector: Connector,
-    /// Where tensors are left for people to see; `None` if they are not shown.
+    /// Place for tensors that people see; `None` if they are not shown.
     tap: Option<Arc<Tap>>,
     /// Another form of the messages, with memory for one.
     list: Option<(Envelope, RefCell<Vec<u8>>)>,
     /// `None` if the tensors are not in shared memory.
     sharing: Option<Sharing>,
-    /// Whether somebody subscribes, at the last look.
+    /// True if somebody subscribed, at the last look.
     is_subscribed: Cell<bool>,
 }
 
 /// Sends the tensors through shared memory.
 pub(crate) struct Sharing {
     tensors: RefCell<TensorPublisher>,
-    /// Where the publisher is while no thread publishes.
+    /// Home of the publisher while no thread publishes.
     home: Handed<TensorPublisher>,
     runtime: Arc<Runtime>,
     has_failed: Cell<bool>,

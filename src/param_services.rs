@@ -26,7 +26,7 @@ const EVENTS: usize = 1000;
 /// The services and the parameters they show.
 pub(crate) struct ParameterServices {
     store: Arc<ParameterStore>,
-    /// Where this connection tells changes.
+    /// Publisher by which this connection tells changes.
     pub changes: Arc<Changes>,
     get: Service<GetParameters::Service>,
     types: Service<GetParameterTypes::Service>,

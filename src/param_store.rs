@@ -29,12 +29,12 @@ impl ParameterStore {
         lock(&self.declared).clone()
     }
 
-    /// Whether requests may change any parameter.
+    /// True if requests may change parameters.
     pub(crate) fn may_change(&self) -> bool {
         self.lifecycle.is_some()
     }
 
-    /// Whether no request may change this parameter, in any state.
+    /// True if no request may change this parameter, in any state.
     pub(crate) fn is_fixed(&self, name: &str) -> bool {
         self.lifecycle.is_none() || name == MANAGED
     }

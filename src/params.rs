@@ -26,25 +26,25 @@ const MAX_CPUS: usize = 1024;
 pub(crate) struct Settings {
     /// The configuration file; empty: none is given yet.
     pub config_file: PathBuf,
-    /// Where tensors are computed.
+    /// Choice of the backend that computes tensors.
     pub backend: Choice,
     /// Number of the GPU.
     pub device: u32,
-    /// Whether `/clock` is the node's clock.
+    /// True if `/clock` is the node's clock.
     pub use_sim_time: bool,
     /// How the runtime's own threads run.
     pub threads: ThreadOptions,
-    /// Whether commands are made from the start on.
+    /// State of commands at the start.
     pub commands: CommandsAtStart,
-    /// Where the spin threads run. The one of images and clouds has ordinary priority.
+    /// Placement of the spin threads. The one of images and clouds has ordinary priority.
     pub intake: Placement,
-    /// Whether the memory of the process must not be swapped out.
+    /// True if the memory of the process must not be swapped out.
     pub lock_memory: bool,
     /// Rate of the ticks \[Hz\]; `None`: the rate of the configuration.
     pub rate_hz: Option<f64>,
     /// Time between two messages on `/diagnostics`.
     pub diagnostics_period: Duration,
-    /// Whether each tensor has a digest.
+    /// True if each tensor has a digest.
     pub digest: bool,
     /// Time between two publications of images and grids for people; `None`: never.
     pub visualize_period: Option<Duration>,
@@ -64,11 +64,11 @@ pub(crate) struct Settings {
     pub record_streams: Vec<String>,
     /// The topic that begins and ends episodes.
     pub record_when: Option<EpisodeTopic>,
-    /// Where the contract of the policy is; `None`: any configuration is served.
+    /// Folder of the policy's contract; `None`: any configuration is served.
     pub contract: Option<PathBuf>,
 }
 
-/// Whether commands are made from the start on.
+/// State of commands at the start: disabled or enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CommandsAtStart {
     /// Only when a request enables them.
@@ -103,7 +103,7 @@ impl OutputType {
 pub(crate) struct Declared {
     /// The name.
     pub name: &'static str,
-    /// What it means, with its unit.
+    /// Meaning of the parameter, with its unit.
     pub description: &'static str,
     /// Its value.
     pub value: ParameterValue,
@@ -415,7 +415,7 @@ pub(crate) fn declared() -> Vec<Declared> {
     PARAMETERS.iter().map(Parameter::declared).collect()
 }
 
-/// Whether requests configure and activate the node.
+/// True if requests configure and activate the node.
 pub(crate) fn is_managed(declared: &[Declared]) -> bool {
     declared.iter().any(|it| it.name == MANAGED && it.value == ParameterValue::Bool(true))
 }
@@ -555,7 +555,7 @@ fn cpus(numbers: &[i64]) -> Result<Vec<usize>, Wrong> {
     all.ok_or_else(|| ("numbers of processors from 0 to 1023", format!("{numbers:?}")))
 }
 
-/// Whether the rate is in the range that `rate_hz` of the configuration has.
+/// True if the rate is in the range that `rate_hz` of the configuration has.
 fn is_rate(rate_hz: f64) -> bool {
     (0.1..=2000.0).contains(&rate_hz) && TickGrid::from_rate_hz(rate_hz).is_some()
 }

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(125);
 /// Time between two looks at the readers of shared memory.
 const FOLLOW: Duration = Duration::from_secs(1);
 
-/// What the reports are about. It changes with what the node does.
+/// State of the node that the reports describe. It changes with what the node does.
 pub(crate) struct Watched {
     /// Time between two reports.
     period: Duration,
@@ -44,17 +44,17 @@ pub(crate) struct Watched {
 /// The work of the thread *report*.
 pub(crate) struct Reporter {
     pub watched: Arc<Mutex<Watched>>,
-    /// What it publishes on `/rosout` at once.
+    /// Log records, which the thread publishes on `/rosout` at once.
     pub records: Records,
-    /// Where it reports.
+    /// Publishers of the connection in use.
     pub reports: Switch<Reports>,
-    /// Those of new connections.
+    /// Publishers of the newest connection, until this thread takes them.
     pub parts: Handed<Reports>,
     pub connector: Connector,
     pub standstills: Arc<Standstills>,
     /// Looks if the middleware has cut the process off; `None` if it never does, or does not show it.
     pub recovery: Option<Recovery>,
-    /// Whether the node ends.
+    /// True if the node ends.
     pub stop: Arc<AtomicBool>,
     pub time: TimeSource,
     /// A record that ended a wait.

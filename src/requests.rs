@@ -22,7 +22,7 @@ impl Taken {
         Ok(service.take_request()?.filter(|(id, _)| self.is_new(*id)))
     }
 
-    /// Whether this request has not been taken before. From now on it has.
+    /// True if this request has not been taken before. From now on it has.
     fn is_new(&mut self, id: RequestId) -> bool {
         if self.0.contains(&id) {
             return false;
@@ -54,7 +54,7 @@ impl Offerer<'_> {
         Ok(service)
     }
 
-    /// The same of a service of any installed type.
+    /// Offers a service of any installed type under the node's name.
     ///
     /// # Errors
     /// The middleware refuses, or the type is not installed.

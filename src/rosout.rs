@@ -111,7 +111,7 @@ impl Rosout {
         let _ = self.publisher.publisher().wait_for_acknowledgements(LAST_WORDS);
     }
 
-    /// The same for a node that has just begun: its subscribers need a moment to find it.
+    /// Publishes the queued records of a node that has just begun: its subscribers need a moment to find it.
     pub(crate) fn flush_at_start(&self, records: &Records, time: &TimeSource) {
         let until = time.monotonic() + DISCOVERY;
         while time.monotonic() < until

@@ -15,8 +15,8 @@ use robocache_runtime::{Standstills, TimeSource, Witness};
 
 /// The longest wait for a request.
 const IDLE: Duration = Duration::from_millis(50);
-/// The same while a transition is under way, whose end must be answered. A request to two connections comes to both within
-/// this time.
+/// The longest wait for a request while a transition is under way, whose end must be answered. A request to two
+/// connections comes to both within this time.
 const SHORT: Duration = Duration::from_millis(2);
 /// How often the node looks for requests of which it was not told. Fast DDS may not tell of a request that follows a
 /// malformed one.
@@ -24,21 +24,21 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// The work of the thread.
 pub(crate) struct Server {
-    /// What it answers by.
+    /// Services of the connection in use.
     pub services: Services,
-    /// The same of the connection before, until clients and subscribers have found the new one.
+    /// Services of the connection before, until clients and subscribers have found the new ones.
     pub overlap: Overlap<Services>,
     /// Ends the wait when a request comes to any of them.
     pub wake: Arc<Wake>,
-    /// Those of new connections.
+    /// Services of the newest connection, until this thread takes them.
     pub parts: Handed<Services>,
     /// Ends what is replaced.
     pub connector: Connector,
     /// Tells that the process runs, while no tick does.
     pub standstills: Arc<Standstills>,
-    /// Whether ticks run.
+    /// True while ticks run.
     pub ticking: Arc<AtomicBool>,
-    /// Whether the node ends.
+    /// True if the node ends.
     pub stop: Arc<AtomicBool>,
     pub time: TimeSource,
 }
@@ -112,12 +112,12 @@ impl Server {
 }
 
 impl Services {
-    /// Whether a request waits for the end of a transition.
+    /// True if a request waits for the end of a transition.
     fn waits(&self) -> bool {
         self.lifecycle.as_ref().is_some_and(LifecycleServices::waits)
     }
 
-    /// Whether these have found as many clients and subscribers as those of another connection.
+    /// True if these services have found at least as many clients and subscribers as those of another connection.
     fn have_found_as_many_as(&self, other: &Self) -> bool {
         found_as_many(self.audience(), other.audience())
     }

@@ -7,7 +7,7 @@ use robocache_link::Handed;
 use robocache_runtime::ChunkSource;
 use robocache_shared::{ChunkReader, InfoPublisher, SharedError, StatusPublisher, TensorPublisher};
 
-/// What shares the tensors: one part for each of two threads.
+/// Publishers into shared memory: one for each of two threads.
 pub(crate) struct Shared {
     /// For the publishing thread.
     pub tensors: TensorPublisher,
@@ -30,14 +30,14 @@ impl Shared {
     }
 }
 
-/// What the tensors mean, in shared memory.
+/// Meaning of the tensors, in shared memory.
 pub(crate) struct SharedInfo {
     publisher: InfoPublisher,
     has_failed: bool,
 }
 
 impl SharedInfo {
-    /// Says the same of the tensors of another run, which follow.
+    /// Tells the meaning of the tensors of another run, which follow. It is the same.
     pub(crate) fn serve(&mut self, run: u64) {
         let served = self.publisher.serve(run);
         self.note(served);

@@ -34,7 +34,7 @@ pub(crate) struct Show {
     tap: Arc<Tap>,
     period: Duration,
     views: Switch<Shown>,
-    /// Those of new connections.
+    /// Views of the newest connection, until this thread takes them.
     parts: Handed<Shown>,
     connector: Connector,
     failed: bool,
@@ -59,7 +59,7 @@ impl Show {
         Show { tap: Arc::default(), period, views, parts, connector, failed: false }
     }
 
-    /// Where the publishing thread leaves tensors.
+    /// Returns the tap, in which the publishing thread leaves tensors.
     pub(crate) fn tap(&self) -> Arc<Tap> {
         Arc::clone(&self.tap)
     }
@@ -119,7 +119,7 @@ impl Show {
     }
 }
 
-/// Whether these views have found as many subscribers as the same views of another connection.
+/// True if these views have found at least as many subscribers as the same views of another connection.
 fn are_connected(views: &Shown, before: &Shown) -> bool {
     before.iter().all(|(view, before)| {
         let new = views.iter().find(|(new, _)| new.name == view.name);
@@ -127,7 +127,7 @@ fn are_connected(views: &Shown, before: &Shown) -> bool {
     })
 }
 
-/// Whether it has a subscriber.
+/// True if the publisher has a subscriber.
 fn is_seen(publisher: &Publisher) -> bool {
     subscribers(publisher) > 0
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use robocache_runtime::TimeSource;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The same signal, this soon after it came, is no second request: a terminal and a supervisor may both send it.
+/// Time after a signal in which the same one is no second request: a terminal and a supervisor may both send it.
 const REPEAT: Duration = Duration::from_secs(1);
 
 /// Receives SIGINT and SIGTERM.

@@ -43,7 +43,7 @@ const KERNELS: [&str; 19] = [
     "windows/sample",
 ];
 
-/// What the module `device` above includes.
+/// File of the module `device::shared` above.
 const SHARED: &str = "crates/ops/src/device/shared.rs";
 const SHARED_FOLDER: &str = "crates/ops/src/device/shared";
 
@@ -77,7 +77,7 @@ fn compile(root: &Path, nvcc: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What makes nvcc compare the kernels' structures and numbers with those of `device::shared`.
+/// Returns assertions by which nvcc compares the kernels' structures and numbers with those of `device::shared`.
 fn assertions() -> String {
     use device::shared::{NUMBERS, STRUCTS};
 

@@ -1,6 +1,6 @@
-//! What only Fast DDS needs, the default middleware of ROS 2. It is fenced in here.
+//! Parts that only Fast DDS needs, the default middleware of ROS 2. They are fenced in here.
 //!
-//! What it knows of Fast DDS:
+//! They know of Fast DDS:
 //!
 //! - A message that does not fit the shared memory of its publisher is lost or late. [`profile`] sizes
 //!   the shared memory of this process.

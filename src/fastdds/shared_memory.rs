@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use robocache_link::LostPort;
 
-/// Where Linux has shared memory.
+/// Folder of shared memory in Linux.
 pub(super) const FOLDER: &str = "/dev/shm";
 /// At the end of what /proc shows for a file without a name.
 const DELETED: &str = " (deleted)";

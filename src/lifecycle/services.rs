@@ -83,7 +83,7 @@ impl LifecycleServices {
         .map(Result::unwrap_or_default)
     }
 
-    /// Whether a request waits: for the end of its work, or of a transition.
+    /// True if a request waits: for the end of its work, or of a transition.
     pub(crate) fn waits(&self) -> bool {
         self.changing.is_some() || !self.held.is_empty()
     }

@@ -69,7 +69,7 @@ impl LifecycleState {
         }
     }
 
-    /// Whether a request can begin a transition in this state. The others end by themselves.
+    /// True if a request can begin a transition in this state. The other states end by themselves.
     pub(crate) const fn is_primary(self) -> bool {
         (self as u8) < Configuring as u8
     }

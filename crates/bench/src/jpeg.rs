@@ -132,7 +132,7 @@ struct Pace {
     due: Instant,
     period: Duration,
     spins: bool,
-    /// What is written to before each image.
+    /// Memory that is written to before each image, so that the caches are cold.
     walk: Vec<u8>,
 }
 

@@ -129,7 +129,7 @@ pub fn events_come_while_messages_are_lost() {
     });
 }
 
-/// What threads add while the writer takes it out is taken out now or the next time, and whole.
+/// Losses that threads add while the writer takes them out are taken out now or the next time, and whole.
 pub fn what_is_lost_is_counted_once() {
     explore(PREEMPTIONS, || {
         let lost = Arc::new(Lost::default());

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use loom::thread::{Thread, current};
-/// That of the standard library: threads of loom take turns, and the first one that asks makes the value.
+/// `OnceLock` of the standard library: threads of loom take turns, and the first one that asks makes the value.
 pub(crate) use std::sync::OnceLock;
 pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use std::sync::mpsc::TrySendError;

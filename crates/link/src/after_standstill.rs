@@ -13,7 +13,8 @@ const WAITED_NS: i64 = 10_000_000;
 const CAUGHT_UP: Duration = Duration::from_secs(5);
 /// If the system's clock and that since the boot differ by more about a standstill \[ns\], the former was set.
 const SET_NS: u64 = 500_000_000;
-/// The same as [`CAUGHT_UP`], if the publisher's clock does not tell how long a message waited. What is fresh is lost, too.
+/// Time after a standstill in which messages are dropped if the publisher's clock does not tell how long they waited.
+/// Fresh messages are lost, too.
 const CAUGHT_UP_BLIND: Duration = Duration::from_secs(1);
 
 /// The looks of a thread, which show that it stood still.
@@ -61,8 +62,8 @@ impl StandstillWatch {
         }
     }
 
-    /// Whether a message that is taken at the newest look waited for the process while it stood still. `has_agreed`: whether
-    /// the publisher's clock has agreed with that of this machine before.
+    /// True if a message that is taken at the newest look waited for the process while it stood still. `has_agreed`:
+    /// true if the publisher's clock has agreed with that of this machine before.
     pub(crate) fn has_waited(&self, transit: Transit, has_agreed: bool) -> bool {
         let (Some(Standstill { last, noticed }), Some(now)) = (self.standstill, self.newest) else {
             return false;

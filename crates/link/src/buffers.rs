@@ -72,8 +72,8 @@ impl Buffers {
         Buffers { most, free, read_by_gpu: None }
     }
 
-    /// The same for an input whose messages go to `pool` while it has a free buffer: at most [`Self::PER_INPUT`], for
-    /// messages of up to `most` bytes.
+    /// Returns these buffers for an input whose messages go to `pool` while it has a free buffer: at most
+    /// [`Self::PER_INPUT`], for messages of up to `most` bytes.
     pub(crate) fn with(&self, pool: Option<Arc<MessagePool>>, most: usize) -> Self {
         pool.iter().for_each(|pool| pool.allow(Self::PER_INPUT, most));
         Buffers { read_by_gpu: pool, ..self.clone() }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use robocache_ops::sync::lock;
 use robocache_runtime::{Next, Steps, TimeSource};
 
-/// What was replaced ends this much later: what it sent last may still be on its way.
+/// Time from the replacement of a part to its end: messages that it sent last may still be on their way.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Asks the thread *connect* for what takes the middleware a while. Its clones share the thread, which ends
@@ -21,7 +21,7 @@ const LINGER: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Connector {
     orders: Sender<Order>,
-    /// Whether a connection is asked for and has not been made.
+    /// True if a connection is asked for and has not been made.
     pending: Arc<AtomicBool>,
     time: TimeSource,
 }
@@ -128,7 +128,7 @@ pub struct Connecting<S, C> {
     orders: Orders,
     /// The order at hand.
     order: Option<Order>,
-    /// What was replaced, each with the instant of its end.
+    /// Replaced parts, each with the instant of its end.
     lingering: VecDeque<(Box<dyn Send>, Instant)>,
     stopping: S,
     connect: C,

@@ -24,7 +24,7 @@ const DISCOVERY: Duration = Duration::from_secs(10);
 /// otherwise the readings are rare.
 pub struct GraphWatch<G: Graph> {
     node: G,
-    /// Those of new connections.
+    /// Node of the newest connection, until this thread takes it.
     parts: Handed<G>,
     changes: G::Changes,
     /// True if the last question for changes failed.
@@ -126,7 +126,7 @@ impl<G: Graph> GraphWatch<G> {
         (std::mem::replace(&mut self.node, node), Some(changes))
     }
 
-    /// Whether the publishers must be read now.
+    /// True if the publishers must be read now.
     fn is_due(&mut self, now: Instant) -> bool {
         let is_complete = self.incomplete_until.take_if(|until| now >= *until).is_some();
         let changed = G::has_changed(&mut self.changes);

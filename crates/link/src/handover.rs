@@ -20,12 +20,14 @@ const OVERLAP: Duration = Duration::from_secs(1);
 const DISCOVERY: Duration = Duration::from_millis(3500);
 /// How long both are kept at most, because the one before may count some that have ended.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
-/// The same for publishers: until then, a subscriber that only the new one has found hears nothing.
+/// Longest time for which both of two publishers are kept. Meanwhile, a subscriber that only the new one has found
+/// hears nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a subscription could not be made.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Whether a new part has found as many publishers, subscribers or clients as the one before: for each of its entities.
+/// True if each entity of a new part has found at least as many publishers, subscribers or clients as that of the part
+/// before.
 pub fn found_as_many<N: IntoIterator<Item = usize>, B: IntoIterator<Item = usize>>(
     new: N,
     before: B,
@@ -45,7 +47,7 @@ impl Beginning {
         Beginning { taken, connected: None }
     }
 
-    /// Whether only the new part is needed now: it has been connected for `overlap`, or was taken `longest` ago.
+    /// True if only the new part is needed now: it has been connected for `overlap`, or was taken `longest` ago.
     fn is_over(
         &mut self,
         now: Instant,
@@ -57,15 +59,15 @@ impl Beginning {
         self.connected.is_some_and(|since| now >= since + overlap) || now >= self.taken + longest
     }
 
-    /// Whether the new part is connected, or had time for that.
+    /// True if the new part is connected, or had time for that.
     fn is_found(&self, now: Instant) -> bool {
         self.connected.is_some() || now >= self.taken + DISCOVERY
     }
 }
 
-/// What was replaced, and is kept until what replaced it is connected.
+/// Keeps a replaced part until the new one is connected.
 pub struct Overlap<T> {
-    /// It, and the beginning of what replaced it.
+    /// The replaced part, and the beginning of the new one.
     before: Option<(T, Beginning)>,
 }
 
@@ -88,12 +90,12 @@ impl<T> Overlap<T> {
         ended
     }
 
-    /// What was replaced, while it is kept.
+    /// Returns the replaced part, while it is kept.
     pub fn before(&self) -> Option<&T> {
         self.before.as_ref().map(|(before, _)| before)
     }
 
-    /// The same, to change it.
+    /// Returns the replaced part to change it, while it is kept.
     pub fn before_mut(&mut self) -> Option<&mut T> {
         self.before.as_mut().map(|(before, _)| before)
     }
@@ -201,9 +203,9 @@ impl<S> Default for Handover<S> {
 }
 
 impl<S> Handover<S> {
-    /// Whether the input must be subscribed to again. `differs`: whether its subscription asks for
-    /// something else than the publishers offer. `fits`: whether a subscription asks for what they offer.
-    /// The caller calls this often.
+    /// True if the input must be subscribed to again. `differs`: true if its subscription asks for something else than
+    /// the publishers offer. `fits`: returns true if a subscription asks for what they offer. The caller calls this
+    /// often.
     pub(crate) fn is_due(
         &mut self,
         differs: bool,

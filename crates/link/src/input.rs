@@ -36,9 +36,9 @@ pub(crate) struct Input<S> {
     buffers: Buffers,
     takes: Takes,
     losses: Losses,
-    /// Whether a row's instant is that of its arrival.
+    /// True if a row's instant is that of its arrival.
     is_of_arrival: bool,
-    /// Whether the clock of the publisher of the newest message agrees with that of this machine.
+    /// True if the clock of the publisher of the newest message agrees with that of this machine.
     clocks_agree: bool,
     /// The last look at an overlap.
     looked: Instant,

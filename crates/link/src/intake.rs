@@ -61,7 +61,7 @@ impl<S: Subscription> Intake<S> {
         Intake { clock, chunks, inputs, standstills, ready: Vec::new(), connector }
     }
 
-    /// Whether a message may wait.
+    /// True if a message may wait.
     pub(crate) fn may_have(&self) -> bool {
         self.clock.as_ref().is_some_and(ClockIntake::may_have)
             || self.chunks.as_ref().is_some_and(ChunkIntake::may_have)

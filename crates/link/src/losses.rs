@@ -38,9 +38,9 @@ pub(crate) struct Losses {
     publishers: Vec<Publisher>,
     /// Messages so far.
     messages: u64,
-    /// Whether messages of the time before a publisher's first one are taken as well.
+    /// True if messages of the time before a publisher's first one are taken as well.
     takes_history: bool,
-    /// Whether an old and a new subscription are listened to.
+    /// True while an old and a new subscription are listened to.
     overlaps: bool,
     /// The newest subscription, counted from 0.
     subscription: u32,
@@ -54,8 +54,7 @@ pub(crate) struct Losses {
     counted: u64,
     /// Messages that an event has counted and whose gap has not been seen yet.
     unseen: u64,
-    /// Whether a new publisher was heard since the last explanation. Its earlier losses left no
-    /// gap.
+    /// True if a new publisher was heard since the last explanation. Its earlier losses left no gap.
     newcomer: bool,
     /// Messages at the end of the newest overlap that the subscription before gave, and this one did not.
     given: u64,
@@ -66,9 +65,10 @@ pub(crate) struct Losses {
 /// Missing messages that no event has explained yet.
 #[derive(Debug, Default)]
 struct Gaps {
-    /// Those of the last while.
+    /// Messages missing since the last call of [`Gaps::settle`].
     fresh: u64,
-    /// Those of at least [`SETTLE`].
+    /// Messages missing since before the last call of [`Gaps::settle`]: at the next one they have waited for at least
+    /// [`SETTLE`].
     settling: u64,
 }
 
@@ -115,7 +115,7 @@ struct Publisher {
     history: u64,
     /// When its newest message was published \[ns\].
     newest_ns: Option<i64>,
-    /// Whether nothing new has come from it since the input was subscribed to again.
+    /// True if nothing new has come from the publisher since the input was subscribed to again.
     away: bool,
     /// The subscription that gave its newest message. Only if its messages have no numbers.
     by: u32,
@@ -123,7 +123,7 @@ struct Publisher {
     heard: u64,
 }
 
-/// Where a number stands among those that came from a publisher.
+/// Place of a number among those that came from a publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NumberPlace {
     /// Behind the newest one; this many are missing between them.
@@ -327,13 +327,13 @@ impl Losses {
         self.counted = counted.unwrap_or(0);
     }
 
-    /// Whether an old and a new subscription are listened to.
+    /// True while an old and a new subscription are listened to.
     pub(crate) fn overlaps(&self) -> bool {
         self.overlaps
     }
 
-    /// Whether [`explain`](Losses::explain) must be called: there are gaps, or a new publisher,
-    /// whose losses until now must not explain its later gaps.
+    /// True if [`explain`](Losses::explain) must be called: there are gaps, or a new publisher, whose losses until now
+    /// must not explain its later gaps.
     pub(crate) fn is_pending(&self) -> bool {
         !self.overlaps && (self.newcomer || self.has_gaps())
     }

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use robocache_ops::random::Random;
 
-/// What will happen, in the order of its instants. Of what may happen at one instant, the seed picks.
+/// Coming events, in the order of their instants. Among events of one instant, the seed picks.
 pub(crate) struct Agenda<E> {
     entries: BinaryHeap<Reverse<Entry<E>>>,
     draw: Random,

@@ -31,7 +31,7 @@ struct Row {
     number: u64,
 }
 
-/// What the node has shown so far.
+/// Observations of the node so far.
 pub(crate) struct Seen {
     clock: WorldClock,
     /// The kind of each input.
@@ -45,7 +45,8 @@ pub(crate) struct Seen {
     numbered: BTreeMap<u64, (usize, Row, u64)>,
     /// By input: the messages that the pipeline was given.
     given: Vec<BTreeSet<(usize, u64)>>,
-    /// The same of latched ones, which each epoch gets once.
+    /// Latched messages that the pipeline was given, by input, epoch, publisher and number. Each epoch gets each of
+    /// them once.
     given_again: BTreeSet<(usize, u64, usize, u64)>,
     /// By input: messages that the pipeline was given.
     pub counts: Vec<u64>,
@@ -69,7 +70,7 @@ pub(crate) struct Seen {
     due: BTreeMap<&'static str, i64>,
 }
 
-/// What the checks share.
+/// The observations, which all checks share.
 pub(crate) type SharedSeen = Arc<Mutex<Seen>>;
 
 impl Seen {

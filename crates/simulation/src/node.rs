@@ -60,7 +60,7 @@ struct Parts {
     output: Handed<OutputPart>,
 }
 
-/// What publishes tensors through a connection.
+/// Publisher of tensors through a connection.
 struct OutputPart {
     net: Shared,
     connection: usize,
@@ -68,7 +68,7 @@ struct OutputPart {
 }
 
 impl OutputPart {
-    /// Whether the policy has found it.
+    /// True if the policy has found this publisher.
     fn is_found(&self) -> bool {
         lock(&self.net).policy_found(self.connection, self.since_ns)
     }
@@ -110,7 +110,7 @@ impl Publisher for Output<'_> {
     }
 }
 
-/// What the loops of a node share.
+/// Parts of the simulation that the loops of a node share.
 pub(crate) struct Surroundings {
     pub net: Shared,
     pub clock: WorldClock,

@@ -51,7 +51,7 @@ impl World<'_> {
         }
     }
 
-    /// What happens to the node, if it runs.
+    /// Lets an occurrence happen to a node that runs.
     fn occur_to(&mut self, life: &mut Life<'_>, occurrence: Occurrence, now: u64) {
         match occurrence {
             Occurrence::Stall { turn, ns } => {

@@ -5,7 +5,7 @@ use crate::net::S;
 use crate::robot::{Source, UNIT_NS};
 use robocache_ops::time::Stamp;
 
-/// Where a simulator's clock begins.
+/// First reading of a simulator's clock.
 const SIM_START: Stamp = Stamp::from_nanos(1000 * S as i64);
 
 /// The passes of the robot's clock. Another pass begins when it jumps back.

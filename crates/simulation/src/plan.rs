@@ -170,7 +170,7 @@ fn standstills(draw: &mut Random) -> Vec<(u64, Occurrence)> {
     (0..40).map(&mut once).collect()
 }
 
-/// What happens once; `None` for a fault that does not happen at an instant.
+/// Draws an occurrence of a fault; `None` for a fault that does not happen at an instant.
 fn occurrence(fault: Fault, draw: &mut Random) -> Option<Occurrence> {
     let ns = |draw: &mut Random, most: u64| most / 20 + draw.below(most);
     Some(match fault {

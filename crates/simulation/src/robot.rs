@@ -98,7 +98,7 @@ impl Source {
         true
     }
 
-    /// True if its messages come from the machine of the node.
+    /// True if its messages come from another machine than the node's.
     pub(crate) fn is_remote(&self) -> bool {
         self.remote
     }
@@ -116,7 +116,7 @@ pub(crate) fn joint(stamp: Stamp, base: Stamp, pass: u64, joint: usize) -> f64 {
     (2.0 * seconds + pass as f64 + joint as f64).sin() * BEND / 4.0
 }
 
-/// What a message says of itself.
+/// Stamp, pass, publisher and number that a message tells of itself.
 pub(crate) struct Said {
     pub stamp: Stamp,
     pub base: Stamp,

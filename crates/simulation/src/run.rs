@@ -292,7 +292,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What a replay of the recording gives is what the node published. A recording that was cut lacks its end.
+/// Checks that a replay of the recording gives what the node published. A recording that was cut lacks its end.
 fn compare(report: &Report, is_cut: bool, seen: &mut Seen) {
     if report.unexplained > 0 {
         seen.fail(format!("replayed ticks differ without a cause: {:?}", report.different));

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Events that a report shows.
 const LAST: usize = 200;
 
-/// What happened: a number of all of it, and the last events in words.
+/// Events of a run: a number of all of them, and the last ones in words.
 pub(crate) struct Trace {
     hash: u64,
     last: VecDeque<(u64, &'static str, u64, u64)>,

@@ -47,7 +47,7 @@ pub(crate) enum Happening {
     End,
 }
 
-/// What the world waits for: the node to be made or to be ended, or nothing more.
+/// Reason for which the world waits: the node must be made or be ended, or the run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     NodeBegins,

@@ -170,7 +170,7 @@ fn of_commit() -> u64 {
     text.and_then(|text| u64::from_str_radix(&text, 16).ok()).unwrap_or(1) << 8
 }
 
-/// The same seed twice gives the same run.
+/// True if two runs of a seed are the same.
 fn is_the_same_twice(seed: u64) -> Result<bool, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let run = || run(seed, u64::MAX, SECONDS / 3, folder.path());

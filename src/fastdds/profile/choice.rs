@@ -11,7 +11,7 @@ const LOCAL_FILES: [&str; 2] = ["DEFAULT_FASTRTPS_PROFILES.xml", "DEFAULT_FASTDD
 /// Names the middleware.
 const MIDDLEWARE: &str = "RMW_IMPLEMENTATION";
 
-/// What the user has chosen.
+/// The user's choice of a middleware or a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// Another middleware than Fast DDS.
@@ -26,9 +26,9 @@ pub(super) enum Choice {
 pub(super) struct Surroundings<'a> {
     /// Returns the value of an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// Whether a file exists in the working folder.
+    /// Returns true if a file exists in the working folder.
     pub exists: &'a dyn Fn(&str) -> bool,
-    /// Whether the file at this path is robocache's own profile, unchanged.
+    /// Returns true if the file at this path is robocache's own profile, unchanged.
     pub is_ours: &'a dyn Fn(&OsString) -> bool,
 }
 

@@ -29,7 +29,7 @@ use crate::middleware::files;
 
 /// robocache's profile as it is installed, for the drivers of cameras and lidars.
 const PROFILE: &str = include_str!("../../../config/fastdds.xml");
-/// What stands around the size of the segment in a profile.
+/// Tags around the size of the segment in a profile.
 const SEGMENT_TAGS: [&str; 2] = ["<segment_size>", "</segment_size>"];
 /// Shared memory that a profile leaves for Fast DDS's ports and default segment \[bytes\].
 const LEFT_FREE: u64 = 2 << 20;
@@ -104,7 +104,7 @@ fn is_fast_dds() -> bool {
     Middleware::in_use().is_fast_dds()
 }
 
-/// What to do if the segment is too small.
+/// Advice to the user if the segment is too small: it must have at least `least` bytes.
 fn remedy(least: u64) -> String {
     let larger = format!("with a segment_size of at least {least}");
     match choice() {

@@ -47,11 +47,11 @@ pub enum EpisodeError {
     /// The content is not as expected.
     #[error("{what}: expected {expected}, found {found}")]
     Mismatch {
-        /// What it is.
+        /// Name of the content, for people.
         what: String,
-        /// What it must be.
+        /// Content that was expected.
         expected: String,
-        /// What it is instead.
+        /// Content that was found instead.
         found: String,
     },
     /// A store is damaged or cannot be read.
@@ -81,7 +81,7 @@ impl EpisodeError {
     }
 }
 
-/// What is known of an episode.
+/// Description of an episode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct About {
     /// Its name.
@@ -142,7 +142,7 @@ pub struct Episodes {
 /// The rows of a stream.
 #[derive(Clone)]
 pub struct Stream {
-    /// What they mean.
+    /// Meaning of the rows.
     pub means: RowMeaning,
     /// Its rings: one per group of a vector, otherwise one.
     pub rings: Vec<Ring>,
@@ -166,7 +166,7 @@ pub struct Ring {
     pub received_ns: Column,
     /// Until when ticks saw the row \[ns\].
     pub left_ns: Column,
-    /// Whether a later message replaced the row.
+    /// Flag of each row: 1 if a later message replaced it, otherwise 0.
     pub replaced: Column,
     /// Of plans: what is between a row and the next.
     pub until_next: Option<Column>,
@@ -188,7 +188,7 @@ impl Ring {
         self.stamp_ns.bytes().len() / size_of::<i64>()
     }
 
-    /// Whether it has none.
+    /// True if the ring has no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -7,7 +7,7 @@ use robocache_ops::dtype::DType;
 use robocache_ops::operators::Operator;
 use robocache_ops::windows::{Items, RingRows, Visibility, WindowPlan, WindowStream, cpu};
 
-/// What is asked of one stream. What is `None` stays as in the node's configuration.
+/// Request for windows of one stream. A field that is `None` stays as in the node's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
@@ -23,7 +23,7 @@ pub struct Choice {
     pub max_age_ns: Option<i64>,
     /// Greatest distance between the two rows of an interpolation \[ns\].
     pub max_gap_ns: Option<i64>,
-    /// What an invalid step holds.
+    /// Content of an invalid step.
     pub fill: Option<Fill>,
     /// Element type of the output.
     pub dtype: Option<DType>,
@@ -33,7 +33,7 @@ pub struct Choice {
     /// is invalid.
     #[serde(default)]
     pub label: bool,
-    /// Whether an item of an episode without any row of the stream is an error.
+    /// True if an item of an episode without any row of the stream is an error.
     #[serde(default)]
     pub required: bool,
     /// True if the caller states the lag of `offsets_ns`, also if it is 0. The contract then has it.
@@ -68,7 +68,7 @@ pub struct AskedActions {
     /// Per number of a row: what the windows make of it, after the difference.
     #[serde(default)]
     pub operators: Vec<Vec<Operator>>,
-    /// What the windows make of poses.
+    /// Poses among the channels, and their form in the windows.
     #[serde(default)]
     pub poses: Poses,
 }

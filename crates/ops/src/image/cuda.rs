@@ -62,13 +62,13 @@ pub struct ImageEncoder {
     undistorter: Option<Undistorter>,
     /// If images may be JPEG.
     jpeg: Option<JpegPixelMaker>,
-    /// What the first pass gives: up to 16 bytes per pixel.
+    /// Result of the first pass: up to 16 bytes per pixel.
     lines: DeviceBuffer,
     /// The last used first.
     plans: Vec<ResizeTables>,
 }
 
-/// What the staged image is made of.
+/// Form of the staged image: pixels, or a JPEG file that the device decodes.
 #[derive(Clone, Copy)]
 enum Staged {
     Pixels(DeviceImage),
@@ -89,7 +89,7 @@ const VERTICAL_FIRST: usize = 1;
 /// Sizes whose plans are kept, for a topic on which more than one size arrives in turn.
 const MOST_PLANS: usize = 4;
 
-/// What follows from the size of an image.
+/// Resizes and their tables, for images of one size.
 ///
 /// The taps and coefficients are part of every upload, in front of the image: they are a hundredth
 /// of it. So a new size needs no memory on the device, and does not wait for the kernels of the
@@ -100,11 +100,11 @@ struct ResizeTables {
     stages: Vec<Stage>,
     /// Of all axes, one after the other: taps, then weights.
     tables: Vec<u8>,
-    /// The same on the device, for images that are there already.
+    /// Copy of the tables on the device, for images that are there already.
     on_device: Option<DeviceBuffer>,
 }
 
-/// What follows for one resize.
+/// One resize of images of one size: the parts it reads and fills, its kernels, and its places in the tables.
 struct Stage {
     resize: Resize,
     /// Columns and lines of the row that are filled.
@@ -114,7 +114,7 @@ struct Stage {
     /// Its place in [`KERNELS`].
     kind: usize,
     finish: Finish,
-    /// Where the taps and the weights of the first pass start in the tables, and those of the second.
+    /// Offsets in the tables \[bytes\]: of taps and weights, first those of the first pass, then those of the second.
     places: [[usize; 2]; 2],
 }
 
@@ -261,7 +261,8 @@ impl ImageEncoder {
         Ok(line)
     }
 
-    /// Whether there is memory for the scan of an image and for its pixels. If not, it takes the pixels alone.
+    /// Returns true if there is memory for the scan of an image and for its pixels. If not, the encoder takes the
+    /// pixels alone.
     pub fn takes(&mut self, of: &Scan) -> Result<bool, DeviceError> {
         self.choose_plan((of.width, of.height))?;
         let bytes = jpeg_cuda::parts(of).map(<[u8]>::len).iter().sum::<usize>();
@@ -515,7 +516,7 @@ impl Drop for ImageEncoder {
     }
 }
 
-/// Where the result of a resize goes.
+/// Destination of a resize: its row, and the form of the numbers there.
 struct Out {
     color: Color,
     layout: ImageLayout,
@@ -548,7 +549,7 @@ impl ResizeTables {
         bytes.max().unwrap_or(0)
     }
 
-    /// Where the image is in the upload.
+    /// Offset of the image in the upload \[bytes\].
     fn image_at(&self) -> usize {
         self.tables.len().next_multiple_of(IMAGE_ALIGNMENT)
     }
@@ -606,7 +607,7 @@ fn append(tables: &mut Vec<u8>, axis: &Axis) -> [usize; 2] {
     [taps_at, coefficients_at]
 }
 
-/// The same of weights, whose inputs count from the first that is used.
+/// Appends taps and weights, and returns where each of the two starts. The inputs count from the first that is used.
 fn append_weights<T: Copy>(
     tables: &mut Vec<u8>,
     axis: &Weights<T>,

@@ -146,7 +146,8 @@ impl JpegTable {
     }
 }
 
-/// What a codeword stands for (`kernels/image/jpeg_scan.cuh`). Its step is 0 if no image of 8 bits has such a value.
+/// Returns length, size and step of a codeword in one number (`kernels/image/jpeg_scan.cuh`). The step is 0 if no image
+/// of 8 bits has such a value.
 fn code_of(length: u32, symbol: u8, is_first: bool) -> u16 {
     let (run, size) = (u16::from(symbol >> 4), symbol & 15);
     let step = match (run, size) {

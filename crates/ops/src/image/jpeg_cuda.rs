@@ -20,7 +20,7 @@ const BLOCKS: u32 = THREADS / JPEG_LANES;
 /// Makes the pixels of one encoder's JPEG images. All of its memory is reserved at the start.
 pub(super) struct JpegPixelMaker {
     largest: [usize; 2],
-    /// Those that read the compressed data: `sync`, `join`, `entries`.
+    /// Kernels that read the compressed data: `sync`, `join`, `entries`.
     scans: [Kernel; 3],
     blocks: Kernel,
     pixels: Kernel,
@@ -32,14 +32,14 @@ pub(super) struct JpegPixelMaker {
     block_starts: DeviceBuffer,
     entries: DeviceBuffer,
     refused: DeviceBuffer,
-    /// Whether the last image was refused: a word that the device writes.
+    /// Word that the device writes: 0 unless the last image was refused.
     report: PinnedBuffer,
 }
 
-/// What of a [`Scan`] the launches need, when it is in an upload.
+/// A [`Scan`] in an upload: the numbers that the launches need of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UploadedJpeg {
-    /// Where the upload is.
+    /// Address of the scan's [`parts`] on the device.
     address: u64,
     /// How its pixels are named: gray has only one way.
     encoding: Encoding,
@@ -107,7 +107,7 @@ impl JpegPixelMaker {
         })
     }
 
-    /// Whether there is memory for an image.
+    /// True if there is memory for an image.
     pub(super) fn fits(&self, of: &Scan) -> bool {
         of.width <= self.largest[0]
             && of.height <= self.largest[1]
@@ -119,7 +119,7 @@ impl JpegPixelMaker {
         self.report.fill(0);
     }
 
-    /// Whether a core must decode the last image. The caller has waited for it.
+    /// True if a core must decode the last image. The caller has waited for it.
     pub(super) fn refused(&self) -> bool {
         self.report.iter().any(|byte| *byte != 0)
     }

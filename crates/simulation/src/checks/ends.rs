@@ -1,4 +1,4 @@
-//! What holds at the end of a run, after a time without a fault.
+//! Invariants at the end of a run, after a time without a fault.
 
 use super::{Kind, Seen};
 use crate::net::{Net, S};

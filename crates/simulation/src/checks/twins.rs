@@ -8,8 +8,8 @@ const CLOCK_GAP: usize = 20;
 /// Messages of a publisher that may be on their way at the end of the run.
 const LAST_MESSAGES: u64 = 60;
 
-/// What the node with healing did not get, although the node without it did: `None` if there is nothing. What was published
-/// after `calm_ns` does not count, as it may be on its way.
+/// Says which messages of a publisher the node with healing did not get, although the node without it did; `None` if
+/// there are none. Messages that were published after `calm_ns` do not count, as they may be on their way.
 pub(crate) fn harm(healed: &Net, unhealed: &Net, calm_ns: u64) -> Option<String> {
     let lives = healed.lives.iter().zip(&unhealed.lives);
     let of_lives = lives.flat_map(|(with, without)| with.iter().zip(without).enumerate());

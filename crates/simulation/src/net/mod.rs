@@ -82,7 +82,7 @@ pub(crate) struct Sample {
     pub published_ns: i64,
 }
 
-/// What the network enters into the agenda.
+/// Event of the network in the agenda.
 #[derive(Clone, Debug)]
 pub(crate) enum Transport {
     Deliver {
@@ -125,7 +125,7 @@ pub(crate) struct Connection {
     pub lost: Option<LostPort>,
     /// Until when messages of local publishers are lost.
     broken: Option<(u64, u64)>,
-    /// What came while the process stood still.
+    /// Messages that came while the process stood still, each with its subscription.
     port: Vec<(usize, Arc<Sample>)>,
     /// Its subscriptions that have not ended.
     living: usize,
@@ -153,7 +153,7 @@ pub(crate) struct Sub {
     events: bool,
 }
 
-/// What happened to the messages of one publisher, for the invariants.
+/// Fates of the messages of one publisher, for the invariants.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fates {
     /// Numbers that the node took, in the order of the takes, each with the subscription.
@@ -162,7 +162,7 @@ pub(crate) struct Fates {
     pub overwritten: Vec<u64>,
     /// Numbers that the network lost on the way to a subscription that had been found.
     pub lost: Vec<u64>,
-    /// Those of them that were lost by chance, and not because of the connection.
+    /// Numbers that the node may lack by chance, and not because of the connection.
     pub drawn: Vec<u64>,
 }
 
@@ -175,7 +175,7 @@ pub(crate) struct Net {
     pub connections: Vec<Connection>,
     pub subscriptions: Vec<Sub>,
     paths: BTreeMap<(usize, usize), Path>,
-    /// What must be entered into the agenda.
+    /// Events that must be entered into the agenda, each with its instant \[ns\].
     pub due: Vec<(u64, Transport)>,
     /// Loops to wake.
     pub wakes: Vec<Wakes>,

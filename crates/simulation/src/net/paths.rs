@@ -200,7 +200,7 @@ impl Net {
         self.wakes.push(sub.wakes);
     }
 
-    /// What happened to the messages of a publisher in this life of the node.
+    /// Returns the fates of a publisher's messages in this life of the node.
     pub(crate) fn fates_of(&self, publisher: usize) -> &Fates {
         &self.fates[publisher]
     }

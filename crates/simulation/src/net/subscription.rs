@@ -20,7 +20,7 @@ pub(crate) struct SimSubscription {
 /// The topic of chunks of actions.
 pub(crate) const CHUNKS: &str = "/action_chunk";
 
-/// What a subscription is for: its topic, its type, and the messages that its queue holds.
+/// Request for a subscription: its topic, its type, and the messages that its queue holds.
 pub(crate) struct Wanted<'a> {
     pub topic: &'a str,
     pub ros_type: &'a str,

@@ -29,7 +29,7 @@ numbers! { "image::":
 }
 
 structs! { "image::":
-    /// What one output of an axis reads.
+    /// Inputs and coefficients that one output of an axis reads.
     pub struct Tap { first: u32, begin: u32, count: u32, }
 
     /// One input of an output, where there are numbers between the passes.
