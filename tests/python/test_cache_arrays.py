@@ -215,7 +215,7 @@ def test_bad_arguments_are_told(arguments, options, message):
 )
 def test_an_unknown_key_of_an_episode_is_told(episode, found):
     stream = {"rows": np.zeros((2, 1), np.float32), "stamp_ns": np.zeros(2, np.int64)}
-    known = "bag, colours, marks, name, spans, task, tasks"
+    known = "bag, begins_ns, colours, marks, name, spans, task, tasks"
     said = f"expected name, and of {known} what is known, found {found} in the dict of episode 1"
     with pytest.raises(ValueError, match=said):
         robocache.EpisodeCache.from_arrays(
