@@ -114,7 +114,7 @@ def test_episodes_become_the_dataset_that_one_command_makes(watching, tmp_path):
     before = node.entries()
     assert node.stop()[0] == 0
     text = (node.watched / "summary.txt").read_text()
-    assert "d: 19 ticks; not ended (the node was killed); joints 100.0 %" in text, text
+    assert "d: 19 ticks; not ended (the node was killed, or its disk failed); joints 100.0 %" in text, text
     node.start()
     node.record("e")
     node.until("a", "b", "c", "d", "e")
@@ -157,7 +157,7 @@ def test_a_dead_camera_is_seen_after_one_episode_and_a_failure_does_not_end_it(w
     # A bag of another recorder without its metadata.yaml may still be written.
     (node.runs / "e").mkdir()
     (node.runs / "e/e_0.mcap").write_bytes(b"no messages")
-    assert _native.look_at_episode(node.runs / "e") == ("unknown", False)
+    assert _native.look_at_episode(node.runs / "e") == ("unknown", False, False)
     code, printed = node.stop()
     assert code == 1 and "\na: " in printed
     text = (node.watched / "summary.txt").read_text()
