@@ -47,7 +47,7 @@ def _converted(bag, written_ns, convert, handled):
         return Entry(became="discarded", **entry)
     try:
         result = convert(bag)
-    except Exception as error:  # noqa: BLE001 (the next episodes are converted, whatever is wrong with this one)
+    except Exception as error:  # whatever is wrong with this one, the next ones are converted
         result = {"why": [f"{type(error).__name__}: {error}"]}
     return Entry(became="failed" if result.get("why") else "converted", **entry, **result)
 

@@ -420,9 +420,12 @@ fn write_metadata(
         messages: done.iter().map(|file| file.counts[at]).sum(),
     };
     let topics: Vec<TopicCount> = contents.all().enumerate().map(count).collect();
-    let mut file = files.create(&contents.folder.join("metadata.yaml"))?;
+    // On a full disk, and for those who look meanwhile, there is none rather than a part of it.
+    let [partial, path] = ["metadata.partial", "metadata.yaml"].map(|name| contents.folder.join(name));
+    let mut file = files.create(&partial)?;
     file.write_all(metadata::text(&topics, done).as_bytes())?;
     file.flush()?;
+    files.replace(&path, &partial)?;
     syncing.add(file)?;
     Ok(syncing)
 }
