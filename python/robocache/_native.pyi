@@ -574,9 +574,9 @@ def find_episodes(
 ) -> tuple[list[ReplayEpisode], ReplaySettings]:
     """The episodes of bags, and how they are replayed. `options` are `robocache.node.replay_options.COMMON`, by name."""
 
-def look_at_episode(bag: str | PathLike[str]) -> tuple[str, bool]:
-    """How a bag of a node's episode ended: "complete", "running", "killed" or "unknown"; and whether a mark says that it is
-    not wanted. Raises RuntimeError if its marks cannot be read."""
+def look_at_episode(bag: str | PathLike[str]) -> tuple[str, bool, bool]:
+    """How a bag of a node's episode ended: "complete", "running", "killed" or "unknown"; whether the recording has its end; and
+    whether a mark says that it is not wanted. Raises RuntimeError if its marks cannot be read."""
 @final
 class ReplayRequest:
     """A replay of bags into files. `options` are those of `robocache.node.replay_options`, by name; None stands for a

@@ -1,6 +1,7 @@
 """`robocache watch`: each episode is converted when it has ended, and the result of all is that of one command."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from node_episodes import record  # noqa: E402
 from same_files import expect_same  # noqa: E402
 
 from robocache import _native  # noqa: E402
+from robocache.watching import episodes  # noqa: E402
 from robocache.watching.summary import Entry, Summary  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
@@ -114,7 +116,9 @@ def test_episodes_become_the_dataset_that_one_command_makes(watching, tmp_path):
     before = node.entries()
     assert node.stop()[0] == 0
     text = (node.watched / "summary.txt").read_text()
-    assert "d: 19 ticks; not ended (the node was killed); joints 100.0 %" in text, text
+    assert (
+        "d: 19 ticks; not ended (the node was killed, or its disk failed); joints 100.0 %" in text
+    ), text
     node.start()
     node.record("e")
     node.until("a", "b", "c", "d", "e")
@@ -129,6 +133,11 @@ def test_episodes_become_the_dataset_that_one_command_makes(watching, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in made} == made
     node.places[-1] = tmp_path / "alone"
     node.command("to-lerobot", *options)
+    expect_same(node.out, tmp_path / "alone")
+    # A part that somebody removed is made again.
+    shutil.rmtree(node.watched / "a/dataset")
+    node.places[-1] = node.out
+    node.command("to-lerobot", *options, "--replace")
     expect_same(node.out, tmp_path / "alone")
     rows = pq.read_table(node.out / "data/chunk-000/file-000.parquet")
     numbers = rows["episode_index"].to_numpy()
@@ -157,7 +166,7 @@ def test_a_dead_camera_is_seen_after_one_episode_and_a_failure_does_not_end_it(w
     # A bag of another recorder without its metadata.yaml may still be written.
     (node.runs / "e").mkdir()
     (node.runs / "e/e_0.mcap").write_bytes(b"no messages")
-    assert _native.look_at_episode(node.runs / "e") == ("unknown", False)
+    assert _native.look_at_episode(node.runs / "e") == ("unknown", False, False)
     code, printed = node.stop()
     assert code == 1 and "\na: " in printed
     text = (node.watched / "summary.txt").read_text()
@@ -171,7 +180,9 @@ def test_a_dead_camera_is_seen_after_one_episode_and_a_failure_does_not_end_it(w
     node.start()
     node.record("f")
     assert node.until("a", "b", "c", "d", "f")["became"] == "converted"
-    node.stop()
+    # The one that failed is gone, so nothing is left to do.
+    shutil.rmtree(node.runs / "c")
+    assert node.stop()[0] == 0
 
 
 def test_rows_without_a_row_are_a_warning(watching):
@@ -184,6 +195,39 @@ def test_rows_without_a_row_are_a_warning(watching):
     assert "joints 150 rows" in (node.watched / "summary.txt").read_text()
     done = node.command("replay", "--format", "rows", "--json")
     assert [kind for outcome in json.loads(done.stdout) for kind in outcome] == ["kept"]
+
+
+def converted(bag, written_ns, handled, looked, monkeypatch):
+    """The entry of an episode that looks so, with a converter that has a fault."""
+
+    def convert(_):
+        raise KeyError("joint")
+
+    monkeypatch.setattr(_native, "look_at_episode", lambda _: looked)
+    return episodes._converted(bag, written_ns, convert, handled)
+
+
+def test_an_episode_is_converted_once_unless_it_is_recorded_again(tmp_path, monkeypatch):
+    handled = {}
+    complete, killed = ("complete", True, False), ("killed", False, False)
+    for written_ns, looked, ended in (
+        (1, ("running", False, False), None),
+        (1, killed, False),
+        (1, killed, None),
+        (1, complete, True),
+        (1, complete, None),
+        (2, ("running", False, False), None),
+        # Its disk was full.
+        (2, ("complete", False, False), False),
+        (2, ("complete", False, False), None),
+    ):
+        entry = converted(tmp_path / "a", written_ns, handled, looked, monkeypatch)
+        assert (entry and entry.ended) == ended, (written_ns, looked)
+        assert entry is None or (entry.became, entry.why) == ("failed", ["KeyError: 'joint'"])
+
+
+def test_a_folder_that_cannot_be_listed_does_not_end_it(tmp_path):
+    assert episodes._written_ns(tmp_path / "gone") == 0
 
 
 def entry_of(name, **given):

@@ -16,7 +16,7 @@ use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::Pipeline;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
-use robocache_data::recording::{Ending, Mark};
+use robocache_data::recording::{Ending, Mark, has_end};
 use robocache_data::replay::{
     self, BagDefinitions, Episode, EpisodesRequest, Playing, Progress, ReplayError, Summary, Wiring,
 };
@@ -75,12 +75,15 @@ pub(crate) fn find_episodes(
     Ok((episodes.into_iter().map(ReplayEpisode).collect(), ReplaySettings(request)))
 }
 
-/// Says how a bag of a node's episode ended: "complete", "running", "killed" or "unknown"; and whether a mark says that it is
-/// not wanted.
+/// Says how a bag of a node's episode ended: "complete", "running", "killed" or "unknown"; whether the recording has its end; and
+/// whether a mark says that it is not wanted. A complete bag of another recorder, or one that cannot be read, has its end.
 #[pyfunction]
-pub(crate) fn look_at_episode(bag: PathBuf) -> PyResult<(&'static str, bool)> {
+pub(crate) fn look_at_episode(bag: PathBuf) -> PyResult<(&'static str, bool, bool)> {
     let marks = Mark::read(&bag).map_err(|error| failed(format!("{}: {error}", bag.display())))?;
-    Ok((Ending::of(&bag).word(), Mark::discard(&marks)))
+    let ending = Ending::of(&bag);
+    // Why it cannot be read is told when it is converted.
+    let has_end = || has_end(&bag).ok().flatten().unwrap_or(true);
+    Ok((ending.word(), ending == Ending::Complete && has_end(), Mark::discard(&marks)))
 }
 
 /// How an episode is replayed.

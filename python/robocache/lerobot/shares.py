@@ -23,7 +23,7 @@ def share(bags, config, folder, given):
     given = {**given, "layout": "lerobot", "replace": False}
     made_of = run.made_of(bags, config, dataset, **given)
     done = share_folders.done(folder)
-    if done["made_of"] == made_of and not done["failures"]:
+    if done["made_of"] == made_of and not done["failures"] and dataset.is_dir():
         return done
     # No note may be beside a dataset that it does not describe.
     share_folders.forget(folder)

@@ -40,11 +40,14 @@ def expect_outside(read, out):
 @contextlib.contextmanager
 def held(folder):
     """Keeps other runs out of a folder."""
-    with (folder / "lock").open("w") as file:
+    # No episode has this name.
+    with (folder / "lock.flock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"{folder}: another run writes into it") from None
+            raise ValueError(
+                f"{folder}: another run writes into it: end `robocache watch`, or wait for it"
+            ) from None
         yield
 
 

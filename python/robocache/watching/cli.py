@@ -78,7 +78,9 @@ def _watch(parsed, converter):
     became = [entry.became for entry in summary.entries]
     counts = ", ".join(f"{became.count(word)} {word}" for word in dict.fromkeys(became))
     print(f"ended; {counts or 'no episode'}. The same command goes on", file=sys.stderr)
-    return int("failed" in became)
+    # The reason of an episode that was deleted is in the summary.
+    failed = [entry.name for entry in summary.entries if entry.became == "failed"]
+    return int(any((folder / name).is_dir() for name in failed))
 
 
 def _for_replay(parser, parsed):

@@ -18,7 +18,7 @@ class Entry:
     Attributes:
         name: of its folder.
         became: "converted", "failed" or "discarded".
-        ended: whether its recording has an end. If not, the node was killed.
+        ended: whether its recording has an end. If not, the node was killed, or its disk failed.
         ticks: of its result. A dataset calls them frames.
         valid: by stream the share of its valid steps, 0 to 1. Rows have none.
         rows: by stream the number of its rows, if rows are the result.
@@ -47,7 +47,7 @@ class Entry:
         if self.became == "converted" and not (self.rows and not self.ticks):
             parts.append(f"{self.ticks} ticks")
         if not self.ended:
-            parts.append("not ended (the node was killed)")
+            parts.append("not ended (the node was killed, or its disk failed)")
         streams = [f"{stream} {_percent(share)}" for stream, share in self.valid.items()]
         streams += [f"{stream} {rows} rows" for stream, rows in self.rows.items()]
         parts += [", ".join(streams)] if streams else []

@@ -72,15 +72,18 @@ pub trait Files: Send {
         None
     }
 
-    /// Deletes a file.
+    /// Deletes a file, which a user may have deleted before.
     ///
     /// # Errors
     /// That of the operating system.
     fn delete(&mut self, path: &Path) -> io::Result<()> {
-        std::fs::remove_file(path)
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            deleted => deleted,
+        }
     }
 
-    /// Lets a file take the place of another one, which is deleted.
+    /// Lets a file take the place of another one, which is deleted if it is there.
     ///
     /// # Errors
     /// That of the operating system.

@@ -120,6 +120,8 @@ pub(super) struct RecordingWriter {
     pub messages: u64,
     /// Messages in files that were deleted.
     pub deleted: u64,
+    /// True if a file has no end, because its disk failed.
+    broken: bool,
 }
 
 /// The file that is being written.
@@ -183,6 +185,7 @@ impl RecordingWriter {
             bytes: 0,
             messages: 0,
             deleted: 0,
+            broken: false,
         })
     }
 
@@ -271,14 +274,21 @@ impl RecordingWriter {
         Ok(room)
     }
 
-    /// Ends the last file, and writes `metadata.yaml`. Returns the files that are not safe on the disk yet, and what opens
-    /// those of the next recording.
+    /// Ends the last file, and writes `metadata.yaml` if all files have their ends: readers take those alone that it names.
+    /// Returns the files that are not safe on the disk yet, and what opens those of the next recording.
     pub(super) fn finish(mut self) -> (io::Result<Syncing>, Box<dyn Files>) {
         self.remove_leads();
-        let RecordingWriter { contents, mut files, open, done, begin, offers, syncing, .. } = self;
+        let RecordingWriter { contents, mut files, open, done, begin, offers, .. } = self;
+        let (broken, mut syncing) = (self.broken, self.syncing);
         let of = (&contents, &*offers);
-        let done = begin.into_iter().chain(done).collect();
-        let finished = finish(of, open, done, (syncing, &mut *files));
+        let mut done: Vec<FileCount> = begin.into_iter().chain(done).collect();
+        let finished = open.finish(of, &mut syncing).and_then(|last| match broken {
+            true => Err(io::Error::other("a file before could not be ended")),
+            false => {
+                done.push(last);
+                write_metadata(of, &done, (syncing, &mut *files))
+            }
+        });
         (finished, files)
     }
 
@@ -321,7 +331,9 @@ impl RecordingWriter {
         let name = self.contents.file_name(self.number, "mcap");
         let next = Open::create(&self.contents, &mut *self.files, name)?;
         let before = std::mem::replace(&mut self.open, next);
-        self.done.push_back(before.finish((&self.contents, &self.offers), &mut self.syncing)?);
+        let ended = before.finish((&self.contents, &self.offers), &mut self.syncing);
+        self.broken |= ended.is_err();
+        self.done.push_back(ended?);
         self.recent.clear();
         Ok(())
     }
@@ -395,14 +407,12 @@ impl Open {
     }
 }
 
-/// Ends the last file of a recording, and writes `metadata.yaml`.
-fn finish(
+/// Writes `metadata.yaml` of these files.
+fn write_metadata(
     (contents, offers): (&RecordingContents, &Offers),
-    open: Open,
-    mut done: Vec<FileCount>,
+    done: &[FileCount],
     (mut syncing, files): (Syncing, &mut dyn Files),
 ) -> io::Result<Syncing> {
-    done.push(open.finish((contents, offers), &mut syncing)?);
     let count = |(at, topic): (usize, &RecordedTopic)| TopicCount {
         name: topic.name.clone(),
         ros_type: topic.ros_type.clone(),
@@ -410,9 +420,12 @@ fn finish(
         messages: done.iter().map(|file| file.counts[at]).sum(),
     };
     let topics: Vec<TopicCount> = contents.all().enumerate().map(count).collect();
-    let mut file = files.create(&contents.folder.join("metadata.yaml"))?;
-    file.write_all(metadata::text(&topics, &done).as_bytes())?;
+    // On a full disk, and for those who look meanwhile, there is none rather than a part of it.
+    let [partial, path] = ["metadata.partial", "metadata.yaml"].map(|name| contents.folder.join(name));
+    let mut file = files.create(&partial)?;
+    file.write_all(metadata::text(&topics, done).as_bytes())?;
     file.flush()?;
+    files.replace(&path, &partial)?;
     syncing.add(file)?;
     Ok(syncing)
 }

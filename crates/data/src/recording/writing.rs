@@ -198,7 +198,12 @@ impl Writing {
     fn flush(&mut self) -> io::Result<()> {
         self.flushed = self.time.monotonic();
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        let Some(room) = writer.flush()? else { return Ok(()) };
+        if self.ring.is_some() {
+            Ring::make_room(writer)?;
+        }
+        let room = writer.flush()?;
+        // A ring makes room by itself.
+        let Some(room) = room.filter(|_| self.ring.is_none()) else { return Ok(()) };
         let full = self.forecast.take(room, self.flushed);
         let seconds = full.map_or(u64::MAX, |full| full.time.as_secs());
         self.queue.full_in_s.store(seconds, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use super::episode::{Listed, Moment};
 use super::find::stem;
 use super::{Episode, EpisodeTopic, ReplayError};
 use crate::bag::Bag;
-use crate::recording::{DISCARD, EpisodeFacts, Manifest, Mark};
+use crate::recording::{DISCARD, Ending, EpisodeFacts, Manifest, Mark, NOT_ENDED, has_end};
 
 /// The part of each bag that counts, and its episodes.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +48,13 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
     }
     let mut episodes = Vec::new();
     for bag in bags {
+        if Ending::of(bag) == Ending::Running {
+            tracing::warn!(
+                "{}: left out: it is still being recorded; give the command again when it has ended",
+                bag.display()
+            );
+            continue;
+        }
         let name = stem(bag);
         let listed = match &parts.division {
             Division::Whole => {
@@ -89,7 +96,9 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
     }
     if episodes.is_empty() {
         let none = match &parts.division {
-            Division::Whole => "expected an episode, found only those that have the mark 'discard'",
+            Division::Whole => {
+                "expected an episode, found only those that have the mark 'discard' or are still being recorded"
+            }
             _ => "the list of episodes: expected a line, found none",
         };
         return Err(ReplayError::Wiring(none.into()));
@@ -110,7 +119,8 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
 fn recorded(mut episode: Episode) -> Option<Episode> {
     // A bag that cannot be read says so when it is played.
     let Ok(manifest) = Manifest::read(&episode.bag) else { return Some(episode) };
-    for note in manifest.notes() {
+    let not_ended = lacks_end(&episode.bag).then(|| NOT_ENDED.to_owned());
+    for note in manifest.notes().into_iter().chain(not_ended) {
         tracing::warn!("{}: {note}", episode.bag.display());
     }
     episode.begins = manifest.leads_until();
@@ -126,6 +136,16 @@ fn recorded(mut episode: Episode) -> Option<Episode> {
         episode.task = Some(task).filter(|task| !task.is_empty());
     }
     Some(episode)
+}
+
+/// True if a folder is a recording without its end. A single file may have others behind it.
+fn lacks_end(bag: &Path) -> bool {
+    match Ending::of(bag) {
+        _ if !bag.is_dir() => false,
+        Ending::Complete => matches!(has_end(bag), Ok(Some(false))),
+        Ending::Killed => true,
+        Ending::Running | Ending::Unknown => false,
+    }
 }
 
 /// Adds the episodes of a bag by the edges of a topic. If it has no edges, one episode says why.

@@ -20,7 +20,7 @@ use super::{Error, FAILURE, SUCCESS};
 /// A tick that differs while messages are missing in the recording counts as unverifiable, not as different.
 ///
 /// Exit code: 0 if all ticks that can be compared are the same; 3 if some differ; 1 if nothing can be compared, or
-/// most ticks are unverifiable; 2 if the command line is wrong.
+/// most ticks or command ticks are unverifiable; 2 if the command line is wrong.
 #[derive(Args)]
 pub(super) struct VerifyArgs {
     /// The folder of a recording
@@ -57,9 +57,12 @@ pub(super) fn run(args: &VerifyArgs) -> Result<u8, Error> {
         (true, _) => SUCCESS,
         (false, 1..) => DIFFERENT,
         (false, 0) => {
-            super::say(match report.is_mostly_unverifiable() {
-                true => "most ticks are unverifiable, so the others prove little",
-                false => "no tensor could be compared",
+            super::say(if report.is_mostly_unverifiable() {
+                "most ticks are unverifiable, so the others prove little"
+            } else if report.has_mostly_unverifiable_commands() {
+                "most command ticks are unverifiable, so the others prove little"
+            } else {
+                "no tensor could be compared"
             });
             FAILURE
         }

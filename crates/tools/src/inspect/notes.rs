@@ -2,6 +2,7 @@
 
 use super::{ContentReport, Event, Inspection, TopicReport};
 use crate::report::counted;
+use robocache_data::recording::NOT_ENDED;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
 
 /// A least delay below this is a clock that is ahead \[ns\].
@@ -18,9 +19,7 @@ pub(super) fn notes(found: &Inspection) -> Vec<String> {
         notes.push("the bag has no messages".to_owned());
     }
     if found.ended == Some(false) && found.whole {
-        notes.push(
-            "the recording was not ended: the node was killed, its disk was full, or it still records".to_owned(),
-        );
+        notes.push(NOT_ENDED.to_owned());
     }
     clocks(found, &mut notes);
     for topic in &found.topics {

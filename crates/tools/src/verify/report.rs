@@ -125,18 +125,24 @@ impl Report {
         self.version == env!("CARGO_PKG_VERSION")
     }
 
-    /// True if all ticks that could be compared are the same, and these are enough: one at least, and half of those
-    /// with a tensor.
+    /// True if all ticks and commands that could be compared are the same, and these are enough: one tick at least, half of
+    /// those with a tensor, and half of the command ticks.
     pub fn is_equal(&self) -> bool {
         self.differing == 0
             && self.equal > self.held_back
             && !self.is_mostly_unverifiable()
+            && !self.has_mostly_unverifiable_commands()
             && self.commands.as_ref().is_none_or(|commands| commands.differing == 0)
     }
 
     /// True if most ticks are unverifiable, so that the others say little.
     pub fn is_mostly_unverifiable(&self) -> bool {
         self.unverifiable > self.equal - self.held_back
+    }
+
+    /// True if most command ticks are unverifiable.
+    pub fn has_mostly_unverifiable_commands(&self) -> bool {
+        self.commands.as_ref().is_some_and(|commands| commands.unverifiable > commands.equal)
     }
 }
 

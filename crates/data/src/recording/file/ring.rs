@@ -2,12 +2,13 @@
 //!
 //! A replay of the files that are left needs what the rings held when the oldest of them began: the same messages that an
 //! episode begins with ([`Lead`]). So each file gets a lead in a file beside it, whose ending no reader of bags knows. When
-//! the file before is deleted, its lead takes the place and the name of that file. At any time the folder is a bag in which
-//! each message is once.
+//! the file before is deleted, its lead takes the place and the name of that file, and then the begin before is deleted. But
+//! for the moment between these two, the folder is a bag in which each message is once.
 
 use std::io;
 use std::mem::replace;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::super::disk::OnDisk;
@@ -81,6 +82,21 @@ impl Ring {
         Ok(())
     }
 
+    /// Deletes the oldest file if the disk has no room for two more, however small the recording is. One at a time: the room
+    /// may come a moment later.
+    ///
+    /// # Errors
+    /// That of the disk.
+    pub(in super::super) fn make_room(writer: &mut RecordingWriter) -> io::Result<()> {
+        let Some(room) = writer.files.room(&writer.contents.folder) else { return Ok(()) };
+        let open = writer.open.stored.load(Ordering::Relaxed);
+        let largest = writer.done.iter().map(|file| file.stored).max().unwrap_or(0).max(open);
+        match room.usable() < largest.saturating_mul(2) {
+            true => writer.delete_oldest(),
+            false => Ok(()),
+        }
+    }
+
     /// True if the recording is larger than its limit, less the file that begins, or if all of its oldest file is too old.
     fn is_beyond(&self, writer: &RecordingWriter) -> bool {
         let RecordLimits { bytes, age } = self.limits;
@@ -122,28 +138,37 @@ impl RecordingWriter {
         open.finish((&contents, &offers), &mut self.syncing)
     }
 
-    /// Deletes the oldest file. What the next one begins with takes its place.
+    /// Deletes the oldest file. What the next one begins with takes its place. After an error, the files that are known are
+    /// there.
     fn delete_oldest(&mut self) -> io::Result<()> {
-        let Some(oldest) = self.done.pop_front() else { return Ok(()) };
+        let Some(oldest) = self.done.front() else { return Ok(()) };
         let path = |name: &str| self.contents.folder.join(name);
-        match self.begin.take() {
-            Some(begin) => self.files.delete(&path(&begin.name))?,
+        let name = oldest.name.clone();
+        let next = self.done.get(1).map_or(&self.open.lead, |next| &next.lead);
+        let begin = match next {
+            Some(lead) => match self.files.replace(&path(&name), &path(&lead.name)) {
+                Ok(()) => Some(FileCount { name: name.clone(), ..(**lead).clone() }),
+                // A user has deleted what the next one begins with.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            },
+            None => None,
+        };
+        if begin.is_none() {
+            self.files.delete(&path(&name))?;
+        }
+        let Some(oldest) = self.done.pop_front() else { return Ok(()) };
+        self.done.front_mut().map_or(&mut self.open.lead, |next| &mut next.lead).take();
+        let events = self.contents.topics.len();
+        let counts = oldest.counts.iter().enumerate().filter(|(topic, _)| *topic != events);
+        self.deleted += counts.map(|(_, count)| count).sum::<u64>();
+        match replace(&mut self.begin, begin) {
+            Some(before) => self.files.delete(&path(&before.name))?,
             None => tracing::info!(
                 "the recording {} has reached its limit: its oldest files are deleted",
                 self.contents.folder.display()
             ),
         }
-        let next = self.done.front_mut().map_or(&mut self.open.lead, |next| &mut next.lead);
-        match next.take() {
-            Some(lead) => {
-                self.files.replace(&path(&oldest.name), &path(&lead.name))?;
-                self.begin = Some(FileCount { name: oldest.name, ..*lead });
-            }
-            None => self.files.delete(&path(&oldest.name))?,
-        }
-        let events = self.contents.topics.len();
-        let counts = oldest.counts.iter().enumerate().filter(|(topic, _)| *topic != events);
-        self.deleted += counts.map(|(_, count)| count).sum::<u64>();
         Ok(())
     }
 

@@ -9,3 +9,15 @@ fn ticks_without_a_tensor_alone_prove_nothing() {
     let most = |unverifiable| Report { unverifiable, ..report(10, 4) };
     assert!(most(6).is_equal() && !most(7).is_equal());
 }
+
+#[test]
+fn commands_that_cannot_be_compared_prove_nothing() {
+    let report = |equal, unverifiable| Report {
+        equal: 1,
+        commands: Some(CommandsReport { equal, unverifiable, ..CommandsReport::default() }),
+        ..Report::default()
+    };
+    // The node expected no command.
+    assert!(report(0, 0).is_equal());
+    assert!(report(3, 3).is_equal() && !report(3, 4).is_equal());
+}

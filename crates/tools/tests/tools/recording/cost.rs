@@ -158,6 +158,35 @@ fn a_limit_of_age_keeps_the_messages_of_this_time() {
     assert!((2.0..2.6).contains(&(last.since(begins) as f64 / NANOS_PER_S as f64)));
 }
 
+#[test]
+fn files_that_a_user_deletes_do_not_end_a_ring() {
+    let folder = tempfile::tempdir().unwrap();
+    let change = |options: &mut RecordOptions| {
+        options.limits = RecordLimits { bytes: Some(80 << 20), age: None };
+        options.end = patience();
+    };
+    let node = Node::start(&config_text(300.0, 300.0), folder.path(), change, By::Test);
+    drive(&node, 150, 8, 12);
+    node.await_disk();
+    let recording = node.recorder.folder();
+    let number = |name: &str| -> usize {
+        let (_, number) = name.strip_suffix(".mcap").unwrap().rsplit_once('_').unwrap();
+        number.parse().unwrap()
+    };
+    let mut ended = files(&recording, ".mcap");
+    ended.sort_by_key(|name| number(name));
+    ended.pop();
+    assert!(ended.len() > 1, "{ended:?}");
+    for name in ended.iter().chain(&files(&recording, ".lead")) {
+        fs::remove_file(recording.join(name)).unwrap();
+    }
+    drive(&node, 450, 8, 12);
+    node.await_disk();
+    let status = node.recorder.status();
+    assert!(status.deleted > 100 && status.failed.is_none(), "{status:?}");
+    is_equal_from_its_begin_on(&node.stop(), true);
+}
+
 /// Keeps these streams alone.
 fn streams(names: &[&str]) -> impl Fn(&mut RecordOptions) + use<> {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();

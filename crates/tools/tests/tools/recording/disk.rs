@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use robocache_data::recording::{Disk, Files, RecordOptions, Room};
+use robocache_data::bag::Bag;
+use robocache_data::recording::{Disk, Ending, Files, RecordLimits, RecordOptions, Room, has_end};
 use robocache_runtime::Recorder;
 use robocache_testing::threads::ThreadNumber;
 use robocache_testing::{Finally, ended, until};
@@ -286,7 +287,29 @@ fn the_recording_ends_before_the_disk_is_full() {
     assert_eq!((report.different, report.problems), (vec![], vec![]));
     assert!((150..=200).contains(&report.equal) && !report.complete, "{}", report.equal);
     // The file has its end, and the folder is a bag for every tool.
-    assert!(recording.join("metadata.yaml").exists());
+    assert_eq!(Ending::of(&recording), Ending::Complete);
+    // But it was cut off, and says so.
+    assert_eq!(has_end(&recording).unwrap(), Some(false));
+}
+
+#[test]
+fn a_recording_with_a_file_that_has_no_end_names_none_so_that_readers_find_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = start(folder.path(), |options| {
+        options.split_bytes = 4 << 20;
+        // The first file never is safe on the disk. The next one that ends learns that.
+        on_bad_disk(options, |bytes| match bytes {
+            [] => Err(io::Error::other("the disk is bad")),
+            _ => Ok(()),
+        });
+    });
+    drive(&node, 200, 8, 12);
+    assert_eq!(node.await_failure(), "the disk is bad");
+    let recording = node.stop();
+    assert_eq!(Ending::of(&recording), Ending::Killed);
+    let files = std::fs::read_dir(&recording).unwrap().count();
+    assert!(files > 2, "{files}");
+    assert_eq!(Bag::open(&recording).unwrap().files(), files);
 }
 
 #[test]
@@ -344,4 +367,31 @@ fn the_node_tells_ten_minutes_before_the_disk_is_full() {
     free.store(90_000_000_000, Ordering::Relaxed);
     pass(2, 0);
     assert_eq!(node.recorder.status().full_in_s, None);
+}
+
+#[test]
+fn a_ring_makes_room_on_a_disk_that_others_fill_and_forecasts_no_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let free = Arc::new(AtomicU64::new(20_000_000_000));
+    let files = Filling(Arc::clone(&free));
+    let node = start(folder.path(), |options| {
+        options.limits = RecordLimits { bytes: Some(80 << 20), age: None };
+        options.files = Some(Box::new(files));
+    });
+    drive(&node, 150, 8, 12);
+    node.await_disk();
+    let status = node.recorder.status();
+    assert_eq!((status.deleted, status.failed), (0, None));
+    // A megabyte is left beside the reserve. The recorder looks every quarter of a second.
+    free.store((1 << 30) + 1_000_000, Ordering::Relaxed);
+    for _ in 0..2 {
+        node.time.advance(Duration::from_secs(6));
+        drive(&node, 10, 8, 12);
+        node.await_disk();
+    }
+    let status = node.recorder.status();
+    assert!(status.deleted > 0, "{status:?}");
+    assert_eq!((status.failed, status.full_in_s), (None, None));
+    let report = verified(&node.stop());
+    assert!(report.is_cut && report.complete, "{report:?}");
 }

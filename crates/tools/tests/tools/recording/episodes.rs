@@ -7,7 +7,7 @@ use super::node::{By, Node, config_text, drive, simulate, verified};
 use robocache_data::bag::Bag;
 use robocache_data::episodes::{Episodes, Reading};
 use robocache_data::recording::{
-    Ending, EpisodeRequest, Mark, MarkRequest, NotRecorded, RecordOptions,
+    Ending, EpisodeRequest, Mark, MarkRequest, NotRecorded, RecordOptions, has_end,
 };
 use robocache_data::replay::batch::{EpisodeOutcome, run_all};
 use robocache_data::replay::{Episode, EpisodesRequest, Format, Progress, ReplayRequest};
@@ -296,9 +296,14 @@ fn a_folder_says_whether_its_episode_has_ended() {
     mark(&node, "success", "true").unwrap();
     node.time.advance(std::time::Duration::from_millis(300));
     robocache_testing::until("the recording", || Ending::of(&episode) == Ending::Running);
+    // It would be taken for a short one.
+    let asked = EpisodesRequest { bags: vec![runs.clone()], ..Default::default() };
+    let error = asked.find(Path::new("")).unwrap_err().to_string();
+    assert!(error.contains("or are still being recorded"), "{error}");
     node.recorder.end().unwrap();
     node.stop();
     assert_eq!(Ending::of(&episode), Ending::Complete);
+    assert_eq!(has_end(&episode).unwrap(), Some(true));
     let told = |bag: &Path| inspect(&Bag::open(bag).unwrap(), &ToItsEnd).unwrap();
     let says_so = |found: &Inspection| {
         found.notes.iter().any(|note| note.contains("was not ended: the node"))
