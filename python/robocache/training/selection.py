@@ -75,7 +75,9 @@ def _last(cache: Any, name: str) -> np.ndarray:
         return found
     numbers = np.array(list(last), np.int64)
     epochs, ends = np.array(list(last.values()), np.int64).T
-    config = {name: {"offsets_ns": [0], "label": True, "max_age_ms": _ANY_AGE_MS}}
+    # A label would be invalid behind the last row of its stream.
+    seen = {"offsets_ns": [0], "label": False, "rows": "all", "max_age_ms": _ANY_AGE_MS}
+    config = {name: seen}
     segment = cache.windows(numbers, ends, config, epochs=epochs)[name]
     rows, valid = host(segment.float32()).reshape(len(numbers), -1), host(segment.valid)
     found[numbers] = np.where(valid[:, 0], rows[:, 0], np.nan)
