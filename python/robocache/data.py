@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from .training.action_rows import with_statistics
 from .training.batches import Batch, Batches
 from .training.choices import latencies
 from .training.mixture import MixtureDataset
 from .training.selection import Columns
 from .training.valid_shares import look_at
+from .training.windows import PAD
 
 if TYPE_CHECKING:
     from .contract import Contract
@@ -84,7 +86,8 @@ class WindowDataset(Batches):
         super().__init__(sampler, sampler.seed if seed is None else seed, transform)
         if device is not None and cache.device is None:
             cache = cache.to(device)
-        self.cache, self.config = cache, config
+        # All batches, and all workers, have the numbers that a file of statistics has now.
+        self.cache, self.config = cache, with_statistics(config)
         # Each share of the episodes is the work of a rank of its own.
         self._rank = sampler.rank if cache.share is None else cache.share[0]
         self._options: dict[str, Any] = {
@@ -93,13 +96,16 @@ class WindowDataset(Batches):
             "latency_ns": latency_ns,
         }
         # What does not fit is an error here, and not in a worker.
-        plan = cache.plan(config, rows=rows)
+        plan = cache.plan(self.config, rows=rows)
         self._columns = Columns(cache, columns or {})
-        own = {*_OWN, *self._columns}
-        if clash := [stream.name for stream in plan.streams if stream.name in own]:
-            raise ValueError(
-                f"config: expected no stream {clash[0]!r}, as another tensor of a batch has this name"
-            )
+        names = [stream.name for stream in plan.streams]
+        of_streams = {f"{name}{end}" for name in names for end in ("", ".valid", PAD)}
+        for what, own, others in (
+            ("config: expected no stream", names, _OWN),
+            ("columns: expected no column", self._columns, {*_OWN, *of_streams}),
+        ):
+            if clash := [name for name in own if name in others]:
+                raise ValueError(f"{what} {clash[0]!r}, as another tensor of a batch has this name")
         if not isinstance(jitter_ns, (int, np.integer)) or jitter_ns < 0:
             raise ValueError(f"jitter_ns: expected 0 ns or more, found {jitter_ns!r}")
         if latency_ns:

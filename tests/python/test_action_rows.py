@@ -10,6 +10,7 @@ pytest.importorskip(
 )
 
 import robocache
+from robocache.training import rotations as turns
 
 LENGTHS = [30, 12]
 PERIOD = 50_000_000
@@ -107,6 +108,72 @@ def test_relative_channels_are_differences_to_the_present_state(cache):
     np.testing.assert_allclose(back, action, atol=1e-6)
 
 
+@pytest.mark.parametrize("names", [("state", "action"), ("action", "state")])
+def test_a_normalised_reference_is_as_the_node_serves_it(cache, names):
+    """The state is an input of the policy, too, in any order of the streams."""
+    plain = cache.windows(EPISODES, INSTANTS, PLAIN)
+    channels = len(cache.streams["state"]["channels"])
+    stats = {"mean": np.full(channels, 5.0), "std": np.full(channels, 3.0)}
+    normalize = {"normalize": {"mode": "mean_std", "stats": stats}}
+    action = {**CHUNK, "relative": True, "reference": "state"}
+    config = {"state": normalize, "action": {**action, **normalize}}
+    made = cache.windows(EPISODES, INSTANTS, {name: config[name] for name in names})
+    alone = cache.windows(EPISODES, INSTANTS, {"state": {}, "action": config["action"]})
+    state = plain["state"].array
+    assert np.array_equal(made["action"].array, alone["action"].array)
+    np.testing.assert_allclose(made["state"].array, (state - 5) / 3, rtol=1e-6)
+    back = made.plan.rows["action"].taken_back(made["action"].array, state[:, 0])
+    np.testing.assert_allclose(back, plain["action"].array, atol=2e-6)
+
+
+def test_a_reference_is_valid_as_the_node_serves_it():
+    """The state lacks its own reference, so its rows are invalid; the action needs only the state."""
+    counts = {"base": [3], "state": [30], "action": [30]}
+    streams = {
+        name: {
+            "rows": np.ones((rows, 1), np.float32),
+            "stamp_ns": np.arange(rows) * PERIOD,
+            "channels": ["a"],
+        }
+        for name, (rows,) in counts.items()
+    }
+    cache = robocache.EpisodeCache.from_arrays(streams, counts, rate_hz=20)
+    state = {"relative": True, "reference": "base"}
+    action = {"relative": True, "reference": "state"}
+    for config in (
+        {"base": {}, "state": state, "action": action},
+        {"base": {}, "action": action, "state": state},
+    ):
+        made = cache.windows([0], [20 * PERIOD], config)
+        assert made["state"].valid.tolist() == [[False]]
+        assert made["action"].valid.tolist() == [[True]]
+
+
+@pytest.mark.parametrize("offsets", [[0, PERIOD], [0, -PERIOD], [-PERIOD, -PERIOD], [PERIOD]])
+def test_a_reference_ends_at_its_present_step(cache, offsets):
+    config = {"state": {"offsets_ns": offsets}, "action": {"relative": True, "reference": "state"}}
+    sentence = (
+        "reference of 'action': expected steps of 'state' that rise to the present one, found"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        cache.windows(EPISODES, INSTANTS, config)
+
+
+def test_a_pitch_of_ninety_degrees_keeps_its_rotation():
+    near = [np.pi / 2, np.pi / 2 - 1e-6, np.pi / 2 - 3e-4, np.pi / 2 - 1e-3]
+    pitches = [sign * pitch for pitch in near for sign in (1, -1)]
+    grid = np.meshgrid(np.linspace(-3, 3, 13), pitches, np.linspace(-3, 3, 13), indexing="ij")
+    rpy = np.stack(grid, -1).reshape(-1, 3)
+    q = turns.of_rpy(np, rpy).astype(np.float32)
+    found = turns.to_rpy(np, q)
+    assert found.dtype == np.float32
+    expected, back = of_rpy(rpy), of_rpy(np.float64(found))
+    trace = np.einsum("nij,nij->n", expected, back)
+    sine = np.linalg.norm(expected - back, axis=(1, 2)) / np.sqrt(8)
+    degrees = 2 * np.degrees(np.arcsin(sine))
+    assert degrees.max() < 0.05 and (trace > 2.99).all()
+
+
 @pytest.mark.parametrize("order", ["rows", "columns", "columns_by_row"])
 def test_relative_poses_are_transforms_of_six_numbers(cache, kind, pose, order):
     plain = cache.windows(EPISODES, INSTANTS, PLAIN)
@@ -167,6 +234,19 @@ def test_rows_are_normalised_by_statistics_of_what_comes_out(cache, mode, per_st
     low, high = of[low], of[high]
     expected = (plain - low) / high if mode == "mean_std" else 2 * (plain - low) / (high - low) - 1
     np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_file_of_statistics_is_read_again(cache, tmp_path):
+    made = []
+    for mean in (0.0, 4.0):
+        channels = len(cache.streams["action"]["channels"])
+        stats = {"action": {"mean": [mean] * channels, "std": [1.0] * channels}}
+        (tmp_path / "stats.json").write_text(json.dumps(stats))
+        of_file = {"stats": tmp_path / "stats.json", "key": "action"}
+        made.append(windows(cache, normalize={"mode": "mean_std", **of_file})["action"].array)
+    np.testing.assert_allclose(made[0] - made[1], 4, atol=1e-5)
+    again = {**CHUNK, "normalize": {"mode": "mean_std", **of_file}}
+    assert cache.plan({"action": again}) is cache.plan({"action": again})
 
 
 def test_padded_steps_count_if_asked(cache):

@@ -1,5 +1,7 @@
 """Which episodes and frames a training has, and the texts and tokens of an episode."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ pytest.importorskip(
 )
 
 import robocache
+from robocache import _native
 from robocache.training.selection import Columns
 
 PERIOD = 50_000_000
@@ -29,21 +32,25 @@ EPISODES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def cache():
+def cache_of(offset_ns=0):
     frames = np.concatenate([np.arange(n) for n in LENGTHS])
     streams = {
         "state": {
             "rows": np.stack([frames, frames], -1).astype(np.float32),
-            "stamp_ns": (frames + 1) * PERIOD,
+            "stamp_ns": (frames + 1) * PERIOD + offset_ns,
         },
         "success": {
             "rows": (frames[:, None] == 7).astype(np.float32),
-            "stamp_ns": (frames + 1) * PERIOD,
+            "stamp_ns": (frames + 1) * PERIOD + offset_ns,
             "strategy": "hold",
         },
     }
     return robocache.EpisodeCache.from_arrays(streams, LENGTHS, episodes=EPISODES, rate_hz=20)
+
+
+@pytest.fixture(scope="module")
+def cache():
+    return cache_of()
 
 
 def test_episodes_are_selected_by_what_is_known_of_them(cache):
@@ -58,6 +65,68 @@ def test_episodes_are_selected_by_what_is_known_of_them(cache):
         cache, batch_size=1, shuffle=False, episodes=cache.select(tasks="place")
     )
     assert sampler.items == 6 + 8
+
+
+def test_the_last_value_is_not_that_of_a_history():
+    rows = np.array([[0], [0], [1]], np.float32)
+    stream = {"rows": rows, "stamp_ns": (np.arange(3) + 1) * PERIOD, "history": {"steps": 3}}
+    cache = robocache.EpisodeCache.from_arrays({"success": stream}, [3], rate_hz=20)
+    assert cache.select(last={"success": 1}) == [cache.episodes[0]["name"]]
+
+
+def test_the_last_value_may_be_old():
+    """A topic that says once how the episode went."""
+    frames = np.arange(100)
+    streams = {
+        "state": {"rows": np.zeros((100, 1), np.float32), "stamp_ns": (frames + 1) * PERIOD},
+        "success": {
+            "rows": np.ones((1, 1), np.float32),
+            "stamp_ns": np.array([PERIOD]),
+            "max_age_ms": 100,
+        },
+    }
+    counts = {"state": [100, 0], "success": [1, 0]}
+    cache = robocache.EpisodeCache.from_arrays(streams, counts, episodes=["a", "b"], rate_hz=20)
+    assert cache.select(last={"success": 1}) == ["a"]
+
+
+def test_the_last_value_is_of_the_last_epoch():
+    """The clock of a simulator began again: its second run ends at an earlier instant, and failed."""
+    stamps = np.concatenate([np.arange(1, 11), np.arange(1, 4)]) * PERIOD
+    values = np.array([0] * 9 + [1] + [0] * 3, np.float32)[:, None]
+    channel = {"name": "done", "lane": "linear"}
+    means = {
+        "name": "success",
+        "row_shape": [1],
+        "coordinates_shape": None,
+        "dtype": "f32",
+        "row_dtypes": ["f32"],
+        "vector": {"channels": [channel], "groups": [{"channels": [0]}]},
+        "channels": ["done"],
+        "target_offsets_ns": [0],
+        "present": 0,
+        "strategy": "hold",
+        "max_age_ns": PERIOD,
+        "max_gap_ns": PERIOD,
+        "fill": "zero",
+        "plans": False,
+        "max_age_ns_of_inputs": None,
+        "valid_when": "all",
+    }
+    columns = {
+        "rows": values,
+        "stamp_ns": stamps,
+        "received_ns": stamps,
+        "left_ns": np.full(13, np.iinfo(np.int64).max),
+        "replaced": np.zeros(13, bool),
+        "epoch": np.array([0] * 10 + [1] * 3, np.int64),
+        "episode_ends": np.array([13], np.int64),
+    }
+    text = json.dumps({"episodes": [{"name": "a"}], "streams": [means]})
+    cache = robocache.EpisodeCache(_native.Episodes.of_columns(text, [[columns]]))
+    assert len(cache.episodes[0]["spans"]) == 2
+    assert cache.select(last={"success": 0}) == ["a"]
+    assert cache.select(last={"success": 1}) == []
 
 
 @pytest.mark.parametrize(
@@ -91,6 +160,37 @@ def test_ranges_of_frames_are_kept(cache):
         frames_of(cache, keep={"d": []})
     with pytest.raises(ValueError, match=r"keep of 'a': expected increasing ranges"):
         frames_of(cache, keep={"a": [(4, 2)]})
+
+
+@pytest.mark.parametrize("grid", [True, False])
+def test_ranges_of_frames_off_the_grid_are_kept(grid):
+    """The instant of a frame is the next one on the grid."""
+    cache = cache_of(offset_ns=123)
+    found = frames_of(cache, keep={"a": [(2, 4), (6, 7)]}, grid=grid)
+    assert found == [(0, frame + grid) for frame in (2, 3, 6)]
+    assert frames_of(cache, keep={"a": [(2, 2)], "b": [(0, 1)]}, grid=grid) == [(1, grid)]
+
+
+def test_an_episode_that_is_left_out_stays_so(cache):
+    """Also if instants begin before the first row, and end after the last."""
+    keep = {"a": [(0, 2)], "b": [(0, 2)]}
+    margin = (-5 * PERIOD, -5 * PERIOD)
+    stamps = np.concatenate([np.arange(n) for n in LENGTHS]) * PERIOD
+    state = {"rows": np.zeros((sum(LENGTHS), 1), np.float32), "stamp_ns": stamps}
+    cache = robocache.EpisodeCache.from_arrays(
+        {"state": state}, LENGTHS, episodes=EPISODES, rate_hz=20
+    )
+    found = frames_of(cache, keep=keep, episodes=["b"], margin_ns=margin)
+    assert {episode for episode, _ in found} == {1}
+
+
+@pytest.mark.parametrize("entry", [[1, 2, 3], (np.int64(4), np.int64(5))])
+def test_a_list_of_tokens_is_an_error(cache, entry):
+    """A window would draw one of them."""
+    sentence = "columns: expected a list of texts or of arrays in 'tokens', found one of numbers"
+    with pytest.raises(ValueError, match=sentence):
+        Columns(cache, {"tokens": [entry] * 3})
+    assert len(Columns(cache, {"tokens": [[np.array(entry)]] * 3}).of(np.zeros(2, int), [0])) == 1
 
 
 def test_columns_have_an_entry_of_each_episode(cache):

@@ -91,6 +91,10 @@ class Dialect:
             values, pads = self._values(key, streams, tensors)
             batch[key] = values
             if key in self._steps:
+                if any(self.config[name].get("label") is False for name in streams):
+                    # The node has rows before the first frame and after the last, and holds the newest one.
+                    _, beyond = self._rows(self._steps[key], places)
+                    pads = pads | beyond.to(pads.device)
                 batch[f"{key}_is_pad"] = pads
         at = torch.from_numpy(places)
         for key, column in self._columns.items():

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..training.cache import EpisodeCache
 from ..training.sampler import WindowSampler
+from ..training.statistics import host
 from .stats import Pixels
 
 #: Images that are looked at, of each stream.
@@ -53,7 +54,8 @@ def _pixels(cache: EpisodeCache, name: str) -> dict[str, Any]:
     for begin in range(0, count, _BATCH):
         episodes, instants, epochs = sampler.at(0, places[begin : begin + _BATCH])
         windows = cache.windows(episodes, instants, {name: {"label": True}}, epochs=epochs)
-        images = windows[name].array[:, 0][windows[name].valid[:, 0]]
+        images, valid = host(windows[name].array), host(windows[name].valid)
+        images = images[:, 0][valid[:, 0]]
         images = images.transpose(0, 2, 3, 1) if is_first else images
         pixels.add(done, np.broadcast_to(images, (*images.shape[:3], 3)))
         done += len(images)

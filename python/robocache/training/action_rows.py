@@ -17,7 +17,7 @@ import numpy as np
 from ..arrays.interop import is_torch
 from . import rotations
 
-__all__ = ["KEYS", "ActionRows"]
+__all__ = ["KEYS", "ActionRows", "with_statistics"]
 
 #: What a stream of a configuration of windows may have, beside what `choices` has.
 KEYS = ("relative", "reference", "poses", "rotation_6d", "normalize")
@@ -365,6 +365,24 @@ def _statistics(what: str, given: Any, key: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise ValueError(f"{what}: expected stats by name, or the path of a file, found {given!r}")
     return given
+
+
+def with_statistics(config: Any) -> Any:
+    """A configuration of windows whose `normalize` has the numbers of its file instead of its path. Others stay as they are.
+
+    Raises ValueError if a file has no such statistics.
+    """
+    if not isinstance(config, Mapping):
+        return config
+    read = {}
+    for name, own in config.items():
+        normalize = own.get("normalize") if isinstance(own, Mapping) else None
+        if isinstance(normalize, Mapping) and isinstance(normalize.get("stats"), str | os.PathLike):
+            given = dict(normalize)
+            path, key = given.pop("stats"), given.pop("key", None)
+            stats = _statistics(f"normalize of '{name}'", path, key)
+            read[name] = {**own, "normalize": {**given, "stats": stats}}
+    return {**config, **read} if read else config
 
 
 def _library(values: Any) -> Any:

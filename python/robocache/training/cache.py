@@ -25,6 +25,7 @@ from ..contract import Contract
 from ..datasets.asked_episodes import integers, numbers_of, share_of
 from ..datasets.frame_stamps import period_ns as period_of_rate
 from ..message.tensor import NO_AGE
+from .action_rows import with_statistics
 from .cache_input import is_own_label, of_arrays, own_labels
 from .choices import choices, latencies, rows_of
 from .gpu import Gpu, is_on_gpu, number_of
@@ -397,7 +398,8 @@ class EpisodeCache:
         Args:
             tasks: a task, or several: an episode has one of them.
             marks: by name the number of the newest mark: `{"success": True}`. An episode without the mark does not fit.
-            last: by stream its first number at the end of the episode: `{"success": 1}`.
+            last: by stream its first number at the end of the episode, however old it is: `{"success": 1}`. If the clock
+                began again, that of the last epoch with rows.
             where: a function of a dict of `episodes`.
 
         Raises ValueError if there is no such task, mark or stream.
@@ -515,7 +517,7 @@ class EpisodeCache:
                 stay, if angles go on from step to step); `strategy`, `max_age_ms`, `max_gap_ms`,
                 `fill` (`zero`, `last` or `first`), `dtype`, `rows`, `label` and `required`. What it does not have is as in the
                 node's configuration. Of actions also what is made of them: `relative` (channels, or True for all) and
-                `reference` (the stream whose newest step they are relative to), `poses` (lists of channels: a position and
+                `reference` (the stream whose newest step they are relative to, as the node serves it), `poses` (lists of channels: a position and
                 a quaternion, or roll, pitch and yaw), `rotation_6d` (the order of their six numbers), and `normalize`
                 (`mode`, `stats`, `key`, `eps`). These values are in no buffer of the caller.
                 A stream with a `horizon` and no `history` is a label, unless it says `label: False`, or `rows` other than all:
@@ -596,6 +598,8 @@ class EpisodeCache:
             if config._episodes is not self._rows:
                 raise ValueError("config: expected a plan of this cache, found one of another")
             return config
+        # A file may have other numbers than when it was read before.
+        config = with_statistics(config)
         try:
             key = pickle.dumps((config, rows))
         except (pickle.PicklingError, TypeError, AttributeError):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from .action_rows import with_statistics
 from .batches import Batch, Batches
 from .cache import EpisodeCache
 from .sampler import WindowSampler, permuted
@@ -49,7 +50,8 @@ class MixtureSampler:
         samplers: of the parts, each of one rank.
         weights: of the parts.
         batch_size: items of a batch.
-        batches: batches of this rank in an epoch; by default as many as give as many items as all parts have.
+        batches: batches of this rank in an epoch; by default as many as give as many items as all parts have. A run that
+            goes on with another number of ranks needs as many of all ranks together: the same `batches * world`.
         seed: of the shares; the order in a part is that of its sampler.
         rank, world: this process among all.
     """
@@ -151,6 +153,7 @@ class MixtureDataset(Batches):
     `NAME_is_pad` `[windows, steps]`; of vectors `NAME.channels` `[windows, channels]` bool, which is false where a part has fewer
     channels and the values are zeros. `dataset` `[windows]` is the number of the part, `task_index` a number in `tasks`;
     `episode`, `instant_ns`, `epoch` and `number` are as of a WindowDataset, and so are `set_epoch`, `state_after` and `resume`.
+    With another number of ranks, `resume` needs the same `batches * world`.
 
     Give the DataLoader `batch_size=None`. Each part is normalised by its own statistics if its `config` says `normalize`.
 
@@ -177,7 +180,9 @@ class MixtureDataset(Batches):
         if not parts:
             raise ValueError("parts: expected a part or more, found none")
         self.names = list(parts)
-        self._parts = [of if isinstance(of, Part) else Part(**of) for of in parts.values()]
+        given = [of if isinstance(of, Part) else Part(**of) for of in parts.values()]
+        # All batches, and all workers, have the numbers that a file of statistics has now.
+        self._parts = [of._replace(config=with_statistics(of.config)) for of in given]
         weights = [of.weight for of in self._parts]
         sampler = MixtureSampler([of.sampler for of in self._parts], weights, **options)
         super().__init__(sampler, sampler.seed, transform)

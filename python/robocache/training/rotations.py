@@ -10,6 +10,8 @@ SIX = {
     "columns": ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)),
     "columns_by_row": ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)),
 }
+#: Cosine of a pitch below which roll is 0. It is near the root of float32's precision.
+_LOCKED = 3e-4
 
 
 def unit(xp: Any, q: Any) -> Any:
@@ -87,8 +89,12 @@ def of_rpy(xp: Any, rpy: Any) -> Any:
 def to_rpy(xp: Any, q: Any) -> Any:
     """Roll, pitch and yaw of a quaternion."""
     m = matrix(q)
-    pitch = xp.arcsin(xp.clip(-m[2][0], -1, 1))
-    return xp.stack([xp.arctan2(m[2][1], m[2][2]), pitch, xp.arctan2(m[1][0], m[0][0])], -1)
+    across = xp.sqrt(m[0][0] * m[0][0] + m[1][0] * m[1][0])
+    # At a pitch of 90 degrees, roll and yaw turn about the same axis: the yaw has all of it. Nearby, float32 cannot tell them apart.
+    locked = across < _LOCKED
+    roll = xp.where(locked, xp.zeros_like(across), xp.arctan2(m[2][1], m[2][2]))
+    yaw = xp.where(locked, xp.arctan2(-m[0][1], m[1][1]), xp.arctan2(m[1][0], m[0][0]))
+    return xp.stack([roll, xp.arctan2(-m[2][0], across), yaw], -1)
 
 
 def to_six(xp: Any, q: Any, order: str) -> Any:

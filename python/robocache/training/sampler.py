@@ -213,7 +213,11 @@ class WindowSampler:
         before, after = _margins(margin_ns)
         numbers, of_ranges, epochs, begins, ends = _spans(cache, episodes, valid_only)
         if keep is not None:
-            spans = of_ranges, epochs, begins + before, ends - after
+            # Episodes that are left out stay so, also if a margin is negative.
+            is_out = ends < begins
+            begins = np.where(is_out, period_ns, begins + before)
+            ends = np.where(is_out, 0, ends - after)
+            spans = of_ranges, epochs, begins, ends
             of_ranges, epochs, begins, ends = kept(spans, cache.episodes, int(period_ns), keep)
             before = after = 0
         ranges = np.stack([begins + before, ends - after], axis=1)

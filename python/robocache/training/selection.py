@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .statistics import host
+
 __all__ = ["Columns", "kept", "selected", "value_of"]
 
 
@@ -58,17 +60,28 @@ def _mark(about: Mapping[str, Any], name: str) -> float | None:
 
 
 def _last(cache: Any, name: str) -> np.ndarray:
-    """By episode the first number of a stream at its end; NaN if there is none."""
+    """By episode the first number of a stream at its end, however old it is; NaN if there is none."""
     if name not in cache.streams:
         raise ValueError(f"last: expected streams of {', '.join(cache.streams)}, found {name!r}")
-    numbers = np.arange(len(cache.episodes))
-    ends = [max((end for _, _, end in about["spans"]), default=0) for about in cache.episodes]
-    windows = cache.windows(numbers, np.array(ends, np.int64), {name: {"label": True}})
-    rows, valid = windows[name].float32(), windows[name].valid
-    if not isinstance(rows, np.ndarray):
-        rows, valid = rows.cpu().numpy(), valid.cpu().numpy()
-    rows = rows.reshape(len(numbers), -1)
-    return np.where(valid[:, 0], rows[:, 0], np.nan)
+    found = np.full(len(cache.episodes), np.nan)
+    # If the clock began again, the newest epoch may end at an earlier instant than others.
+    last = {
+        number: (epoch, end)
+        for number, about in enumerate(cache.episodes)
+        for epoch, begin, end in about["spans"]
+        if begin <= end
+    }
+    if not last:
+        return found
+    numbers = np.array(list(last), np.int64)
+    epochs, ends = np.array(list(last.values()), np.int64).T
+    # A label would be invalid behind the last row of its stream.
+    seen = {"offsets_ns": [0], "label": False, "rows": "all", "max_age_ms": _ANY_AGE_MS}
+    config = {name: seen}
+    segment = cache.windows(numbers, ends, config, epochs=epochs)[name]
+    rows, valid = host(segment.float32()).reshape(len(numbers), -1), host(segment.valid)
+    found[numbers] = np.where(valid[:, 0], rows[:, 0], np.nan)
+    return found
 
 
 def kept(
@@ -98,7 +111,8 @@ def kept(
             raise ValueError(
                 f"keep of {names[episode]!r}: expected increasing ranges [first, end) of frames, found {frames.tolist()}"
             )
-        instants = first + (frames - [0, 1]) * period_ns
+        # Instants on the grid are behind those of the rows by less than a frame.
+        instants = first + frames * period_ns - [0, 1]
         own = [(episode, epoch, max(begin, low), min(end, high)) for low, high in instants.tolist()]
         # An episode without a range keeps its number, for weights.
         found += own or [(episode, epoch, period_ns, 0)]
@@ -124,6 +138,8 @@ class Columns:
                     f"columns: expected {len(cache.episodes)} entries of {name!r}, one for each episode, found {len(values)}"
                 )
             if not hasattr(values, "shape"):
+                for each in values:
+                    _check_entry(name, each)
                 values = [each if isinstance(each, list | tuple) else [each] for each in values]
                 if not all(values):
                     raise ValueError(
@@ -151,5 +167,19 @@ class Columns:
         return found
 
 
+def _check_entry(name: str, entry: Any) -> None:
+    """Raises ValueError for a list of numbers, of which a window would draw one."""
+    if not isinstance(entry, list | tuple):
+        return
+    for each in entry:
+        if not isinstance(each, str) and np.ndim(each) == 0:
+            raise ValueError(
+                f"columns: expected a list of texts or of arrays in {name!r}, found one of numbers such as {each!r}: give "
+                "an array of them, such as of the tokens of a text"
+            )
+
+
+#: Ages that no episode has: ten years.
+_ANY_AGE_MS = 3.2e11
 #: Draws of entries are others than those of jitter.
 _DRAWS = 0x7E87

@@ -12,7 +12,7 @@ import numpy as np
 
 from .running import Rows
 
-__all__ = ["Statistics", "of_windows"]
+__all__ = ["Statistics", "host", "of_windows"]
 
 #: What openpi's file has of a key.
 _OF_OPENPI = ("mean", "std", "q01", "q99")
@@ -117,7 +117,7 @@ def of_windows(
             episodes, instants, epochs = sampler.at(0, places)
             windows = cache.windows(episodes, instants, plan, epochs=epochs)
             for name, of_stream in rows.items():
-                values, valid = _host(windows[name].float32()), _host(windows[name].valid)
+                values, valid = host(windows[name].float32()), host(windows[name].valid)
                 use = np.ones_like(valid) if padded else valid
                 for step, of_step in enumerate(of_stream):
                     own = (slice(None), step) if per_step else slice(None)
@@ -137,5 +137,6 @@ def of_windows(
     return found
 
 
-def _host(values: Any) -> np.ndarray:
+def host(values: Any) -> np.ndarray:
+    """Values of NumPy or torch in host memory."""
     return values if isinstance(values, np.ndarray) else values.cpu().numpy()

@@ -32,7 +32,7 @@ _Episodes: TypeAlias = "_native.Episodes | _native.DeviceEpisodes"
 #: The streams that a policy answers: names, or by stream what its rows are added to.
 Answered: TypeAlias = "str | Sequence[str] | Mapping[str, Mapping[str, Any]] | None"
 #: What the name of a stream's mask ends with, as of LeRobot's.
-_PAD = "_is_pad"
+PAD = "_is_pad"
 
 
 class WindowStream:
@@ -47,6 +47,16 @@ class WindowStream:
         self.offsets_ns = np.array(offsets_ns, np.int64)
         # The step that is closest to the instant.
         self.present = int(np.argmin(np.abs(self.offsets_ns)))
+
+
+def _check_reference(name: str, reference: WindowStream) -> None:
+    """Raises ValueError if the last step of a reference is not its present one."""
+    offsets_ns = reference.offsets_ns
+    if offsets_ns[-1] > 0 or (np.diff(offsets_ns) <= 0).any():
+        raise ValueError(
+            f"reference of '{name}': expected steps of '{reference.name}' that rise to the present one, found the offsets "
+            f"{offsets_ns.tolist()} ns"
+        )
 
 
 class WindowPlan(_native.WindowPlan):
@@ -78,7 +88,10 @@ class WindowPlan(_native.WindowPlan):
         self.rows = dict(rows)
         self.streams = [WindowStream(meanings[about[0]], *about) for about in self._of_streams()]
         self._numbers = {stream.name: at for at, stream in enumerate(self.streams)}
-        masks = {f"{name}{end}" for name in self._numbers for end in (".valid", _PAD)}
+        for made in self.rows.values():
+            if made.reference is not None:
+                _check_reference(made.stream, self.streams[self._numbers[made.reference]])
+        masks = {f"{name}{end}" for name in self._numbers for end in (".valid", PAD)}
         if clash := [name for name in self._numbers if name in masks]:
             raise ValueError(
                 f"config: expected no stream {clash[0]!r}, as the mask of another has this name"
@@ -135,20 +148,26 @@ class Windows(Mapping[str, "WindowSegment"]):
         self._version = _version_of(instants_ns)
         # By number of a stream what was made of its values.
         self._made: dict[int, Any] = {}
+        # A reference may have rows of its own. Those of others are of it as the node serves it, in any order of streams.
+        references = {rows.reference for rows in plan.rows.values() if rows.reference is not None}
+        present = {name: self[name]._present() for name in references}
         for name, rows in plan.rows.items():
-            self._make(name, rows)
+            self._make(name, rows, present.get(rows.reference))
 
-    def _make(self, name: str, rows: ActionRows) -> None:
-        """Makes rows of a stream's values. Where the reference is not valid, no row is."""
-        segment, reference = self[name], None
+    def _make(self, name: str, rows: ActionRows, reference: tuple[Any, Any] | None) -> None:
+        """Makes rows of a stream's values. Where the reference is not valid, no row is.
+
+        Args:
+            reference: of `WindowSegment._present`; None without relative channels.
+        """
+        segment, served = self[name], None
         values = segment.array
         if not isinstance(values, np.ndarray) and not is_torch(values):
             raise RuntimeError(f"'{name}': expected a program that imports torch for rows on a GPU")
-        if rows.reference is not None:
-            other = self[rows.reference]
-            reference = other.array[:, -1]
-            segment.valid[...] &= other.valid[:, -1:]
-        self._made[self._streams[name]] = rows.made(values, reference)
+        if reference is not None:
+            served, valid = reference
+            segment.valid[...] &= valid
+        self._made[self._streams[name]] = rows.made(values, served)
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -183,7 +202,7 @@ class Windows(Mapping[str, "WindowSegment"]):
 
                 valid = torch.from_dlpack(valid)
             tensors[f"{name}.valid"] = valid
-            tensors[f"{name}{_PAD}"] = ~valid
+            tensors[f"{name}{PAD}"] = ~valid
         return tensors
 
     def __repr__(self) -> str:
@@ -226,9 +245,16 @@ class WindowSegment(Values):
         uint16, because NumPy has no bfloat16: `float32` and `torch` give numbers for every type. If the cache has a device:
         a tensor of torch (bf16 as torch.bfloat16), or, if torch was not imported, an array for DLPack; so are the others."""
         made = self._windows._made.get(self._number)
-        if made is not None:
-            return made
+        return self._served() if made is None else made
+
+    def _served(self) -> Any:
+        """The values as the node serves them, whatever the windows make of them."""
         return self._view("values", _DTYPES[self.dtype], self._stream.row_shape)
+
+    def _present(self) -> tuple[Any, Any]:
+        """The served values of the newest step `[windows, row...]`, and a copy of its `valid` `[windows, 1]`."""
+        valid = self.valid[:, -1:]
+        return self._served()[:, -1], valid.clone() if is_torch(valid) else valid.copy()
 
     @property
     def valid(self) -> Any:

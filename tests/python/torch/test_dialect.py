@@ -6,6 +6,7 @@ LeRobot is 0.4.4 or 0.6.1.
 import re
 import shutil
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,9 @@ from lerobot.policies.factory import (  # noqa: E402
 )
 from robots import picture  # noqa: E402
 
+import robocache  # noqa: E402
 from robocache.lerobot import dataset  # noqa: E402
+from robocache.lerobot.store_stats import stats_of_cache  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
 LENGTHS = (25, 14, 31)
@@ -268,6 +271,7 @@ def test_rows_of_bags_are_what_the_export_has(tmp_path):
     to_lerobot([tmp_path / "bags"], tmp_path / "robot.yaml", tmp_path / "dataset", images=True)
     replay_to([tmp_path / "bags"], tmp_path / "robot.yaml", tmp_path / "data", format="rows")
     steps = {"action": [at / robots.RATE_HZ for at in range(3)]}
+    steps[STATE] = [at / robots.RATE_HZ for at in (-1, 0, 1)]
     own = dataset(tmp_path / "data/rows.zarr", steps)
     other = LeRobotDataset("local/dataset", root=tmp_path / "dataset", delta_timestamps=steps)
     assert (own.fps, own.meta.names["action"]) == (other.fps, other.meta.names["action"])
@@ -278,6 +282,11 @@ def test_rows_of_bags_are_what_the_export_has(tmp_path):
         item, expected = own[at + ahead], other[at]
         for key in ("action", "action_is_pad", STATE, "observation.images.image_left", "task"):
             assert_same({key: item[key]}, {key: expected[key]})
+        assert not item[f"{STATE}_is_pad"].any()
+    # The node has older rows, and holds the newest; the episode has them not.
+    for at in (0, -1):
+        pads = own[range(len(own))[at]][f"{STATE}_is_pad"]
+        assert torch.equal(pads, other[range(len(other))[at]][f"{STATE}_is_pad"])
     for key in (STATE, "action"):
         np.testing.assert_allclose(own.meta.stats[key]["max"], other.meta.stats[key]["max"], atol=1)
 
@@ -295,6 +304,56 @@ def test_relative_actions_have_statistics_of_their_own(root):
     assert item[STATE][0] == 0 and item[STATE][1] == theirs(root, None)[9][STATE][1]
     stats = own.meta.stats
     assert stats[STATE]["max"][0] == 0 and stats["action"]["max"].shape == (2,)
+
+
+@pytest.mark.parametrize("names", [("action", STATE), (STATE, "action")])
+def test_statistics_are_of_the_items_that_come_out(names):
+    """The state is normalised itself, and the action is relative to it."""
+    random, period = np.random.default_rng(5), 100_000_000
+    streams = {
+        name: {
+            "rows": random.normal(size=(40, 2)).astype(np.float32),
+            "stamp_ns": np.arange(40) * period,
+            "channels": ["a", "b"],
+        }
+        for name in ("state", "action")
+    }
+    cache = robocache.EpisodeCache.from_arrays(streams, [40], rate_hz=10)
+    stats = {"mean": [7.0, 8.0], "std": [2.0, 3.0]}
+    of_key = {
+        STATE: {"normalize": {"mode": "mean_std", "stats": stats}},
+        "action": {"relative": True, "reference": STATE},
+    }
+    keys = {STATE: "state", "action": "action"}
+    own = dataset(
+        cache,
+        {"action": [0, 0.1]},
+        keys={name: keys[name] for name in names},
+        rows={name: of_key[name] for name in names},
+    )
+    items = [own[at] for at in range(len(own))]
+    action = torch.cat([item["action"][~item["action_is_pad"]] for item in items]).numpy()
+    np.testing.assert_allclose(own.meta.stats["action"]["mean"], action.mean(0), atol=1e-5)
+
+
+def test_images_of_a_gpu_have_statistics():
+    """Its windows are tensors."""
+    images = torch.arange(4 * 2 * 2 * 3, dtype=torch.uint8).reshape(4, 2, 2, 3)
+    about = {"vector": None, "dtype": "u8", "row_shape": [3, 2, 2], "channels": ["r", "g", "b"]}
+    stamps = {"rows": np.zeros((4, 1), np.float32), "stamp_ns": np.arange(4) * 100_000_000}
+    frames = robocache.EpisodeCache.from_arrays({"top": stamps}, [4], rate_hz=10)
+
+    def windows(episodes, instants, config, epochs):
+        array = images.movedim(-1, 1)[torch.from_numpy(instants // 100_000_000)][:, None]
+        valid = torch.ones(len(instants), 1, dtype=torch.bool)
+        return {"top": SimpleNamespace(array=array, valid=valid)}
+
+    cache = SimpleNamespace(
+        streams={"top": about}, episodes=frames.episodes, share=None, period_ns=100_000_000,
+        windows=windows, reach=frames.reach,
+    )  # fmt: skip
+    found = stats_of_cache(cache, {"observation.images.top": ("top",)})["observation.images.top"]
+    assert found["max"].reshape(-1).tolist() == pytest.approx([45 / 255, 46 / 255, 47 / 255])
 
 
 def losses_of(data, delta_timestamps):

@@ -128,6 +128,10 @@ def test_a_state_goes_on_at_once(parts):
     other.resume(state)
     other.set_epoch(2)
     assert_same(expected[4:], [{**b, "number": b["number"]} for b in batches(other)])
+    # With another number of ranks, as many batches of all of them.
+    MixtureDataset(parts, batch_size=4, batches=3, seed=3, rank=2, world=3).resume(state)
+    with pytest.raises(ValueError, match="state: expected order"):
+        MixtureDataset(parts, batch_size=4, batches=9, seed=3, rank=2, world=3).resume(state)
     reweighted = {**parts, "small": {**parts["small"], "weight": 2}}
     with pytest.raises(ValueError, match="state: expected order"):
         MixtureDataset(reweighted, batch_size=4, batches=9, seed=3).resume(state)

@@ -459,6 +459,25 @@ def test_a_state_of_other_epochs_is_refused(cache):
     of(2).resume(of(4).state())
 
 
+@pytest.mark.parametrize("name", ["number", "state.valid", "picture_is_pad", "state"])
+def test_a_column_replaces_no_tensor_of_a_batch(cache, name):
+    sampler = WindowSampler.of(cache, period_ns=7 * MS, batch_size=16)
+    config = {"state": {}, "picture": {}}
+    with pytest.raises(ValueError, match=f"columns: expected no column '{name}'"):
+        WindowDataset(cache, sampler, config, columns={name: np.arange(3)})
+
+
+def test_all_batches_have_the_statistics_of_the_begin(cache, tmp_path):
+    path = tmp_path / "stats.json"
+    path.write_text('{"state": {"mean": [0, 0, 0], "std": [1, 1, 1]}}')
+    normalize = {"mode": "mean_std", "stats": path, "key": "state"}
+    sampler = WindowSampler.of(cache, period_ns=7 * MS, batch_size=16)
+    data = WindowDataset(cache, sampler, {"state": {"normalize": normalize}})
+    before = data.batch(0)["state"]
+    path.write_text('{"state": {"mean": [9, 9, 9], "std": [1, 1, 1]}}')
+    assert torch.equal(data.batch(0)["state"], before)
+
+
 def noise(batch):
     """An augmentation by all three generators."""
     state = batch["state"].float()
