@@ -10,13 +10,13 @@ use robocache_ops::image::jpeg::{BLOCK, JpegTable, Scan};
 #[derive(Default)]
 pub struct ScanReader {
     scan: Scan,
-    /// Where the parts between restarts end in the compressed data.
+    /// Ends of the parts between restarts in the compressed data.
     ends: Vec<usize>,
     /// Of first coefficients, and of others.
     tables: Box<[[Option<JpegTable>; 4]; 2]>,
 }
 
-/// What the headers say of a component.
+/// A component as the headers describe it.
 #[derive(Clone, Copy, Default)]
 struct Component {
     id: u8,
@@ -26,7 +26,7 @@ struct Component {
     tables: [usize; 2],
 }
 
-/// What the headers say.
+/// Contents of the headers.
 #[derive(Default)]
 struct Headers {
     quantisers: [Option<[u8; BLOCK]>; 4],

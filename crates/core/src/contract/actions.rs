@@ -61,7 +61,7 @@ pub struct ActionWindows<'a> {
     pub reference: Option<&'a str>,
     /// Per number of a row: what the windows made of it, after the difference; empty if nothing.
     pub operators: &'a [Vec<Operator>],
-    /// What the windows made of poses.
+    /// Poses as the windows changed them.
     pub poses: &'a Poses,
 }
 

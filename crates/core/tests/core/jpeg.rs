@@ -1,4 +1,4 @@
-//! What a GPU reads of JPEG files gives libjpeg's pixels, and it refuses all files that are damaged.
+//! A GPU makes libjpeg's pixels of JPEG files, and refuses all files that are damaged.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What the kernels read of JPEG files: the rows of the pixels that their twin makes, and the files that it refuses.
+//! JPEG files as the kernels read them: rows are of the pixels that their twin makes, and both refuse the same files.
 
 use robocache_core::codec::ScanReader;
 use robocache_ops::device::{DeviceBuffer, Stream};

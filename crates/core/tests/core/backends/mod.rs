@@ -127,7 +127,7 @@ fn rows_on_the_device_are_forgotten() {
     }
 }
 
-/// What the kernels read of JPEG files.
+/// JPEG files as the kernels read them.
 #[cfg(feature = "cuda")]
 #[test]
 fn jpeg_scans() {

@@ -6,7 +6,7 @@ use robocache_ops::image::jpeg::{BLOCK, JpegTable, Scan};
 /// Coefficients of a block, row by row, dequantised.
 type Block = [i32; BLOCK];
 
-/// Where coefficients are, row by row: along the diagonals of a block, up and down in turn.
+/// Places of coefficients, row by row: along the diagonals of a block, up and down in turn.
 const ZIGZAG: [usize; BLOCK] = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
     13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59,
