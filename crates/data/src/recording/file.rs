@@ -421,7 +421,8 @@ fn write_metadata(
     };
     let topics: Vec<TopicCount> = contents.all().enumerate().map(count).collect();
     // On a full disk, and for those who look meanwhile, there is none rather than a part of it.
-    let [partial, path] = ["metadata.partial", "metadata.yaml"].map(|name| contents.folder.join(name));
+    let [partial, path] =
+        ["metadata.partial", "metadata.yaml"].map(|name| contents.folder.join(name));
     let mut file = files.create(&partial)?;
     file.write_all(metadata::text(&topics, done).as_bytes())?;
     file.flush()?;
