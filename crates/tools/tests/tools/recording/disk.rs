@@ -375,7 +375,7 @@ fn a_ring_makes_room_on_a_disk_that_others_fill_and_forecasts_no_end() {
     let free = Arc::new(AtomicU64::new(20_000_000_000));
     let files = Filling(Arc::clone(&free));
     let node = start(folder.path(), |options| {
-        options.limits = RecordLimits { bytes: Some(80 << 20), age: None };
+        options.limits = RecordLimits { bytes: Some(160 << 20), age: None };
         options.files = Some(Box::new(files));
     });
     drive(&node, 150, 8, 12);
