@@ -517,9 +517,9 @@ class EpisodeCache:
                 stay, if angles go on from step to step); `strategy`, `max_age_ms`, `max_gap_ms`,
                 `fill` (`zero`, `last` or `first`), `dtype`, `rows`, `label` and `required`. What it does not have is as in the
                 node's configuration. Of actions also what is made of them: `relative` (channels, or True for all) and
-                `reference` (the stream whose newest step they are relative to, as the node serves it), `poses` (lists of channels: a position and
-                a quaternion, or roll, pitch and yaw), `rotation_6d` (the order of their six numbers), and `normalize`
-                (`mode`, `stats`, `key`, `eps`). These values are in no buffer of the caller.
+                `reference` (the stream whose newest step they are relative to, as the node serves it), `poses` (lists of
+                channels: a position and a quaternion, or roll, pitch and yaw), `rotation_6d` (the order of their six numbers),
+                and `normalize` (`mode`, `stats`, `key`, `eps`). These values are in no buffer of the caller.
                 A stream with a `horizon` and no `history` is a label, unless it says `label: False`, or `rows` other than all:
                 it has no lag unless it says one, sees all rows, is filled with the first or the last row of the episode, and
                 its steps beyond the episode are invalid.

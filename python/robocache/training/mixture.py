@@ -50,8 +50,8 @@ class MixtureSampler:
         samplers: of the parts, each of one rank.
         weights: of the parts.
         batch_size: items of a batch.
-        batches: batches of this rank in an epoch; by default as many as give as many items as all parts have. A run that
-            goes on with another number of ranks needs as many of all ranks together: the same `batches * world`.
+        batches: batches of this rank in an epoch; by default as many as give as many items as all parts have. If a run goes
+            on with another number of ranks, it needs as many batches of all ranks: the same `batches * world`.
         seed: of the shares; the order in a part is that of its sampler.
         rank, world: this process among all.
     """
@@ -153,7 +153,7 @@ class MixtureDataset(Batches):
     `NAME_is_pad` `[windows, steps]`; of vectors `NAME.channels` `[windows, channels]` bool, which is false where a part has fewer
     channels and the values are zeros. `dataset` `[windows]` is the number of the part, `task_index` a number in `tasks`;
     `episode`, `instant_ns`, `epoch` and `number` are as of a WindowDataset, and so are `set_epoch`, `state_after` and `resume`.
-    With another number of ranks, `resume` needs the same `batches * world`.
+    If a run goes on with another number of ranks, `resume` needs the same `batches * world`.
 
     Give the DataLoader `batch_size=None`. Each part is normalised by its own statistics if its `config` says `normalize`.
 

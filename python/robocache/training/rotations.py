@@ -90,7 +90,7 @@ def to_rpy(xp: Any, q: Any) -> Any:
     """Roll, pitch and yaw of a quaternion."""
     m = matrix(q)
     across = xp.sqrt(m[0][0] * m[0][0] + m[1][0] * m[1][0])
-    # At a pitch of 90 degrees, roll and yaw turn about the same axis: the yaw has all of it. Nearby, float32 cannot tell them apart.
+    # At a pitch of 90 degrees, roll and yaw turn about the same axis. Nearby, float32 cannot tell them apart: the yaw has all.
     locked = across < _LOCKED
     roll = xp.where(locked, xp.zeros_like(across), xp.arctan2(m[2][1], m[2][2]))
     yaw = xp.where(locked, xp.arctan2(-m[0][1], m[1][1]), xp.arctan2(m[1][0], m[0][0]))
