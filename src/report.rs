@@ -124,13 +124,18 @@ impl Reporter {
                 "the process stood still for {:.1} s: it was stopped, or the machine was suspended",
                 stood.as_secs_f64()
             );
+            self.recovery.iter_mut().for_each(Recovery::stood_still);
         }
-        if self.is_cut_off(now) {
+        if self.is_cut_off(now) && self.connector.connect() {
             tracing::warn!(
                 "the middleware has cut this process off: publishers do not find its shared memory any more; all inputs are \
                  subscribed to again through a new connection"
             );
-            self.connector.connect();
+        }
+        if let Some(order) = self.connector.held_up() {
+            tracing::warn!(
+                "the middleware takes long to {order}; until it has, this node makes no new connection and no other subscription"
+            );
         }
         let parts = (&self.parts, &self.connector);
         self.reports
@@ -142,10 +147,9 @@ impl Reporter {
         let Some(recovery) = &mut self.recovery else { return false };
         recovery.look(now, lost_ports).unwrap_or_else(|error| {
             tracing::warn!(
-                "failed to read what shared memory this process has: {error}; if the middleware cuts it off from its \
-                 publishers, the node does not notice"
+                "failed to look whether publishers find the shared memory of this process: {error}; meanwhile, the node does \
+                 not notice if the middleware cuts it off"
             );
-            self.recovery = None;
             false
         })
     }

@@ -30,7 +30,7 @@ pub(super) fn free_bytes() -> Option<u64> {
 /// The sizes of this process's segments \[bytes\], by their names.
 pub(super) fn segments() -> BTreeMap<String, u64> {
     let owned = owned().unwrap_or_default();
-    let segments = owned.into_iter().filter(|name| !name.contains("_port"));
+    let segments = owned.into_iter().filter(|name| !is_port(name));
     let sized = |name: String| {
         let bytes = fs::metadata(Path::new(FOLDER).join(&name)).ok()?.len();
         Some((name, bytes))
@@ -60,15 +60,20 @@ pub(super) fn lacking_since(
 /// Lists the ports of this process that no publisher finds.
 ///
 /// # Errors
-/// /proc cannot be read.
+/// /proc cannot be read, or somebody has removed segments too: then a new connection finds no publisher either.
 pub(crate) fn lost_ports() -> io::Result<Vec<LostPort>> {
     let owned = owned()?;
-    if !owned.iter().any(|name| name.contains("_port")) {
+    if !owned.iter().any(|name| is_port(name)) {
         return Ok(Vec::new());
     }
     let maps = fs::read("/proc/self/maps")?;
     let inode_of = |path: &Path| fs::metadata(path).ok().map(|found| found.ino());
-    Ok(lost(&owned, &String::from_utf8_lossy(&maps), inode_of))
+    lost(&owned, &String::from_utf8_lossy(&maps), inode_of)
+}
+
+/// True for the name of a port, false for that of a segment.
+fn is_port(name: &str) -> bool {
+    name.contains("_port")
 }
 
 /// Names of the segments and ports that this process owns.
@@ -87,20 +92,46 @@ fn owned_by(open_file: PathBuf) -> Option<String> {
     name.starts_with("fast").then(|| name.to_owned())
 }
 
-/// Of the `owned` ports, those of `maps` whose name does not lead to them. `inode_of` says where a path leads.
-fn lost(owned: &[String], maps: &str, inode_of: impl Fn(&Path) -> Option<u64>) -> Vec<LostPort> {
-    let port = |line: &str| {
-        // Addresses, permissions, offset, device, inode, path.
-        let (inode, path) = (line.split_whitespace().nth(4)?, &line[line.find(FOLDER)?..]);
-        let inode: u64 = inode.parse().ok()?;
-        let named = path.strip_suffix(DELETED);
-        let path = Path::new(named.unwrap_or(path));
-        let name = path.file_name()?.to_str()?;
-        let is_port = name.contains("_port") && owned.iter().any(|owned| owned == name);
-        let is_lost = named.is_some() || inode_of(path) != Some(inode);
-        (is_port && is_lost).then_some(LostPort(inode))
+/// Lists the `owned` ports whose name leads to none of their files in `maps`. `inode_of` says where a path leads.
+///
+/// # Errors
+/// A segment is lost too. Publishers remove only ports.
+fn lost(
+    owned: &[String],
+    maps: &str,
+    inode_of: impl Fn(&Path) -> Option<u64>,
+) -> io::Result<Vec<LostPort>> {
+    let mapped = |line| {
+        let (name, inode) = mapped_by(line)?;
+        owned.iter().any(|owned| owned == name).then_some((name, inode))
     };
-    maps.lines().filter_map(port).collect()
+    // A port to which this process also sends may be mapped several times, and one of them may be that of an owner before.
+    let mut files: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for (name, inode) in maps.lines().filter_map(mapped) {
+        files.entry(name).or_default().push(inode);
+    }
+    files.retain(|name, inodes| {
+        let named = inode_of(&Path::new(FOLDER).join(name));
+        named.is_none_or(|named| !inodes.contains(&named))
+    });
+    if let Some(segment) = files.keys().find(|name| !is_port(name)) {
+        return Err(io::Error::other(format!(
+            "somebody has removed the file {segment} of this process from {FOLDER} (as RemoveIPC=yes of systemd does); \
+             start the publishers again, then this node"
+        )));
+    }
+    let mut lost: Vec<u64> = files.into_values().flatten().collect();
+    lost.sort_unstable();
+    lost.dedup();
+    Ok(lost.into_iter().map(LostPort).collect())
+}
+
+/// The name and the inode of a file in shared memory, by its line in /proc/self/maps.
+fn mapped_by(line: &str) -> Option<(&str, u64)> {
+    // Addresses, permissions, offset, device, inode, path.
+    let (inode, path) = (line.split_whitespace().nth(4)?, &line[line.find(FOLDER)?..]);
+    let path = path.strip_suffix(DELETED).unwrap_or(path);
+    Some((Path::new(path).file_name()?.to_str()?, inode.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 //   takes of that topic wait. While one waits, there is also a file with `.held` at the end of its name: it says how many
 //   messages the subscription has given so far. Those that come meanwhile stay in the middleware's queue.
 // - ROBOCACHE_TEST_CUT: a subscription gives nothing and tells of nothing after the file was touched. A later one does.
+// - ROBOCACHE_TEST_LOSE: of every n messages of a subscription the last is lost on the way: it is not given, its number
+//   passes, and the event of lost messages counts it.
 // - ROBOCACHE_TEST_SLOW: a publication of bytes, such as a tensor, takes that much longer [ms].
 // - ROBOCACHE_TEST_SERVE: rcl fails to offer a service.
 // - ROBOCACHE_TEST_TELL: the middleware does not tell of new messages.
@@ -37,15 +39,18 @@
 #define UNSUPPORTED 3
 // RCL_RET_SUBSCRIPTION_TAKE_FAILED
 #define NOTHING 401
+// RCL_SUBSCRIPTION_MESSAGE_LOST
+#define MESSAGE_LOST 3
 
 // Names of files. They are read once: an environment may change while another thread reads it.
-static const char *take_file, *hold_file, *cut_file, *slow_file, *serve_file, *tell_file, *boot_file,
+static const char *take_file, *hold_file, *cut_file, *lose_file, *slow_file, *serve_file, *tell_file, *boot_file,
     *real_file, *disk_file, *full_file, *hear_file;
 
 __attribute__((constructor)) static void begin(void) {
     take_file = getenv("ROBOCACHE_TEST_TAKE");
     hold_file = getenv("ROBOCACHE_TEST_HOLD");
     cut_file = getenv("ROBOCACHE_TEST_CUT");
+    lose_file = getenv("ROBOCACHE_TEST_LOSE");
     slow_file = getenv("ROBOCACHE_TEST_SLOW");
     serve_file = getenv("ROBOCACHE_TEST_SERVE");
     tell_file = getenv("ROBOCACHE_TEST_TELL");
@@ -94,23 +99,23 @@ static void *next(const char *name, void *caller) {
 
 // What is known of a subscription. It is kept for ever: the middleware may call back at its end.
 struct subscription {
-    const void *handle;
+    const void *handle, *lost_event;
     // When the file of the fault CUT was touched before; zero if it was not.
     struct timespec touched;
     void (*callback)(const void *, size_t);
     const void *data;
-    unsigned long long given;
+    unsigned long long given, taken, lost;
     struct subscription *before;
 };
 
 static struct subscription *subscriptions;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-// The newest one of this handle.
-static struct subscription *known(const void *handle) {
+// The newest one of this handle or event.
+static struct subscription *known(const void *handle, const void *lost_event) {
     pthread_mutex_lock(&lock);
     struct subscription *it = subscriptions;
-    while (it && it->handle != handle) it = it->before;
+    while (it && !(handle && it->handle == handle) && !(lost_event && it->lost_event == lost_event)) it = it->before;
     pthread_mutex_unlock(&lock);
     return it;
 }
@@ -140,6 +145,24 @@ int rcl_subscription_init(void *subscription, const void *node, const void *type
     return done;
 }
 
+int rcl_subscription_event_init(void *event, const void *subscription, int kind) {
+    static int (*init)(void *, const void *, int);
+    if (!init) *(void **)&init = NEXT("rcl_subscription_event_init");
+    struct subscription *it = known(subscription, NULL);
+    if (it && kind == MESSAGE_LOST) it->lost_event = event;
+    return init(event, subscription, kind);
+}
+
+int rcl_take_event(const void *event, void *status) {
+    static int (*take)(const void *, void *);
+    if (!take) *(void **)&take = NEXT("rcl_take_event");
+    int done = take(event, status);
+    // Two totals: of all, and of those since the last call.
+    struct subscription *it = lose_file ? known(NULL, event) : NULL;
+    if (it && done == 0) *(size_t *)status += __atomic_load_n(&it->lost, __ATOMIC_SEQ_CST);
+    return done;
+}
+
 static void wait_while_held(const void *subscription, unsigned long long given, void *caller) {
     static const char *(*topic_of)(const void *);
     char topic[256], held[4096], fresh[4096];
@@ -166,10 +189,15 @@ int rcl_take_serialized_message(const void *subscription, void *message, void *i
     static int (*take)(const void *, void *, void *, void *);
     if (!take) *(void **)&take = NEXT("rcl_take_serialized_message");
     if (is_on(take_file)) return FAILED;
-    struct subscription *it = cut_file || hold_file ? known(subscription) : NULL;
+    struct subscription *it = cut_file || lose_file || hold_file ? known(subscription, NULL) : NULL;
     if (it) wait_while_held(subscription, it->given, __builtin_return_address(0));
     if (cut_file && is_cut(it)) return NOTHING;
     int done = take(subscription, message, info, allocation);
+    long long every = it && lose_file ? number_of(lose_file) : 0;
+    while (done == 0 && every > 0 && ++it->taken % every == 0) {
+        __atomic_fetch_add(&it->lost, 1, __ATOMIC_SEQ_CST);
+        done = take(subscription, message, info, allocation);
+    }
     if (it && done == 0) it->given++;
     return done;
 }
@@ -184,7 +212,7 @@ int rcl_subscription_set_on_new_message_callback(const void *subscription, const
     static int (*set)(const void *, const void *, const void *);
     if (is_on(tell_file)) return UNSUPPORTED;
     if (!set) *(void **)&set = NEXT("rcl_subscription_set_on_new_message_callback");
-    struct subscription *it = cut_file && callback ? known(subscription) : NULL;
+    struct subscription *it = cut_file && callback ? known(subscription, NULL) : NULL;
     if (!it) return set(subscription, callback, data);
     *(const void **)&it->callback = callback;
     it->data = data;

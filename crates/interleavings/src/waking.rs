@@ -54,18 +54,12 @@ pub fn no_message_is_forgotten() {
         let mut taken = 0;
         while taken < 2 {
             for (queue, news) in queues.iter().map(|queue| &**queue) {
-                // As a subscription takes.
-                if !news.may_wait() {
-                    continue;
-                }
-                news.set(false);
-                let mut waiting = lock(queue);
-                if *waiting > 0 {
-                    *waiting -= 1;
-                    drop(waiting);
-                    taken += 1;
-                    news.set(true);
-                }
+                let take = || {
+                    let mut waiting = lock(queue);
+                    *waiting = waiting.checked_sub(1)?;
+                    Some(())
+                };
+                taken += u32::from(news.take(take).is_some());
             }
             if taken < 2 && !queues.iter().any(|queue| queue.1.may_wait()) {
                 assert!(wake.wait(EVER));

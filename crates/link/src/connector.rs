@@ -15,6 +15,8 @@ use robocache_runtime::{Next, Steps, TimeSource};
 
 /// Time from the replacement of a part to its end: messages that it sent last may still be on their way.
 const LINGER: Duration = Duration::from_secs(1);
+/// An order usually takes the middleware less.
+const LONG: Duration = Duration::from_secs(5);
 
 /// Asks the thread *connect* for what takes the middleware a while. Its clones share the thread, which ends
 /// with the last of them.
@@ -23,8 +25,13 @@ pub struct Connector {
     orders: Sender<Order>,
     /// True if a connection is asked for and has not been made.
     pending: Arc<AtomicBool>,
+    serving: Serving,
     time: TimeSource,
 }
+
+/// The purpose of the order that the thread *connect* serves, and the instant at which it began; `None` after it was said
+/// that it takes long.
+type Serving = Arc<Mutex<Option<(&'static str, Instant)>>>;
 
 enum Order {
     Connect,
@@ -38,8 +45,14 @@ impl Connector {
     pub fn new(time: TimeSource) -> (Self, Orders) {
         let (orders, taken) = channel();
         let pending = Arc::new(AtomicBool::new(false));
-        let served = Orders { taken, pending: Arc::clone(&pending), time: time.clone() };
-        (Connector { orders, pending, time }, served)
+        let connector = Connector { orders, pending, serving: Serving::default(), time };
+        let served = Orders {
+            taken,
+            pending: Arc::clone(&connector.pending),
+            serving: Arc::clone(&connector.serving),
+            time: connector.time.clone(),
+        };
+        (connector, served)
     }
 
     /// Source of the time at which a part is replaced.
@@ -47,12 +60,17 @@ impl Connector {
         &self.time
     }
 
-    /// Asks for a new connection, unless one is being made.
-    pub fn connect(&self) {
-        if !self.pending.swap(true, Ordering::Relaxed) {
-            // The thread ends only with the node.
-            let _ = self.orders.send(Order::Connect);
-        }
+    /// Asks for a new connection, unless one is being made. Returns true if it asked.
+    pub fn connect(&self) -> bool {
+        // The thread ends only with the node.
+        !self.pending.swap(true, Ordering::Relaxed) && self.orders.send(Order::Connect).is_ok()
+    }
+
+    /// Says what has held the thread *connect* up for five seconds, once for each order.
+    pub fn held_up(&self) -> Option<&'static str> {
+        let now = self.time.monotonic();
+        let order = lock(&self.serving).take_if(|(_, since)| now >= *since + LONG);
+        order.map(|(purpose, _)| purpose)
     }
 
     /// Asks for something that takes the middleware a while to make. It is not made if nobody waits for it any more.
@@ -120,7 +138,15 @@ impl<T> Handed<T> {
 pub struct Orders {
     taken: Receiver<Order>,
     pending: Arc<AtomicBool>,
+    serving: Serving,
     time: TimeSource,
+}
+
+/// Does what takes the middleware a while.
+fn serve(serving: &Serving, of: (&'static str, Instant), work: impl FnOnce()) {
+    *lock(serving) = Some(of);
+    work();
+    *lock(serving) = None;
 }
 
 /// The loop *connect*: serves the orders until all who can give one are gone.
@@ -161,20 +187,22 @@ impl<S: Fn() -> bool, C: Fn()> Steps for Connecting<S, C> {
 
     /// Serves an order. Without one, ends what was replaced long enough ago.
     fn step(&mut self) -> Result<Next, Infallible> {
-        let Orders { taken, pending, time } = &self.orders;
+        let Orders { taken, pending, serving, time } = &self.orders;
         let order = self.order.take().map_or_else(|| taken.try_recv(), Ok);
         let (now, stops) = (time.monotonic(), (self.stopping)());
         match order {
             Ok(Order::Connect | Order::Make(_)) if stops => {}
             Ok(Order::Connect) => {
-                (self.connect)();
+                serve(serving, ("make a new connection", now), &self.connect);
                 pending.store(false, Ordering::Relaxed);
             }
-            Ok(Order::Make(make)) => make(),
+            Ok(Order::Make(make)) => serve(serving, ("make a subscription", now), make),
             Ok(Order::End(replaced, at)) => self.lingering.push_back((replaced, at + LINGER)),
             Err(none) => match self.lingering.front() {
                 Some((_, end)) if now < *end && !stops => return Ok(Next::At(*end)),
-                Some(_) => drop(self.lingering.pop_front()),
+                Some(_) => serve(serving, ("end what was replaced", now), || {
+                    drop(self.lingering.pop_front());
+                }),
                 None if none == TryRecvError::Empty => return Ok(Next::Woken),
                 None => return Ok(Next::Done),
             },

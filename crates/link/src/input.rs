@@ -131,9 +131,9 @@ impl<S: Subscription> Input<S> {
         now: Instant,
         connector: &Connector,
     ) {
-        // One through the connection before is of no use any more.
-        if let Some(Ok(unused)) = self.coming.take().and_then(|(_, coming)| coming.remove()) {
-            connector.end(unused);
+        // One through the connection before is of no use any more. It may be made at this moment, so its place goes too.
+        if let Some((_, coming)) = self.coming.take() {
+            connector.end(coming);
         }
         self.replace(runtime, subscribed, now, connector);
         runtime.input(self.id).resubscribed.add(1);

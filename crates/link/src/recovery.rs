@@ -9,10 +9,19 @@
 
 use std::time::{Duration, Instant};
 
+use super::handover;
+
 /// Time between two looks. The middleware itself replaces a port in a third of it.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time between two connections, while the evidence lasts: one of them takes up to ten seconds to replace the one before.
+/// Longest time between two looks in a row. If the machine is overloaded, the looks are late.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Time from an order to the next one for a port that is lost since: the connection before the ordered one has ended by
+/// then, so the port is not one of its own.
+const ENDED: Duration = handover::LONGEST.saturating_add(Duration::from_secs(2));
+/// Time from an order to the next one for the ports that the order answered. It doubles each time, because a connection that
+/// does not end keeps its lost ports, and each new one takes memory.
 const RETRY: Duration = Duration::from_secs(30);
+const LONGEST_RETRY: Duration = Duration::from_secs(600);
 
 /// A port of this process that no publisher finds any more. No other port of the machine has its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +32,28 @@ pub struct LostPort(pub u64);
 pub struct Recovery {
     /// The newest look, and the ports that were lost then.
     newest: Option<(Instant, Vec<LostPort>)>,
-    /// When the newest connection was due.
-    connected: Option<Instant>,
+    /// Number of looks in a row that failed.
+    failed: u32,
+    /// The newest order.
+    order: Option<Order>,
+}
+
+/// An order of a connection.
+#[derive(Debug)]
+struct Order {
+    at: Instant,
+    /// Ports that were lost then.
+    answered: Vec<LostPort>,
+    /// Time to the next order for the same ports.
+    retry: Duration,
 }
 
 impl Recovery {
-    /// Says whether a connection must be made now: a port is lost at two looks, a second apart. The caller may call it
+    /// Says whether a connection must be made now: a port is lost at two looks in a row. The caller may call it
     /// often. `lost` lists the ports that are lost now.
     ///
     /// # Errors
-    /// `lost` failed.
+    /// `lost` failed at two looks in a row. That is told once, until a look succeeds.
     pub fn look<E>(
         &mut self,
         now: Instant,
@@ -42,17 +63,39 @@ impl Recovery {
         if since.is_some_and(|since| since < LOOK) {
             return Ok(false);
         }
-        let (_, before) = self.newest.replace((now, lost()?)).unwrap_or((now, Vec::new()));
-        // If the process stood still between the two, its middleware had no time to replace the port.
-        let in_a_row = since.is_some_and(|since| since < 2 * LOOK);
-        let lost = self.newest.iter().flat_map(|(_, lost)| lost);
-        let is_cut_off = in_a_row && lost.into_iter().any(|port| before.contains(port));
-        let waits = self.connected.is_some_and(|at| now < at + RETRY);
-        if !is_cut_off || waits {
+        let (lost, error) =
+            lost().map_or_else(|error| (Vec::new(), Some(error)), |lost| (lost, None));
+        self.failed = if error.is_some() { self.failed.saturating_add(1) } else { 0 };
+        let (_, before) = self.newest.replace((now, lost.clone())).unwrap_or((now, Vec::new()));
+        if let Some(error) = error.filter(|_| self.failed == 2) {
+            return Err(error);
+        }
+        let in_a_row = since.is_some_and(|since| since <= LONGEST);
+        let mut cut_off = lost.iter().filter(|port| in_a_row && before.contains(port)).peekable();
+        if cut_off.peek().is_none() {
             return Ok(false);
         }
-        self.connected = Some(now);
+        let retry = match &self.order {
+            None => RETRY,
+            Some(order) => {
+                let is_answered = cut_off.all(|port| order.answered.contains(port));
+                let (wait, retry) = match is_answered {
+                    true => (order.retry, (2 * order.retry).min(LONGEST_RETRY)),
+                    false => (ENDED, RETRY),
+                };
+                if now < order.at + wait {
+                    return Ok(false);
+                }
+                retry
+            }
+        };
+        self.order = Some(Order { at: now, answered: lost, retry });
         Ok(true)
+    }
+
+    /// Forgets the newest look: the process stood still since, so its middleware had no time to replace a port.
+    pub fn stood_still(&mut self) {
+        self.newest = None;
     }
 }
 

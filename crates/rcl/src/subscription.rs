@@ -166,23 +166,25 @@ impl Subscription {
         // SAFETY: the function returns a plain value.
         let mut info = unsafe { rmw_get_zero_initialized_message_info() };
         let taken = message.fill(|message| {
-            if !self.may_have() {
-                return Ok(false);
-            }
-            self.inner.news.as_ref().inspect(|news| news.set(false));
-            // SAFETY: the subscription is initialised and one thread uses it; rcl fills the message
-            // and the info, and keeps neither.
-            let ret = unsafe {
-                let (raw, allocation) = (self.inner.raw.get(), std::ptr::null_mut());
-                rcl_take_serialized_message(raw, message, &mut info, allocation)
+            let take = || {
+                // SAFETY: the subscription is initialised and one thread uses it; rcl fills the message
+                // and the info, and keeps neither.
+                let ret = unsafe {
+                    let (raw, allocation) = (self.inner.raw.get(), std::ptr::null_mut());
+                    rcl_take_serialized_message(raw, message, &mut info, allocation)
+                };
+                if ret == RCL_RET_SUBSCRIPTION_TAKE_FAILED as rcl_ret_t {
+                    forget();
+                    return None;
+                }
+                // Another one may wait also after a failure.
+                Some(check(ret, || format!("take a message of {}", self.topic())))
             };
-            if ret == RCL_RET_SUBSCRIPTION_TAKE_FAILED as rcl_ret_t {
-                forget();
-                return Ok(false);
-            }
-            // Another one may wait, also after a failure.
-            self.inner.news.as_ref().inspect(|news| news.set(true));
-            check(ret, || format!("take a message of {}", self.topic())).map(|()| true)
+            let taken = match &self.inner.news {
+                Some(news) => news.take(take),
+                None => take(),
+            };
+            taken.transpose().map(|taken| taken.is_some())
         })?;
         Ok(taken.then(|| MessageInfo::from_raw(&info)))
     }

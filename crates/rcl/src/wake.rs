@@ -64,8 +64,15 @@ impl News {
         self.may_wait.load(Ordering::SeqCst)
     }
 
-    /// Notes before a take whether more may wait after it. What comes during the take notes itself again.
-    pub(super) fn set(&self, may_wait: bool) {
-        self.may_wait.store(may_wait, Ordering::SeqCst);
+    /// Takes with `take`, unless nothing waits. What comes during the take notes itself again.
+    pub(super) fn take<T>(&self, take: impl FnOnce() -> Option<T>) -> Option<T> {
+        if !self.may_wait() {
+            return None;
+        }
+        self.may_wait.store(false, Ordering::SeqCst);
+        let taken = take()?;
+        // Another one may wait.
+        self.may_wait.store(true, Ordering::SeqCst);
+        Some(taken)
     }
 }

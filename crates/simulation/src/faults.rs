@@ -55,11 +55,13 @@ pub enum Fault {
     NodeEnds,
     /// Publishers end and begin again under the same identity, with numbers from 1.
     SameIdentity,
+    /// Looks at the ports of the process fail.
+    LookErrors,
 }
 
 impl Fault {
     /// All faults, in the order of their bits.
-    pub const ALL: [Fault; 26] = [
+    pub const ALL: [Fault; 27] = [
         Fault::Loss,
         Fault::Delay,
         Fault::LateAnswers,
@@ -86,6 +88,7 @@ impl Fault {
         Fault::BadBackend,
         Fault::NodeEnds,
         Fault::SameIdentity,
+        Fault::LookErrors,
     ];
 
     /// Its bit in a mask.

@@ -1,7 +1,6 @@
 //! The node: the real loops of `runtime`, `link` and `data`, on the simulated network.
 
 use std::cell::{Cell, RefCell};
-use std::convert::Infallible;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -273,8 +272,11 @@ fn report<'a>(
             runtime.excuse_silence();
             monitor.stood_still(time);
         }
-        let lost = || Ok::<_, Infallible>(lock(&net).lost_ports());
-        if cuts_off && recovery.look(now, lost) == Ok(true) {
+        if runtime.standstills.newest().is_some() {
+            recovery.stood_still();
+        }
+        let mut is_cut_off = || recovery.look(now, || lock(&net).lost_ports()).unwrap_or(false);
+        if cuts_off && is_cut_off() {
             connector.connect();
         }
         if now >= due {

@@ -14,41 +14,72 @@ fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Says where the name of each port of [`MAPS`] leads, if 7411 has been made again.
+/// Says where the name of each file of [`MAPS`] leads, if 7411 has been made again.
 fn inode_of(path: &Path) -> Option<u64> {
     match path.to_str()? {
+        "/dev/shm/fastrtps_8b1f2a3c4d5e6f70" => Some(41),
         "/dev/shm/fastrtps_port7410" => Some(42),
         "/dev/shm/fastrtps_port7411" => Some(50),
         _ => None,
     }
 }
 
+/// The ports that are lost, of a process that owns files of these names.
+fn lost_of(names: &[&str], maps: &str, inode_of: impl Fn(&Path) -> Option<u64>) -> Vec<LostPort> {
+    lost(&owned(names), maps, inode_of).unwrap()
+}
+
 #[test]
 fn an_own_port_without_its_name_is_lost() {
-    let ports = owned(&["fastrtps_port7410", "fastrtps_port7411", "fastrtps_8b1f2a3c4d5e6f70"]);
-    assert_eq!(lost(&ports, MAPS, inode_of), [LostPort(43)]);
-    assert_eq!(lost(&ports, MAPS, |_| None), [LostPort(42), LostPort(43)]);
+    let all = ["fastrtps_port7410", "fastrtps_port7411", "fastrtps_8b1f2a3c4d5e6f70"];
+    assert_eq!(lost_of(&all, MAPS, inode_of), [LostPort(43)]);
+    assert_eq!(lost_of(&all[..2], MAPS, |_| None), [LostPort(42), LostPort(43)]);
+}
+
+#[test]
+fn if_segments_have_no_name_either_somebody_has_emptied_the_folder() {
+    let all = owned(&["fastrtps_port7410", "fastrtps_8b1f2a3c4d5e6f70"]);
+    let maps = MAPS.replace("70\n", "70 (deleted)\n");
+    let error = lost(&all, &maps, |_| None).unwrap_err().to_string();
+    assert!(error.contains("fastrtps_8b1f2a3c4d5e6f70 of this process from /dev/shm"), "{error}");
+    assert!(error.ends_with("start the publishers again, then this node"), "{error}");
+    // Another process of this name has made it again.
+    assert!(lost(&all, &maps, |_| Some(77)).is_err());
+    // A segment that is being made has no mapping yet.
+    let of_port = ["fastrtps_port7411", "fastrtps_0123456789abcdef"];
+    assert_eq!(lost_of(&of_port, &maps, inode_of), [LostPort(43)]);
 }
 
 #[test]
 fn a_name_that_leads_to_another_port_loses_the_one_before() {
-    let ports = owned(&["fastrtps_port7410"]);
-    assert_eq!(lost(&ports, MAPS, |_| Some(42)), []);
-    assert_eq!(lost(&ports, MAPS, |_| Some(51)), [LostPort(42)]);
+    let ports = ["fastrtps_port7410"];
+    assert_eq!(lost_of(&ports, MAPS, |_| Some(42)), []);
+    assert_eq!(lost_of(&ports, MAPS, |_| Some(51)), [LostPort(42)]);
+}
+
+#[test]
+fn a_port_is_found_if_one_of_its_mappings_is() {
+    // The process sent to the owner before, whose port has the same name.
+    let stale = "7f1c70000000-7f1c7000d000 rw-s 00000000 00:2f 40      /dev/shm/fastrtps_port7410 (deleted)\n";
+    let ports = ["fastrtps_port7410"];
+    for maps in [format!("{stale}{MAPS}"), format!("{MAPS}{stale}")] {
+        assert_eq!(lost_of(&ports, &maps, inode_of), []);
+        assert_eq!(lost_of(&ports, &maps, |_| None), [LostPort(40), LostPort(42)]);
+    }
 }
 
 #[test]
 fn ports_of_others_are_no_evidence() {
-    assert_eq!(lost(&owned(&["fastrtps_port7410"]), MAPS, inode_of), []);
-    assert_eq!(lost(&[], MAPS, |_| None), []);
+    assert_eq!(lost_of(&["fastrtps_port7410"], MAPS, inode_of), []);
+    assert_eq!(lost_of(&[], MAPS, |_| None), []);
     // 741 is no name of 7411.
-    assert_eq!(lost(&owned(&["fastrtps_port741"]), MAPS, |_| None), []);
+    assert_eq!(lost_of(&["fastrtps_port741"], MAPS, |_| None), []);
 }
 
 #[test]
 fn fast_dds_3_has_other_names() {
     let maps = MAPS.replace("fastrtps", "fastdds");
-    assert_eq!(lost(&owned(&["fastdds_port7411"]), &maps, |_| None), [LostPort(43)]);
+    assert_eq!(lost_of(&["fastdds_port7411"], &maps, |_| None), [LostPort(43)]);
 }
 
 #[test]

@@ -24,11 +24,10 @@ fn a_connection_is_made_once_and_what_it_replaces_ends_a_second_later() {
     let mut connecting = Connecting::new(orders, || stops.get(), || made.set(made.get() + 1));
     let ended = Arc::new(Mutex::new(0));
     assert_eq!(connecting.step(), Ok(Next::Woken));
-    connector.connect();
-    connector.connect();
+    assert_eq!([connector.connect(), connector.connect()], [true, false]);
     assert_eq!(connecting.step(), Ok(Next::At(time.source().monotonic())));
     assert_eq!((connecting.step(), made.get()), (Ok(Next::Woken), 1), "it was pending");
-    connector.connect();
+    assert!(connector.connect());
     connector.end(Part(Arc::clone(&ended)));
     let due = time.source().monotonic() + LINGER;
     let now = time.source().monotonic();
@@ -41,7 +40,7 @@ fn a_connection_is_made_once_and_what_it_replaces_ends_a_second_later() {
     assert_eq!(connecting.step(), Ok(Next::Woken));
     // At the end of the node, nothing lingers and no connection is made.
     connector.end(Part(Arc::clone(&ended)));
-    connector.connect();
+    assert!(connector.connect());
     stops.set(true);
     let unmade = connector.make(|| ());
     for _ in 0..4 {
@@ -78,4 +77,29 @@ fn what_is_asked_for_is_made_by_this_thread_while_what_was_replaced_lingers() {
         Part(count)
     }));
     assert_eq!((connecting.step(), *lock(&ended)), (Ok(Next::At(now)), 1));
+}
+
+#[test]
+fn an_order_that_holds_the_thread_up_is_told_once() {
+    let time = VirtualTime::starting_at(Stamp::ZERO);
+    let (connector, orders) = Connector::new(time.source());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hang = || {
+        let (connector, told, time) = (connector.clone(), Arc::clone(&told), time.clone());
+        move || {
+            for step in [LONG.saturating_sub(MS), MS, LONG] {
+                time.advance(step);
+                lock(&told).push(connector.held_up());
+            }
+        }
+    };
+    let mut connecting = Connecting::new(orders, || false, hang());
+    assert!(connector.connect());
+    let made = connector.make(hang());
+    assert_eq!([connecting.step(), connecting.step()].map(|step| step.is_ok()), [true; 2]);
+    assert_eq!(made.take(), Some(()));
+    let expected = ["make a new connection", "make a subscription"];
+    assert_eq!(*lock(&told), expected.map(|order| [None, Some(order), None]).as_flattened());
+    assert_eq!(connector.held_up(), None);
+    assert!(connector.connect(), "the one before was made");
 }

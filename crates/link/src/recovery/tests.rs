@@ -47,15 +47,39 @@ fn a_port_that_the_middleware_replaces_is_not_lost() {
 }
 
 #[test]
-fn while_a_port_stays_lost_a_connection_is_tried_each_half_minute() {
+fn a_port_that_stays_lost_after_a_connection_is_answered_less_and_less_often() {
     let mut watched = Watched::new();
     assert_eq!(watched.run(&[7], 2000), 1);
-    assert_eq!(watched.run(&[7], 29_000), 0);
-    assert_eq!(watched.run(&[7, 9], 2000), 1);
-    // Another port of the same connection, or one of the next connection, changes nothing.
-    assert_eq!(watched.run(&[9], 28_000), 0);
+    for seconds in [30, 60, 120, 240, 480, 600, 600] {
+        assert_eq!(watched.run(&[7], 1000 * seconds - 1000), 0);
+        assert_eq!(watched.run(&[7], 1000), 1);
+    }
     assert_eq!(watched.run(&[], 60_000), 0);
-    assert_eq!(watched.run(&[9], 2000), 1);
+    // It is known for ever: a port without its name gets none again.
+    assert_eq!(watched.run(&[7], 500_000), 0);
+}
+
+#[test]
+fn a_port_that_is_lost_since_a_connection_was_made_needs_another_when_the_one_before_has_ended() {
+    let mut watched = Watched::new();
+    assert_eq!(watched.run(&[7], 2000), 1);
+    assert_eq!(watched.run(&[7], 3000), 0);
+    assert_eq!(watched.run(&[7, 9], 8000), 0);
+    assert_eq!(watched.run(&[7, 9], 1000), 1);
+    // Both are answered now, and wait from the beginning.
+    assert_eq!(watched.run(&[7, 9], 29_000), 0);
+    assert_eq!(watched.run(&[9], 1000), 1);
+    assert_eq!(watched.run(&[], 60_000), 0);
+    assert_eq!(watched.run(&[11], 2000), 1);
+}
+
+#[test]
+fn a_port_that_was_lost_at_one_look_before_a_connection_is_answered_too() {
+    let mut watched = Watched::new();
+    assert_eq!(watched.run(&[7], 1000), 0);
+    assert_eq!(watched.run(&[7, 8], 1000), 1);
+    assert_eq!(watched.run(&[7, 8], 29_000), 0);
+    assert_eq!(watched.run(&[7, 8], 1000), 1);
 }
 
 #[test]
@@ -64,15 +88,38 @@ fn looks_before_and_after_a_standstill_are_not_in_a_row() {
     watched.run(&[], 2000);
     assert_eq!(watched.run(&[7], 1000), 0);
     watched.now += 3000 * MS;
+    watched.recovery.stood_still();
     assert_eq!(watched.run(&[7], 500), 0, "the middleware has not replaced it yet");
     assert_eq!(watched.run(&[], 2000), 0);
+    // Nobody notices a standstill of which one witness knows nothing, but so long is no overload.
+    assert_eq!(watched.run(&[8], 1000), 0);
+    watched.now += 10_000 * MS;
+    assert_eq!(watched.run(&[8], 500), 0);
 }
 
 #[test]
-fn an_error_is_no_evidence() {
+fn late_looks_of_an_overloaded_machine_are_in_a_row() {
     let mut recovery = Recovery::default();
     let now = Instant::now();
-    assert_eq!(recovery.look(now, || Err("not readable")), Err("not readable"));
-    assert_eq!(recovery.look(now, || Ok::<_, &str>(vec![LostPort(1)])), Ok(false));
-    assert_eq!(recovery.look(now + LOOK, || Err("not readable")), Err("not readable"));
+    let mut look =
+        |seconds| recovery.look(now + seconds * LOOK, || Ok::<_, Infallible>(vec![LostPort(7)]));
+    assert_eq!([look(0), look(9)], [Ok(false), Ok(true)]);
+}
+
+#[test]
+fn an_error_is_no_evidence_and_is_told_once_if_it_lasts() {
+    let mut recovery = Recovery::default();
+    let now = Instant::now();
+    let mut look = |seconds, found: Result<u64, &'static str>| {
+        recovery.look(now + seconds * LOOK, || found.map(|port| vec![LostPort(port)]))
+    };
+    assert_eq!(look(0, Ok(1)), Ok(false));
+    assert_eq!(look(1, Err("no file left")), Ok(false), "one alone");
+    assert_eq!(look(2, Ok(1)), Ok(false), "not twice in a row");
+    assert_eq!(look(3, Ok(1)), Ok(true), "it looks on");
+    let fails = [4, 5, 6, 7].map(|seconds| look(seconds, Err("no file left")));
+    assert_eq!(fails, [Ok(false), Err("no file left"), Ok(false), Ok(false)]);
+    assert_eq!(look(8, Ok(2)), Ok(false));
+    let fails = [9, 10].map(|seconds| look(seconds, Err("no file left")));
+    assert_eq!(fails, [Ok(false), Err("no file left")]);
 }

@@ -192,7 +192,7 @@ pub(crate) struct Net {
     connected: usize,
     /// New connections.
     pub renewed: u64,
-    /// New connections that were made although no connection was cut off.
+    /// New connections that were made although the one before was not cut off.
     pub unfounded: u64,
     /// Chunks of actions that the node took.
     pub chunks_taken: u64,
@@ -437,20 +437,23 @@ impl Net {
         }
     }
 
-    /// Ports of the node that nobody finds now.
-    pub(crate) fn lost_ports(&self) -> Vec<LostPort> {
+    /// Ports of the node that nobody finds now, unless the look fails.
+    pub(crate) fn lost_ports(&mut self) -> Result<Vec<LostPort>, &'static str> {
+        if self.draw.unit() < self.rules.look_errors {
+            return Err("too many open files");
+        }
         let now = self.clock.now_ns();
         let port = |(at, of): (usize, &Connection)| {
             let is_broken = of.broken.is_some_and(|(from, until)| (from..until).contains(&now));
             of.lost.or(is_broken.then(|| lost_port(at, self.stops))).filter(|_| of.living > 0)
         };
-        self.connections.iter().enumerate().filter_map(port).collect()
+        Ok(self.connections.iter().enumerate().filter_map(port).collect())
     }
 
     /// Notes that the node makes a new connection.
     pub(crate) fn renew(&mut self) {
         self.renewed += 1;
-        let is_founded = self.connections.iter().any(|of| of.living > 0 && of.lost.is_some());
+        let is_founded = self.connections.last().is_some_and(|of| of.lost.is_some());
         self.unfounded += u64::from(!is_founded);
     }
 
