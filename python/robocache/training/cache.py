@@ -599,14 +599,14 @@ class EpisodeCache:
                 raise ValueError("config: expected a plan of this cache, found one of another")
             return config
         # A file may have other numbers than when it was read before.
-        config = with_statistics(config)
+        asked: Mapping[str, Any] | None = with_statistics(config)
         try:
-            key = pickle.dumps((config, rows))
+            key = pickle.dumps((asked, rows))
         except (pickle.PicklingError, TypeError, AttributeError):
             key = None
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._planned(config, rows)
+            plan = self._planned(asked, rows)
             # A program has a few plans; one that makes another for each batch must not fill memory with them.
             if len(self._plans) > 64:
                 self._plans.clear()

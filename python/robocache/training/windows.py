@@ -148,6 +148,9 @@ class Windows(Mapping[str, "WindowSegment"]):
         self._version = _version_of(instants_ns)
         # By number of a stream what was made of its values.
         self._made: dict[int, Any] = {}
+        if plan.rows and not isinstance(buffer, np.ndarray) and not is_torch(buffer):
+            name = next(iter(plan.rows))
+            raise RuntimeError(f"'{name}': expected a program that imports torch for rows on a GPU")
         # A reference may have rows of its own. Those of others are of it as the node serves it, in any order of streams.
         references = {rows.reference for rows in plan.rows.values() if rows.reference is not None}
         present = {name: self[name]._present() for name in references}
@@ -162,8 +165,6 @@ class Windows(Mapping[str, "WindowSegment"]):
         """
         segment, served = self[name], None
         values = segment.array
-        if not isinstance(values, np.ndarray) and not is_torch(values):
-            raise RuntimeError(f"'{name}': expected a program that imports torch for rows on a GPU")
         if reference is not None:
             served, valid = reference
             segment.valid[...] &= valid
