@@ -106,6 +106,25 @@ def test_messages_that_do_not_fit_into_the_queue_are_counted(
     assert not any("missing by their" in words for part, words in fusion.said if part == "joints")
 
 
+@numbers_only
+def test_messages_that_are_lost_on_the_way_are_counted(ros, start, tmp_path, node_faults):
+    fault = tmp_path / "lose"
+    fusion, joints = start_joints(ros, start, tmp_path, node_faults(lose=fault))
+    joints.send(20)
+    joints.await_received(20)
+    put(fault, 10)
+    joints.send(200)
+    joints.await_received(20 + 180)
+    # The last of all is lost too, although no later message shows that.
+    fusion.await_value("joints", "lost", 20)
+    joints.check(lost=20)
+    fault.unlink()
+    joints.send(20)
+    joints.await_received(20 + 180 + 20)
+    fusion.process.wait_for("dropped or missing messages: joints: ")
+    joints.check(lost=20)
+
+
 def image(ns):
     """A black image of 8x8 pixels."""
     message = stamped(Image, ns, width=8, height=8, encoding="rgb8", step=24)

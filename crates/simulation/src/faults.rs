@@ -41,7 +41,7 @@ pub enum Fault {
     Transforms,
     /// The policy ends and begins again.
     PolicyEnds,
-    /// Takes fail.
+    /// Takes fail, and looks at the ports of the process.
     TakeErrors,
     /// The clock of some publishers is another one.
     OtherMachine,
@@ -55,13 +55,11 @@ pub enum Fault {
     NodeEnds,
     /// Publishers end and begin again under the same identity, with numbers from 1.
     SameIdentity,
-    /// Looks at the ports of the process fail.
-    LookErrors,
 }
 
 impl Fault {
     /// All faults, in the order of their bits.
-    pub const ALL: [Fault; 27] = [
+    pub const ALL: [Fault; 26] = [
         Fault::Loss,
         Fault::Delay,
         Fault::LateAnswers,
@@ -88,7 +86,6 @@ impl Fault {
         Fault::BadBackend,
         Fault::NodeEnds,
         Fault::SameIdentity,
-        Fault::LookErrors,
     ];
 
     /// Its bit in a mask.

@@ -85,7 +85,7 @@ impl Plan {
             delay_ns: if has(Fault::Delay) { 300 * MS } else { 0 },
             late_answers: if has(Fault::LateAnswers) { 0.4 } else { 0.05 },
             take_errors: if has(Fault::TakeErrors) { 0.02 } else { 0.0 },
-            look_errors: if has(Fault::LookErrors) { 0.2 } else { 0.0 },
+            look_errors: if has(Fault::TakeErrors) { 0.2 } else { 0.0 },
             numbers,
             // Only Fast DDS cuts off, and it numbers.
             cut_off: if has(Fault::CutOff) && numbers { 0.6 } else { 0.0 },

@@ -148,7 +148,7 @@ impl<'a> Stage<'a> {
         if net.unfounded > 0 {
             let Net { renewed, unfounded, .. } = *net;
             seen.fail(format!(
-                "{unfounded} of {renewed} new connections were made although none was cut off"
+                "{unfounded} of {renewed} new connections were made although the one before was heard"
             ));
         }
         let outcome = Outcome {

@@ -60,6 +60,8 @@ pub(crate) struct Rules {
     pub late_answers: f64,
     /// Share of the takes that fail.
     pub take_errors: f64,
+    /// Share of the looks at the ports that fail.
+    pub look_errors: f64,
     /// True if messages have numbers.
     pub numbers: bool,
     /// Probability that a long standstill cuts a connection off for good.
@@ -362,6 +364,7 @@ impl Net {
     pub(crate) fn calm(&mut self) {
         let rules = &mut self.rules;
         (rules.loss, rules.delay_ns, rules.take_errors) = (0.0, 0, 0.0);
+        rules.look_errors = 0.0;
         (rules.swaps, rules.doubles) = (false, 0.0);
     }
 
@@ -439,7 +442,8 @@ impl Net {
 
     /// Ports of the node that nobody finds now, unless the look fails.
     pub(crate) fn lost_ports(&mut self) -> Result<Vec<LostPort>, &'static str> {
-        if self.draw.unit() < self.rules.look_errors {
+        let fails = self.rules.look_errors > 0.0 && self.draw.unit() < self.rules.look_errors;
+        if fails {
             return Err("too many open files");
         }
         let now = self.clock.now_ns();
