@@ -166,7 +166,7 @@ impl Subscription {
         // SAFETY: the function returns a plain value.
         let mut info = unsafe { rmw_get_zero_initialized_message_info() };
         let taken = message.fill(|message| {
-            let take = || {
+            let mut take = || {
                 // SAFETY: the subscription is initialised and one thread uses it; rcl fills the message
                 // and the info, and keeps neither.
                 let ret = unsafe {
