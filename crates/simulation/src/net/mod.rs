@@ -441,12 +441,12 @@ impl Net {
     }
 
     /// Ports of the node that nobody finds now, unless the look fails.
-    pub(crate) fn lost_ports(&mut self) -> Result<Vec<LostPort>, &'static str> {
-        let fails = self.rules.look_errors > 0.0 && self.draw.unit() < self.rules.look_errors;
-        if fails {
+    pub(crate) fn lost_ports(&self) -> Result<Vec<LostPort>, &'static str> {
+        let now = self.clock.now_ns();
+        // The node that does not heal takes no look, and all else happens to it as to the one that does.
+        if Random::keyed(self.seed ^ 0x100C, [now, 0]).unit() < self.rules.look_errors {
             return Err("too many open files");
         }
-        let now = self.clock.now_ns();
         let port = |(at, of): (usize, &Connection)| {
             let is_broken = of.broken.is_some_and(|(from, until)| (from..until).contains(&now));
             of.lost.or(is_broken.then(|| lost_port(at, self.stops))).filter(|_| of.living > 0)
