@@ -107,6 +107,8 @@ impl Past {
 /// The message that began an epoch.
 #[derive(Clone, Copy, Debug)]
 struct Began {
+    /// The first reading of the epoch.
+    stamp: Stamp,
     /// When it arrived.
     at: Instant,
     /// When it was published; `None` if unknown.
@@ -259,7 +261,7 @@ impl SimClock {
         now.arrival = Some(stamp);
         let period_ns = self.grid.period_ns();
         let steps_ns = step_ns.unwrap_or(0).max(period_ns).saturating_mul(STEPS_AHEAD);
-        let (mut epoch, mut in_doubt_from) = (now.reading.epoch, None);
+        let (mut epoch, mut in_doubt_from, mut passed_ns) = (now.reading.epoch, None, 0);
         let before_the_end = epoch.jumped_from().is_some_and(|from| now.reading.stamp < from);
         if since(now.began.at) < IN_FLIGHT {
             match now.began.sent(transit, steps_ns) {
@@ -268,7 +270,12 @@ impl SimClock {
                     // Nothing of this clock's time can be said of it.
                     return Arrival { epoch, ..Arrival::default() };
                 }
-                Some(Sent::Between) => in_doubt_from = Some(now.began.in_doubt_from),
+                Some(Sent::Between) => {
+                    in_doubt_from = Some(now.began.in_doubt_from);
+                    // Such a message of this epoch is not ahead of its first reading, however late it comes. An old one is,
+                    // and the clock may have come near its stamp meanwhile.
+                    passed_ns = stamp.since(now.began.stamp);
+                }
                 Some(Sent::After) => {}
                 None if before_the_end => in_doubt_from = Some(now.began.in_doubt_from),
                 None => {}
@@ -276,7 +283,7 @@ impl SimClock {
         }
         // A first step may be long, and nobody knows it yet.
         let unknown = step_ns.is_none() && in_doubt_from.is_none();
-        let max_ahead_ns = if unknown { steps_ns.max(MAX_AHEAD_NS) } else { steps_ns };
+        let max_ahead_ns = if unknown { steps_ns.max(MAX_AHEAD_NS) } else { steps_ns } - passed_ns;
         let (stamp, zero_is_an_instant) = (Some(stamp), now.has_read_zero);
         Arrival {
             stamp,
@@ -345,6 +352,7 @@ impl Now {
         let (before, in_doubt_from) = ended.unzip();
         let published = transit.published();
         let began = Began {
+            stamp,
             at,
             published,
             last_before: before.and_then(|before| before.published),

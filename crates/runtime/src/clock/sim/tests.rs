@@ -119,11 +119,19 @@ fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
     let second = set(500, 200).unwrap();
     // The last old message on /clock was published at 104.
     assert_eq!(arrival(104).epoch, first);
-    let between = arrival(105);
-    assert_eq!((between.epoch, between.max_ahead_ns), (second, 50 * NANOS_PER_MS));
-    assert_eq!((between.in_doubt_from, arrival(200).in_doubt_from), (Some(Stamp::MIN), None));
+    // Two steps of the clock after the first reading.
+    let latest = at(550 * NANOS_PER_MS);
+    let between = || {
+        let between = arrival(105);
+        assert_eq!(between.epoch, second);
+        (between.stamp.unwrap().offset(between.max_ahead_ns), between.in_doubt_from)
+    };
+    assert_eq!((between(), arrival(200).in_doubt_from), ((latest, Some(Stamp::MIN)), None));
+    // However late such a message comes, the clock's later readings allow it no later stamp.
+    set(600, 210);
+    assert_eq!(between(), (latest, Some(Stamp::MIN)));
     // After a jump of two steps or less, a stamp tells nothing.
-    let third = set(460, 300).unwrap();
+    let third = set(560, 300).unwrap();
     assert_eq!(arrival(250).epoch, second);
     assert_eq!(arrival(300).epoch, third);
 }
