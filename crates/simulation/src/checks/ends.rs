@@ -3,17 +3,20 @@
 use super::{Kind, Seen};
 use crate::net::{Net, S};
 use crate::robot::Source;
+use robocache_link::CLOCK_TOPIC;
 use robocache_runtime::Runtime;
 
 /// Messages that were published so long before the end must have been taken.
 const LAST_NS: u64 = 2 * S;
 
 /// All sources are heard again, and the newest latched message counts. If the node is cut off and cannot see that, those
-/// of its machine are not.
+/// of its machine are not. If that is also so of its clock, no message counts.
 pub(crate) fn all_are_heard(seen: &Seen, net: &Net, sources: &[Source]) -> Result<(), String> {
+    let is_deaf = net.is_deaf_unseen();
+    let has_time = !(is_deaf && net.publishers.iter().any(|of| of.topic == CLOCK_TOPIC));
     for source in sources {
         let (kind, Some(publisher)) = (source.kind, source.publisher) else { continue };
-        if net.is_deaf_unseen() && !source.is_remote() {
+        if is_deaf && !(has_time && source.is_remote()) {
             continue;
         }
         let number = net.publishers[publisher].number;
