@@ -68,6 +68,8 @@ pub(crate) struct Seen {
     pub tells_publications: bool,
     /// When which loop served which tick.
     due: BTreeMap<&'static str, i64>,
+    /// The epoch of the newest command tick that noted anything; the first one of an epoch does.
+    command_epoch: u64,
 }
 
 /// The observations, which all checks share.
@@ -101,6 +103,7 @@ impl Seen {
             began: None,
             tells_publications: false,
             due: BTreeMap::new(),
+            command_epoch: 0,
         }
     }
 
@@ -240,6 +243,9 @@ impl Recorder for Tap {
     }
 
     fn note(&self, event: Event) {
+        if let Event::Command(record) = &event {
+            lock(&self.seen).command_epoch = record.epoch.number();
+        }
         if let Event::MessageOutcome { number, outcome, .. } = &event {
             let mut seen = lock(&self.seen);
             if let MessageOutcome::Taken { stamp: Some(stamp), .. } = outcome

@@ -27,6 +27,8 @@ pub(crate) struct CommandCheck {
     net: Shared,
     /// The last two commands, and their ticks.
     last: Vec<(i64, Vec<f64>)>,
+    /// The epoch of the last command. Each counts its ticks anew.
+    epoch: u64,
     /// The tick since which there was a command at each.
     since: i64,
     /// The tick at which a chunk last reached the node, and how many had.
@@ -58,7 +60,7 @@ impl CommandPublisher for CommandCheck {
 impl CommandCheck {
     pub(crate) fn new(seen: &SharedSeen, net: &Shared, sent: &Arc<AtomicU64>) -> Self {
         let (seen, net, sent) = (Arc::clone(seen), Arc::clone(net), Arc::clone(sent));
-        CommandCheck { seen, net, last: Vec::new(), since: 0, fed: (0, 0), sent }
+        CommandCheck { seen, net, last: Vec::new(), epoch: 0, since: 0, fed: (0, 0), sent }
     }
 
     /// Notes whether a chunk has reached the node, at most a command tick too late. Returns the present tick.
@@ -74,6 +76,11 @@ impl CommandCheck {
     /// Checks a command against its limits, those before and the watchdog.
     fn check(&mut self, values: Vec<f64>) -> Result<(), String> {
         let tick = self.feed();
+        let epoch = lock(&self.seen).command_epoch;
+        // The same number plus one in another epoch is no next tick.
+        if std::mem::replace(&mut self.epoch, epoch) != epoch {
+            self.last.clear();
+        }
         let period = PERIOD_NS as f64 / 1e9;
         let (step, bend) = (VELOCITY * period, ACCELERATION * period * period);
         let before = self.last.last().filter(|(at, _)| tick == at + 1).map(|(_, values)| values);
