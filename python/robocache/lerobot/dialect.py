@@ -165,7 +165,7 @@ def _stream(source: Source, key: str) -> str:
 
 
 def _of_streams(source: Source, key: str, own: Mapping[str, Any]) -> dict[str, Any]:
-    """What windows make of a key's values: the reference is a stream there, and a key here."""
+    """Configuration of windows for the rows of a key: its reference is a stream, and that of `own` is a key."""
     if unknown := sorted(set(own) - set(KEYS)):
         raise ValueError(f"rows of {key!r}: expected {', '.join(KEYS)}, found {unknown[0]!r}")
     found = dict(own)

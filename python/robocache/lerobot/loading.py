@@ -126,7 +126,7 @@ class Dataset(torch.utils.data.Dataset):
 
     @property
     def features(self) -> dict[str, dict[str, Any]]:
-        """Those of `meta`."""
+        """Features of `meta`, by key."""
         return self.meta.features
 
     @property

@@ -22,7 +22,7 @@ struct Component {
     id: u8,
     sampling: [usize; 2],
     quantiser: usize,
-    /// Of the first coefficient, and of the others.
+    /// Numbers of the tables: of the first coefficient, and of the others.
     tables: [usize; 2],
 }
 

@@ -18,7 +18,7 @@ pub trait Disk: Write + Send {
     /// Returns when what was written survives a loss of power.
     ///
     /// # Errors
-    /// That of the operating system.
+    /// The error of the operating system.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -64,7 +64,7 @@ pub trait Files: Send {
     /// Creates a file that does not exist yet.
     ///
     /// # Errors
-    /// That of the operating system.
+    /// The error of the operating system.
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>>;
 
     /// The room on the disk of a folder; `None` if unknown.
@@ -75,7 +75,7 @@ pub trait Files: Send {
     /// Deletes a file, which a user may have deleted before.
     ///
     /// # Errors
-    /// That of the operating system.
+    /// The error of the operating system.
     fn delete(&mut self, path: &Path) -> io::Result<()> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -86,7 +86,7 @@ pub trait Files: Send {
     /// Lets a file take the place of another one, which is deleted if it is there.
     ///
     /// # Errors
-    /// That of the operating system.
+    /// The error of the operating system.
     fn replace(&mut self, path: &Path, by: &Path) -> io::Result<()> {
         std::fs::rename(by, path)
     }

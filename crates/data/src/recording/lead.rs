@@ -68,7 +68,7 @@ impl Leading {
     /// Writes it.
     ///
     /// # Errors
-    /// That of the disk.
+    /// The error of the disk.
     pub(super) fn write(&self, writer: &mut RecordingWriter) -> io::Result<()> {
         match self {
             Leading::Clock(reading) => writer.clock(*reading),

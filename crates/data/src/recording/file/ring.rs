@@ -62,7 +62,7 @@ impl Ring {
     /// Begins the next file if this one is complete, and deletes what is beyond the limits. `at` is the system's clock.
     ///
     /// # Errors
-    /// That of the disk.
+    /// The error of the disk.
     pub(in super::super) fn turn(
         &mut self,
         writer: &mut RecordingWriter,
@@ -86,7 +86,7 @@ impl Ring {
     /// may come a moment later.
     ///
     /// # Errors
-    /// That of the disk.
+    /// The error of the disk.
     pub(in super::super) fn make_room(writer: &mut RecordingWriter) -> io::Result<()> {
         let Some(room) = writer.files.room(&writer.contents.folder) else { return Ok(()) };
         let open = writer.open.stored.load(Ordering::Relaxed);
