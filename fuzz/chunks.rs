@@ -51,9 +51,12 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
     let values = |rows: u8, size: f32| -> Vec<f32> {
         (0..2 * rows).map(|at| size * f32::from(at % 7 + at / 7)).collect()
     };
-    let (small, large, nan) = (values(25, 0.1), values(25, 1e37), [0.5, f32::NAN]);
+    let small = values(25, 0.1);
+    let large = values(25, 1e37);
+    let nan = [0.5, f32::NAN];
     let good = SentChunk { names: &names, values: &small, ..CHUNK };
-    let (odd, many) = (&small[1..], values(26, 0.1));
+    let odd = &small[1..];
+    let many = values(26, 0.1);
     let chunks = [
         good,
         SentChunk { values: &large, ..good },

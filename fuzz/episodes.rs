@@ -33,7 +33,9 @@ pub(crate) fn use_all(episodes: &Episodes) {
     }
     let Ok(plan) = episodes.plan(None) else { return };
     let _ = episodes.contract(&plan, &[]);
-    let (mut numbers, mut instants, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut numbers = Vec::new();
+    let mut instants = Vec::new();
+    let mut epochs = Vec::new();
     for span in episodes.spans.iter().take(MOST.0 / 3) {
         let middle = span.begin_ns.midpoint(span.end_ns);
         for instant in [span.begin_ns, middle, span.end_ns] {

@@ -71,7 +71,8 @@ pub(crate) fn store() -> Vec<Vec<u8>> {
 
 /// The index of saved episodes, and their columns: 0 or the number of a column, and the content.
 pub(crate) fn saved() -> Vec<Vec<u8>> {
-    let (mut seeds, mut columns) = (Vec::new(), 0);
+    let mut seeds = Vec::new();
+    let mut columns = 0;
     for (path, bytes) in files(&made().join(SAVED)) {
         let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
         match name {
@@ -88,7 +89,8 @@ pub(crate) fn saved() -> Vec<Vec<u8>> {
 
 /// Replays a bag into a store of rows.
 fn replay(folder: &Path) {
-    let (bag, config) = (folder.join("one.mcap"), folder.join("robot.yaml"));
+    let bag = folder.join("one.mcap");
+    let config = folder.join("robot.yaml");
     records::bag(&bag, &topics(), None, &messages());
     fs::write(&config, CONFIG).expect("a file");
     let words = ["--format", "rows", "--images", "jpeg:90", "--jobs", "1"].map(OsString::from);
@@ -117,7 +119,8 @@ fn messages() -> Vec<records::Record> {
 }
 
 fn joints(stamp: Stamp, at: f64) -> Vec<u8> {
-    let (name, position) = (&["a", "b"], &[at, -at]);
+    let name = &["a", "b"];
+    let position = &[at, -at];
     JointState { stamp, frame_id: "", name, position, velocity: &[], effort: &[] }
         .to_cdr(Vec::new())
 }

@@ -43,7 +43,8 @@ fn with_choice(choice: u8, data: &[u8]) -> Vec<u8> {
 /// If an input accepts none: then the target would not get far behind its reader.
 pub(super) fn messages() -> Vec<Vec<u8>> {
     let pipeline = streams::pipeline();
-    let (mut seeds, mut refused) = (Vec::new(), BTreeMap::new());
+    let mut seeds = Vec::new();
+    let mut refused = BTreeMap::new();
     for (topic, message) in sensors::messages(&pictures()) {
         for input in streams::inputs_of(pipeline.config(), topic) {
             if let Err(error) = pipeline.push(input, &message, Arrival::default()) {
@@ -55,7 +56,8 @@ pub(super) fn messages() -> Vec<Vec<u8>> {
     }
     for input in pipeline.config().input_ids() {
         let accepted = pipeline.input_stats(input).accepted.get();
-        let (topic, why) = (&pipeline.config().input(input).topic, refused.get(&input.index()));
+        let topic = &pipeline.config().input(input).topic;
+        let why = refused.get(&input.index());
         assert!(accepted > 0, "expected a seed that {topic} accepts, found none: {why:?}");
     }
     seeds.extend([95, 101, 105, 180].map(|at| vec![255, at]));

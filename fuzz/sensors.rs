@@ -70,8 +70,11 @@ fn compressed(format: &str, file: &[u8]) -> Vec<u8> {
 }
 
 fn vectors() -> Messages {
-    let (stamp, frame_id, orientation) = (STAMP, "base_link", ORIENTATION);
-    let (one, two) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
+    let stamp = STAMP;
+    let frame_id = "base_link";
+    let orientation = ORIENTATION;
+    let one = [1.0, 2.0, 3.0];
+    let two = [4.0, 5.0, 6.0];
     let imu = Imu { stamp, frame_id, orientation, angular_velocity: one, linear_acceleration: two };
     let position = one;
     let pose = PoseStamped { stamp, frame_id, position, orientation };
@@ -173,7 +176,8 @@ fn cloud(height: u32, is_bigendian: bool, name: &str, datatype: u8) -> Vec<u8> {
         field("z", 8, FLOAT32),
         field(name, 12, datatype),
     ];
-    let (width, point_step) = (6, if datatype == FLOAT64 { 20 } else { 16 });
+    let width = 6;
+    let point_step = if datatype == FLOAT64 { 20 } else { 16 };
     let cloud = PointCloud2 {
         stamp: STAMP,
         frame_id: "lidar",

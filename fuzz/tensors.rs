@@ -44,7 +44,9 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
 }
 
 fn events() -> Vec<RecordingEvent> {
-    let (input, number, at) = (InputId::new(1), 7, Some(streams::STAMP));
+    let input = InputId::new(1);
+    let number = 7;
+    let at = Some(streams::STAMP);
     let epoch = Epoch::numbered(2);
     let outcome =
         |outcome| RecordingEvent::Node(Event::MessageOutcome { number, input, outcome, at });
@@ -126,7 +128,8 @@ fn live(pipeline: &Pipeline, recorder: &McapRecorder, simulated: bool) {
 }
 
 fn wrench(stamp: Stamp) -> Vec<u8> {
-    let (force, torque) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
+    let force = [1.0, 2.0, 3.0];
+    let torque = [4.0, 5.0, 6.0];
     WrenchStamped { stamp, frame_id: "", force, torque }.to_cdr(Vec::new())
 }
 

@@ -165,7 +165,8 @@ fn start_publishing(
     runtime: &Arc<Runtime>,
     wakes: Wakes,
 ) -> Result<(Threads<NodeError>, Stop), NodeError> {
-    let (settings, parts) = (&configured.settings, &base.connections.parts);
+    let settings = &configured.settings;
+    let parts = &base.connections.parts;
     let show = settings.visualize_period.map(|period| {
         let views = parts.shown.remove().unwrap_or_default();
         let config = runtime.pipeline.config();
@@ -187,7 +188,8 @@ fn start_publishing(
         None => None,
         Some(_) => {
             let current = parts.commanding.remove().ok_or(NodeError::Panicked)?;
-            let (parts, connector) = (parts.commanding.clone(), base.connector.clone());
+            let parts = parts.commanding.clone();
+            let connector = base.connector.clone();
             let actions = &configured.actions;
             let shared = actions.statuses(runtime.pipeline.run());
             let source =
@@ -198,7 +200,8 @@ fn start_publishing(
     };
     let mut threads = Threads::start(runtime, output, commander, settings.threads.clone())?;
     // Dropped before the threads, also if one of them does not start.
-    let (of_stop, ticking) = (Arc::clone(runtime), Arc::clone(&base.ticking));
+    let of_stop = Arc::clone(runtime);
+    let ticking = Arc::clone(&base.ticking);
     let stop = Stop { runtime: of_stop, tap, wakes, ticking };
     if let Some(show) = show {
         threads.spawn("show", move || {
@@ -217,7 +220,8 @@ fn start_receiving(
     (received, wakes, threads): (Received, &Wakes, &mut Threads<NodeError>),
 ) -> Result<(), NodeError> {
     let Received { small, large, graph } = received;
-    let (parts, connector) = (&base.connections.parts, &base.connector);
+    let parts = &base.connections.parts;
+    let connector = &base.connector;
     let clock = runtime.clock.is_simulated().then(|| graph.0.resolve_topic(CLOCK_TOPIC));
     let topics = (configured.spec.topics.clone(), clock.transpose()?);
     let graph = (graph, parts.graph.clone());

@@ -153,8 +153,8 @@ impl Base {
             tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
         }
         let store = Arc::new(ParameterStore::new(declared.clone(), lifecycle.clone()));
-        let (commands, episodes) =
-            (CommandSwitch::default(), EpisodeSwitch::new(recording.clone()));
+        let commands = CommandSwitch::default();
+        let episodes = EpisodeSwitch::new(recording.clone());
         let spec = NodeSpec {
             store: Arc::clone(&store),
             lifecycle: lifecycle.clone(),
@@ -193,8 +193,10 @@ impl Base {
         (reports, records): (Reports, Records),
     ) -> Result<BaseThreads, NodeError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopping, stopped) = (Arc::clone(&stop), Arc::clone(&stop));
-        let (requests, wake) = (&self.connections.requests, Arc::clone(&self.connections.requests));
+        let stopping = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
+        let requests = &self.connections.requests;
+        let wake = Arc::clone(&self.connections.requests);
         let mut threads = Threads::new(move || {
             stopping.store(true, Ordering::Relaxed);
             wake.wake();

@@ -64,7 +64,8 @@ impl Configured {
         let runtime = new_runtime(&settings, &config, &backend, &base.time)?;
         let info = info::message(&runtime, &topics);
         let list = list_form(&settings, &runtime.pipeline)?;
-        let (tensors, mut actions) = (Handed::default(), SharedActions::default());
+        let tensors = Handed::default();
+        let mut actions = SharedActions::default();
         if let Some(service) = &settings.shared_output {
             let shared = Shared::new(service, &runtime.pipeline, &info)?;
             tensors.leave(shared.tensors);
@@ -77,7 +78,8 @@ impl Configured {
         if let Some(warning) = segment_warning("the tensor message", message_bytes) {
             tracing::warn!("{warning}");
         }
-        let (output_type, shows) = (settings.output_type, settings.visualize_period.is_some());
+        let output_type = settings.output_type;
+        let shows = settings.visualize_period.is_some();
         let spec =
             Arc::new(PublisherSpec { config, topics, output_type, shows, message_bytes, info });
         base.connections.publish(&spec)?;
@@ -163,7 +165,8 @@ fn check_contract(settings: &Settings, config: &Config) -> Result<(), NodeError>
         return Err(NodeError::Contract { folder: folder.clone(), differences: refused });
     }
     for difference in &differences {
-        let (kind, sentence) = (difference.kind.name(), &difference.sentence);
+        let kind = difference.kind.name();
+        let sentence = &difference.sentence;
         match difference.kind {
             DifferenceKind::Validity => tracing::warn!("contract, {kind}: {sentence}"),
             _ => tracing::info!("contract, {kind}: {sentence}"),

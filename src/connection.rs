@@ -226,7 +226,8 @@ impl Connections {
 
     /// Makes another connection, with a context and a node of its own, and leaves its parts for the threads.
     pub(crate) fn renew(&self) {
-        let (mut current, begun) = (lock(&self.current), self.spec.time.monotonic());
+        let mut current = lock(&self.current);
+        let begun = self.spec.time.monotonic();
         match self.make_another(&mut current) {
             Ok(()) => {
                 let ms = self.spec.time.since(begun).as_millis();
@@ -310,7 +311,8 @@ impl Services {
 impl PublisherSpec {
     fn publishers(&self, node: &Node) -> Result<Publishers, NodeError> {
         let output = Qos::reliable(OUTPUT_DEPTH);
-        let (topic, ros_type) = (&self.config.output_topic, self.output_type.ros_type());
+        let topic = &self.config.output_topic;
+        let ros_type = self.output_type.ros_type();
         let tensors = node.advertise(topic, ros_type, output)?;
         let info = Info::new(node, &tensors.topic(), &self.info)?;
         let shown = match self.shows {
@@ -334,7 +336,8 @@ impl Received {
         let subscribe = |large, wake| {
             let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
             let inputs = inputs.map(|id| {
-                let (spec, asks) = (runtime.input_spec(id), runtime.input(id).asks.get());
+                let spec = runtime.input_spec(id);
+                let asks = runtime.input(id).asks.get();
                 tracing::debug!("subscribing to {} ({}), {asks}", spec.topic, spec.ros_type);
                 link::subscribe((node, wake), spec, asks, flow)
             });

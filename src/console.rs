@@ -100,7 +100,8 @@ impl Console {
                     let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(nanos))
                         .unwrap_or(OffsetDateTime::UNIX_EPOCH)
                         .to_offset(self.offset);
-                    let (date, time) = (at.date(), at.time());
+                    let date = at.date();
+                    let time = at.time();
                     let (h, m, s, ms) = time.as_hms_milli();
                     write!(out, "{date} {h:02}:{m:02}:{s:02}.{ms:03}")?;
                 }

@@ -138,7 +138,9 @@ impl Subscription for WakingSubscription {
     }
 
     fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Making<Self> {
-        let (node, wake, spec) = (self.inner.node(), Arc::clone(&self.wake), spec.clone());
+        let node = self.inner.node();
+        let wake = Arc::clone(&self.wake);
+        let spec = spec.clone();
         let flow = self.flow;
         Box::new(move || {
             let subscribed = subscribe((&node, &wake), &spec, asks, flow);

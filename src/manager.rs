@@ -64,7 +64,9 @@ impl Manager {
         let lifecycle = managed.then(|| Arc::new(lifecycle));
         let (base, threads, parameters) =
             Base::start(&context, parameters, lifecycle, (records, recording), time)?;
-        let (active, configured, fault) = (None, None, None);
+        let active = None;
+        let configured = None;
+        let fault = None;
         let mut manager = Manager { active, configured, base, threads, orders, fault };
         if managed {
             tracing::info!("the node is unconfigured, and waits for requests to configure it");

@@ -91,7 +91,8 @@ impl Output {
 
     /// Publishes a tensor on the topic.
     fn publish_message(&self, message: &TensorMessage) -> robocache_rcl::Result<()> {
-        let (current, bytes) = (&self.published.borrow().current.tensors, message.message());
+        let current = &self.published.borrow().current.tensors;
+        let bytes = message.message();
         let Some((form, memory)) = &self.list else { return current.publish(bytes) };
         let list = &mut *memory.borrow_mut();
         form.rewrite(message.envelope().places(), bytes, list);

@@ -495,7 +495,8 @@ impl Settings {
     /// Checks that the settings of the recording go together.
     fn check(&self) -> Result<(), NodeError> {
         let wrong = |name, expected: &str, found: &str| {
-            let (expected, found) = (expected.to_owned(), found.to_owned());
+            let expected = expected.to_owned();
+            let found = found.to_owned();
             Err(NodeError::Parameter { name, expected, found })
         };
         match (&self.record_to, &self.episodes_to, &self.record_when) {

@@ -88,7 +88,8 @@ impl Server {
     /// Goes over to a new connection. The one before also serves for a while, and tells what changes.
     fn follow(&mut self) {
         // A request is answered by the service that took it.
-        let (now, services) = (self.time.monotonic(), &self.services);
+        let now = self.time.monotonic();
+        let services = &self.services;
         if !self.overlap.before().is_some_and(Services::waits)
             && let Some(before) =
                 self.overlap.over(now, |before| services.have_found_as_many_as(before))

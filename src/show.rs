@@ -68,7 +68,8 @@ impl Show {
     pub(crate) fn run(mut self) {
         let time = self.connector.time().clone();
         let mut due = time.monotonic();
-        let (mut tensor, mut buffer) = (Vec::new(), Vec::new());
+        let mut tensor = Vec::new();
+        let mut buffer = Vec::new();
         while self.tap.wait_for(time.until(due)) {
             due = (due + self.period).max(time.monotonic());
             self.views.follow((&self.parts, &self.connector), are_connected);

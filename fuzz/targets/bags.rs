@@ -19,7 +19,8 @@ pub(crate) fn run(input: &[u8]) {
     if let Ok(bag) = Bag::open(&path) {
         let _ = BagDefinitions::new(&bag);
         let mut messages = bag.messages(&vec![true; bag.topics.len()]).expect("the file is there");
-        let (mut ordered, mut last) = (true, None);
+        let mut ordered = true;
+        let mut last = None;
         for message in messages.by_ref().take(MOST_MESSAGES) {
             ordered &= last.is_none_or(|last| last <= message.received);
             last = Some(message.received);

@@ -52,7 +52,8 @@ fn write_again(chunk: &ActionChunk<'_>) {
 /// A chunk that is refused moves nothing. Commands of any other begin at the measured values, keep to the limits, and
 /// end at rest.
 fn command(late: i64, chunk: &ActionChunk<'_>) {
-    let (grid, spec) = (COMMANDS.grid, &COMMANDS.groups[0]);
+    let grid = COMMANDS.grid;
+    let spec = &COMMANDS.groups[0];
     let mut group = CommandGroup::new(spec, grid);
     let output = CommandType::find(spec.output.ros_type).expect("a known type");
     let mut output = output.open(&group, spec.output.form);

@@ -89,9 +89,11 @@ fn truth_at(truth: &Truth, instants: &[i64]) -> String {
     };
     let bend = truth.curvature();
     let joints = [bend.joints.position, bend.joints.velocity].concat();
-    let (orientation, twist) = ([bend.imu_orientation; 4], bend.odometry_twist);
+    let orientation = [bend.imu_orientation; 4];
+    let twist = bend.odometry_twist;
     let inertial = [&orientation[..], &bend.imu_angular_velocity, &bend.imu_linear_acceleration];
-    let (position, orientation) = (bend.odometry_position, [bend.odometry_orientation; 4]);
+    let position = bend.odometry_position;
+    let orientation = [bend.odometry_orientation; 4];
     let odometry = [&position[..], &orientation, &twist.linear, &twist.angular];
     let bend = channels(joints, &inertial, &odometry);
     let instants: Vec<_> = instants.iter().map(of).collect();
@@ -354,7 +356,8 @@ fn announce(robot: &Robot, start: Stamp) {
         (hz > 0.0).then(|| format!("{} {hz} Hz", options.topic(stream)))
     };
     let follower = options.follow.then(|| {
-        let (topic, hz) = (options.follow_topic(), options.follower_hz);
+        let topic = options.follow_topic();
+        let hz = options.follower_hz;
         format!("{} {hz} Hz, an arm that follows {topic}", follower::JOINTS_TOPIC)
     });
     let topics: Vec<_> = Stream::ALL.into_iter().filter_map(rate).chain(follower).collect();

@@ -9,7 +9,8 @@ struct Lines(Console, Arc<Mutex<Vec<String>>>);
 
 impl<S: Subscriber> tracing_subscriber::Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let (mut text, mut line) = (Text::default(), String::new());
+        let mut text = Text::default();
+        let mut line = String::new();
         event.record(&mut text);
         self.0.line(&mut line, (event.metadata(), &text.message)).unwrap();
         self.1.lock().unwrap().push(line);

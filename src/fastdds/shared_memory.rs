@@ -129,7 +129,8 @@ fn lost(
 /// The name and the inode of a file in shared memory, by its line in /proc/self/maps.
 fn mapped_by(line: &str) -> Option<(&str, u64)> {
     // Addresses, permissions, offset, device, inode, path.
-    let (inode, path) = (line.split_whitespace().nth(4)?, &line[line.find(FOLDER)?..]);
+    let inode = line.split_whitespace().nth(4)?;
+    let path = &line[line.find(FOLDER)?..];
     let path = path.strip_suffix(DELETED).unwrap_or(path);
     Some((Path::new(path).file_name()?.to_str()?, inode.parse().ok()?))
 }

@@ -126,7 +126,8 @@ pub(crate) fn run(
         let [episodes, rows, steps, dim] = shape;
         let name = format!("resample B{episodes} S{rows} T{steps} D{dim}");
         let plain = format!("  plain: {name}");
-        let (wanted, plain_wanted) = (report.wants(options, &name), report.wants(options, &plain));
+        let wanted = report.wants(options, &name);
+        let plain_wanted = report.wants(options, &plain);
         if !wanted && !plain_wanted {
             continue;
         }
@@ -205,8 +206,10 @@ impl Inputs {
 
 /// Times the batches of `inputs`, and checks every output of the launches that overlapped.
 fn time(timer: &Timer, options: &Options, inputs: &Inputs, name: &str) -> Result<Case, BenchError> {
-    let (first, second) = (inputs.upload()?, inputs.upload()?);
-    let (launches, repeats) = (inputs.launches(), options.repeats);
+    let first = inputs.upload()?;
+    let second = inputs.upload()?;
+    let launches = inputs.launches();
+    let repeats = options.repeats;
     let times = timer.batch(&inputs.resampler, [&first, &second], launches, repeats)?;
     inputs.check(name, &second, |found, expected| {
         let report = |output: &BatchOutput| (output.valid.clone(), output.age_ns.clone());
@@ -227,7 +230,8 @@ fn time_plain(
     name: &str,
 ) -> Result<Case, BenchError> {
     let batches = inputs.upload()?;
-    let (launches, repeats) = (inputs.launches(), options.repeats);
+    let launches = inputs.launches();
+    let repeats = options.repeats;
     let times = timer.plain_batch(shape, &batches, launches, repeats)?;
     let row = inputs.spec.row_len() * inputs.spec.dtype.size();
     inputs.check(name, &batches, |found, expected| {

@@ -87,7 +87,9 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let pipeline = Pipeline::new(config, backend)?;
     let mut fused = pipeline.new_message();
     let mut pace = Pace::new(options);
-    let (mut row, mut ready, mut processor) = (Vec::new(), Vec::new(), 0.0);
+    let mut row = Vec::new();
+    let mut ready = Vec::new();
+    let mut processor = 0.0;
     for number in 0..WARM_UP + options.repeats {
         if number == WARM_UP {
             (row, ready) = (Vec::new(), Vec::new());
@@ -103,8 +105,10 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         ready.push(start.elapsed().as_secs_f64() * 1e6);
     }
     processor = processor_us()? - processor;
-    let (mut pixels, mut reader) = (Vec::new(), ScanReader::default());
-    let (mut decode, mut headers) = (Vec::new(), Vec::new());
+    let mut pixels = Vec::new();
+    let mut reader = ScanReader::default();
+    let mut decode = Vec::new();
+    let mut headers = Vec::new();
     for _ in 0..options.repeats {
         pace.wait();
         let start = Instant::now();

@@ -31,7 +31,8 @@ pub(crate) fn vectors(
     ms: i64,
     mut sink: impl FnMut(usize, Vec<u8>) -> Result<(), BenchError>,
 ) -> Result<(), BenchError> {
-    let (stamp, t) = (Stamp::from_nanos(ms * NANOS_PER_MS), ms as f64 * 1e-3);
+    let stamp = Stamp::from_nanos(ms * NANOS_PER_MS);
+    let t = ms as f64 * 1e-3;
     let [joints, wrench, imu] = VECTORS;
     if ms % 2 == 0 {
         let names: [String; 14] = std::array::from_fn(|i| format!("joint_{i}"));

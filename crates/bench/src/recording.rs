@@ -227,7 +227,8 @@ impl Replay {
                 }
             }
             Some(pipeline) => {
-                let (of, playing) = (&self.episode, self.playing);
+                let of = &self.episode;
+                let playing = self.playing;
                 run(&self.bag, of, &self.wiring, pipeline, output, playing, &Always)?;
             }
         }
@@ -250,15 +251,18 @@ fn time(
     let replays = replays.collect::<Result<Vec<_>, _>>()?;
     // They are freed behind the clock: a long run keeps them from one episode to the next.
     let kept: Vec<_> = replays.iter().filter_map(|replay| replay.backend.clone()).collect();
-    let (started, cpu) = (Instant::now(), cpu_seconds()?);
+    let started = Instant::now();
+    let cpu = cpu_seconds()?;
     let done = std::thread::scope(|scope| {
         let running = replays.into_iter().map(|replay| scope.spawn(move || replay.run()));
         let running: Vec<_> = running.collect();
         running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
-    let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
+    let wall_s = started.elapsed().as_secs_f64();
+    let cpu_s = cpu_seconds()? - cpu;
     drop(kept);
-    let (mut count, mut bytes) = (0, 0);
+    let mut count = 0;
+    let mut bytes = 0;
     for each in done {
         let (own, of_it) = each.map_err(|_| "a thread of the replay panicked")??;
         (count, bytes) = (count + own, bytes + of_it);

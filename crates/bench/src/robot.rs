@@ -50,9 +50,11 @@ fn camera_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError
         return Ok(());
     }
     let pair = Pair::new(CAMERA, options, &mut report.hardware)?;
-    let (mut found, mut expected) = (pair.subject.new_message(), pair.oracle.new_message());
+    let mut found = pair.subject.new_message();
+    let mut expected = pair.oracle.new_message();
     let pixels = noise(VGA_BYTES, 7);
-    let (mut ticks, mut pushes) = (Vec::new(), Vec::new());
+    let mut ticks = Vec::new();
+    let mut pushes = Vec::new();
     let mut message = Vec::new();
     for tick in 1..=(options.repeats as i64 + 20) {
         let stamp = Stamp::from_nanos(tick * NANOS_PER_MS);
@@ -97,10 +99,13 @@ fn robot_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError>
         return Ok(());
     }
     let pair = Pair::new(ROBOT, options, &mut report.hardware)?;
-    let (pixels, points) = (noise(VGA_BYTES, 1), points(131_072, 5, 14.0));
-    let (mut found, mut expected) = (pair.subject.new_message(), pair.oracle.new_message());
+    let pixels = noise(VGA_BYTES, 1);
+    let points = points(131_072, 5, 14.0);
+    let mut found = pair.subject.new_message();
+    let mut expected = pair.oracle.new_message();
     let period = pair.subject.config().grid.period_ns();
-    let (mut ticks, mut clouds) = (Vec::new(), Vec::new());
+    let mut ticks = Vec::new();
+    let mut clouds = Vec::new();
     let mut now = 0;
     // Up to the first cloud at least.
     let least = LIDAR_MS * NANOS_PER_MS / period + 1;

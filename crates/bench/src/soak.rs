@@ -147,7 +147,8 @@ impl Soak {
             let large = scope.spawn(|| timeline.run(|| feed.large(large)));
             let work = timeline.run(|| self.work(gpu, small, large));
             tell(&self.notes, Note::End);
-            let (probe, checked) = (joined(probe)?, joined(check)?);
+            let probe = joined(probe)?;
+            let checked = joined(check)?;
             let (memory, fed, priority) = work?;
             let (tick, pushes) = self.recorder.take();
             Ok(Parts {
@@ -179,7 +180,8 @@ impl Soak {
         self.timeline.sleep_until(0);
         let first = priority();
         let memory = memory::watch(&self.timeline, gpu, || threads.failed().map(BenchError::from))?;
-        let (small, large) = (joined(small)?, joined(large)?);
+        let small = joined(small)?;
+        let large = joined(large)?;
         let end = Instant::now() + PATIENCE;
         let done = |large: &Fed| {
             let pushed = self.recorder.push_count() as u64 + self.dropped(DropReason::Overload);

@@ -106,12 +106,16 @@ impl Timer {
         launches: usize,
         replays: usize,
     ) -> Result<Times, EncodeError> {
-        let (mut len, mut dim, mut steps) = (len as u32, dim as u32, steps as u32);
+        let mut len = len as u32;
+        let mut dim = dim as u32;
+        let mut steps = steps as u32;
         let mut elements = episodes as u64 * u64::from(steps) * u64::from(dim);
         let launch = |i: usize, on: &Stream| {
             let batch = batches[i % batches.len()].pointers();
-            let (mut rows, mut stamps) = (batch.rows[0], batch.stamps[0]);
-            let (mut targets, mut out) = (batch.targets, batch.data);
+            let mut rows = batch.rows[0];
+            let mut stamps = batch.stamps[0];
+            let mut targets = batch.targets;
+            let mut out = batch.data;
             let arguments = &mut [
                 ptr::from_mut(&mut rows).cast(),
                 ptr::from_mut(&mut stamps).cast(),
@@ -136,8 +140,10 @@ impl Timer {
     /// where the driver copies more slowly.
     pub(crate) fn copy(&self, bytes: usize, repeats: usize) -> Result<Vec<f64>, EncodeError> {
         let device = self.stream.device();
-        let (from, to) = (DeviceBuffer::new(device, bytes)?, DeviceBuffer::new(device, bytes)?);
-        let (start, end) = (Event::new(device, true)?, Event::new(device, true)?);
+        let from = DeviceBuffer::new(device, bytes)?;
+        let to = DeviceBuffer::new(device, bytes)?;
+        let start = Event::new(device, true)?;
+        let end = Event::new(device, true)?;
         let mut times = Vec::with_capacity(repeats);
         for repeat in 0..WARM_UP + repeats {
             start.record(&self.stream)?;
@@ -180,7 +186,8 @@ impl Timer {
         let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
         let launch = |i: usize, on: &Stream| {
             let mut voxelizer = voxelizer.borrow_mut();
-            let (at, slot) = (i % views.len(), i % slots);
+            let at = i % views.len();
+            let slot = i % slots;
             let points = DevicePoints::of(&views[at], uploads[at].address());
             // SAFETY: the uploads and the rows are of these sizes, and wait for the device before they
             // go. No kernel writes the uploads.
@@ -323,7 +330,8 @@ fn time_on(
     });
     outcome?;
     let graph = graph?;
-    let (start, end) = (Event::new(device, true)?, Event::new(device, true)?);
+    let start = Event::new(device, true)?;
+    let end = Event::new(device, true)?;
     let mut times = Vec::with_capacity(replays);
     for replay in 0..WARM_UP + replays {
         start.record(stream)?;

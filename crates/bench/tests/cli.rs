@@ -26,7 +26,8 @@ fn soak(arguments: &[&str]) -> (Output, serde_json::Value) {
 #[test]
 fn bench_soaks_and_tells_what_it_found() {
     let (output, report) = soak(&["--random-sizes"]);
-    let (table, errors) = (text(&output.stdout), text(&output.stderr));
+    let table = text(&output.stdout);
+    let errors = text(&output.stderr);
     assert!(table.contains("ticks at 1 kHz for 1 s, random sizes"), "{table}{errors}");
     let soak = &report["soak"];
     let number = |key: &str| soak[key].as_u64().unwrap_or_else(|| panic!("{key}: {soak}"));

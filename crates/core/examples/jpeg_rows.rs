@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let values: usize = images.iter().map(|(_, row)| row.len()).sum();
     for quality in [100, 95, 90, 85, 75] {
-        let (mut pixels, mut again) = (Vec::new(), Vec::new());
+        let mut pixels = Vec::new();
+        let mut again = Vec::new();
         let mut files = vec![Vec::new(); images.len()];
         let encode = fastest(|| {
             for (image, file) in images.iter().zip(&mut files) {
@@ -60,7 +61,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn of(([width, height], _): &Image, quality: u8) -> JpegRow {
-    let (width, height, layout) = (*width, *height, ImageLayout::Chw);
+    let width = *width;
+    let height = *height;
+    let layout = ImageLayout::Chw;
     JpegRow { quality, width, height, color: Color::Rgb, layout }
 }
 
@@ -72,7 +75,8 @@ fn image(path: String) -> Result<Image, Box<dyn std::error::Error>> {
     if view.encoding != Encoding::Rgb8 {
         return Err(format!("{path}: expected colours, found {:?}", view.encoding).into());
     }
-    let (size, plane) = ([view.width, view.height], view.width * view.height);
+    let size = [view.width, view.height];
+    let plane = view.width * view.height;
     let row = (0..3 * plane).map(|at| pixels[at % plane * 3 + at / plane]).collect();
     Ok((size, row))
 }

@@ -34,7 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let robot = Robot::new(options.clone())?;
     let mut message = pipeline.new_message();
     let mut tick = grid.tick_at(START) + 1;
-    let (mut pushes, mut ticks) = (0, 0);
+    let mut pushes = 0;
+    let mut ticks = 0;
     for event in Schedule::new(&options, START) {
         while grid.stamp_of(tick) <= START.offset(event.due_ns.min(LENGTH_NS)) {
             pipeline.tick(tick, Epoch::default(), &mut message)?;

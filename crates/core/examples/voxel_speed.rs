@@ -91,11 +91,14 @@ fn measure_merged(name: &str, points: &[[f32; 5]], step: usize, shape: [usize; 3
     let whole = message(points, step);
     let halves = points.chunks(points.len() / 2).map(|half| message(half, step));
     let halves: Vec<_> = halves.collect();
-    let (mut single, mut merged) =
-        (Voxelizer::new(&spec, DType::F32, 1), Voxelizer::new(&spec.of_condensed(), DType::F32, 1));
+    let mut single = Voxelizer::new(&spec, DType::F32, 1);
+    let mut merged = Voxelizer::new(&spec.of_condensed(), DType::F32, 1);
     let mut condenser = Condenser::new(&spec);
-    let (mut row, mut other) = (vec![0; single.row_bytes()], vec![0; single.row_bytes()]);
-    let (mut scratch, mut condensed, mut joined) = (Vec::new(), [Vec::new(), Vec::new()], vec![]);
+    let mut row = vec![0; single.row_bytes()];
+    let mut other = vec![0; single.row_bytes()];
+    let mut scratch = Vec::new();
+    let mut condensed = [Vec::new(), Vec::new()];
+    let mut joined = vec![];
     let field = |at| FieldAt { offset: 4 * at, kind: FieldType::Float32 };
     let fields: Vec<_> = (0..condenser.point_bytes() / 4).map(field).collect();
     let mut times = [const { Vec::new() }; 3];
@@ -156,7 +159,8 @@ fn rings(seed: u64) -> Vec<[f32; 5]> {
         let azimuth = (column as f32 + seed as f32 * 0.2) / COLUMNS as f32 * std::f32::consts::TAU;
         for ring in 0..RINGS {
             let elevation = (ring as f32 / RINGS as f32 * 45.0 - 25.0).to_radians();
-            let (dx, dy) = (azimuth.cos() * elevation.cos(), azimuth.sin() * elevation.cos());
+            let dx = azimuth.cos() * elevation.cos();
+            let dy = azimuth.sin() * elevation.cos();
             let dz = elevation.sin();
             let wall = (25.0 / dx.abs().max(1e-6)).min(20.0 / dy.abs().max(1e-6));
             let range = if dz < 0.0 { wall.min(-1.8 / dz) } else { wall };

@@ -84,7 +84,8 @@ impl Segment {
     /// The segment of the coordinates of a sparse stream.
     fn of_coordinates(stream: StreamId, spec: &StreamSpec, byte_offset: usize) -> Option<Self> {
         let shape = (spec.steps(), spec.encoder.coordinates_shape()?);
-        let (name, holds) = (format!("{}.coordinates", spec.name), Holds::Coordinates);
+        let name = format!("{}.coordinates", spec.name);
+        let holds = Holds::Coordinates;
         Some(Segment::of(stream, name, (DType::I32, holds), shape, byte_offset))
     }
 

@@ -311,7 +311,8 @@ impl Ring {
     /// The entry of a row that enters, whose serial has been counted.
     fn entry_of(&self, stamp: Stamp, input: u8, lease: &Lease) -> Entry {
         let Lease { slot, in_use, received, .. } = *lease;
-        let (serial, until_next) = (self.serial, UntilNext::Strategy);
+        let serial = self.serial;
+        let until_next = UntilNext::Strategy;
         Entry { stamp, slot, input, in_use, serial, until_next, received }
     }
 

@@ -104,7 +104,8 @@ impl<C: Compressing> CompressThreads<C> {
         let receiver = Arc::new(Mutex::new(receiver));
         let mut started = CompressThreads { shared, jobs: Some(sender), threads: Vec::new() };
         for _ in 0..threads {
-            let (shared, receiver) = (Arc::clone(&started.shared), Arc::clone(&receiver));
+            let shared = Arc::clone(&started.shared);
+            let receiver = Arc::clone(&receiver);
             let thread = std::thread::Builder::new().name("compress".into());
             let thread = thread.spawn(move || work(&*shared, &receiver));
             started.threads.push(thread.map_err(|error| started.shared.failure().of(error))?);

@@ -48,7 +48,8 @@ fn arrival(number: i64) -> Arrival {
 }
 
 fn receive(queue: &Queue, bytes: &Arc<Vec<u8>>) -> bool {
-    let (bytes, at) = (Arc::clone(bytes) as _, Stamp::ZERO);
+    let bytes = Arc::clone(bytes) as _;
+    let at = Stamp::ZERO;
     let arrival = arrival(5);
     queue.receive(ReceivedMessage { input: INPUT, bytes, arrival, at, published: None }) > 0
 }
@@ -89,12 +90,14 @@ fn queue(config: &Config, bytes: usize) -> (Queue, Waiting) {
 
 /// Each message is written or counted as lost, once, and in the end there is as much room as in the beginning.
 pub fn each_message_is_written_or_lost() {
-    let (config, bytes) = (config(), Arc::new(vec![0; BYTES]));
+    let config = config();
+    let bytes = Arc::new(vec![0; BYTES]);
     explore(PREEMPTIONS, move || {
         let (queue, waiting) = queue(&config, ROOM);
         let queue = Arc::new(queue);
         let sender = |count: usize| {
-            let (queue, bytes) = (Arc::clone(&queue), Arc::clone(&bytes));
+            let queue = Arc::clone(&queue);
+            let bytes = Arc::clone(&bytes);
             thread::spawn(move || (0..count).filter(|_| receive(&queue, &bytes)).count() as u64)
         };
         let senders = [sender(1), sender(1)];
@@ -110,7 +113,8 @@ pub fn each_message_is_written_or_lost() {
 
 /// Events have a room of their own. Who tells one never waits, and it is in the queue afterwards.
 pub fn events_come_while_messages_are_lost() {
-    let (config, bytes) = (config(), Arc::new(vec![0; BYTES]));
+    let config = config();
+    let bytes = Arc::new(vec![0; BYTES]);
     explore(PREEMPTIONS, move || {
         let (queue, waiting) = queue(&config, BYTES / 2);
         let queue = Arc::new(queue);

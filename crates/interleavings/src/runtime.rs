@@ -76,7 +76,8 @@ pub mod outbox {
 
     /// The newest tensor is published, each one before it is published or overwritten, and no message goes astray.
     pub fn the_newest_tensor_is_always_published() {
-        let (pipeline, since) = (Arc::new(pipeline()), Instant::now());
+        let pipeline = Arc::new(pipeline());
+        let since = Instant::now();
         explore(PREEMPTIONS, move || {
             let outbox = Arc::new(Outbox::new(|| pipeline.new_message()));
             let publishing = {
@@ -93,7 +94,8 @@ pub mod outbox {
 
     /// If the outbox is closed, the publishing thread ends, wherever it is.
     pub fn a_closed_outbox_ends_the_publishing_thread() {
-        let (pipeline, since) = (Arc::new(pipeline()), Instant::now());
+        let pipeline = Arc::new(pipeline());
+        let since = Instant::now();
         explore(PREEMPTIONS, move || {
             let outbox = Arc::new(Outbox::new(|| pipeline.new_message()));
             let publishing = {
@@ -134,7 +136,9 @@ streams:
     }
 
     fn message(input: usize, number: u64) -> Message {
-        let (publisher, again, bytes) = (None, false, Box::new([]) as _);
+        let publisher = None;
+        let again = false;
+        let bytes = Box::new([]) as _;
         let arrival = Arrival::default();
         Message { input: InputId::new(input), publisher, number, again, bytes, arrival }
     }
@@ -172,7 +176,8 @@ streams:
             let queue = Arc::new(Queue::of(&config, inputs.len(), TimeSource::real()));
             let shared = Arc::new((Default::default(), AtomicUsize::new(inputs.len())));
             let worker = |most| {
-                let (queue, shared) = (Arc::clone(&queue), Arc::clone(&shared));
+                let queue = Arc::clone(&queue);
+                let shared = Arc::clone(&shared);
                 thread::spawn(move || work(&queue, &shared.0, &shared.1, most))
             };
             let workers = [worker(1), worker(usize::MAX)];

@@ -22,9 +22,11 @@ const EVER: Duration = Duration::from_secs(24 * 3600);
 /// A thread that waits is woken, if the wake comes before its wait or during it, by whichever thread.
 pub fn no_wake_is_lost() {
     explore(PREEMPTIONS, || {
-        let (wake, done) = (Arc::new(Wake::default()), Arc::new(Mutex::new(0)));
+        let wake = Arc::new(Wake::default());
+        let done = Arc::new(Mutex::new(0));
         let waker = || {
-            let (wake, done) = (Arc::clone(&wake), Arc::clone(&done));
+            let wake = Arc::clone(&wake);
+            let done = Arc::clone(&done);
             thread::spawn(move || {
                 *lock(&done) += 1;
                 wake.wake();

@@ -47,7 +47,8 @@ impl<S: Subscription> ClockIntake<S> {
         // At once: if the old connection is cut off, its clock stands.
         let before = self.subscription.over(now, (Duration::ZERO, LONGEST), is_connected)?;
         // Most of these instants came from the one before, too. The newest counts if it is ahead.
-        let (mut message, mut newest) = (MessageMemory::default(), None);
+        let mut message = MessageMemory::default();
+        let mut newest = None;
         while let Ok(Some(info)) = self.subscription.current.take(&mut message) {
             newest = Some((decode_clock(&message), info.transit));
         }

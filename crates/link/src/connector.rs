@@ -189,7 +189,8 @@ impl<S: Fn() -> bool, C: Fn()> Steps for Connecting<S, C> {
     fn step(&mut self) -> Result<Next, Infallible> {
         let Orders { taken, pending, serving, time } = &self.orders;
         let order = self.order.take().map_or_else(|| taken.try_recv(), Ok);
-        let (now, stops) = (time.monotonic(), (self.stopping)());
+        let now = time.monotonic();
+        let stops = (self.stopping)();
         match order {
             Ok(Order::Connect | Order::Make(_)) if stops => {}
             Ok(Order::Connect) => {

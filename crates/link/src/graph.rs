@@ -92,7 +92,8 @@ impl<G: Graph> GraphWatch<G> {
         let inputs = topics.into_iter().zip(runtime.inputs().map(Watched::Input));
         let clock = clock.map(|name| (name, Watched::Clock));
         let topics = inputs.chain(clock).map(topic).collect();
-        let (changes, due) = (node.watch()?, runtime.time.monotonic());
+        let changes = node.watch()?;
+        let due = runtime.time.monotonic();
         Ok(GraphWatch {
             node,
             parts,
@@ -185,7 +186,8 @@ impl Topic {
         let seen: Vec<_> = self.publishers.iter().map(|(_, seen)| seen.clone()).collect();
         match self.watched {
             Watched::Input(input) => {
-                let (state, spec) = (runtime.input(input), runtime.input_spec(input));
+                let state = runtime.input(input);
+                let spec = runtime.input_spec(input);
                 state.wants.set(state.wants.get().next(spec, &seen));
                 record(runtime, Some(input), seen.iter().filter(|p| p.ros_type == spec.ros_type));
                 *lock(&state.publishers) = Some(seen);

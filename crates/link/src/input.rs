@@ -90,7 +90,8 @@ impl<S: Subscription> Input<S> {
     /// Asks the thread *connect* for another subscription if the publishers offer another quality of service than the
     /// subscription asks for. Takes its messages when it is made.
     pub(crate) fn adapt(&mut self, runtime: &Runtime, now: Instant, connector: &Connector) {
-        let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
+        let spec = runtime.input_spec(self.id);
+        let state = runtime.input(self.id);
         let wants = state.wants.get();
         let Some((asks, coming)) = &self.coming else {
             let asks = state.asks.get();
@@ -184,7 +185,8 @@ impl<S: Subscription> Input<S> {
             self.buffers.give_back(message);
             return Ok(false);
         };
-        let (publisher, transit) = (Some(info.publisher), info.transit);
+        let publisher = Some(info.publisher);
+        let transit = info.transit;
         let published = transit.published_ns.map(Stamp::from_nanos);
         let origin = Origin { publisher, published };
         if !self.losses.note(&info, from_before, runtime.time.monotonic()) {

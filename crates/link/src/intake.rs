@@ -56,8 +56,10 @@ impl<S: Subscription> Intake<S> {
         let inputs = ids.into_iter().zip(inputs);
         let numbered = middleware.numbers_messages;
         let input = |(id, subscribed)| Input::new(id, runtime, (subscribed, numbered), &buffers);
-        let (inputs, clock) = (inputs.map(input).collect(), clock.map(ClockIntake::new));
-        let (chunks, standstills) = (chunks.map(ChunkIntake::new), StandstillWatch::default());
+        let inputs = inputs.map(input).collect();
+        let clock = clock.map(ClockIntake::new);
+        let chunks = chunks.map(ChunkIntake::new);
+        let standstills = StandstillWatch::default();
         Intake { clock, chunks, inputs, standstills, ready: Vec::new(), connector }
     }
 

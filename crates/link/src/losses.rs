@@ -138,7 +138,8 @@ enum NumberPlace {
 
 impl Publisher {
     fn new(info: &MessageInfo, number: u64, away: bool, heard: u64) -> Self {
-        let (id, newest_ns) = (info.publisher, info.transit.published_ns);
+        let id = info.publisher;
+        let newest_ns = info.transit.published_ns;
         Publisher {
             id,
             first: number,

@@ -18,7 +18,10 @@ fn main() {
 /// The plumb_bob camera of `make_undistort_golden.py --speed`.
 fn undistort() {
     let [width, height] = [1920, 1080];
-    let (fx, fy, cx, cy) = (1100.3, 1102.1, 955.3, 541.7);
+    let fx = 1100.3;
+    let fy = 1102.1;
+    let cx = 955.3;
+    let cy = 541.7;
     let mut coefficients = [0.0; 14];
     coefficients[..5].copy_from_slice(&[-0.3127, 0.1263, 0.00071, -0.00043, -0.0217]);
     let camera = Camera {
@@ -106,7 +109,9 @@ fn resize() {
             encoder.encode(std::hint::black_box(&view), &mut row);
             std::hint::black_box(&row);
         });
-        let (name, filter, dtype) = (encoding.name(), filter.name(), dtype.name());
+        let name = encoding.name();
+        let filter = filter.name();
+        let dtype = dtype.name();
         println!("{name:>5} -> {color:?} {filter} {fit:?} {dtype:<4} {median:.3} {least:.3}");
     }
 }

@@ -380,7 +380,8 @@ fn first_after(len: usize, stamp_at: impl Fn(usize) -> Stamp, target: Stamp) -> 
 /// The first `i` in `0..len` for which `before(i)` is false, otherwise `len`. `before` must be true
 /// on a prefix.
 fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, len);
+    let mut low = 0;
+    let mut high = len;
     while low < high {
         let middle = low + (high - low) / 2;
         if before(middle) { low = middle + 1 } else { high = middle }

@@ -40,7 +40,8 @@ impl CropToMap {
     /// The way from the row that the view places to its map.
     pub fn new(view: &MapView<'_>) -> Self {
         // A rotation goes back by its columns.
-        let (to_crop, to_frame) = (&view.t_crop_frame, &view.t_frame_map);
+        let to_crop = &view.t_crop_frame;
+        let to_frame = &view.t_frame_map;
         // Where the origin of the crop is in the frame of the message, and there from the map's lower corner.
         let back = |m: &[[f64; 4]; 3], v: [f64; 3]| -> [f64; 3] {
             std::array::from_fn(|i| (m[0][i] * v[0] + m[1][i] * v[1]) + m[2][i] * v[2])
@@ -50,7 +51,8 @@ impl CropToMap {
         let origin = back(to_frame, from_corner);
         // Row i of a rotation is axis i of the crop, as the frame of the message has it.
         let axis = |i: usize| back(to_frame, [to_crop[i][0], to_crop[i][1], to_crop[i][2]]);
-        let (x, y) = (axis(0), axis(1));
+        let x = axis(0);
+        let y = axis(1);
         CropToMap {
             rows: std::array::from_fn(|i| [x[i], y[i], origin[i]]),
             resolution_m: view.resolution_m,

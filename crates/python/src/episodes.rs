@@ -135,7 +135,8 @@ impl Episodes {
         let Described { configuration, period_ns, episodes, streams, .. } =
             Described::read(described).map_err(raised)?;
         if streams.len() != columns.len() {
-            let (expected, found) = (streams.len(), columns.len());
+            let expected = streams.len();
+            let found = columns.len();
             let text = format!("columns: expected those of {expected} streams, found {found}");
             return Err(PyValueError::new_err(text));
         }
@@ -210,7 +211,8 @@ impl Episodes {
         device_bytes: Option<usize>,
         pinned_bytes: Option<usize>,
     ) -> PyResult<device::DeviceEpisodes> {
-        let (of, room) = (&self.0, (device_bytes, pinned_bytes));
+        let of = &self.0;
+        let room = (device_bytes, pinned_bytes);
         device::on_device(py, of, device, &memory, room.0, room.1)
     }
 }

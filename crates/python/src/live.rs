@@ -160,16 +160,19 @@ impl LivePipeline {
                 if simulated { Clock::simulated(grid, time) } else { Clock::system(grid, time) };
             let mut runtime = Runtime::new(pipeline, clock);
             runtime.digest = digest;
-            let (runtime, latest) = (Arc::new(runtime), Arc::<Latest>::default());
+            let runtime = Arc::new(runtime);
+            let latest = Arc::<Latest>::default();
             // So that ticks reserve no memory, unless Python keeps tensors.
             target.prepare(&runtime.pipeline, &latest.messages, MADE_BEFORE)?;
             let tick = Placement { priority, cpus };
             let options = ThreadOptions { tick, ..ThreadOptions::default() };
-            let (latest_too, runtime_too) = (Arc::clone(&latest), Arc::clone(&runtime));
+            let latest_too = Arc::clone(&latest);
+            let runtime_too = Arc::clone(&runtime);
             let publisher = ToPython { latest: latest_too, runtime: runtime_too, target };
             let threads = Threads::start(&runtime, publisher, None, options).map_err(failed)?;
             let threads = Mutex::new(Some(threads));
-            let (runtime, monitor) = (Unlocked::new(runtime), Mutex::default());
+            let runtime = Unlocked::new(runtime);
+            let monitor = Mutex::default();
             Ok(LivePipeline { runtime, threads, latest, monitor, process: Process::this() })
         })
     }
@@ -267,7 +270,8 @@ impl LivePipeline {
         let seen = seen.into_iter().map(|(node, ros_type, reliable, transient_local)| {
             PublisherSeen { node, ros_type, offers: OfferedQos { reliable, transient_local } }
         });
-        let (seen, state) = (seen.collect::<Vec<_>>(), self.runtime.input(id));
+        let seen = seen.collect::<Vec<_>>();
+        let state = self.runtime.input(id);
         let request = state.wants.get().next(self.runtime.input_spec(id), &seen);
         *state.publishers.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
         state.wants.set(request);

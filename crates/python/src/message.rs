@@ -30,7 +30,8 @@ pub(crate) fn read_message(message: &Bound<'_, PyAny>) -> PyResult<(Head, Places
 /// The head of a message.
 pub(crate) fn head(places: &Places, message: &[u8]) -> Head {
     let stamp_ns = places.stamp(message).nanos();
-    let (run, epoch) = (places.run(message), places.epoch(message));
+    let run = places.run(message);
+    let epoch = places.epoch(message);
     (stamp_ns, run, epoch, places.tick(message), places.digest(message))
 }
 

@@ -218,7 +218,8 @@ impl Pipeline {
     }
 
     fn arrival(&self, at: i64) -> Arrival {
-        let (stamp, epoch) = (Some(Stamp::from_nanos(at)), self.epoch());
+        let stamp = Some(Stamp::from_nanos(at));
+        let epoch = self.epoch();
         Arrival { stamp, epoch, ..Arrival::default() }
     }
 
@@ -248,7 +249,8 @@ impl Pipeline {
             let messages = Arc::<Messages>::default();
             // So that the first ticks reserve no memory.
             target.prepare(&runtime.pipeline, &messages, 3)?;
-            let (epoch, process) = (Mutex::default(), Process::this());
+            let epoch = Mutex::default();
+            let process = Process::this();
             Ok(Pipeline { runtime, names, epoch, messages, target, digest, process })
         })
     }

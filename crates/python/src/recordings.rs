@@ -232,7 +232,8 @@ impl Reading for Batches {
                 Ok(None) => self.batches = None,
                 Err(error) => {
                     self.batches = None;
-                    let (path, what) = (self.path.clone(), text_of(&error));
+                    let path = self.path.clone();
+                    let what = text_of(&error);
                     // What was read of it must not pass for the whole episode.
                     problems.push(Problem { path, what, unreadable: true });
                 }
@@ -245,7 +246,8 @@ impl Reading for Batches {
 /// Text of an exception, without its traceback.
 fn text_of(error: &PyErr) -> String {
     Python::attach(|py| {
-        let (kind, value) = (error.get_type(py), error.value(py));
+        let kind = error.get_type(py);
+        let value = error.value(py);
         let text = value.to_string();
         let is_said = error.is_instance_of::<pyo3::exceptions::PyValueError>(py)
             || error.is_instance_of::<pyo3::exceptions::PyOSError>(py);

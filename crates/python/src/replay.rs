@@ -201,7 +201,8 @@ impl ReplayRun {
         let playing = Playing { digest, threads };
         let settings = Settings { text, file, asked, device, playing };
         let (sender, events) = sync_channel(AHEAD);
-        let (stop, pool) = (Arc::new(AtomicBool::new(false)), Arc::new(Pool::new(SPARE)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let pool = Arc::new(Pool::new(SPARE));
         let output =
             Channel { sender: sender.clone(), pool: Arc::clone(&pool), stop: Arc::clone(&stop) };
         let episode = episode.0.clone();

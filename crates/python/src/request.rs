@@ -150,7 +150,8 @@ fn values_of<T: FromStr<Err: Display>>(name: &str, texts: Vec<String>) -> PyResu
 /// A value that a text stands for. The error names the option as the command line does.
 fn parsed<T: FromStr<Err: Display>>(name: &str, text: &str) -> PyResult<T> {
     text.parse().map_err(|error: T::Err| {
-        let (option, why) = (name.replace('_', "-"), error.to_string());
+        let option = name.replace('_', "-");
+        let why = error.to_string();
         match why.contains("found") {
             true => wrong(format!("--{option}: {why}")),
             false => wrong(format!("--{option}: {why}: '{text}'")),

@@ -221,7 +221,8 @@ impl SharedWriter {
         let (run, epoch, stamp_ns, tick) = answered;
         let stamp = Stamp::from_nanos(stamp_ns);
         let answered = Answered { run, epoch, stamp, tick: tick as i64 };
-        let (values, reference) = (floats(values, "values")?, floats(reference, "reference")?);
+        let values = floats(values, "values")?;
+        let reference = floats(reference, "reference")?;
         self.with(py, |writer| writer.send(answered, &values, &reference))
     }
 

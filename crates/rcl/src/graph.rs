@@ -25,7 +25,8 @@ impl GraphChanges {
         // SAFETY: the context is initialised. The node keeps it alive, and the wait set keeps the node alive.
         let wait_set = unsafe {
             let raw = Raw::new(rcl_get_zero_initialized_wait_set());
-            let (context, allocator) = (node.context.get(), rcutils_get_default_allocator());
+            let context = node.context.get();
+            let allocator = rcutils_get_default_allocator();
             let ret = rcl_wait_set_init(raw.get(), 0, 1, 0, 0, 0, 0, context, allocator);
             check(ret, || "watch the graph".to_owned())?;
             raw

@@ -45,8 +45,8 @@ impl Node {
     /// `/rosout` publisher; the caller makes one if it logs there.
     pub fn new(context: &Context, name: &str, namespace: &str) -> Result<Self> {
         let operation = || format!("create the node {name}");
-        let (c_name, c_namespace) =
-            (c_string("the node", name)?, c_string("the namespace", namespace)?);
+        let c_name = c_string("the node", name)?;
+        let c_namespace = c_string("the namespace", namespace)?;
         // SAFETY: the context is initialised and outlives the node; the names live during the call;
         // rcl copies the options.
         let raw = unsafe {
@@ -54,11 +54,13 @@ impl Node {
             let mut options = rcl_node_get_default_options();
             options.enable_rosout = false;
             let context = context.inner.get();
-            let (name, namespace) = (c_name.as_ptr(), c_namespace.as_ptr());
+            let name = c_name.as_ptr();
+            let namespace = c_namespace.as_ptr();
             check(rcl_node_init(raw.get(), name, namespace, context, &options), operation)?;
             raw
         };
-        let (changing, context) = (Mutex::new(()), Arc::clone(&context.inner));
+        let changing = Mutex::new(());
+        let context = Arc::clone(&context.inner);
         Ok(Node { inner: Arc::new(NodeInner { raw, changing, context }) })
     }
 
@@ -174,7 +176,8 @@ impl Node {
 
     /// Counts the subscriptions of a topic. `topic` is the full name.
     pub fn count_subscriptions(&self, topic: &str) -> Result<usize> {
-        let (c_topic, mut count) = (c_string("the topic", topic)?, 0);
+        let c_topic = c_string("the topic", topic)?;
+        let mut count = 0;
         let _changing = self.inner.lock();
         // SAFETY: the node is initialised; the name lives during the call.
         let ret = unsafe { rcl_count_subscribers(self.inner.get(), c_topic.as_ptr(), &mut count) };

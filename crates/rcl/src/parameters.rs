@@ -66,7 +66,8 @@ fn overrides(context: &ContextInner, name: &str) -> Result<Vec<(String, Paramete
             }
             let values = array(own.parameter_values, own.num_params);
             for (name, value) in array(own.parameter_names, own.num_params).iter().zip(values) {
-                let (name, value) = (text(*name), value_of(value));
+                let name = text(*name);
+                let value = value_of(value);
                 found.retain(|(earlier, _)| *earlier != name);
                 found.push((name, value));
             }

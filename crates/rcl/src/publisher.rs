@@ -41,7 +41,8 @@ impl Publisher {
             let raw = Raw::new(rcl_get_zero_initialized_publisher());
             let mut options = rcl_publisher_get_default_options();
             qos.put_into(&mut options.qos);
-            let (name, types) = (c_topic.as_ptr(), types.get());
+            let name = c_topic.as_ptr();
+            let types = types.get();
             let ret = rcl_publisher_init(raw.get(), node.get(), types, name, &options);
             check(ret, || format!("publish {topic}"))?;
             raw

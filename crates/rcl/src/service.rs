@@ -67,7 +67,8 @@ impl Server {
         let news = News::new(wake);
         // SAFETY: the service is initialised. It keeps the news until it has ended, or until the middleware has the next one.
         let ret = unsafe {
-            let (raw, address) = (self.raw.get(), Arc::as_ptr(&news).cast());
+            let raw = self.raw.get();
+            let address = Arc::as_ptr(&news).cast();
             rcl_service_set_on_new_request_callback(raw, Some(News::callback), address)
         };
         check(ret, || "be told of new requests".to_owned())?;

@@ -98,7 +98,8 @@ impl Subscription {
             qos.put_into(&mut options.qos);
             let options_of_rmw = &mut options.rmw_subscription_options;
             options_of_rmw.require_unique_network_flow_endpoints = flow.requirement();
-            let (name, types) = (c_topic.as_ptr(), types.get());
+            let name = c_topic.as_ptr();
+            let types = types.get();
             let ret = rcl_subscription_init(raw.get(), node.get(), types, name, &options);
             check(ret, || format!("subscribe to {topic}"))?;
             raw
@@ -136,7 +137,8 @@ impl Subscription {
         // SAFETY: the subscription is initialised. `Inner` keeps the news until the subscription has ended, or until the
         // middleware has the next one.
         let ret = unsafe {
-            let (raw, address) = (self.inner.raw.get(), Arc::as_ptr(&news).cast());
+            let raw = self.inner.raw.get();
+            let address = Arc::as_ptr(&news).cast();
             rcl_subscription_set_on_new_message_callback(raw, Some(News::callback), address)
         };
         check(ret, || format!("be told of new messages of {}", self.topic()))?;
@@ -170,7 +172,8 @@ impl Subscription {
                 // SAFETY: the subscription is initialised and one thread uses it; rcl fills the message
                 // and the info, and keeps neither.
                 let ret = unsafe {
-                    let (raw, allocation) = (self.inner.raw.get(), std::ptr::null_mut());
+                    let raw = self.inner.raw.get();
+                    let allocation = std::ptr::null_mut();
                     rcl_take_serialized_message(raw, message, &mut info, allocation)
                 };
                 if ret == RCL_RET_SUBSCRIPTION_TAKE_FAILED as rcl_ret_t {

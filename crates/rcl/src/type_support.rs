@@ -64,7 +64,9 @@ pub(super) fn split<'a>(ros_type: &'a str, wanted: &str) -> Option<(&'a str, &'a
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
     let mut parts = ros_type.split('/');
-    let (package, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
+    let package = parts.next()?;
+    let kind = parts.next()?;
+    let name = parts.next()?;
     let complete = parts.next().is_none() && kind == wanted;
     (complete && [package, name].iter().all(identifier)).then_some((package, name))
 }

@@ -92,7 +92,8 @@ impl Transit {
     /// Returns when the message was published, if it can be compared with other messages: the
     /// publisher's clock agrees with that of this machine.
     fn published(self) -> Option<i64> {
-        let (published, arrived) = (self.published_ns?, self.arrived_ns?);
+        let published = self.published_ns?;
+        let arrived = self.arrived_ns?;
         let travelled = arrived.saturating_sub(published);
         (-Self::EARLY_NS..=Self::LATE_NS).contains(&travelled).then_some(published)
     }

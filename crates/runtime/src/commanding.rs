@@ -203,7 +203,8 @@ impl Group {
         digest.add(made, &self.group);
         if made.starts && runtime.recorder.is_some() {
             for (part, values) in self.measured.chunks(START_VALUES).enumerate() {
-                let (first, values) = (part * START_VALUES, StartValues::new(values));
+                let first = part * START_VALUES;
+                let values = StartValues::new(values);
                 note(CommandFact::Begins { group: place, first, values });
             }
         }

@@ -223,8 +223,8 @@ impl Commands {
 impl GroupState {
     /// The group at the last status.
     pub fn seen(&self) -> GroupSeen {
-        let (stage, waits_for) =
-            (self.stage.load(Ordering::Relaxed), self.waits_for.load(Ordering::Relaxed));
+        let stage = self.stage.load(Ordering::Relaxed);
+        let waits_for = self.waits_for.load(Ordering::Relaxed);
         let waits_for = WaitsFor::ALL.into_iter().find(|known| *known as u8 == waits_for);
         GroupSeen {
             stage: Stage::ALL.into_iter().find(|known| *known as u8 == stage).unwrap_or_default(),

@@ -34,7 +34,8 @@ pub(crate) struct Companion {
 
 impl Default for Companion {
     fn default() -> Self {
-        let (state, place) = (AtomicU8::new(WORKS), AtomicUsize::new(ANYWHERE));
+        let state = AtomicU8::new(WORKS);
+        let place = AtomicUsize::new(ANYWHERE);
         Companion { thread: OnceLock::new(), state, place }
     }
 }

@@ -35,7 +35,8 @@ impl Runtime {
             false => self.push(from, bytes, arrival),
         };
         if let Err(NotTaken::Waits(need)) = &pushed {
-            let (bytes, need) = (Box::new(bytes.to_vec()), (**need).clone());
+            let bytes = Box::new(bytes.to_vec());
+            let need = (**need).clone();
             let message =
                 Message { input, publisher: None, number: 0, again: false, bytes, arrival };
             self.wait(message, need).map_err(NotTaken::Failed)?;

@@ -102,7 +102,9 @@ impl Runtime {
         if latched.as_ref().is_some_and(is_older) {
             return;
         }
-        let (bytes, epoch, at) = (Arc::clone(bytes), arrival.epoch, at(arrival));
+        let bytes = Arc::clone(bytes);
+        let epoch = arrival.epoch;
+        let at = at(arrival);
         *latched = Some(Latched { bytes, origin, epoch, at });
         self.input(input).keeps.store(true, Ordering::Relaxed);
     }

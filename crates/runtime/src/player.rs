@@ -493,7 +493,8 @@ impl Player {
             return Ok(self.pass(end)?);
         }
         let Progress::Recorded(clock, progress) = &self.progress else { return Ok(()) };
-        let (clock, progress) = (Arc::clone(clock), *progress);
+        let clock = Arc::clone(clock);
+        let progress = *progress;
         let grid = self.runtime.pipeline.config().grid;
         // The last tick before the end. One exactly at the end comes after the message.
         let last = grid.tick_at(end.offset(-1));
@@ -524,7 +525,8 @@ impl Player {
     /// Moves the recorder's clock to this instant, and serves no tick on the way.
     fn pass(&mut self, to: Stamp) -> Result<(), RuntimeError> {
         let Progress::Recorded(clock, progress) = &self.progress else { return Ok(()) };
-        let (now, progress) = (clock.set(to), *progress);
+        let now = clock.set(to);
+        let progress = *progress;
         if progress.is_some_and(|(epoch, _)| epoch.is_before(now.epoch)) {
             self.settle()?;
             self.runtime.begin(now.epoch);

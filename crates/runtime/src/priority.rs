@@ -274,7 +274,8 @@ impl Urgency {
         }
         if set_realtime(self.priority).is_ok() {
             self.current = self.priority;
-            let (name, priority) = (self.work.name, self.priority);
+            let name = self.work.name;
+            let priority = self.priority;
             tracing::info!("the work {name} fits again: it goes on at priority {priority}");
         } else {
             self.overload.keep(now);

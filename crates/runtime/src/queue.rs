@@ -127,10 +127,12 @@ impl Queue {
     /// input. No message needs another one.
     fn new(per_input: usize, lanes: Vec<usize>, time: TimeSource) -> Self {
         let busy = vec![false; lanes.iter().max().map_or(0, |last| last + 1)];
-        let (messages, put_back) = (VecDeque::new(), VecDeque::new());
+        let messages = VecDeque::new();
+        let put_back = VecDeque::new();
         let state = QueueState { messages, put_back, busy, closed: false };
         let needs_previous = vec![false; lanes.len()];
-        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let state = Mutex::new(state);
+        let changed = Condvar::new();
         Queue { state, changed, per_input, lanes, needs_previous, time }
     }
 

@@ -90,7 +90,8 @@ impl Runtime {
 
     /// Makes a runtime as [`Runtime::new`] does, with an observer.
     pub fn observed(pipeline: Pipeline, clock: Clock, observer: Arc<dyn Observer>) -> Self {
-        let (config, time) = (pipeline.config(), clock.time().clone());
+        let config = pipeline.config();
+        let time = clock.time().clone();
         Runtime {
             ticks: TickStats::default(),
             commands: None,

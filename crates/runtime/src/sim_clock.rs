@@ -36,7 +36,8 @@ impl RuntimeSimClock<'_> {
         // Told first: a tick that this message makes due is recorded after it, so a recording that is cut off between
         // them has no tick whose instant it never reached.
         if let Some(recorder) = &runtime.recorder {
-            let (at, published) = (runtime.time.system(), transit.published_at());
+            let at = runtime.time.system();
+            let published = transit.published_at();
             recorder.clock_set(ClockMessage { stamp, at, published });
         }
         let began = clock.set_at(stamp, transit, at);

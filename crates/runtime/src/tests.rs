@@ -77,7 +77,8 @@ impl Publisher for Recorder {
     fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
         let message = message.message();
         let word = |at: usize| message[at..at + 4].try_into().unwrap();
-        let (sec, nanosec) = (i32::from_le_bytes(word(4)), u32::from_le_bytes(word(8)));
+        let sec = i32::from_le_bytes(word(4));
+        let nanosec = u32::from_le_bytes(word(8));
         lock(&self.0).push(Stamp::from_sec_nanosec(sec, nanosec).unwrap());
         Ok(())
     }
@@ -95,7 +96,8 @@ fn wrench(stamp: Stamp) -> Vec<u8> {
 }
 
 pub(super) fn image(stamp: Stamp) -> Vec<u8> {
-    let (frame_id, encoding) = ("camera", "mono8");
+    let frame_id = "camera";
+    let encoding = "mono8";
     let image = Image { stamp, frame_id, height: 2, width: 2, encoding, step: 2 };
     image.to_cdr(Vec::new(), |data| data.extend_from_slice(&[7; 4]))
 }

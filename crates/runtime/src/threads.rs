@@ -169,7 +169,8 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let usual = workers::usual_count(runtime.pipeline.config(), cores);
         for k in 0..encode_threads.unwrap_or(usual).max(1) {
-            let (encoding, encode) = (Arc::clone(runtime), encode.clone());
+            let encoding = Arc::clone(runtime);
+            let encode = encode.clone();
             threads.spawn(ENCODE[k.min(ENCODE.len() - 1)], move || {
                 encode.apply("images and clouds are encoded");
                 let mut worker = Worker::new(&encoding, k == 0);

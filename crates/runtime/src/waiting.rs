@@ -55,7 +55,8 @@ impl Waiting {
         message: Message,
         need: AwaitedTransforms,
     ) -> Vec<(Message, Rejected)> {
-        let (input, arrival) = (message.input, message.arrival.stamp);
+        let input = message.input;
+        let arrival = message.arrival.stamp;
         // A worker may finish with an older message later than with a newer one.
         let newer = |held: &Held| held.message.arrival.stamp > arrival;
         let place = self.messages.iter().rposition(|held| !newer(held)).map_or(0, |at| at + 1);
@@ -63,7 +64,8 @@ impl Waiting {
         let mut crowded_out = Vec::new();
         loop {
             let of_input = || self.messages.iter().filter(|held| held.message.input == input);
-            let (held, bytes) = (of_input().count(), of_input().map(Held::bytes).sum::<usize>());
+            let held = of_input().count();
+            let bytes = of_input().map(Held::bytes).sum::<usize>();
             if held <= MAX_MESSAGES && (bytes <= MAX_BYTES || held == 1) {
                 return crowded_out;
             }

@@ -159,7 +159,8 @@ fn the_threads_of_loops_allocate_nothing() {
             .unwrap();
     let robot = Robot::new(SimOptions::default()).unwrap();
     let mut events = robot.schedule(START).peekable();
-    let (first, mut sent) = (grid.tick_at(START) + 1, 0);
+    let first = grid.tick_at(START) + 1;
+    let mut sent = 0;
     let loops = runtime.loops().count() as u64;
     let counted = || ticks.counted.load(Ordering::Relaxed);
     for tick in (0..MOST_TICKS).take_while(|tick| *tick < TICKS || counted() < loops) {

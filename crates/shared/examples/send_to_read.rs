@@ -19,7 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let number = |at: usize, usual: usize| {
         std::env::args().nth(at).map_or(Ok(usual), |text| text.parse::<usize>())
     };
-    let (side, count) = (number(1, 418)?, number(2, 500)?);
+    let side = number(1, 418)?;
+    let count = number(2, 500)?;
     let text = format!(
         "rate_hz: 100\nstreams: {{c: {{type: sensor_msgs/Image, topic: /c, max_age_ms: 100, \
          image: {{resize: {{width: {side}, height: {side}}}}}}}}}"

@@ -136,7 +136,8 @@ impl SharedError {
     /// Why a service cannot be opened or made, from the engine's error. Its kinds differ for each sort of service, but
     /// not their names.
     pub(crate) fn opening(service: &str, why: &dyn std::fmt::Debug) -> Self {
-        let (service, why) = (service.to_owned(), format!("{why:?}"));
+        let service = service.to_owned();
+        let why = format!("{why:?}");
         let is_any = |names: &[&str]| names.iter().any(|name| why.contains(name));
         if is_any(&["Incompatible", "DoesNotSupport", "VersionMismatch"]) {
             return SharedError::OtherVersion { service, why };

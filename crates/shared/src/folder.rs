@@ -59,7 +59,8 @@ fn check(folder: &Path, user: u32) -> Result<(), SharedError> {
     }
     // Not through a link: its target may change between this look and the engine's.
     let found = fs::symlink_metadata(folder).map_err(|why| refused(why.to_string()))?;
-    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    let owner = found.uid();
+    let mode = found.mode() & 0o7777;
     if !found.is_dir() {
         let what = if found.file_type().is_symlink() { "a link" } else { "no folder" };
         return Err(refused(what.to_owned()));
@@ -91,7 +92,8 @@ fn check_memory(folder: &Path, prefix: &str, user: u32) -> Result<(), SharedErro
         let is_of_others = ![user, ROOT].contains(&found.uid()) || found.file_type().is_symlink();
         let is_number = file.file_name().as_bytes().ends_with(NUMBER.as_bytes());
         if is_of_others || (found.mode() & OTHERS_WRITE != 0 && !is_number) {
-            let (file, by) = (file.path().display().to_string(), found.uid());
+            let file = file.path().display().to_string();
+            let by = found.uid();
             return Err(SharedError::Memory { file, by, mode: found.mode() & 0o7777, user });
         }
     }

@@ -39,7 +39,8 @@ impl InfoPublisher {
             .initial_max_slice_len(pages_of(info))
             .backpressure_strategy(BackpressureStrategy::DiscardData);
         let port = builder.create().map_err(|why| failed(service, &why))?;
-        let (service, info) = (service.to_owned(), info.to_owned());
+        let service = service.to_owned();
+        let info = info.to_owned();
         let mut publisher =
             InfoPublisher { service, info, number: 0, port, _samples: samples, node };
         let mut loan = publisher.loan()?;

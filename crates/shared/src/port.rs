@@ -39,6 +39,7 @@ pub(crate) fn receive(port: &Port, service: &str) -> Result<Option<Received>, Sh
 /// The message in a sample; `None` if the header does not fit.
 pub(crate) fn message_in(sample: &Received) -> Option<&[u8]> {
     let TensorHeader { start, len, .. } = *sample.user_header();
-    let (start, len) = (usize::try_from(start).ok()?, usize::try_from(len).ok()?);
+    let start = usize::try_from(start).ok()?;
+    let len = usize::try_from(len).ok()?;
     bytes_of(sample.payload()).get(start..start.checked_add(len)?)
 }

@@ -184,7 +184,8 @@ impl TensorReader {
         }
         let bytes: *const [u8] = bytes;
         self.held.fetch_add(1, Ordering::AcqRel);
-        let (sample, held) = (ManuallyDrop::new(sample), Arc::clone(&self.held));
+        let sample = ManuallyDrop::new(sample);
+        let held = Arc::clone(&self.held);
         let shared = Shared { bytes, sample, held, _port: Arc::clone(tensors) };
         Ok(Some(TensorSample { bytes: SampleBytes::Shared(shared), run }))
     }

@@ -38,7 +38,8 @@ fn free_in(folder: &Path) -> io::Result<u64> {
 }
 
 fn no_room(folder: &Path, service: &str, needed: u64, free: u64) -> SharedError {
-    let (service, folder) = (service.to_owned(), folder.display().to_string());
+    let service = service.to_owned();
+    let folder = folder.display().to_string();
     SharedError::NoRoom { service, folder, free, needed }
 }
 

@@ -32,7 +32,8 @@ streams:
 pub(crate) fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     static BEGAN: LazyLock<u128> = LazyLock::new(|| UNIX_EPOCH.elapsed().unwrap().as_nanos());
-    let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let process = std::process::id();
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("robocache_test/{process}/{}/{next}", *BEGAN)
 }
 

@@ -41,7 +41,8 @@ fn a_tick_takes_chunks_without_an_allocation() {
     let mut reader = ChunkReader::new(&service).unwrap();
     let joints = ["a", "b"].map(str::to_owned);
     let mut writer = ActionWriter::new(&service, "arm", &joints).unwrap();
-    let (mut taken, mut of_ticks) = (0, Vec::with_capacity(100));
+    let mut taken = 0;
+    let mut of_ticks = Vec::with_capacity(100);
     for tick in 0..100 {
         let answered = Answered { run: 1, epoch: 0, stamp: Stamp::from_nanos(tick), tick };
         writer.send(answered, &[0.0; 10], &[]).unwrap();

@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             buffer = black_box(robot.message(event, buffer));
         }
         let cost_us = started.elapsed().as_secs_f64() * 1e6 / events.len() as f64;
-        let (name, ros_type) = (stream.name(), stream.ros_type());
+        let name = stream.name();
+        let ros_type = stream.ros_type();
         println!(
             r#"{{"stream":"{name}","type":"{ros_type}","cost_us":{cost_us:.2},"cdr":"{hexadecimal}"}}"#
         );

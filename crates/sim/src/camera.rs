@@ -59,7 +59,8 @@ struct MovingShape {
 impl Camera {
     /// Looks into a room with a chequered floor; two balls and a box move in it.
     pub(super) fn front(random: &mut Random, width: u32, height: u32) -> Self {
-        let (w, h) = (f64::from(width), f64::from(height));
+        let w = f64::from(width);
+        let h = f64::from(height);
         let margin = width as usize / 4;
         let shapes = vec![
             MovingShape::random(random, [w, h], [0.07 * h; 2], true, [220, 60, 40]),
@@ -77,13 +78,15 @@ impl Camera {
             }
             if (x / cell + y / cell).is_multiple_of(2) { [150, 140, 120] } else { [90, 85, 80] }
         });
-        let (width, height) = (width as usize, height as usize);
+        let width = width as usize;
+        let height = height as usize;
         Camera { width, height, margin, background, pan, shapes }
     }
 
     /// Looks along the tool at a table; a work piece moves on it and two fingers close.
     pub(super) fn wrist(random: &mut Random, width: u32, height: u32) -> Self {
-        let (w, h) = (f64::from(width), f64::from(height));
+        let w = f64::from(width);
+        let h = f64::from(height);
         let piece = MovingShape::random(random, [w, h], [0.11 * h; 2], false, [60, 170, 90]);
         let opening = Wave::random(random, 0.28 * w, &[(0.12 * w, 0.3, 1.0)]);
         let finger = |side: f64| MovingShape {
@@ -97,7 +100,8 @@ impl Camera {
         let background = background(random, width as usize, height as usize, |x, y| {
             if x % cell < 2 || y % cell < 2 { [120, 90, 60] } else { [190, 160, 120] }
         });
-        let (width, height) = (width as usize, height as usize);
+        let width = width as usize;
+        let height = height as usize;
         Camera { width, height, margin: 0, background, pan: Wave::constant(0.0), shapes }
     }
 

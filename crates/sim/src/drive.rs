@@ -64,7 +64,8 @@ pub fn drive_messages<E>(
     mut publish: impl FnMut(&Event, &[u8]) -> Result<(), E>,
 ) -> Result<Report, E> {
     let mut counts = [Counts::default(); Stream::ALL.len()];
-    let (mut buffer, skips) = (Vec::new(), schedule.skips());
+    let mut buffer = Vec::new();
+    let skips = schedule.skips();
     for event in schedule.by_ref() {
         let count = &mut counts[event.stream as usize];
         if skips && late_ns(pace, &event) > TOO_LATE_NS {

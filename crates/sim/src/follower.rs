@@ -100,8 +100,11 @@ impl Follower {
     /// An arm at rest, with all joints at 0.
     pub fn new(model: FollowerModel, followed: Followed) -> Self {
         let zero = [0.0; JOINTS];
-        let (position, velocity, target) = (zero, zero, zero);
-        let (waiting, counts) = (VecDeque::new(), FollowerCounts::default());
+        let position = zero;
+        let velocity = zero;
+        let target = zero;
+        let waiting = VecDeque::new();
+        let counts = FollowerCounts::default();
         Follower { model, followed, position, velocity, target, waiting, step: 0, counts }
     }
 
@@ -145,7 +148,8 @@ impl Follower {
     fn move_joint(&mut self, joint: usize) {
         let FollowerModel { frequency, position, velocity, acceleration, .. } = self.model;
         let step_s = FOLLOWER_STEP_NS as f64 / NANOS_PER_S as f64;
-        let (x, v) = (&mut self.position[joint], &mut self.velocity[joint]);
+        let x = &mut self.position[joint];
+        let v = &mut self.velocity[joint];
         let pull = frequency * frequency * (self.target[joint] - *x) - 2.0 * frequency * *v;
         *v += pull.clamp(-acceleration, acceleration) * step_s;
         *v = v.clamp(-velocity, velocity);
@@ -172,8 +176,10 @@ impl Follower {
 
     /// The CDR bytes of its `sensor_msgs/msg/JointState` at the newest step, written into the memory of `buffer`.
     pub fn message(&self, stamp: Stamp, buffer: Vec<u8>) -> Vec<u8> {
-        let (name, frame_id) = (&JOINT_NAMES[..], "");
-        let (position, velocity) = (&self.position[..], &self.velocity[..]);
+        let name = &JOINT_NAMES[..];
+        let frame_id = "";
+        let position = &self.position[..];
+        let velocity = &self.velocity[..];
         JointState { stamp, frame_id, name, position, velocity, effort: &[] }.to_cdr(buffer)
     }
 }

@@ -75,7 +75,8 @@ pub(super) struct Lidar {
 impl Lidar {
     /// `scan_ns`: time of one turn; the last column is measured at the scan's stamp.
     pub(super) fn new(random: &mut Random, rings: u32, columns: u32, scan_ns: i64) -> Self {
-        let (rings, columns) = (rings as usize, columns as usize);
+        let rings = rings as usize;
+        let columns = columns as usize;
         let [low, high] = ELEVATION;
         let ring_angle = |i: usize| low + (high - low) * (i as f64 + 0.5) / rings as f64;
         let column_angle = |j: usize| TAU * (j as f64 / columns as f64 - 0.5);
@@ -182,7 +183,8 @@ impl Lidar {
         let columns = self.columns as f64;
         let at = (libm::atan2(center[1], center[0]) / TAU + 0.5) * columns;
         let half = half_angle / TAU * columns;
-        let (first, last) = ((at - half).floor() as i64, (at + half).ceil() as i64);
+        let first = (at - half).floor() as i64;
+        let last = (at + half).ceil() as i64;
         let count = self.columns as i64;
         (first..=last.min(first + count - 1)).map(move |column| column.rem_euclid(count) as usize)
     }
@@ -229,7 +231,8 @@ fn crosses_box(ray: [f64; 3], boxed: &Boxed) -> (f64, f64) {
     let mut crossing = (f64::NEG_INFINITY, f64::INFINITY);
     for (axis, direction) in ray.into_iter().enumerate() {
         let face = |side: f64| (boxed.center[axis] + side * boxed.half[axis]) / direction;
-        let (a, b) = (face(-1.0), face(1.0));
+        let a = face(-1.0);
+        let b = face(1.0);
         crossing = (crossing.0.max(a.min(b)), crossing.1.min(a.max(b)));
     }
     crossing

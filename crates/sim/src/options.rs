@@ -298,10 +298,12 @@ impl SimOptions {
         require(sides.contains(&self.image_width), "image-width", "16 to 4096", self.image_width)?;
         let height = self.image_height;
         require(sides.contains(&height), "image-height", "16 to 4096", height)?;
-        let (rings, columns) = (self.lidar_rings, self.lidar_columns);
+        let rings = self.lidar_rings;
+        let columns = self.lidar_columns;
         require((1..=256).contains(&rings), "lidar-rings", "1 to 256", rings)?;
         require((1..=8192).contains(&columns), "lidar-columns", "1 to 8192", columns)?;
-        let (hz, delay) = (self.follower_hz, self.follower_delay_ms);
+        let hz = self.follower_hz;
+        let delay = self.follower_delay_ms;
         require((0.01..=1000.0).contains(&hz), "follower-hz", "0.01 to 1000 Hz", hz)?;
         require((0.0..=1000.0).contains(&delay), "follower-delay-ms", "0 to 1000 ms", delay)?;
         self.check_faults()?;
@@ -310,10 +312,12 @@ impl SimOptions {
 
     fn check_faults(&self) -> Result<(), OptionError> {
         let delay = 0.0..=60_000.0;
-        let (send, stamp) = (self.send_jitter_ms, self.stamp_jitter_ms);
+        let send = self.send_jitter_ms;
+        let stamp = self.stamp_jitter_ms;
         require(delay.contains(&send), "send-jitter-ms", "0 to 60000 ms", send)?;
         require(delay.contains(&stamp), "stamp-jitter-ms", "0 to 60000 ms", stamp)?;
-        let (drop, reorder) = (self.drop_share, self.reorder_share);
+        let drop = self.drop_share;
+        let reorder = self.reorder_share;
         require((0.0..1.0).contains(&drop), "drop-share", "0 to below 1", drop)?;
         require((0.0..=1.0).contains(&reorder), "reorder-share", "0 to 1", reorder)?;
         let year = 1e3 * LONGEST_S;
@@ -334,7 +338,8 @@ impl SimOptions {
         let speed = self.speed;
         require((0.001..=1000.0).contains(&speed), "speed", "0.001 to 1000", speed)?;
         require(self.clock || speed == 1.0, "speed", "1 without --clock", speed)?;
-        let (play, stopped) = (self.play_s, self.stopped_s);
+        let play = self.play_s;
+        let stopped = self.stopped_s;
         require(span.contains(&play), "play-s", "0 to a year", play)?;
         require(self.clock || play == 0.0, "play-s", "0 without --clock", play)?;
         let jumps = self.jump_back_at.is_some();
@@ -379,7 +384,9 @@ impl SimOptions {
 
     /// Options of a robot whose joints are published when those of the second arm are, without faults.
     pub fn as_follower(&self) -> Self {
-        let (jitter_ms, share, skew) = (0.0, 0.0, 0.0);
+        let jitter_ms = 0.0;
+        let share = 0.0;
+        let skew = 0.0;
         SimOptions {
             joints_hz: self.follower_hz,
             send_jitter_ms: jitter_ms,

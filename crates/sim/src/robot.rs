@@ -27,7 +27,8 @@ impl Robot {
     /// Checks the options and draws the scene, which takes some milliseconds.
     pub fn new(options: SimOptions) -> Result<Self, OptionError> {
         options.check()?;
-        let (width, height) = (options.image_width, options.image_height);
+        let width = options.image_width;
+        let height = options.image_height;
         let turn_ns = options.grid(Stream::Lidar).map_or(NANOS_PER_S / 10, TickGrid::period_ns);
         // A simulator sees all points at one instant.
         let scan_ns = if options.isaac { 0 } else { turn_ns };
@@ -83,19 +84,24 @@ impl Robot {
 
     /// The CDR bytes of an event's message, written into the memory of `buffer`.
     pub fn message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
-        let (stamp, t, frame_id) = (event.stamp, event.sampled, event.stream.frame_id());
+        let stamp = event.stamp;
+        let t = event.sampled;
+        let frame_id = event.stream.frame_id();
         match event.stream {
             Stream::Clock => messages::Clock { clock: stamp }.to_cdr(buffer),
             Stream::Joints => {
                 let joints = self.truth.joints(t);
-                let (name, position) = (&JOINT_NAMES[..], &joints.position[..]);
-                let (velocity, effort) = (&joints.velocity[..], &joints.effort[..]);
+                let name = &JOINT_NAMES[..];
+                let position = &joints.position[..];
+                let velocity = &joints.velocity[..];
+                let effort = &joints.effort[..];
                 messages::JointState { stamp, frame_id, name, position, velocity, effort }
                     .to_cdr(buffer)
             }
             Stream::Wrench => {
                 let [fx, fy, fz, tx, ty, tz] = self.truth.wrench(t);
-                let (force, torque) = ([fx, fy, fz], [tx, ty, tz]);
+                let force = [fx, fy, fz];
+                let torque = [tx, ty, tz];
                 messages::WrenchStamped { stamp, frame_id, force, torque }.to_cdr(buffer)
             }
             Stream::Imu => {
@@ -127,16 +133,20 @@ impl Robot {
     }
 
     fn motion_message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
-        let (stamp, t, frame_id) = (event.stamp, event.sampled, event.stream.frame_id());
+        let stamp = event.stamp;
+        let t = event.sampled;
+        let frame_id = event.stream.frame_id();
         match event.stream {
             Stream::Pose => {
                 let pose = self.truth.pose(t);
-                let (position, orientation) = (pose.position, pose.orientation);
+                let position = pose.position;
+                let orientation = pose.orientation;
                 messages::PoseStamped { stamp, frame_id, position, orientation }.to_cdr(buffer)
             }
             Stream::Twist => {
                 let twist = self.truth.twist(t);
-                let (linear, angular) = (twist.linear, twist.angular);
+                let linear = twist.linear;
+                let angular = twist.angular;
                 messages::TwistStamped { stamp, frame_id, linear, angular }.to_cdr(buffer)
             }
             _ => {
@@ -156,7 +166,8 @@ impl Robot {
     }
 
     fn image_message(&self, camera: &Camera, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
-        let (width, height) = (self.options.image_width, self.options.image_height);
+        let width = self.options.image_width;
+        let height = self.options.image_height;
         messages::Image {
             stamp: event.stamp,
             frame_id: event.stream.frame_id(),
@@ -169,7 +180,8 @@ impl Robot {
     }
 
     fn depth_message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
-        let (width, height) = (self.options.image_width, self.options.image_height);
+        let width = self.options.image_width;
+        let height = self.options.image_height;
         messages::Image {
             stamp: event.stamp,
             frame_id: event.stream.frame_id(),

@@ -215,7 +215,8 @@ impl Source {
             self.last_due_ns = event.due_ns;
             if let Some(held) = self.held.take() {
                 faults.reordered += 1;
-                let (send_at, due_ns) = (event.send_at, event.due_ns);
+                let send_at = event.send_at;
+                let due_ns = event.due_ns;
                 self.ready.extend([event, Event { send_at, due_ns, ..held }]);
             } else if reordered {
                 self.held = Some(event);
@@ -229,7 +230,8 @@ impl Source {
 impl Rules<'_> {
     fn event(&self, source: &Source, seq: i64, random: &mut Random) -> Event {
         let nominal = source.grid.stamp_of(seq);
-        let (stream, span) = (source.stream, self.span);
+        let stream = source.stream;
+        let span = self.span;
         if stream == Stream::Clock {
             let due_ns = nominal.nanos() + span.zero_due_ns;
             let [sampled, stamp, send_at] = [nominal; 3];

@@ -109,9 +109,12 @@ impl Seen {
 
     /// Begins another life of the node. What was counted stays.
     pub(crate) fn begin_life(&mut self, runtime: &Runtime) {
-        let (clock, bases) = (self.clock.clone(), std::mem::take(&mut self.bases));
-        let (violation, tells_publications) = (self.violation.take(), self.tells_publications);
-        let (published, valid) = (self.published, self.valid);
+        let clock = self.clock.clone();
+        let bases = std::mem::take(&mut self.bases);
+        let violation = self.violation.take();
+        let tells_publications = self.tells_publications;
+        let published = self.published;
+        let valid = self.valid;
         let new = Seen::new(runtime, clock, bases);
         *self = Seen { violation, published, valid, tells_publications, ..new };
     }
@@ -133,7 +136,8 @@ impl Seen {
             let received = stats.received.get();
             let waiting = runtime.waiting(id) as u64;
             if received != stats.accepted.get() + stats.dropped_total() {
-                let (accepted, dropped) = (stats.accepted.get(), stats.dropped_total());
+                let accepted = stats.accepted.get();
+                let dropped = stats.dropped_total();
                 self.fail(format!(
                     "{:?}: received {received} messages, but accepted {accepted} and dropped {dropped}",
                     self.kinds[at]
@@ -218,7 +222,8 @@ impl Recorder for Tap {
             let is_of = net.taken.is_some_and(|(of, _)| publishers[of].topic == self.topics[input]);
             if is_of { net.taken.take() } else { None }
         };
-        let (bytes, arrival) = (Arc::clone(&message.bytes), message.arrival);
+        let bytes = Arc::clone(&message.bytes);
+        let arrival = message.arrival;
         let number = self.inner.received(message);
         let mut seen = lock(&self.seen);
         seen.counts[input] += 1;

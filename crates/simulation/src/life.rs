@@ -36,7 +36,8 @@ impl<'a> Life<'a> {
         let woken = loops.iter().map(|of| named(woken_by(of.name))).collect();
         let [spin, spin_large] = ["spin", "spin large"].map(|name| named(&[name]));
         let ticks = named(&["tick", "command"]);
-        let (seen, tensors) = (of.seen.clone(), of.tensors.clone());
+        let seen = of.seen.clone();
+        let tensors = of.tensors.clone();
         Life { runtime, loops, seen, tensors, woken, spin, spin_large, ticks }
     }
 

@@ -208,7 +208,8 @@ fn connection(runtime: &Runtime, net: &Shared) -> Connected {
     let subscribe = |large: bool| {
         let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
         let of = |id| {
-            let (spec, asks) = (runtime.input_spec(id), runtime.input(id).asks.get());
+            let spec = runtime.input_spec(id);
+            let asks = runtime.input(id).asks.get();
             SimSubscription::of_input(net, connection, spec, asks)
         };
         inputs.map(of).collect::<Vec<_>>()
@@ -258,7 +259,8 @@ fn report<'a>(
     let topics = runtime.inputs().map(|id| runtime.input_spec(id).topic.clone()).collect();
     let names = Names { topics, middleware: middleware.name.clone(), remedy: String::new() };
     let mut monitor = Monitor::new(Arc::clone(runtime), names);
-    let (mut recovery, cuts_off) = (Recovery::default(), middleware.cuts_off);
+    let mut recovery = Recovery::default();
+    let cuts_off = middleware.cuts_off;
     let net = Arc::clone(net);
     let mut due = runtime.time.monotonic() + REPORT;
     move || {

@@ -138,7 +138,8 @@ pub(crate) fn message(kind: Kind, said: &Said) -> Vec<u8> {
         }
         Kind::Joints => {
             let position = [0, 1].map(|at| joint(stamp, base, pass, at));
-            let (name, none) = (&["a", "b"], &[]);
+            let name = &["a", "b"];
+            let none = &[];
             let message = JointState {
                 stamp,
                 frame_id: "",
@@ -161,7 +162,8 @@ pub(crate) fn message(kind: Kind, said: &Said) -> Vec<u8> {
             writer.finish()
         }
         Kind::Tf => {
-            let (translation, rotation) = ([1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]);
+            let translation = [1.0, 0.0, 0.0];
+            let rotation = [0.0, 0.0, 0.0, 1.0];
             let message =
                 TfMessage { stamp, frame_id: "map", child_frame_id: "odom", translation, rotation };
             message.to_cdr(Vec::new())

@@ -132,7 +132,8 @@ impl<'a> Stage<'a> {
         let surroundings = self.surroundings(&first, passes.bases.clone());
         let faults = (Arc::clone(&self.is_full), Arc::clone(&self.is_broken));
         let mut world = World::new(self.plan, &surroundings, (passes, self.ends_ns), faults);
-        let (mut turn, mut next) = (Turn::NodeBegins, Some(first));
+        let mut turn = Turn::NodeBegins;
+        let mut next = Some(first);
         while turn != Turn::RunEnds {
             turn = match turn {
                 Turn::NodeBegins => {
@@ -225,7 +226,8 @@ impl<'a> Stage<'a> {
 
     /// Looks at the network at the end of the run.
     fn look_at_the_end(&self, runtime: &Runtime, world: &World<'_>) {
-        let (seen, net) = (&mut *lock(&world.seen), &*lock(&self.net));
+        let seen = &mut *lock(&world.seen);
+        let net = &*lock(&self.net);
         if seen.violation().is_some() {
             return;
         }

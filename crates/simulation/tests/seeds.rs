@@ -31,7 +31,8 @@ struct Options {
 
 impl Options {
     fn read() -> Result<Self, String> {
-        let (mut options, mut args) = (Options::default(), std::env::args().skip(1));
+        let mut options = Options::default();
+        let mut args = std::env::args().skip(1);
         while let Some(name) = args.next() {
             let mut number = || {
                 let value = args.next().ok_or(format!("{name} needs a value"))?;
@@ -117,7 +118,8 @@ fn processor_time() -> Option<Duration> {
 /// Runs a seed, and shrinks it if it fails.
 fn try_seed(seed: u64, options: &Options, sums: &mut Sums) -> Result<bool, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let (mask, seconds) = (options.mask.unwrap_or(u64::MAX), options.seconds.unwrap_or(SECONDS));
+    let mask = options.mask.unwrap_or(u64::MAX);
+    let seconds = options.seconds.unwrap_or(SECONDS);
     let outcome = run(seed, mask, seconds, folder.path())?;
     sums.add(&outcome);
     if outcome.violation.is_none() {
@@ -174,7 +176,8 @@ fn of_commit() -> u64 {
 fn is_the_same_twice(seed: u64) -> Result<bool, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let run = || run(seed, u64::MAX, SECONDS / 3, folder.path());
-    let (first, second) = (run()?, run()?);
+    let first = run()?;
+    let second = run()?;
     let is_same = (first.trace, first.choices) == (second.trace, second.choices);
     if !is_same {
         let differs = first.last.iter().zip(&second.last).find(|(first, second)| first != second);
@@ -184,7 +187,8 @@ fn is_the_same_twice(seed: u64) -> Result<bool, String> {
 }
 
 fn all() -> Result<bool, String> {
-    let (options, begun) = (Options::read()?, Instant::now());
+    let options = Options::read()?;
+    let begun = Instant::now();
     let mut sums = Sums::default();
     if let Some(seed) = options.seed {
         let passed = try_seed(seed, &options, &mut sums)?;

@@ -68,7 +68,8 @@ pub fn output(what: &str, child: Child) -> Output {
         move || reads.join().unwrap()
     }
     let mut child = Killed(child);
-    let (stdout, stderr) = (read(child.0.stdout.take()), read(child.0.stderr.take()));
+    let stdout = read(child.0.stdout.take());
+    let stderr = read(child.0.stderr.take());
     let status = some(what, || child.0.try_wait().unwrap());
     Output { status, stdout: stdout(), stderr: stderr() }
 }

@@ -56,7 +56,9 @@ impl Facts {
 
     /// The facts, in the words that `scripts/cargo_test.py` reads.
     pub(crate) fn text(&self, patience: Duration) -> String {
-        let (began, ended, patience) = (self.began_s, monotonic_s(), patience.as_secs_f64());
+        let began = self.began_s;
+        let ended = monotonic_s();
+        let patience = patience.as_secs_f64();
         let [got, asked, stolen] = self.got_asked_and_stolen();
         let times = format!("began={began:.6} ended={ended:.6} patience={patience}");
         format!("[{times} got_ns={got} asked_ns={asked} stolen_ns={stolen}]")

@@ -79,7 +79,8 @@ fn the_facts_are_also_of_children() {
 
 #[test]
 fn a_thread_that_waits_is_seen_to_sleep() {
-    let (number, lock) = (ThreadNumber::default(), Mutex::new(()));
+    let number = ThreadNumber::default();
+    let lock = Mutex::new(());
     assert!(!number.is_asleep() && number.priority().is_none());
     let held = lock.lock().unwrap();
     std::thread::scope(|scope| {

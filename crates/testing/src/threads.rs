@@ -70,7 +70,8 @@ pub fn priority_of_holder(
     urgent: impl FnOnce() + Send,
     hold: impl FnOnce(&dyn Fn()) + Send,
 ) -> Option<i64> {
-    let (holder, waiter) = (ThreadNumber::default(), ThreadNumber::default());
+    let holder = ThreadNumber::default();
+    let waiter = ThreadNumber::default();
     let release = AtomicBool::new(false);
     let found = thread::scope(|scope| {
         let _releases = Finally(|| release.store(true, Ordering::Release));

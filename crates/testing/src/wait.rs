@@ -70,7 +70,8 @@ impl<'a> Wait<'a> {
             self.facts.look();
         }
         if waited >= self.patience {
-            let (what, seconds) = (self.what.replace('\n', " "), waited.as_secs_f64());
+            let what = self.what.replace('\n', " ");
+            let seconds = waited.as_secs_f64();
             let facts = self.facts.text(self.patience);
             panic!("{NOT_IN_TIME}{what}: waited {seconds:.1} s {facts}");
         }

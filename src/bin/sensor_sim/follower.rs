@@ -42,7 +42,8 @@ impl Arm {
         let reliable = options.reliability == Reliability::Reliable;
         let qos = Qos { reliable, ..Qos::best_effort(options.depth) };
         let joints = node.advertise(JOINTS_TOPIC, Stream::Joints.ros_type(), qos)?;
-        let (topic, followed) = (options.follow_topic(), options.follow_type);
+        let topic = options.follow_topic();
+        let followed = options.follow_type;
         let asks = Qos::best_effort(DEPTH);
         let mut subscription = node.subscribe(topic, followed.ros_type(), asks)?;
         let wake = Arc::new(Wake::default());

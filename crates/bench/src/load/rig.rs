@@ -156,8 +156,11 @@ fn period(hz: f64) -> Duration {
 }
 
 fn image(options: &Options, random: &mut Random) -> Vec<u8> {
-    let (width, height) = (options.width, options.height);
-    let (frame_id, encoding, step) = ("camera", "rgb8", 3 * width);
+    let width = options.width;
+    let height = options.height;
+    let frame_id = "camera";
+    let encoding = "rgb8";
+    let step = 3 * width;
     let image = Image { stamp: Stamp::ZERO, frame_id, height, width, encoding, step };
     image.to_cdr(Vec::new(), |data| {
         let bytes = (step * height) as usize;
@@ -218,7 +221,9 @@ fn joints() -> Vec<u8> {
 impl Sensor {
     /// Publishes at each multiple of the period until `end`, or until another sensor has failed.
     fn run(mut self, start: Instant, end: Instant, failed: &AtomicBool) -> Result<Sent, LoadError> {
-        let (mut due, mut sent, mut skipped) = (start, 0, 0);
+        let mut due = start;
+        let mut sent = 0;
+        let mut skipped = 0;
         while due < end && !failed.load(Ordering::Relaxed) {
             thread::sleep(due.saturating_duration_since(Instant::now()));
             self.stamp();
@@ -236,7 +241,8 @@ impl Sensor {
     /// Stamps the message with the present instant.
     fn stamp(&mut self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (sec, nanosec) = (now.as_secs() as i32, now.subsec_nanos());
+        let sec = now.as_secs() as i32;
+        let nanosec = now.subsec_nanos();
         self.message[STAMP_AT..STAMP_AT + 4].copy_from_slice(&sec.to_le_bytes());
         self.message[STAMP_AT + 4..STAMP_AT + 8].copy_from_slice(&nanosec.to_le_bytes());
     }

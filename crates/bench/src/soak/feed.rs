@@ -164,7 +164,8 @@ impl Feed<'_> {
     /// Sends the vectors until the end.
     pub(super) fn small(&self) -> Result<Fed, BenchError> {
         let mut fed = Fed::default();
-        let (config, stop) = (self.runtime.pipeline.config(), self.timeline.stop_flag());
+        let config = self.runtime.pipeline.config();
+        let stop = self.timeline.stop_flag();
         drive(self.robot, self.schedule(false), self.timeline, stop, |event, bytes| {
             let Some(input) = input_of(config, event.stream) else { return Ok(()) };
             let stamp_ns = event.stamp.nanos();
@@ -184,7 +185,8 @@ impl Feed<'_> {
     /// Sends images and clouds until the end.
     pub(super) fn large(&self, messages: &mut Large<'_>) -> Result<Fed, BenchError> {
         let mut fed = Fed::default();
-        let (config, stop) = (self.runtime.pipeline.config(), self.timeline.stop_flag());
+        let config = self.runtime.pipeline.config();
+        let stop = self.timeline.stop_flag();
         let Large { robot, noise, pool } = messages;
         let make = |event: &Event, buffer| match noise {
             Some(noise) => noise.message(event, buffer),
@@ -196,7 +198,8 @@ impl Feed<'_> {
                 fed.refused += 1;
                 return Ok(());
             };
-            let (stamp_ns, shared) = (event.stamp.nanos(), Shared(Arc::clone(&message)));
+            let stamp_ns = event.stamp.nanos();
+            let shared = Shared(Arc::clone(&message));
             fed.waits += u64::from(tell(&self.notes, Note::Large { input, stamp_ns, message }));
             fed.large += 1;
             Ok::<_, BenchError>(self.runtime.receive(

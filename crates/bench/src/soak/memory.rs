@@ -31,7 +31,8 @@ pub(super) fn watch(
 ) -> Result<(Memory, Vec<Span>), BenchError> {
     // The threads have reserved what they need by then.
     soak.sleep_until(0);
-    let (device, host) = (gpu.free_bytes()?, resident_bytes());
+    let device = gpu.free_bytes()?;
+    let host = resident_bytes();
     let mut memory =
         Memory { device: device.map(|free| [free; 3]), resident: host.map(|bytes| [bytes; 3]) };
     let mut spans = Vec::new();

@@ -123,7 +123,8 @@ impl fmt::Display for Encoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Encoded { stream, in_use, by_cpu, by_gpu, takeovers, .. } = self;
         let us = |us: Option<f64>| us.map_or("-".into(), |us| format!("{us:.0} us"));
-        let (cpu, gpu) = (us(self.cpu_us), us(self.gpu_us));
+        let cpu = us(self.cpu_us);
+        let gpu = us(self.gpu_us);
         write!(
             f,
             "{stream}: {by_cpu} rows by cores ({cpu}), {by_gpu} by the GPU ({gpu}), {takeovers} \
@@ -290,7 +291,8 @@ fn problems(options: &Options, parts: &Parts) -> Vec<String> {
         Some(mismatch) => problems.push(mismatch.clone()),
         None => problems.extend(comparison_problem(options, parts)),
     }
-    let (missed, awake) = (parts.tick.missed, parts.tick.missed_awake);
+    let missed = parts.tick.missed;
+    let awake = parts.tick.missed_awake;
     if awake > 0 {
         problems.push(format!("overruns: expected none after a long tick, found {awake}"));
     } else if options.no_overruns && missed > 0 {
@@ -310,7 +312,8 @@ fn problems(options: &Options, parts: &Parts) -> Vec<String> {
 /// prevented are excused, unless the input waited for the checker itself; but some must be made.
 fn comparison_problem(options: &Options, parts: &Parts) -> Option<String> {
     let planned = planned(options);
-    let (equal, waits) = (parts.checked.equal, parts.waits);
+    let equal = parts.checked.equal;
+    let waits = parts.waits;
     let excused = if waits == 0 { parts.checked.unsettled } else { 0 };
     let enough = equal + excused >= planned * 9 / 10;
     (planned > 0 && (equal == 0 || !enough)).then(|| {
@@ -406,7 +409,8 @@ impl fmt::Display for SoakReport {
             self.overruns_by_copies,
             self.overruns - self.overruns_by_ticks - self.overruns_by_copies
         )?;
-        let (late, missed) = (self.late_ticks, self.probe_overruns);
+        let late = self.late_ticks;
+        let missed = self.probe_overruns;
         let probe = at(self.probe_priority);
         writeln!(f, "  {missed} missed by a bare thread ({probe}); {late} ticks late, see below")?;
         if self.probe_priority == 0 {
@@ -415,7 +419,8 @@ impl fmt::Display for SoakReport {
         writeln!(f, "  tick             {}", self.tick_us)?;
         writeln!(f, "  wake-up late     {}", self.wake_up_us)?;
         writeln!(f, "  bare thread late {}", self.probe_us)?;
-        let (images, clouds) = (self.images, self.clouds);
+        let images = self.images;
+        let clouds = self.clouds;
         writeln!(f, "  push             {}; {images} images, {clouds} clouds", self.push_us)?;
         writeln!(f, "  image age        {}", self.image_age_us)?;
         writeln!(f, "  GPU              {}", self.processors.gpu)?;
@@ -446,7 +451,9 @@ impl fmt::Display for SoakReport {
             ("resident memory   ", self.resident_bytes),
         ] {
             if let Some(Course { start, worst, end }) = course {
-                let (start, worst, end) = (mb(start), mb(worst), mb(end));
+                let start = mb(start);
+                let worst = mb(worst);
+                let end = mb(end);
                 writeln!(f, "  {name} {start:.1} MB, at worst {worst:.1}, at the end {end:.1}")?;
             }
         }

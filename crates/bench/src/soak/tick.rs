@@ -127,7 +127,8 @@ impl Recorder {
         // Pages that are touched now are not counted as growth later.
         let mut pushes = vec![Span { what: What::Look, from: 1, to: 1 }; count / 10 + 100];
         pushes.clear();
-        let (ticks, pushes) = (Mutex::new(ticking), Mutex::new(pushes));
+        let ticks = Mutex::new(ticking);
+        let pushes = Mutex::new(pushes);
         Recorder { timeline, settled, notes, lidar, cameras, ticks, pushes }
     }
 
@@ -212,7 +213,8 @@ impl Observer for Recorder {
             true => What::Cloud { bytes },
             false => What::Image { camera: input.index(), bytes },
         };
-        let (from, to) = (self.timeline.at(since), self.timeline.now());
+        let from = self.timeline.at(since);
+        let to = self.timeline.now();
         if let Some(stamp) = row {
             self.settled.note(*input, stamp.nanos());
         }
@@ -228,7 +230,8 @@ impl Observer for Recorder {
 /// The stamp in a message's header, which is at its front.
 fn stamp_ns(message: &[u8]) -> i64 {
     let word = |at: usize| message[at..at + 4].try_into().unwrap_or_default();
-    let (sec, nanosec) = (i32::from_le_bytes(word(4)), u32::from_le_bytes(word(8)));
+    let sec = i32::from_le_bytes(word(4));
+    let nanosec = u32::from_le_bytes(word(8));
     Stamp::from_sec_nanosec(sec, nanosec).unwrap_or_default().nanos()
 }
 

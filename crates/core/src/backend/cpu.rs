@@ -354,7 +354,8 @@ impl RingMemory {
         let Some(ring) = jobs.first().map(|job| job.ring) else { return };
         let of_ring = jobs.iter().filter(|job| job.ring == ring).map(|job| (job.step, job.value));
         let Scratch { values, part } = scratch;
-        let (dtype, bytes) = (self.segment.dtype, self.part_bytes());
+        let dtype = self.segment.dtype;
+        let bytes = self.part_bytes();
         rows.window(of_ring, &mut values[..self.place.row_len], |at, row| {
             let step = &mut out[self.segment.step_range(at)];
             let write = |out: &mut [u8]| match row {

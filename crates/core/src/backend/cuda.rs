@@ -168,7 +168,8 @@ impl RingMemory {
         let sparse_row = spec.encoder.sparse_row(spec.dtype);
         let sparse = sparse_row.zip(coordinates).map(|(row, coordinates)| {
             let run = |row_at, len| Run { row_at, step_at: 0, len };
-            let (features, at) = (run(0, row.features()), row.coordinates_at());
+            let features = run(0, row.features());
+            let at = row.coordinates_at();
             [(segment.clone(), features), (coordinates, run(at, row.coordinates()))]
         });
         // A sparse row is two segments of two element types: bytes to the tick.
@@ -241,7 +242,8 @@ impl RingMemory {
         if downloads.get().is_some() {
             return;
         }
-        let (len, slots) = (self.rows.bytes(), self.rows.slots());
+        let len = self.rows.bytes();
+        let slots = self.rows.slots();
         let bytes = len.saturating_mul(slots + ROWS_TAKEN);
         let made = if bytes > MOST_PINNED {
             Err(format!("{bytes} bytes of pinned memory are more than {MOST_PINNED}"))

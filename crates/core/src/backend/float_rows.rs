@@ -127,7 +127,8 @@ impl FloatRows {
             Value::Nothing => out.fill(0.0),
             Value::Row(a) => out.copy_from_slice(&read(&self.slots[a.index()])),
             Value::Between { a, b, weight } => {
-                let (a, b) = (read(&self.slots[a.index()]), read(&self.slots[b.index()]));
+                let a = read(&self.slots[a.index()]);
+                let b = read(&self.slots[b.index()]);
                 self.interpolator.between(&a, &b, weight, out);
             }
         }
@@ -142,7 +143,8 @@ impl FloatRows {
             }
             Value::Row(slot) => take(&read(&self.slots[slot.index()])),
             Value::Between { a, b, weight } => {
-                let (a, b) = (read(&self.slots[a.index()]), read(&self.slots[b.index()]));
+                let a = read(&self.slots[a.index()]);
+                let b = read(&self.slots[b.index()]);
                 self.interpolator.between(&a, &b, weight, values);
                 take(values);
             }

@@ -85,7 +85,8 @@ pub fn create_for_device(
     };
     let device = Device::open(ordinal)?;
     let backend = super::cuda::CudaBackend::for_device(&device, processor, config, layout)?;
-    let (name, kind) = (device.name(), kind(&device));
+    let name = device.name();
+    let kind = kind(&device);
     tracing::info!(
         "tensors stay on {name} (device {ordinal}, {kind}); {encoder} images and clouds"
     );
@@ -150,7 +151,8 @@ fn cuda(
 ) -> Result<Arc<dyn Backend>, BackendError> {
     let device = Device::open(ordinal)?;
     let backend = super::cuda::CudaBackend::new(&device, config, layout)?;
-    let (name, kind) = (device.name(), kind(&device));
+    let name = device.name();
+    let kind = kind(&device);
     tracing::info!("computing on {name} (device {ordinal}, {kind})");
     Ok(Arc::new(backend))
 }
@@ -164,7 +166,8 @@ fn cpu_with_gpu(
 ) -> Result<Arc<dyn Backend>, BackendError> {
     let device = Device::open(ordinal)?;
     let backend = CpuBackend::with_gpu(&device, config, layout)?;
-    let (name, kind) = (device.name(), kind(&device));
+    let name = device.name();
+    let kind = kind(&device);
     tracing::info!(
         "computing on the CPU, images and clouds also on {name} (device {ordinal}, {kind}) while it \
          is faster"

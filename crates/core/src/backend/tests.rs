@@ -15,7 +15,8 @@ streams:
 ";
     let config = crate::config::parse(text, "test.yaml").unwrap();
     let errors = config.streams.iter().map(|spec| {
-        let (operation, detail) = ("reserve device memory", "out of memory".into());
+        let operation = "reserve device memory";
+        let detail = "out of memory".into();
         let error = BackendError::Failed { backend: "cuda", operation, detail };
         error.reserving_for(spec).to_string()
     });

@@ -54,7 +54,8 @@ impl<'a> Reader<'a> {
     /// (0 big-endian, 1 little-endian).
     pub fn new(message: &'a [u8]) -> Result<Self, CdrError> {
         let Some(&[high, low, _, _]) = message.first_chunk::<ENCAPSULATION_LEN>() else {
-            let (wanted, left) = (ENCAPSULATION_LEN, message.len());
+            let wanted = ENCAPSULATION_LEN;
+            let left = message.len();
             return Err(CdrError::Truncated { at: 0, wanted, left });
         };
         match u16::from_be_bytes([high, low]) {

@@ -116,8 +116,9 @@ struct Inverse {
 impl Inverse {
     fn of(header: &[u8]) -> Result<Self, Rejected> {
         let four = |at: usize| header[at..].first_chunk::<4>().copied().unwrap_or_default();
-        let (kind, a, b) =
-            (i32::from_le_bytes(four(0)), f32::from_le_bytes(four(4)), f32::from_le_bytes(four(8)));
+        let kind = i32::from_le_bytes(four(0));
+        let a = f32::from_le_bytes(four(4));
+        let b = f32::from_le_bytes(four(8));
         if kind != INVERSE_DEPTH || !a.is_finite() || !b.is_finite() || a <= 0.0 {
             return Err(malformed(format!(
                 "compressedDepth: expected inverse depth (0) with a positive and a finite parameter, \

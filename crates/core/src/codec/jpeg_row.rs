@@ -33,7 +33,8 @@ impl JpegRow {
     /// How the rows of images are stored; `None` if their elements are no bytes.
     pub fn of(image: &ImageSpec, dtype: DType, quality: u8) -> Option<Self> {
         let last = image.last();
-        let (width, height) = (last.width, last.height);
+        let width = last.width;
+        let height = last.height;
         let row = JpegRow { quality, width, height, color: image.color, layout: image.layout };
         (dtype == DType::U8).then_some(row)
     }
@@ -100,7 +101,8 @@ impl JpegRow {
             None => return Err(format!("expected {expected}, found other bytes")),
         }
         let decoded = jpeg::decode(file, [width, height], pixels).map_err(|wrong| wrong.detail)?;
-        let (expected, found) = (color.channels(), decoded.encoding.bytes_per_pixel());
+        let expected = color.channels();
+        let found = decoded.encoding.bytes_per_pixel();
         if (decoded.width, decoded.height) != (width, height) || found != expected {
             return Err(format!("expected {expected} channels, found {found}"));
         }

@@ -92,7 +92,8 @@ fn read(
     bytes_per_pixel: usize,
     pixels: &mut Vec<u8>,
 ) -> Result<[usize; 2], Rejected> {
-    let (width, height) = (reader.info().width as usize, reader.info().height as usize);
+    let width = reader.info().width as usize;
+    let height = reader.info().height as usize;
     pixels.resize(width * height * bytes_per_pixel, 0);
     reader.next_frame(pixels).map_err(failed)?;
     reader.finish().map_err(failed)?;

@@ -28,7 +28,8 @@ pub(super) fn decode(
         return Err(malformed(format!("RVL: expected {HEADER} bytes of sizes, found {found}")));
     };
     let side = |at: usize| header[at..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four));
-    let (width, height) = (side(0) as usize, side(4) as usize);
+    let width = side(0) as usize;
+    let height = side(4) as usize;
     check_size([width, height], largest)?;
     pixels.resize(2 * width * height, 0);
     let mut rest = pixels.as_chunks_mut::<2>().0;
@@ -80,7 +81,8 @@ impl Nibbles<'_> {
 /// The next number.
 #[inline(always)]
 fn number(nibbles: &mut Nibbles<'_>) -> Result<u32, Rejected> {
-    let (mut value, mut shift) = (0u64, 0);
+    let mut value = 0u64;
+    let mut shift = 0;
     loop {
         let Some(nibble) = nibbles.next() else {
             return Err(malformed("RVL: expected all pixels, found the end".to_owned()));

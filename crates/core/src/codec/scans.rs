@@ -23,7 +23,9 @@ struct Component {
 /// What was expected and found.
 pub(super) fn check(file: &[u8]) -> Result<(), String> {
     let mut components: Vec<Component> = Vec::new();
-    let (mut progressive, mut scans, mut at) = (false, 0, 2);
+    let mut progressive = false;
+    let mut scans = 0;
+    let mut at = 2;
     while let Some((marker, body)) = next(file, &mut at) {
         match (marker, body) {
             // Baseline, extended, progressive.

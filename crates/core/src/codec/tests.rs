@@ -22,7 +22,8 @@ fn decoded(file: &[u8], largest: [usize; 2]) -> Result<([usize; 2], Encoding, Ve
     let mut pixels = vec![9; 10];
     let view = decode(file, largest, &mut pixels)?;
     assert_eq!(view.step, view.width * view.encoding.bytes_per_pixel());
-    let (size, encoding) = ([view.width, view.height], view.encoding);
+    let size = [view.width, view.height];
+    let encoding = view.encoding;
     Ok((size, encoding, view.data.to_vec()))
 }
 

@@ -143,7 +143,8 @@ const V_TO_RED: i32 = 1_673_527;
 /// Amounts that chroma adds to red, green and blue, with the half that rounds.
 fn chroma(u: u8, v: u8) -> [i32; 3] {
     let half = 1 << (BITS - 1);
-    let (u, v) = (i32::from(u) - 128, i32::from(v) - 128);
+    let u = i32::from(u) - 128;
+    let v = i32::from(v) - 128;
     [half + V_TO_RED * v, half + V_TO_GREEN * v + U_TO_GREEN * u, half + U_TO_BLUE * u]
 }
 

@@ -71,17 +71,20 @@ impl<'a> ActionChunk<'a> {
     /// Reads a message; `None` if the stamp is none.
     fn of(message: &'a [u8]) -> Result<Option<Self>, CdrError> {
         let mut reader = Reader::new(message)?;
-        let (run, epoch) = (reader.u64()?, reader.u64()?);
+        let run = reader.u64()?;
+        let epoch = reader.u64()?;
         let stamp = Stamp::from_sec_nanosec(reader.i32()?, reader.u32()?);
         // Only a simulator's clock may be before zero. The number of the tick wraps there, as in tensors.
-        let (tick, sequence) = (reader.u64()? as i64, reader.u64()?);
+        let tick = reader.u64()? as i64;
+        let sequence = reader.u64()?;
         let group = reader.string_bytes()?;
         let names = reader.clone();
         for _ in 0..reader.u32()? {
             reader.string_bytes()?;
         }
         let rows = reader.u32()? as usize;
-        let (values, reference) = (reader.f32_sequence()?, reader.f32_sequence()?);
+        let values = reader.f32_sequence()?;
+        let reference = reader.f32_sequence()?;
         Ok(stamp.map(|stamp| ActionChunk {
             run,
             epoch,
@@ -171,7 +174,8 @@ mod tests {
     fn no_chunk_has_more_bytes_than_the_most() {
         for len in 0..9 {
             let names = ["j".repeat(len), "j".repeat(8 - len)];
-            let (values, reference) = (vec![1.0; MOST_ROWS * 2], [0.5; 2]);
+            let values = vec![1.0; MOST_ROWS * 2];
+            let reference = [0.5; 2];
             let chunk = SentChunk { values: &values, reference: &reference, ..sent(&names) };
             let bytes = chunk.to_cdr(Vec::new()).len();
             let most = SentChunk::most_bytes(chunk.group, &names);

@@ -375,8 +375,8 @@ impl CommandGroup {
 
     /// Makes a command that follows the plan.
     fn follow(&mut self, at: CommandTick, row: usize) {
-        let (mut tracks, mut clipped) =
-            (std::mem::take(&mut self.tracks), std::mem::take(&mut self.counts.clipped));
+        let mut tracks = std::mem::take(&mut self.tracks);
+        let mut clipped = std::mem::take(&mut self.counts.clipped);
         let mut limited = self.counts.limited;
         self.follow_with(&mut tracks, at.stamp, row, |joint, limit| {
             if let Some(limit) = limit {

@@ -81,13 +81,15 @@ impl StepLimits {
         match interface {
             Interface::Position => {
                 let [low, high] = limits.position.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
-                let (step, bend) = (velocity * period_s, acceleration * period_s * period_s);
+                let step = velocity * period_s;
+                let bend = acceleration * period_s * period_s;
                 let bounded_by = [Limit::Position, Limit::Velocity];
                 StepLimits { low, high, step, bend, bounded_by }
             }
             Interface::Velocity => {
                 let step = acceleration * period_s;
-                let (bend, bounded_by) = (f64::INFINITY, [Limit::Velocity, Limit::Acceleration]);
+                let bend = f64::INFINITY;
+                let bounded_by = [Limit::Velocity, Limit::Acceleration];
                 StepLimits { low: -velocity, high: velocity, step, bend, bounded_by }
             }
         }

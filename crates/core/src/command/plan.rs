@@ -35,7 +35,8 @@ pub(super) enum Place {
 impl Plan {
     /// A plan without rows, with memory for all rows of a group.
     pub(super) fn of(spec: &GroupSpec) -> Self {
-        let (rows, width) = (spec.offsets_ns.len(), spec.joints.len());
+        let rows = spec.offsets_ns.len();
+        let width = spec.joints.len();
         Plan {
             instants: Vec::with_capacity(rows),
             values: Vec::with_capacity(rows * width),
@@ -64,7 +65,8 @@ impl Plan {
     fn read(&mut self, spec: &GroupSpec, chunk: &ActionChunk<'_>) -> Result<(), Refusal> {
         let width = self.width;
         for (at, value) in chunk.values.iter().enumerate() {
-            let (joint, spec) = (at % width, &spec.joints[at % width]);
+            let joint = at % width;
+            let spec = &spec.joints[at % width];
             let mut value = taken_back(&spec.operators, f64::from(value));
             if spec.relative {
                 value += f64::from(chunk.reference.get(joint).ok_or(Refusal::Reference)?);
@@ -161,7 +163,8 @@ impl Plan {
 
     /// Slope at a row \[per ns\]: the central difference; at the first and the last row, that to its neighbour.
     fn slope(&self, row: usize, joint: usize) -> f64 {
-        let (from, to) = (row.saturating_sub(1), (row + 1).min(self.rows() - 1));
+        let from = row.saturating_sub(1);
+        let to = (row + 1).min(self.rows() - 1);
         let span = self.instants[to].since(self.instants[from]) as f64;
         (self.row(to, joint) - self.row(from, joint)) / span
     }
@@ -178,7 +181,8 @@ fn turns(angle: f64) -> f64 {
 
 /// The cubic with these values and slopes at 0 and 1 (basis functions as in Bartels, Beatty and Barsky, 1987).
 fn hermite([from, to]: [f64; 2], [leaves, arrives]: [f64; 2], t: f64) -> f64 {
-    let (t2, s) = (t * t, 1.0 - t);
+    let t2 = t * t;
+    let s = 1.0 - t;
     let s2 = s * s;
     let values = from * ((1.0 + 2.0 * t) * s2) + to * (t2 * (3.0 - 2.0 * t));
     values + (leaves * (t * s2) - arrives * (t2 * s))

@@ -122,16 +122,19 @@ impl ReceivedStatus {
     pub fn read(message: &[u8]) -> Result<Option<Self>, CdrError> {
         let mut reader = Reader::new(message)?;
         let stamp = Stamp::from_sec_nanosec(reader.i32()?, reader.u32()?);
-        let (run, group) = (reader.u64()?, text(&mut reader)?);
+        let run = reader.u64()?;
+        let group = text(&mut reader)?;
         let stage = reader.u8()?;
         let stage = Stage::ALL.into_iter().find(|known| *known as u8 == stage);
         let waits_for = reader.string_bytes()?;
         let waits_for =
             WaitsFor::ALL.into_iter().find(|known| known.word().as_bytes() == waits_for);
         let has_chunk = reader.u8()? != 0;
-        let (writer, sequence) = (reader.u64()?, reader.u64()?);
+        let writer = reader.u64()?;
+        let sequence = reader.u64()?;
         let delay_ticks = reader.u64()? as i64;
-        let (writers, sequences) = (reader.i64_sequence()?, reader.i64_sequence()?);
+        let writers = reader.i64_sequence()?;
+        let sequences = reader.i64_sequence()?;
         let mut reasons = Vec::new();
         for _ in 0..reader.u32()? {
             let word = reader.string_bytes()?;
@@ -139,7 +142,9 @@ impl ReceivedStatus {
         }
         let reasons: Option<Vec<_>> = reasons.into_iter().collect();
         let commands = reader.u64()?;
-        let (chunks, chunks_late, rows_late) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let chunks = reader.u64()?;
+        let chunks_late = reader.u64()?;
+        let rows_late = reader.u64()?;
         // How many were refused since the start, of all writers.
         reader.u64()?;
         let mut joints = Vec::new();

@@ -46,7 +46,8 @@ pub(super) fn cloud(
         .required(&at, raw.size_m, "the edge of a voxel in metres")
         .and_then(|size| check.number(&at, size, Range::POSITIVE_M));
     let shape = shape(check, &format!("{key}.shape"), raw.shape);
-    let (channels, shape) = (channels?, shape?);
+    let channels = channels?;
+    let shape = shape?;
     let max_voxels = max_voxels(check, &key, given, shape).ok()?;
     let volume = shape.iter().product::<usize>();
     let elements = match max_voxels {
@@ -59,7 +60,8 @@ pub(super) fn cloud(
         check.fail_found(&format!("{key}.shape"), expected, elements.max(volume).to_string());
         return None;
     }
-    let (origin_m, size_m) = (origin_m?, size_m?);
+    let origin_m = origin_m?;
+    let size_m = size_m?;
     let grid = Grid { origin_m, size_m: size_m as f32, shape };
     resolves(check, &at, &grid)?;
     let bounds = Bounds { max_points: max_points?, ..default };
@@ -116,7 +118,9 @@ fn shape(check: &mut Check<'_>, key: &str, raw: Option<Vec<i64>>) -> Option<[usi
         return None;
     };
     let mut side = |i: usize| check.integer(&format!("{key}[{i}]"), sides[i], 1, MAX_SIDE);
-    let (x, y, z) = (side(0), side(1), side(2));
+    let x = side(0);
+    let y = side(1);
+    let z = side(2);
     Some([x?, y?, z?])
 }
 

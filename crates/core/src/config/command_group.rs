@@ -97,12 +97,14 @@ pub(super) fn group(
             check.fail(&at(name), expected);
         }
     }
-    let (on_late, rearm) = (raw.on_late.unwrap_or_default(), raw.rearm.unwrap_or(false));
+    let on_late = raw.on_late.unwrap_or_default();
+    let rearm = raw.rearm.unwrap_or(false);
     let expected = "the stream with the measured values of the joints";
     let start_from = check.required(&at("start_from"), raw.start_from.take(), expected);
     let expected = "the limits of each joint: a mapping with urdf, file or joints; or none";
     let limits = check.required(&at("limits"), raw.limits.take(), expected);
-    let (names, interface) = (names?, interface?);
+    let names = names?;
+    let interface = interface?;
     let mut lists = lists(check, &key, &mut raw, (&names, interface))?;
     let of_contract = row_source.actions();
     if let Some(actions) = of_contract {
@@ -270,7 +272,8 @@ fn joints(
         Some(operators) => Some(operators),
         None => taken_back(check, &format!("{key}.operators"), raw.operators, of),
     };
-    let (limits, operators) = (limits?, operators?);
+    let limits = limits?;
+    let operators = operators?;
     let interpolate = raw.interpolate.unwrap_or_default();
     let joint = |(at, operators): (usize, Vec<Operator>)| JointSpec {
         name: names[at].clone(),

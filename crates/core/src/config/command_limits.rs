@@ -178,7 +178,8 @@ fn written(
         let pair =
             raw.position.map(|pair| check.numbers(&position, &pair, Range::from(-MOST, MOST)));
         right &= pair != Some(None);
-        let (velocity, acceleration) = (raw.velocity, raw.acceleration);
+        let velocity = raw.velocity;
+        let acceleration = raw.acceleration;
         known[at].limits = JointLimits { position: pair.flatten(), velocity, acceleration };
     }
     right.then_some(known)

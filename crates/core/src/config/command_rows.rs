@@ -87,7 +87,8 @@ impl Rows {
     fn of(check: &mut Check<'_>, key: &str, offsets_ns: &[i64]) -> Option<Self> {
         let step_ns = offsets_ns.get(1).zip(offsets_ns.first()).map_or(0, |(of, from)| of - from);
         let rows = Rows { offsets_ns: offsets_ns.to_vec(), step_ns };
-        let (count, span_ms) = (offsets_ns.len(), rows.span_ns() as f64 / NANOS_PER_MS as f64);
+        let count = offsets_ns.len();
+        let span_ms = rows.span_ns() as f64 / NANOS_PER_MS as f64;
         if !(2..=MOST_ROWS).contains(&count) || span_ms > MAX_SPAN_MS {
             let expected = format!("2 to {MOST_ROWS} rows over at most {MAX_SPAN_MS} ms");
             check.fail_found(key, expected, format!("{count} over {span_ms} ms"));
@@ -129,7 +130,8 @@ fn written(check: &mut Check<'_>, key: &str, raw: &RawRows) -> Option<Rows> {
     let step_ms = check.required(&at("step_ms"), raw.step_ms, "the time from row to row")?;
     // Two rows less than a nanosecond apart may be at one instant.
     check.number(&at("step_ms"), step_ms, Range::from(1e-6, MAX_SPAN_MS))?;
-    let (steps, lag_ns) = (steps?, lag_ns?);
+    let steps = steps?;
+    let lag_ns = lag_ns?;
     if (steps - 1) as f64 * step_ms > MAX_SPAN_MS {
         check.fail(&at("step_ms"), format!("rows over at most {MAX_SPAN_MS} ms in all"));
         return None;

@@ -65,7 +65,8 @@ fn depth(check: &mut Check<'_>, image: &Image<'_>) -> Option<Made> {
     let fill_m = number("fill_m", depth.fill_m, 0.0, ANY);
     let holds =
         [fits(check, &at("max_m"), max_m, dtype), fits(check, &at("fill_m"), fill_m, dtype)];
-    let (min_m, max_m) = (min_m?, max_m?);
+    let min_m = min_m?;
+    let max_m = max_m?;
     if max_m < min_m || max_m == 0.0 {
         let expected = format!("a distance greater than 0 and not less than min_m ({min_m})");
         check.fail(&at("max_m"), expected);

@@ -23,7 +23,8 @@ struct Convention {
 /// docs/clouds.md has the table.
 const fn convention(sensor: Sensor) -> Convention {
     // A stamp is that of the first point, or that of the last.
-    let (first, last) = ([-5.0, 105.0], [-105.0, 5.0]);
+    let first = [-5.0, 105.0];
+    let last = [-105.0, 5.0];
     let (time_field, unit, from, span_ms) = match sensor {
         Sensor::Ouster => ("t", TimeUnit::Ns, TimeFrom::Header, first),
         Sensor::Velodyne => ("time", TimeUnit::S, TimeFrom::Header, last),
@@ -90,7 +91,9 @@ pub(super) fn deskew(check: &mut Check<'_>, key: &str, raw: RawDeskew) -> Option
         TimeUnit::S => 1e9,
     };
     let absolute = matches!(from, TimeFrom::Epoch);
-    let (fixed_frame, time_field, span_ns) = (fixed_frame?, time_field?, span_ns?);
+    let fixed_frame = fixed_frame?;
+    let time_field = time_field?;
+    let span_ns = span_ns?;
     Some(DeskewSpec { fixed_frame, gyro, time_field, unit_ns, absolute, span_ns })
 }
 
@@ -128,9 +131,12 @@ pub(super) fn of_scan(check: &mut Check<'_>, key: &str, raw: RawDeskew) -> Optio
     }
     let expected = "[first, last]: the times of rays after the header's stamp [ms]";
     let span_ms = check.required(&at("span_ms"), raw.span_ms, expected)?;
-    let (time_field, time_unit) = (Some("t".to_owned()), Some(TimeUnit::S));
-    let (time_from, span_ms) = (Some(TimeFrom::Header), Some(span_ms));
-    let (fixed_frame, gyro) = (raw.fixed_frame, raw.gyro);
+    let time_field = Some("t".to_owned());
+    let time_unit = Some(TimeUnit::S);
+    let time_from = Some(TimeFrom::Header);
+    let span_ms = Some(span_ms);
+    let fixed_frame = raw.fixed_frame;
+    let gyro = raw.gyro;
     let raw =
         RawDeskew { fixed_frame, gyro, sensor: None, time_field, time_unit, time_from, span_ms };
     deskew(check, key, raw).filter(|_| right)

@@ -30,8 +30,8 @@ pub(super) fn filter(
         }
         _ => true,
     };
-    let (crop, solids) =
-        (raw.crop.take().unwrap_or_default(), raw.self_filter.take().unwrap_or_default());
+    let crop = raw.crop.take().unwrap_or_default();
+    let solids = raw.self_filter.take().unwrap_or_default();
     if crop.len() + solids.len() > MAX_SHAPES {
         let found = (crop.len() + solids.len()).to_string();
         let at = if crop.len() > MAX_SHAPES { "crop" } else { "self_filter" };
@@ -60,8 +60,8 @@ fn crop_box(check: &mut Check<'_>, key: &str, raw: RawCrop, base_frame: &str) ->
         check.numbers::<3>(&at, &values, Range::ANY_M)
     };
     let corners = (corner("min_m", raw.min_m), corner("max_m", raw.max_m));
-    let (frame, t_shape_frame) =
-        (frame(check, key, raw.frame, base_frame), pose(check, key, raw.pose));
+    let frame = frame(check, key, raw.frame, base_frame);
+    let t_shape_frame = pose(check, key, raw.pose);
     let (Some(min_m), Some(max_m)) = corners else { return None };
     if let Some(axis) = (0..3).find(|axis| min_m[*axis] >= max_m[*axis]) {
         let expected = format!("a number greater than that of min_m ({})", min_m[axis]);
@@ -98,8 +98,8 @@ fn solid(check: &mut Check<'_>, key: &str, raw: RawSolid, base_frame: &str) -> O
             None
         }
     };
-    let (frame, t_shape_frame) =
-        (frame(check, key, raw.frame, base_frame), pose(check, key, raw.pose));
+    let frame = frame(check, key, raw.frame, base_frame);
+    let t_shape_frame = pose(check, key, raw.pose);
     Some(Shape { action: Action::Robot, form: form?, frame: frame?, t_shape_frame: t_shape_frame? })
 }
 

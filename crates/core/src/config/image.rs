@@ -261,8 +261,10 @@ fn crop(
         let px = check.required(&key, value, "the part of the image in pixels")?;
         check.integer(&key, px, low, image::MAX_SIDE)
     };
-    let (x, y) = (number("x", raw.x, 0), number("y", raw.y, 0));
-    let (width, height) = (number("width", raw.width, 1), number("height", raw.height, 1));
+    let x = number("x", raw.x, 0);
+    let y = number("y", raw.y, 0);
+    let width = number("width", raw.width, 1);
+    let height = number("height", raw.height, 1);
     let crop = image::Crop { x: x?, y: y?, width: width?, height: height? };
     let Bounds { max_width_px, max_height_px, .. } = bounds?;
     if crop.x + crop.width > max_width_px || crop.y + crop.height > max_height_px {
@@ -304,10 +306,12 @@ fn resize(check: &mut Check<'_>, key: &str, raw: &RawResize) -> Option<Resize> {
         let px = check.required(&key, value, "the size of the row in pixels")?;
         check.integer(&key, px, 1, MAX_SIDE)
     };
-    let (width, height) = (side("width", raw.width), side("height", raw.height));
+    let width = side("width", raw.width);
+    let height = side("height", raw.height);
     let fraction = raw.crop_fraction.unwrap_or(1.0);
     let fraction = check.number(&format!("{key}.crop_fraction"), fraction, Range::above(0.0, 1.0));
-    let (filter, fit) = (raw.filter.unwrap_or_default(), raw.fit.unwrap_or_default());
+    let filter = raw.filter.unwrap_or_default();
+    let fit = raw.fit.unwrap_or_default();
     Some(Resize { width: width?, height: height?, filter, fit, crop_fraction: fraction? })
 }
 
@@ -401,7 +405,8 @@ fn per_channel(
 /// Checks that `dtype` holds the values of black and white, and so of every byte between them.
 fn fits_dtype(check: &mut Check<'_>, key: &str, spec: &ImageSpec, dtype: DType) -> bool {
     for channel in 0..spec.color.channels() {
-        let (mean, std) = (spec.mean[channel], spec.std[channel]);
+        let mean = spec.mean[channel];
+        let std = spec.std[channel];
         for byte in [0.0f32, 255.0] {
             let value = (byte / 255.0 - mean) / std;
             if !dtype.holds(value) {

@@ -103,7 +103,8 @@ impl Input {
             let (t_base_sensor, in_frame) = match keys.t_base_sensor {
                 Extrinsic::Known(known) => (known, in_frame().cloned().flatten()),
                 Extrinsic::Tf => {
-                    let (frame, parts) = ((*base_frame).to_owned(), Vec::new());
+                    let frame = (*base_frame).to_owned();
+                    let parts = Vec::new();
                     (IDENTITY, Some(InFrame { frame, parts }))
                 }
             };

@@ -109,7 +109,8 @@ pub fn read(path: &Path) -> Result<String, ConfigError> {
         Err(source) => return Err(ConfigError::Read { file, source }),
     };
     String::from_utf8(bytes).map_err(|error| {
-        let (valid, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+        let valid = error.utf8_error().valid_up_to();
+        let bytes = error.as_bytes();
         let line = bytes[..valid].split(|byte| *byte == b'\n').count();
         let found = format!("the byte {:#04x}", bytes[valid]);
         ConfigError::Invalid(vec![Problem::of_file(&file, line, "UTF-8 text", found)])
@@ -157,7 +158,8 @@ pub fn parse_at_rate(
         config(&mut check, raw)
     });
     if let Some(config) = &mut config {
-        let (without_effect, files) = (check.take_without_effect(), check.take_files());
+        let without_effect = check.take_without_effect();
+        let files = check.take_files();
         config.source = Source {
             file: file_name.to_owned(),
             text: text.to_owned(),
@@ -266,7 +268,9 @@ fn streams(
     let made: Vec<_> =
         raw.into_iter().map(|(name, raw)| stream::stream(check, name, raw, defaults)).collect();
     let made: Option<Vec<stream::StreamAndInputs>> = made.into_iter().collect();
-    let (mut streams, mut inputs, mut rings) = (Vec::new(), Vec::new(), 0);
+    let mut streams = Vec::new();
+    let mut inputs = Vec::new();
+    let mut rings = 0;
     let mut cameras = Vec::new();
     for stream::StreamAndInputs { stream, inputs: fed_by, camera } in made? {
         let id = StreamId::new(streams.len());

@@ -124,7 +124,8 @@ impl Node {
             ),
             Value::Scalar { text, .. } => text.clone(),
         };
-        let (mut nodes, mut depth) = (1usize, 0);
+        let mut nodes = 1usize;
+        let mut depth = 0;
         let mut add = |child: &Node| {
             nodes = nodes.saturating_add(child.nodes);
             depth = depth.max(child.depth);
@@ -197,7 +198,8 @@ pub(super) fn read_as(
             Ok((Event::StreamEnd, _)) => break,
             Ok((event, mark)) => reader.event(event, mark.line())?,
             Err(error) => {
-                let (line, found) = (error.marker().line(), format!("an error: {}", error.info()));
+                let line = error.marker().line();
+                let found = format!("an error: {}", error.info());
                 let mut problem = Problem::of_file(file, line, "valid YAML", found);
                 let written = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
                 if written.trim_start().starts_with("select:") {
@@ -416,7 +418,8 @@ impl Reader<'_> {
             Value::List(nodes) => nodes.iter().map(|node| &**node).collect(),
             Value::Scalar { .. } | Value::Mapping(_) => vec![&from],
         };
-        let (mut added, mut names) = (Vec::new(), HashSet::new());
+        let mut added = Vec::new();
+        let mut names = HashSet::new();
         for source in sources {
             let Some(entries) = source.entries() else {
                 let expected = "a mapping to merge, or a list of mappings";

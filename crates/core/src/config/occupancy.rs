@@ -52,7 +52,8 @@ pub(super) fn occupancy(
     };
     let free_max = percent("free_max", raw.free_max, FREE_MAX);
     let occupied_min = percent("occupied_min", raw.occupied_min, OCCUPIED_MIN);
-    let (free_max, occupied_min) = (free_max?, occupied_min?);
+    let free_max = free_max?;
+    let occupied_min = occupied_min?;
     if occupied_min <= free_max {
         let expected = format!("a probability greater than free_max ({free_max})");
         check.fail_found(&at("occupied_min"), expected, occupied_min.to_string());

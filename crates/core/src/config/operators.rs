@@ -315,7 +315,8 @@ impl<'a> Names<'a> {
         if label.strip_suffix(':') == Some(name) {
             return true;
         }
-        let (path, name) = (&channel[label.len()..], name.strip_prefix(label).unwrap_or(name));
+        let path = &channel[label.len()..];
+        let name = name.strip_prefix(label).unwrap_or(name);
         match [path.strip_prefix(name), path.strip_suffix(name)] {
             [Some(rest), _] if rest.is_empty() || rest.starts_with(['.', '[']) => true,
             [_, Some(rest)] => rest.ends_with('.'),
@@ -395,7 +396,8 @@ fn normalisation(
             }
             Some(list)
         };
-        let (low, high) = (take(own[0]), take(own[1]));
+        let low = take(own[0]);
+        let high = take(own[1]);
         [low?, high?]
     };
     let mut operators = Vec::with_capacity(count);

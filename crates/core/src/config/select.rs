@@ -45,7 +45,9 @@ pub(super) fn select(check: &mut Check<'_>, key: &str, raw: &mut RawStream) -> O
     let written = written(check, key, raw);
     let lanes =
         [("angular", raw.angular.take(), Lane::Angular), ("held", raw.held.take(), Lane::Held)];
-    let (mut channels, mut groups, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+    let mut channels = Vec::new();
+    let mut groups = Vec::new();
+    let mut labels = Vec::new();
     // All are checked, so that all problems are reported together.
     let mut inputs = Vec::new();
     for written in written? {

@@ -116,7 +116,8 @@ pub(super) fn stream(
         check.fail(&at("valid_when"), "no such key unless `inputs` lists clouds");
     }
     let keys = inputs.as_deref().unwrap_or_default();
-    let (made_of, row) = ((&message, selected, joints_of_inputs), (dtype, rows));
+    let made_of = (&message, selected, joints_of_inputs);
+    let row = (dtype, rows);
     let encoder = encoder(check, &key, &mut raw, made_of, keys, row, &defaults.base_frame);
     let times = times?;
     let (merge, max_age_ns) = match (merges, &inputs) {
@@ -192,7 +193,8 @@ fn in_frames(
 ) -> Vec<Option<InFrame>> {
     let of_stream = raw.in_frame.take();
     if !matches!(message.content, Content::Selected) {
-        let (of, fields) = ((message.name.as_str(), message.content), raw.fields.as_deref());
+        let of = (message.name.as_str(), message.content);
+        let fields = raw.fields.as_deref();
         return vec![frames::in_frame(check, key, of_stream, of, fields)];
     }
     let listed = raw.inputs.as_deref().unwrap_or_default();
@@ -219,7 +221,8 @@ struct EncoderAndInputs {
 
 impl EncoderAndInputs {
     fn of_vector(row: VectorSpec, selections: Vec<Selection>) -> Self {
-        let (encoder, bounds) = (EncoderSpec::Vector(row), Bounds::default());
+        let encoder = EncoderSpec::Vector(row);
+        let bounds = Bounds::default();
         EncoderAndInputs { encoder, selections, bounds, centre: None }
     }
 }
@@ -280,7 +283,8 @@ fn encoder(
             let swept = inputs.iter().any(|input| input.deskew.is_some());
             let bounds = Bounds { swept, ..bounds };
             let selection = Selection::Points { extra, time: None, most: bounds.max_points };
-            let (encoder, selections) = (EncoderSpec::Voxels(spec), vec![selection]);
+            let encoder = EncoderSpec::Voxels(spec);
+            let selections = vec![selection];
             Some(EncoderAndInputs { encoder, selections, bounds, centre: None })
         }
         Map => {
@@ -487,7 +491,8 @@ fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option
         return Some(format!("at most {fitting} rows (less than 4 GiB)"));
     }
     if let Some(kept) = spec.kept_bytes().filter(|kept| *kept >= MAX_RING_BYTES) {
-        let (rows, most) = (spec.ring_rows, spec.bounds.max_points);
+        let rows = spec.ring_rows;
+        let most = spec.bounds.max_points;
         return Some(format!(
             "fewer rows, or a smaller max_points: all clouds of {rows} rows and {most} points take \
              less than 4 GiB, not {:.1} GiB",

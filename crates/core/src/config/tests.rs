@@ -41,7 +41,8 @@ fn qos(reliability: Reliability, depth: usize) -> Qos {
 }
 
 fn vector(ros_type: &str, more: &[&str]) -> (StreamSpec, VectorSpec, InputSpec) {
-    let (ros_type, topic) = (format!("type: {ros_type}"), "topic: /t");
+    let ros_type = format!("type: {ros_type}");
+    let topic = "topic: /t";
     let (spec, input) = stream(&[&[ros_type.as_str(), topic], more].concat());
     let EncoderSpec::Vector(vector) = spec.encoder.clone() else { panic!("not a vector") };
     (spec, vector, input)
@@ -503,7 +504,8 @@ fn the_reference_writes_out_true_defaults() {
         "fields: [orientation, angular_velocity, linear_acceleration]",
     ];
     let lines = REFERENCE.lines();
-    let (mut removed, mut seen_output_dtype) = (0, false);
+    let mut removed = 0;
+    let mut seen_output_dtype = false;
     let shorter: Vec<_> = lines
         .filter(|line| {
             // The first `dtype` is that of the output, which is not at its default.

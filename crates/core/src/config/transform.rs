@@ -28,7 +28,8 @@ pub(super) fn transform(
             None
         }
     };
-    let (rotation, translation) = (rotation?, translation?);
+    let rotation = rotation?;
+    let translation = translation?;
     let row = |i: usize| [rotation[(i, 0)], rotation[(i, 1)], rotation[(i, 2)], translation[i]];
     Some([row(0), row(1), row(2)])
 }

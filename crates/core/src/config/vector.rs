@@ -134,7 +134,8 @@ pub(super) fn joints(
         None => groups(check, key, raw.joints.take().map(|joints| joints.0), given)
             .map(|groups| JointGroups { groups, labels: Vec::new(), by_input: false }),
     };
-    let (fields, groups) = (fields?, groups?);
+    let fields = fields?;
+    let groups = groups?;
     let all = groups.all();
     let sizes = groups.groups.iter().map(Vec::len);
     let positions = lanes::joints(check, key, raw, (&all, sizes), (fields.contains(&0), known[0]))?;
@@ -224,7 +225,8 @@ fn groups(
     joints: Option<Vec<String>>,
     groups: Option<InOrder<Vec<String>>>,
 ) -> Option<Vec<Vec<String>>> {
-    let (joints_key, groups_key) = (format!("{key}.joints"), format!("{key}.groups"));
+    let joints_key = format!("{key}.joints");
+    let groups_key = format!("{key}.groups");
     if check.is_unread(&groups_key) {
         return None;
     }

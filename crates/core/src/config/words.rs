@@ -91,7 +91,8 @@ fn common_parts(a: &str, b: &str) -> f64 {
         let parts = name.split(['/', '_']).filter(|part| !part.is_empty());
         parts.map(str::to_lowercase).collect()
     };
-    let (a, mut b) = (parts(a), parts(b));
+    let a = parts(a);
+    let mut b = parts(b);
     let most = a.len().max(b.len()).max(1);
     let mut common = 0;
     for part in &a {

@@ -218,7 +218,8 @@ impl Contract {
             let writer = "cache.contract(config, actions=...) writes them";
             return Err(format!("the contract has no actions: {writer}"));
         }
-        let (mut matching, mut known) = (Vec::new(), Vec::new());
+        let mut matching = Vec::new();
+        let mut known = Vec::new();
         for actions in all {
             known.push(format!("`{}` with {}", actions.stream, actions.names.join(", ")));
             match actions.joints() {
@@ -237,7 +238,8 @@ impl Contract {
         }
         let quantity = interface.map_or(String::new(), |of| format!(".{}", of.name()));
         let wanted = joints.unwrap_or_default().iter().map(|joint| format!("{joint}{quantity}"));
-        let (wanted, known) = (wanted.collect::<Vec<_>>().join(", "), known.join("; "));
+        let wanted = wanted.collect::<Vec<_>>().join(", ");
+        let known = known.join("; ");
         Err(match joints {
             None => format!("the contract has {known}: name the joints"),
             Some(_) if matching.is_empty() => format!("the contract has {known}, and not {wanted}"),
@@ -365,7 +367,8 @@ fn chosen(wanted: &[String], names: &[String]) -> Result<Vec<bool>, String> {
 /// Says how offsets are no `round(k * step) - lag` with a step above zero, to a nanosecond; `None` if they are.
 fn uneven(offsets_ns: &[i64]) -> Option<String> {
     let Some(first) = offsets_ns.first().copied() else { return Some("no rows".to_owned()) };
-    let (mut least, mut most) = (0.0_f64, f64::INFINITY);
+    let mut least = 0.0_f64;
+    let mut most = f64::INFINITY;
     let mut before = first;
     for (row, offset) in offsets_ns.iter().enumerate().skip(1) {
         let from_first = offset.checked_sub(first).map(|ns| ns as f64);

@@ -207,8 +207,8 @@ impl Found {
         let [one, other] = [&*trained, &*served].map(unknown_of);
         for key in one.union(&other) {
             let [in_training, in_service] = [&mut *trained, &mut *served].map(|of| of.remove(key));
-            let (path, in_both) =
-                (format!("{path}{key}"), one.contains(key) && other.contains(key));
+            let path = format!("{path}{key}");
+            let in_both = one.contains(key) && other.contains(key);
             // The lag is compared before, and what nobody has is no difference.
             if in_both || key == LAG || (in_training.is_none() && in_service.is_none()) {
                 continue;
@@ -252,7 +252,8 @@ impl Found {
     /// Kind of a difference in a key.
     fn kind_of(&self, key: &str) -> DifferenceKind {
         let mut parts = key.rsplit('.');
-        let (last, before) = (parts.next().unwrap_or(key), parts.next().unwrap_or_default());
+        let last = parts.next().unwrap_or(key);
+        let before = parts.next().unwrap_or_default();
         let of_input = before.starts_with("inputs[");
         if of_input && OF_TRANSPORT.contains(&last) && kind::TYPELESS.contains(&self.kind.as_str())
         {
@@ -307,7 +308,8 @@ fn names_of(actions: &Map<String, Value>) -> Vec<String> {
 
 /// Time from the targets of a list to those of another \[ns\]; `None` if it is not the same for all.
 fn shift(targets: Option<&Value>, others: Option<&Value>) -> Option<i64> {
-    let (one, other) = (targets?.as_array()?, others?.as_array()?);
+    let one = targets?.as_array()?;
+    let other = others?.as_array()?;
     let shift = |(from, to): (&Value, &Value)| to.as_i64()?.checked_sub(from.as_i64()?);
     let mut shifts = one.iter().zip(other).map(shift);
     let first = shifts.next()??;

@@ -74,7 +74,8 @@ fn how_a_file_is_written_does_not_matter() {
     let text = "base_frame: base_link\noutput: {topic: /out}\nlag_ms: 0.0\nrate_hz: 30.0\n# a comment\nstreams: \
                 {wrist: {topic: /other/topic, image: {resize: {height: 224, width: 224}}, \
                 type: sensor_msgs/Image, max_age_ms: 1e2}}\n";
-    let (one, other) = (contract(text), contract(&camera("pil_bilinear", "pad_center")));
+    let one = contract(text);
+    let other = contract(&camera("pil_bilinear", "pad_center"));
     assert_eq!(one.to_string(), other.to_string());
     assert_eq!(one.digest(), other.digest());
     assert_eq!(one.digest().len(), 16);
@@ -109,7 +110,8 @@ fn streams_are_compared_by_their_names() {
     let two = "rate_hz: 100\nstreams:\n  a: {type: geometry_msgs/WrenchStamped, topic: /a, max_age_ms: 50}\n  b: \
                {type: geometry_msgs/WrenchStamped, topic: /b, max_age_ms: 50}\n";
     let one = "rate_hz: 100\nstreams:\n  b: {type: geometry_msgs/WrenchStamped, topic: /b, max_age_ms: 50}\n";
-    let (two, one) = (contract(two), contract(one));
+    let two = contract(two);
+    let one = contract(one);
     assert!(one.differences(&two).is_empty(), "the policy does not look at a");
     assert_eq!(
         refusals(&two, &one),
@@ -138,7 +140,8 @@ fn windows_have_only_what_matters_to_them() {
             max_gap_ns: 80_000_000,
             fill: Fill::Zero,
         };
-        let (name, dtype) = ("arm", DType::F32);
+        let name = "arm";
+        let dtype = DType::F32;
         let lag_stated = false;
         of.of_windows([WindowsOf { name, targets_ns, lag_stated, present: 0, rule, dtype }])
             .unwrap()
@@ -259,7 +262,8 @@ fn another_message_type_is_transport_for_listed_kinds_alone() {
     };
     let both =
         |kind| ["codec", "type"].map(|key| (format!("wrist.inputs[0].{key}"), kind)).to_vec();
-    let (lossy, none) = (Some("JPEG or PNG"), Some("none"));
+    let lossy = Some("JPEG or PNG");
+    let none = Some("none");
     for kind in ["vector", "image", "depth"] {
         // A contract that somebody wrote may have no codec.
         for trained in [None, none] {

@@ -57,7 +57,8 @@ fn in_words(key: &str, value: Option<&Value>) -> String {
         {
             let mut words: Vec<_> = items.iter().map(scale).collect();
             if words.len() > MOST_ITEMS {
-                let (count, last) = (words.len(), words.pop().unwrap_or_default());
+                let count = words.len();
+                let last = words.pop().unwrap_or_default();
                 words.truncate(3);
                 words.extend(["...".to_owned(), last]);
                 return format!("[{}]{unit} ({count} entries)", words.join(", "));

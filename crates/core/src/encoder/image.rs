@@ -168,7 +168,8 @@ impl Encoder for ImageSpec {
         let largest = setup.bounds.image_px();
         let encoder = cuda::ImageEncoder::new(device, self, setup.dtype, largest)?;
         let encoder = if setup.bounds.jpeg { encoder.with_jpeg(device, largest)? } else { encoder };
-        let (files, pixels) = (FileReader::default(), Vec::new());
+        let files = FileReader::default();
+        let pixels = Vec::new();
         Ok(Some(Box::new(ImageOnDevice { encoder, files, pixels })))
     }
 

@@ -99,7 +99,8 @@ impl Encoder for VoxelSpec {
         let upload = memory::upload_bytes(columns, points) + sweep + shapes;
         // Points are sorted for channels that have values, or if more is asked for. Others go into buckets.
         let valued = self.channels.iter().any(|channel| channel.feature().is_some());
-        let (channels, volume) = (self.channels.len(), self.grid.volume());
+        let channels = self.channels.len();
+        let volume = self.grid.volume();
         let mut sorted = 0;
         if valued || self.is_sifted() {
             sorted += memory::SortedBytes::most(points, channels, volume).total();

@@ -28,7 +28,8 @@ fn read(reader: &mut WindowReader, histogram: &Histogram, s: u64) -> Windows {
 
 #[test]
 fn quantiles_are_within_a_bucket_of_the_sorted_values() {
-    let (histogram, mut reader) = (Histogram::default(), WindowReader::default());
+    let histogram = Histogram::default();
+    let mut reader = WindowReader::default();
     for i in 1..=1000 {
         histogram.record(i * 1000);
     }
@@ -43,7 +44,8 @@ fn quantiles_are_within_a_bucket_of_the_sorted_values() {
 
 #[test]
 fn negative_durations_keep_their_order() {
-    let (histogram, mut reader) = (Histogram::default(), WindowReader::default());
+    let histogram = Histogram::default();
+    let mut reader = WindowReader::default();
     for nanos in [-5_000_000, -4_000_000, -3_000_000, 2_000_000] {
         histogram.record(nanos);
     }
@@ -57,7 +59,8 @@ fn negative_durations_keep_their_order() {
 
 #[test]
 fn a_window_forgets_and_the_total_does_not() {
-    let (histogram, mut reader) = (Histogram::default(), WindowReader::default());
+    let histogram = Histogram::default();
+    let mut reader = WindowReader::default();
     histogram.record(5_000_000);
     read(&mut reader, &histogram, 1);
     histogram.record(0);
@@ -69,7 +72,8 @@ fn a_window_forgets_and_the_total_does_not() {
 
 #[test]
 fn the_recent_past_forgets_a_burst_after_two_and_a_half_minutes() {
-    let (histogram, mut reader) = (Histogram::default(), WindowReader::default());
+    let histogram = Histogram::default();
+    let mut reader = WindowReader::default();
     // One slow burst at the start, then 100 messages in each second.
     (0..50).for_each(|_| histogram.record(360_000_000));
     let mut recent = |s: u64| {

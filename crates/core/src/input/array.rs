@@ -62,7 +62,8 @@ pub(crate) fn read(
             Selection::Image { largest_px, encoding_8uc },
             ArraySample::Image { size, encoding, data },
         ) => {
-            let (raw, mut pixels) = (raw_image(*size, data)?, Vec::new());
+            let raw = raw_image(*size, data)?;
+            let mut pixels = Vec::new();
             let of = (*encoding_8uc, *largest_px);
             let view = image::view(encoding.as_bytes(), &raw, of, &mut pixels)?;
             sink.sample(0, Sample::Image(view));
@@ -81,7 +82,8 @@ pub(crate) fn read(
             Ok(())
         }
         (Selection::Depth { largest_px }, ArraySample::File { format, data }) => {
-            let (format, mut pixels) = (format.as_bytes(), Vec::new());
+            let format = format.as_bytes();
+            let mut pixels = Vec::new();
             let view = codec::depth::decode(format, data, *largest_px, &mut pixels)?;
             sink.sample(0, Sample::Depth(view));
             Ok(())

@@ -86,20 +86,25 @@ pub fn decode(message: &[u8]) -> Result<Camera, Rejected> {
         Lens::Straight => IDENTITY,
         Lens::Polynomial(_) | Lens::Equidistant(_) => ray(&fields, k, binning)?,
     };
-    let (focal, centre) = ([k[0][0], k[1][1]], [k[0][2], k[1][2]]);
+    let focal = [k[0][0], k[1][1]];
+    let centre = [k[0][2], k[1][2]];
     Ok(Camera { size, first, lens, focal, centre, ray })
 }
 
 fn fields(message: &[u8]) -> Result<Fields<'_>, Rejected> {
     let mut reader = Reader::new(message)?;
     header(&mut reader)?;
-    let (height, width) = (reader.u32()?, reader.u32()?);
+    let height = reader.u32()?;
+    let width = reader.u32()?;
     let model = reader.string_bytes()?;
     let d = reader.f64_sequence()?;
-    let (k, r, p) = (numbers(&mut reader)?, numbers(&mut reader)?, numbers(&mut reader)?);
+    let k = numbers(&mut reader)?;
+    let r = numbers(&mut reader)?;
+    let p = numbers(&mut reader)?;
     let binning = [reader.u32()?, reader.u32()?];
     let first = [reader.u32()?, reader.u32()?];
-    let (roi_height, roi_width) = (reader.u32()?, reader.u32()?);
+    let roi_height = reader.u32()?;
+    let roi_width = reader.u32()?;
     // `do_rectify` is for those who ask a driver for a region.
     reader.u8()?;
     let roi = Roi { first, size: [roi_width, roi_height] };
@@ -156,7 +161,8 @@ fn sensor(fields: &Fields<'_>) -> Result<Sensor, Rejected> {
     let binning = fields.binning.map(|binning| binning.max(1));
     let mut sensor = Sensor { size: [0; 2], first: [0; 2], binning };
     for (axis, by) in binning.into_iter().enumerate() {
-        let (first, size) = (roi.first[axis], roi.size[axis]);
+        let first = roi.first[axis];
+        let size = roi.size[axis];
         let end = u64::from(first) + u64::from(size);
         if end > u64::from(fields.size[axis]) || size / by == 0 {
             let [x, y] = roi.first;
@@ -175,7 +181,8 @@ fn sensor(fields: &Fields<'_>) -> Result<Sensor, Rejected> {
 }
 
 fn lens(fields: &Fields<'_>) -> Result<Lens, Rejected> {
-    let (d, model) = (&fields.d, fields.model);
+    let d = &fields.d;
+    let model = fields.model;
     let zero = (0..d.len()).all(|at| d.get(at) == Some(0.0));
     if d.is_empty() || (zero && model != b"equidistant") {
         return Ok(Lens::Straight);

@@ -62,7 +62,8 @@ impl Input for CompressedDepthInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
         let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
-        let (format, data) = (reader.string_bytes()?, reader.bytes()?);
+        let format = reader.string_bytes()?;
+        let data = reader.bytes()?;
         let view = codec::depth::decode(format, data, self.largest_px, &mut self.pixels)?;
         sink.sample(0, Sample::Depth(view));
         Ok(())
@@ -73,7 +74,8 @@ impl Input for CompressedImageInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
         let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
-        let (format, file) = (reader.string_bytes()?, reader.bytes()?);
+        let format = reader.string_bytes()?;
+        let file = reader.bytes()?;
         sink.sample(0, Sample::Compressed(picture(format, file, self.largest_px)?));
         Ok(())
     }

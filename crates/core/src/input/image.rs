@@ -111,7 +111,8 @@ pub(super) fn unsupported(names: &[&str], found: &[u8], hint: &str) -> Rejected 
 
 /// Reads the fields of a message behind its header.
 pub(super) fn fields<'a>(reader: &mut Reader<'a>) -> Result<Fields<'a>, Rejected> {
-    let (height, width) = (reader.u32()? as usize, reader.u32()? as usize);
+    let height = reader.u32()? as usize;
+    let width = reader.u32()? as usize;
     let encoding = reader.string_bytes()?;
     let big_endian = reader.u8()? != 0;
     let step = reader.u32()? as usize;

@@ -122,7 +122,8 @@ fn time_from_start(
         let detail = format!("points[{point}].time_from_start: expected {expected}, found {found}");
         Rejected::new(DropReason::Malformed, detail)
     };
-    let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+    let sec = reader.i32()?;
+    let nanosec = reader.u32()?;
     if i64::from(nanosec) >= NANOS_PER_S {
         return Err(malformed("a nanosec under 1000000000", nanosec.to_string()));
     }

@@ -188,8 +188,10 @@ impl<'a> Scan<'a> {
         };
         let range_min = limit("range_min", reader.f32()?)?;
         let range_max = limit("range_max", reader.f32()?)?;
-        let (ranges, intensities) = (reader.f32_sequence()?, reader.f32_sequence()?);
-        let (expected, found) = (ranges.len(), intensities.len());
+        let ranges = reader.f32_sequence()?;
+        let intensities = reader.f32_sequence()?;
+        let expected = ranges.len();
+        let found = intensities.len();
         if found != 0 && found != expected {
             let expected = format!("intensities: expected none or {expected}, one for each range");
             return Err(malformed(format!("{expected}, found {found}")));

@@ -208,7 +208,8 @@ pub fn open(spec: &InputSpec) -> Result<Box<dyn Input>, String> {
 /// # Errors
 /// `Malformed` if the message ends early or `frame_id` is not UTF-8.
 pub fn header<'a>(reader: &mut Reader<'a>) -> Result<Header<'a>, Rejected> {
-    let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+    let sec = reader.i32()?;
+    let nanosec = reader.u32()?;
     let stamp = StampError::check(sec, nanosec);
     let frame_id = std::str::from_utf8(reader.string_bytes()?).map_err(|error| {
         let detail = format!("header.frame_id: expected UTF-8, found {error}");

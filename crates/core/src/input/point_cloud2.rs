@@ -21,7 +21,8 @@ pub(super) const TYPE: MessageType = MessageType {
     needs_previous: false,
     open: |selection| match selection {
         Selection::Points { extra, time, .. } => {
-            let (extra, time) = (extra.clone(), time.clone());
+            let extra = extra.clone();
+            let time = time.clone();
             Some(Box::new(PointCloud2Input { extra, time, fields: Vec::new() }))
         }
         _ => None,
@@ -78,14 +79,16 @@ fn points<'a>(
     time: Option<&str>,
     scratch: &'a mut Vec<FieldAt>,
 ) -> Result<PointsView<'a>, Rejected> {
-    let (height, width) = (reader.u32()?, reader.u32()?);
+    let height = reader.u32()?;
+    let width = reader.u32()?;
     let declared = Declared::read(reader)?;
     let big_endian = match reader.u8()? {
         0 => false,
         1 => true,
         other => return Err(malformed(format!("is_bigendian: expected 0 or 1, found {other}"))),
     };
-    let (point_step, row_step) = (reader.u32()?, reader.u32()?);
+    let point_step = reader.u32()?;
+    let row_step = reader.u32()?;
     let data = reader.bytes()?;
     reader.u8()?; // is_dense: ignored, because the encoder checks every point
     let row_step = row_step_of([width, height], [point_step, row_step], data.len())?;
@@ -192,7 +195,8 @@ impl<'a> Declared<'a> {
         let datatype = u32::from(field.datatype);
         let kind = FieldType::from_code(field.datatype)
             .ok_or_else(|| unsupported("datatype 1 to 8", datatype))?;
-        let (offset, size) = (field.offset as usize, kind.size());
+        let offset = field.offset as usize;
+        let size = kind.size();
         if point_step.checked_sub(size).is_none_or(|last| offset > last) {
             return Err(malformed(format!(
                 "field {name}: expected {size} bytes at offset {offset} inside point_step, \

@@ -52,7 +52,8 @@ impl Input for TransformTree {
 fn transform<'a>(reader: &mut Reader<'a>, fixed: bool) -> Result<StampedTransform<'a>, Rejected> {
     let header = header(reader)?;
     let child = child_frame(reader)?;
-    let (translation, rotation) = (numbers(reader)?, numbers(reader)?);
+    let translation = numbers(reader)?;
+    let rotation = numbers(reader)?;
     Ok(StampedTransform { header, child, translation, rotation, fixed })
 }
 

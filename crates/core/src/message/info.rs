@@ -85,7 +85,8 @@ impl TensorInfo {
     /// It is shorter than it says, or a text is not UTF-8, or a size is negative.
     pub fn read(message: &[u8]) -> Result<Self, MessageError> {
         let mut reader = Reader::new(message)?;
-        let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+        let sec = reader.i32()?;
+        let nanosec = reader.u32()?;
         let stamp = Stamp::from_sec_nanosec(sec, nanosec);
         Ok(TensorInfo {
             stamp: stamp.ok_or(MessageError::Nanoseconds { found: nanosec })?,

@@ -165,7 +165,8 @@ impl Places {
     pub fn read(message: &[u8]) -> Result<Self, MessageError> {
         let mut reader = Reader::new(message)?;
         let stamp_at = reader.position();
-        let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+        let sec = reader.i32()?;
+        let nanosec = reader.u32()?;
         Stamp::from_sec_nanosec(sec, nanosec)
             .ok_or(MessageError::Nanoseconds { found: nanosec })?;
         let frame_id = text(&mut reader)?.to_owned();
@@ -212,7 +213,9 @@ struct Head<'a> {
 impl<'a> Head<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, MessageError> {
         let name = text(reader)?;
-        let (code, bits, lanes) = (reader.u8()?, reader.u8()?, reader.u16()?);
+        let code = reader.u8()?;
+        let bits = reader.u8()?;
+        let lanes = reader.u16()?;
         let shape = reader.i64_sequence()?;
         let byte_offset = reader.u64()?;
         let mut steps = [const { 0..0 }; STEP_FIELDS.len()];
@@ -227,7 +230,8 @@ impl<'a> Head<'a> {
         let dtype = self.dtype()?;
         let shape = self.shape()?;
         for (range, (field, size)) in self.steps.iter().zip(STEP_FIELDS) {
-            let (expected, found) = (shape[0], range.len() / size);
+            let expected = shape[0];
+            let found = range.len() / size;
             if found != expected {
                 return Err(self.wrong(format!("{expected} steps in {field}"), found));
             }
@@ -249,7 +253,9 @@ impl<'a> Head<'a> {
     }
 
     fn dtype(&self) -> Result<DType, MessageError> {
-        let (code, bits, lanes) = (self.code, self.bits, self.lanes);
+        let code = self.code;
+        let bits = self.bits;
+        let lanes = self.lanes;
         let is_it = |dtype: &DType| (dtype.dlpack_code(), dtype.bits(), 1) == (code, bits, lanes);
         DType::ALL.into_iter().find(is_it).ok_or_else(|| {
             let known =

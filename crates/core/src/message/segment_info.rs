@@ -135,11 +135,14 @@ impl SegmentInfo {
 
     /// Reads a `SegmentInfo`.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, MessageError> {
-        let (name, encoder, dtype) = (string(reader)?, string(reader)?, string(reader)?);
+        let name = string(reader)?;
+        let encoder = string(reader)?;
+        let dtype = string(reader)?;
         let shape = reader.i64_sequence()?;
         let sizes = shape.iter().map(|dim| usize::try_from(*dim).ok());
         let Some(sizes) = sizes.collect() else {
-            let (expected, found) = ("a shape of sizes >= 0".to_owned(), format!("{shape:?}"));
+            let expected = "a shape of sizes >= 0".to_owned();
+            let found = format!("{shape:?}");
             return Err(MessageError::Segment { name, expected, found });
         };
         // Rust evaluates the fields in this order, which is that of the message.

@@ -104,8 +104,8 @@ fn the_places_of_an_envelope_are_those_that_are_read() {
     // A segment that ends the data has all of it.
     let last = layout.segments().last().unwrap();
     assert_eq!(envelope.places().segments[1].data.len(), last.byte_len);
-    let (stamp, state) =
-        (Stamp::from_nanos(1_234_567_890), StepState { count: 7, ..StepState::NEVER });
+    let stamp = Stamp::from_nanos(1_234_567_890);
+    let state = StepState { count: 7, ..StepState::NEVER };
     envelope.places().put_epoch(&mut bytes, 2);
     envelope.places().put_tick(&mut bytes, -1, stamp);
     envelope.places().segments[0].put_step(&mut bytes, 1, StepState { count: 6, ..state });

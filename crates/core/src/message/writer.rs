@@ -64,7 +64,8 @@ impl TensorMessage {
         let steps = layout.segments().iter().map(never).collect();
         let steps_of = |segment| layout.segment(segment).steps;
         let rows = layout.rings().iter().map(|ring| vec![None; steps_of(ring.segment)]).collect();
-        let (envelope, stamp) = (Arc::clone(envelope), Stamp::ZERO);
+        let envelope = Arc::clone(envelope);
+        let stamp = Stamp::ZERO;
         let unchanged = vec![false; layout.segments().len()];
         TensorMessage {
             memory,
@@ -122,7 +123,8 @@ impl TensorMessage {
         if let Some(output) = &mut self.device {
             return OutputMut::Device(output);
         }
-        let (at, end) = (self.start + self.envelope.places().data.start, self.memory.len());
+        let at = self.start + self.envelope.places().data.start;
+        let end = self.memory.len();
         self.memory.part_mut(at..end)
     }
 
@@ -212,7 +214,8 @@ impl TensorMessage {
 
     pub(crate) fn set_tick(&mut self, epoch: Epoch, tick: i64, stamp: Stamp, changes: u64) {
         (self.stamp, self.changes) = (stamp, changes);
-        let (places, message) = (self.envelope.places(), &mut self.memory[self.start..]);
+        let places = self.envelope.places();
+        let message = &mut self.memory[self.start..];
         places.put_epoch(message, epoch.number());
         places.put_tick(message, tick, stamp);
     }

@@ -87,7 +87,8 @@ impl Pipeline {
     ) -> Result<(), Rejected> {
         let channels = self.channels_of(input);
         if values.len() != channels.len() {
-            let (expected, found) = (channels.len(), values.len());
+            let expected = channels.len();
+            let found = values.len();
             let detail = format!("expected {expected} numbers, found {found}");
             return Err(Rejected::new(DropReason::Malformed, detail));
         }

@@ -66,7 +66,8 @@ impl AwaitedTransforms {
 
     /// The drop of a message that made room for a newer one.
     pub fn crowded_out(&self, held: usize) -> Rejected {
-        let (of, why) = (&self.of, &self.why);
+        let of = &self.of;
+        let why = &self.why;
         self.drop(format!("{of}{held} messages of the input wait already: {why}"))
     }
 
@@ -146,7 +147,9 @@ impl Frames {
         if !fixed && arrival.epoch.is_before(buffer.epoch()) {
             return Err(cleared());
         }
-        let (parent, epoch, arrival) = (header.frame_id, arrival.epoch, arrival.stamp);
+        let parent = header.frame_id;
+        let epoch = arrival.epoch;
+        let arrival = arrival.stamp;
         let link = Link { stamp, parent, child, transform, fixed, epoch, arrival };
         buffer.insert(link).map_err(|error| {
             let reason = match error {
@@ -189,7 +192,8 @@ impl Frames {
         })?;
         for (stamp, Transform { translation, rotation }) in turned.into_iter().flatten() {
             let header = Header { stamp: Ok(stamp), ..*header };
-            let (child, fixed) = (still.as_str(), false);
+            let child = still.as_str();
+            let fixed = false;
             let link = StampedTransform { header, child, translation, rotation, fixed };
             self.insert(&link, 0, arrival)?;
         }

@@ -189,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_reader_never_sees_parts_of_two_samples() {
-        let (cell, stop) = (Cell::new(3), AtomicBool::new(false));
+        let cell = Cell::new(3);
+        let stop = AtomicBool::new(false);
         cell.write(Epoch::numbered(1), Stamp::ZERO, &[0.0; 3]);
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -302,7 +302,8 @@ impl PushSink<'_> {
     ) -> Result<MergedRow, BackendError> {
         merge.gather(stamp);
         let mut lease = self.lease(ring)?;
-        let (backend, slot) = (&self.pipeline.backend, lease.slot());
+        let backend = &self.pipeline.backend;
+        let slot = lease.slot();
         let mut encoded = backend.encode(ring, slot, &Sample::Points(merge.view()).into());
         let mut failed = None;
         if let Err(BackendError::Sample(rejected)) = encoded {

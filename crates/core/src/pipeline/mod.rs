@@ -447,7 +447,8 @@ fn check_dtypes(config: &Config) -> Result<(), String> {
     match config.streams.iter().find(wrong) {
         None => Ok(()),
         Some(stream) => {
-            let (name, found) = (&stream.name, stream.dtype.name());
+            let name = &stream.name;
+            let found = stream.dtype.name();
             Err(format!("stream '{name}': its encoder writes no rows of {found}"))
         }
     }
@@ -457,7 +458,8 @@ fn check_dtypes(config: &Config) -> Result<(), String> {
 fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(), String> {
     let parts = spec.selection.parts();
     if !spec.feeds.is_empty() && spec.feeds.len() != parts {
-        let (name, found) = (&spec.name, spec.feeds.len());
+        let name = &spec.name;
+        let found = spec.feeds.len();
         return Err(format!("input '{name}': expected {parts} rings to feed, found {found}"));
     }
     for ring in &spec.feeds {
@@ -471,7 +473,8 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
         };
         let stream = config.stream(place.stream);
         if spec.stream != Some(place.stream) {
-            let (name, of) = (&spec.name, &stream.name);
+            let name = &spec.name;
+            let of = &stream.name;
             return Err(format!(
                 "input '{name}': expected rings of its own stream, found one of '{of}'"
             ));

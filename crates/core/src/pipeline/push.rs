@@ -192,7 +192,8 @@ impl Sink for PushSink<'_> {
     }
 
     fn turn(&mut self, header: &Header<'_>, rate: [f64; 3]) {
-        let (spec, arrival) = (self.spec, self.arrival);
+        let spec = self.spec;
+        let arrival = self.arrival;
         self.put_into_tree(false, |frames| frames.turn(&spec.topic, (header, rate), arrival));
     }
 
@@ -291,7 +292,9 @@ impl PushSink<'_> {
         Admission { stream, stamp, placing }: &Admission<'_>,
         sample: Sample<'_>,
     ) -> Result<NewRows, NotTaken> {
-        let (pipeline, stream, stamp) = (self.pipeline, *stream, *stamp);
+        let pipeline = self.pipeline;
+        let stream = *stream;
+        let stamp = *stamp;
         let spec = pipeline.config.stream(stream);
         check_sample(spec, &sample)?;
         let table = placing.table(pipeline, stream, &sample)?;

@@ -83,8 +83,11 @@ impl Leaving {
         let inputs = self.until.len() / self.rows.len().max(1);
         for (at, Left { entry, at: left, replaced, .. }) in self.rows.iter().enumerate() {
             let until = &self.until[at * inputs..][..inputs];
-            let (ring, epoch) = (self.ring, self.epoch);
-            let (entry, left, replaced) = (*entry, *left, *replaced);
+            let ring = self.ring;
+            let epoch = self.epoch;
+            let entry = *entry;
+            let left = *left;
+            let replaced = *replaced;
             self.tap.take(&LeftRow { ring, entry, epoch, left, replaced, until });
         }
     }

@@ -45,7 +45,8 @@ impl Pipeline {
         let asks: Vec<Ask> = attached.iter().map(ask).collect();
         let found = frames.of_all(arrival, &asks).map_err(|missing| {
             let (shape, name) = attached[missing.at];
-            let (stream, key) = (&config.stream(stream).name, filter.key(shape));
+            let stream = &config.stream(stream).name;
+            let key = filter.key(shape);
             missing.why.of(&format!("streams.{stream}.cloud.{key} (frame {name:?})"))
         })?;
         let names = attached.iter().map(|(_, name)| *name);

@@ -125,8 +125,10 @@ impl Pipeline {
         Ticker { found, jobs }: &mut Ticker,
     ) -> bool {
         let spec = self.config.stream(stream);
-        let (mut valid_steps, mut invalid) = (0, [0; InvalidReason::ALL.len()]);
-        let (mut newest_held, mut same_rows) = (false, true);
+        let mut valid_steps = 0;
+        let mut invalid = [0; InvalidReason::ALL.len()];
+        let mut newest_held = false;
+        let mut same_rows = true;
         for step in 0..spec.steps() {
             let target = tick.offset(spec.target_offset_ns(step));
             let state = align_step(&self.layout, (stream, spec), rings, target, found);

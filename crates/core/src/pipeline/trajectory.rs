@@ -47,7 +47,8 @@ impl PushSink<'_> {
         Admission { stream, stamp: start, .. }: &Admission<'_>,
         plan: &Trajectory<'_>,
     ) -> Result<u32, BackendError> {
-        let (spec, start) = (self.pipeline.config.stream(*stream), *start);
+        let spec = self.pipeline.config.stream(*stream);
+        let start = *start;
         self.check_times(plan, start, spec)?;
         let mut encoded = Vec::with_capacity(plan.parts.len());
         let (rows, replaced) = match self.replace((plan, start), spec, &mut encoded) {
@@ -200,7 +201,8 @@ impl PushSink<'_> {
     /// Lets the rows of a plan enter their rings, under one lock: no tick sees a part of a plan. Returns how many rows they
     /// replaced.
     fn commit_plan(&self, encoded: &mut [Encoded<'_>]) -> Result<usize, Rejected> {
-        let (mut leaving, mut replaced) = (Vec::with_capacity(encoded.len()), 0);
+        let mut leaving = Vec::with_capacity(encoded.len());
+        let mut replaced = 0;
         let mut rings = self.pipeline.lock_rings();
         // The cuts are of the epoch that the plan is of.
         let entered = self.enter(&mut rings);

@@ -93,7 +93,8 @@ fn finish_struct(
     mut drafts: BTreeMap<usize, Draft>,
     name: &str,
 ) -> Result<StructNode, Wrong> {
-    let (mut parts, mut named) = (Vec::new(), Vec::new());
+    let mut parts = Vec::new();
+    let mut named = Vec::new();
     let label = |member: &Member| match name {
         "" => member.name.clone(),
         name => format!("{name}.{}", member.name),
@@ -131,7 +132,8 @@ fn finish_struct(
                         Ok((at, draft.finish(&format!("{}[{at}]", label(member)))?))
                     };
                     let at = indices.into_iter().map(finish).collect::<Result<_, Wrong>>()?;
-                    let (name, count) = (label(member), member.count);
+                    let name = label(member);
+                    let count = member.count;
                     let elements = Elements { name, count, element, at, by_member };
                     FieldPart::Read(Node::Elements(Box::new(elements)))
                 }

@@ -188,7 +188,8 @@ pub fn resolve(name: &str, definitions: &dyn Definitions) -> Result<Arc<Struct>,
 pub fn full_text(name: &str, definitions: &dyn Definitions) -> Result<String, SchemaError> {
     // It also bounds what the texts are.
     let root = resolve(name, definitions)?;
-    let (mut names, mut texts) = (vec![root.name.clone()], String::new());
+    let mut names = vec![root.name.clone()];
+    let mut texts = String::new();
     let mut at = 0;
     while let Some(name) = names.get(at).cloned() {
         let wrong = |problem: String| SchemaError::Definition { name: name.clone(), problem };

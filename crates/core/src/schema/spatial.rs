@@ -126,7 +126,8 @@ pub(super) fn framed(
     numbers: &[(&str, usize, Option<&Spatial>)],
 ) -> Result<Vec<FramedPart>, Unframed> {
     let any = numbers.iter().any(|(_, _, spatial)| spatial.is_some());
-    let (mut parts, mut at) = (Vec::new(), 0);
+    let mut parts = Vec::new();
+    let mut at = 0;
     while let Some((name, path, spatial)) = numbers.get(at) {
         let wrong = |expected: String| Unframed { path: *path, expected, any };
         let Some(spatial) = spatial else {

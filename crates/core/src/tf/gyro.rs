@@ -128,7 +128,8 @@ fn length([x, y, z]: [f64; 3]) -> f64 {
 /// The rotation about this vector, by its length \[rad\].
 fn quaternion([x, y, z]: [f64; 3]) -> [f64; 4] {
     let angle = length([x, y, z]);
-    let (sine, cosine) = (libm::sin(angle / 2.0), libm::cos(angle / 2.0));
+    let sine = libm::sin(angle / 2.0);
+    let cosine = libm::cos(angle / 2.0);
     let scale = if angle < SMALL_ANGLE { 0.5 } else { sine / angle };
     [x * scale, y * scale, z * scale, cosine]
 }

@@ -49,7 +49,8 @@ impl Buffer {
     /// # Errors
     /// Those of [`Buffer::lookup`].
     pub fn find(&self, target: &str, source: &str, stamp: Stamp) -> Result<Found, LookupError> {
-        let (target, source) = (trimmed(target), trimmed(source));
+        let target = trimmed(target);
+        let source = trimmed(source);
         if target == source {
             return Ok(Found { transform: Transform::IDENTITY, arrival: None });
         }
@@ -60,7 +61,8 @@ impl Buffer {
             let unknown = || LookupError::UnknownFrame { frame: name.to_owned() };
             self.ids.get(name).copied().ok_or_else(unknown)
         };
-        let (target, source) = (known(target)?, known(source)?);
+        let target = known(target)?;
+        let source = known(source)?;
         let up = self.climb(source, stamp, |frame| frame == target);
         let down = self.climb(target, stamp, |frame| up.place(frame).is_some());
         let Rung { frame: meeting, found: target_side } = down.last();
@@ -157,7 +159,9 @@ impl Buffer {
         let stamp_at = |at: usize| ring.entry(Position::new(at)).stamp;
         let row = |at: Position| rows[ring.entry(at).slot.index()];
         // With an age of 0 a row alone counts at its own stamp only.
-        let (strategy, max_age_ns, fill) = (Strategy::Linear, 0, Fill::Zero);
+        let strategy = Strategy::Linear;
+        let max_age_ns = 0;
+        let fill = Fill::Zero;
         let rule = AlignRule { strategy, max_age_ns, max_gap_ns: i64::MAX, fill };
         let found = align(rule, ring.len(), stamp_at, stamp);
         let child = || name.to_owned();
@@ -167,7 +171,8 @@ impl Buffer {
                 let gap_ns = stamp_at(b.index()).since(stamp_at(a.index()));
                 if row(a).parent != row(b).parent {
                     let parent = |at| self.frames[row(at).parent as usize].name.to_string();
-                    let (before, after) = (parent(a), parent(b));
+                    let before = parent(a);
+                    let after = parent(b);
                     return Err(LookupError::NewParent { child: child(), stamp, before, after });
                 }
                 if gap_ns > max_gap_ns {

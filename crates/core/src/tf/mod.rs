@@ -230,7 +230,8 @@ impl Buffer {
     /// [`LinkError`] says why it was not taken.
     pub fn insert(&mut self, link: Link<'_>) -> Result<(), LinkError> {
         let Link { stamp, transform, fixed, epoch, arrival, .. } = link;
-        let (parent, child) = (plain(link.parent)?, plain(link.child)?);
+        let parent = plain(link.parent)?;
+        let child = plain(link.child)?;
         if parent == child {
             return Err(LinkError::OwnParent(child.to_owned()));
         }
@@ -240,10 +241,12 @@ impl Buffer {
         }
         if self.lack_room([parent, child]) {
             let frame = if self.ids.contains_key(child) { parent } else { child };
-            let (most, frame) = (self.limits.frames, frame.to_owned());
+            let most = self.limits.frames;
+            let frame = frame.to_owned();
             return Err(LinkError::TooManyFrames { most, frame });
         }
-        let (parent, child) = (self.id(parent), self.id(child));
+        let parent = self.id(parent);
+        let child = self.id(child);
         let row = Row { parent, transform, arrival };
         match fixed {
             true => self.fix(child, (epoch, stamp), row),
@@ -278,7 +281,8 @@ impl Buffer {
     }
 
     fn move_to(&mut self, child: FrameId, stamp: Stamp, mut row: Row) -> Result<(), LinkError> {
-        let (rows, epoch) = (self.limits.rows, self.epoch);
+        let rows = self.limits.rows;
+        let epoch = self.epoch;
         let frame = &mut self.frames[child as usize];
         if frame.fixed.is_some() {
             return Err(LinkError::Fixed(frame.name.to_string()));
@@ -319,7 +323,8 @@ impl Buffer {
         if let Some(id) = self.ids.get(name) {
             return *id;
         }
-        let (key, max_gap_ns) = (name.into(), self.limits.max_gap_ns);
+        let key = name.into();
+        let max_gap_ns = self.limits.max_gap_ns;
         let name = name.into();
         let frame = Frame { name, max_gap_ns, of_gyro: false, fixed: None, moving: None };
         let id = match self.spare.pop() {

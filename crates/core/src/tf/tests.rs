@@ -12,7 +12,9 @@ fn shift(x: f64) -> Transform {
 }
 
 pub(super) fn moving<'a>(parent: &'a str, child: &'a str, at_ms: i64, x: f64) -> Link<'a> {
-    let (stamp, transform, epoch) = (ms(at_ms), shift(x), Epoch::default());
+    let stamp = ms(at_ms);
+    let transform = shift(x);
+    let epoch = Epoch::default();
     Link { stamp, parent, child, transform, fixed: false, epoch, arrival: None }
 }
 
@@ -75,8 +77,11 @@ fn golden() -> Vec<(Vec<Said>, Vec<Golden>)> {
 fn filled<'a>(said: impl Iterator<Item = &'a Said>) -> Buffer {
     let mut buffer = Buffer::new(NO_LIMITS);
     for (fixed, parent, child, stamp, transform) in said {
-        let (fixed, stamp, transform) = (*fixed, *stamp, *transform);
-        let (epoch, arrival) = (Epoch::default(), None);
+        let fixed = *fixed;
+        let stamp = *stamp;
+        let transform = *transform;
+        let epoch = Epoch::default();
+        let arrival = None;
         let link = Link { stamp, parent, child, transform, fixed, epoch, arrival };
         buffer.insert(link).unwrap();
     }
@@ -85,7 +90,8 @@ fn filled<'a>(said: impl Iterator<Item = &'a Said>) -> Buffer {
 
 #[test]
 fn look_ups_along_random_trees_are_those_of_scipy() {
-    let (mut answers, mut nothing) = (0, 0);
+    let mut answers = 0;
+    let mut nothing = 0;
     for (said, asked) in golden() {
         let buffer = filled(said.iter());
         for Golden { ask: [target, source], stamp, answer } in asked {

@@ -63,7 +63,8 @@ impl Transform {
         let rotation = match greatest {
             3 => [difference[0], difference[1], difference[2], 1.0 + trace],
             i => {
-                let (j, k) = ((i + 1) % 3, (i + 2) % 3);
+                let j = (i + 1) % 3;
+                let k = (i + 2) % 3;
                 let mut q = [0.0; 4];
                 q[i] = ((1.0 + m[i][i]) - m[j][j]) - m[k][k];
                 q[j] = m[i][j] + m[j][i];

@@ -32,7 +32,9 @@ impl ColorMap {
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 };
         let at = share * (VIRIDIS.len() - 1) as f32;
         let below = (at as usize).min(VIRIDIS.len() - 2);
-        let (from, to, part) = (VIRIDIS[below], VIRIDIS[below + 1], at - below as f32);
+        let from = VIRIDIS[below];
+        let to = VIRIDIS[below + 1];
+        let part = at - below as f32;
         std::array::from_fn(|i| from[i] + (to[i] - from[i]) * part)
     }
 }

@@ -62,9 +62,11 @@ pub struct View {
 impl View {
     /// The views of a configuration's streams, and the streams that cannot be shown, with the reason.
     pub fn all(config: &Config) -> (Vec<View>, Vec<(String, String)>) {
-        let (mut views, mut hidden) = (Vec::new(), Vec::new());
+        let mut views = Vec::new();
+        let mut hidden = Vec::new();
         for spec in &config.streams {
-            let (name, base_frame) = (spec.name.clone(), config.base_frame.clone());
+            let name = spec.name.clone();
+            let base_frame = config.base_frame.clone();
             match shown(spec) {
                 Ok(Some(shown)) => views.push(View { name, shown, base_frame }),
                 Ok(None) => {}

@@ -135,10 +135,12 @@ impl Picture {
 
     /// Draws a red frame and a red cross: the policy must not act on this image.
     fn cross_out(&self, pixels: &mut [u8]) {
-        let (width, height) = (self.width, self.height);
+        let width = self.width;
+        let height = self.height;
         let thick = (width.min(height) / 32).max(1);
         for (at, pixel) in pixels.as_chunks_mut::<3>().0.iter_mut().enumerate() {
-            let (x, y) = (at % width, at / width);
+            let x = at % width;
+            let y = at / width;
             let edge = x.min(width - 1 - x).min(y).min(height - 1 - y);
             // The diagonals, in columns of this line.
             let down = (y * width) / height;

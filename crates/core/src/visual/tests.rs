@@ -70,9 +70,11 @@ struct Seen {
 
 fn read_image(message: &[u8]) -> Result<Seen, CdrError> {
     let mut reader = Reader::new(message)?;
-    let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+    let sec = reader.i32()?;
+    let nanosec = reader.u32()?;
     let frame = String::from_utf8_lossy(reader.string_bytes()?).into_owned();
-    let (height, width) = (reader.u32()?, reader.u32()?);
+    let height = reader.u32()?;
+    let width = reader.u32()?;
     assert_eq!(reader.string_bytes()?, b"rgb8");
     assert_eq!((reader.u8()?, reader.u32()?), (0, 3 * width));
     let pixels = reader.bytes()?.to_vec();
@@ -90,7 +92,8 @@ fn seen(pipeline: &Pipeline, tensor: &TensorMessage) -> Seen {
 
 #[test]
 fn the_pixels_of_the_newest_step_come_back_whatever_the_normalisation() {
-    let (width, height) = (6, 4);
+    let width = 6;
+    let height = 4;
     let sent = pixels(width, height);
     let normalised = "mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]";
     for (dtype, image_keys, most) in [
@@ -125,7 +128,8 @@ fn a_grey_image_is_grey_and_an_invalid_one_is_crossed_out() {
     // After its age limit the last image is still in the tensor.
     let late = seen(&pipeline, &tick(&pipeline, 100 * MS));
     assert_eq!(late.ns, 100 * MS);
-    let (mut red, mut same) = (Vec::new(), 0);
+    let mut red = Vec::new();
+    let mut same = 0;
     for (at, (pixel, sent)) in late.pixels.as_chunks::<3>().0.iter().zip(&sent).enumerate() {
         match pixel {
             [255, 0, 0] => red.push([at % 8, at / 8]),
@@ -232,8 +236,11 @@ fn read_markers(message: &[u8]) -> Result<[MarkerSeen; 2], CdrError> {
 fn read_marker(reader: &mut Reader<'_>) -> Result<MarkerSeen, CdrError> {
     let ns = i64::from(reader.i32()?) * 1_000_000_000 + i64::from(reader.u32()?);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (frame, name) = (text(reader.string_bytes()?), text(reader.string_bytes()?));
-    let (id, kind, action) = (reader.i32()?, reader.i32()?, reader.i32()?);
+    let frame = text(reader.string_bytes()?);
+    let name = text(reader.string_bytes()?);
+    let id = reader.i32()?;
+    let kind = reader.i32()?;
+    let action = reader.i32()?;
     assert_eq!(action, 0);
     let array = |reader: &mut Reader<'_>| -> Result<[f64; 3], CdrError> {
         Ok([reader.f64()?, reader.f64()?, reader.f64()?])

@@ -53,7 +53,8 @@ fn bad_files() -> Vec<PathBuf> {
 fn each_bad_configuration_gives_exactly_its_errors() {
     let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/definitions");
     let definitions = Prefixes::new(vec![definitions]);
-    let (lists, mut wrong) = (lists(), Vec::new());
+    let lists = lists();
+    let mut wrong = Vec::new();
     for path in bad_files() {
         let name = path.file_name().unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();

@@ -43,7 +43,8 @@ struct Point {
 }
 
 fn golden() -> Golden {
-    let (mut poses, mut points) = (Vec::new(), Vec::new());
+    let mut poses = Vec::new();
+    let mut points = Vec::new();
     for line in include_str!("../../../../tests/golden/deskew.txt")
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -55,7 +56,8 @@ fn golden() -> Golden {
         if words[0] == "pose" {
             poses.push((words[1].parse().unwrap(), numbers(2).try_into().unwrap()));
         } else {
-            let (seen, rest) = (numbers(1), numbers(5));
+            let seen = numbers(1);
+            let rest = numbers(5);
             let three = |from: &[f64]| [from[0], from[1], from[2]];
             points.push(Point {
                 seen: three(&seen),
@@ -228,8 +230,8 @@ fn points_are_where_scipy_puts_them_and_where_they_are() {
         let (golden, found) = deskewed(keys, OUSTER, true);
         (golden.points, found)
     };
-    let (scipy, truth) =
-        (farthest(&found, &points, |p| p.expected), farthest(&found, &points, |p| p.truth));
+    let scipy = farthest(&found, &points, |p| p.expected);
+    let truth = farthest(&found, &points, |p| p.truth);
     assert!(scipy < FROM_SCIPY_M && truth < FROM_TRUTH_M, "{scipy} m, {truth} m");
 }
 

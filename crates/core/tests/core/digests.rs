@@ -230,7 +230,8 @@ fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream], recording: &[Recor
 }
 
 fn all(backend: impl Fn(&Config, &Layout) -> Arc<dyn Backend>) -> String {
-    let (recording, mut lines) = (recording(), String::new());
+    let recording = recording();
+    let mut lines = String::new();
     for dtype in ["f32", "f16", "bf16"] {
         for fill in ["zero", "last"] {
             let (config, fed_by) = configuration(dtype, fill);

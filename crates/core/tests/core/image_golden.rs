@@ -184,7 +184,8 @@ proptest! {
         let data = noise(30 * 30 * 4);
         let spec = plain_spec(17, 11, Fit::PadCenter, Color::Rgb);
         let mut kept = ImageEncoder::new(&spec, DType::Bf16);
-        let (mut first, mut second) = (vec![1; 3 * 17 * 11 * 2], vec![2; 3 * 17 * 11 * 2]);
+        let mut first = vec![1; 3 * 17 * 11 * 2];
+        let mut second = vec![2; 3 * 17 * 11 * 2];
         for (width, height, encoding) in sizes {
             let encoding = Encoding::ALL[encoding];
             let step = width * encoding.bytes_per_pixel();

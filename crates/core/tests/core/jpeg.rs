@@ -76,7 +76,9 @@ fn files_of_other_kinds_are_left_to_libjpeg() {
 #[test]
 fn no_damaged_file_is_read_that_libjpeg_refuses_or_reads_otherwise() {
     let mut reader = ScanReader::default();
-    let (mut decoded, mut read, mut left) = (Vec::new(), 0, 0);
+    let mut decoded = Vec::new();
+    let mut read = 0;
+    let mut left = 0;
     for number in 0..6000 {
         let mut random = Random::new(200_000 + number);
         let file = JpegFile::random(&mut random, 40).write(&mut random);
@@ -108,7 +110,8 @@ fn no_damaged_file_is_read_that_libjpeg_refuses_or_reads_otherwise() {
 
 /// Ranges of the segments with codes in a file.
 fn codes(file: &[u8]) -> Vec<std::ops::Range<usize>> {
-    let (mut at, mut codes) = (2, Vec::new());
+    let mut at = 2;
+    let mut codes = Vec::new();
     // Up to the scan.
     while file[at + 1] != 0xDA {
         let end = at + 2 + usize::from(u16::from_be_bytes([file[at + 2], file[at + 3]]));

@@ -36,7 +36,8 @@ impl Reference {
     fn align(&self, rule: AlignRule, target: i128) -> Alignment<usize> {
         let held = self.rows.iter().copied().rfind(|row| row.0 <= target);
         let after = self.rows.iter().copied().find(|row| row.0 > target);
-        let (max_age, max_gap) = (i128::from(rule.max_age_ns), i128::from(rule.max_gap_ns));
+        let max_age = i128::from(rule.max_age_ns);
+        let max_gap = i128::from(rule.max_gap_ns);
         let Some(held) = held else {
             let (value, age_ns) = match after.filter(|_| rule.fill == Fill::First) {
                 Some(first) => (Value::Row(first.1), (target - first.0) as i64),
@@ -128,7 +129,8 @@ proptest! {
             prop_assert_eq!(ring.len(), reference.rows.len());
         }
         for (near, offset) in targets {
-            let (a, b) = (stamps[near % stamps.len()], stamps[(near + 1) % stamps.len()]);
+            let a = stamps[near % stamps.len()];
+            let b = stamps[(near + 1) % stamps.len()];
             let target = match near % 3 {
                 0 => a,               // a hit
                 1 => a + (b - a) / 2, // often a tie

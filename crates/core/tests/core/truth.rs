@@ -63,7 +63,8 @@ fn options() -> SimOptions {
 
 /// Values at their target and the greatest second derivative of each.
 fn truth(robot: &Robot, stream: Stream, t: Stamp) -> Vec<(f64, f64)> {
-    let (truth, bend) = (robot.truth(), robot.truth().curvature());
+    let truth = robot.truth();
+    let bend = robot.truth().curvature();
     match stream {
         Stream::Joints => {
             let joints = truth.joints(t);

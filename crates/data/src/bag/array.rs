@@ -49,20 +49,24 @@ impl TopicArray {
 
     /// The message with these values: an input that selects fields of a message reads it.
     fn message(&self, stamp: Stamp, data: &[u8]) -> Vec<u8> {
-        let (buffer, frame_id) = (Vec::new(), "");
+        let buffer = Vec::new();
+        let frame_id = "";
         match self {
             TopicArray::Joints(names) => {
                 let name: Vec<&str> = names.iter().map(String::as_str).collect();
                 let (positions, _) = data.as_chunks::<8>();
                 let position: Vec<f64> =
                     positions.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
-                let (name, position) = (&name[..], &position[..]);
-                let (velocity, effort) = (&[][..], &[][..]);
+                let name = &name[..];
+                let position = &position[..];
+                let velocity = &[][..];
+                let effort = &[][..];
                 JointState { stamp, frame_id, name, position, velocity, effort }.to_cdr(buffer)
             }
             TopicArray::Pixels([width, height]) => {
                 let [width, height] = [*width as u32, *height as u32];
-                let (encoding, step) = (RGB8, 3 * width);
+                let encoding = RGB8;
+                let step = 3 * width;
                 let image = Image { stamp, frame_id, height, width, encoding, step };
                 image.to_cdr(buffer, |lines| lines.extend_from_slice(data))
             }

@@ -216,7 +216,9 @@ impl Reader {
     fn read_part(&mut self, part: &McapPart, problems: &mut Problems) {
         let mut found =
             Found { messages: 0, times: [Stamp::MAX, Stamp::ZERO], timeless: 0, unreadable: 0 };
-        let (waiting, file, memory) = (&mut self.waiting, &self.file, &self.memory);
+        let waiting = &mut self.waiting;
+        let file = &self.file;
+        let memory = &self.memory;
         let result = match chunk::whole(file, part, memory) {
             Ok(Some(whole)) => chunk::each_message(&whole, |header, data| {
                 waiting.take(part, &mut found, &header, || chunk::share(&whole, data, memory));

@@ -208,7 +208,8 @@ impl Bag {
                 pending.push(Reverse((sorted.key(first), file, Next::Closed)));
             }
         }
-        let (wanted, problems) = (wanted.to_vec(), Problems::default());
+        let wanted = wanted.to_vec();
+        let problems = Problems::default();
         Ok(Messages { bag: self, wanted, sorted, pending, problems })
     }
 

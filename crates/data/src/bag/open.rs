@@ -156,15 +156,18 @@ fn listed(folder: &Path) -> Result<Vec<PathBuf>, BagError> {
 
 /// Compares texts; digits in a row are compared as numbers, so that `bag_10` is after `bag_9`.
 pub(crate) fn by_number(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a, b);
+    let mut a = a;
+    let mut b = b;
     loop {
         let digits =
             |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (in_a, in_b) = (digits(a), digits(b));
+        let in_a = digits(a);
+        let in_b = digits(b);
         if in_a > 0 && in_b > 0 {
             let number =
                 |text: &str, length: usize| text[..length].trim_start_matches('0').to_owned();
-            let (left, right) = (number(a, in_a), number(b, in_b));
+            let left = number(a, in_a);
+            let right = number(b, in_b);
             let order = left.len().cmp(&right.len()).then_with(|| left.cmp(&right));
             if order != Ordering::Equal {
                 return order;
@@ -172,7 +175,8 @@ pub(crate) fn by_number(a: &str, b: &str) -> Ordering {
             (a, b) = (&a[in_a..], &b[in_b..]);
             continue;
         }
-        let (mut left, mut right) = (a.chars(), b.chars());
+        let mut left = a.chars();
+        let mut right = b.chars();
         match (left.next(), right.next()) {
             (Some(x), Some(y)) if x == y => (a, b) = (left.as_str(), right.as_str()),
             (x, y) => return x.cmp(&y),

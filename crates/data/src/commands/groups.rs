@@ -148,13 +148,15 @@ impl CommandGroups {
         let served = served(&mut chunk);
         let named = |of: &GroupAgain| of.group.spec().name.as_bytes() == chunk.group;
         let Some(place) = self.groups.iter().position(named) else {
-            let (chunk, outcome) = (Some(&chunk), Err(Refusal::Group));
+            let chunk = Some(&chunk);
+            let outcome = Err(Refusal::Group);
             return tell(&TakenChunk { chunk, outcome, ..of_nobody });
         };
         let GroupAgain { group, chunks, newest, .. } = &mut self.groups[place];
         let number = *chunks;
         *chunks += 1;
-        let (late, counted) = (group.counts().rows_late, group.counts().chunks);
+        let late = group.counts().rows_late;
+        let counted = group.counts().chunks;
         let outcome = group.take(at, Found { chunk: &chunk, writer, served });
         let rows_late = group.counts().rows_late - late;
         let counts = group.counts().chunks > counted;
@@ -165,7 +167,8 @@ impl CommandGroups {
             Ok(()) => group.rows_of(&chunk).unwrap_or_default(),
             Err(_) => Default::default(),
         };
-        let (group, chunk) = (Some(place), Some(&chunk));
+        let group = Some(place);
+        let chunk = Some(&chunk);
         tell(&TakenChunk { group, number, chunk, outcome, counts, rows_late, rows, ..of_nobody })
     }
 
@@ -206,8 +209,10 @@ impl CommandGroups {
             };
             let values = group.command().to_vec();
             let message = output.write(*at, *made, group);
-            let (values, newest) = (&values[..], *newest);
-            let (at, made) = (*at, *made);
+            let values = &values[..];
+            let newest = *newest;
+            let at = *at;
+            let made = *made;
             tell(&MadeCommand { at, group: place, made, values, clipped, newest, message })?;
         }
         Ok(())

@@ -188,7 +188,8 @@ impl Episodes {
             }
         }
         let tasks = tasks_of(&episodes);
-        let (contract, period_ns) = (None, None);
+        let contract = None;
+        let period_ns = None;
         Ok(Episodes { configuration, contract, period_ns, episodes, tasks, spans, streams })
     }
 }

@@ -206,7 +206,8 @@ impl EpisodesOnDevice {
         stream: &Stream,
         threads: usize,
     ) -> Result<(), EpisodeError> {
-        let (windows, of) = (request.windows(), plan.plan());
+        let windows = request.windows();
+        let of = plan.plan();
         let len = of.layout(windows)?.byte_len;
         if bytes < len {
             return Err(EpisodeError::of(
@@ -222,7 +223,8 @@ impl EpisodesOnDevice {
         let (items, latency_ns) = match request {
             DeviceRequest::Host(request) => {
                 spans = self.episodes.spans_of(of, request)?;
-                let (instants, latency_ns) = (request.instants_ns, request.latency_ns);
+                let instants = request.instants_ns;
+                let latency_ns = request.latency_ns;
                 if plan.of_host().next().is_some() && !instants.is_empty() {
                     let rows = |stream: &WindowStream| self.episodes.rows_of(stream);
                     let bounds = &self.episodes.bounds_of(&spans);

@@ -93,7 +93,8 @@ fn not_held(stream: &Stream, windows: &WindowStream) -> Option<String> {
         let mut first = 0;
         let searched = ring.rows.for_each(|bytes| {
             if let Some((row, value)) = in_bytes(bytes) {
-                let (dtype, row) = (windows.dtype.name(), first + row);
+                let dtype = windows.dtype.name();
+                let row = first + row;
                 return Err(format!("{dtype} for {value:e} of row {row} in group {group}"));
             }
             first += bytes.len() / row_bytes;

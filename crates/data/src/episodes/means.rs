@@ -234,7 +234,8 @@ impl RowMeaning {
     }
 
     fn ring(&self, ring: usize) -> WindowRing {
-        let (dtype, row_len) = (self.row_dtypes[ring], self.row_len(ring));
+        let dtype = self.row_dtypes[ring];
+        let row_len = self.row_len(ring);
         let Some(vector) = &self.vector else {
             let runs = vec![Run { row_at: 0, step_at: 0, len: row_len }];
             return WindowRing { dtype, row_len, lanes: Vec::new(), stage: None, runs };

@@ -76,7 +76,8 @@ pub enum EpisodeError {
 impl EpisodeError {
     /// The error of a part that is not what it must be.
     pub fn of(what: impl Into<String>, expected: impl ToString, found: impl ToString) -> Self {
-        let (expected, found) = (expected.to_string(), found.to_string());
+        let expected = expected.to_string();
+        let found = found.to_string();
         EpisodeError::Mismatch { what: what.into(), expected, found }
     }
 }

@@ -26,7 +26,8 @@ pub struct Packed {
 
 /// Checks that `files` more files may be mapped. A quarter of what Linux permits is left for everything else.
 fn check_count(files: usize) -> Result<(), String> {
-    let (limit, maps) = ("/proc/sys/vm/max_map_count", "/proc/self/maps");
+    let limit = "/proc/sys/vm/max_map_count";
+    let maps = "/proc/self/maps";
     let limit = fs::read_to_string(limit).ok().and_then(|text| text.trim().parse::<usize>().ok());
     // Without these files, there is another limit or none.
     let (Some(limit), Ok(maps)) = (limit, fs::read_to_string(maps)) else { return Ok(()) };
@@ -51,7 +52,8 @@ impl Packed {
         let open =
             |path| Mapped::open(path).map_err(|error| format!("{}: {error}", path.display()));
         let files = paths.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
-        let (row_bytes, codec) = (array.row_bytes, array.codec);
+        let row_bytes = array.row_bytes;
+        let codec = array.codec;
         Ok(Packed { files, places, row_bytes, dtype, codec })
     }
 

@@ -332,8 +332,10 @@ fn open_ring(
         let at = columns.iter().position(|(found, _)| *found == name)?;
         Some(columns.swap_remove(at).1)
     };
-    let (until_next, until_ns) = (some("until_next"), some("until_ns"));
-    let (count, coordinates) = (some("count"), some("coordinates"));
+    let until_next = some("until_next");
+    let until_ns = some("until_ns");
+    let count = some("count");
+    let coordinates = some("coordinates");
     let mut all = |name: &str| {
         let folder = folder.display();
         let lacks = || EpisodeError::Store(format!("{folder}: a group without {name}"));

@@ -48,7 +48,8 @@ pub fn statistics(
         let dtype = means.row_dtypes[number];
         let row_bytes = group.channels.len() * dtype.size();
         let Some(rows) = ring.rows.plain() else { continue }; // rows of vectors are never compressed
-        let (rows, replaced) = (rows.bytes(), ring.replaced.bytes());
+        let rows = rows.bytes();
+        let replaced = ring.replaced.bytes();
         let row = |at: usize| &rows[at * row_bytes..][..row_bytes];
         // Rows of episodes that were not asked for are in no span.
         let own = ring.spans.iter().zip(&asked).filter(|(_, asked)| **asked);

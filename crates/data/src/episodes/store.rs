@@ -211,8 +211,11 @@ impl StreamReader<'_> {
     fn read(&self, folder: &Path, written: &mut Vec<Written>) -> Result<RawStream, String> {
         let wrong = |error: String| format!("{}: {error}", folder.display());
         let groups = groups(folder)?;
-        let (mut abouts, mut stored, mut rings) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut plans, mut coordinates_shape) = (false, None);
+        let mut abouts = Vec::new();
+        let mut stored = Vec::new();
+        let mut rings = Vec::new();
+        let mut plans = false;
+        let mut coordinates_shape = None;
         for (at, group) in groups.into_iter().enumerate() {
             let folder = folder.join(group.to_string());
             let rows = Array::of(&folder.join("rows"))?;
@@ -275,7 +278,8 @@ impl StreamReader<'_> {
     fn ranges(&self, folder: &Path, rows: &Array) -> Result<(Vec<Range<u64>>, Vec<u64>), String> {
         let spans = read::spans(self.version, folder, rows.rows())?;
         if spans.len() != self.episodes {
-            let (expected, found) = (self.episodes, spans.len());
+            let expected = self.episodes;
+            let found = spans.len();
             return Err(rows.wrong(&format!("expected {expected} episodes, found {found}")));
         }
         let ranges: Vec<Range<u64>> =

@@ -63,7 +63,9 @@ impl Images {
         if self == Images::Zstd {
             return Ok((Vec::new(), Vec::new()));
         }
-        let (mut taken, mut kept, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let mut taken = Vec::new();
+        let mut kept = Vec::new();
+        let mut others = Vec::new();
         for stream in &config.streams {
             let found = format!("{} of {}", stream.encoder.plural(), stream.dtype.name());
             let name = &stream.name;

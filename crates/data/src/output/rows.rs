@@ -163,7 +163,8 @@ impl PartRows {
         }
         let keeps = rings.iter().any(Option::is_some);
         let writer = RwLock::new(Some(PartWriter::create(path, tables, limits)?));
-        let (error, failed) = (Mutex::default(), AtomicBool::new(false));
+        let error = Mutex::default();
+        let failed = AtomicBool::new(false);
         let state = Arc::new(SharedRows { writer, rings, commands, bf16: made.0, error, failed });
         if keeps {
             pipeline.keep_rows(Box::new(Sink(Arc::clone(&state))));

@@ -125,7 +125,8 @@ impl TensorOutput {
                 let path = format!("{path}.{kind}");
                 columns.push(Column::new(path, element, "tick", std::slice::from_ref(&steps)));
             }
-            let (id, segment) = (SegmentId::new(at), segment.clone());
+            let id = SegmentId::new(at);
+            let segment = segment.clone();
             segments.push(SegmentColumns { id, segment, values, steps: of_steps });
         }
         // As in the ReplayBuffer of UMI, an episode begins where the one before ends.
@@ -138,7 +139,8 @@ impl TensorOutput {
             (bf16, Images::Zstd, true),
             limits,
         )?;
-        let (scratch, breaks) = (Vec::new(), Vec::new());
+        let scratch = Vec::new();
+        let breaks = Vec::new();
         Ok(TensorOutput { part, segments, scratch, bf16, newest: None, ticks: 0, breaks })
     }
 

@@ -22,7 +22,8 @@ impl Copies {
     /// The number of the message with these bytes: the first such that this input has not taken yet, else
     /// this one's. A publisher may send equal bytes twice.
     pub(super) fn take(&mut self, input: InputId, number: u64, bytes: &[u8]) -> u64 {
-        let (hash, len) = (twox_hash::XxHash3_64::oneshot(bytes), bytes.len());
+        let hash = twox_hash::XxHash3_64::oneshot(bytes);
+        let len = bytes.len();
         let is_copy = |known: &&mut Known| {
             (known.hash, known.len) == (hash, len) && !known.by.contains(&input)
         };

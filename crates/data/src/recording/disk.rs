@@ -129,7 +129,8 @@ impl Room {
             return Ok(());
         }
         let mb = |bytes: u64| bytes / 1_000_000;
-        let (free, reserve) = (mb(self.free), mb(reserve));
+        let free = mb(self.free);
+        let reserve = mb(reserve);
         let why = format!(
             "No space left on device: {free} MB are free, and the recording leaves {reserve} MB free"
         );

@@ -64,7 +64,8 @@ impl Episodes {
         let lead = self.lead.items(now);
         let mut time = LogTime::new(simulated);
         lead.iter().for_each(|item| _ = item.log_time(&mut time));
-        let (task, begins) = (asked.task.clone(), time.of(None, now));
+        let task = asked.task.clone();
+        let begins = time.of(None, now);
         contents.manifest.episode = Some(EpisodeFacts { name, task, begins });
         let files = self.files.take().unwrap_or_else(|| Box::new(OnDisk));
         let mut writer = match RecordingWriter::create(contents, Arc::clone(offers), files) {

@@ -209,8 +209,8 @@ impl RecordingEvent {
     pub fn read(message: &[u8]) -> Result<Self, EventError> {
         let fields = Fields::read(message)?;
         let Fields { kind, number, count, stamp, at, max_ahead_ns, first, last, .. } = fields;
-        let (epoch, zero_is_an_instant) =
-            (Epoch::numbered(fields.epoch), fields.zero_is_an_instant);
+        let epoch = Epoch::numbered(fields.epoch);
+        let zero_is_an_instant = fields.zero_is_an_instant;
         let input = InputId::new(fields.input as usize);
         let outcome = |outcome| Self::Node(Event::MessageOutcome { number, input, outcome, at });
         let command =
@@ -221,7 +221,8 @@ impl RecordingEvent {
         Ok(match kind {
             START => Self::Start { at },
             RECEIVED => {
-                let (received, seen_from) = (at, None);
+                let received = at;
+                let seen_from = None;
                 let in_doubt_from = fields.in_doubt_from;
                 let arrival = Arrival {
                     stamp,
@@ -283,7 +284,8 @@ impl RecordingEvent {
                 command(CommandFact::Measured { group: input.index(), is_valid: count != 0 })
             }
             BEGINS => {
-                let (group, values) = (input.index(), fields.values);
+                let group = input.index();
+                let values = fields.values;
                 command(CommandFact::Begins { group, first: first as usize, values })
             }
             COMMANDS => command(CommandFact::Made { digest: fields.digest }),
@@ -318,7 +320,8 @@ impl Fields {
                     TickFate::HeldBack(stream) => (HELD_BACK, stream.index() as u32, 0),
                     TickFate::Unsent => (UNSENT, 0, 0),
                 };
-                let (number, epoch) = (tick as u64, epoch.number());
+                let number = tick as u64;
+                let epoch = epoch.number();
                 Fields { number, epoch, input, last: changes, digest, ..of(kind) }
             }
             Event::Overruns { before, ticks } => {

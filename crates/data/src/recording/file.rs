@@ -279,7 +279,8 @@ impl RecordingWriter {
     pub(super) fn finish(mut self) -> (io::Result<Syncing>, Box<dyn Files>) {
         self.remove_leads();
         let RecordingWriter { contents, mut files, open, done, begin, offers, .. } = self;
-        let (broken, mut syncing) = (self.broken, self.syncing);
+        let broken = self.broken;
+        let mut syncing = self.syncing;
         let of = (&contents, &*offers);
         let mut done: Vec<FileCount> = begin.into_iter().chain(done).collect();
         let finished = open.finish(of, &mut syncing).and_then(|last| match broken {
@@ -362,7 +363,8 @@ impl Open {
             Writer::with_options(NoSeek::new(BufWriter::new(disk)), options).map_err(output::io)?;
         writer.write_metadata(&contents.manifest.record()).map_err(output::io)?;
         let topics = contents.all().count();
-        let (channels, counts) = (vec![None; topics], vec![0; topics]);
+        let channels = vec![None; topics];
+        let counts = vec![0; topics];
         Ok(Open { name, writer, channels, span: None, counts, bytes: 0, stored, lead: None })
     }
 

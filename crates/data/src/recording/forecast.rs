@@ -73,7 +73,8 @@ mod tests {
 
     #[test]
     fn it_warns_once_ten_minutes_before_the_disk_is_full() {
-        let (mut forecast, start) = (Forecast::default(), TimeSource::real().monotonic());
+        let mut forecast = Forecast::default();
+        let start = TimeSource::real().monotonic();
         let rate = 100_000_000;
         let mut warned = Vec::new();
         for second in 0..700_u64 {
@@ -90,7 +91,8 @@ mod tests {
 
     #[test]
     fn a_disk_that_does_not_fill_is_never_full_and_a_short_time_says_nothing() {
-        let (mut forecast, start) = (Forecast::default(), TimeSource::real().monotonic());
+        let mut forecast = Forecast::default();
+        let start = TimeSource::real().monotonic();
         for second in 0..120 {
             // Somebody deletes files, too.
             let usable = 50 * GB + second % 7 + second;

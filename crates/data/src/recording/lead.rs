@@ -367,8 +367,10 @@ impl OfInput {
     /// Drops a message that is missing from now on. Returns its bytes.
     fn lose(&mut self, number: u64) -> usize {
         if let Some(Kept { message, .. }) = self.kept.get(&number) {
-            let (input, arrival) = (message.input, message.arrival);
-            let (from, epoch) = (arrival.stamp, arrival.epoch);
+            let input = message.input;
+            let arrival = message.arrival;
+            let from = arrival.stamp;
+            let epoch = arrival.epoch;
             self.lack(Gap { input, messages: 1, first: number, last: number, from, epoch });
         }
         self.remove(number)

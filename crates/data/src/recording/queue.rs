@@ -126,7 +126,9 @@ impl Queue {
             return 0;
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
-        let (input, arrival, at) = (message.input, message.arrival, message.at);
+        let input = message.input;
+        let arrival = message.arrival;
+        let at = message.at;
         let bytes = (*message.bytes).as_ref().len();
         let part = match (self.has_rows[input.index()], bytes > LARGE_BYTES) {
             (true, true) => SMALL_PART,
@@ -227,7 +229,8 @@ impl Queue {
         let [messages, bytes, deleted] = self.written.each_ref().map(read);
         let [lost, lost_events] = self.lost_in_all.each_ref().map(read);
         let full_in_s = Some(read(&self.full_in_s)).filter(|seconds| *seconds != u64::MAX);
-        let (folder, failed) = (self.folder(), lock(&self.failed).clone());
+        let folder = self.folder();
+        let failed = lock(&self.failed).clone();
         RecorderStatus { folder, messages, bytes, deleted, lost, lost_events, full_in_s, failed }
     }
 }

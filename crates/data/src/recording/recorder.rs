@@ -134,7 +134,8 @@ impl McapRecorder {
         definitions: &dyn Definitions,
         now: Option<Stamp>,
     ) -> Result<Self, RecordError> {
-        let (asked, episodes) = (options.folder.clone(), options.episodes);
+        let asked = options.folder.clone();
+        let episodes = options.episodes;
         let (recorder, writing) = Self::without_thread(options, config, definitions, now)?;
         let own = if episodes { asked } else { recorder.folder() };
         let thread = std::thread::Builder::new().name("record".into());
@@ -261,7 +262,8 @@ impl McapRecorder {
     /// Ends without the thread that writes.
     fn leave_behind(&self) {
         let Queue { complete, ended, failed, .. } = &*self.queue;
-        let (folder, seconds) = (self.queue.folder(), self.end.as_secs_f64());
+        let folder = self.queue.folder();
+        let seconds = self.end.as_secs_f64();
         let folder = folder.display();
         if complete.load(Ordering::Relaxed) {
             tracing::warn!(

@@ -185,7 +185,9 @@ fn join(
     let named = |stored: &Stored| (stored.name.clone(), stored.bag.clone());
     let numbers: HashMap<_, _> =
         older.iter().flat_map(|of| &of.episodes).map(named).zip(0usize..).collect();
-    let (mut episodes, mut sources, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut episodes = Vec::new();
+    let mut sources = Vec::new();
+    let mut parts = Vec::new();
     let mut is_there = true;
     for outcome in outcomes {
         let (EpisodeOutcome::Done(summary) | EpisodeOutcome::Kept(summary)) = outcome else {
@@ -225,10 +227,12 @@ fn join(
         let Some(built) = built else { return Ok(()) };
         let mut stored = Vec::with_capacity(episodes.len());
         for ((name, bag, made_of), (rows, about)) in episodes.into_iter().zip(&built.episodes) {
-            let (rows, about) = (rows.clone(), about.clone());
+            let rows = rows.clone();
+            let about = about.clone();
             stored.push(Stored { name, bag, made_of, rows, about });
         }
-        let (identity, tables) = (built.identity.clone(), built.tables.clone());
+        let identity = built.identity.clone();
+        let tables = built.tables.clone();
         // A crash must not leave a ledger that describes another store.
         ledger.announce_store(store, Store { identity, tables, episodes: stored })?;
         built.complete()?;

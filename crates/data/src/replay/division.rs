@@ -75,7 +75,8 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
             None => true,
         });
         for (number, listed) in of_bag.enumerate() {
-            let (start, end) = (Some(listed.start), Some(listed.end));
+            let start = Some(listed.start);
+            let end = Some(listed.end);
             let task = listed.task.clone();
             let name = format!("{name}-{number:04}");
             let bag = bag.clone();
@@ -161,7 +162,8 @@ fn by_topic(bag: &Path, name: &str, topic: &EpisodeTopic, episodes: &mut Vec<Epi
             }
         }
         Err(error) => {
-            let (name, wrong) = (name.to_owned(), Some(error.to_string()));
+            let name = name.to_owned();
+            let wrong = Some(error.to_string());
             episodes.push(Episode { bag, name, wrong, ..Episode::default() });
         }
     }

@@ -220,7 +220,8 @@ pub fn read_episodes(path: &Path) -> Result<Vec<Listed>, EpisodesError> {
         let expected = "no columns but start, end, task and bag, each with its name";
         return Err(wrong(1, expected, unknown));
     }
-    let (task, bag) = (column("task"), column("bag"));
+    let task = column("task");
+    let bag = column("bag");
     let mut episodes = Vec::new();
     for record in reader.records() {
         let record = record.map_err(unreadable)?;

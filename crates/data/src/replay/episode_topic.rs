@@ -100,7 +100,8 @@ impl EpisodeTopic {
         let mut wanted = vec![false; bag.topics.len()];
         wanted[topic] = true;
         let mut messages = bag.messages(&wanted)?;
-        let (mut episodes, mut began) = (Vec::new(), None);
+        let mut episodes = Vec::new();
+        let mut began = None;
         for message in messages.by_ref() {
             let read = number.is_set(&message.bytes);
             let read =

@@ -35,7 +35,8 @@ pub(super) fn read_ahead<B, E>(
     std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel::<Vec<Recorded>>(BATCHES);
         let reader = scope.spawn(move || {
-            let (mut batch, mut bytes) = (Vec::with_capacity(MESSAGES), 0);
+            let mut batch = Vec::with_capacity(MESSAGES);
+            let mut bytes = 0;
             for recorded in messages.by_ref().take_while(within) {
                 bytes += recorded.bytes.len();
                 batch.push(recorded);
@@ -65,7 +66,8 @@ fn take_all<B, E>(
     (ahead, begin): (usize, impl Fn(&Recorded) -> B),
     mut take: impl FnMut(Recorded, B) -> Result<bool, E>,
 ) -> Result<(), E> {
-    let (mut begun, mut bytes) = (VecDeque::new(), 0);
+    let mut begun = VecDeque::new();
+    let mut bytes = 0;
     loop {
         if (begun.is_empty() || bytes < ahead)
             && let Some(recorded) = messages.next()

@@ -133,7 +133,8 @@ impl Store {
         let spans: Vec<_> = self.tables.iter().enumerate().map(spans).collect();
         let source = |(at, stored): (usize, &Stored)| {
             let begin = spans.iter().map(|spans| spans[at].start).collect();
-            let (rows, about) = (stored.rows.clone(), stored.about.clone());
+            let rows = stored.rows.clone();
+            let about = stored.about.clone();
             Source::Store { begin, rows, about }
         };
         let made_of = self.episodes.iter().map(|of| of.made_of.as_str());

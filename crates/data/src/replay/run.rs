@@ -88,7 +88,8 @@ pub fn run(
             }
             Ok(())
         };
-        let (waits, stamps) = (Waits::default(), StampClock::default());
+        let waits = Waits::default();
+        let stamps = StampClock::default();
         let mut play = Play { bag, wiring, player: &mut player, waits, stamps };
         if let Some(start) = start {
             play.latched_before(start, &mut serve, &mut problems)?;
@@ -101,7 +102,8 @@ pub fn run(
         let look_ahead = play.player.look_ahead();
         let ahead = if look_ahead.is_some() { BEGUN } else { 0 };
         let begin = |recorded: &Recorded| begin(look_ahead.as_ref(), (bag, wiring), recorded);
-        let (mut begun, mut last) = (false, span.1);
+        let mut begun = false;
+        let mut last = span.1;
         let mut latches = wiring.is_of_node;
         let mut count = 0_u32;
         let read = read_ahead(messages, (end, threads > 1), (ahead, begin), |recorded, tickets| {
@@ -221,7 +223,8 @@ impl Episode {
     fn range(&self, (first, last): (Stamp, Stamp)) -> Result<Range, ReplayError> {
         let in_bag = |moment: Moment| moment.in_bag(first);
         let [start, end] = [self.start.map(in_bag), self.end.map(in_bag)];
-        let (from, to) = (start.unwrap_or(first), end.unwrap_or(last));
+        let from = start.unwrap_or(first);
+        let to = end.unwrap_or(last);
         if from > to || from > last || to < first {
             return Err(ReplayError::Wiring(format!(
                 "{}: expected an episode within {first} to {last}, found {from} to {to}",

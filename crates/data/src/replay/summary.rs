@@ -176,7 +176,9 @@ impl Skew {
         let newest =
             (0..message.segments()).filter_map(|at| message.steps(SegmentId::new(at)).last());
         let ages = newest.filter(|step| step.valid).map(|step| step.age_ns);
-        let (mut least, mut most, mut streams) = (i64::MAX, i64::MIN, 0);
+        let mut least = i64::MAX;
+        let mut most = i64::MIN;
+        let mut streams = 0;
         for age in ages {
             (least, most, streams) = (least.min(age), most.max(age), streams + 1);
         }
@@ -296,7 +298,8 @@ impl StreamSummary {
     pub fn all(runtime: &Runtime) -> BTreeMap<String, Self> {
         let of = |id| {
             let stats = runtime.stream_stats(id);
-            let (steps, valid) = (stats.steps.get(), stats.steps_valid.get());
+            let steps = stats.steps.get();
+            let valid = stats.steps_valid.get();
             let invalid = InvalidReason::ALL.iter();
             let invalid = invalid.map(|reason| (reason.name().to_owned(), stats.invalid(*reason)));
             let summary = StreamSummary {
@@ -316,7 +319,8 @@ impl InputSummary {
     /// The numbers of all inputs until now, by name and topic.
     pub fn all(runtime: &Runtime) -> BTreeMap<String, Self> {
         let of = |id| {
-            let (stats, spec) = (runtime.input_stats(id), runtime.input_spec(id));
+            let stats = runtime.input_stats(id);
+            let spec = runtime.input_spec(id);
             let by_reason = |count: &dyn Fn(DropReason) -> u64| {
                 let counts = DropReason::ALL.iter().map(|reason| (reason.name(), count(*reason)));
                 let counts = counts.filter(|(_, count)| *count > 0);

@@ -182,7 +182,8 @@ impl Table {
 
     /// Rows of each episode in the store, from their numbers. An episode without rows is where the one before ends.
     pub fn spans(&self, rows: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
-        let (alignment, mut end) = (self.alignment(), 0u64);
+        let alignment = self.alignment();
+        let mut end = 0u64;
         let span = |rows| {
             let begin = if rows == 0 { end } else { end.next_multiple_of(alignment) };
             end = begin + rows;

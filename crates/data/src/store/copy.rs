@@ -62,7 +62,9 @@ impl Shards<'_> {
         shard: &mut Shard,
         chunks: &mut Chunks,
     ) -> io::Result<()> {
-        let (mut at, mut before, all) = (rows.start, None, self.column.shard_rows());
+        let mut at = rows.start;
+        let mut before = None;
+        let all = self.column.shard_rows();
         while at < rows.end {
             let number = at / all;
             let first = number * all;
@@ -121,7 +123,8 @@ fn copy_small(
     shard: &mut Shard,
     chunks: &mut Chunks,
 ) -> io::Result<()> {
-    let (per_chunk, size) = (column.chunk_rows() as u64, column.row_bytes() as u64);
+    let per_chunk = column.chunk_rows() as u64;
+    let size = column.row_bytes() as u64;
     let mut bytes = Vec::new();
     let mut at = rows.start;
     while at < rows.end {

@@ -171,7 +171,8 @@ impl PartWriter {
         let losses = std::mem::take(&mut *lock(&shared.losses));
         let data = &shared.data;
         data.file().sync_all().map_err(failed)?;
-        let (tables, bytes) = (self.tables.to_vec(), data.len());
+        let tables = self.tables.to_vec();
+        let bytes = data.len();
         let path = self.folder.partial().join(LIST);
         let list = serde_json::to_vec(&List { tables, content, about, bytes });
         let written = list.map_err(io::Error::other).and_then(|list| {

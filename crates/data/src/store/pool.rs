@@ -50,7 +50,8 @@ impl Drop for Row {
 impl RowPool {
     /// A pool for at most `most` bytes in work. One row may have more.
     pub(super) fn new(most: usize) -> Self {
-        let (free, in_work) = (Pool::new(most), Mutex::new(0));
+        let free = Pool::new(most);
+        let in_work = Mutex::new(0);
         RowPool { most, free, in_work, changed: Condvar::new() }
     }
 

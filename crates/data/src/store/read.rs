@@ -94,7 +94,8 @@ pub fn about(store: &Path, kind: &str) -> Result<Value, String> {
     let about = about.map(Value::take).unwrap_or_default();
     let known = u64::from(OLDEST_FORMAT_VERSION)..=u64::from(FORMAT_VERSION);
     if about["kind"] != kind || !known.contains(&version(&about)) {
-        let (found, version) = (&about["kind"], &about["format_version"]);
+        let found = &about["kind"];
+        let version = &about["format_version"];
         return Err(format!(
             "a store of kind {found}, format {version}; expected \"{kind}\", format {OLDEST_FORMAT_VERSION} to \
              {FORMAT_VERSION}"
@@ -193,8 +194,8 @@ impl Array {
         let [codec] = &codecs[..] else {
             return Err(wrong("expected one codec, sharding_indexed"));
         };
-        let (shard, chunk) =
-            (&chunk_grid.configuration.chunk_shape, &codec.configuration.chunk_shape);
+        let shard = &chunk_grid.configuration.chunk_shape;
+        let chunk = &codec.configuration.chunk_shape;
         let whole = |parts: &[u64]| {
             parts.get(1..) == Some(&shape.iter().skip(1).map(|d| *d as u64).collect::<Vec<_>>()[..])
         };
@@ -333,7 +334,8 @@ impl Array {
     /// Places of the chunks of these rows, if each row is one: the files, and for each row the number of its file, the
     /// place and the length of its chunk. The length of a missing chunk is 0.
     pub fn row_places(&self, ranges: &[Range<u64>]) -> Result<RowPlaces, String> {
-        let (mut files, mut places) = (Vec::new(), Vec::new());
+        let mut files = Vec::new();
+        let mut places = Vec::new();
         let mut at_hand: Option<(u64, ShardReader)> = None;
         for row in ranges.iter().cloned().flatten() {
             let number = row / self.shard_chunks;

@@ -146,7 +146,8 @@ impl ShardReader {
     /// # Errors
     /// One is missing, cannot be read, or is damaged.
     pub(super) fn check(&self) -> io::Result<()> {
-        let (mut bytes, mut checked) = (Vec::new(), None);
+        let mut bytes = Vec::new();
+        let mut checked = None;
         for place in &self.index[..self.chunks()] {
             if checked != Some(place) {
                 chunk::read(&self.file, *place, &mut bytes)?;

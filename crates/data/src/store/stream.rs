@@ -129,7 +129,8 @@ impl<'a> StreamReader<'a> {
         records: Range<u64>,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (record, per_block) = (self.stream.record as u64, self.stream.per_block());
+        let record = self.stream.record as u64;
+        let per_block = self.stream.per_block();
         let mut from = records.start;
         while from < records.end {
             let number = from / per_block;

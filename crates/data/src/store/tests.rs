@@ -105,7 +105,8 @@ fn assembled(path: &Path, table: &Table, sources: &[Source], threads: usize) -> 
 /// A missing chunk is zero.
 fn read(store: &Path, column: &Column, count: usize) -> Vec<Vec<u8>> {
     let size = column.row_bytes();
-    let (mut bytes, mut number) = (Vec::new(), 0);
+    let mut bytes = Vec::new();
+    let mut number = 0;
     while bytes.len() < count * size {
         let shard = fs::read(path_of(store, column, number)).unwrap();
         let (chunks, checksum) = shard.split_at(shard.len() - 4);
@@ -199,7 +200,8 @@ fn rows_episodes_and_repeats_may_end_anywhere_in_a_shard() {
 #[test]
 fn large_rows_are_written_once_if_episodes_are_apart() {
     let mut random = Random::new(3);
-    let (folder, table) = (TempDir::new().unwrap(), table(true));
+    let folder = TempDir::new().unwrap();
+    let table = table(true);
     let path = folder.path().join("x.zarr");
     let parts = [folder.path().join("a"), folder.path().join("b")];
     for part in &parts {
@@ -246,7 +248,8 @@ fn images() -> Table {
 fn images_with_loss_are_read_as_they_were_decoded() {
     let mut random = Random::new(21);
     let folder = TempDir::new().unwrap();
-    let (part, store) = (folder.path().join("part"), folder.path().join("x.zarr"));
+    let part = folder.path().join("part");
+    let store = folder.path().join("x.zarr");
     let limits = WriterLimits { threads: 2, memory: 300 };
     let writer = PartWriter::create(&part, vec![images()], limits).unwrap();
     let mut rows: Vec<Vec<Vec<u8>>> = vec![Vec::new(); 3];
@@ -270,7 +273,9 @@ fn images_with_loss_are_read_as_they_were_decoded() {
         let size = of.row_bytes();
         let mut found = vec![0; 11 * size];
         array.read_ranges(std::slice::from_ref(&(0..11)), &mut found, 2).unwrap();
-        let (mut pixels, mut file, mut expected) = (Vec::new(), Vec::new(), vec![0; size]);
+        let mut pixels = Vec::new();
+        let mut file = Vec::new();
+        let mut expected = vec![0; size];
         let mut loss = Loss::default();
         for (number, row) in rows[column].iter().enumerate() {
             jpeg.encode(row, &mut pixels, &mut file).unwrap();
@@ -294,7 +299,8 @@ fn images_with_loss_are_read_as_they_were_decoded() {
 #[test]
 fn codecs_that_no_row_has_are_refused() {
     let folder = TempDir::new().unwrap();
-    let (part, store) = (folder.path().join("part"), folder.path().join("x.zarr"));
+    let part = folder.path().join("part");
+    let store = folder.path().join("x.zarr");
     let limits = WriterLimits { threads: 1, memory: 300 };
     let writer = PartWriter::create(&part, vec![images()], limits).unwrap();
     writer.complete(json!({})).unwrap();
@@ -317,12 +323,14 @@ fn codecs_that_no_row_has_are_refused() {
 #[test]
 fn a_shard_gets_another_name_even_if_there_is_one() {
     let mut random = Random::new(5);
-    let (folder, table) = (TempDir::new().unwrap(), table(true));
+    let folder = TempDir::new().unwrap();
+    let table = table(true);
     let part = folder.path().join("part");
     write_part(&part, table.clone(), &random_rows(&mut random, 2), 1, &mut random);
     let path = |shard: u64| part.join(format!("0.1.{shard}"));
     let from = Shards { column: &table.columns[1], path: &path, is_checked: true };
-    let (to, before) = (folder.path().join("shard"), fs::read(path(0)).unwrap());
+    let to = folder.path().join("shard");
+    let before = fs::read(path(0)).unwrap();
     // A network file system may report an error although it has made the name.
     fs::hard_link(path(0), &to).unwrap();
     assert!(from.link(&(0..2), &to).unwrap());

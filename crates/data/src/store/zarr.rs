@@ -285,7 +285,8 @@ impl<'a> Join<'a> {
                 all.extend((0..shards).map(|shard| ([table, column], shard)));
             }
         }
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let next = AtomicUsize::new(0);
+        let done = AtomicUsize::new(0);
         let failed = Mutex::new(None);
         let stopped = || joined.stop.load(Ordering::Relaxed) || lock(&failed).is_some();
         let work = || {
@@ -368,7 +369,8 @@ fn write_numbers(store: &Path, column: &Column, numbers: &[i64]) -> Result<(), O
     for (number, bytes) in bytes.chunks(8 * column.shard_rows() as usize).enumerate() {
         let path = path_of(store, column, number as u64);
         let written = File::create(&path).and_then(|file| {
-            let (mut shard, mut chunks) = (Shard::new(file), Chunks::new(column)?);
+            let mut shard = Shard::new(file);
+            let mut chunks = Chunks::new(column)?;
             chunks.add(bytes, &mut shard)?;
             chunks.finish(&mut shard)?;
             shard.end(column.shard_chunks())?.sync_all()

@@ -20,7 +20,8 @@ impl Drop for Part {
 fn a_connection_is_made_once_and_what_it_replaces_ends_a_second_later() {
     let time = VirtualTime::starting_at(Stamp::ZERO);
     let (connector, orders) = Connector::new(time.source());
-    let (made, stops) = (Cell::new(0), Cell::new(false));
+    let made = Cell::new(0);
+    let stops = Cell::new(false);
     let mut connecting = Connecting::new(orders, || stops.get(), || made.set(made.get() + 1));
     let ended = Arc::new(Mutex::new(0));
     assert_eq!(connecting.step(), Ok(Next::Woken));
@@ -70,7 +71,8 @@ fn what_is_asked_for_is_made_by_this_thread_while_what_was_replaced_lingers() {
     assert_eq!([connecting.step(), connecting.step()], [Ok(Next::At(now)), Ok(Next::At(due))]);
     assert_eq!(*lock(&ended), 0);
     // Whoever waits for it goes away while it is made: it ends here.
-    let (count, place) = (Arc::clone(&ended), Arc::new(Mutex::new(None)));
+    let count = Arc::clone(&ended);
+    let place = Arc::new(Mutex::new(None));
     let waits = Arc::clone(&place);
     *lock(&place) = Some(connector.make(move || {
         drop(lock(&waits).take());
@@ -85,7 +87,9 @@ fn an_order_that_holds_the_thread_up_is_told_once() {
     let (connector, orders) = Connector::new(time.source());
     let told = Arc::new(Mutex::new(Vec::new()));
     let hang = || {
-        let (connector, told, time) = (connector.clone(), Arc::clone(&told), time.clone());
+        let connector = connector.clone();
+        let told = Arc::clone(&told);
+        let time = time.clone();
         move || {
             for step in [LONG.saturating_sub(MS), MS, LONG] {
                 time.advance(step);

@@ -46,7 +46,8 @@ fn fake(number: u8) -> Fake {
 }
 
 fn publisher(number: u8, node: Option<&str>) -> (PublisherId, PublisherSeen) {
-    let (node, ros_type) = (node.map(str::to_owned), "geometry_msgs/msg/WrenchStamped".to_owned());
+    let node = node.map(str::to_owned);
+    let ros_type = "geometry_msgs/msg/WrenchStamped".to_owned();
     let offers = OfferedQos { reliable: true, transient_local: false };
     (PublisherId([number; 16]), PublisherSeen { node, ros_type, offers })
 }
@@ -61,7 +62,8 @@ fn watch() -> (GraphWatch<Fake>, VirtualTime, Handed<Fake>) {
     let clock = Clock::system(config.grid, time.source());
     let runtime = Arc::new(Runtime::new(Pipeline::new(config, backend).unwrap(), clock));
     let (connector, _) = Connector::new(time.source());
-    let (topics, parts) = (vec!["/w".to_owned()], Handed::default());
+    let topics = vec!["/w".to_owned()];
+    let parts = Handed::default();
     let graph = (fake(1), parts.clone());
     let mut watch = GraphWatch::new(graph, (topics, None), runtime, connector).unwrap();
     assert_eq!(watch.step(), Ok(Next::At(time.source().monotonic() + LOOK)));

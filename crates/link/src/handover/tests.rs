@@ -107,7 +107,8 @@ fn after_a_failure_there_is_a_pause_and_one_warning() {
 
 #[test]
 fn a_newer_part_is_in_use_when_it_has_been_connected_for_a_while_or_in_the_end() {
-    let (start, at_once) = (Instant::now(), (Duration::ZERO, LONGEST));
+    let start = Instant::now();
+    let at_once = (Duration::ZERO, LONGEST);
     let mut switch = Switch::new(1);
     assert_eq!(switch.over(start, at_once, |_, _| true), None, "there is no other");
     assert_eq!(switch.begin(2, start), None);

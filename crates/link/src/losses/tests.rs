@@ -154,7 +154,8 @@ fn what_the_new_subscription_counts_of_that_gap_counts_once() {
 
 #[test]
 fn a_gap_between_two_subscriptions_waits_for_the_event_that_counts_it_too() {
-    let (mut losses, start) = (Losses::default(), Instant::now());
+    let mut losses = Losses::default();
+    let start = Instant::now();
     note(&mut losses, 1, [1]);
     explain(&mut losses, Some(0));
     subscribe_again(&mut losses, start);
@@ -167,7 +168,8 @@ fn a_gap_between_two_subscriptions_waits_for_the_event_that_counts_it_too() {
 
 #[test]
 fn a_gap_waits_for_its_event() {
-    let (mut losses, start) = (Losses::default(), Instant::now());
+    let mut losses = Losses::default();
+    let start = Instant::now();
     note(&mut losses, 1, [1, 12]);
     assert_eq!(losses.explain(Some(0), start), Lost::default());
     note(&mut losses, 1, [15]);
@@ -294,7 +296,8 @@ fn is_new(losses: &mut Losses, ns: i64, from_before: bool, at: Instant) -> bool 
 
 #[test]
 fn a_publisher_without_numbers_whose_clock_was_set_back_is_heard_again_after_a_second() {
-    let (mut losses, start) = (Losses::default(), Instant::now());
+    let mut losses = Losses::default();
+    let start = Instant::now();
     let after = |ms| start + Duration::from_millis(ms);
     assert!(is_new(&mut losses, 1_000, false, start));
     subscribe_again(&mut losses, start);
@@ -306,7 +309,8 @@ fn a_publisher_without_numbers_whose_clock_was_set_back_is_heard_again_after_a_s
 
 #[test]
 fn without_numbers_a_clock_that_is_set_back_in_an_overlap_refuses_nothing() {
-    let (mut losses, start) = (Losses::default(), Instant::now());
+    let mut losses = Losses::default();
+    let start = Instant::now();
     assert!(is_new(&mut losses, 1_000, false, start));
     losses.overlap(Instant::now());
     assert!(is_new(&mut losses, 1_010, true, start));
@@ -320,7 +324,8 @@ fn without_numbers_a_clock_that_is_set_back_in_an_overlap_refuses_nothing() {
 
 #[test]
 fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
-    let (mut losses, start) = (Losses::default(), Instant::now());
+    let mut losses = Losses::default();
+    let start = Instant::now();
     let end = start + Duration::from_secs(3);
     assert!(is_new(&mut losses, 1_000, false, start));
     losses.overlap(Instant::now());
@@ -332,7 +337,8 @@ fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
 
 #[test]
 fn without_numbers_a_third_subscription_at_once_makes_nothing_of_the_first_new() {
-    let (mut losses, start) = (Losses::default(), Instant::now());
+    let mut losses = Losses::default();
+    let start = Instant::now();
     losses.overlap(start);
     assert!(is_new(&mut losses, 1_000, true, start));
     losses.overlap_ended(None, start);
@@ -345,7 +351,8 @@ fn without_numbers_a_third_subscription_at_once_makes_nothing_of_the_first_new()
 
 #[test]
 fn without_numbers_a_silent_publisher_whose_clock_was_set_back_is_heard_in_a_later_overlap() {
-    let (mut losses, start) = (Losses::default(), Instant::now());
+    let mut losses = Losses::default();
+    let start = Instant::now();
     assert!(is_new(&mut losses, 1_000, false, start));
     subscribe_again(&mut losses, start);
     let later = start + Duration::from_secs(10);
@@ -378,7 +385,8 @@ fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
 
 #[test]
 fn a_late_event_of_an_overlap_counts_nothing_that_the_other_subscription_gave() {
-    let (mut losses, now) = (Losses::new(true), Instant::now());
+    let mut losses = Losses::new(true);
+    let now = Instant::now();
     note(&mut losses, 1, 1..=5);
     assert_eq!(losses.explain(Some(0), now), Lost::default());
     losses.overlap(now);
@@ -397,7 +405,8 @@ fn a_late_event_of_an_overlap_counts_nothing_that_the_other_subscription_gave() 
 
 #[test]
 fn an_event_after_an_overlap_does_not_count_what_the_subscription_before_gave_last() {
-    let (mut losses, now) = (Losses::new(true), Instant::now());
+    let mut losses = Losses::new(true);
+    let now = Instant::now();
     note(&mut losses, 1, 1..=5);
     assert_eq!(losses.explain(Some(0), now), Lost::default());
     losses.overlap(now);

@@ -13,7 +13,8 @@ fn why(
     target: i64,
     change: impl FnOnce(&mut Seen),
 ) -> Option<InvalidReason> {
-    let (max_age_ns, max_gap_ns) = (50 * MS, 100 * MS);
+    let max_age_ns = 50 * MS;
+    let max_gap_ns = 100 * MS;
     let rule = AlignRule { strategy, max_age_ns, max_gap_ns, fill: Fill::Zero };
     let future = ms(target + 30);
     let mut seen = Seen { future, lag_ns: 20 * MS, evicted: None, delay_ns: Some(5 * MS) };

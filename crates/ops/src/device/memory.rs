@@ -252,7 +252,8 @@ impl DeviceBuffer {
         let _current = self.device.bind()?;
         // SAFETY: the buffer waits for the device before it goes; the caller answers for the source.
         let status = unsafe {
-            let (to, from) = (self.address + at as u64, source.as_ptr().cast::<c_void>());
+            let to = self.address + at as u64;
+            let from = source.as_ptr().cast::<c_void>();
             sys::cuMemcpyHtoDAsync_v2(to, from, source.len(), stream.handle())
         };
         check(status, "copy to the device")
@@ -449,7 +450,8 @@ impl Registration {
         if self.device.host_access().at_host_address {
             return Some(self.pointer.as_ptr() as u64);
         }
-        let (mut address, host) = (0, self.pointer.as_ptr().cast::<c_void>());
+        let mut address = 0;
+        let host = self.pointer.as_ptr().cast::<c_void>();
         // SAFETY: a place for an address, and registered memory; the context is current. 0 is the only flag that is
         // defined.
         let status = unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, host, 0) };

@@ -139,7 +139,8 @@ impl MessagePool {
         let has = |of: &Range<usize>| of.start <= start && start + bytes.len() <= of.end;
         let (place, message) = state.taken.iter().find(|(place, _)| has(place))?;
         // The caller has borrowed the bytes, so the message is there.
-        let (message, at) = (message.upgrade()?, start - place.start);
+        let message = message.upgrade()?;
+        let at = start - place.start;
         state.is_useful = true;
         Some(HeldBytes { message, range: at..at + bytes.len() })
     }

@@ -58,7 +58,8 @@ impl RowDownloads {
         slots: usize,
         spare: usize,
     ) -> Result<Self, DeviceError> {
-        let (pitch, count) = (len.next_multiple_of(ALIGNMENT), slots + spare);
+        let pitch = len.next_multiple_of(ALIGNMENT);
+        let count = slots + spare;
         let memory = PinnedBuffer::new(device, pitch * count)?;
         let free = Mutex::new((0..count).rev().collect());
         let slot = |_| {

@@ -158,7 +158,8 @@ pub struct Upload {
 impl Upload {
     /// Memory for a row of `len` bytes, zero at first.
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, DeviceError> {
-        let (pinned, taken) = (PinnedBuffer::new(device, len)?, Event::new(device, false)?);
+        let pinned = PinnedBuffer::new(device, len)?;
+        let taken = Event::new(device, false)?;
         Ok(Upload { pinned, taken })
     }
 

@@ -129,7 +129,8 @@ impl Arithmetic for Bytes {
     }
 
     fn pair(weights: [i32; 2]) -> Pair<i32> {
-        let (low, high) = (weights.map(|weight| weight as u16), weights.map(high_of));
+        let low = weights.map(|weight| weight as u16);
+        let high = weights.map(high_of);
         let low = u32::from(low[0]) | u32::from(low[1]) << 16;
         let high = u32::from(high[0]) | u32::from(high[1]) << 8;
         Pair { weights, parts: [low, high << 16 | high] }
@@ -172,12 +173,14 @@ fn bytes_by_avx2<'a>(
     simd: V3,
     inputs: impl Iterator<Item = ([&'a [u8; LANES]; 2], Pair<i32>)>,
 ) -> [u8; LANES] {
-    let (avx, avx2) = (simd.avx, simd.avx2);
+    let avx = simd.avx;
+    let avx2 = simd.avx2;
     let zero = avx._mm256_setzero_si256();
     let mut low = [[avx._mm256_set1_epi32(Bytes::START); 2]; 2];
     let mut high = [zero; 2];
     for ([first, second], Pair { parts, .. }) in inputs {
-        let (first, second) = (pulp::cast(*first), pulp::cast(*second));
+        let first = pulp::cast(*first);
+        let second = pulp::cast(*second);
         let low_parts = avx._mm256_set1_epi32(parts[0] as i32);
         let high_parts = avx._mm256_set1_epi32(parts[1] as i32);
         let pairs =

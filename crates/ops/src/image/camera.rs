@@ -75,7 +75,8 @@ impl Camera {
         let ([fx, fy], [cx, cy], ray) = (self.focal, self.centre, &self.ray);
         let [first_column, first_line] = self.first;
         Remap::new(self.size, self.first, part, |column, line| {
-            let (column, line) = ((first_column + column) as f64, (first_line + line) as f64);
+            let column = (first_column + column) as f64;
+            let line = (first_line + line) as f64;
             let along = |row: &[f64; 3]| column * row[0] + (line * row[1] + row[2]);
             let [x, y, w] = [along(&ray[0]), along(&ray[1]), along(&ray[2])];
             if w > 0.0 {
@@ -107,9 +108,12 @@ impl Polynomial {
     fn bend(&self, [x, y, w]: [f64; 3]) -> [f64; 2] {
         let [k1, k2, p1, p2, k3, k4, k5, k6, s1, s2, s3, s4, ..] = self.coefficients;
         let inverse = 1.0 / w;
-        let (x, y) = (x * inverse, y * inverse);
-        let (x2, y2) = (x * x, y * y);
-        let (r2, xy) = (x2 + y2, 2.0 * x * y);
+        let x = x * inverse;
+        let y = y * inverse;
+        let x2 = x * x;
+        let y2 = y * y;
+        let r2 = x2 + y2;
+        let xy = 2.0 * x * y;
         let radial =
             (1.0 + ((k3 * r2 + k2) * r2 + k1) * r2) / (1.0 + ((k6 * r2 + k5) * r2 + k4) * r2);
         let bent_x = x * radial + p1 * xy + p2 * (r2 + 2.0 * x2) + s1 * r2 + s2 * r2 * r2;
@@ -138,12 +142,14 @@ fn tilt(about_x: f64, about_y: f64) -> [[f64; 3]; 3] {
 /// `libm`'s arc tangent: the bits do not depend on the platform.
 #[inline(always)]
 fn equidistant([k1, k2, k3, k4]: &[f64; EQUIDISTANT], [x, y, w]: [f64; 3]) -> [f64; 2] {
-    let (x, y) = (x / w, y / w);
+    let x = x / w;
+    let y = y / w;
     let r = (x * x + y * y).sqrt();
     let t = libm::atan(r);
     let t2 = t * t;
     let t4 = t2 * t2;
-    let (t6, t8) = (t4 * t2, t4 * t4);
+    let t6 = t4 * t2;
+    let t8 = t4 * t4;
     let bent = t * (1.0 + k1 * t2 + k2 * t4 + k3 * t6 + k4 * t8);
     let scale = if r == 0.0 { 1.0 } else { bent / r };
     [x * scale, y * scale]

@@ -87,7 +87,8 @@ impl ImageEncoder {
             DType::F16 | DType::Bf16 => Tables::Two(tables(spec, dtype)),
         };
         let stage = |resize: &Resize, color, layout| {
-            let (resize, pad_value) = (*resize, spec.pad_value);
+            let resize = *resize;
+            let pad_value = spec.pad_value;
             Stage { resize, color, layout, pad_value, plan: None }
         };
         let between = spec.resizes[..spec.resizes.len() - 1].iter().map(|resize| {
@@ -140,7 +141,8 @@ impl ImageEncoder {
             if !stage.encode(bytes(color), overtaken, &view, image) {
                 return false;
             }
-            let (encoding, step) = (color.encoding(), width * color.channels());
+            let encoding = color.encoding();
+            let step = width * color.channels();
             view = ImageView { encoding, width, height, step, data: image, remap: None };
         }
         match &self.tables {
@@ -226,7 +228,8 @@ impl VerticalFirst {
         sink: impl FnMut(usize, &[u8]) -> bool,
     ) -> bool {
         let VerticalFirst { vertical, between, encoding, horizontal } = self;
-        let (encoding, width) = (*encoding, view.width);
+        let encoding = *encoding;
+        let width = view.width;
         let step = width * encoding.bytes_per_pixel();
         let done = vertical.run(view, |y, line| {
             between[y * step..(y + 1) * step].copy_from_slice(line);

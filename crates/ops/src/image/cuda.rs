@@ -245,7 +245,8 @@ impl ImageEncoder {
     /// count. Returns how far apart they are on the device.
     fn take_lines(&mut self, image: &[u8], step: usize, line: usize) -> Result<usize, DeviceError> {
         let plan = &self.plans[0];
-        let (tables, image_at) = (plan.tables.as_slice(), plan.image_at());
+        let tables = plan.tables.as_slice();
+        let image_at = plan.image_at();
         // With the padding of its lines, it may need more room than its pixels.
         let fits = image_at + image.len() <= self.staging.capacity();
         if let Some(held) = fits.then(|| self.messages.hold(image)).flatten() {
@@ -385,7 +386,8 @@ impl ImageEncoder {
         let plan = ResizeTables::new(&self.spec, size, tables).ok_or_else(|| {
             failed(format!("expected the part that is cropped, found {}x{} px", size.0, size.1))
         })?;
-        let (needed, capacity) = (plan.lines_len(), self.lines.len());
+        let needed = plan.lines_len();
+        let capacity = self.lines.len();
         if needed > capacity {
             let detail = format!("expected at most {capacity} bytes of lines, found {needed}");
             return Err(failed(detail));
@@ -406,21 +408,26 @@ impl ImageEncoder {
         inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
-        let (spec, plan) = (&self.spec, &self.plans[0]);
-        let (mut image, mut inputs, mut between) = (*image, inputs, self.between.address());
+        let spec = &self.spec;
+        let plan = &self.plans[0];
+        let mut image = *image;
+        let mut inputs = inputs;
+        let mut between = self.between.address();
         for (number, stage) in plan.stages.iter().enumerate() {
             let out = if number + 1 == plan.stages.len() {
                 let table = self.table.address();
                 Out { color: spec.color, layout: spec.layout, table, row, size: self.dtype.size() }
             } else {
-                let (color, table) = (spec.color.between(), self.between_table.address());
+                let color = spec.color.between();
+                let table = self.between_table.address();
                 Out { color, layout: ImageLayout::Hwc, table, row: between, size: 1 }
             };
             // SAFETY: the caller answers for the first image and the row. The images between are in a
             // buffer of this encoder, and the kernels of a resize wait for those of the one before.
             unsafe { self.launch_stage(stage, &image, tables, &out, inputs, stream)? };
             let Resize { width, height, .. } = stage.resize;
-            let (encoding, step) = (out.color.encoding(), width * out.color.channels());
+            let encoding = out.color.encoding();
+            let step = width * out.color.channels();
             image = DeviceImage { address: out.row, encoding, width, height, step };
             between += (step * height) as u64;
             inputs = Inputs::MayBeInFlight;
@@ -461,7 +468,8 @@ impl ImageEncoder {
             inputs_ready: inputs.are_ready(),
             reserved: 0,
         };
-        let (plane, channels) = ((width * height) as u64, out.color.channels() as u32);
+        let plane = (width * height) as u64;
+        let channels = out.color.channels() as u32;
         let (pixel_stride, channel_stride) = match out.layout {
             ImageLayout::Chw => (1, plane),
             ImageLayout::Hwc => (u64::from(channels), 1),
@@ -599,7 +607,9 @@ impl Stage {
 fn append(tables: &mut Vec<u8>, axis: &Axis) -> [usize; 2] {
     let taps_at = tables.len();
     for (first, range) in axis.taps() {
-        let (first, begin, count) = (*first as u32, range.start as u32, range.len() as u32);
+        let first = *first as u32;
+        let begin = range.start as u32;
+        let count = range.len() as u32;
         tables.extend_from_slice(bytes_of(&[Tap { first, begin, count }]));
     }
     let coefficients_at = tables.len();
@@ -615,7 +625,8 @@ fn append_weights<T: Copy>(
 ) -> [usize; 2] {
     let taps_at = tables.len();
     for range in &axis.taps {
-        let (begin, count) = (range.start as u32, range.len() as u32);
+        let begin = range.start as u32;
+        let count = range.len() as u32;
         tables.extend_from_slice(bytes_of(&[Tap { first: 0, begin, count }]));
     }
     let weights_at = tables.len();

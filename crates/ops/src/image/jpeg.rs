@@ -119,9 +119,11 @@ impl JpegTable {
             offsets: [0; (MOST_CODE - LOOK_UP) as usize],
             codes: [0; 256],
         };
-        let (mut codeword, mut place) = (0u32, 0usize);
+        let mut codeword = 0u32;
+        let mut place = 0usize;
         for (length, count) in (1u32..).zip(counts) {
-            let (first, count) = (codeword, u32::from(*count));
+            let first = codeword;
+            let count = u32::from(*count);
             // No codeword is ones alone.
             if first + count >= 1 << length {
                 return None;
@@ -149,7 +151,8 @@ impl JpegTable {
 /// Returns length, size and step of a codeword in one number (`kernels/image/jpeg_scan.cuh`). The step is 0 if no image
 /// of 8 bits has such a value.
 fn code_of(length: u32, symbol: u8, is_first: bool) -> u16 {
-    let (run, size) = (u16::from(symbol >> 4), symbol & 15);
+    let run = u16::from(symbol >> 4);
+    let size = symbol & 15;
     let step = match (run, size) {
         (_, 11..) if !is_first => 0,
         // Sixteen zeros: fifteen before a zero.

@@ -138,7 +138,8 @@ impl JpegPixelMaker {
         unsafe { self.read(of, stream)? };
         let UploadedJpeg { address, encoding, size: [width, height], components, .. } = *of;
         let ([across, down], [units_across, units_down]) = (of.sampling, of.units);
-        let (luma_stride, chroma_stride) = (8 * units_across * across, 8 * units_across);
+        let luma_stride = 8 * units_across * across;
+        let chroma_stride = 8 * units_across;
         let luma_len = luma_stride * 8 * units_down * down;
         let chroma_len = chroma_stride * 8 * units_down;
         let luma = self.samples.address();
@@ -163,7 +164,9 @@ impl JpegPixelMaker {
         // fits have room in the buffer, which waits for the device before it goes.
         unsafe { self.blocks.follow_job(stream, launch(job.count.div_ceil(BLOCKS)), &job)? };
         if components == 1 {
-            let (address, encoding, step) = (luma, Encoding::Mono8, luma_stride);
+            let address = luma;
+            let encoding = Encoding::Mono8;
+            let step = luma_stride;
             return Ok(DeviceImage { address, encoding, width, height, step });
         }
         let step = jpeg_step(width);

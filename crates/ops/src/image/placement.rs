@@ -51,7 +51,8 @@ impl Placement {
             };
             centred(part, side)
         });
-        let (w, h) = (columns.len(), lines.len());
+        let w = columns.len();
+        let h = lines.len();
         let wider = mul(w, row[1]) >= mul(h, row[0]);
         let mut size = row;
         match resize.fit {
@@ -69,7 +70,8 @@ impl Placement {
         }
         let window = [0, 1].map(|axis| centred(size[axis].min(row[axis]), size[axis]));
         let target = [0, 1].map(|axis| {
-            let (part, whole) = (window[axis].len(), row[axis]);
+            let part = window[axis].len();
+            let whole = row[axis];
             match resize.fit {
                 Fit::PadTopLeft => whole - part..whole,
                 _ => self::centred(part, whole),

@@ -105,7 +105,8 @@ impl Remap {
         let (x, y) = pixel;
         let beside = |at: i16, length: usize| i32::from(at) >= -1 && i32::from(at) < length as i32;
         if beside(x, self.source[0]) && beside(y, self.source[1]) {
-            let (start, end) = (usize::try_from(y).unwrap_or(0), (y + 2) as usize);
+            let start = usize::try_from(y).unwrap_or(0);
+            let end = (y + 2) as usize;
             let lines = &mut self.source_lines;
             let first = if lines.start == lines.end { start } else { lines.start.min(start) };
             *lines = first..lines.end.max(end.min(self.source[1]));
@@ -242,7 +243,8 @@ impl Block {
             Some(_) => [view.width as u32 - 1, view.height as u32 - 1],
             None => [0; 2],
         };
-        let (last, step) = (last.unwrap_or(0), view.step as u32);
+        let last = last.unwrap_or(0);
+        let step = view.step as u32;
         let mut offsets = [NOWHERE; BLOCK];
         for (offset, point) in offsets.iter_mut().zip(points) {
             // As unsigned numbers, those below zero are too large.
@@ -276,7 +278,8 @@ impl Block {
         let Block { taps: [top_left, top_right, bottom_left, bottom_right], fractions } = self;
         let mut pixels = [0; BLOCK];
         for (i, pixel) in pixels.iter_mut().enumerate() {
-            let (fx, fy) = (fractions[i] % ONE, fractions[i] / ONE);
+            let fx = fractions[i] % ONE;
+            let fy = fractions[i] / ONE;
             // These are sums of whole words. A difference below zero borrows from the next lane, which the
             // sum gives back.
             let between = |a: u32, b: u32, of: u32| {
@@ -329,7 +332,8 @@ fn pixel(point: u32) -> [i32; 2] {
 #[inline(never)]
 fn at_border<const BYTES: usize>(view: &ImageView<'_>, [x, y]: [i32; 2]) -> [u32; 4] {
     let read = |x: i32, y: i32| {
-        let (x, y) = (usize::try_from(x).ok()?, usize::try_from(y).ok()?);
+        let x = usize::try_from(x).ok()?;
+        let y = usize::try_from(y).ok()?;
         let bytes = || &view.data[y * view.step + x * BYTES..][..BYTES];
         let pixel = || bytes().iter().rev().fold(0, |pixel, byte| pixel << 8 | u32::from(*byte));
         (x < view.width && y < view.height).then(pixel)

@@ -55,13 +55,15 @@ impl<T: Copy + Default> Taps<T> {
         used.sort_unstable();
         used.dedup();
         let place = |input: &u32| used.partition_point(|other| other < input) as u32;
-        let (mut ranges, mut pairs) = (Vec::with_capacity(taps.len()), Vec::new());
+        let mut ranges = Vec::with_capacity(taps.len());
+        let mut pairs = Vec::new();
         for range in taps {
             let from = pairs.len();
             for (inputs, values) in
                 inputs[range.clone()].chunks(2).zip(values[range.clone()].chunks(2))
             {
-                let (first, second) = (place(&inputs[0]), inputs.get(1).map(place));
+                let first = place(&inputs[0]);
+                let second = inputs.get(1).map(place);
                 let weights = [values[0], values.get(1).copied().unwrap_or_default()];
                 pairs.push(([first, second.unwrap_or(first)], pair(weights)));
             }
@@ -80,7 +82,8 @@ impl<T: Copy + Default> Taps<T> {
     fn longest(&self) -> usize {
         let span = |range: &Range<usize>| {
             let places = self.pairs[range.clone()].iter().flat_map(|(places, _)| places);
-            let (first, last) = (places.clone().min(), places.max());
+            let first = places.clone().min();
+            let last = places.max();
             first.zip(last).map_or(0, |(first, last)| (last - first) as usize + 1)
         };
         self.ranges.iter().map(span).max().unwrap_or(0)
@@ -172,7 +175,8 @@ impl<A: Arithmetic> Resizer<A> {
         from: usize,
         convert: impl Fn([u8; BPP]) -> [u8; CH] + Copy,
     ) {
-        let (columns, lines) = (&self.horizontal.used, &self.vertical.used);
+        let columns = &self.horizontal.used;
+        let lines = &self.vertical.used;
         let last = lines.len() - 1;
         for (inputs, tile) in columns.chunks(TILE).zip(self.block.chunks_mut(TILE)) {
             for lane in 0..LANES / CH {
@@ -209,7 +213,8 @@ fn pack_line<const BPP: usize, const CH: usize>(
     at: usize,
     convert: impl Fn([u8; BPP]) -> [u8; CH],
 ) {
-    let (first, last) = (inputs[0] as usize, inputs[inputs.len() - 1] as usize);
+    let first = inputs[0] as usize;
+    let last = inputs[inputs.len() - 1] as usize;
     let whole = columns.len() - 1;
     if last - first != whole {
         for (column, input) in columns[..whole].iter_mut().zip(inputs) {
@@ -223,9 +228,11 @@ fn pack_line<const BPP: usize, const CH: usize>(
         columns[whole][at..at + CH].copy_from_slice(&convert(pixel(&line[last * BPP..])));
         return;
     }
-    let (mut pixels, mut columns) = (&line[first * BPP..(last + 1) * BPP], columns);
+    let mut pixels = &line[first * BPP..(last + 1) * BPP];
+    let mut columns = columns;
     if (BPP, CH) == (3, 4) {
-        let (quads, twelves) = (columns.as_chunks_mut::<4>(), pixels.as_chunks::<12>());
+        let quads = columns.as_chunks_mut::<4>();
+        let twelves = pixels.as_chunks::<12>();
         for ([a, b, c, d], bytes) in quads.0.iter_mut().zip(twelves.0) {
             let last = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) >> 8;
             a[at..at + 4].copy_from_slice(&bytes[..4]);

@@ -186,7 +186,8 @@ impl ImageLayout {
 impl Resize {
     /// To `width` x `height` pixels, with the default filter and fit.
     pub const fn to(width: usize, height: usize) -> Resize {
-        let (filter, fit) = (Filter::PilBilinear, Fit::PadCenter);
+        let filter = Filter::PilBilinear;
+        let fit = Fit::PadCenter;
         Resize { width, height, filter, fit, crop_fraction: 1.0 }
     }
 }

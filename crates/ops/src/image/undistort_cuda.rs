@@ -59,7 +59,8 @@ impl Undistorter {
                 "expected {w}x{h} px, for which the table is, found {width}x{height}"
             ));
         }
-        let (count, most) = (table.points().len(), self.points.len() / POINT_BYTES);
+        let count = table.points().len();
+        let most = self.points.len() / POINT_BYTES;
         if count > most {
             return failed(format!("expected a table of at most {most} px, found {count}"));
         }

@@ -134,10 +134,12 @@ fn solve(m: &[[f64; 4]; 3], q: [f64; 3]) -> [f64; 3] {
 #[test]
 fn random_crops_equal_a_slow_model() {
     let mut random = Random::new(3);
-    let (mut inside, mut outside) = (0, 0);
+    let mut inside = 0;
+    let mut outside = 0;
     for case in 0..200 {
         let side = |random: &mut Random| 1 + (random.unit() * 30.0) as usize;
-        let (width, height) = (side(&mut random), side(&mut random));
+        let width = side(&mut random);
+        let height = side(&mut random);
         let data: Vec<u8> = (0..width * height).map(|_| (random.unit() * 256.0) as u8).collect();
         let tilt = if case % 2 == 0 { 0.0 } else { 0.3 };
         let view = MapView {
@@ -151,11 +153,13 @@ fn random_crops_equal_a_slow_model() {
         let spec = spec(side(&mut random), side(&mut random), 0.1 + 0.3 * random.unit());
         let row = encoded(&spec, &view);
         for (at, found) in row.iter().enumerate() {
-            let (i, j) = ((at % spec.width) as f64, (at / spec.width) as f64);
+            let i = (at % spec.width) as f64;
+            let j = (at / spec.width) as f64;
             let x = i * spec.resolution_m + (0.5 - spec.width as f64 / 2.0) * spec.resolution_m;
             let y = j * spec.resolution_m + (0.5 - spec.height as f64 / 2.0) * spec.resolution_m;
             let [u, v, _] = solve(&view.t_frame_map, solve(&view.t_crop_frame, [x, y, 0.0]));
-            let (u, v) = (u / view.resolution_m, v / view.resolution_m);
+            let u = u / view.resolution_m;
+            let v = v / view.resolution_m;
             // The two ways round differently: on an edge between two cells either may be right.
             if (u - u.round()).abs() < 1e-9 || (v - v.round()).abs() < 1e-9 {
                 continue;

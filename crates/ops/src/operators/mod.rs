@@ -208,7 +208,8 @@ fn by_stage(
     match (interpolates, lane) {
         (false, _) | (true, Lane::Held) => (operators.to_vec(), Vec::new()),
         (true, Lane::Linear) => {
-            let (mut rows, mut rest) = (Vec::new(), Vec::new());
+            let mut rows = Vec::new();
+            let mut rest = Vec::new();
             for operator in operators {
                 match operator {
                     Operator::Affine { .. } => {
@@ -227,7 +228,8 @@ fn by_stage(
 /// The limit that acts after `affine` as this one acts before it.
 fn behind(limit: Operator, affine: Operator) -> Operator {
     let Operator::Clamp { low, high } = limit else { return limit };
-    let (one, other) = (affine.apply(low), affine.apply(high));
+    let one = affine.apply(low);
+    let other = affine.apply(high);
     Operator::Clamp { low: one.min(other), high: one.max(other) }
 }
 

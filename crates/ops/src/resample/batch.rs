@@ -67,7 +67,8 @@ fn pieces<'a>(
     output: BatchOutputMut<'a>,
     threads: usize,
 ) -> (Vec<Piece<'a>>, usize) {
-    let (targets, row) = (spec.targets(), spec.row_bytes());
+    let targets = spec.targets();
+    let row = spec.row_bytes();
     let BatchOutputMut { data, report } = output;
     assert_eq!(data.len(), targets * row, "batch: bytes of output");
     if targets == 0 {
@@ -178,13 +179,15 @@ impl Cursor<'_> {
 
     #[inline(always)]
     fn seek(&mut self, target: i64) {
-        let (stamps, from) = (self.stamps, self.after);
+        let stamps = self.stamps;
+        let from = self.after;
         if from > 0 && stamps[from - 1] > target {
             self.after = stamps[..from - 1].partition_point(|stamp| *stamp <= target);
             return;
         }
         // Strides that double, until one ends after the target: so a small step costs little.
-        let (mut low, mut stride) = (from, 1);
+        let mut low = from;
+        let mut stride = 1;
         while low + stride <= stamps.len() && stamps[low + stride - 1] <= target {
             low += stride;
             stride *= 2;

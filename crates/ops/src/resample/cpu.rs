@@ -30,7 +30,9 @@ impl Interpolator {
     /// Writes the row at `weight` of the way from `a` to `b` into `out`; all of the same length.
     pub fn between(&self, a: &[f32], b: &[f32], weight: f32, out: &mut [f32]) {
         for (lane, run) in &self.runs {
-            let (a, b, out) = (&a[run.clone()], &b[run.clone()], &mut out[run.clone()]);
+            let a = &a[run.clone()];
+            let b = &b[run.clone()];
+            let out = &mut out[run.clone()];
             match lane {
                 Lane::Linear => zip(a, b, out, |a, b| a + weight * (b - a)),
                 Lane::Angular => zip(a, b, out, |a, b| angular(a, b, weight)),

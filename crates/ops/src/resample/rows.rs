@@ -109,7 +109,8 @@ impl RowWriter {
     /// Writes the row at `weight` of the way from `a` to `b`.
     #[inline(always)]
     pub(super) fn between(&mut self, a: &[u8], b: &[u8], weight: f32, out: &mut [u8]) {
-        let (from, to) = (self.from, self.to);
+        let from = self.from;
+        let to = self.to;
         if let Some(lanes) = &mut self.lanes {
             load(from, a, &mut lanes.a);
             load(from, b, &mut lanes.b);
@@ -137,7 +138,8 @@ fn convert<I: Element, O: Element>(row: &[u8], out: &mut [u8]) {
 fn linear<I: Element, O: Element>(a: &[u8], b: &[u8], weight: f32, out: &mut [u8]) {
     let pairs = I::chunks(a).iter().zip(I::chunks(b));
     for (out, (a, b)) in O::chunks_mut(out).iter_mut().zip(pairs) {
-        let (a, b) = (I::load(*a), I::load(*b));
+        let a = I::load(*a);
+        let b = I::load(*b);
         *out = O::store(a + weight * (b - a));
     }
 }

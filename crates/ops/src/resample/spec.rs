@@ -168,7 +168,8 @@ impl BatchSpec {
         }
         self.streams.iter().find_map(|stream| {
             if stream.dtype != DType::F32 && stream.dtype != self.dtype {
-                let (expected, found) = (self.dtype.name(), stream.dtype.name());
+                let expected = self.dtype.name();
+                let found = stream.dtype.name();
                 return Some(format!(
                     "rows: expected f32 or the output's type, {expected}, found {found}"
                 ));
@@ -200,7 +201,8 @@ impl BatchSpec {
 
     /// Fault of an input without its rows, if there is one: its sizes, its offsets, or the specification itself.
     pub fn mismatch_of_instants(&self, input: &BatchInput<'_>) -> Option<String> {
-        let (streams, episodes) = (self.streams.len(), self.episodes);
+        let streams = self.streams.len();
+        let episodes = self.episodes;
         let stream_at = |at: usize| {
             let rows = self.streams[at].rows;
             expect("stamps", rows.total(episodes), input.stamps[at].len())
@@ -263,7 +265,8 @@ fn check_offsets(
     if let Some(wrong) = expect(what, division.offsets(episodes), offsets.len()) {
         return Some(wrong);
     }
-    let (first, last) = (offsets.first()?, offsets.last()?);
+    let first = offsets.first()?;
+    let last = offsets.last()?;
     let total = division.total(episodes) as i64;
     if *first != 0 || *last != total {
         return Some(format!("{what}: expected them from 0 to {total}, found {first} to {last}"));

@@ -77,7 +77,8 @@ pub fn encode(
     let work = rows.chunks_mut(row_bytes.max(1)).zip(&mut outcomes).enumerate();
     let work: Vec<_> = work.map(|(at, (row, outcome))| (at, row, outcome)).collect();
     assert_eq!(work.len(), clouds.len(), "voxelize: rows of all clouds");
-    let (make, slot) = (|| Voxelizer::new(spec, dtype, 1), Slot::new(0));
+    let make = || Voxelizer::new(spec, dtype, 1);
+    let slot = Slot::new(0);
     parallel::for_each(work, threads, make, |voxelizer, (at, row, outcome)| {
         voxelizer.forget(slot);
         *outcome = voxelizer.encode(&clouds.view(at), slot, row);

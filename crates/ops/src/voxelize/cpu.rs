@@ -279,7 +279,8 @@ impl Voxelizer {
             if overtaken.is_some_and(|flag| flag.load(Ordering::Acquire)) {
                 return None;
             }
-            let (filter, limits) = (self.filter.as_ref(), &self.limits);
+            let filter = self.filter.as_ref();
+            let limits = &self.limits;
             self.block.take((view, points), &self.grid, filter, limits, &mut report);
             self.count_points();
         }
@@ -299,7 +300,8 @@ impl Voxelizer {
         }
         hits.len = len;
         // Looks up all entries before it uses any, so that the processor fetches many at a time.
-        let (points, entries) = (&hits.points[..hits.len], &mut hits.entries[..hits.len]);
+        let points = &hits.points[..hits.len];
+        let entries = &mut hits.entries[..hits.len];
         for (point, entry) in points.iter().zip(&mut *entries) {
             *entry = self.entry_of[self.block.voxels()[*point as usize] as usize];
         }
@@ -330,7 +332,8 @@ impl Voxelizer {
 
     /// Forgets the voxels with too few points, and returns how many points they had.
     fn leave_out_few(&mut self) -> u64 {
-        let (mut kept, mut left_out) = (0, 0);
+        let mut kept = 0;
+        let mut left_out = 0;
         for from in 0..self.voxels.len() {
             let count = self.counts[from];
             if count < self.min_points {

@@ -198,7 +198,8 @@ impl Voxelizer {
 
     /// Takes the bytes of a cloud that was checked, and notes how its points are laid out.
     fn take(&mut self, view: &PointsView<'_>) -> Result<(), DeviceError> {
-        let (bytes, staged) = (bytes_of_points(view), &mut self.staged);
+        let bytes = bytes_of_points(view);
+        let staged = &mut self.staged;
         (staged.width, staged.height) = (view.width, view.height);
         staged.big_endian = view.big_endian;
         staged.t_base_sensor = view.t_base_sensor;
@@ -335,13 +336,16 @@ impl Voxelizer {
             [0, 1, 2, 3].map(|at| u64::from(word(at)));
         let non_finite = non_finite.saturating_sub(not_swept);
         let out_of_range = out_of_range + not_swept;
-        let (beyond, bits) = (word(4), word(5));
+        let beyond = word(4);
+        let bits = word(5);
         let [out_of_reach, cropped, on_robot, too_few] = [6, 7, 8, 9].map(|at| u64::from(word(at)));
         let voxels = word(10);
         // For the next cloud: the kernels write what is not zero.
         self.report.fill(0);
         if let Some(channel) = beyond.checked_sub(1) {
-            let (channel, dtype, value) = (channel as usize, self.dtype, f32::from_bits(bits));
+            let channel = channel as usize;
+            let dtype = self.dtype;
+            let value = f32::from_bits(bits);
             return Err(VoxelizeError::Value { channel, dtype, value });
         }
         let voxels_in_use = self.max_voxels.map_or(0, |most| voxels.min(most));
@@ -400,7 +404,8 @@ impl Voxelizer {
     ) -> Result<(), EncodeError> {
         let cloud = self.cloud(points, stream)?;
         let layout = points.layout(&self.grid);
-        let (counters, report) = (self.counters.address(), self.report.address());
+        let counters = self.counters.address();
+        let report = self.report.address();
         let target = Target { slot, row, counters, report };
         match &mut self.method {
             // SAFETY: the caller answers for the points and the row.
@@ -492,7 +497,8 @@ impl Voxelizer {
         t_shapes: &[[[f64; 4]; 3]],
         stream: &Stream,
     ) -> Result<(), EncodeError> {
-        let (expected, found) = (self.filter.shapes.len(), t_shapes.len());
+        let expected = self.filter.shapes.len();
+        let found = t_shapes.len();
         if found < expected {
             return Err(VoxelizeError::Shapes { expected, found }.into());
         }

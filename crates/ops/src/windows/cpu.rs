@@ -38,7 +38,8 @@ pub fn windows(
     let mut shares: Vec<Share<'_>> = (0..count.div_ceil(each))
         .map(|at| Share { first: at * each, parts: Vec::with_capacity(layout.parts.len()) })
         .collect();
-    let (mut rest, mut at) = (out, 0);
+    let mut rest = out;
+    let mut at = 0;
     for part in &layout.parts {
         rest = &mut rest[part.byte_offset - at..];
         at = part.byte_offset;
@@ -276,7 +277,8 @@ impl<'a> Writer<'a> {
         step_bytes: usize,
     ) -> Result<(), WindowError> {
         let Writer { stream, rows, interpolators, found, scratch, unpacked } = self;
-        let (ring, rows) = (&stream.rings[number], rows[number].rows);
+        let ring = &stream.rings[number];
+        let rows = rows[number].rows;
         let steps = stream.steps();
         let found = &found[number * steps..][..steps];
         if !stream.rule.strategy.interpolates() && ring.copies(stream) {

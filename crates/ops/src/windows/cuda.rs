@@ -180,7 +180,8 @@ impl DeviceWindowPlan {
         threads: usize,
     ) -> Result<(), E> {
         let count = items.instants.len();
-        let (streams, latencies) = (self.plan.streams().len(), items.latency_ns.len());
+        let streams = self.plan.streams().len();
+        let latencies = items.latency_ns.len();
         if ![0, streams * count].contains(&latencies) {
             return Err(WindowError::of("latencies", streams * count, latencies).into());
         }
@@ -189,7 +190,8 @@ impl DeviceWindowPlan {
             let begin = layout.parts.iter().find(|part| part.stream == *at);
             let begin = begin.map_or(0, |part| part.byte_offset) as u64;
             let late = items.latency_ns.get(at * count..(at + 1) * count).unwrap_or_default();
-            let (items, rows) = (Items { latency_ns: late, ..items }, rows(&plan.streams()[0])?);
+            let items = Items { latency_ns: late, ..items };
+            let rows = rows(&plan.streams()[0])?;
             let len = plan.layout(count)?.byte_len;
             self.host_turns.with::<E>(len, stream, |memory| {
                 cpu::windows(plan, &[rows], items, &mut memory[..len], threads)?;

@@ -46,7 +46,8 @@ impl RingRows<'_> {
     /// True if a target is before the first row of a span or after its last one. No row of a span: nothing is beyond it.
     pub(super) fn is_beyond(&self, span: usize, target: i64) -> bool {
         let stamps = &self.stamp_ns[self.spans[span].range()];
-        let (first, last) = (stamps.first(), stamps.last());
+        let first = stamps.first();
+        let last = stamps.last();
         first.is_some_and(|first| target < *first) || last.is_some_and(|last| target > *last)
     }
 }
@@ -73,7 +74,8 @@ pub fn bounds_of_times(
     left_ns: &[i64],
     spans: &[SpanRows],
 ) -> (Vec<i64>, Vec<i64>) {
-    let (mut from, mut until) = (received_ns.to_vec(), left_ns.to_vec());
+    let mut from = received_ns.to_vec();
+    let mut until = left_ns.to_vec();
     for span in spans {
         let range = span.range();
         let mut least = i64::MAX;
@@ -188,7 +190,8 @@ impl<'a> Search<'a> {
 
     fn around(&mut self, target: i64) -> Around {
         let after = self.first_after(target);
-        let (begin, end) = (self.range.start, self.range.end);
+        let begin = self.range.start;
+        let end = self.range.end;
         let rows = self.rows;
         let all = match self.view {
             Visibility::All => true,
@@ -205,7 +208,8 @@ impl<'a> Search<'a> {
         // Behind these bounds no row is seen.
         let held = (begin..after).rev().take_while(|row| rows.left_until[*row] > instant);
         let next = (after..end).take_while(|row| rows.received_from[*row] <= instant);
-        let (mut held, mut next) = (held, next);
+        let mut held = held;
+        let mut next = next;
         Around { held: held.find(|row| sees(*row)), next: next.find(|row| sees(*row)) }
     }
 
@@ -213,7 +217,8 @@ impl<'a> Search<'a> {
     fn first_after(&mut self, target: i64) -> usize {
         let stamps = &self.rows.stamp_ns[self.range.clone()];
         let at = self.at - self.range.start;
-        let (mut low, mut high) = (0, stamps.len());
+        let mut low = 0;
+        let mut high = stamps.len();
         let mut step = 1;
         if at < high && stamps[at] <= target {
             low = at + 1;
@@ -239,7 +244,8 @@ impl<'a> Search<'a> {
 /// About where a target is among stamps, as if they were evenly apart.
 fn guess(stamps: &[i64], target: i64) -> usize {
     let (Some(first), Some(last)) = (stamps.first(), stamps.last()) else { return 0 };
-    let (into, whole) = (target.saturating_sub(*first), last.saturating_sub(*first));
+    let into = target.saturating_sub(*first);
+    let whole = last.saturating_sub(*first);
     let share = (into as f64 / whole.max(1) as f64).clamp(0.0, 1.0);
     ((share * stamps.len() as f64) as usize).min(stamps.len())
 }

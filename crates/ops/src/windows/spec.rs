@@ -93,7 +93,8 @@ impl WindowError {
         expected: impl ToString,
         found: impl ToString,
     ) -> WindowError {
-        let (expected, found) = (expected.to_string(), found.to_string());
+        let expected = expected.to_string();
+        let found = found.to_string();
         WindowError::Mismatch { what: what.into(), expected, found }
     }
 }
@@ -260,7 +261,8 @@ impl WindowPlan {
     /// The buffer would be larger than memory can be.
     pub fn layout(&self, windows: usize) -> Result<WindowLayout, WindowError> {
         let too_large = || WindowError::of("windows", "fewer bytes than 2^47", windows);
-        let (mut parts, mut end) = (Vec::with_capacity(3 * self.streams.len()), 0usize);
+        let mut parts = Vec::with_capacity(3 * self.streams.len());
+        let mut end = 0usize;
         for (stream, spec) in self.streams.iter().enumerate() {
             for (kind, window_bytes) in spec.parts() {
                 parts.push(BufferPart { stream, kind, byte_offset: end, window_bytes });

@@ -27,7 +27,8 @@ struct Rows {
 impl Rows {
     /// As a ring of `capacity` rows has them, whose messages come late and out of order.
     fn random(random: &mut Random, width: usize, capacity: usize, parted: bool) -> Self {
-        let (mut all, mut spans) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
+        let mut spans = Vec::new();
         for span in 0..2 {
             let count = random.below(40) as i64;
             let begin = all.len();
@@ -60,7 +61,8 @@ impl Rows {
         }
         all.sort_unstable_by_key(|row| [row[0], row[1], row[2]]);
         let column = |at: usize| all.iter().map(|row| row[at]).collect::<Vec<i64>>();
-        let (received, left) = (column(2), column(3));
+        let received = column(2);
+        let left = column(3);
         let count = all.len();
         let floats =
             (0..count * width).flat_map(|_| (random.between(-1.0, 1.0) as f32).to_le_bytes());
@@ -144,7 +146,8 @@ fn stream(random: &mut Random, widths: &[usize]) -> WindowStream {
     let dtype = [DType::F32, DType::F16, DType::Bf16][random.below(3) as usize];
     let views = [Visibility::Served, Visibility::Strict, Visibility::All];
     let steps = 1 + random.below(9) as i64;
-    let (start, step) = (random.below(200) as i64 - 150, random.below(30) as i64);
+    let start = random.below(200) as i64 - 150;
+    let step = random.below(30) as i64;
     let mut place = 0;
     let rings = widths.iter().map(|width| {
         let runs = vec![Run { row_at: 0, step_at: place, len: *width }];
@@ -217,7 +220,8 @@ fn a_damaged_row_is_an_error_that_names_it() {
     let packed = Inverted { damaged: true, ..Inverted::of((&rows, &3)) };
     let view = RingRows { rows: packed.rows(), ..rows.view() };
     let mut out = vec![0; plan.layout(8).unwrap().byte_len];
-    let (spans, instants) = (&[0; 8], &[i64::MAX / 2; 8]);
+    let spans = &[0; 8];
+    let instants = &[i64::MAX / 2; 8];
     let items = Items { spans, bounds: &[[0, i64::MAX]; 8], instants, latency_ns: &[] };
     for threads in [1, 4] {
         let error =
@@ -229,7 +233,8 @@ fn a_damaged_row_is_an_error_that_names_it() {
 #[test]
 fn windows_are_those_of_the_plain_rule() {
     let mut random = Random::new(11);
-    let (mut valid, mut invalid) = (0, 0);
+    let mut valid = 0;
+    let mut invalid = 0;
     for case in 0..600 {
         let widths: &[usize] = if case % 3 == 0 { &[3, 2] } else { &[4] };
         let spec = stream(&mut random, widths);
@@ -244,7 +249,8 @@ fn windows_are_those_of_the_plain_rule() {
         let layout = plan.layout(count).unwrap();
         let mut out = vec![0xAA; layout.byte_len];
         let bounds: Vec<[i64; 2]> = spans.iter().map(|span| BOUNDS[*span as usize]).collect();
-        let (instants, latency_ns) = (&instants[..], &latency[..]);
+        let instants = &instants[..];
+        let latency_ns = &latency[..];
         let items = Items { spans: &spans, bounds: &bounds, instants, latency_ns };
         let views = vec![rows.iter().map(Rows::view).collect()];
         windows(&plan, &views, items, &mut out, 1 + case % 4).unwrap();
@@ -290,7 +296,8 @@ fn windows_are_those_of_the_plain_rule() {
                         Value::Row(row) => rows.row(row, *width),
                         Value::Between { a, b, weight } => {
                             let mut out = vec![0.0; *width];
-                            let (a, b) = (rows.row(a, *width), rows.row(b, *width));
+                            let a = rows.row(a, *width);
+                            let b = rows.row(b, *width);
                             let lanes = vec![Lane::Linear; *width];
                             Interpolator::new(&lanes).between(&a, &b, weight, &mut out);
                             out

@@ -115,7 +115,9 @@ impl Exchange {
         if dims > 0 && (tensor.shape.is_null() || tensor.strides.is_null()) {
             return None;
         }
-        let (mut sizes, mut expected, mut contiguous) = ([0; MOST_DIMS], 1, true);
+        let mut sizes = [0; MOST_DIMS];
+        let mut expected = 1;
+        let mut contiguous = true;
         for at in (0..dims).rev() {
             // SAFETY: the arrays have `ndim` numbers each, and live as long as the tensor, which the caller holds.
             let (size, stride) = unsafe { (*tensor.shape.add(at), *tensor.strides.add(at)) };

@@ -230,7 +230,8 @@ impl Array {
             return Ok(());
         }
         let names: Vec<_> = expected.iter().map(|element| element.name()).collect();
-        let (expected, found) = (names.join(" or "), self.element.name());
+        let expected = names.join(" or ");
+        let found = self.element.name();
         Err(PyTypeError::new_err(format!("{name}: expected {expected}, found {found}")))
     }
 

@@ -144,7 +144,8 @@ impl WindowPlan {
     ) -> PyResult<()> {
         let asked = BatchNumbers::new(episodes, instants_ns, epochs, latency_ns);
         let mut out = Array::read(out, "out", -1)?;
-        let (bytes, threads) = (out.bytes_mut("out")?, super::threads(threads));
+        let bytes = out.bytes_mut("out")?;
+        let threads = super::threads(threads);
         let run = || self.episodes.windows(&self.plan, asked.batch(), bytes, threads);
         py.detach(run).map_err(raised)
     }

@@ -166,7 +166,8 @@ impl Direct {
             )
         })?;
         let prepared = Mutex::new(PreparedBatches { last: None, all: Kept::new(MOST) });
-        let (rules, asks) = (Mutex::default(), Asks::new(asks));
+        let rules = Mutex::default();
+        let asks = Asks::new(asks);
         Ok(Direct { exchange, template, empty_like, threads, rule, dtypes, asks, rules, prepared })
     }
 
@@ -308,7 +309,8 @@ impl Direct {
             return Ok(None);
         }
         let key = Key { device, dtype, single, lead, streams: [None; MOST_STREAMS] };
-        let (rules, targets) = ([const { None }; MOST_STREAMS], of_targets.data);
+        let rules = [const { None }; MOST_STREAMS];
+        let targets = of_targets.data;
         let [rows, stamps] = [[0; MOST_STREAMS]; 2];
         let mut inputs = Inputs { key, rules, rows, stamps, targets };
         for (at, stream) in streams.iter().enumerate() {

@@ -110,7 +110,8 @@ impl<'a> Batch<'a> {
             values::<i64>(offsets, if offsets == 0 { 0 } else { episodes + 1 })
         };
         let streams = self.spec.streams.iter().zip(&self.rows).zip(&self.stamps);
-        let (mut rows, mut stamps) = (Vec::new(), Vec::new());
+        let mut rows = Vec::new();
+        let mut stamps = Vec::new();
         for ((stream, address), instants) in streams {
             let count = stream.rows.total(episodes);
             let bytes = count * stream.lanes.len() * stream.dtype.size();

@@ -83,7 +83,8 @@ fn await_publisher(subscription: &Subscription) {
 
 /// Takes messages until `count` have come. Returns their bytes and publication numbers.
 fn take(subscription: &Subscription, count: usize) -> Vec<(Vec<u8>, u64)> {
-    let (mut taken, mut message) = (Vec::new(), SerializedMessage::default());
+    let mut taken = Vec::new();
+    let mut message = SerializedMessage::default();
     until("messages come", || {
         while let Some(info) = subscription.take(&mut message).unwrap() {
             taken.push((message.to_vec(), info.publication_sequence.unwrap()));

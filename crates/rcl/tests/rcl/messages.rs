@@ -69,7 +69,8 @@ fn a_message_has_its_publisher_its_times_and_its_number() {
         });
         let info = info.unwrap();
         assert_eq!(info.publication_sequence, Some(sequence));
-        let (sent, came) = (info.source_ns.unwrap(), info.received_ns.unwrap());
+        let sent = info.source_ns.unwrap();
+        let came = info.received_ns.unwrap();
         assert!(start <= sent && sent <= came && came <= ns());
         let publishers = node.publishers_of("/topic").unwrap();
         assert_eq!(publishers.len(), 1);
@@ -132,7 +133,8 @@ fn every_message_is_told_and_a_full_queue_holds_the_newest() {
     let (publisher, mut subscription) = connect(&node, CLOCK, 7, Qos::reliable(7));
     let wake = Arc::new(Wake::default());
     subscription.tell(&wake).unwrap();
-    let (mut message, mut newest) = (SerializedMessage::default(), Vec::new());
+    let mut message = SerializedMessage::default();
+    let mut newest = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(|| (1..=COUNT).for_each(|sec| publisher.publish(&clock(sec)).unwrap()));
         while newest != clock(COUNT) {
@@ -168,7 +170,8 @@ fn a_wake_ends_one_wait_also_if_it_comes_before() {
 fn a_subscription_may_end_while_messages_come() {
     let node = node();
     let publisher = node.advertise("topic", CLOCK, Qos::best_effort(10)).unwrap();
-    let (wake, stop) = (Arc::new(Wake::default()), AtomicBool::new(false));
+    let wake = Arc::new(Wake::default());
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _stops = Finally(|| stop.store(true, Ordering::Relaxed));
         scope.spawn(|| {
@@ -223,7 +226,8 @@ fn handles_may_be_dropped_in_any_order() {
     let (context, _) = ros("");
     let node = Node::new(&context, "under_test", "").unwrap();
     let (publisher, mut subscription) = connect(&node, CLOCK, 10, Qos::reliable(10));
-    let (wake, mut changes) = (Arc::new(Wake::default()), node.graph_changes().unwrap());
+    let wake = Arc::new(Wake::default());
+    let mut changes = node.graph_changes().unwrap();
     subscription.tell(&wake).unwrap();
     drop(context);
     drop(node);

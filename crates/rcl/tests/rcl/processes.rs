@@ -210,7 +210,8 @@ fn child() {
     let subscription = node.subscribe("topic", "rosgraph_msgs/msg/Clock", qos).unwrap();
     await_publisher(&subscription);
     println!("\nready");
-    let (mut message, mut numbers) = (SerializedMessage::default(), Vec::new());
+    let mut message = SerializedMessage::default();
+    let mut numbers = Vec::new();
     until("the last message", || {
         let before = numbers.len();
         let mut is_last = false;

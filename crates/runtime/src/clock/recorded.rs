@@ -89,7 +89,8 @@ impl RecordedClock {
         } else {
             state.newest = Some(newest.max(stamp));
         }
-        let (epoch, began) = (state.epoch, *state.began.get_or_insert(stamp));
+        let epoch = state.epoch;
+        let began = *state.began.get_or_insert(stamp);
         drop(state);
         if let Some(jumped) = jumped {
             jumped.say();

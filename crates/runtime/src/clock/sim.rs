@@ -261,7 +261,9 @@ impl SimClock {
         now.arrival = Some(stamp);
         let period_ns = self.grid.period_ns();
         let steps_ns = step_ns.unwrap_or(0).max(period_ns).saturating_mul(STEPS_AHEAD);
-        let (mut epoch, mut in_doubt_from, mut passed_ns) = (now.reading.epoch, None, 0);
+        let mut epoch = now.reading.epoch;
+        let mut in_doubt_from = None;
+        let mut passed_ns = 0;
         let before_the_end = epoch.jumped_from().is_some_and(|from| now.reading.stamp < from);
         if since(now.began.at) < IN_FLIGHT {
             match now.began.sent(transit, steps_ns) {
@@ -284,7 +286,8 @@ impl SimClock {
         // A first step may be long, and nobody knows it yet.
         let unknown = step_ns.is_none() && in_doubt_from.is_none();
         let max_ahead_ns = if unknown { steps_ns.max(MAX_AHEAD_NS) } else { steps_ns } - passed_ns;
-        let (stamp, zero_is_an_instant) = (Some(stamp), now.has_read_zero);
+        let stamp = Some(stamp);
+        let zero_is_an_instant = now.has_read_zero;
         Arrival {
             stamp,
             epoch,
@@ -326,7 +329,8 @@ enum Sent {
 impl Began {
     /// `None` if the two publications cannot be compared.
     fn sent(self, transit: Transit, steps_ns: i64) -> Option<Sent> {
-        let (first, published) = (self.published?, transit.published()?);
+        let first = self.published?;
+        let published = transit.published()?;
         if published >= first {
             return Some(Sent::After);
         }
@@ -398,7 +402,8 @@ impl SimState {
 /// a second or more.
 pub fn decode_clock(message: &[u8]) -> Result<Option<Stamp>, CdrError> {
     let mut reader = Reader::new(message)?;
-    let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+    let sec = reader.i32()?;
+    let nanosec = reader.u32()?;
     Ok(Stamp::from_sec_nanosec(sec, nanosec))
 }
 

@@ -59,7 +59,8 @@ impl SystemClock {
     ) -> Result<(Reading, Stamp), Jump> {
         // In this order: see the module.
         let newest = Stamp::from_nanos(span.newest.load(Ordering::Acquire));
-        let (stamp, since) = (clock(), self.time.monotonic());
+        let stamp = clock();
+        let since = self.time.monotonic();
         if is_jump(newest, stamp) {
             return Err(Jump { from: newest, to: stamp, since });
         }

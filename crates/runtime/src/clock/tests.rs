@@ -15,9 +15,11 @@ fn a_publication_counts_only_if_both_machines_agree_on_the_time() {
 
 #[test]
 fn jumps_are_logged_once_in_a_while_and_counted_meanwhile() {
-    let (mut log, start) = (JumpLog::default(), Instant::now());
+    let mut log = JumpLog::default();
+    let start = Instant::now();
     let mut note = |seconds| {
-        let (from, to) = (Stamp::from_nanos(9), Stamp::from_nanos(5));
+        let from = Stamp::from_nanos(9);
+        let to = Stamp::from_nanos(5);
         log.note(start + Duration::from_secs(seconds), from, to).map(|jumped| jumped.unsaid)
     };
     assert_eq!([0, 1, 9, 10, 11, 20].map(&mut note), [Some(0), None, None, Some(2), None, Some(1)]);

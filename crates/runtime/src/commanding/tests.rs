@@ -135,7 +135,8 @@ fn runtime_of(time: &VirtualTime, change: impl Fn(&mut GroupSpec)) -> Runtime {
 /// The joints a and b as they are measured at a stamp.
 fn measure(runtime: &Runtime, stamp: Stamp, [a, b]: [f64; 2]) {
     let name = ["a", "b"];
-    let (position, none) = ([a, b], []);
+    let position = [a, b];
+    let none = [];
     let frame_id = "";
     let message = JointState {
         stamp,
@@ -222,7 +223,8 @@ fn a_chunk_of_a_source_counts_at_the_tick_that_takes_it() {
     let time = VirtualTime::starting_at(START);
     let runtime = runtime(&time);
     let commands = runtime.commands.as_ref().unwrap();
-    let (sent, elsewhere) = (Sent::default(), Elsewhere::default());
+    let sent = Sent::default();
+    let elsewhere = Elsewhere::default();
     let ends = CommandEnds { source: Some(Box::new(elsewhere.clone())), ..sent.ends() };
     let work = Commanding::new(commands, ends);
     let mut stepped = Stepped::new(&time, &runtime, vec![tick_loop(ms(4), work)]);

@@ -9,8 +9,10 @@ fn processors_of(thread: Pid) -> Vec<usize> {
 
 #[test]
 fn the_publishing_thread_follows_while_it_waits_and_the_tick_thread_is_urgent() {
-    let (companion, steps) = (Arc::new(Companion::default()), Arc::new(Barrier::new(2)));
-    let (follower, reached) = (Arc::clone(&companion), Arc::clone(&steps));
+    let companion = Arc::new(Companion::default());
+    let steps = Arc::new(Barrier::new(2));
+    let follower = Arc::clone(&companion);
+    let reached = Arc::clone(&steps);
     let thread = std::thread::spawn(move || {
         follower.follow();
         reached.wait();

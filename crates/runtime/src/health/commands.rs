@@ -84,7 +84,8 @@ impl CommandsSeen {
         values.insert(0, pair("rate_hz", commands.spec.rate_hz));
         values.push(pair("chunks_without_room", commands.overflowed.get()));
         values.extend(latency_values("latency", latency));
-        let (mut faults, mut stages) = (Vec::new(), Vec::new());
+        let mut faults = Vec::new();
+        let mut stages = Vec::new();
         let groups = commands.spec.groups.iter().zip(&commands.groups).zip(&mut self.groups);
         for (at, ((spec, state), before)) in groups.enumerate() {
             let seen = state.seen();

@@ -44,8 +44,10 @@ fn topics(runtime: &Runtime, stream: StreamId) -> String {
 
 /// Says what is wrong with an input; `None` if its newest message was taken a short time ago.
 fn trouble(runtime: &Runtime, stream: StreamId, input: InputId) -> Option<String> {
-    let (spec, state) = (runtime.stream_spec(stream), runtime.input(input));
-    let (topic, now) = (&runtime.input_spec(input).topic, runtime.node_time.now());
+    let spec = runtime.stream_spec(stream);
+    let state = runtime.input(input);
+    let topic = &runtime.input_spec(input).topic;
+    let now = runtime.node_time.now();
     if let Some(words) = runtime.left_out(input) {
         return Some(format!("{topic}: {words}"));
     }

@@ -98,7 +98,8 @@ impl Monitor {
     /// Starts the first window.
     pub fn new(runtime: Arc<Runtime>, names: Names) -> Self {
         let now = runtime.time.monotonic();
-        let (inputs, streams) = (runtime.inputs().count(), runtime.streams().count());
+        let inputs = runtime.inputs().count();
+        let streams = runtime.streams().count();
         let loops = runtime.loops().map(|_| LoopSeen::default()).collect();
         Monitor {
             runtime,
@@ -134,7 +135,8 @@ impl Monitor {
     /// is in trouble soon after: the publishers may have given the process up, and must find it again.
     fn excuse(&mut self, now: Instant, parts: &mut [Status]) {
         let Some(standstill) = &mut self.stood_still else { return };
-        let (passed, time) = (now.duration_since(standstill.ended), standstill.time);
+        let passed = now.duration_since(standstill.ended);
+        let time = standstill.time;
         let was_reported = standstill.is_reported;
         standstill.is_reported |= passed >= BACKLOG;
         if was_reported && passed >= REUNION {
@@ -194,8 +196,10 @@ impl Monitor {
 
     /// Ends the windows of the loops. The ticks come first.
     fn loop_statuses(&mut self, now: Instant) -> Vec<Status> {
-        let (runtime, since) = (Arc::clone(&self.runtime), now.duration_since(self.started));
-        let (totals, reading) = (TickTotals::read(&runtime), runtime.clock.now());
+        let runtime = Arc::clone(&self.runtime);
+        let since = now.duration_since(self.started);
+        let totals = TickTotals::read(&runtime);
+        let reading = runtime.clock.now();
         let mut statuses = Vec::new();
         for (k, (name, grid, stats)) in runtime.loops().enumerate() {
             let is_tick = name == TickStats::THREAD;
@@ -229,7 +233,8 @@ impl Monitor {
     }
 
     fn tick_status(&mut self, now: Instant, totals: TickTotals, grid: LoopWindow) -> Status {
-        let (ticks, since) = (&self.runtime.ticks, now.duration_since(self.started));
+        let ticks = &self.runtime.ticks;
+        let since = now.duration_since(self.started);
         let latency = self.latency.read(ticks.latency.histogram(), since);
         let fused = self.fused.read(ticks.fused.histogram(), since).total;
         let window = self.tick_window(totals, latency.window, grid);
@@ -344,8 +349,8 @@ impl Monitor {
 
     /// Says which topic was probably meant, or which topics have the input's type; `None` if there is none.
     pub(super) fn near_topic(&self, input: InputId) -> Option<String> {
-        let (ros_type, topic) =
-            (&self.runtime.input_spec(input).ros_type, &self.names.topics[input.index()]);
+        let ros_type = &self.runtime.input_spec(input).ros_type;
+        let topic = &self.names.topics[input.index()];
         let topics = lock(&self.runtime.topics);
         // The graph has the topics that this node subscribes to, whether or not anybody publishes there.
         let other =
@@ -356,8 +361,8 @@ impl Monitor {
 
     /// Ends an input's window.
     pub(super) fn end_window(&mut self, input: InputId) {
-        let (now, since_start) =
-            (self.runtime.node_time.now(), self.runtime.time.since(self.started));
+        let now = self.runtime.node_time.now();
+        let since_start = self.runtime.time.since(self.started);
         // It takes the lock of the arrivals, too.
         let kept = self.runtime.is_kept(input);
         let seen = &mut self.inputs[input.index()];

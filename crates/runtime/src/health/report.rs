@@ -211,7 +211,8 @@ pub(super) fn values(
         }
     }
     if let Some(input) = input {
-        let (lost, queue_full) = (input.totals.lost, input.totals.queue_full);
+        let lost = input.totals.lost;
+        let queue_full = input.totals.queue_full;
         values.push(pair("queue_full", counted(lost.map(|_| queue_full))));
         values.push(pair("lost", counted(lost)));
         values.push(pair("missing", input.totals.missing));

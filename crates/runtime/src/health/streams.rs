@@ -68,7 +68,8 @@ impl Monitor {
         let after = StreamTotals::read(runtime, stream);
         let before = std::mem::replace(&mut self.streams[stream.index()].totals, after);
         let spec = runtime.stream_spec(stream);
-        let (spacings, steps) = (self.spacings(stream, inputs), after.steps - before.steps);
+        let spacings = self.spacings(stream, inputs);
+        let steps = after.steps - before.steps;
         let suggested_lag_ms = self.suggested_lag(runtime, (stream, inputs), spacings);
         let ticks = (steps / spec.steps() as u64).max(1);
         let held_share = (after.newest_held - before.newest_held) as f64 / ticks as f64;
@@ -132,7 +133,8 @@ impl Monitor {
     }
 
     fn input_evidence(&self, runtime: &Runtime, input: InputId) -> InputEvidence {
-        let (spec, window) = (runtime.input_spec(input), &self.inputs[input.index()].window);
+        let spec = runtime.input_spec(input);
+        let window = &self.inputs[input.index()].window;
         let in_window = window.delay.window.count > 0;
         InputEvidence {
             delay: if in_window { window.delay.window } else { window.delay.recent },

@@ -380,7 +380,8 @@ fn the_delay_of_an_image_is_also_told_until_its_row_is_ready() {
         "rate_hz: 100\nstreams: {c: {type: sensor_msgs/Image, topic: /c, max_age_ms: 50, image: \
          {resize: {width: 8, height: 8}}}}",
     );
-    let (camera, stamp) = (InputId::new(0), ms(robot.now - 7));
+    let camera = InputId::new(0);
+    let stamp = ms(robot.now - 7);
     let image =
         Image { stamp, frame_id: "camera", height: 2, width: 2, encoding: "mono8", step: 2 };
     let bytes = image.to_cdr(Vec::new(), |data| data.extend_from_slice(&[7; 4]));

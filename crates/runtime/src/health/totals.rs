@@ -31,7 +31,8 @@ pub(super) struct InputTotals {
 impl InputTotals {
     /// Reads the counters; `arrivals` are those of the input.
     pub(super) fn read(runtime: &Runtime, input: InputId, arrivals: &Arrivals) -> Self {
-        let (stats, state) = (runtime.input_stats(input), runtime.input(input));
+        let stats = runtime.input_stats(input);
+        let state = runtime.input(input);
         InputTotals {
             received: stats.received.get(),
             queue_full: state.queue_full.get(),
@@ -113,7 +114,8 @@ impl StreamTotals {
 
     /// Returns the share of valid steps since `before`; `None` without a step.
     pub(super) fn valid_share_since(&self, before: &Self) -> Option<f64> {
-        let (steps, valid) = (self.steps - before.steps, self.steps_valid - before.steps_valid);
+        let steps = self.steps - before.steps;
+        let valid = self.steps_valid - before.steps_valid;
         (steps > 0).then(|| valid as f64 / steps as f64)
     }
 }

@@ -17,7 +17,8 @@ fn runtime() -> Runtime {
 
 fn runtime_on(config: &str, backend: impl Fn(&Config) -> Arc<dyn Backend>) -> Runtime {
     let config = robocache_core::config::parse(config, "test.yaml").unwrap();
-    let (grid, backend) = (config.grid, backend(&config));
+    let grid = config.grid;
+    let backend = backend(&config);
     Runtime::new(
         Pipeline::new(config, backend).unwrap(),
         Clock::simulated(grid, TimeSource::real()),

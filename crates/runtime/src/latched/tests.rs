@@ -24,7 +24,8 @@ fn runtime(timeline: &str) -> Runtime {
         "rate_hz: 100\nstreams: {{w: {{type: geometry_msgs/WrenchStamped, topic: /w, timeline: {timeline}, {keys}}}}}"
     );
     let config = robocache_core::config::parse(&config, "test.yaml").unwrap();
-    let (grid, backend) = (config.grid, CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+    let grid = config.grid;
+    let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
     Runtime::new(
         Pipeline::new(config, Arc::new(backend)).unwrap(),
         Clock::simulated(grid, TimeSource::real()),
@@ -293,7 +294,8 @@ streams:
          max_age_ms: 100000, lag_ms: 20, dtype: f32, qos: {durability: transient_local}}
 ";
     let config = robocache_core::config::parse(CONFIG, "test.yaml").unwrap();
-    let (grid, backend) = (config.grid, CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+    let grid = config.grid;
+    let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
     let pipeline = Pipeline::new(config, Arc::new(backend)).unwrap();
     let runtime =
         Runtime::new(pipeline, Clock::simulated(grid, TimeSource::real())).without_workers();
@@ -301,7 +303,8 @@ streams:
         let config = runtime.pipeline.config();
         config.input_ids().find(|id| config.input(*id).name == name).unwrap()
     };
-    let (goal, tf) = (id("goal"), id("tf"));
+    let goal = id("goal");
+    let tf = id("tf");
     let look = |ms: i64| {
         set_clock(&runtime, ms);
         runtime.give_up(runtime.clock.now().unwrap());

@@ -343,7 +343,8 @@ impl Arrivals {
         let (newer, older) = self.spacings[..count].split_at(self.count % count);
         let total = older.iter().chain(newer).sum::<i64>() as f64;
         let mut period = first_guess(&self.spacings[..count]);
-        let (mut near, mut published) = (0, 0.0);
+        let mut near = 0;
+        let mut published = 0.0;
         for _ in 0..REFINEMENTS {
             let mut steps = Steps::default();
             let all = older.iter().chain(newer).map(|spacing| {

@@ -74,7 +74,8 @@ impl DropDetails {
 
 /// True if two details say the same of other numbers. A number inside of a name, such as `joint_1`, is none.
 fn is_alike(a: &str, b: &str) -> bool {
-    let (mut a, mut b) = (a.split(' '), b.split(' '));
+    let mut a = a.split(' ');
+    let mut b = b.split(' ');
     loop {
         match (a.next(), b.next()) {
             (None, None) => return true,

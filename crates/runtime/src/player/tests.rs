@@ -54,7 +54,8 @@ fn noted(ticks: &mut Ticks) -> impl FnMut(Served<'_>) -> Result<(), RuntimeError
 
 #[test]
 fn a_tick_sees_what_was_received_before_it_or_at_its_instant() {
-    let (mut player, mut ticks) = (player(false), Ticks::new());
+    let mut player = player(false);
+    let mut ticks = Ticks::new();
     let mut serve = noted(&mut ticks);
     // Stamped and received: the second comes at the instant of tick 101, the third a moment later.
     for (stamp, received_ns, value) in
@@ -72,7 +73,8 @@ fn a_tick_sees_what_was_received_before_it_or_at_its_instant() {
 
 #[test]
 fn a_tick_at_the_first_instant_is_served() {
-    let (mut player, mut ticks) = (player(false), Ticks::new());
+    let mut player = player(false);
+    let mut ticks = Ticks::new();
     let mut serve = noted(&mut ticks);
     player.start(ms(1000), &mut serve).unwrap();
     player.receive(W, wrench(ms(1000), 1.0), Received::at(ms(1000)), &mut serve).unwrap();
@@ -83,7 +85,8 @@ fn a_tick_at_the_first_instant_is_served() {
 
 #[test]
 fn a_recorders_clock_that_jumps_back_begins_an_epoch() {
-    let (mut player, mut ticks) = (player(false), Ticks::new());
+    let mut player = player(false);
+    let mut ticks = Ticks::new();
     let mut serve = noted(&mut ticks);
     for (at, value) in [(1000, 1.0), (1015, 2.0), (505, 3.0), (515, 4.0)] {
         player.receive(W, wrench(ms(at), value), Received::at(ms(at)), &mut serve).unwrap();
@@ -98,7 +101,8 @@ fn a_recorders_clock_that_jumps_back_begins_an_epoch() {
 
 #[test]
 fn recorded_epochs_and_ticks_drive_the_player() {
-    let (mut player, mut ticks) = (player(false), Ticks::new());
+    let mut player = player(false);
+    let mut ticks = Ticks::new();
     let mut serve = noted(&mut ticks);
     let epoch = Epoch::numbered;
     let receive = |player: &mut Player, number, at: i64, value| {
@@ -131,7 +135,8 @@ fn recorded_epochs_and_ticks_drive_the_player() {
 
 #[test]
 fn there_are_no_ticks_in_a_long_silence() {
-    let (mut player, mut ticks) = (player(false), Ticks::new());
+    let mut player = player(false);
+    let mut ticks = Ticks::new();
     let mut serve = noted(&mut ticks);
     let year = ms(365 * 24 * 3_600_000);
     for at in [ms(1000), year] {
@@ -145,7 +150,8 @@ fn there_are_no_ticks_in_a_long_silence() {
 
 #[test]
 fn a_simulators_clock_serves_its_newest_tick() {
-    let (mut player, mut ticks) = (player(true), Ticks::new());
+    let mut player = player(true);
+    let mut ticks = Ticks::new();
     let mut serve = noted(&mut ticks);
     for (at, simulated) in [(0, 1005), (50, 1011), (100, 1034), (150, 5), (200, 11)] {
         player.set_clock(ms(simulated), Received::at(ms(at)), &mut serve).unwrap();
@@ -191,7 +197,8 @@ fn loop_with_transforms_ahead(tells_publications: bool) -> [[u64; 2]; 2] {
     let mut player = player_of(LOCALISED, true);
     let config = player.runtime().pipeline.config();
     let id = |name: &str| config.input_ids().find(|id| config.input(*id).name == name).unwrap();
-    let (goals, tf) = (id("goal"), id("tf"));
+    let goals = id("goal");
+    let tf = id("tf");
     let mut serve = |_: Served<'_>| Ok::<_, RuntimeError>(());
     let mut counts = [[0; 2]; 2];
     for (pass, counts) in (0..).zip(&mut counts) {
@@ -238,7 +245,8 @@ fn a_looped_bag_with_transforms_ahead_is_as_valid_in_its_second_pass_as_in_its_f
 #[test]
 fn what_waited_for_the_recorder_is_a_row_at_its_receive_stamp_and_seen_later() {
     let text = CONFIG.replace("topic: /w", "topic: /w, timeline: receive");
-    let (mut player, mut ticks) = (player_of(&text, false), Ticks::new());
+    let mut player = player_of(&text, false);
+    let mut ticks = Ticks::new();
     let mut serve = noted(&mut ticks);
     // All three were taken at 1025 ms: two of them were received at 1004 ms.
     for (waited_ms, value) in [(21, 1.0), (21, 2.0), (0, 3.0)] {
@@ -257,7 +265,8 @@ fn what_waited_for_the_recorder_is_a_row_at_its_receive_stamp_and_seen_later() {
 fn a_latched_message_is_valid_in_each_pass_of_a_bag() {
     let text = CONFIG.replace("max_age_ms: 50", "timeline: receive, max_age_ms: 100000");
     for (simulated, threads) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
-        let (player, mut ticks) = (player_of(&text, simulated).with_latched(&[W]), Ticks::new());
+        let player = player_of(&text, simulated).with_latched(&[W]);
+        let mut ticks = Ticks::new();
         let mut player = player.with_threads(threads).unwrap();
         let mut serve = noted(&mut ticks);
         for pass in 0..3 {
@@ -290,7 +299,8 @@ fn a_latched_message_is_valid_in_each_pass_of_a_bag() {
 #[test]
 fn a_latched_message_from_before_an_episode_of_a_nodes_recording_counts_once() {
     let text = CONFIG.replace("max_age_ms: 50", "timeline: receive, max_age_ms: 100000");
-    let (mut player, mut ticks) = (player_of(&text, true).with_latched(&[W]), Ticks::new());
+    let mut player = player_of(&text, true).with_latched(&[W]);
+    let mut ticks = Ticks::new();
     let mut serve = noted(&mut ticks);
     player.receive(W, wrench(Stamp::ZERO, 1.0), Received::at(ms(100_000)), &mut serve).unwrap();
     for (pass, start) in [(0, 5000), (1, 2000)] {
@@ -330,7 +340,8 @@ fn both(ticks: &mut Both) -> impl FnMut(Served<'_>) -> Result<(), RuntimeError> 
 
 #[test]
 fn command_ticks_are_due_on_their_own_grid_and_after_a_tick_at_the_same_instant() {
-    let (mut player, mut ticks) = (arm_player(false), Both::new());
+    let mut player = arm_player(false);
+    let mut ticks = Both::new();
     let mut serve = both(&mut ticks);
     for (at, value) in [(998, 1.0), (1010, 2.0), (505, 3.0)] {
         player.receive(W, wrench(ms(at), value), Received::at(ms(at)), &mut serve).unwrap();
@@ -346,7 +357,8 @@ fn command_ticks_are_due_on_their_own_grid_and_after_a_tick_at_the_same_instant(
 
 #[test]
 fn a_simulators_clock_serves_its_newest_command_tick() {
-    let (mut player, mut ticks) = (arm_player(true), Both::new());
+    let mut player = arm_player(true);
+    let mut ticks = Both::new();
     let mut serve = both(&mut ticks);
     for (at, received) in [(1000, 10), (1002, 11), (1021, 12), (500, 13)] {
         player.set_clock(ms(at), Received::at(ms(received)), &mut serve).unwrap();

@@ -3,7 +3,8 @@ use robocache_testing::ended;
 use robocache_testing::threads::ThreadNumber;
 
 fn message(input: usize, byte: u8) -> Message {
-    let (input, arrival) = (InputId::new(input), Arrival::default());
+    let input = InputId::new(input);
+    let arrival = Arrival::default();
     Message { input, publisher: None, number: 0, again: false, bytes: Box::new([byte]), arrival }
 }
 
@@ -102,7 +103,8 @@ fn messages_of_earlier_epochs_are_removed() {
 fn a_closed_queue_wakes_its_reader() {
     let queue = std::sync::Arc::new(Queue::new(1, vec![], TimeSource::real()));
     let number = std::sync::Arc::new(ThreadNumber::default());
-    let (reader, this) = (std::sync::Arc::clone(&queue), std::sync::Arc::clone(&number));
+    let reader = std::sync::Arc::clone(&queue);
+    let this = std::sync::Arc::clone(&number);
     let thread = std::thread::spawn(move || {
         this.is_this();
         take(&reader).is_none()

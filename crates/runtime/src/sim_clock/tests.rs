@@ -43,7 +43,8 @@ impl Recorder for Readings {
 fn a_recorder_is_told_before_a_tick_can_be_due() {
     let config = "rate_hz: 100\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, strategy: hold, max_age_ms: 100, dtype: f32}}";
     let config = robocache_core::config::parse(config, "test.yaml").unwrap();
-    let (grid, backend) = (config.grid, CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+    let grid = config.grid;
+    let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
     let clock = Clock::simulated(grid, TimeSource::real());
     let mut runtime = Runtime::new(Pipeline::new(config, Arc::new(backend)).unwrap(), clock);
     let readings = Arc::new(Readings::default());

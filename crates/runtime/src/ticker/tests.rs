@@ -116,7 +116,8 @@ fn loops_on_threads_serve_each_reading_of_a_simulators_clock_and_end_at_a_stop()
     std::thread::scope(|scope| {
         let _stops = Finally(|| runtime.stop());
         let threads = [ms(10), ms(4)].into_iter().zip(notes.clone()).map(|(period, noting)| {
-            let (runtime, ticking) = (&runtime, tick_loop(period, noting));
+            let runtime = &runtime;
+            let ticking = tick_loop(period, noting);
             scope.spawn(move || ticking.run(runtime))
         });
         let threads: Vec<_> = threads.collect();
@@ -161,7 +162,8 @@ fn the_failure_of_a_loop_has_the_name_of_its_thread() {
         let runtime = Arc::new(runtime(Clock::system, TimeSource::real()));
         let stopped = Arc::clone(&runtime);
         let mut threads = Threads::<RuntimeError>::new(move || stopped.stop());
-        let (ticking, broken) = (Arc::clone(&runtime), Broken(work, GridStats::default()));
+        let ticking = Arc::clone(&runtime);
+        let broken = Broken(work, GridStats::default());
         threads.spawn("test", move || tick_loop(ms(1), broken).run(&ticking)).unwrap();
         let failure = some("the failure of the loop", || threads.failed());
         assert_eq!(failure.to_string(), expected);

@@ -33,7 +33,8 @@ impl ChunkReader {
         node.try_cleanup_dead_nodes();
         let chunks = Way::Chunks.make(&node, service)?;
         let receiver = Way::Chunks.receiver(&chunks, service)?;
-        let (service, newest) = (service.to_owned(), Default::default());
+        let service = service.to_owned();
+        let newest = Default::default();
         Ok(ChunkReader { service, receiver, newest, next: 0, _chunks: chunks, _node: node })
     }
 

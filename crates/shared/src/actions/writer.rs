@@ -60,8 +60,8 @@ impl ActionWriter {
         let node = node(service)?;
         // What killed writers have left would count as writers.
         node.try_cleanup_dead_nodes();
-        let (chunks, statuses) =
-            (Way::Chunks.make(&node, service)?, Way::Statuses.make(&node, service)?);
+        let chunks = Way::Chunks.make(&node, service)?;
+        let statuses = Way::Statuses.make(&node, service)?;
         let sender = Way::Chunks.sender(&chunks, service, SentChunk::most_bytes(group, joints))?;
         let receiver = Way::Statuses.receiver(&statuses, service)?;
         Ok(ActionWriter {

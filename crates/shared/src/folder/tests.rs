@@ -62,7 +62,8 @@ fn a_folder_of_another_user_is_refused_also_for_root() {
 #[test]
 fn memory_with_the_names_of_a_user_that_another_one_may_write_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let (prefix, file) = (prefix_of(me()), folder.path().join("iox2_7_x.dynamic"));
+    let prefix = prefix_of(me());
+    let file = folder.path().join("iox2_7_x.dynamic");
     let check = |prefix: &str, user| check_memory(folder.path(), prefix, user);
     write(&file, "").unwrap();
     set_permissions(&file, Permissions::from_mode(0o600)).unwrap();

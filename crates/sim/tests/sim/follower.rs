@@ -65,7 +65,9 @@ fn behind_an_even_motion_it_lags_by_two_time_constants_and_its_delay() {
 fn behind_any_motion_it_is_within_the_bound_of_a_positive_kernel() {
     // The response to an impulse is nowhere negative, its sum is 1 and its mean the lag: so the distance is at most the
     // greatest velocity times the lag. A command may be a period old, and acts from the next step on.
-    let (period_ns, omega, size) = (4 * NANOS_PER_MS, 3.0, 0.5);
+    let period_ns = 4 * NANOS_PER_MS;
+    let omega = 3.0;
+    let size = 0.5;
     let path = |t: f64| size * (1.0 - libm::cos(omega * t));
     let positions = along(&mut arm(), path, period_ns, 4 * NANOS_PER_S);
     let oldest_ns = ARM.delay_ns + period_ns + FOLLOWER_STEP_NS;
@@ -83,10 +85,12 @@ fn it_keeps_its_limits_and_comes_to_rest_at_its_target() {
     for (target, rest) in [(2.5, 2.5), (-2.5, -2.5), (10.0, ARM.position)] {
         let mut arm = arm();
         arm.take(0, &values(&[target; JOINTS]));
-        let (mut before, step_s) = (0.0, seconds(FOLLOWER_STEP_NS));
+        let mut before = 0.0;
+        let step_s = seconds(FOLLOWER_STEP_NS);
         for step in 1..3000 {
             arm.advance(step * FOLLOWER_STEP_NS);
-            let (x, v) = (arm.positions()[0], arm.velocities()[0]);
+            let x = arm.positions()[0];
+            let v = arm.velocities()[0];
             assert!(x.abs() <= ARM.position && v.abs() <= ARM.velocity + 1e-12);
             let is_at_stop = x.abs() == ARM.position && v == 0.0;
             assert!((v - before).abs() <= ARM.acceleration * step_s + 1e-12 || is_at_stop);

@@ -6,7 +6,8 @@ use robocache_ops::time::Stamp;
 use robocache_sim::{Event, JOINT_NAMES, JOINTS, Robot, Stream};
 
 fn event(stream: Stream) -> Event {
-    let (stamp, send_at) = (EPOCH.offset(5_000_000), EPOCH);
+    let stamp = EPOCH.offset(5_000_000);
+    let send_at = EPOCH;
     Event { stream, seq: 1, sampled: EPOCH, stamp, send_at, due_ns: 0 }
 }
 
@@ -112,7 +113,8 @@ fn lidar_points_lie_on_what_the_scene_has_at_their_own_time() {
     assert_eq!(data.len(), 131_072 * 20);
     assert_eq!(reader.u8(), Ok(1));
 
-    let (mut on_ball, mut on_box) = (0, 0);
+    let mut on_ball = 0;
+    let mut on_box = 0;
     for point in data.chunks_exact(20) {
         let value =
             |i: usize| f64::from(f32::from_le_bytes(point[4 * i..][..4].try_into().unwrap()));

@@ -11,7 +11,9 @@ fn instants(count: i64) -> impl Iterator<Item = Stamp> {
 
 /// All scalar signals at an instant, in the order of [`curvatures`].
 fn signals(truth: &Truth, t: Stamp) -> Vec<f64> {
-    let (joints, imu, odometry) = (truth.joints(t), truth.imu(t), truth.odometry(t));
+    let joints = truth.joints(t);
+    let imu = truth.imu(t);
+    let odometry = truth.odometry(t);
     let twist = truth.twist(t);
     [
         &joints.position[..],
@@ -54,8 +56,9 @@ fn joint_velocity_is_the_derivative_of_position_at_stamps_of_this_century() {
     let truth = Truth::new(3);
     const HALF: i64 = 50_000; // 50 us
     for t in instants(500) {
-        let (before, now, after) =
-            (truth.joints(t.offset(-HALF)), truth.joints(t), truth.joints(t.offset(HALF)));
+        let before = truth.joints(t.offset(-HALF));
+        let now = truth.joints(t);
+        let after = truth.joints(t.offset(HALF));
         for i in 0..JOINTS {
             let slope = (after.position[i] - before.position[i]) / (2.0 * HALF as f64 * 1e-9);
             assert!((slope - now.velocity[i]).abs() < 1e-5, "joint {i} at {t}");
@@ -67,10 +70,12 @@ fn joint_velocity_is_the_derivative_of_position_at_stamps_of_this_century() {
 fn a_robot_in_bursts_has_the_derivatives_of_its_positions_and_stops_at_times() {
     let truth = Truth::in_bursts(3);
     const HALF: i64 = 50_000;
-    let (mut slowest, mut fastest) = (f64::MAX, 0.0_f64);
+    let mut slowest = f64::MAX;
+    let mut fastest = 0.0_f64;
     for t in instants(3000) {
-        let (before, now, after) =
-            (truth.joints(t.offset(-HALF)), truth.joints(t), truth.joints(t.offset(HALF)));
+        let before = truth.joints(t.offset(-HALF));
+        let now = truth.joints(t);
+        let after = truth.joints(t.offset(HALF));
         for i in 0..JOINTS {
             let slope = (after.position[i] - before.position[i]) / (2.0 * HALF as f64 * 1e-9);
             // The tempo's time is in whole nanoseconds.
@@ -88,9 +93,12 @@ fn twists_are_the_derivatives_of_poses_and_imu_rates_of_its_orientation() {
     const HALF: i64 = 100_000;
     let seconds = 2.0 * HALF as f64 * 1e-9;
     for t in instants(300) {
-        let (a, b) = (t.offset(-HALF), t.offset(HALF));
-        let (pose, twist) = (truth.pose(t), truth.twist(t));
-        let (pose_a, pose_b) = (truth.pose(a), truth.pose(b));
+        let a = t.offset(-HALF);
+        let b = t.offset(HALF);
+        let pose = truth.pose(t);
+        let twist = truth.twist(t);
+        let pose_a = truth.pose(a);
+        let pose_b = truth.pose(b);
         let slope = difference(pose_b.position, pose_a.position).map(|d| d / seconds);
         assert_near(slope, twist.linear, 1e-6);
         // Small turn from a to b, in the body's frame: 2 * vec(conj(qa) * qb).
@@ -131,7 +139,8 @@ fn linear_interpolation_errs_within_the_curvature_bounds_of_bursts() {
     const GAP: i64 = 20 * NANOS_PER_MS;
     let scale = (GAP as f64 * 1e-9).powi(2) / 8.0;
     for t in instants(1000) {
-        let (a, b) = (signals(&truth, t), signals(&truth, t.offset(GAP)));
+        let a = signals(&truth, t);
+        let b = signals(&truth, t.offset(GAP));
         let middle = signals(&truth, t.offset(GAP / 2));
         for (i, bound) in bounds.iter().enumerate() {
             let error = (0.5 * (a[i] + b[i]) - middle[i]).abs();
@@ -148,7 +157,8 @@ fn linear_interpolation_errs_within_the_curvature_bounds_and_they_are_tight() {
     let scale = (GAP as f64 * 1e-9).powi(2) / 8.0;
     let mut worst = vec![0.0f64; bounds.len()];
     for t in instants(4000) {
-        let (a, b) = (signals(&truth, t), signals(&truth, t.offset(GAP)));
+        let a = signals(&truth, t);
+        let b = signals(&truth, t.offset(GAP));
         let middle = signals(&truth, t.offset(GAP / 2));
         for (i, worst) in worst.iter_mut().enumerate() {
             *worst = worst.max((0.5 * (a[i] + b[i]) - middle[i]).abs());
@@ -171,7 +181,8 @@ fn slerp_errs_within_the_angular_acceleration_bound() {
     let errors = |orientation: &dyn Fn(Stamp) -> [f64; 4]| {
         instants(3000).fold(0.0f64, |worst, t| {
             // Half way, slerp is the normalised sum.
-            let (a, b) = (orientation(t), orientation(t.offset(GAP)));
+            let a = orientation(t);
+            let b = orientation(t.offset(GAP));
             let sum: [f64; 4] = std::array::from_fn(|i| a[i] + b[i]);
             let norm = sum.iter().map(|v| v * v).sum::<f64>().sqrt();
             let middle = orientation(t.offset(GAP / 2));

@@ -59,7 +59,9 @@ impl CommandPublisher for CommandCheck {
 
 impl CommandCheck {
     pub(crate) fn new(seen: &SharedSeen, net: &Shared, sent: &Arc<AtomicU64>) -> Self {
-        let (seen, net, sent) = (Arc::clone(seen), Arc::clone(net), Arc::clone(sent));
+        let seen = Arc::clone(seen);
+        let net = Arc::clone(net);
+        let sent = Arc::clone(sent);
         CommandCheck { seen, net, last: Vec::new(), epoch: 0, since: 0, fed: (0, 0), sent }
     }
 
@@ -82,7 +84,8 @@ impl CommandCheck {
             self.last.clear();
         }
         let period = PERIOD_NS as f64 / 1e9;
-        let (step, bend) = (VELOCITY * period, ACCELERATION * period * period);
+        let step = VELOCITY * period;
+        let bend = ACCELERATION * period * period;
         let before = self.last.last().filter(|(at, _)| tick == at + 1).map(|(_, values)| values);
         if before.is_none() {
             self.since = tick;

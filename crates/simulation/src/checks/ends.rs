@@ -55,7 +55,8 @@ pub(crate) fn losses_add_up(seen: &mut Seen, net: &Net, runtime: &Runtime) {
         }
         let of_kind = |publisher: &usize| net.publishers[*publisher].topic == kind.topic().0;
         let publishers: Vec<_> = (0..net.publishers.len()).filter(of_kind).collect();
-        let (mut missing, mut early) = (0, 0);
+        let mut missing = 0;
+        let mut early = 0;
         for publisher in publishers {
             let fates = net.fates_of(publisher);
             let Some(first) = fates.taken.first().copied() else {

@@ -276,7 +276,9 @@ impl Net {
         (remote, clock_ahead_ns): (bool, i64),
     ) -> usize {
         let publisher = self.publishers.len();
-        let (history, number, ended) = (VecDeque::new(), 0, None);
+        let history = VecDeque::new();
+        let number = 0;
+        let ended = None;
         let begun_ns = self.clock.now_ns();
         self.fates.push(Fates::default());
         self.publishers.push(Publisher {

@@ -50,7 +50,8 @@ impl Net {
 
     /// Lets a publisher and a subscription find each other, if they fit.
     pub(super) fn meet(&mut self, publisher: usize, subscription: usize) {
-        let (of, sub) = (&self.publishers[publisher], &self.subscriptions[subscription]);
+        let of = &self.publishers[publisher];
+        let sub = &self.subscriptions[subscription];
         if of.topic != sub.topic || of.ros_type != sub.ros_type || of.ended.is_some() || !sub.alive
         {
             return;
@@ -68,7 +69,8 @@ impl Net {
             true => [2 * MS, 2 * MS].map(|ns| ns + self.draw.below(20 * MS)),
             false => self.found_ns(publisher, sub.connection),
         };
-        let (reader_knows_ns, writer_knows_ns) = (now + reader, now + writer);
+        let reader_knows_ns = now + reader;
+        let writer_knows_ns = now + writer;
         let path = Path { reader_knows_ns, writer_knows_ns, last_ns: 0, expected: None };
         self.paths.insert((publisher, subscription), path);
         self.due.push((writer_knows_ns, Transport::Found { publisher, subscription }));
@@ -76,7 +78,8 @@ impl Net {
 
     /// Sends a message to a subscription that its publisher has found.
     pub(super) fn send(&mut self, subscription: usize, sample: &Arc<Sample>, now: u64) {
-        let (publisher, number) = (sample.publisher, sample.number);
+        let publisher = sample.publisher;
+        let number = sample.number;
         let connection = self.subscriptions[subscription].connection;
         let of = &self.publishers[publisher];
         let reliable = self.subscriptions[subscription].asks.reliable;
@@ -153,7 +156,8 @@ impl Net {
 
     fn deliver(&mut self, subscription: usize, sample: Arc<Sample>) {
         let now = self.clock.now_ns();
-        let (publisher, number) = (sample.publisher, sample.number);
+        let publisher = sample.publisher;
+        let number = sample.number;
         let sub = &mut self.subscriptions[subscription];
         let connection = &mut self.connections[sub.connection];
         if !sub.alive {

@@ -138,7 +138,8 @@ impl Subscription for SimSubscription {
 
     fn events(&self) -> Result<EventTotals, MiddlewareError> {
         let net = lock(&self.net);
-        let (now, sub) = (net.clock.now_ns(), &net.subscriptions[self.id]);
+        let now = net.clock.now_ns();
+        let sub = &net.subscriptions[self.id];
         if !sub.events {
             return Ok(EventTotals::default());
         }
@@ -153,7 +154,8 @@ impl Subscription for SimSubscription {
 
     fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Making<Self> {
         let connection = lock(&self.net).subscriptions[self.id].connection;
-        let (net, spec) = (Arc::clone(&self.net), spec.clone());
+        let net = Arc::clone(&self.net);
+        let spec = spec.clone();
         Box::new(move || Ok(SimSubscription::of_input(&net, connection, &spec, asks).subscription))
     }
 }

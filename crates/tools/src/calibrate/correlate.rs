@@ -184,7 +184,9 @@ fn top(values: &[f64]) -> Option<f64> {
     // The sums of odd powers are 0.
     let power = |n: i32| (0..values.len()).map(|at| x(at).powi(n)).sum::<f64>();
     let moment = |n: i32| values.iter().enumerate().map(|(at, v)| x(at).powi(n) * v).sum::<f64>();
-    let (count, second, fourth) = (values.len() as f64, power(2), power(4));
+    let count = values.len() as f64;
+    let second = power(2);
+    let fourth = power(4);
     let slope = moment(1) / second;
     let bend = (count * moment(2) - second * moment(0)) / (count * fourth - second * second);
     (bend < 0.0 && bend.is_finite()).then(|| -slope / (2.0 * bend))

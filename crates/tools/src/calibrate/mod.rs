@@ -279,7 +279,8 @@ fn search(pieces: [&[Piece]; 2], most: usize) -> Result<Roughly, String> {
     let curve = Curve::new(&pair, 0, most);
     let r = curve.correlations();
     let best = Shift::best(&r);
-    let (height, offset_ms) = (best.height, curve.ms(&best));
+    let height = best.height;
+    let offset_ms = curve.ms(&best);
     if height < LEAST_CORRELATION {
         let offset_ns = (offset_ms * NANOS_PER_MS as f64) as i64;
         return Err(unlike(height, height / correlate::chance(&pair, offset_ns)));

@@ -310,14 +310,16 @@ fn distance(a: &[f64], b: &[f64], sign: f64) -> f64 {
 }
 
 fn way(a: &[f64], b: &[f64], parts: &[MotionPart]) -> f64 {
-    let (mut at, mut sum) = (0, 0.0);
+    let mut at = 0;
+    let mut sum = 0.0;
     for part in parts {
         let count = match part {
             MotionPart::Numbers(count) => *count,
             MotionPart::Quaternion => 4,
         };
         let range = at..(at + count).min(a.len());
-        let (a, b) = (&a[range.clone()], &b[range]);
+        let a = &a[range.clone()];
+        let b = &b[range];
         sum += match part {
             MotionPart::Numbers(_) => distance(a, b, 1.0),
             // Both signs are the same turn, whose angle is about twice the distance.

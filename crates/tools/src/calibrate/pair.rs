@@ -104,9 +104,11 @@ impl Pair {
         let shift = if self.reference_is_slow { -offset_ns } else { offset_ns };
         course.values.clear();
         course.known.clear();
-        let (mut begin, mut end) = (0, 0);
+        let mut begin = 0;
+        let mut end = 0;
         for [from, to] in &self.stretches {
-            let (from, to) = (from + shift, to + shift);
+            let from = from + shift;
+            let to = to + shift;
             let [before, after] =
                 [self.fast.until(from, &mut begin), self.fast.until(to, &mut end)];
             let known_ns = after.1 - before.1;
@@ -186,7 +188,8 @@ fn windows(pieces: &[Piece], window_ns: i64) -> Vec<Piece> {
 /// For each stretch the range of those whose middles are within half of this time.
 fn around(stretches: &[[i64; 2]], trend_ns: i64) -> Vec<[usize; 2]> {
     let middle = |[from, to]: &[i64; 2]| i64::midpoint(*from, *to);
-    let (mut low, mut high) = (0, 0);
+    let mut low = 0;
+    let mut high = 0;
     let range = |stretch: &[i64; 2]| {
         while 2 * (middle(stretch) - middle(&stretches[low])) > trend_ns {
             low += 1;
@@ -205,7 +208,8 @@ fn around(stretches: &[[i64; 2]], trend_ns: i64) -> Vec<[usize; 2]> {
 impl Way {
     fn new(pieces: &[Piece], first: Stamp) -> Way {
         let mut way = Way { at: Vec::new(), moved: Vec::new(), known_ns: Vec::new(), level: 0.0 };
-        let (mut moved, mut known_ns) = (0.0, 0);
+        let mut moved = 0.0;
+        let mut known_ns = 0;
         for piece in pieces {
             let [from, to] = [piece.from, piece.to].map(|at| at.since(first));
             // Pieces over each other: a clock was set back. The later one counts where it is alone.
@@ -244,7 +248,8 @@ impl Way {
             Some(before) => {
                 let length = (self.at[*next] - self.at[before]) as f64;
                 let share = (at - self.at[before]) as f64 / length;
-                let (a, b) = (of(before), of(*next));
+                let a = of(before);
+                let b = of(*next);
                 (a.0 + share * (b.0 - a.0), a.1 + share * (b.1 - a.1))
             }
         }
@@ -257,7 +262,8 @@ impl Course {
         let Course { values, known, sums } = self;
         sums.clear();
         sums.push((0.0, 0));
-        let (mut sum, mut count) = (0.0, 0);
+        let mut sum = 0.0;
+        let mut count = 0;
         for (value, known) in values.iter().zip(&*known) {
             if *known {
                 sum += value;
@@ -266,7 +272,8 @@ impl Course {
             sums.push((sum, count));
         }
         for ((value, known), [from, to]) in values.iter_mut().zip(&*known).zip(around) {
-            let (sum, count) = (sums[*to].0 - sums[*from].0, sums[*to].1 - sums[*from].1);
+            let sum = sums[*to].0 - sums[*from].0;
+            let count = sums[*to].1 - sums[*from].1;
             *value = if *known { *value - sum / f64::from(count) } else { 0.0 };
         }
     }

@@ -12,7 +12,8 @@ struct Bursts(Vec<[f64; 3]>);
 impl Bursts {
     fn new(seed: u64, seconds: f64) -> Self {
         let mut random = Random::new(seed);
-        let (mut at, mut all) = (0.0, Vec::new());
+        let mut at = 0.0;
+        let mut all = Vec::new();
         while at < seconds {
             let length = random.between(0.2, 1.5);
             all.push([at, at + length, random.between(0.3, 1.0)]);
@@ -113,7 +114,9 @@ fn offsets_of_both_signs_are_found_at_all_rates() {
 
 #[test]
 fn jitter_drops_and_noise_widen_the_interval_that_holds_the_truth() {
-    let (mut inside, mut narrow, mut wide) = (0, 0.0, 0.0);
+    let mut inside = 0;
+    let mut narrow = 0.0;
+    let mut wide = 0.0;
     for seed in 0..20 {
         let clean = Sensor { hz: 30.0, skew_ms: 35.0, ..STEADY };
         let reference = Sensor { hz: 100.0, jitter: 0.5, drops: 0.1, noise: 0.3, ..STEADY };

@@ -109,7 +109,8 @@ impl RecordingRoom {
 
 impl fmt::Display for RecordingRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (gb, folder) = (self.bytes as f64 / 1e9, self.folder.display());
+        let gb = self.bytes as f64 / 1e9;
+        let folder = self.folder.display();
         write!(f, "room        {gb:.1} GB for recordings in {folder}: ")?;
         match self.minutes {
             Some(minutes) => writeln!(f, "at least {minutes:.0} minutes"),
@@ -184,7 +185,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<u8, Error> {
     let mut out = std::io::stdout().lock();
     if args.json {
         let differences = differences.as_deref();
-        let (room, checkpoint) = (room.as_ref(), checkpoint.as_ref());
+        let room = room.as_ref();
+        let checkpoint = checkpoint.as_ref();
         let printed = Printed { report: &report, room, differences, checkpoint };
         writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
     } else {

@@ -52,7 +52,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<u8, Error> {
         )
         .into());
     }
-    let (mut found, mut failed) = (Vec::new(), false);
+    let mut found = Vec::new();
+    let mut failed = false;
     let mut out = std::io::stdout().lock();
     for path in &bags {
         match look(path) {

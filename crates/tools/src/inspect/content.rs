@@ -230,7 +230,8 @@ fn text(bytes: &[u8]) -> String {
 fn raw_form(message: &[u8]) -> Result<ImageForm, Rejected> {
     let mut reader = Reader::new(message)?;
     input::header(&mut reader)?;
-    let (height, width) = (reader.u32()? as usize, reader.u32()? as usize);
+    let height = reader.u32()? as usize;
+    let width = reader.u32()? as usize;
     let encoding = text(reader.string_bytes()?);
     Ok(ImageForm { encoding, width, height, ..ImageForm::default() })
 }
@@ -264,7 +265,8 @@ fn camera_form(message: &[u8]) -> Result<CameraForm, Rejected> {
     let mut reader = Reader::new(message)?;
     let header = input::header(&mut reader)?;
     let frame_id = header.frame_id.to_owned();
-    let (height, width) = (reader.u32()?, reader.u32()?);
+    let height = reader.u32()?;
+    let width = reader.u32()?;
     let model = text(reader.string_bytes()?);
     let d = reader.f64_sequence()?;
     let is_distorted = (0..d.len().min(64)).any(|at| d.get(at).is_some_and(|value| value != 0.0));
@@ -295,7 +297,8 @@ impl Joints {
             for complete in &mut complete {
                 *complete &= u64::from(reader.f64_sequence()?.len() == names.len());
             }
-            let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+            let sec = reader.i32()?;
+            let nanosec = reader.u32()?;
             let at = i64::from(sec) * robocache_ops::time::NANOS_PER_S + i64::from(nanosec);
             self.horizon_ns = self.horizon_ns.max(at);
             self.spacing_ns = self.spacing_ns.max(at - before);

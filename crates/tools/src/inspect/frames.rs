@@ -125,7 +125,8 @@ impl Frames {
             }
             Some(all)
         };
-        let (of_base, of_frame) = (chain(base)?, chain(frame)?);
+        let of_base = chain(base)?;
+        let of_frame = chain(frame)?;
         let meet = |(name, by_frame, fixed): &(String, Option<Transform>, bool)| {
             let (_, by_base, also) = of_base.iter().find(|(other, _, _)| other == name)?;
             Some(((*by_base)?.inverse().after(&(*by_frame)?), *fixed && *also))

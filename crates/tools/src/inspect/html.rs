@@ -128,7 +128,8 @@ fn figures(topic: &TopicReport) -> Vec<(Figure, String)> {
 /// Counts in bars of equal width \[ms\], from the least to 99.9 %; what is beyond is in the last one.
 fn bins(counts: &[(i64, u64)], told: Distribution) -> Vec<(f64, f64, u64)> {
     let ms = |nanos: i64| nanos as f64 / 1e6;
-    let (low, high) = (ms(told.min_ns), ms(told.p999_ns));
+    let low = ms(told.min_ns);
+    let high = ms(told.p999_ns);
     let width = ((high - low) / BARS as f64).max(1e-6);
     let bar = |at: usize| (low + at as f64 * width, low + (at + 1) as f64 * width, 0);
     let mut bins: Vec<(f64, f64, u64)> = (0..BARS).map(bar).collect();

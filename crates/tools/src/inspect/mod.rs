@@ -200,7 +200,8 @@ struct Look<'a> {
 impl<'a> Look<'a> {
     fn new(bag: &'a Bag, definitions: &dyn Definitions) -> Self {
         let (first, last) = bag.span().unwrap_or_default();
-        let (mut stamped, mut scans) = (Vec::new(), Vec::new());
+        let mut stamped = Vec::new();
+        let mut scans = Vec::new();
         for topic in &bag.topics {
             let (how, content) = way(topic, definitions);
             stamped.push(how);
@@ -230,7 +231,8 @@ impl<'a> Look<'a> {
 
     fn take(&mut self, message: &Recorded) {
         let Recorded { topic, received, bytes, .. } = message;
-        let (topic, received) = (*topic, *received);
+        let topic = *topic;
+        let received = *received;
         self.messages += 1;
         self.bytes += bytes.len() as u64;
         let [first, last] = self.span.unwrap_or([received; 2]);

@@ -153,7 +153,8 @@ fn others(topic: &TopicReport, notes: &mut Vec<String>) {
     let intervals = topic.stamped.as_ref().unwrap_or(&topic.received);
     if let Some(gap) = intervals.longest.first() {
         let gaps = counted(intervals.gaps, "gap", "gaps");
-        let (longest, of) = (ms(gap.length_ns), topic.measure());
+        let longest = ms(gap.length_ns);
+        let of = topic.measure();
         notes.push(format!(
             "{gaps} of more than 2.5 usual intervals of {of}, the longest {longest}"
         ));

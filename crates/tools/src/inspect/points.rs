@@ -180,7 +180,8 @@ impl Clouds {
         }
         if let Some((name, _)) = time.filter(|_| times[0] <= times[1]) {
             let sweep = times[1] - times[0];
-            let (unit_s, is_absolute) = (None, false);
+            let unit_s = None;
+            let is_absolute = false;
             let new = || TimeField { name, range: times, sweep, unit_s, is_absolute };
             let known = self.time.get_or_insert_with(new);
             known.range = [known.range[0].min(times[0]), known.range[1].max(times[1])];
@@ -232,7 +233,9 @@ fn fields(message: &[u8]) -> Result<Vec<FieldForm>, Rejected> {
     let mut fields = Vec::new();
     for _ in 0..count {
         let name = reader.string_bytes()?;
-        let (offset, code, count) = (reader.u32()?, reader.u8()?, reader.u32()?);
+        let offset = reader.u32()?;
+        let code = reader.u8()?;
+        let count = reader.u32()?;
         let kind = FieldType::from_code(code);
         if fields.len() < MOST_FIELDS {
             let name = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();

@@ -191,7 +191,8 @@ impl Scan {
     /// True if the stamps are not of the recorder's clock, but of that of the newest stamp. `None` without stamps.
     pub(super) fn is_of_the_newest_stamp(&self) -> Option<bool> {
         let usual = |sketch: &Sketch| Some(sketch.distribution()?.p50_ns.saturating_abs());
-        let (delay_ns, behind_ns) = (usual(&self.delays)?, usual(&self.behind)?);
+        let delay_ns = usual(&self.delays)?;
+        let behind_ns = usual(&self.behind)?;
         Some(delay_ns > OTHER_CLOCK_NS && behind_ns <= OTHER_CLOCK_NS)
     }
 

@@ -96,7 +96,8 @@ impl Checkpoint {
         })?;
         let processor = json(&folder.join(PROCESSOR))?;
         let wrong = |expected, found: &Value| {
-            let (path, found) = (path.clone(), found.to_string());
+            let path = path.clone();
+            let found = found.to_string();
             CheckpointError::Wrong { path, expected, found }
         };
         let policy = config["type"].as_str().ok_or_else(|| wrong("a type", &config["type"]))?;
@@ -142,7 +143,8 @@ impl Checkpoint {
                 Some(file)
                     if Path::new(file).components().ne([Component::Normal(file.as_ref())]) =>
                 {
-                    let (path, expected) = (folder.join(PROCESSOR), "a file of this folder");
+                    let path = folder.join(PROCESSOR);
+                    let expected = "a file of this folder";
                     return Err(CheckpointError::Wrong { path, expected, found: file.to_owned() });
                 }
                 Some(file) => Statistics::read(&folder.join(file))?,

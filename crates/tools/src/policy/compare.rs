@@ -113,7 +113,8 @@ impl<'a> Comparison<'a> {
 
     /// The size of an image: that of the data set, or the one that the policy would resize it to.
     fn size(&self, input: &Input, spec: &ImageSpec, found: &mut Findings) {
-        let (key, last) = (&input.key, spec.last());
+        let key = &input.key;
+        let last = spec.last();
         let made = [last.height, last.width];
         let [channels, height, width] = input.shape[..] else {
             return found.unknown(format!(
@@ -237,7 +238,8 @@ impl<'a> Comparison<'a> {
 
     /// Compares operators with the policy's normalisation.
     fn operators(&self, input: &Input, streams: &[&StreamSpec], found: &mut Findings) {
-        let (key, trained) = (&input.key, self.checkpoint.scale_of(input));
+        let key = &input.key;
+        let trained = self.checkpoint.scale_of(input);
         let made: Option<Vec<_>> = streams.iter().flat_map(|of| scales(of)).collect();
         let again = match (trained, made) {
             (Some(trained), Some(made)) if are_near(&trained, &made) => {
@@ -250,7 +252,8 @@ impl<'a> Comparison<'a> {
     }
 
     fn steps(&self, key: &str, stream: &StreamSpec, found: &mut Findings) {
-        let (name, made) = (&stream.name, stream.steps());
+        let name = &stream.name;
+        let made = stream.steps();
         let Some(steps) = self.checkpoint.observation_steps else { return };
         if made != 1 && made != steps {
             found.differs(format!(

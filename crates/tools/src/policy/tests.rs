@@ -50,7 +50,8 @@ fn policy(kind: &str, visual: &str, more: &Value) -> Value {
 
 /// The statistics as safetensors.
 fn safetensors(all: &[(&str, &[f32])]) -> Vec<u8> {
-    let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+    let mut header = serde_json::Map::new();
+    let mut data = Vec::new();
     for (name, numbers) in all {
         let begin = data.len();
         data.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));

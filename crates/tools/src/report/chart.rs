@@ -78,7 +78,8 @@ impl Frame<'_> {
             Height::Px(px) => (px / Y_LABEL_PX).max(2),
             Height::Ratio(ratio) => ((ratio * 9.0) as usize).clamp(2, 7),
         };
-        let (x_ticks, y_ticks) = (ticks(self.x, X_LABELS), ticks(self.y, count));
+        let x_ticks = ticks(self.x, X_LABELS);
+        let y_ticks = ticks(self.y, count);
         let widest = y_ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
         let height = match self.height {
             Height::Px(px) => format!("height:{px}px"),

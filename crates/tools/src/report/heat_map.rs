@@ -58,8 +58,8 @@ impl HeatMap {
         let lines = values.chunks_exact(columns).rev();
         let pixels: Vec<u8> = lines.flatten().flat_map(color).collect();
         let ramp: Vec<u8> = (0..64).flat_map(|at| rgb(1.0 - at as f32 / 63.0)).collect();
-        let (picture, ramp) =
-            (Picture::exact(columns, rows, &pixels), Picture::exact(1, 64, &ramp));
+        let picture = Picture::exact(columns, rows, &pixels);
+        let ramp = Picture::exact(1, 64, &ramp);
         let frame = Frame {
             title: &self.title,
             labels: [&self.labels[0], &self.labels[1]],
@@ -69,7 +69,8 @@ impl HeatMap {
         };
         let mut bar = String::new();
         for share in [0.0, 0.5, 1.0] {
-            let (top, text) = (100.0 * (1.0 - share), scale.text(share));
+            let top = 100.0 * (1.0 - share);
+            let text = scale.text(share);
             let _ = write!(bar, "<span style=\"top:{top}%\">{text}</span>");
         }
         let over = format!(
@@ -90,7 +91,8 @@ impl HeatMap {
     fn reduced(&self) -> (usize, usize, Vec<f32>) {
         let rows = self.values.len() / self.columns;
         let block = self.columns.max(rows).div_ceil(MAX_SIDE).max(1);
-        let (wide, tall) = (self.columns.div_ceil(block), rows.div_ceil(block));
+        let wide = self.columns.div_ceil(block);
+        let tall = rows.div_ceil(block);
         if block == 1 {
             return (wide, tall, self.values[..rows * self.columns].to_vec());
         }
@@ -114,7 +116,8 @@ struct Scale {
 
 impl Scale {
     fn unit(&self, value: f64) -> f64 {
-        let (above, span) = (value - self.low, self.high - self.low);
+        let above = value - self.low;
+        let span = self.high - self.low;
         match self.logarithmic {
             _ if span <= 0.0 => 0.0,
             true => above.ln_1p() / span.ln_1p(),

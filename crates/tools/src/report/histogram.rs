@@ -92,10 +92,12 @@ impl Histogram {
         };
         let mut svg = String::new();
         for (from, to, count) in self.bars.iter().filter(|bar| bar.2 > 0.0) {
-            let (left, right) = (frame.x(*from).max(0.0), frame.x(*to).min(COLUMNS as f64));
+            let left = frame.x(*from).max(0.0);
+            let right = frame.x(*to).min(COLUMNS as f64);
             // Rare values must be seen.
             let top = frame.y(*count).min(frame.units() - 1.5);
-            let (width, height) = ((right - left) * 0.88, frame.units() - top);
+            let width = (right - left) * 0.88;
+            let height = frame.units() - top;
             let _ = write!(
                 svg,
                 "<rect class=bar x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.2}\" \

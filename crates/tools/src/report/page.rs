@@ -49,7 +49,8 @@ impl Page {
 
     /// A number that matters, with what it is.
     pub fn tile(&mut self, value: &str, what: &str) -> &mut Self {
-        let (value, what) = (escaped(value), escaped(what));
+        let value = escaped(value);
+        let what = escaped(what);
         let _ = write!(self.tiles, "<li class=tile><b>{value}</b><span>{what}</span></li>");
         self
     }

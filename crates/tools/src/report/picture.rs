@@ -30,7 +30,8 @@ impl Picture {
         if block == 1 {
             return Some(Self::exact(width, height, rgb));
         }
-        let (wide, tall) = (width.div_ceil(block), height.div_ceil(block));
+        let wide = width.div_ceil(block);
+        let tall = height.div_ceil(block);
         let mut sums = vec![[0u32; 4]; wide * tall];
         for (at, pixel) in rgb.as_chunks::<3>().0.iter().enumerate() {
             let sum = &mut sums[at / width / block * wide + at % width / block];

@@ -189,7 +189,8 @@ impl Series {
 
 /// Vertical lines in a chart, and their names over it. Those outside the range are left out.
 pub(super) fn marks(frame: &Frame<'_>, marks: &[(String, f64)]) -> (String, String) {
-    let (mut lines, mut names) = (String::new(), String::new());
+    let mut lines = String::new();
+    let mut names = String::new();
     let inside = marks.iter().filter(|(_, x)| (frame.x.0..=frame.x.1).contains(x));
     for (row, (name, x)) in inside.enumerate() {
         let at = frame.x(*x);
@@ -197,7 +198,8 @@ pub(super) fn marks(frame: &Frame<'_>, marks: &[(String, f64)]) -> (String, Stri
         let percent = 100.0 * at / COLUMNS as f64;
         let (side, from) =
             if percent > 55.0 { ("right", 100.0 - percent) } else { ("left", percent) };
-        let (top, name) = (4 + 17 * row, escaped(name));
+        let top = 4 + 17 * row;
+        let name = escaped(name);
         let _ = write!(
             names,
             "<span class=name style=\"{side}:calc({from:.2}% + 6px);top:{top}px\">{name}</span>"

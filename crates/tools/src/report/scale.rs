@@ -59,7 +59,8 @@ pub(super) fn ticks((low, high): (f64, f64), count: usize) -> Vec<(f64, String)>
         return vec![(low, significant(low, 6))];
     }
     let decimals = (-step.log10()).ceil().max(0.0) as usize;
-    let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
+    let first = (low / step - 1e-9).ceil();
+    let last = (high / step + 1e-9).floor();
     let large = low.abs().max(high.abs());
     let text = |value: f64| match large >= 1e7 || decimals > 6 {
         // As many digits as tell neighbours apart.

@@ -104,7 +104,8 @@ impl Section {
         for (at, (name, size)) in parts.iter().enumerate() {
             // So that the smallest part can be seen.
             let share = (*size as f64 / sum).max(0.006);
-            let (colour, name) = (at % super::chart::COLOURS, escaped(name.as_ref()));
+            let colour = at % super::chart::COLOURS;
+            let name = escaped(name.as_ref());
             let _ = write!(
                 self.body,
                 "<i class=\"b{colour}\" style=\"flex:{share:.4}\" title=\"{name}: {size}\"></i>"
@@ -116,7 +117,8 @@ impl Section {
 
     /// A long text, such as a configuration, behind a line that opens it.
     pub fn details(&mut self, summary: &str, text: &str) -> &mut Self {
-        let (summary, text) = (escaped(summary), escaped(text));
+        let summary = escaped(summary);
+        let text = escaped(text);
         let _ = write!(
             self.body,
             "<details><summary>{summary}</summary><pre tabindex=0>{text}</pre></details>"
@@ -126,7 +128,8 @@ impl Section {
 
     /// Writes the section, the page's `at`-th.
     pub(super) fn write(&self, at: usize, out: &mut String) {
-        let (title, body) = (escaped(&self.title), &self.body);
+        let title = escaped(&self.title);
+        let body = &self.body;
         let _ = writeln!(
             out,
             "<section id=s{at} aria-labelledby=t{at}><h2 id=t{at}>{title}</h2>{body}</section>"

@@ -35,7 +35,9 @@ fn page() -> Page {
 
 /// Tags of a text as a parser of HTML sees them: quotes hide the brackets in attributes.
 fn tags(html: &str) -> Vec<String> {
-    let (mut tags, mut open, mut quoted) = (Vec::new(), None::<String>, false);
+    let mut tags = Vec::new();
+    let mut open = None::<String>;
+    let mut quoted = false;
     for c in html.chars() {
         match (&mut open, c) {
             (None, '<') => open = Some(String::new()),

@@ -77,7 +77,8 @@ impl Timeline {
         let mut columns = vec![None; COLUMNS];
         for (from, to, kind) in spans {
             let place = |value| share(self.range, value) * COLUMNS as f64;
-            let (left, right) = (place(from), place(to));
+            let left = place(from);
+            let right = place(to);
             let seen = left.is_finite() && right.is_finite() && right >= 0.0;
             if !seen || left > COLUMNS as f64 || kind >= self.kinds.len() {
                 continue;
@@ -112,7 +113,8 @@ impl Timeline {
                 self.spans(columns)
             );
         }
-        let (labels, label) = (x_labels(self.range, &ticks), escaped(&self.label));
+        let labels = x_labels(self.range, &ticks);
+        let label = escaped(&self.label);
         let _ = write!(
             out,
             "<div class=rl></div>{labels}<div class=rl></div><div class=xt>{label}</div></div>"
@@ -129,7 +131,8 @@ impl Timeline {
         let mut at = 0;
         for run in columns.chunk_by(|a, b| a == b) {
             if let Some((_, tone)) = run[0].and_then(|kind| self.kinds.get(usize::from(kind))) {
-                let (class, width) = (tone.class(), run.len());
+                let class = tone.class();
+                let width = run.len();
                 let _ =
                     write!(out, "<rect class=\"{class}\" x={at} y=2 width={width} height=16 />");
             }

@@ -196,7 +196,8 @@ impl Lateness {
         [live, replayed]: [u64; 2],
         tick: Stamp,
     ) -> (Vec<Late>, Vec<Late>) {
-        let (mut late, mut early) = (Vec::new(), Vec::new());
+        let mut late = Vec::new();
+        let mut early = Vec::new();
         for row in self.rows.values() {
             let (Some(input), Some((first, last))) = (row.input, row.live) else { continue };
             let is_in_replay = row.replayed.is_some_and(|(first, _)| first <= replayed);
@@ -211,7 +212,8 @@ impl Lateness {
                 place_of.push(found);
             }
         }
-        let (late, early) = (worst(late), worst(early));
+        let late = worst(late);
+        let early = worst(early);
         for stream in &mut self.streams {
             let of_stream = |rows: &[Late]| -> Option<i64> {
                 let rows = rows.iter().filter(|row| row.stream == stream.name);

@@ -127,7 +127,8 @@ impl Verification {
         let config = pipeline.config();
         let period_ns = config.grid.period_ns();
         let order = Order::new(&manifest.topics, config.grid, manifest.simulated);
-        let (rows, gaps) = (Lateness::new(config), Gaps::new(config));
+        let rows = Lateness::new(config);
+        let gaps = Gaps::new(config);
         // An older recording has no facts of commands, and no run.
         let commands = config.commands.as_ref().filter(|_| manifest.run != 0);
         let mut commands = commands.map(|spec| Commands::new(spec, manifest.run));

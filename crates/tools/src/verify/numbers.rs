@@ -114,7 +114,8 @@ impl Numbers {
         if from >= to {
             return;
         }
-        let (begin, end) = (self.missing[from], self.missing[to - 1]);
+        let begin = self.missing[from];
+        let end = self.missing[to - 1];
         let before = (begin.first < first).then(|| Run { last: first - 1, ..begin });
         let after = (end.last > last).then(|| Run { first: last + 1, ..end });
         self.missing.splice(from..to, before.into_iter().chain(after));
@@ -125,7 +126,8 @@ impl Numbers {
         let runs = self.missing.extract_if(.., |run| now.since(run.seen) >= DISORDER_NS);
         let runs: Vec<Run> = runs.collect();
         let untold: u64 = runs.iter().map(|run| untold(&mut self.wide, run)).sum();
-        let (newest, missing) = (self.newest, self.missing.first().map(|run| run.first));
+        let newest = self.newest;
+        let missing = self.missing.first().map(|run| run.first);
         // No number of these gaps is still to come.
         self.wide.retain(|gap| gap.last > newest || missing.is_some_and(|first| first <= gap.last));
         let lost = self.too_many.take();
@@ -142,7 +144,8 @@ impl Numbers {
 fn untold(gaps: &mut [Wide], run: &Run) -> u64 {
     let mut left = run.len();
     for gap in gaps {
-        let (first, last) = (run.first.max(gap.first), run.last.min(gap.last));
+        let first = run.first.max(gap.first);
+        let last = run.last.min(gap.last);
         if first <= last {
             let told = gap.messages.min(last - first + 1).min(left);
             gap.messages -= told;

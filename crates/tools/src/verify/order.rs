@@ -128,7 +128,8 @@ impl Order {
         let known = recent.and_then(|recent| recent.iter().find(|(of, ..)| *of == bytes_of));
         match known {
             Some((_, bytes, received)) => {
-                let (bytes, received) = (bytes.clone(), *received);
+                let bytes = bytes.clone();
+                let received = *received;
                 Some(self.push(Message { number, input, arrival, received, bytes }))
             }
             None => {

@@ -122,7 +122,8 @@ impl Ticks {
             Served::Commands(..) => return,
         };
         let stamp = Stamp::from_nanos(number.saturating_mul(self.period_ns));
-        let (id, replayed) = ((epoch.number(), number), Replayed { digest, changes, stamp });
+        let id = (epoch.number(), number);
+        let replayed = Replayed { digest, changes, stamp };
         match self.live.remove(&id) {
             Some(live) => self.compare(id, live, replayed),
             None => {

@@ -136,8 +136,11 @@ impl GroupTrack {
             return;
         }
         let (at, made, command) = (made.at, made.made, made);
-        let (tick, stamp) = ((at.epoch, at.tick), at.stamp);
-        let (stage, sends, turns) = (made.stage, made.sends, made.turns);
+        let tick = (at.epoch, at.tick);
+        let stamp = at.stamp;
+        let stage = made.stage;
+        let sends = made.sends;
+        let turns = made.turns;
         self.ticks.push(CommandShown { tick, stamp, stage, sends, turns });
         self.values.extend(command.values.iter().map(|of| if sends { *of } else { f64::NAN }));
         for (count, clipped) in self.clipped.iter_mut().zip(command.clipped) {
@@ -183,7 +186,8 @@ impl ChunkShown {
     /// The place of the first command at a row of the chunk, and this row. If all rows were past, that is the command of the
     /// tick that found it.
     fn meets(&self, ticks: &[CommandShown]) -> Option<(usize, usize)> {
-        let (first, last) = (*self.instants.first()?, *self.instants.last()?);
+        let first = *self.instants.first()?;
+        let last = *self.instants.last()?;
         let from = ticks.partition_point(|tick| tick.tick < self.tick);
         let meets = |tick: &CommandShown| tick.sends && tick.stamp >= first;
         let since = ticks.iter().enumerate().skip(from);
@@ -385,7 +389,8 @@ impl Stored<'_> {
             let reason = usize::from(first(refused));
             let reason = (reason > 0).then(|| reasons[reason].as_str().unwrap_or("?").to_owned());
             let count = if reason.is_some() { 0 } else { u32_of(rows) as usize };
-            let (stamp, rows_late) = (Stamp::from_nanos(i64_of(stamp)), u32_of(late) as usize);
+            let stamp = Stamp::from_nanos(i64_of(stamp));
+            let rows_late = u32_of(late) as usize;
             group.chunks.push(ChunkShown {
                 sequence: i64_of(sequence) as u64,
                 tick: (i64_of(epoch) as u64, i64_of(tick)),

@@ -251,14 +251,16 @@ fn summarise(summary: &Summary, section: &mut Section) {
         let reasons = stream.invalid.iter().map(|(reason, steps)| format!("{reason} {steps}"));
         let share = stream.valid_share.map_or("\u{2013}".to_owned(), percent);
         let reasons = reasons.collect::<Vec<_>>().join(", ");
-        let (rows, steps) = (stream.rows.to_string(), stream.steps.to_string());
+        let rows = stream.rows.to_string();
+        let steps = stream.steps.to_string();
         table.row(&[name.clone(), reasons, rows, steps, share]);
     }
     section.heading("All ticks of the episode", "").table(&table);
     let mut drops = Table::new(&["input", "reason", "dropped", "received"]).texts(2);
     for (name, input) in &summary.inputs {
         for (reason, count) in &input.dropped {
-            let (count, all) = (count.to_string(), input.received.to_string());
+            let count = count.to_string();
+            let all = input.received.to_string();
             drops.row(&[name.as_str(), reason, &count, &all]);
         }
     }

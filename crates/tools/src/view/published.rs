@@ -189,7 +189,8 @@ fn liveliest(track: &Track) -> Stamp {
         // Every stream counts as much as the others.
         sums.iter_mut().zip(&changes).for_each(|(sum, change)| *sum += change / all.max(1e-300));
     }
-    let (mut end, mut inside) = (0, 0.0);
+    let mut end = 0;
+    let mut inside = 0.0;
     let mut best = (f64::MIN, 0);
     for from in 0..count {
         while end < count && ticks[end].1.since(ticks[from].1) <= WINDOW_NS {

@@ -117,7 +117,8 @@ pub(super) fn write(
         whole.dots("", 4.4, dots(curve)).like(curve.name);
     }
     section.figure(&whole, "");
-    let (low, high) = (first.fastest() - CLOSE_UP_S / 2.0, first.fastest() + CLOSE_UP_S / 2.0);
+    let low = first.fastest() - CLOSE_UP_S / 2.0;
+    let high = first.fastest() + CLOSE_UP_S / 2.0;
     let near = |at: f64| (low..=high).contains(&at);
     let raw = || first.line().filter(|point| near(point.0));
     let mut close = Plot::new("close-up of one curve", "time [s]", value);
@@ -146,7 +147,8 @@ fn differences(section: &mut Section, curves: &[Overlap<'_>]) {
     }
     let limit = (worst * 1.15e6).max(1e-3);
     plot.y_range(-limit, limit);
-    let (held, all) = (curves[0].held(), curves[0].aligned.len());
+    let held = curves[0].held();
+    let all = curves[0].aligned.len();
     let caption = format!(
         "Aligned value minus the published ones, interpolated at the same instant: at most {} \u{d7} 10\u{207b}\u{2076}. \
          {held} of {all} values were held and are not shown: no later message had arrived.",

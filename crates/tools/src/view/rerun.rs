@@ -218,7 +218,8 @@ impl Files<'_> {
         points: impl Iterator<Item = (Stamp, f64)>,
     ) -> std::io::Result<()> {
         let mut entity = Entity::new(path, "scalars");
-        let (mut bytes, mut is_value) = (Vec::new(), false);
+        let mut bytes = Vec::new();
+        let mut is_value = false;
         for (stamp, value) in points {
             let was_value = std::mem::replace(&mut is_value, value.is_finite());
             if is_value {

@@ -108,7 +108,8 @@ impl RowStore {
             ..TensorInfo::default()
         };
         let episodes = store::listed(&root)?;
-        let (mut rings, version) = (Vec::new(), read::version(&root));
+        let mut rings = Vec::new();
+        let version = read::version(&root);
         let streams = path.join("streams");
         for stream in read::members(&streams)? {
             let groups = read::members(&streams.join(&stream))?;
@@ -206,7 +207,8 @@ fn over_time(
     let mut timeline = Timeline::new("rows of each stream", "time [s]", range, &KINDS);
     let head = ["stream", "rows", "replaced", "usual rate", "gaps", "longest gap"];
     let mut table = Table::new(&head).texts(1);
-    let (mut cut, mut epochs) = (0, 0);
+    let mut cut = 0;
+    let mut epochs = 0;
     for (ring, stamps) in rings.iter_mut().zip(stamps) {
         let mut series = Series::default();
         stamps.iter().for_each(|stamp| series.take(*stamp));

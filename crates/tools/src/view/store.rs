@@ -60,7 +60,8 @@ pub(super) struct Stored {
 pub(super) fn episodes(store: &Path) -> Result<Vec<Stored>, String> {
     let names = listed(&about(store, TENSORS)?)?;
     let mut ends = Array::open(&store.join("meta/episode_ends"), 8)?;
-    let (mut from, mut next) = (0, 0);
+    let mut from = 0;
+    let mut next = 0;
     let mut episodes = Vec::new();
     for about in names {
         let end = u64::try_from(ends.number(next + about.breaks.len() as u64)?).unwrap_or(0);
@@ -110,7 +111,8 @@ impl Store {
             ..TensorInfo::default()
         };
         let mut segments = Vec::new();
-        let (mut bytes, mut noted_bytes) = (0, 0);
+        let mut bytes = 0;
+        let mut noted_bytes = 0;
         for name in members(&data)? {
             let Some(values) = Array::of_segment(&data.join(&name))? else { continue };
             let Some(dtype) = values.dtype() else {
@@ -153,8 +155,8 @@ impl Store {
             });
             info.segments.push(means);
         }
-        let (tick, stamp) =
-            (Array::open(&data.join("tick"), 8)?, Array::open(&data.join("stamp_ns"), 8)?);
+        let tick = Array::open(&data.join("tick"), 8)?;
+        let stamp = Array::open(&data.join("stamp_ns"), 8)?;
         let mut store = Store { info, tick, stamp, segments, bytes, noted_bytes };
         // The period is the distance of two ticks, over their numbers.
         if store.tick.shape[0] > 1 {
@@ -203,7 +205,8 @@ impl Store {
             };
             rows.push((targets, ages_ns, counts));
         }
-        let (number, stamp) = (self.tick.number(tick)?, self.stamp.number(tick)?);
+        let number = self.tick.number(tick)?;
+        let stamp = self.stamp.number(tick)?;
         let mut segments = Vec::new();
         for (segment, (targets, ages_ns, counts)) in self.segments.iter_mut().zip(rows) {
             segments.push(SegmentRead {

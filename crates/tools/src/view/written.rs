@@ -182,7 +182,8 @@ impl Block {
                 let mut table = Table::new(head).texts(*texts);
                 for row in rows {
                     if row.len() != head.len() {
-                        let (expected, found) = (head.len(), row.len());
+                        let expected = head.len();
+                        let found = row.len();
                         return Err(format!("a table: expected {expected} cells, found {found}"));
                     }
                     table.row(row);

@@ -22,7 +22,8 @@ impl Progress for Silent {
 fn calibrated(options: SimOptions, reference: Stream, stream: Stream) -> Calibration {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("robot.mcap");
-    let (image_width, image_height) = (80, 60);
+    let image_width = 80;
+    let image_height = 60;
     let options = SimOptions { bursts: true, image_width, image_height, duration: 40.0, ..options };
     let robot = Robot::new(options).unwrap();
     let mut writer = mcap::Writer::new(File::create(&path).unwrap()).unwrap();

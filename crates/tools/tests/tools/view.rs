@@ -126,7 +126,9 @@ fn what_tensors_mean_is_read_as_it_was_written() {
     assert_eq!(info.config_file, "<i>test.yaml");
     let names: Vec<_> = info.segments.iter().map(|segment| segment.name.as_str()).collect();
     assert_eq!(names, ["w", "camera", "points", "sparse", "sparse.coordinates"]);
-    let (wrench, camera, points) = (&info.segments[0], &info.segments[1], &info.segments[2]);
+    let wrench = &info.segments[0];
+    let camera = &info.segments[1];
+    let points = &info.segments[2];
     assert_eq!(
         (wrench.lag_ns, wrench.max_age_ns, wrench.present_step()),
         (10 * MS, 25 * MS, Some(1))
@@ -179,7 +181,8 @@ fn of_a_large_result_a_part_is_read() {
     let seen = track.ticks.len();
     assert!(seen > 60 && seen * track.tensor_bytes <= 100 * size as usize, "{seen}");
     assert!(track.ticks.is_sorted_by(|a, b| a.0 < b.0), "no tick twice");
-    let (first, last) = (track.ticks[0].1, track.ticks[track.ticks.len() - 1].1);
+    let first = track.ticks[0].1;
+    let last = track.ticks[track.ticks.len() - 1].1;
     assert!(last.since(first) > 3 * 1_000 * MS, "along the whole episode");
     let neighbours = track.ticks.windows(2).filter(|pair| pair[1].0 == pair[0].0 + 1).count();
     assert!(neighbours > 40, "one stretch is whole: {neighbours}");

@@ -52,10 +52,12 @@ fn check_without(
     settled_ms: i64,
     spoil: impl FnOnce(&mut [u8]),
 ) -> Checked {
-    let (subject, oracle) = (pipeline(), pipeline());
+    let subject = pipeline();
+    let oracle = pipeline();
     let timeline = Timeline::new(0);
     let (send, notes) = mpsc::sync_channel(8192);
-    let (pixels, points) = (noise(64 * 48 * 3, 1), points(2000, POINT_STEP / 4, 14.0));
+    let pixels = noise(64 * 48 * 3, 1);
+    let points = points(2000, POINT_STEP / 4, 14.0);
     let pool = Pool::new(40, 64 << 10);
     for ms in 1..=end_ms {
         let stamp_ns = ms * NANOS_PER_MS;

@@ -3,8 +3,12 @@ use robocache_core::backend::Choice;
 
 /// The problems of a soak of 10 s with 20 ticks to compare.
 fn found(no_overruns: bool, spoil: impl FnOnce(&mut Parts)) -> Vec<String> {
-    let (backend, soak_s) = (Choice::Cpu, 10);
-    let (device, repeats, case, random_sizes) = (0, 1, None, false);
+    let backend = Choice::Cpu;
+    let soak_s = 10;
+    let device = 0;
+    let repeats = 1;
+    let case = None;
+    let random_sizes = false;
     let options =
         Options { backend, device, repeats, case, soak_s, random_sizes, no_overruns, json: None };
     let probe = Probe { priority: 0, late: Vec::new(), missed: 0, stalls: Vec::new() };

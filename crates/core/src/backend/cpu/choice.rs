@@ -99,7 +99,8 @@ impl Chooser {
     pub(super) fn took(&mut self, processor: Processor, took_ns: u64, now_ns: u64) {
         let is_gpu = processor == Processor::Gpu;
         if is_gpu { &mut self.gpu } else { &mut self.core }.add(took_ns);
-        let (core, gpu) = (self.core.latency_ns(), self.gpu.latency_ns());
+        let core = self.core.latency_ns();
+        let gpu = self.gpu.latency_ns();
         let was_probe = is_gpu != self.uses_gpu;
         if let (Some(core), Some(gpu)) = (core, gpu) {
             // A fifth apart, so that two equal processors do not take turns.

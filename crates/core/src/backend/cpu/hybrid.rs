@@ -110,7 +110,8 @@ impl HybridEncoder {
         let Sample::Compressed(image) = &placed.sample else {
             return encode(placed, Duration::ZERO);
         };
-        let (began, mut files) = (self.gpu.now(), lock(&self.files));
+        let began = self.gpu.now();
+        let mut files = lock(&self.files);
         let sample = files.read(image)?;
         let decoding = match sample {
             Sample::Compressed(_) => Duration::ZERO,
@@ -281,7 +282,8 @@ impl HybridEncoder {
     }
 
     fn took(&self, processor: Processor, took: Duration) {
-        let (took_ns, now_ns) = (took.as_nanos() as u64, self.ns(self.gpu.now()));
+        let took_ns = took.as_nanos() as u64;
+        let now_ns = self.ns(self.gpu.now());
         lock(&self.chooser).took(processor, took_ns, now_ns);
     }
 

@@ -130,7 +130,8 @@ impl GpuEncoder for Mock {
             self.waits = true;
             let _ = self.may_go_on.lock().unwrap().recv();
         } else if mode == Mode::Fail as u8 {
-            let (operation, detail) = ("encode", "a mock of a failure".into());
+            let operation = "encode";
+            let detail = "a mock of a failure".into();
             return Err(BackendError::Failed { backend: "mock", operation, detail });
         } else if mode == Mode::LeaveToCore as u8 {
             return Err(BackendError::ForCore);
@@ -325,7 +326,8 @@ fn each_row_has_the_bits_of_the_cpu_whoever_was_first() {
 #[test]
 fn a_row_that_nobody_waited_for_is_not_taken_for_that_of_the_next_sample() {
     let subject = Subject::new(Mode::Encode);
-    let (thread, now) = (subject.thread(), subject.control.now());
+    let thread = subject.thread();
+    let now = subject.control.now();
     let data = vec![7; 3 * SIZE[0] * SIZE[1]];
     let sample = Sample::Image(view(&data)).into();
     assert!(thread.hand_over(&sample, now));
@@ -457,7 +459,8 @@ fn a_gpu_that_hangs_delays_one_row_by_little_and_does_not_keep_the_end_waiting()
     assert_eq!((encodes.by_gpu, encodes.by_cpu, encodes.takeovers), (2, 20, 1));
     // It may still be slow and no more.
     assert_eq!(subject.left(), None);
-    let (backend, control) = (subject.subject.take(), Arc::clone(&subject.control));
+    let backend = subject.subject.take();
+    let control = Arc::clone(&subject.control);
     control.while_time_passes(|| drop(backend));
     assert!(control.abandoned.load(Ordering::SeqCst));
 }
@@ -515,7 +518,8 @@ fn points() -> Vec<u8> {
 fn a_core_that_is_overtaken_stops_and_its_next_row_is_right() {
     let mut subject = Subject::new(Mode::Encode);
     let fields = [0, 4, 8].map(|offset| FieldAt { offset, kind: FieldType::Float32 });
-    let (pixels, points) = (vec![9; 3 * SIZE[0] * SIZE[1]], points());
+    let pixels = vec![9; 3 * SIZE[0] * SIZE[1]];
+    let points = points();
     let cloud = PointsView {
         width: points.len() / 12,
         height: 1,

@@ -11,7 +11,8 @@ fn row(of: &JpegRow, random: &mut Random) -> Vec<u8> {
             ImageLayout::Chw => (at / plane, at % plane),
             ImageLayout::Hwc => (at % channels, at / channels),
         };
-        let (x, y) = (pixel % of.width, pixel / of.width);
+        let x = pixel % of.width;
+        let y = pixel / of.width;
         *value = (60 * channel + 2 * x + y + random.below(4) as usize).min(255) as u8;
     }
     row
@@ -35,7 +36,9 @@ fn a_row_comes_back_almost_as_it_was() {
     let mut random = Random::new(3);
     for of in all() {
         let row = row(&of, &mut random);
-        let (mut pixels, mut file, mut again) = (vec![7; 3], vec![7; 3], vec![0; row.len()]);
+        let mut pixels = vec![7; 3];
+        let mut file = vec![7; 3];
+        let mut again = vec![0; row.len()];
         of.encode(&row, &mut pixels, &mut file).unwrap();
         of.decode(&file, &mut pixels, &mut again).unwrap();
         let worst = row.iter().zip(&again).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
@@ -75,7 +78,9 @@ fn every_damage_is_an_error_or_an_image() {
     let mut random = Random::new(11);
     let of = all().next().unwrap();
     let row = row(&of, &mut random);
-    let (mut pixels, mut file, mut again) = (Vec::new(), Vec::new(), vec![0; row.len()]);
+    let mut pixels = Vec::new();
+    let mut file = Vec::new();
+    let mut again = vec![0; row.len()];
     of.encode(&row, &mut pixels, &mut file).unwrap();
     for cut in 0..file.len() {
         let error = of.decode(&file[..cut], &mut pixels, &mut again).unwrap_err();

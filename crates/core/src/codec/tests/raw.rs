@@ -37,8 +37,8 @@ fn mosaics_become_the_rgb_of_opencv() {
         let name = case["encoding"].as_str().unwrap();
         let size = [side(case, "width"), side(case, "height")];
         let data = bytes_of(&case["data"]);
-        let (format, expected) =
-            (PixelFormat::of(name.as_bytes()).unwrap(), bytes_of(&case["rgb"]));
+        let format = PixelFormat::of(name.as_bytes()).unwrap();
+        let expected = bytes_of(&case["rgb"]);
         let line = size[0] * if name.ends_with("16") { 2 } else { 1 };
         for (pad, big_endian) in [(0, false), (5, false), (0, true), (5, true)] {
             let mut data = data.clone();
@@ -144,9 +144,12 @@ fn compressed_depth_is_what_the_writers_packed() {
 #[test]
 fn rows_of_depth_are_the_nearest_pixels_of_pillow() {
     let golden = golden_depth();
-    let (width, height) = (side(&golden, "width"), side(&golden, "height"));
+    let width = side(&golden, "width");
+    let height = side(&golden, "height");
     let data = bytes_of(&golden["numbers"]);
-    let (element, big_endian, step) = (DepthElement::U16, false, 2 * width);
+    let element = DepthElement::U16;
+    let big_endian = false;
+    let step = 2 * width;
     let view = DepthView { element, big_endian, width, height, step, data: &data };
     for case in golden["nearest"].as_array().unwrap() {
         let spec = DepthSpec {

@@ -99,7 +99,8 @@ impl CommandGroup {
 
     /// Takes the plan in `spare` into use, or keeps it until its first row.
     fn enter(&mut self, at: CommandTick, Found { chunk, writer, .. }: Found<'_>) {
-        let (tick, sequence) = (at.tick, chunk.sequence);
+        let tick = at.tick;
+        let sequence = chunk.sequence;
         self.owner = Some(Owner { writer, sequence, seen: tick, answers: chunk.tick });
         let now = at.stamp.offset(self.spec.lead_ns);
         let late = self.spare.rows_before(now);

@@ -822,7 +822,8 @@ proptest! {
             }
             let last = sent.last().copied().unwrap_or(command);
             let before = sent.iter().rev().nth(1).copied().unwrap_or(last);
-            let (moved, moved_before) = (command - last, last - before);
+            let moved = command - last;
+            let moved_before = last - before;
             prop_assert!(moved.abs() <= 2.0 * 0.004 + 1e-12, "velocity {moved}");
             prop_assert!((moved - moved_before).abs() <= 10.0 * 0.004 * 0.004 + 1e-12);
             prop_assert!(command.abs() <= 3.0 + 1e-9, "position {command}");

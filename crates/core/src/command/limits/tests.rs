@@ -31,14 +31,16 @@ fn run(limits: StepLimits, start: f64, targets: &[f64]) -> Vec<f64> {
 /// The greatest change that leaves room to stop, by trying.
 fn room_by_search(room: f64, bend: f64) -> f64 {
     let needs = |change: f64| {
-        let (mut sum, mut change) = (0.0, change);
+        let mut sum = 0.0;
+        let mut change = change;
         while change > 0.0 {
             sum += change;
             change -= bend;
         }
         sum
     };
-    let (mut low, mut high) = (0.0, room);
+    let mut low = 0.0;
+    let mut high = room;
     for _ in 0..200 {
         let middle = f64::midpoint(low, high);
         if needs(middle) <= room { low = middle } else { high = middle }
@@ -49,7 +51,8 @@ fn room_by_search(room: f64, bend: f64) -> f64 {
 proptest! {
     #[test]
     fn the_room_to_stop_is_that_of_a_search(room in 0.0..10.0f64, bend in 0.001..3.0f64) {
-        let (found, searched) = (room_to_stop(room, bend), room_by_search(room, bend));
+        let found = room_to_stop(room, bend);
+        let searched = room_by_search(room, bend);
         prop_assert!((found - searched).abs() < 1e-9, "{found} instead of {searched}");
     }
 
@@ -88,7 +91,8 @@ proptest! {
         acceleration in 0.5..50.0f64,
     ) {
         let commands = run(limits(None, velocity, acceleration), start, &vec![end; 20_000]);
-        let (low, high) = (start.min(end) - 1e-9, start.max(end) + 1e-9);
+        let low = start.min(end) - 1e-9;
+        let high = start.max(end) + 1e-9;
         prop_assert!(commands.iter().all(|command| (low..=high).contains(command)));
         prop_assert_eq!(commands.last(), Some(&end));
     }

@@ -40,7 +40,9 @@ fn status<'a>(
 
 #[test]
 fn a_status_is_read_as_it_was_written() {
-    let (refused, counts, joints) = (refused(2), counts(), joints());
+    let refused = refused(2);
+    let counts = counts();
+    let joints = joints();
     let status = status(&refused, &counts, &joints);
     let read = ReceivedStatus::read(&status.to_cdr(Vec::new())).unwrap().unwrap();
     let clipped = vec![("shoulder".to_owned(), 0), ("b".to_owned(), 31)];
@@ -66,7 +68,9 @@ fn a_status_is_read_as_it_was_written() {
 
 #[test]
 fn a_status_that_was_cut_is_an_error_and_an_unknown_stage_is_none() {
-    let (refused, counts, joints) = (refused(1), counts(), joints());
+    let refused = refused(1);
+    let counts = counts();
+    let joints = joints();
     let mut message = status(&refused, &counts, &joints).to_cdr(Vec::new());
     for len in 0..message.len() {
         assert!(ReceivedStatus::read(&message[..len]).is_err(), "{len}");
@@ -86,7 +90,9 @@ fn no_status_has_more_bytes_than_the_most() {
                 output: {topic: /c, type: std_msgs/msg/Float64MultiArray}}}}\n";
     let config = crate::config::parse(text, "test.yaml").unwrap();
     let spec = &config.commands.unwrap().groups[0];
-    let (refused, counts, joints) = (refused(MOST_REFUSED), counts(), joints());
+    let refused = refused(MOST_REFUSED);
+    let counts = counts();
+    let joints = joints();
     let bytes = status(&refused, &counts, &joints).to_cdr(Vec::new()).len();
     let most = CommandStatus::most_bytes(spec);
     assert!((bytes..bytes + 400).contains(&most), "{most} of {bytes}");

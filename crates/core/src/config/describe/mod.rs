@@ -188,9 +188,11 @@ fn short_lag(config: &Config, id: StreamId) -> Option<String> {
     // The slowest input, because each may fill a group of its own.
     let rates = config.inputs_of(id).filter_map(|input| config.input(input).expected_rate_hz);
     let hz = rates.reduce(f64::min)?;
-    let (lag_ms, interval_ms) = (spec.lag_ns as f64 / NANOS_PER_MS as f64, 1e3 / hz);
+    let lag_ms = spec.lag_ns as f64 / NANOS_PER_MS as f64;
+    let interval_ms = 1e3 / hz;
     (spec.lag_ns < (NANOS_PER_S as f64 / hz).floor() as i64).then(|| {
-        let (name, strategy) = (&spec.name, spec.strategy().name());
+        let name = &spec.name;
+        let strategy = spec.strategy().name();
         format!(
             "streams.{name}.lag_ms: {strategy} expects a lag of at least {interval_ms} ms, one \
              interval at {hz} Hz, found {lag_ms} ms; the newest target can only be held"
@@ -222,7 +224,8 @@ fn short_limit(config: &Config, id: StreamId) -> Option<String> {
         }
     };
     (limit_ns < least_ns.floor() as i64).then(|| {
-        let (name, found_ms) = (&spec.name, limit_ns as f64 / NANOS_PER_MS as f64);
+        let name = &spec.name;
+        let found_ms = limit_ns as f64 / NANOS_PER_MS as f64;
         let least_ms = (least_ns / 1e3).ceil() / 1e3;
         format!(
             "streams.{name}.{key}: expected at least {least_ms} ms, {words} at {hz} Hz, found \

@@ -41,7 +41,8 @@ fn each_preset_is_what_a_user_can_copy() {
 fn what_a_stream_says_itself_wins() {
     let own = config("{preset: smolvla, resize: {width: 256}, pad_value: 7}", "");
     let (spec, dtype) = image(&own);
-    let (filter, fit) = (Filter::TorchBilinear, Fit::PadTopLeft);
+    let filter = Filter::TorchBilinear;
+    let fit = Fit::PadTopLeft;
     assert_eq!(spec.resizes, [Resize { filter, fit, ..Resize::to(256, 512) }]);
     assert_eq!((spec.pad_value, spec.mean, spec.std, dtype), (7, [0.5; 3], [0.5; 3], DType::Bf16));
     // Another normalisation replaces that of the preset, and so do bytes.

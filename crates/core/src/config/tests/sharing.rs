@@ -148,7 +148,8 @@ streams:
     frame_id: !!str 12
 ";
     let config = parse(text, "test.yaml").unwrap();
-    let (stream, input) = (&config.streams[0], &config.inputs[0]);
+    let stream = &config.streams[0];
+    let input = &config.inputs[0];
     assert_eq!((config.rate_hz, stream.lag_ns, config.base_frame.as_str()), (100.0, 500_000, "7"));
     assert_eq!(
         (stream.rule.max_age_ns, stream.required, stream.ring_rows),

@@ -31,7 +31,8 @@ impl Drop for Folder {
 
 #[test]
 fn a_contract_is_found_where_it_was_written() {
-    let (folder, made) = (Folder::new("contract"), contract(&camera("cv2_area", "stretch")));
+    let folder = Folder::new("contract");
+    let made = contract(&camera("cv2_area", "stretch"));
     let error = Contract::load(&folder.0).unwrap_err().to_string();
     assert!(error.contains("expected a contract (robocache.json, a store"), "{error}");
     // A cache, a store and a dataset of this version, and each of an older one, which had no contract.
@@ -54,7 +55,8 @@ fn a_contract_is_found_where_it_was_written() {
 
 #[test]
 fn a_file_that_was_changed_is_no_contract() {
-    let (folder, made) = (Folder::new("changed"), contract(&camera("cv2_area", "stretch")));
+    let folder = Folder::new("changed");
+    let made = contract(&camera("cv2_area", "stretch"));
     folder.write(FILE, &made.to_file().replace("cv2_area", "cv2_linear"));
     let error = Contract::load(&folder.0).unwrap_err().to_string();
     assert!(error.ends_with("the file was changed"), "{error}");
@@ -66,7 +68,8 @@ fn a_file_that_was_changed_is_no_contract() {
 
 #[test]
 fn many_may_save_at_once() {
-    let (folder, made) = (Folder::new("at-once"), contract(&camera("cv2_area", "stretch")));
+    let folder = Folder::new("at-once");
+    let made = contract(&camera("cv2_area", "stretch"));
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| (0..10).for_each(|_| made.save(&folder.0).unwrap()));
@@ -80,7 +83,8 @@ fn many_may_save_at_once() {
 /// The file of a dataset beside a checkpoint has the columns of the dataset, too.
 #[test]
 fn accepting_keeps_what_else_a_file_has() {
-    let (folder, made) = (Folder::new("accept"), contract(&camera("cv2_area", "stretch")));
+    let folder = Folder::new("accept");
+    let made = contract(&camera("cv2_area", "stretch"));
     let served = contract(&camera("cv2_linear", "stretch"));
     let keys = ["wrist.encoder.resizes[0].filter".to_owned()];
     let about = format!(

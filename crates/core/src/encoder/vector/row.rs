@@ -78,7 +78,8 @@ impl VectorEncoder {
     /// from unit.
     pub fn encode(&mut self, sample: &[f64]) -> Result<&[f32], Rejected> {
         if sample.len() != self.channels.len() {
-            let (expected, found) = (self.channels.len(), sample.len());
+            let expected = self.channels.len();
+            let found = sample.len();
             let detail = format!("sample: expected {expected} numbers, found {found}");
             return Err(Rejected::new(DropReason::Malformed, detail));
         }
@@ -130,7 +131,8 @@ impl VectorEncoder {
 
     /// Says why a sample with this value is dropped.
     fn refuse(&self, at: usize, value: f64) -> Rejected {
-        let (name, limit) = (&self.channels[at].name, self.limit);
+        let name = &self.channels[at].name;
+        let limit = self.limit;
         if value.is_finite() {
             let detail = format!("{name}: expected at most {limit:e} in size, found {value:e}");
             return Rejected::new(DropReason::OutOfRange, detail);

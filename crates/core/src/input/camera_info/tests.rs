@@ -181,7 +181,8 @@ fn what_is_no_calibration_is_refused_with_its_reason() {
         (reason, detail.as_str()),
         (DropReason::NonFinite, "k[2]: expected a number, found NaN")
     );
-    let (mut r, mut p) = (EYE, info().p);
+    let mut r = EYE;
+    let mut p = info().p;
     (r[8], p[11]) = (f64::INFINITY, f64::NEG_INFINITY);
     for info in [
         CameraInfo { r, ..info() },

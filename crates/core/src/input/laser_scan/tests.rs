@@ -103,7 +103,8 @@ fn rays_become_points_in_their_order() {
 
 #[test]
 fn rays_without_a_return_are_not_finite_and_keep_their_place() {
-    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    let nan = f32::NAN;
+    let inf = f32::INFINITY;
     for bad in [nan, inf, -inf, 0.05, 30.5, -1.0] {
         let message = Message { ranges: vec![1.0, bad, 0.1, 30.0, bad], ..Message::default() };
         let points = read(&mut input(&["t"]), &message).unwrap();

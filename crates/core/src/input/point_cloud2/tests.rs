@@ -71,7 +71,8 @@ fn error(change: impl FnOnce(&mut Message)) -> (DropReason, String) {
 
 #[test]
 fn a_view_names_the_fields_of_the_configuration_in_its_order() {
-    let (bytes, mut scratch) = (Message::default().bytes(), Vec::new());
+    let bytes = Message::default().bytes();
+    let mut scratch = Vec::new();
     let (header, view) = decode(&bytes, &extra(), &mut scratch).unwrap();
     let stamp = Ok(Stamp::from_nanos(5_000_000_006));
     assert_eq!(header, Header { stamp, frame_id: "lidar", child_frame_id: "" });

@@ -130,7 +130,8 @@ impl Input for Differences {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
         let sink = sink.admit(&header(&mut reader)?);
-        let (is_key, difference) = (reader.u8()? == 1, reader.f64()?);
+        let is_key = reader.u8()? == 1;
+        let difference = reader.f64()?;
         self.number = if is_key { Some(difference) } else { self.number.map(|n| n + difference) };
         match (self.number, sink) {
             (Some(number), Some(sink)) => {
@@ -178,7 +179,8 @@ fn push_as(
     (key, difference): (bool, f64),
     arrival: impl Fn(Arrival) -> Arrival,
 ) -> Result<f32, DropReason> {
-    let (stamp, epoch) = (Stamp::from_nanos(ms * 1_000_000), pipeline.lock_rings().epoch);
+    let stamp = Stamp::from_nanos(ms * 1_000_000);
+    let epoch = pipeline.lock_rings().epoch;
     let mut writer = Writer::new();
     writer.header(stamp, frame);
     writer.u8(u8::from(key));

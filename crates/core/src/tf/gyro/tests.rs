@@ -21,7 +21,9 @@ fn reference(rate: impl Fn(f64) -> [f64; 3], seconds: f64) -> [[f64; 3]; 3] {
     for step in 0..steps {
         let [x, y, z] = rate((f64::from(step) + 0.5) * h).map(|value| value * h);
         // exp of a skew matrix, to the second order.
-        let (a, b, c) = (x * x, y * y, z * z);
+        let a = x * x;
+        let b = y * y;
+        let c = z * z;
         let e = [
             [1.0 - 0.5 * (b + c), x * y / 2.0 - z, x * z / 2.0 + y],
             [x * y / 2.0 + z, 1.0 - 0.5 * (a + c), y * z / 2.0 - x],
@@ -44,7 +46,8 @@ fn the_sum_of_a_gyro_is_the_rotation_of_its_axes() {
         let (_, last) = turned(&mut gyro, 1000 + i64::from(step) * 5, rate(t));
         found = last.unwrap_or(found);
     }
-    let (got, expected) = (found.inverse().matrix(), reference(rate, 0.5));
+    let got = found.inverse().matrix();
+    let expected = reference(rate, 0.5);
     let angle = (0..3)
         .flat_map(|i| (0..3).map(move |j| (i, j)))
         .map(|(i, j)| (got[i][j] - expected[i][j]).abs())
@@ -90,7 +93,8 @@ fn messages_must_be_in_order_and_an_epoch_begins_again() {
 
 #[test]
 fn absurd_rates_leave_the_sum_as_it_was() {
-    let (mut gyro, mut undisturbed) = (Gyro::default(), Gyro::default());
+    let mut gyro = Gyro::default();
+    let mut undisturbed = Gyro::default();
     for at in (0..100).step_by(5) {
         for absurd in [1e200, -1e6, 101.0] {
             let turn = gyro.turn(Epoch::default(), ms(at + 1), [0.0, absurd, 0.0]);
@@ -105,7 +109,8 @@ fn absurd_rates_leave_the_sum_as_it_was() {
 
 #[test]
 fn a_single_message_of_the_future_makes_no_transform_and_none_late() {
-    let (mut gyro, mut undisturbed) = (Gyro::default(), Gyro::default());
+    let mut gyro = Gyro::default();
+    let mut undisturbed = Gyro::default();
     for at in (0..1500).step_by(5) {
         assert_eq!(turned(&mut gyro, at, TURN), turned(&mut undisturbed, at, TURN), "{at}");
         if at == 100 {

@@ -34,7 +34,8 @@ fn a_cube_is_where_its_voxel_is_and_the_edges_are_around_all() {
     for axis in 0..3 {
         let of = |a: &[f64; 3], b: &[f64; 3]| a.iter().zip(b).filter(|(a, b)| a != b).count();
         assert!(edges.as_chunks::<2>().0.iter().all(|[a, b]| of(a, b) == 1));
-        let (low, high) = ([-1.0, 2.0, 0.5][axis], [0.5, 3.0, 2.5][axis]);
+        let low = [-1.0, 2.0, 0.5][axis];
+        let high = [0.5, 3.0, 2.5][axis];
         assert!(edges.iter().all(|corner| corner[axis] == low || corner[axis] == high));
     }
 }

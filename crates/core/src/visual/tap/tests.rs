@@ -31,7 +31,8 @@ fn a_closed_tap_ends_every_wait() {
     let tap = Arc::new(Tap::default());
     assert!(tap.wait_for(Duration::from_millis(5)));
     let long = Duration::from_secs(3600);
-    let (reader, number) = (Arc::clone(&tap), Arc::new(ThreadNumber::default()));
+    let reader = Arc::clone(&tap);
+    let number = Arc::new(ThreadNumber::default());
     let this = Arc::clone(&number);
     let thread = std::thread::spawn(move || {
         this.is_this();

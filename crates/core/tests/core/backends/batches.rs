@@ -77,11 +77,13 @@ fn gradient_on_device(
 
     let upload = |bytes: &[u8]| DeviceBuffer::from_bytes(device, bytes).unwrap();
     let stream = Stream::new(device, false).unwrap();
-    let (of_output, found) = (upload(of_output), upload(of_rows));
-    let (stamps, targets) = (upload(bytes_of(input.stamps[at])), upload(bytes_of(input.targets)));
+    let of_output = upload(of_output);
+    let found = upload(of_rows);
+    let stamps = upload(bytes_of(input.stamps[at]));
+    let targets = upload(bytes_of(input.targets));
     let offsets = |all: &[i64]| (!all.is_empty()).then(|| upload(bytes_of(all)));
-    let (row_offsets, target_offsets) =
-        (offsets(input.row_offsets[at]), offsets(input.target_offsets));
+    let row_offsets = offsets(input.row_offsets[at]);
+    let target_offsets = offsets(input.target_offsets);
     let address = |all: &Option<DeviceBuffer>| all.as_ref().map_or(0, DeviceBuffer::address);
     let pointers = GradientPointers {
         of_output: of_output.address(),

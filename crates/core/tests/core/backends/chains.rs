@@ -73,7 +73,8 @@ mod on_the_gpu {
                 max_gap_ns: i64::MAX,
                 fill: Fill::Last,
             };
-            let (rows, lanes) = (500, vec![Lane::Linear; DIM]);
+            let rows = 500;
+            let lanes = vec![Lane::Linear; DIM];
             let of_rows = Division::Even(rows);
             let stream = BatchStream { rule, rows: of_rows, dtype: DType::F32, lanes };
             let values: Vec<f32> = (0..rows * DIM).map(|_| random.float(-4.0, 4.0)).collect();
@@ -91,7 +92,8 @@ mod on_the_gpu {
         }
 
         fn resampled(&self) -> Vec<u8> {
-            let (rows, stamps) = (vec![&self.rows[..]], vec![&self.stamps[..]]);
+            let rows = vec![&self.rows[..]];
+            let stamps = vec![&self.stamps[..]];
             fuse(&self.spec, &BatchInput::even(rows, stamps, &self.targets)).data
         }
 
@@ -104,7 +106,8 @@ mod on_the_gpu {
 
         fn resampled_again(&self, first: &[u8]) -> Vec<u8> {
             let instants = self.instants();
-            let (rows, stamps) = (vec![first], vec![&instants[..]]);
+            let rows = vec![first];
+            let stamps = vec![&instants[..]];
             fuse(&self.again(), &BatchInput::even(rows, stamps, &self.targets)).data
         }
 
@@ -243,8 +246,10 @@ mod on_the_gpu {
         number: usize,
     ) {
         // The bits of the values as pixels.
-        let (encoding, width) = (Encoding::Rgba8, 32);
-        let (step, height) = (4 * width, chain.steps * DIM / width);
+        let encoding = Encoding::Rgba8;
+        let width = 32;
+        let step = 4 * width;
+        let height = chain.steps * DIM / width;
         let view = ImageView { encoding, width, height, step, data: resampled, remap: None };
         let resize =
             Resize { filter: Filter::ALL[number % Filter::ALL.len()], ..Resize::to(20, 30) };

@@ -74,7 +74,8 @@ pub(super) fn check(kind: &Kind, cases: usize) {
 
 /// The counts are those of a division in place of the backend's own.
 fn check_faces(pair: &mut Pair, random: &mut Random, grid: &Grid, axis: usize, case: &str) {
-    let (size, origin) = (grid.size_m, grid.origin_m[axis] as f32);
+    let size = grid.size_m;
+    let origin = grid.origin_m[axis] as f32;
     let mut counts = vec![0.0f32; CELLS];
     let mut values = Vec::with_capacity(3 * POINTS);
     for _ in 0..POINTS {
@@ -106,7 +107,8 @@ fn check_quotient(d: f32, size: f32) {
     if d.abs() < f32::from_bits((127 - 60) << 23) || !(1e-18..=1e18).contains(&size) {
         return;
     }
-    let (found, expected) = (quotient(d, size), d / size);
+    let found = quotient(d, size);
+    let expected = d / size;
     let inside = |quotient: f32| (0.0..8_388_608.0).contains(&quotient);
     assert!(
         found.to_bits() == expected.to_bits() || !(inside(found) || inside(expected)),
@@ -117,7 +119,8 @@ fn check_quotient(d: f32, size: f32) {
 pub(super) fn check_quotients(cases: usize) {
     let mut random = Random::new(80_000);
     for _ in 0..cases * 500 {
-        let (any, fraction) = (f32::from_bits(random.bits() as u32), random.bits() as u32 >> 9);
+        let any = f32::from_bits(random.bits() as u32);
+        let fraction = random.bits() as u32 >> 9;
         check_quotient(any, size(&mut random));
         check_quotient(any, f32::from_bits(random.range(67, 187) as u32 * (1 << 23) + fraction));
         let size = size(&mut random);

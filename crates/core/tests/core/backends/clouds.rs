@@ -39,9 +39,10 @@ pub(super) fn check_forgotten_rows() {
     for number in 0..20 {
         let spec = random_spec(&mut random);
         let dtype = random.dtype();
-        let (mut known, mut told) =
-            (Voxelizer::new(&spec, dtype, 1), Voxelizer::new(&spec, dtype, 2));
-        let (mut expected, mut row) = (vec![0; known.row_bytes()], vec![0; known.row_bytes()]);
+        let mut known = Voxelizer::new(&spec, dtype, 1);
+        let mut told = Voxelizer::new(&spec, dtype, 2);
+        let mut expected = vec![0; known.row_bytes()];
+        let mut row = vec![0; known.row_bytes()];
         for cloud in 0..5 {
             let (points, form) = random_points(&mut random, &spec);
             let data = form.bytes(&points);
@@ -70,7 +71,8 @@ pub(super) fn check_points(
     slot: usize,
     case: &str,
 ) {
-    let (data, case) = (form.bytes(points), format!("{case}, {form:?}"));
+    let data = form.bytes(points);
+    let case = format!("{case}, {form:?}");
     let outcome = pair.encode(0, slot, Sample::Points(form.view(&data)), &case);
     if outcome.is_none() {
         return;
@@ -248,8 +250,10 @@ impl Form {
         let width = points / height;
         let padding = if random.one_in(2) { 0 } else { random.choose(&[4, 7]) };
         let row_step = width * point_step + padding;
-        let (big_endian, t_base_sensor) = (!plain && random.one_in(2), IDENTITY);
-        let (t_shapes, sweep) = (Vec::new(), Swept::random(random, &fields));
+        let big_endian = !plain && random.one_in(2);
+        let t_base_sensor = IDENTITY;
+        let t_shapes = Vec::new();
+        let sweep = Swept::random(random, &fields);
         Form {
             fields,
             t_base_sensor,
@@ -319,7 +323,8 @@ pub(super) fn random_points(random: &mut Random, spec: &VoxelSpec) -> (Vec<Vec<f
     let patterns =
         [Pattern::Everywhere, Pattern::OneVoxel, Pattern::Outside, Pattern::Faces, Pattern::Runs];
     let pattern = random.choose(&patterns);
-    let (values, odd) = (random.choose(&[100.0, 1e5, 3e6]), random.one_in(2));
+    let values = random.choose(&[100.0, 1e5, 3e6]);
+    let odd = random.one_in(2);
     let points = (0..form.points())
         .map(|i| {
             let mut point = random_position(random, spec, pattern, i);
@@ -350,7 +355,8 @@ fn random_turn(random: &mut Random) -> [[f64; 4]; 3] {
 }
 
 fn random_position(random: &mut Random, spec: &VoxelSpec, pattern: Pattern, i: usize) -> Vec<f64> {
-    let (mut origin, size) = (spec.grid.origin_m, spec.grid.size_m);
+    let mut origin = spec.grid.origin_m;
+    let size = spec.grid.size_m;
     origin[0] -= if spec.grid.fits_f32() { 0.0 } else { 456_789.0 };
     let origin = origin.map(|m| m as f32);
     (0..3)

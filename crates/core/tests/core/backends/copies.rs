@@ -41,7 +41,8 @@ fn check_sparse(
     case: &str,
 ) {
     let all = [Reduction::Count, Reduction::Max("x".into()), Reduction::Min("x".into())];
-    let (max_voxels, channels) = (Some(capacity), all[..channels].to_vec());
+    let max_voxels = Some(capacity);
+    let channels = all[..channels].to_vec();
     let spec = VoxelSpec { max_voxels, channels, ..row_spec(4000) };
     let source = EncoderSpec::Voxels(spec.clone());
     let mut pair = pair(kind, random, stream("cells", source, Strategy::Hold, dtype, STEPS, 2));
@@ -62,7 +63,8 @@ fn check_sparse(
             |step: usize, at: usize| &pair.output()[segment.step_range(step)][at * size..][..size];
         let [first, last] = [entry(0, capacity - 1), entry(2, capacity - 1)];
         assert!(first == last && first.iter().any(|byte| *byte != 0), "{case}: {}", segment.name);
-        let (used, rest) = (entry(1, capacity.div_ceil(2) - 1), capacity.div_ceil(2)..capacity);
+        let used = entry(1, capacity.div_ceil(2) - 1);
+        let rest = capacity.div_ceil(2)..capacity;
         assert!(used.iter().any(|byte| *byte != 0), "{case}: {}", segment.name);
         assert!(rest.clone().all(|at| entry(1, at).iter().all(|byte| *byte == 0)), "{case}");
     }
@@ -78,7 +80,8 @@ fn check_bytes(kind: &Kind, random: &mut Random, [width, height]: [usize; 2]) {
         pair(kind, random, stream("camera", source, Strategy::Hold, DType::U8, STEPS, 2));
     for slot in 0..3 {
         let data: Vec<u8> = (0..3 * width * height).map(|_| random.range(1, 255) as u8).collect();
-        let (encoding, step) = (Encoding::Rgb8, 3 * width);
+        let encoding = Encoding::Rgb8;
+        let step = 3 * width;
         let view = ImageView { encoding, width, height, step, data: &data, remap: None };
         pair.encode(0, slot, Sample::Image(view), &case).expect(&case);
     }

@@ -103,13 +103,15 @@ fn check_packed(kind: &Kind, points: usize) {
             [400, 4 * columns, 1001, 8 * columns + 1].into_iter().enumerate()
         {
             let plain = Form::words(columns, points);
-            let (width, big_endian) = (points / 2, number == 2);
+            let width = points / 2;
+            let big_endian = number == 2;
             let row_step = width * point_step + 60;
             let form = Form { point_step, width, height: 2, row_step, big_endian, ..plain };
             let values: Vec<Vec<f64>> = (0..points)
                 .map(|_| (0..columns).map(|_| f64::from(random.float(-1.0, 11.0))).collect())
                 .collect();
-            let (data, slot) = (form.bytes(&values), number % 2);
+            let data = form.bytes(&values);
+            let slot = number % 2;
             let case = format!("{list}, points of {point_step} bytes");
             let drops = pair.encode(0, slot, Sample::Points(form.view(&data)), &case);
             assert!(drops.is_some(), "{case}");

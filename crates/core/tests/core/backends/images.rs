@@ -49,7 +49,8 @@ pub(super) fn check_kept(kind: &Kind, _: usize) {
     pair.keep_rows();
     let mut kept = Vec::new();
     for image in 0..40 {
-        let (slot, case) = (image % SLOTS, format!("kept image {image}"));
+        let slot = image % SLOTS;
+        let case = format!("kept image {image}");
         encode(&pair, &mut random, slot, (64, 48), &case);
         let rows = pair.take_slot(slot, &case);
         let is_pinned = |row: &RowMemory| !matches!(row, RowMemory::Own(_));
@@ -122,7 +123,8 @@ pub(super) fn check_undistorted(kind: &Kind, cases: usize) {
                     table = random_table(&mut random, &spec, same);
                 }
                 let remap = (!random.one_in(6)).then_some(&table);
-                let (padding, size) = (random.choose(&[0, 0, 5]), table.source().into());
+                let padding = random.choose(&[0, 0, 5]);
+                let size = table.source().into();
                 encode_with(&pair, &mut random, slot, size, (padding, remap), &case);
             }
             (0..SLOTS).for_each(|slot| pair.compare_slot(slot, &case));
@@ -157,7 +159,8 @@ pub(super) fn check_jpeg(kind: &Kind, cases: usize) {
                     let at = random.range(file.len() / 2, file.len() - 3);
                     file[at] = random.bits() as u8;
                 }
-                let (size, is_swapped) = (written.size, random.one_in(2));
+                let size = written.size;
+                let is_swapped = random.one_in(2);
                 let image =
                     CompressedImage { file: &file, size, is_swapped, is_mono16: false, scan: None };
                 let table = random_table(&mut random, &spec, Some(written.size));
@@ -193,7 +196,8 @@ fn random_table(random: &mut Random, spec: &ImageSpec, size: Option<[usize; 2]>)
         true => Lens::Equidistant(std::array::from_fn(|_| number(random, 0.05))),
         false => Lens::Polynomial(std::array::from_fn(|_| number(random, 0.1))),
     };
-    let (cx, cy) = (random.float(0.0, width), random.float(0.0, height));
+    let cx = random.float(0.0, width);
+    let cy = random.float(0.0, height);
     let ray = [[1.0, 0.01, -cx], [-0.02, 1.0, -cy], [0.001, 0.002, focal]];
     let camera = Camera {
         size,
@@ -285,7 +289,8 @@ fn check_image(pair: &mut Pair, random: &mut Random, slot: usize, large: bool, c
     let side = if large { 700 } else { 150 };
     let size = (random.range(1, side), random.range(1, side));
     let case = encode(pair, random, slot, size, case);
-    let (ring, value) = (RingId::new(0), Value::Row(Slot::new(slot)));
+    let ring = RingId::new(0);
+    let value = Value::Row(Slot::new(slot));
     let job = |step| StepJob { ring, step, value, unchanged: false };
     let jobs: Vec<_> = (0..pair.layout().segments()[0].steps).map(job).collect();
     pair.fuse(&jobs, |_| true, &case);

@@ -72,7 +72,8 @@ fn spec() -> ImageSpec {
 /// The row that a core makes of the pixels.
 fn row_of(spec: &ImageSpec, scan: &Scan, pixels: &[u8]) -> Vec<u8> {
     let encoding = if scan.components == 1 { Encoding::Mono8 } else { Encoding::Rgb8 };
-    let (width, height) = (scan.width, scan.height);
+    let width = scan.width;
+    let height = scan.height;
     let step = width * encoding.bytes_per_pixel();
     let mut row = vec![0; spec.row_len()];
     let view = ImageView { encoding, width, height, step, data: pixels, remap: None };

@@ -76,7 +76,8 @@ fn check_grid(
         let values: Vec<_> = (0..points).map(place).collect();
         let row_step = points * point_step;
         let form = Form { point_step, row_step, ..Form::words(3, points) };
-        let (data, slot) = (form.bytes(&values), number % 3);
+        let data = form.bytes(&values);
+        let slot = number % 3;
         let drops = pair.encode(0, slot, Sample::Points(form.view(&data)), &case);
         // An f16 ends at 65,504, and a third of the points is more.
         let is_beyond = dtype == DType::F16 && points >= POINTS && name.ends_with("one voxel");

@@ -76,7 +76,9 @@ fn rounds((subject, oracle): (&CpuBackend, &CpuBackend), layout: &Layout, case: 
         let seed = random.bits();
         let byte = |at: u64| (at.wrapping_mul(seed | 1) >> 40) as u8;
         let pixels: Vec<u8> = (0..640 * 480 * 3).map(byte).collect();
-        let (width, height, step) = (640, 480, 3 * 640);
+        let width = 640;
+        let height = 480;
+        let step = 3 * 640;
         let image =
             ImageView { encoding: Encoding::Rgb8, width, height, step, data: &pixels, remap: None };
         let count = random.range(0, MOST_POINTS);
@@ -108,7 +110,8 @@ fn rounds((subject, oracle): (&CpuBackend, &CpuBackend), layout: &Layout, case: 
         // All slots so far: no late copy of the GPU has reached one.
         for slot in 0..SLOTS.min(round + 1) {
             let job = |ring: usize| {
-                let (ring, value) = (RingId::new(ring), Value::Row(Slot::new(slot)));
+                let ring = RingId::new(ring);
+                let value = Value::Row(Slot::new(slot));
                 StepJob { ring, step: 0, value, unchanged: false }
             };
             let [mut found, mut expected] = [0xAB, 0xAB].map(|byte| vec![byte; layout.byte_len()]);

@@ -26,12 +26,15 @@ pub(super) fn check(kind: &Kind, cases: usize) {
         let source = EncoderSpec::Voxels(spec.clone());
         let mut stream = stream("lidar", source, Strategy::Hold, dtype, 1, SLOTS - 1);
         stream.bounds.max_points = BOUNDS.max_points;
-        let (max_age_ns, valid_when) = (vec![50_000_000; INPUTS], ValidWhen::All);
+        let max_age_ns = vec![50_000_000; INPUTS];
+        let valid_when = ValidWhen::All;
         stream.merge = Some(MergeSpec { max_age_ns, valid_when });
         let mut pair = Pair::new(kind, vec![stream], number % 3 != 0);
         let mut condenser = Condenser::new(&spec);
         for at in 0..CLOUDS_PER_PAIR {
-            let (case, mut joined, mut points) = (format!("{case}, row {at}"), vec![], vec![]);
+            let case = format!("{case}, row {at}");
+            let mut joined = vec![];
+            let mut points = vec![];
             for _ in 0..random.range(1, INPUTS) {
                 let (cloud, form) = random_points(&mut random, &spec);
                 let data = form.bytes(&cloud);

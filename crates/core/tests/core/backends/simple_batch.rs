@@ -24,7 +24,8 @@ pub(super) fn fuse(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
         let interpolator = Interpolator::new(&stream.lanes);
         for episode in 0..spec.episodes {
             let own = range(stream.rows, input.row_offsets[at], episode);
-            let (stamps, rows) = (&input.stamps[at][own.clone()], &input.rows[at]);
+            let stamps = &input.stamps[at][own.clone()];
+            let rows = &input.rows[at];
             let row_bytes = dim * stream.dtype.size();
             let row = |at: Position| {
                 let at = own.start + at.index();

@@ -164,7 +164,8 @@ pub(crate) fn placed<'a>(sample: &'a Sample<'a>) -> PlacedSample<'a> {
         Sample::Points(view) => {
             let motion =
                 view.sweep.map(|Sweep { origin, rate, knots, .. }| Motion { origin, rate, knots });
-            let (transform, shapes) = (&view.t_base_sensor, view.t_shapes);
+            let transform = &view.t_base_sensor;
+            let shapes = view.t_shapes;
             Placement { transform, shapes, motion, ..none }
         }
         Sample::Map(view) => Placement { transform: &view.t_crop_frame, ..none },
@@ -186,7 +187,8 @@ pub(crate) fn stream(
     steps: usize,
     ring_rows: usize,
 ) -> StreamSpec {
-    let (max_age_ns, max_gap_ns) = (50_000_000, 100_000_000);
+    let max_age_ns = 50_000_000;
+    let max_gap_ns = 100_000_000;
     StreamSpec {
         name: name.into(),
         encoder,
@@ -322,7 +324,8 @@ impl Pair {
         placed: &PlacedSample<'_>,
         case: &str,
     ) -> Option<PointDrops> {
-        let (ring, slot) = (RingId::new(ring), Slot::new(slot));
+        let ring = RingId::new(ring);
+        let slot = Slot::new(slot);
         let reason = |error| match error {
             BackendError::Sample(dropped) => dropped.reason,
             fatal => panic!("{case}: {fatal}"),
@@ -364,7 +367,8 @@ impl Pair {
         for (at, segment) in self.layout.segments().iter().enumerate() {
             for step in 0..segment.steps {
                 let range = segment.step_range(step);
-                let (found, expected) = (&self.output[range.clone()], &expected[range]);
+                let found = &self.output[range.clone()];
+                let expected = &expected[range];
                 if found != expected {
                     let byte = found.iter().zip(expected).position(|(f, e)| f != e).unwrap();
                     let size = segment.dtype.size();
@@ -396,7 +400,8 @@ impl Pair {
                 differ()
             );
         }
-        let (ring, value) = (RingId::new(0), Value::Row(Slot::new(slot)));
+        let ring = RingId::new(0);
+        let value = Value::Row(Slot::new(slot));
         self.fuse(&[StepJob { ring, step: 0, value, unchanged: false }], |_| true, case);
     }
 

@@ -169,7 +169,9 @@ fn random_stream(
     let strategy = random.choose(&strategies);
     let lanes = random.lanes(dim);
     let encoder = EncoderSpec::Vector(vector(random, lanes));
-    let (dtype, steps, rows) = (random.dtype(), random.range(1, 5), random.choose(&[1, 2, 5, 9]));
+    let dtype = random.dtype();
+    let steps = random.range(1, 5);
+    let rows = random.choose(&[1, 2, 5, 9]);
     let mut spec = stream(&format!("s{number}"), encoder, strategy, dtype, steps, rows);
     spec.rule = AlignRule {
         fill: random.choose(&[Fill::Zero, Fill::Last]),

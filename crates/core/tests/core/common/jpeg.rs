@@ -52,10 +52,12 @@ impl JpegFile {
     pub(crate) fn write(&self, random: &mut Random) -> Vec<u8> {
         let [width, height] = self.size;
         let channels = if self.gray { 1 } else { 3 };
-        let (fx, fy) = (random.float(0.01, 0.6), random.float(0.01, 0.6));
+        let fx = random.float(0.01, 0.6);
+        let fy = random.float(0.01, 0.6);
         let flat = random.bits() as u8;
         let pixels = (0..width * height * channels).map(|at| {
-            let (x, y) = (at / channels % width, at / channels / width);
+            let x = at / channels % width;
+            let y = at / channels / width;
             let phase = x as f32 * fx + y as f32 * fy + (at % channels) as f32;
             match self.content {
                 Content::Noise => random.bits() as u8,
@@ -69,7 +71,8 @@ impl JpegFile {
 
     fn compress(&self, pixels: &[u8], channels: usize) -> Vec<u8> {
         let [width, height] = self.size;
-        let (mut file, mut len) = (std::ptr::null_mut(), 0);
+        let mut file = std::ptr::null_mut();
+        let mut len = 0;
         // SAFETY: the calls are in libjpeg's order, on structures that stay where they are. The lines have the length that
         // the structure declares. The memory of the file is libjpeg's, of `len` bytes, until it is freed.
         unsafe {

@@ -168,7 +168,8 @@ impl Bits<'_> {
             code = table.codes[place as usize];
         }
         self.at += usize::from(code >> 11);
-        let (step, size) = (usize::from(code & 127), usize::from(code >> 7 & 15));
+        let step = usize::from(code & 127);
+        let size = usize::from(code >> 7 & 15);
         (step > 0).then_some((step, size))
     }
 
@@ -234,12 +235,15 @@ const fn rounded(sum: i32, bits: u32) -> i32 {
 /// of `jpeg_pass` in `kernels/image/jpeg.cuh`.
 const fn pass(x: [i32; 8]) -> [i32; 8] {
     let turn = (x[2] + x[6]) * 4433;
-    let (low, high) = (turn - x[6] * 15_137, turn + x[2] * 6270);
+    let low = turn - x[6] * 15_137;
+    let high = turn + x[2] * 6270;
     let (sum, difference) = ((x[0] + x[4]) << 13, (x[0] - x[4]) << 13);
     let even = [sum + high, difference + low, difference - low, sum - high];
     let all = (x[7] + x[3] + x[5] + x[1]) * 9633;
-    let (z1, z2) = ((x[7] + x[1]) * -7373, (x[5] + x[3]) * -20_995);
-    let (z3, z4) = ((x[7] + x[3]) * -16_069 + all, (x[5] + x[1]) * -3196 + all);
+    let z1 = (x[7] + x[1]) * -7373;
+    let z2 = (x[5] + x[3]) * -20_995;
+    let z3 = (x[7] + x[3]) * -16_069 + all;
+    let z4 = (x[5] + x[1]) * -3196 + all;
     let odd = [
         x[1] * 12_299 + z1 + z4,
         x[3] * 25_172 + z2 + z3,

@@ -35,7 +35,8 @@ fn check(kind: &Kind, cases: usize) {
             let size = (random.range(1, side), random.range(1, side));
             let slot = image % SLOTS;
             let case = encode(&pair, &mut random, slot, size, &case);
-            let (ring, value) = (RingId::new(0), Value::Row(Slot::new(slot)));
+            let ring = RingId::new(0);
+            let value = Value::Row(Slot::new(slot));
             let job = |step| StepJob { ring, step, value, unchanged: false };
             let jobs: Vec<_> = (0..steps).map(job).collect();
             pair.fuse(&jobs, |_| true, &case);
@@ -68,7 +69,8 @@ fn encode(
                 }
                 DepthElement::F32 => {
                     let any = f32::from_bits(random.bits() as u32);
-                    let (near, far) = (random.float(0.0, 5.0), random.float(-70_000.0, 70_000.0));
+                    let near = random.float(0.0, 5.0);
+                    let far = random.float(-70_000.0, 70_000.0);
                     let special = [f32::NAN, f32::INFINITY, -0.0, 1e-41, 0.3, 4.0, f32::MAX];
                     let of = [random.choose(&special), near, near, far, any];
                     let order = if big_endian { f32::to_be_bytes } else { f32::to_le_bytes };

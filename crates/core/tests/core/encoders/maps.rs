@@ -110,7 +110,8 @@ fn check(kind: &Kind, cases: usize) {
         let mut pair = Pair::new(kind, vec![spec], number % 3 != 0);
         for slot in 0..2 * SLOTS {
             let slot = slot % SLOTS;
-            let (width, height) = (random.range(1, 60), random.range(1, 60));
+            let width = random.range(1, 60);
+            let height = random.range(1, 60);
             let data: Vec<u8> = (0..width * height).map(|_| random.bits() as u8).collect();
             let mut t_crop_frame = IDENTITY;
             t_crop_frame.iter_mut().for_each(|row| row[3] = f64::from(random.float(-3.0, 3.0)));
@@ -123,7 +124,8 @@ fn check(kind: &Kind, cases: usize) {
                 data: &data,
             };
             pair.encode(0, slot, Sample::Map(view), &case);
-            let (ring, value) = (RingId::new(0), Value::Row(Slot::new(slot)));
+            let ring = RingId::new(0);
+            let value = Value::Row(Slot::new(slot));
             pair.fuse(&[StepJob { ring, step: 0, value, unchanged: false }], |_| true, &case);
         }
     }

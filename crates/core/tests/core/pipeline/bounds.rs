@@ -28,7 +28,9 @@ const CAMERA: InputId = InputId::new(0);
 const LIDAR: InputId = InputId::new(1);
 
 fn image(width: u32, height: u32) -> Vec<u8> {
-    let (stamp, frame_id, encoding) = (Stamp::from_nanos(100 * MS), "camera", "rgba8");
+    let stamp = Stamp::from_nanos(100 * MS);
+    let frame_id = "camera";
+    let encoding = "rgba8";
     // Padding does not count.
     let step = 4 * width + 1000;
     Image { stamp, frame_id, height, width, encoding, step }

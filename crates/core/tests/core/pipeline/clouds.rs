@@ -476,7 +476,8 @@ fn inputs_may_be_pushed_by_several_threads() {
     let done = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for input in 0..3 {
-            let (pipeline, done) = (&pipeline, &done);
+            let pipeline = &pipeline;
+            let done = &done;
             scope.spawn(move || {
                 for k in 0..300 {
                     // Refused messages show in the counts.

@@ -77,7 +77,8 @@ impl Backend for Failing {
     fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError> {
         assert!(!self.panics.swap(false, Ordering::Relaxed), "on purpose");
         if self.fails.swap(false, Ordering::Relaxed) {
-            let (operation, detail) = ("fuse", "on purpose".into());
+            let operation = "fuse";
+            let detail = "on purpose".into();
             return Err(BackendError::Failed { backend: "failing", operation, detail });
         }
         self.cpu.fuse(jobs, out)
@@ -88,7 +89,8 @@ impl Backend for Failing {
 fn if_a_tick_panics_or_fails_the_next_tick_writes_its_values() {
     let config = two_streams().config().clone();
     let cpu = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
-    let (panics, fails) = (AtomicBool::new(false), AtomicBool::new(false));
+    let panics = AtomicBool::new(false);
+    let fails = AtomicBool::new(false);
     let backend = Arc::new(Failing { cpu, panics, fails });
     let pipeline = Pipeline::new(config, backend.clone()).unwrap();
     let mut message = pipeline.new_message();

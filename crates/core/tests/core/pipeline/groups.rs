@@ -102,7 +102,8 @@ fn a_message_of_several_groups_is_one_message_and_two_rows() {
     // Neither group is complete: nothing is taken.
     let none = joint_state(Stamp::from_nanos(130 * MS), &["a"], &[5.0]);
     assert!(pipeline.push(FIRST, &none, Arrival::default()).is_err());
-    let (input, stream) = (pipeline.input_stats(FIRST), pipeline.stats(STREAM));
+    let input = pipeline.input_stats(FIRST);
+    let stream = pipeline.stats(STREAM);
     assert_eq!((input.received.get(), input.accepted.get(), stream.rows.get()), (4, 3, 4));
     assert_eq!((input.groups_incomplete.get(), input.parts_dropped_total()), (1, 1));
     assert_eq!(input.parts_dropped(DropReason::NonFinite), 1);
@@ -126,7 +127,8 @@ streams:
     let together = Barrier::new(2);
     std::thread::scope(|scope| {
         for input in 0..2 {
-            let (two, together) = (&two, &together);
+            let two = &two;
+            let together = &together;
             scope.spawn(move || {
                 for i in 0..2000 {
                     let stamp = Stamp::from_nanos((2 * i + input as i64 + 1) * MS);

@@ -186,7 +186,8 @@ fn late_rows_are_dropped_and_out_of_order_rows_put_in_place() {
     assert_eq!(push_ms(&pipeline, 130), Ok(Stamp::from_nanos(130 * MS)));
     assert_eq!(push_ms(&pipeline, 90), Err(DropReason::Late));
     push_ms(&pipeline, 130).unwrap();
-    let (input, stream) = (pipeline.input_stats(FIRST), pipeline.stats(STREAM));
+    let input = pipeline.input_stats(FIRST);
+    let stream = pipeline.stats(STREAM);
     assert_eq!((input.received.get(), input.accepted.get(), stream.rows.get()), (6, 5, 5));
     assert_eq!((stream.reordered.get(), stream.replaced.get()), (1, 1));
     assert_eq!((input.dropped(DropReason::Late), input.dropped_total()), (1, 1));
@@ -471,7 +472,8 @@ fn a_message_tells_which_segments_a_tick_left_as_they_were() {
 
 #[test]
 fn a_message_of_another_pipeline_shows_nothing_of_it() {
-    let (first, second) = (two_streams(), two_streams());
+    let first = two_streams();
+    let second = two_streams();
     let mut message = first.new_message();
     for (pipeline, value) in [(&first, 1.0), (&second, 2.0), (&first, 1.0)] {
         push_value(pipeline, 0, 100, value);
@@ -503,7 +505,8 @@ fn pushes_ticks_and_epochs_from_several_threads_serve_whole_rows_and_lose_no_cou
          topic: /j\n    joints: [a, b, c, d]\n    strategy: hold\n    max_age_ms: 100\n    \
          ring_rows: 4\n",
     );
-    let (pushes, names) = (20_000i64, ["a", "b", "c", "d"]);
+    let pushes = 20_000i64;
+    let names = ["a", "b", "c", "d"];
     let epoch = Mutex::new(Epoch::default());
     std::thread::scope(|scope| {
         for lane in 0..2 {
@@ -535,7 +538,8 @@ fn pushes_ticks_and_epochs_from_several_threads_serve_whole_rows_and_lose_no_cou
             assert!(row.iter().all(|value| *value == row[0]), "a torn row: {row:?}");
         }
     });
-    let (input, stream) = (pipeline.input_stats(FIRST), pipeline.stats(STREAM));
+    let input = pipeline.input_stats(FIRST);
+    let stream = pipeline.stats(STREAM);
     assert_eq!(input.received.get(), 2 * pushes as u64);
     assert_eq!(input.accepted.get() + input.dropped_total(), input.received.get());
     assert_eq!(stream.rows.get(), input.accepted.get());

@@ -367,7 +367,8 @@ impl Model {
 fn what_is_served_follows_from_the_messages_and_their_order_alone() {
     let mut random = Random::new(7);
     let mut number = |most: u64| (random.bits() % most) as i64;
-    let (mut served, mut nothing) = (0, 0);
+    let mut served = 0;
+    let mut nothing = 0;
     for _ in 0..200 {
         // Two nodes hear the same messages, one ticks in between.
         let steps = "joints: [a]\n    history: {steps: 60, step_ms: 7}\n    \

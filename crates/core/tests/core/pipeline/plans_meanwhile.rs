@@ -88,7 +88,8 @@ fn a_tick_waits_for_no_plan_and_sees_the_one_before_whole() {
     let (found, seen) = channel();
     let ticking = Arc::downgrade(&pipeline);
     let meanwhile: Meanwhile = Box::new(move || {
-        let (pipeline, found) = (ticking.upgrade().unwrap(), found.clone());
+        let pipeline = ticking.upgrade().unwrap();
+        let found = found.clone();
         let (done, tick) = channel();
         thread::spawn(move || done.send(ticked(&pipeline, 15, Epoch::default())));
         found.send(received("the tick", &tick)).unwrap();

@@ -119,7 +119,8 @@ streams:
     }
     assert_eq!(sink.rows(), [(0, 1150, 4.0, (1001, 1101, true))]);
     pipeline.finish_rows();
-    let (old, new) = ((1001, LAST, false), (1101, LAST, false));
+    let old = (1001, LAST, false);
+    let new = (1101, LAST, false);
     let expected = [(1050, 2.0, old), (1100, 3.0, old), (1150, 6.0, new), (1200, 7.0, new)];
     let found: Vec<_> =
         sink.rows().into_iter().map(|(_, ms, value, seen)| (ms, value, seen)).collect();

@@ -57,7 +57,8 @@ fn pushes_go_on_while_a_tick_waits_and_none_overwrites_a_row_that_it_reads() {
         // takes it out of the ring, and the third gets its slot.
         let (done, pushed) = channel();
         let pushes = scope.spawn({
-            let (pipeline, pusher) = (&pipeline, &pusher);
+            let pipeline = &pipeline;
+            let pusher = &pusher;
             move || {
                 pusher.is_this();
                 for ms in [110, 120, 130] {

@@ -49,8 +49,8 @@ type Step = (bool, u32, Vec<f32>, Vec<f32>);
 
 fn steps(pipeline: &Pipeline, message: &TensorMessage) -> Vec<Step> {
     let [features, coordinates] = [0, 1].map(SegmentId::new);
-    let (of_features, of_coordinates) =
-        (values(pipeline, message, features), values(pipeline, message, coordinates));
+    let of_features = values(pipeline, message, features);
+    let of_coordinates = values(pipeline, message, coordinates);
     let step = |(at, state): (usize, &StepState)| {
         assert_eq!(*state, message.steps(coordinates)[at], "both segments are of the same row");
         let features = of_features[6 * at..][..6].to_vec();

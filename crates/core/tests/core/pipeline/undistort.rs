@@ -37,7 +37,9 @@ const PLAIN: InputId = InputId::new(2);
 const INFO: InputId = InputId::new(3);
 
 fn gray(at: i64, width: u32, height: u32) -> Vec<u8> {
-    let (stamp, frame_id, encoding) = (Stamp::from_nanos(at * MS), "camera", "mono8");
+    let stamp = Stamp::from_nanos(at * MS);
+    let frame_id = "camera";
+    let encoding = "mono8";
     Image { stamp, frame_id, height, width, encoding, step: width }
         .to_cdr(Vec::new(), |data| data.extend((0..width * height).map(|at| (5 * at) as u8)))
 }
@@ -300,7 +302,8 @@ fn every_encoding_is_undistorted_after_it_has_become_pixels() {
         ("bayer_rggb16", 2),
     ] {
         let lines = if encoding.starts_with("nv") { 9 } else { 6 };
-        let (frame_id, step) = ("camera", 8 * bytes);
+        let frame_id = "camera";
+        let step = 8 * bytes;
         // The same pixel everywhere: only what the lens shows of the outside is black.
         let image = |at: i64| {
             let stamp = Stamp::from_nanos(at * MS);

@@ -77,7 +77,8 @@ fn an_empty_cloud_is_an_empty_grid_whatever_height_it_declares() {
 #[test]
 fn each_dropped_point_is_counted_once_under_the_first_rule_that_drops_it() {
     let spec = spec(["count", "mean:i", "max:i"]);
-    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let nan = f64::NAN;
+    let inf = f64::INFINITY;
     let cloud = Cloud::of_f64(&[
         [0.1, 0.1, 0.1, 1.0],
         [nan, 0.1, 0.1, 1.0],
@@ -147,7 +148,8 @@ fn every_value_of_a_row_of_f32_is_finite() {
 
 /// A dense row, whose last channel is the occupancy, as a sparse one; and the number of occupied voxels.
 fn listed(dense: &[u8], spec: &VoxelSpec, dtype: DType, most: usize) -> (Vec<u8>, usize) {
-    let (size, channels) = (dtype.size(), spec.channels.len());
+    let size = dtype.size();
+    let channels = spec.channels.len();
     let volume = dense.len() / size / channels;
     let element =
         |channel: usize, voxel: usize| &dense[(channel * volume + voxel) * size..][..size];
@@ -361,7 +363,8 @@ fn what_f16_cannot_hold_drops_the_cloud_and_leaves_the_slot_clear_and_usable() {
     let in_one = |values: &[f32]| -> Vec<[f32; 4]> {
         values.iter().map(|value| [0.1, 0.1, 0.1, *value]).collect()
     };
-    let (fits, beyond) = (in_one(&[65_519.0, 65_519.0]), in_one(&[65_520.0]));
+    let fits = in_one(&[65_519.0, 65_519.0]);
+    let beyond = in_one(&[65_520.0]);
     let crowd = vec![[0.1, 0.1, 0.1, 1.0]; 65_520];
     let huge = in_one(&[f32::MAX]);
     for (dtype, channels, bad) in [

@@ -286,7 +286,8 @@ fn place(
     let wide = |kind: &FieldType| matches!(kind, Float64 | Int32 | Uint32);
     let grid = &spec.grid;
     let far = (0..3).any(|axis| {
-        let (low, extent) = (grid.origin_m[axis], f64::from(grid.size_m) * grid.shape[axis] as f64);
+        let low = grid.origin_m[axis];
+        let extent = f64::from(grid.size_m) * grid.shape[axis] as f64;
         let farthest = low.abs().max((low + extent).abs()) as f32;
         grid.size_m < 16.0 * (farthest * f32::EPSILON)
     });
@@ -494,7 +495,8 @@ fn any_layout() -> impl Strategy<Value = Layout> {
     (order(), order(), gaps, kinds, 0usize..9, 1usize..5, any::<bool>()).prop_map(
         |(declared, placed, gaps, ([x, y, z], i), row_padding, rows, big_endian)| {
             let kinds = [x, y, z, i];
-            let (mut offsets, mut end) = ([0; 4], 0);
+            let mut offsets = [0; 4];
+            let mut end = 0;
             for (at, gap) in placed.into_iter().zip(gaps) {
                 offsets[at] = end + gap;
                 end = offsets[at] + kinds[at].size();

@@ -187,7 +187,8 @@ impl Scan {
                 return Err((offset, Broken::damaged("expected a footer, found the end")));
             }
             file.read_exact_at(&mut header, offset).map_err(|e| (offset, Broken::Unreadable(e)))?;
-            let (kind, length) = (header[0], u64_at(&header, 1));
+            let kind = header[0];
+            let length = u64_at(&header, 1);
             let length =
                 length.checked_add(RECORD_HEADER).filter(|length| size - offset >= *length);
             let Some(length) = length else {
@@ -259,7 +260,8 @@ impl Scan {
         let channel = u16::from_le_bytes([start[0], start[1]]);
         match kind {
             op::CHUNK => {
-                let (first, last) = (u64_at(start, 0), u64_at(start, 8));
+                let first = u64_at(start, 0);
+                let last = u64_at(start, 8);
                 self.add_chunk(offset, length, first, last);
             }
             op::MESSAGE => {
@@ -294,7 +296,8 @@ impl Scan {
         let body = &footer[RECORD_HEADER as usize..][..20];
         let Ok(Record::Footer(found)) = mcap::parse_record(op::FOOTER, body) else { return None };
         let start = if found.summary_start == 0 { at } else { found.summary_start };
-        let (summed, crc) = (at + RECORD_HEADER + 16, found.summary_crc);
+        let summed = at + RECORD_HEADER + 16;
+        let crc = found.summary_crc;
         (start <= at).then_some(Footer { start, end: at, summed, crc })
     }
 
@@ -326,7 +329,8 @@ impl Scan {
             Record::ChunkIndex(chunk) => {
                 let end = chunk.chunk_start_offset.checked_add(chunk.chunk_length);
                 if end.is_some_and(|end| end <= start) {
-                    let (first, last) = (chunk.message_start_time, chunk.message_end_time);
+                    let first = chunk.message_start_time;
+                    let last = chunk.message_end_time;
                     self.add_chunk(chunk.chunk_start_offset, chunk.chunk_length, first, last);
                 }
                 // A chunk is skipped for what is said here, so that must be certain.

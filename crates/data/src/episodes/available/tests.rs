@@ -25,7 +25,8 @@ fn a_machine_without_limits_gives_what_it_has() {
 #[test]
 fn the_least_limit_of_all_groups_counts() {
     let group = |name: &str| format!("sys/fs/cgroup/{name}");
-    let (slice, job) = (group("a.slice"), group("a.slice/job"));
+    let slice = group("a.slice");
+    let job = group("a.slice/job");
     let root = system(&[
         MACHINE,
         ("proc/self/cgroup", "0::/a.slice/job\n"),

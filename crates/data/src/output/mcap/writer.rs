@@ -89,7 +89,8 @@ impl McapWriter {
         });
         let definitions = definitions(&head.topics);
         definitions.iter().for_each(|records| start.extend_from_slice(records));
-        let (len, crc) = (0, crc32fast::Hasher::new());
+        let len = 0;
+        let crc = crc32fast::Hasher::new();
         let mut written = Written { file, len, crc, chunks: 0, chunk_indexes: Vec::new() };
         written.put(&start).map_err(OutputError::of(path))?;
         let threads = threads.max(1);
@@ -120,7 +121,8 @@ impl McapWriter {
         message: &[u8],
     ) -> Result<(), OutputError> {
         let Chunk { records, messages, .. } = &mut self.chunk;
-        let (log_time, at) = (times[0], records.len() as u64);
+        let log_time = times[0];
+        let at = records.len() as u64;
         messages.push(Indexed { topic, log_time, at });
         record(records, op::MESSAGE, |out| {
             out.extend_from_slice(&id_of(topic).to_le_bytes());
@@ -190,7 +192,8 @@ impl McapWriter {
             (op::CHUNK_INDEX, &written.chunk_indexes),
             (op::METADATA_INDEX, metadata_index),
         ];
-        let (mut out, mut offsets) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
+        let mut offsets = Vec::new();
         for (kind, records) in groups.into_iter().filter(|(_, records)| !records.is_empty()) {
             record(&mut offsets, op::SUMMARY_OFFSET, |offset| {
                 offset.push(kind);
@@ -235,7 +238,8 @@ impl McapWriter {
 
 /// The records of the topics' schemas, and those of their channels.
 fn definitions(topics: &[Topic<'_>]) -> [Vec<u8>; 2] {
-    let (mut schemas, mut channels) = (Vec::new(), Vec::new());
+    let mut schemas = Vec::new();
+    let mut channels = Vec::new();
     for (at, topic) in (0..).zip(topics) {
         let id = id_of(at).to_le_bytes();
         record(&mut schemas, op::SCHEMA, |out| {

@@ -2,7 +2,8 @@ use super::*;
 
 #[test]
 fn equal_messages_of_a_topic_are_each_written_once() {
-    let (a, b) = (InputId::new(0), InputId::new(1));
+    let a = InputId::new(0);
+    let b = InputId::new(1);
     let mut copies = Copies::default();
     // The publisher sends the same bytes twice; then the other input gets both.
     assert_eq!([copies.take(a, 1, b"x"), copies.take(a, 2, b"x")], [1, 2]);

@@ -2,7 +2,8 @@ use super::*;
 
 #[test]
 fn every_event_is_read_as_it_was_written() {
-    let (input, epoch) = (InputId::new(3), Epoch::numbered(2));
+    let input = InputId::new(3);
+    let epoch = Epoch::numbered(2);
     let at = Some(Stamp::from_nanos(-7));
     let arrival = Arrival {
         stamp: at,

@@ -7,12 +7,16 @@ fn arrival(epoch: u64, nanos: Option<i64>) -> Arrival {
 
 #[test]
 fn what_was_lost_is_one_gap_until_it_is_taken() {
-    let (lost, input) = (Lost::default(), InputId::new(2));
+    let lost = Lost::default();
+    let input = InputId::new(2);
     assert_eq!(lost.take(input), None);
     lost.add(7, arrival(1, Some(70)));
     lost.add(5, arrival(1, Some(50)));
     let from = Some(Stamp::from_nanos(50));
-    let (messages, first, last, epoch) = (2, 5, 7, Epoch::numbered(1));
+    let messages = 2;
+    let first = 5;
+    let last = 7;
+    let epoch = Epoch::numbered(1);
     assert_eq!(lost.take(input), Some(Gap { input, messages, first, last, from, epoch }));
     assert_eq!(lost.take(input), None);
     // Of two epochs, and one whose arrival is unknown.

@@ -31,7 +31,8 @@ fn queue(bytes: usize) -> (Queue, Waiting, [InputId; 3]) {
 
 fn receive(queue: &Queue, input: InputId, bytes: &Arc<Vec<u8>>) -> bool {
     let bytes = Arc::clone(bytes) as _;
-    let (arrival, at) = (Arrival::default(), Stamp::ZERO);
+    let arrival = Arrival::default();
+    let at = Stamp::ZERO;
     queue.receive(ReceivedMessage { input, bytes, arrival, at, published: None }) > 0
 }
 

@@ -6,7 +6,8 @@ fn event(epoch: u64, [taken, received]: [i64; 2], bytes_of: u64) -> Vec<u8> {
     let [stamp, received] = [taken, received].map(|ns| Some(Stamp::from_nanos(ns)));
     let epoch = Epoch::numbered(epoch);
     let arrival = Arrival { stamp, received, epoch, ..Arrival::default() };
-    let (number, input) = (7, InputId::new(0));
+    let number = 7;
+    let input = InputId::new(0);
     RecordingEvent::Received { number, input, arrival, bytes_of }.write()
 }
 
@@ -27,7 +28,8 @@ fn a_message_has_waited_since_its_receive_stamp_in_the_time_of_the_log() {
 
 #[test]
 fn only_the_message_behind_the_event_has_waited() {
-    let (mut waits, at) = (Waits::default(), Stamp::from_nanos);
+    let mut waits = Waits::default();
+    let at = Stamp::from_nanos;
     assert_eq!(waits.of(at(5)), 0, "no event");
     waits.note(at(1000), &event(0, [1000, 900], 7));
     assert_eq!(waits.of(at(1001)), 0, "the bytes are missing");

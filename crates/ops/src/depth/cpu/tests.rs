@@ -38,7 +38,8 @@ fn what_was_not_measured_is_filled() {
 fn without_limits_zero_and_negative_distances_are_still_invalid() {
     let data: Vec<u8> =
         [0.0, -0.0, -2.0, 1e-40f32, f32::MAX].into_iter().flat_map(f32::to_le_bytes).collect();
-    let (element, big_endian) = (DepthElement::F32, false);
+    let element = DepthElement::F32;
+    let big_endian = false;
     let view = DepthView { element, big_endian, width: 5, height: 1, step: 20, data: &data };
     let spec = DepthSpec { min_m: 0.0, max_m: f32::MAX, fill_m: 7.0, ..spec(5, 1, Fit::Stretch) };
     assert_eq!(row(&spec, &view), [7.0, 7.0, 7.0, 1e-40, f32::MAX]);
@@ -51,7 +52,8 @@ fn padding_is_filled_and_no_value_is_between_two_pixels() {
         .flat_map(|y| (0..13usize).map(move |x| if (x + y) % 2 == 0 { 1000u16 } else { 8000 }))
         .flat_map(u16::to_le_bytes)
         .collect();
-    let (element, big_endian) = (DepthElement::U16, false);
+    let element = DepthElement::U16;
+    let big_endian = false;
     let view = DepthView { element, big_endian, width: 12, height: 6, step: 26, data: &raw[..154] };
     let padded = row(&spec(5, 5, Fit::PadCenter), &view);
     assert_eq!(padded.iter().filter(|value| **value == -1.0).count(), 15);

@@ -272,7 +272,8 @@ impl Device {
     /// Bytes of device memory that are free, on the whole GPU.
     pub fn free_bytes(&self) -> Result<usize, DeviceError> {
         let _current = self.bind()?;
-        let (mut free, mut total) = (0, 0);
+        let mut free = 0;
+        let mut total = 0;
         // SAFETY: both are places for a number; a context is current.
         let status = unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) };
         check(status, "ask for free memory")?;

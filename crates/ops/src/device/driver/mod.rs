@@ -40,7 +40,8 @@ fn failed(operation: &'static str, detail: String) -> DeviceError {
 /// driver that is newer than the bindings may return one that they do not list. So this asks the
 /// driver for the text, and uses only the number of the status.
 fn describe(status: CUresult) -> String {
-    let (mut name, mut text) = (ptr::null(), ptr::null());
+    let mut name = ptr::null();
+    let mut text = ptr::null();
     // SAFETY: the driver is loaded, since a call returned `status`; both calls set their place to a
     // static string, or leave it null for a status that the driver does not know.
     let [name, text] = unsafe {

@@ -125,7 +125,8 @@ impl Kernel {
             attrs: &mut overlap,
             numAttrs: u32::from(overlaps),
         };
-        let (arguments, extra) = (arguments.as_mut_ptr(), ptr::null_mut());
+        let arguments = arguments.as_mut_ptr();
+        let extra = ptr::null_mut();
         // SAFETY: handles of one live device; the caller answers for the arguments, which the
         // driver copies before it returns.
         let status = unsafe { sys::cuLaunchKernelEx(&config, self.handle, arguments, extra) };
@@ -171,7 +172,8 @@ impl Stream {
     /// where both have work for the same multiprocessors.
     pub fn new(device: &Arc<Device>, urgent: bool) -> Result<Self, DeviceError> {
         let _current = device.bind()?;
-        let (mut least, mut greatest) = (0, 0);
+        let mut least = 0;
+        let mut greatest = 0;
         // SAFETY: both are places for a number.
         let status = unsafe { sys::cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };
         check(status, "ask for stream priorities")?;

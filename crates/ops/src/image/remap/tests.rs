@@ -4,7 +4,8 @@ use super::*;
 fn expected(view: &ImageView<'_>, table: &Remap, at: usize, channel: usize) -> u8 {
     let bytes = view.encoding.bytes_per_pixel();
     let [x, y] = pixel(table.points[at]);
-    let (fx, fy) = (i64::from(table.fractions[at] % 32), i64::from(table.fractions[at] / 32));
+    let fx = i64::from(table.fractions[at] % 32);
+    let fy = i64::from(table.fractions[at] / 32);
     let a = |x: i32, y: i32| {
         let inside = x >= 0 && y >= 0 && (x as usize) < view.width && (y as usize) < view.height;
         if !inside {
@@ -39,7 +40,8 @@ fn every_pixel_is_the_weighted_mean_of_four_and_zero_outside() {
         let found = table.run(None, &view, &mut out).unwrap();
         let channels = found.encoding.bytes_per_pixel();
         for (at, byte) in found.data.iter().enumerate() {
-            let (pixel, channel) = (at / channels, at % channels);
+            let pixel = at / channels;
+            let channel = at % channels;
             assert_eq!(*byte, expected(&view, &table, pixel, channel), "{case} {view:?} {at}");
         }
     }
@@ -85,7 +87,8 @@ fn it_stops_when_it_is_overtaken() {
         data: &[1, 2, 3, 4],
         remap: None,
     };
-    let (mut out, overtaken) = (Vec::new(), AtomicBool::new(true));
+    let mut out = Vec::new();
+    let overtaken = AtomicBool::new(true);
     assert!(table.run(Some(&overtaken), &view, &mut out).is_none());
     overtaken.store(false, Ordering::Release);
     assert_eq!(table.run(Some(&overtaken), &view, &mut out).unwrap().data, [1, 2, 3, 4]);

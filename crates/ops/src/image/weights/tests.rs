@@ -13,7 +13,8 @@ proptest! {
     ) {
         let resize = Resize { filter, fit, ..Resize::to(row.0, row.1) };
         let placement = Placement::new(&resize, image.0, image.1);
-        let (inputs, outputs) = ([image.0, image.1], [row.0, row.1]);
+        let inputs = [image.0, image.1];
+        let outputs = [row.0, row.1];
         let check = |axis: usize, taps: &[Range<usize>], read: &[u32], sums: Vec<f64>| {
             prop_assert_eq!(taps.len(), outputs[axis]);
             prop_assert!(read.len() <= most_weights(inputs[axis], outputs[axis]));

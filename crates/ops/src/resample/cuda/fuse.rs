@@ -158,7 +158,8 @@ impl Rows {
     /// # Panics
     /// When there is no such slot.
     fn address(&self, slot: Slot) -> u64 {
-        let (slots, found) = (self.slots, slot.index());
+        let slots = self.slots;
+        let found = slot.index();
         assert!(found < slots, "rows: expected a slot below {slots}, found {found}");
         self.base + self.at(slot) as u64
     }
@@ -200,7 +201,8 @@ impl Fuser {
         len: usize,
         places: impl Iterator<Item = StepPlace<'a>>,
     ) -> Result<Self, DeviceError> {
-        let (mut pieces, mut runs) = (0, 0);
+        let mut pieces = 0;
+        let mut runs = 0;
         for place in places {
             runs += place.runs.len();
             // Bytes that remain at the end are a piece more.

@@ -81,7 +81,8 @@ impl Gradient {
         if let Some(detail) = pointers.fault(spec.dtype, own.dtype) {
             return Err(DeviceError::Failed { operation: "compute gradients", detail });
         }
-        let (dim, rows) = (own.lanes.len(), own.rows.total(spec.episodes));
+        let dim = own.lanes.len();
+        let rows = own.rows.total(spec.episodes);
         let before: usize = spec.streams[..at].iter().map(|stream| stream.lanes.len()).sum();
         let column_tiles = dim.div_ceil((WARP * COLUMNS) as usize).max(1);
         // The kernel numbers warps in 32 bits.

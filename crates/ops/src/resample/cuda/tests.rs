@@ -22,7 +22,8 @@ fn more_blocks_than_kernels_can_number_are_an_error() {
     let found =
         |targets, dims: &[usize]| launches(&spec(targets, dims), &vec![0; dims.len()], 1 << 18);
     // A block of 4096 packs of 4 elements takes one target; two of these streams are just too many.
-    let (targets, dim) = (i32::MAX as usize, 16384);
+    let targets = i32::MAX as usize;
+    let dim = 16384;
     let parts = found(targets, &[dim]).unwrap();
     assert_eq!(parts[0].blocks, i32::MAX as u32);
     let error = found(targets, &[dim, dim]).err().unwrap().to_string();
@@ -37,7 +38,8 @@ fn more_blocks_than_kernels_can_number_are_an_error() {
 fn addresses_that_are_not_aligned_are_faults() {
     let spec = spec(1, &[4]);
     let fault = |rows: u64, stamps: u64, targets: u64, age_ns: u64| {
-        let (rows, stamps) = (&[rows][..], &[stamps][..]);
+        let rows = &[rows][..];
+        let stamps = &[stamps][..];
         BatchPointers {
             rows,
             stamps,

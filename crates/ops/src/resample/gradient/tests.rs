@@ -26,10 +26,12 @@ fn dense(spec: &BatchSpec, input: &BatchInput<'_>, rows: usize) -> Vec<f64> {
 fn the_gradient_is_the_product_with_the_transposed_weights() {
     for case in 0..60 {
         let mut random = Random::new(case);
-        let (rows, targets, dim) =
-            (between(&mut random, 1, 40), between(&mut random, 0, 60), between(&mut random, 1, 9));
+        let rows = between(&mut random, 1, 40);
+        let targets = between(&mut random, 0, 60);
+        let dim = between(&mut random, 1, 9);
         let cut = |random: &mut Random, all| vec![0, between(random, 0, all) as i64, all as i64];
-        let (row_offsets, target_offsets) = (cut(&mut random, rows), cut(&mut random, targets));
+        let row_offsets = cut(&mut random, rows);
+        let target_offsets = cut(&mut random, targets);
         let stamps: Vec<i64> = (0..rows as i64).map(|i| 100 * i).collect();
         let end = 100 * rows + 50;
         let times: Vec<i64> =
@@ -56,9 +58,11 @@ fn the_gradient_is_the_product_with_the_transposed_weights() {
             (0..targets * dim).flat_map(|_| random.float(-2.0, 2.0).to_le_bytes()).collect();
         let mut found = vec![0xAB; rows * dim * 4];
         of_rows(&spec, &input, 0, &of_output, &mut found, 2);
-        let (weights, values) = (dense(&spec, &input, rows), f32s(&of_output));
+        let weights = dense(&spec, &input, rows);
+        let values = f32s(&of_output);
         for (at, found) in f32s(&found).into_iter().enumerate() {
-            let (row, column) = (at / dim, at % dim);
+            let row = at / dim;
+            let column = at % dim;
             let expected: f64 = (0..targets)
                 .map(|target| weights[target * rows + row] * values[target * dim + column])
                 .sum();

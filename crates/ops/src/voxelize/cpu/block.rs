@@ -104,7 +104,9 @@ impl Block {
     /// Takes the points in `bytes`, [`BLOCK`] at most.
     fn load(&mut self, view: &PointsView<'_>, bytes: &[u8]) {
         self.len = bytes.len() / view.point_step;
-        let (len, big, step) = (self.len, view.big_endian, view.point_step);
+        let len = self.len;
+        let big = view.big_endian;
+        let step = view.point_step;
         let (coordinates, extras) = view.fields.split_at(3);
         match self.precision {
             Precision::Double => {
@@ -173,7 +175,8 @@ impl Block {
         let [x, y, z] = &mut *self.coordinates;
         let coordinates = [&mut x[..len], &mut y[..len], &mut z[..len]];
         let extras = &self.extras[..self.fields];
-        let (precision, wide) = (self.precision, &self.wide);
+        let precision = self.precision;
+        let wide = &self.wide;
         let (non_finite, outside) = pulp::Arch::new().dispatch(
             #[inline(always)]
             || {
@@ -251,7 +254,8 @@ impl Block {
     fn measure_offsets(&mut self, t: &[[f64; 4]; 3], grid: &Grid) {
         for (axis, r) in t.iter().enumerate() {
             let Some(at) = self.place_of(&Feature::Offset(axis)) else { continue };
-            let (base, wide) = (&self.coordinates[axis], self.wide.as_slice());
+            let base = &self.coordinates[axis];
+            let wide = self.wide.as_slice();
             let origin_m = grid.origin_m[axis];
             let from_origin = FromOrigin { precision: self.precision, base, wide, r, origin_m };
             let out = &mut self.extras[at][..self.len];
@@ -350,11 +354,14 @@ fn locate(
     let t = t.map(|row| row.map(|number| number as f32));
     let [ox, oy, oz] = grid.origin_m.map(|m| m as f32);
     let cells = Cells::new(grid);
-    let (mut non_finite, mut outside) = (0u32, 0u32);
+    let mut non_finite = 0u32;
+    let mut outside = 0u32;
     for (((x, y), z), voxel) in x.iter_mut().zip(y).zip(z).zip(voxels) {
         let finite = (*voxel == 0) & x.is_finite() & y.is_finite() & z.is_finite();
         let base = |r: &[f32; 4]| ((r[0] * *x + r[1] * *y) + r[2] * *z) + r[3];
-        let (bx, by, bz) = (base(&t[0]), base(&t[1]), base(&t[2]));
+        let bx = base(&t[0]);
+        let by = base(&t[1]);
+        let bz = base(&t[2]);
         let (at, inside) = cells.at([bx - ox, by - oy, bz - oz]);
         *voxel = if finite & inside { at } else { NONE };
         (*x, *y, *z) = (bx, by, bz);
@@ -375,13 +382,16 @@ fn locate_wide(
 ) -> (u32, u32) {
     let [ox, oy, oz] = grid.origin_m;
     let cells = Cells::new(grid);
-    let (mut non_finite, mut outside) = (0u32, 0u32);
+    let mut non_finite = 0u32;
+    let mut outside = 0u32;
     let from = px.iter().zip(py).zip(pz);
     let to = x.iter_mut().zip(y).zip(z).zip(voxels);
     for (((px, py), pz), (((x, y), z), voxel)) in from.zip(to) {
         let finite = (*voxel == 0) & px.is_finite() & py.is_finite() & pz.is_finite();
         let base = |r: &[f64; 4]| ((r[0] * px + r[1] * py) + r[2] * pz) + r[3];
-        let (bx, by, bz) = (base(&t[0]), base(&t[1]), base(&t[2]));
+        let bx = base(&t[0]);
+        let by = base(&t[1]);
+        let bz = base(&t[2]);
         let (at, inside) = cells.at([(bx - ox) as f32, (by - oy) as f32, (bz - oz) as f32]);
         *voxel = if finite & inside { at } else { NONE };
         (*x, *y, *z) = (bx as f32, by as f32, bz as f32);

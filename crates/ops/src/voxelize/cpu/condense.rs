@@ -67,7 +67,8 @@ impl Condenser {
         let mut report = PointDrops::default();
         self.block.begin(Precision::of(view.fields, &self.grid));
         for points in blocks(view) {
-            let (filter, limits) = (self.filter.as_ref(), &self.limits);
+            let filter = self.filter.as_ref();
+            let limits = &self.limits;
             self.block.take((view, points), &self.grid, filter, limits, &mut report);
             let kept = self.keep();
             self.write(view, kept, out);
@@ -88,7 +89,9 @@ impl Condenser {
 
     /// Appends the points that are kept.
     fn write(&self, view: &PointsView<'_>, kept: usize, out: &mut Vec<u8>) {
-        let (step, start, kept) = (self.point_bytes(), out.len(), &self.kept[..kept]);
+        let step = self.point_bytes();
+        let start = out.len();
+        let kept = &self.kept[..kept];
         out.resize(start + kept.len() * step, 0);
         let out = &mut out[start..];
         for axis in 0..3 {

@@ -66,7 +66,9 @@ impl List {
         let out = row[self.place.coordinates_at()..].as_chunks_mut::<4>().0;
         let out = out.as_chunks_mut::<COORDINATES_OF_VOXEL>().0;
         // Voxels of a line along x follow each other: a division per line, not per voxel.
-        let (mut z, mut y, mut line) = (0, 0, 0..0);
+        let mut z = 0;
+        let mut y = 0;
+        let mut line = 0..0;
         for ((voxel, _), out) in self.order.iter().zip(out) {
             if *voxel >= line.end {
                 let number = voxel / nx;
@@ -85,7 +87,8 @@ impl List {
         values: &[f32],
         row: &mut [u8],
     ) -> Result<(), f32> {
-        let (step, dtype) = (self.place.feature_bytes, self.dtype);
+        let step = self.place.feature_bytes;
+        let dtype = self.dtype;
         if dtype == DType::F32 {
             // Holds every value, as all are finite.
             for ((_, at), out) in self.order.iter().zip(row.chunks_exact_mut(step)) {

@@ -112,7 +112,9 @@ impl<T: Real> Sieve<T> {
         {
             return Some(Reason::OutOfReach);
         }
-        let (mut kept, mut removed, mut on_robot) = (!self.keeps, false, false);
+        let mut kept = !self.keeps;
+        let mut removed = false;
+        let mut on_robot = false;
         for shape in &self.shapes {
             let inside = shape.holds(at);
             match shape.action {

@@ -33,7 +33,8 @@ pub(super) struct Times {
 
 impl Times {
     pub(super) fn new() -> Self {
-        let (times, intervals) = (vec![0.0; BLOCK], vec![0; BLOCK]);
+        let times = vec![0.0; BLOCK];
+        let intervals = vec![0; BLOCK];
         Times { times, intervals, weights: vec![0.0; BLOCK] }
     }
 
@@ -48,7 +49,8 @@ impl Times {
     ) -> u64 {
         let len = x.len();
         let Times { times, intervals, weights } = self;
-        let (times, intervals) = (&mut times[..len], &mut intervals[..len]);
+        let times = &mut times[..len];
+        let intervals = &mut intervals[..len];
         let weights = &mut weights[..len];
         load_column(&sweep.time, view.big_endian, bytes, view.point_step, times);
         let points = [x, y, z];
@@ -96,7 +98,9 @@ fn place<T: Number>(
     weights: &mut [f32],
     x: &mut [T],
 ) -> u32 {
-    let (last, origin, rate) = (sweep.last(), sweep.origin, sweep.rate);
+    let last = sweep.last();
+    let origin = sweep.origin;
+    let rate = sweep.rate;
     let nan = T::of_f32(f32::NAN);
     let mut outside = 0u32;
     let points = times.iter().zip(intervals).zip(weights).zip(x);
@@ -124,7 +128,8 @@ fn turn_runs<T: Number + Arithmetic>(
     let mut start = 0;
     while let Some(interval) = intervals.get(start) {
         let run = intervals[start..].iter().take_while(|other| *other == interval).count();
-        let (end, at) = (start + run, *interval as usize);
+        let end = start + run;
+        let at = *interval as usize;
         let points = [&mut x[start..end], &mut y[start..end], &mut z[start..end]];
         turn(&knots[at], &knots[at + 1], &weights[start..end], points);
         start = end;
@@ -141,7 +146,9 @@ fn turn<T: Number + Arithmetic>(a: &Knot, b: &Knot, weights: &[f32], [x, y, z]: 
         let s = 2.0 / (((q[0] * q[0] + q[1] * q[1]) + q[2] * q[2]) + q[3] * q[3]);
         let ([qx, qy, qz, qw], s) = (q.map(T::of_f32), T::of_f32(s));
         let [tx, ty, tz] = t.map(T::of_f32);
-        let (px, py, pz) = (*x, *y, *z);
+        let px = *x;
+        let py = *y;
+        let pz = *z;
         let [cx, cy, cz] = [qy * pz - qz * py, qz * px - qx * pz, qx * py - qy * px];
         let [dx, dy, dz] = [qy * cz - qz * cy, qz * cx - qx * cz, qx * cy - qy * cx];
         *x = (px + s * (qw * cx + dx)) + tx;

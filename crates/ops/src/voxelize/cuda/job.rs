@@ -43,7 +43,8 @@ impl<'a> DevicePoints<'a> {
     /// The points of `view`, whose bytes are at `address` on the device.
     pub fn of(view: &PointsView<'a>, address: u64) -> Self {
         let &PointsView { width, height, point_step, row_step, big_endian, fields, .. } = view;
-        let (t_base_sensor, t_shapes) = (view.t_base_sensor, view.t_shapes);
+        let t_base_sensor = view.t_base_sensor;
+        let t_shapes = view.t_shapes;
         DevicePoints {
             address,
             width,

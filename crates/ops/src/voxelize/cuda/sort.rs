@@ -77,7 +77,8 @@ impl Sorting {
         dtype: DType,
         (slots, max_points): (usize, usize),
     ) -> Result<Self, DeviceError> {
-        let (sifts, is_list) = (spec.is_sifted(), spec.max_voxels.is_some());
+        let sifts = spec.is_sifted();
+        let is_list = spec.max_voxels.is_some();
         let large =
             (reduce_bytes(LARGE_SUB_BIN_SHIFT, is_list) as usize) <= device.shared_bytes(2)?;
         let most = if large { LARGE_SUB_BIN_SHIFT } else { SMALL_SUB_BIN_SHIFT };
@@ -181,7 +182,8 @@ impl Sorting {
             match &self.sifting {
                 None => kernel.launch_job(stream, launch, &job)?,
                 Some(sifting) => {
-                    let (sieve, last) = (sifting.sieve(shapes), sifting.last());
+                    let sieve = sifting.sieve(shapes);
+                    let last = sifting.last();
                     let tally = target.counters;
                     let job = SortSifted { sort: job, sieve, last, tally, reserved: 0 };
                     kernel.launch_job(stream, launch, &job)?;

@@ -43,7 +43,8 @@ impl Default for Staged {
 impl Staged {
     /// Bytes of the upload.
     pub(super) fn len(&self) -> usize {
-        let (points, tables) = (self.point_bytes(), self.knot_bytes() + self.shape_bytes());
+        let points = self.point_bytes();
+        let tables = self.knot_bytes() + self.shape_bytes();
         if tables == 0 { points } else { tables_at(points) + tables }
     }
 

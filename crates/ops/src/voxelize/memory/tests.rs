@@ -68,7 +68,9 @@ fn packed_points_have_the_values_of_the_message() {
     use FieldType::{Float32, Float64, Int16, Uint8};
     let fields = [(17, Float32), (4, Float64), (40, Float32), (3, Uint8), (29, Int16)];
     let fields = fields.map(|(offset, kind)| FieldAt { offset, kind });
-    let (width, height, point_step) = (700, 3, 61);
+    let width = 700;
+    let height = 3;
+    let point_step = 61;
     let row_step = width * point_step + 100;
     let mut data = vec![0xEE; height * row_step];
     for at in 0..width * height {
@@ -112,7 +114,8 @@ fn packed_points_have_the_values_of_the_message() {
         vec![Reduction::Count, of("a"), Reduction::Max("b".into())],
     );
     let [whole, fields_alone] = [view, other].map(|view| {
-        let (mut voxelizer, slot) = (Voxelizer::new(&spec, DType::F32, 1), Slot::new(0));
+        let mut voxelizer = Voxelizer::new(&spec, DType::F32, 1);
+        let slot = Slot::new(0);
         let mut row = vec![0; voxelizer.row_bytes()];
         (voxelizer.encode(&view, slot, &mut row).unwrap(), voxelizer.occupied(slot), row)
     });

@@ -135,10 +135,12 @@ impl Parts<'_> {
 
 /// Shape of a stream without its rings, for the kernel: its rules, and how its work is divided.
 fn shape(stream: &WindowStream) -> Stream {
-    let (steps, bytes) = (stream.steps(), stream.step_len * stream.dtype.size());
+    let steps = stream.steps();
+    let bytes = stream.step_len * stream.dtype.size();
     let unwraps = |ring: &WindowRing| ring.stage.as_ref().is_some_and(OutputStage::unwraps);
     let whole = stream.rings.iter().any(unwraps);
-    let (mut chunk, mut tile) = (steps.min(STEPS), stream.step_len.max(1));
+    let mut chunk = steps.min(STEPS);
+    let mut tile = stream.step_len.max(1);
     if whole {
         chunk = steps;
     } else if bytes > TASK_BYTES {
@@ -147,7 +149,8 @@ fn shape(stream: &WindowStream) -> Stream {
     } else {
         chunk = chunk.min((TASK_BYTES / bytes.max(1)).max(1));
     }
-    let (chunks, tiles) = (steps.div_ceil(chunk), stream.step_len.max(1).div_ceil(tile));
+    let chunks = steps.div_ceil(chunk);
+    let tiles = stream.step_len.max(1).div_ceil(tile);
     let merge = stream.merge.as_ref();
     let (when, needed) = match merge.map(|merge| merge.valid_when) {
         Some(ValidWhen::Any) => (WHEN_ANY, 0),

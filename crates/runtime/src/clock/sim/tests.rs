@@ -47,7 +47,8 @@ fn a_tick_is_due_since_the_first_message_at_or_after_it() {
 
 #[test]
 fn a_clock_whose_messages_repeat_an_instant_does_not_move() {
-    let (time, grid) = (VirtualTime::starting_at(Stamp::ZERO), TickGrid::new(10).unwrap());
+    let time = VirtualTime::starting_at(Stamp::ZERO);
+    let grid = TickGrid::new(10).unwrap();
     let clock = SimClock::new(grid, time.source());
     assert_eq!(clock.stalled_for(), None);
     let pause = Duration::from_millis(20);
@@ -87,7 +88,8 @@ fn a_step_back_that_is_shorter_than_a_tick_changes_nothing() {
 
 #[test]
 fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
-    let (clock, now) = (sim_clock(), Instant::now());
+    let clock = sim_clock();
+    let now = Instant::now();
     let set = |nanos, ns| clock.set_at(at(nanos), published(ns), now);
     let first = set(990, 90).unwrap();
     set(1000, 199);
@@ -110,8 +112,8 @@ fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
 
 #[test]
 fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
-    let (clock, now) =
-        (SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap(), TimeSource::real()), Instant::now());
+    let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap(), TimeSource::real());
+    let now = Instant::now();
     let set = |ms: i64, ns| clock.set_at(at(ms * NANOS_PER_MS), published(ns), now);
     let arrival = |ns| clock.arrival_at(published(ns), now);
     let steps = (0..5).map(|k| set(60_000 + 25 * k, 100 + k)).collect::<Vec<_>>();
@@ -219,9 +221,11 @@ fn zero_is_an_instant_of_an_epoch_whose_clock_has_read_zero() {
 
 #[test]
 fn arrivals_between_two_readings_have_different_instants_below_the_next_step() {
-    let (clock, start) = (sim_clock(), Instant::now());
+    let clock = sim_clock();
+    let start = Instant::now();
     // The clock is five times as fast as the system's.
-    let (step, ms) = (20 * NANOS_PER_MS, Duration::from_millis(1));
+    let step = 20 * NANOS_PER_MS;
+    let ms = Duration::from_millis(1);
     let mut stamps = Vec::new();
     for k in 1..=6 {
         let since = start + 4 * k * ms;
@@ -257,7 +261,8 @@ fn a_clock_with_steps_longer_than_the_ticks_of_a_loop_is_reported_as_coarse_once
             |all: Vec<(&'static str, TickGrid)>| all.into_iter().map(|(name, _)| name).collect();
         steps.iter().map(note).map(names).collect()
     };
-    let (nobody, fast) = (Vec::new(), vec!["fast"]);
+    let nobody = Vec::new();
+    let fast = vec!["fast"];
     assert_eq!(steps(&[11, 11, 11, 11, 10]), [const { Vec::<&str>::new() }; 5]);
     assert_eq!(
         steps(&[11, 11, 11, 11, 11]),
@@ -270,12 +275,14 @@ fn a_clock_with_steps_longer_than_the_ticks_of_a_loop_is_reported_as_coarse_once
 #[test]
 fn all_waiters_wake_when_the_clock_first_reads_reaches_their_instants_or_jumps_back() {
     for (before, set) in [(None, 15), (Some(15), 20), (Some(15), 3)] {
-        let (clock, waiters) = (sim_clock(), [18, 20].map(|it| (it, ThreadNumber::default())));
+        let clock = sim_clock();
+        let waiters = [18, 20].map(|it| (it, ThreadNumber::default()));
         before.map(|before| clock.set(at(before), Transit::UNKNOWN));
         let seen = clock.now();
         std::thread::scope(|scope| {
             let waits = waiters.each_ref().map(|(instant, waiter)| {
-                let (clock, next) = (&clock, seen.map(|seen| (seen, at(*instant))));
+                let clock = &clock;
+                let next = seen.map(|seen| (seen, at(*instant)));
                 scope.spawn(move || {
                     waiter.is_this();
                     clock.wait_at_most(next, 2 * patience());

@@ -11,7 +11,8 @@ fn sleeper(period: Duration) -> Sleeper {
 fn it_is_never_awake_too_soon() {
     let mut sleeper = sleeper(10_000 * US);
     for at in 0..50 {
-        let (began, left) = (Instant::now(), (at * 41 % 700) * US);
+        let began = Instant::now();
+        let left = (at * 41 % 700) * US;
         sleeper.wait(left, Duration::from_millis(50));
         assert!(began.elapsed() >= left);
     }

@@ -297,7 +297,8 @@ impl Verdict {
         let period_s = COMMAND_MS as f64 / 1e3;
         if let [.., before, last, now] = &self.commands[..] {
             for ((before, last), now) in before.iter().zip(last).zip(now) {
-                let (moved, bent) = (now - last, now - 2.0 * last + before);
+                let moved = now - last;
+                let bent = now - 2.0 * last + before;
                 assert!(moved.abs() <= v * period_s + 1e-12, "{ms} ms: a jump of {moved}");
                 assert!(bent.abs() <= a * period_s * period_s + 1e-12, "{ms} ms: {bent}");
             }
@@ -317,18 +318,23 @@ impl Verdict {
 
 /// Runs the whole for a while \[ms\].
 fn run(latency_ms: i64, for_ms: i64) -> (Verdict, Ledger, GroupCounts, [u64; 3]) {
-    let (time, path) = (VirtualTime::starting_at(START), Path(Truth::new(3)));
+    let time = VirtualTime::starting_at(START);
+    let path = Path(Truth::new(3));
     let runtime = whole(&time, &path);
     let commands = runtime.commands.as_ref().unwrap();
-    let (messages, tensors) = (Messages::default(), Tensors::default());
+    let messages = Messages::default();
+    let tensors = Tensors::default();
     let ends = CommandEnds { publisher: Box::new(messages.clone()), source: None };
     let command = tick_loop(ms(COMMAND_MS as u64), Commanding::new(commands, ends));
     let fuse = tick_loop(ms(TENSOR_MS as u64), Fuse::default());
     let mut stepped = Stepped::new(&time, &runtime, vec![fuse, command]);
     let mut publishing = Publishing::new(&runtime, tensors.clone(), 0);
     let mut arm = Follower::new(ARM, Followed::Values);
-    let (mut policy, mut ledger) = (Policy::new(latency_ms), Ledger::default());
-    let (mut verdict, mut stalls, mut waiting) = (Verdict::default(), true, Vec::new());
+    let mut policy = Policy::new(latency_ms);
+    let mut ledger = Ledger::default();
+    let mut verdict = Verdict::default();
+    let mut stalls = true;
+    let mut waiting = Vec::new();
     for now_ms in 0..for_ms {
         arm.advance(now_ms * NANOS_PER_MS);
         verdict.arm(&path, now_ms, arm.positions());

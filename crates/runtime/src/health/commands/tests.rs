@@ -34,7 +34,8 @@ fn words(numbers: &mut GroupBefore, seen: &GroupSeen) -> Vec<String> {
 
 #[test]
 fn a_window_says_what_rose_in_it_and_each_window_says_a_stall_that_lasts() {
-    let (mut numbers, mut seen) = (GroupBefore::default(), following());
+    let mut numbers = GroupBefore::default();
+    let mut seen = following();
     (seen.counts.stalls, seen.counts.chunks_late) = (1, 2);
     seen.counts.refused[Refusal::Run as usize] = 3;
     let expected =
@@ -49,7 +50,8 @@ fn a_window_says_what_rose_in_it_and_each_window_says_a_stall_that_lasts() {
 
 #[test]
 fn missing_measured_values_are_named_while_commands_are_enabled() {
-    let (mut numbers, mut seen) = (GroupBefore::default(), following());
+    let mut numbers = GroupBefore::default();
+    let mut seen = following();
     seen.waits_for = WaitsFor::Measured;
     for (stage, expected) in [
         (Stage::Waiting, "arm is waiting: joints has no valid values"),
@@ -62,7 +64,8 @@ fn missing_measured_values_are_named_while_commands_are_enabled() {
 
 #[test]
 fn commands_that_nobody_takes_are_a_fault() {
-    let (mut numbers, mut seen) = (GroupBefore::default(), following());
+    let mut numbers = GroupBefore::default();
+    let mut seen = following();
     seen.audience = Some(0);
     assert!(words(&mut numbers, &seen).is_empty(), "none were sent");
     seen.counts.commands = 250;
@@ -86,7 +89,8 @@ fn commands_that_nobody_takes_are_a_fault() {
 
 #[test]
 fn limits_that_change_most_commands_of_a_joint_are_a_fault() {
-    let (mut numbers, mut seen) = (GroupBefore::default(), following());
+    let mut numbers = GroupBefore::default();
+    let mut seen = following();
     (seen.counts.commands, seen.counts.clipped) = (250, vec![125, 126]);
     assert_eq!(words(&mut numbers, &seen), ["arm: of 250 commands, limits changed those of b 126"]);
     // The numbers are those of the window.
@@ -99,7 +103,8 @@ fn limits_that_change_most_commands_of_a_joint_are_a_fault() {
 
 #[test]
 fn a_plan_that_ends_between_two_chunks_is_a_fault_and_one_that_ends_is_none() {
-    let (mut numbers, mut seen) = (GroupBefore::default(), following());
+    let mut numbers = GroupBefore::default();
+    let mut seen = following();
     (seen.counts.chunks, seen.counts.ends) = (4, 3);
     assert_eq!(words(&mut numbers, &seen), ["arm: plans that ended before the next chunk came: 3"]);
     (seen.stage, seen.waits_for, seen.counts.ends) = (Stage::Ended, WaitsFor::Chunk, 4);

@@ -5,7 +5,8 @@ use crate::health::report::{Status, of_loop};
 
 #[test]
 fn a_loop_is_judged_by_the_overruns_of_the_window() {
-    let (mut seen, stats) = (LoopSeen::default(), GridStats::default());
+    let mut seen = LoopSeen::default();
+    let stats = GridStats::default();
     let mut second = 0;
     let mut report = || {
         second += 1;
@@ -33,7 +34,9 @@ fn a_loop_is_judged_by_the_overruns_of_the_window() {
 
 #[test]
 fn a_loop_that_serves_nothing_is_an_error_and_one_whose_clock_does_not_run_is_stale() {
-    let (mut seen, stats, start) = (LoopSeen::default(), GridStats::default(), Instant::now());
+    let mut seen = LoopSeen::default();
+    let stats = GridStats::default();
+    let start = Instant::now();
     let mut report = |ms: u64, tick: Option<i64>, sim_clock| {
         let since = Duration::from_millis(ms);
         let unserved = seen.unserved(start + since, tick, stats.served.get());

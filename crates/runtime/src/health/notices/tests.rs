@@ -11,7 +11,8 @@ fn publishers_are_named_when_their_nodes_are_known_or_stay_unknown() {
         ros_type: "a/msg/B".into(),
         offers: OfferedQos::default(),
     };
-    let (known, unknown) = (publisher(Some("/driver")), publisher(None));
+    let known = publisher(Some("/driver"));
+    let unknown = publisher(None);
     let both = [known.clone(), unknown];
     let mut may_name = |ms, input, seen: &[PublisherSeen]| {
         notices.may_name(start + Duration::from_millis(ms), InputId::new(input), seen)
@@ -26,7 +27,9 @@ fn publishers_are_named_when_their_nodes_are_known_or_stay_unknown() {
 
 #[test]
 fn a_cause_is_logged_once_when_it_lasts_and_again_after_a_change() {
-    let (start, mut second, mut causes) = (Instant::now(), 0, Causes::default());
+    let start = Instant::now();
+    let mut second = 0;
+    let mut causes = Causes::default();
     // Which of the next windows log a line; one per second.
     let mut note = |kind, windows: usize| -> Vec<usize> {
         let mut window = || {

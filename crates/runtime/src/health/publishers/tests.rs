@@ -56,7 +56,8 @@ fn the_reason_for_silence_is_found_among_the_publishers() {
 /// The middleware loses large messages from the first one on. If some were heard, the publisher has stopped.
 #[test]
 fn the_middleware_is_blamed_only_for_large_messages_that_never_came() {
-    let (specs, remedy) = (inputs(), "Enlarge its buffers");
+    let specs = inputs();
+    let remedy = "Enlarge its buffers";
     let told = |at: usize, trouble, heard| {
         let spec = &specs[at];
         let seen = [publisher(&spec.ros_type, true)];

@@ -47,7 +47,8 @@ fn a_gap_counts_its_missing_messages() {
 #[test]
 fn a_backlog_that_lost_most_messages_does_not_hide_the_loss() {
     // Stopped for two seconds; every third to fifth message of the backlog is left.
-    let (start, mut ms) = (Duration::ZERO, 0);
+    let start = Duration::ZERO;
+    let mut ms = 0;
     let at = |ms: i64| start + Duration::from_millis(ms as u64);
     let mut arrivals = Arrivals::new(start);
     let note = |arrivals: &mut Arrivals, arrival: i64, ms: i64| {
@@ -61,7 +62,8 @@ fn a_backlog_that_lost_most_messages_does_not_hide_the_loss() {
             ms += 1;
         }
         assert_eq!(arrivals.missing(), expected);
-        let (first, mut kept) = (ms, 0);
+        let first = ms;
+        let mut kept = 0;
         while ms < first + 2000 {
             note(&mut arrivals, first + 2000, ms);
             kept += 1;

@@ -12,8 +12,8 @@ fn at(ms: u64) -> Duration {
 fn a_detail_is_logged_again_when_it_changes() {
     let mut details = DropDetails::default();
     let mut note = |ms, detail: &str| details.note(at(ms), &drop(detail), || None);
-    let (first, second) =
-        ("frame \"lidar_1\": expected in tf", "frame \"lidar_2\": expected in tf");
+    let first = "frame \"lidar_1\": expected in tf";
+    let second = "frame \"lidar_2\": expected in tf";
     assert_eq!(note(0, first).as_deref(), Some(first));
     assert_eq!(note(7_900, first), None);
     assert_eq!(note(8_000, second).as_deref(), Some(second));

@@ -9,7 +9,8 @@ fn ms(ms: u64) -> Duration {
 
 #[test]
 fn a_simulators_time_is_the_sum_of_its_steps_without_jumps() {
-    let (time, first) = (NodeTime::new(true, TimeSource::real()), Epoch::default());
+    let time = NodeTime::new(true, TimeSource::real());
+    let first = Epoch::default();
     let second = first.next(None);
     let set = |epoch, at: i64| {
         time.set(epoch, Stamp::from_nanos(at * MS));

@@ -41,7 +41,8 @@ fn words_fill_a_request() {
     assert_eq!(episodes.gpus, [AskedGpu::Number(1), AskedGpu::All]);
     assert_eq!((episodes.remaps.len(), episodes.time), (1, AskedClock::Auto));
     // The defaults of the command line are those of a request.
-    let (asked, plain) = (request(&[]).unwrap(), ReplayRequest::default());
+    let asked = request(&[]).unwrap();
+    let plain = ReplayRequest::default();
     let plain_episodes = EpisodesRequest { bags: vec!["bag".into()], ..plain.episodes };
     assert_eq!(format!("{:?}", asked.episodes), format!("{plain_episodes:?}"));
     let error = request(&["--bf16=f32"]).unwrap().check().unwrap_err();

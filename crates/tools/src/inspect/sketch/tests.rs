@@ -13,7 +13,8 @@ fn quantiles_are_those_of_the_sorted_durations_to_a_thousandth() {
     all.sort_unstable();
     for share in [0.0, 0.01, 0.3, 0.5, 0.77, 0.99, 0.999, 1.0] {
         let rank = ((all.len() as f64 * share).ceil() as usize).max(1);
-        let (exact, found) = (all[rank - 1] as f64, sketch.quantile(share).unwrap() as f64);
+        let exact = all[rank - 1] as f64;
+        let found = sketch.quantile(share).unwrap() as f64;
         assert!((found - exact).abs() <= exact.abs() / 1000.0 + 1.0, "{share}: {found} {exact}");
     }
     let longer = all.iter().filter(|nanos| **nanos > 250_000_000).count() as u64;

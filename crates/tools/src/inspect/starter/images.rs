@@ -24,7 +24,8 @@ pub(super) fn lines(
         file(form)
     }?;
     let mut lines = vec!["image:".to_owned()];
-    let (width, height) = (form.width, form.height);
+    let width = form.width;
+    let height = form.height;
     let size = format!("resize: {{width: {ROW_PX}, height: {ROW_PX}}}");
     lines.push(format!("  {size} # of {} {width}x{height}", printable(&form.encoding)));
     let widest = images.forms.iter().map(|form| form.width).max().unwrap_or(width);

@@ -72,7 +72,8 @@ impl Starter {
     /// Why, if no topic can become a stream.
     pub fn new(found: &Inspection, definitions: &dyn Definitions) -> Result<Starter, String> {
         let base = base_frame(found);
-        let (mut streams, mut left_out) = (Vec::new(), Vec::new());
+        let mut streams = Vec::new();
+        let mut left_out = Vec::new();
         for topic in &found.topics {
             let made = streams::stream(found, &base, topic).and_then(|mut stream| {
                 stream.name = new_name(&topic.name, &streams);

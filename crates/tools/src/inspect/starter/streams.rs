@@ -251,7 +251,9 @@ impl StreamDraft {
     }
 
     fn select(&mut self, paths: &[Leaf]) -> Result<(), String> {
-        let (mut taken, mut left, mut total) = (Vec::new(), Vec::new(), 0);
+        let mut taken = Vec::new();
+        let mut left = Vec::new();
+        let mut total = 0;
         let mut whole = false;
         for leaf in paths {
             let why = unfit(leaf);

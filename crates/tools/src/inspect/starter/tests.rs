@@ -17,7 +17,8 @@ fn names_are_those_of_topics_and_differ() {
     let mut streams: Vec<Stream> = Vec::new();
     for topic in ["/camera/image_raw", "/Camera", "/camera/", "/1", "/"] {
         let name = new_name(topic, &streams);
-        let (lines, kind) = (Vec::new(), Kind::Image);
+        let lines = Vec::new();
+        let kind = Kind::Image;
         streams.push(Stream { topic: topic.into(), name, lines, lag_ns: 0, rate_hz: None, kind });
     }
     let names: Vec<_> = streams.iter().map(|stream| stream.name.as_str()).collect();

@@ -43,7 +43,8 @@ impl Timing {
             Timeline::Header => topic.stamped.as_ref()?,
             Timeline::Receive => &topic.received,
         };
-        let (intervals, gaps) = (found.intervals?, found.gaps);
+        let intervals = found.intervals?;
+        let gaps = found.gaps;
         let delay = topic.delay.filter(|_| timeline == Timeline::Header);
         let (long_ns, long_share) = long(intervals, gaps);
         let usual_delay_ns = delay.map(|delay| delay.p50_ns);

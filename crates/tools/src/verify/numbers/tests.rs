@@ -6,7 +6,8 @@ fn at(s: i64) -> Stamp {
 }
 
 fn gap(first: u64, last: u64) -> Gap {
-    let (input, epoch) = (InputId::new(0), Epoch::default());
+    let input = InputId::new(0);
+    let epoch = Epoch::default();
     Gap { input, messages: last - first + 1, first, last, from: None, epoch }
 }
 
@@ -82,7 +83,8 @@ fn a_gap_cuts_runs_and_memory_is_bounded() {
     numbers.told(&gap(4, 6));
     assert_eq!(numbers.lost(at(1)), Some(Lost { messages: 6, last: 9, after: None }));
     let mut numbers = Numbers::default();
-    let (steps, step) = (3 * MOST_RUNS as u64, MOST_AHEAD);
+    let steps = 3 * MOST_RUNS as u64;
+    let step = MOST_AHEAD;
     for k in 1..=steps {
         whole(&mut numbers, k * step, at(0));
     }

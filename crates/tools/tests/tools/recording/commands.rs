@@ -247,7 +247,8 @@ fn without_facts_a_chunk_counts_from_its_receive_stamp_on() {
             let rows = rows(&store, array);
             rows.iter().map(|row| i64::from_le_bytes(*row.first_chunk().unwrap())).collect()
         };
-        let (at, stamps) = (of("chunks/arm/found_ns"), of("commands/arm/stamp_ns"));
+        let at = of("chunks/arm/found_ns");
+        let stamps = of("commands/arm/stamp_ns");
         // One command tick per period, without a gap.
         assert!(stamps.windows(2).all(|pair| pair[1] - pair[0] == PERIOD_NS));
         assert!(at.iter().all(|at| stamps.contains(at)));
@@ -366,7 +367,8 @@ fn an_array_of_commands_that_does_not_fit_is_an_error() {
 fn a_report_of_a_recording_and_of_its_stores_shows_the_commands() {
     let folder = tempfile::tempdir().unwrap();
     let Recorded { folder: bag, sent, .. } = recorded(folder.path());
-    let (tensors, rows) = (folder.path().join("tensors"), folder.path().join("rows"));
+    let tensors = folder.path().join("tensors");
+    let rows = folder.path().join("rows");
     replayed(&bag, (&tensors, &text(WATCHDOG_MS)), Format::Zarr, None);
     replayed(&bag, (&rows, &text(WATCHDOG_MS)), Format::Rows, None);
     let said = format!("{} commands, of 9 chunks. 9 rows came too late.", sent.len());

@@ -45,7 +45,8 @@ fn replayed(runs: &Path, out: &Path, text: &str) -> u64 {
     let config = out.join("robot.yaml");
     fs::write(&config, text).unwrap();
     let episodes = EpisodesRequest { bags: vec![runs.to_owned()], ..Default::default() };
-    let (out, format) = (out.to_owned(), Format::Zarr);
+    let out = out.to_owned();
+    let format = Format::Zarr;
     let request = ReplayRequest { episodes, config, out, format, ..Default::default() };
     let (episodes, options) = request.asked().unwrap();
     let results = run_all(&episodes, &options, &(), &AtomicBool::new(false)).unwrap();

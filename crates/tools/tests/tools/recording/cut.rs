@@ -38,7 +38,8 @@ fn a_file_that_is_cut_at_any_place_is_read_up_to_the_last_second() {
     // After each 100 ms: how large the file was at least by then, once its writer had a quarter of a second.
     let mut sizes: Vec<(Stamp, u64)> = Vec::new();
     for _ in 0..40 {
-        let (before, at) = (size(), node.now());
+        let before = size();
+        let at = node.now();
         drive(&node, 10, 8, 12);
         node.time.advance(Duration::from_millis(300));
         until("the file grows", || size() > before);

@@ -128,7 +128,8 @@ fn a_disk_that_is_too_slow_for_a_while_makes_gaps_and_unverifiable_ticks() {
         drive(&node, 4, 8, 12);
         node.await_disk();
     }
-    let (published, status) = (node.published(), node.recorder.status());
+    let published = node.published();
+    let status = node.recorder.status();
     assert_eq!((published, status.lost, status.lost_events), (510, lost, 0));
     let recording = node.stop();
     let missing = format!("{lost} messages are missing, because the disk was too slow");
@@ -183,7 +184,8 @@ fn a_disk_that_never_returns_does_not_keep_the_node() {
     drive(&node, 150, 8, 12);
     answers.await_silence();
     let _answers_at_the_end = Finally(|| answers.allow_all());
-    let (recorder, time) = (node.recorder.clone(), node.time.clone());
+    let recorder = node.recorder.clone();
+    let time = node.time.clone();
     let ender = ThreadNumber::default();
     std::thread::scope(|scope| {
         let ends = scope.spawn(|| {

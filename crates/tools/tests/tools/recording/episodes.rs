@@ -222,7 +222,8 @@ fn messages_that_had_no_room_before_an_episode_make_ticks_unverifiable_and_not_d
 #[test]
 fn rows_of_episodes_have_tasks_and_marks_and_no_window_is_from_before_the_begin() {
     let folder = tempfile::tempdir().unwrap();
-    let (runs, out) = (folder.path().join("runs"), folder.path().join("out"));
+    let runs = folder.path().join("runs");
+    let out = folder.path().join("out");
     let text = config_text(300.0, 300.0);
     two_episodes(&runs, &text);
     let episodes = found(&runs);
@@ -248,7 +249,8 @@ fn rows_of_episodes_have_tasks_and_marks_and_no_window_is_from_before_the_begin(
 #[test]
 fn episodes_that_are_replayed_one_by_one_are_joined_by_the_replay_of_all() {
     let folder = tempfile::tempdir().unwrap();
-    let (runs, text) = (folder.path().join("runs"), config_text(300.0, 300.0));
+    let runs = folder.path().join("runs");
+    let text = config_text(300.0, 300.0);
     two_episodes(&runs, &text);
     for format in [Format::Zarr, Format::Rows] {
         let out = folder.path().join(format.to_string());

@@ -138,11 +138,14 @@ fn verified(folder: &Path, lags: [f64; 4]) -> Report {
                 let Planned { input, bytes, .. } = &planned[at];
                 let outcome =
                     MessageOutcome::from(&pipeline.push(*input, bytes, arrival(at)).unwrap());
-                let (number, input, at) = (numbers[at], *input, Some(now));
+                let number = numbers[at];
+                let input = *input;
+                let at = Some(now);
                 recorder.note(Event::MessageOutcome { number, input, outcome, at });
             }
             Step::Tick(tick) => {
-                let (mut message, epoch) = (pipeline.new_message(), Epoch::default());
+                let mut message = pipeline.new_message();
+                let epoch = Epoch::default();
                 let outcome = pipeline.tick(tick, epoch, &mut message).unwrap();
                 assert_eq!(outcome, TickOutcome::Ready);
                 message.seal();

@@ -196,7 +196,8 @@ fn a_damaged_recording_is_read_as_far_as_it_goes() {
     let name = format!("{}_0.mcap", recording.file_name().unwrap().to_str().unwrap());
     let whole = std::fs::read(recording.join(&name)).unwrap();
     let all = verified(&recording);
-    let (mut read, mut damaged) = (0, 0);
+    let mut read = 0;
+    let mut damaged = 0;
     for k in 1..16_usize {
         let mut bytes = whole.clone();
         let at = k.wrapping_mul(2_654_435_761) % bytes.len();

@@ -67,7 +67,8 @@ impl Publisher for Newest {
     fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
         let message = message.message();
         let word = |at: usize| message[at..at + 4].try_into().unwrap();
-        let (sec, nanosec) = (i32::from_le_bytes(word(4)), u32::from_le_bytes(word(8)));
+        let sec = i32::from_le_bytes(word(4));
+        let nanosec = u32::from_le_bytes(word(8));
         let stamp = Stamp::from_sec_nanosec(sec, nanosec).unwrap();
         self.0.store(stamp.nanos(), Ordering::Release);
         Ok(())

@@ -101,7 +101,8 @@ impl Script {
     }
 
     fn tell(&self, Untold { message, outcome }: Untold) {
-        let (input, at) = (message.input, message.arrival.stamp);
+        let input = message.input;
+        let at = message.arrival.stamp;
         let number = self.recorder.received(message);
         if number > 0 {
             self.kept.update(|kept| kept + 1);
@@ -114,7 +115,8 @@ impl Script {
     }
 
     fn tick(&self, epoch: u64, at_ms: i64) {
-        let (tick, epoch) = (at_ms / 10, Epoch::numbered(epoch));
+        let tick = at_ms / 10;
+        let epoch = Epoch::numbered(epoch);
         let mut message = self.pipeline.new_message();
         let fate = match self.pipeline.tick(tick, epoch, &mut message).unwrap() {
             TickOutcome::Ready => {
@@ -246,7 +248,9 @@ fn a_lost_cloud_has_an_effect_until_its_lidar_is_heard_again() {
     let folder = tempfile::tempdir().unwrap();
     let queue_bytes = 60_000;
     let script = Script::of(LIDARS, folder.path(), queue_bytes);
-    let (start, front, rear) = (start_ms(), InputId::new(0), InputId::new(1));
+    let start = start_ms();
+    let front = InputId::new(0);
+    let rear = InputId::new(1);
     let receive =
         |input, at, x: f32, count| receive_bytes(&script, input, at, cloud(ms(at), x, count));
     for k in 0..60 {
@@ -319,7 +323,9 @@ fn all_that_differs_after_a_lost_transform_is_unverifiable() {
     let config = script.pipeline.config();
     let input =
         |topic: &str| config.input_ids().find(|id| config.input(*id).topic == topic).unwrap();
-    let (start, points, tf) = (start_ms(), input("/points"), input("/tf"));
+    let start = start_ms();
+    let points = input("/points");
+    let tf = input("/tf");
     receive_bytes(&script, tf, start, transform(ms(start - 50), 0.0));
     for k in 0..60 {
         let at = start + 20 * k;
@@ -382,7 +388,9 @@ fn all_that_differs_after_a_lost_camera_info_is_unverifiable() {
     let config = script.pipeline.config();
     let input =
         |topic: &str| config.input_ids().find(|id| config.input(*id).topic == topic).unwrap();
-    let (start, image, info) = (start_ms(), input("/image"), input("/info"));
+    let start = start_ms();
+    let image = input("/image");
+    let info = input("/info");
     receive_bytes(&script, info, start, camera_info(ms(start), 50.0));
     for k in 0..60 {
         let at = start + 20 * k;

@@ -92,7 +92,9 @@ fn a_gpu_that_is_as_fast_or_slower_is_not_used_and_is_probed_the_more_rarely_the
         camera.given
     };
     // 3,000 messages are 99 s: one probe a second, every 2 s, every 32 s.
-    let (equal, twice, much_worse) = (given(600 * US), given(1200 * US), given(50 * MS));
+    let equal = given(600 * US);
+    let twice = given(1200 * US);
+    let much_worse = given(50 * MS);
     assert!((85..=100).contains(&equal), "{equal}");
     assert!((40..=50).contains(&twice), "{twice}");
     assert!((2..=4).contains(&much_worse), "{much_worse}");
@@ -100,7 +102,9 @@ fn a_gpu_that_is_as_fast_or_slower_is_not_used_and_is_probed_the_more_rarely_the
 
 #[test]
 fn a_gpu_that_gets_slow_is_given_up_within_few_messages_and_no_row_is_late_by_more_than_a_core() {
-    let (core, fast, slow) = (600 * US, 200 * US, 50 * MS);
+    let core = 600 * US;
+    let fast = 200 * US;
+    let slow = 50 * MS;
     let mut camera = Camera::new();
     camera.messages(100, core, fast);
     assert!(camera.uses_gpu());
@@ -124,7 +128,9 @@ fn one_slow_message_changes_nothing() {
 
 #[test]
 fn a_gpu_that_recovers_is_used_again() {
-    let (core, fast, slow) = (600 * US, 200 * US, 50 * MS);
+    let core = 600 * US;
+    let fast = 200 * US;
+    let slow = 50 * MS;
     let mut camera = Camera::new();
     camera.messages(100, core, fast);
     camera.messages(2000, core, slow);

@@ -24,7 +24,8 @@ fn run(spec: GroupSpec, name: &str, form: CommandForm, seed: u64) -> Vec<Served>
         let now_ms = bench.at().stamp.nanos() / NANOS_PER_MS;
         match random.below(100) {
             0..3 => {
-                let (from, slope) = (random.float(-1.0, 1.0), random.float(-0.03, 0.03));
+                let from = random.float(-1.0, 1.0);
+                let slope = random.float(-0.03, 0.03);
                 let rows = 1 + random.below(50) as usize;
                 let answers_ms = (now_ms - random.below(200) as i64) / 20 * 20;
                 // One that is refused is none.
@@ -48,7 +49,8 @@ fn run(spec: GroupSpec, name: &str, form: CommandForm, seed: u64) -> Vec<Served>
 fn a_forward_controller_takes_each_command() {
     for interface in [Interface::Position, Interface::Velocity] {
         let spec = GroupSpec { interface, ..group_of(vec![limited()]) };
-        let (name, form) = ("std_msgs/msg/Float64MultiArray", CommandForm::EachTick);
+        let name = "std_msgs/msg/Float64MultiArray";
+        let form = CommandForm::EachTick;
         for (_, command, message) in run(spec, name, form, 1) {
             let taken = message.map(|message| forwarded(1, &message).unwrap());
             assert_eq!(taken, command.map(|command| vec![command]));
@@ -71,10 +73,12 @@ fn a_trajectory_controller_takes_each_point() {
 
 #[test]
 fn a_trajectory_controller_takes_each_plan_and_goes_where_the_commands_go() {
-    let (form, period_s) = (CommandForm::Points { step_ns: POINTS_NS }, PERIOD_NS as f64 / 1e9);
+    let form = CommandForm::Points { step_ns: POINTS_NS };
+    let period_s = PERIOD_NS as f64 / 1e9;
     // A line between two points is so far from commands with this acceleration.
     let bound = 10.0 * (5.0 * period_s) * (5.0 * period_s) / 8.0 + 1e-9;
-    let (mut compared, mut sent) = (0, 0);
+    let mut compared = 0;
+    let mut sent = 0;
     for seed in 3..8 {
         let mut controller = JointTrajectoryController::new(&["a"]);
         let mut follows = false;

@@ -61,7 +61,8 @@ impl JointTrajectoryController {
         let places = places.filter(|_| given.len() == self.joints.len()).ok_or(Refused::Joints)?;
         // A stamp of zero means: from now on.
         let start = if stamp == 0 { now } else { Stamp::from_nanos(stamp) };
-        let (mut points, mut before) = (Vec::new(), None);
+        let mut points = Vec::new();
+        let mut before = None;
         let mut end_velocities = Vec::new();
         for _ in 0..reader.u32()? {
             let all = [(); 4].map(|()| f64s(&mut reader));
@@ -99,7 +100,8 @@ impl JointTrajectoryController {
     /// Positions that it wants for the joints at an instant, on lines between points. None before its first trajectory.
     pub(in crate::command) fn desired(&self, at: Stamp) -> Option<Vec<f64>> {
         let after = self.points.partition_point(|(instant, _)| *instant <= at);
-        let (to, from) = (self.points.get(after), after.checked_sub(1).map(|at| &self.points[at]));
+        let to = self.points.get(after);
+        let from = after.checked_sub(1).map(|at| &self.points[at]);
         let Some((until, next)) = to else { return from.map(|(_, positions)| positions.clone()) };
         let Some((since, here)) = from else { return Some(next.clone()) };
         let along = at.since(*since) as f64 / until.since(*since) as f64;
@@ -127,7 +129,8 @@ pub(in crate::command) fn forwarded(joints: usize, message: &[u8]) -> Result<Vec
 
 /// A time \[ns\].
 fn time_ns(reader: &mut Reader<'_>) -> Result<i64, Refused> {
-    let (sec, nanosec) = (i64::from(reader.i32()?), i64::from(reader.u32()?));
+    let sec = i64::from(reader.i32()?);
+    let nanosec = i64::from(reader.u32()?);
     Ok(sec * NANOS_PER_S + nanosec)
 }
 
@@ -164,7 +167,8 @@ mod tests {
         let at = ([1.0, 2.0], [0.0, 0.0]);
         let good = (&at.0[..], &at.1[..]);
         let take = |message: &[u8]| JointTrajectoryController::new(ab).take(message, NOW);
-        let (times, past) = (&[0, 20, 40][..], NOW.offset(-50 * NANOS_PER_MS));
+        let times = &[0, 20, 40][..];
+        let past = NOW.offset(-50 * NANOS_PER_MS);
         let whole = trajectory(NOW, ab, times, good);
         let cases = [
             (trajectory(NOW, ab, times, good), Ok(())),

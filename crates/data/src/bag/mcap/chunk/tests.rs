@@ -169,7 +169,8 @@ fn a_chunk_in_an_index_is_not_read() {
 
 #[test]
 fn a_large_message_is_a_part_of_its_chunk() {
-    let (memory, records) = (Memory::default(), Bytes::from(vec![1; 1_000_000]));
+    let memory = Memory::default();
+    let records = Bytes::from(vec![1; 1_000_000]);
     for (len, is_slice) in [(100, false), (LARGE - 1, false), (249_999, false), (250_000, true)] {
         let (bytes, held) = share(&records, &records[100..][..len], &memory);
         assert_eq!(bytes, records[100..][..len]);

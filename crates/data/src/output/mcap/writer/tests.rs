@@ -60,7 +60,8 @@ fn checked(file: &[u8]) -> Vec<u8> {
         .with_validate_summary_section_crc(true)
         .with_check_finishes_after_end_magic(true);
     let mut reader = LinearReader::new_with_options(options);
-    let (mut kinds, mut rest) = (Vec::new(), file);
+    let mut kinds = Vec::new();
+    let mut rest = file;
     while let Some(event) = reader.next_event() {
         match event.unwrap() {
             LinearReadEvent::ReadRequest(wanted) => {

@@ -17,7 +17,8 @@ fn stamp(reading: u64) -> Stamp {
 
 #[test]
 fn a_second_of_readings_is_exact_and_an_older_latency_is_never_too_short() {
-    let (start, readings) = (Instant::now(), 5000);
+    let start = Instant::now();
+    let readings = 5000;
     let newest = newest(start, readings);
     let exact = readings - NEWEST as u64;
     for k in 0..readings {
@@ -33,7 +34,8 @@ fn a_second_of_readings_is_exact_and_an_older_latency_is_never_too_short() {
 
 #[test]
 fn readings_are_forgotten_after_ten_seconds_and_need_bounded_memory() {
-    let (start, readings) = (Instant::now(), 60_000);
+    let start = Instant::now();
+    let readings = 60_000;
     let newest = newest(start, readings);
     let kept = newest.older.len() + newest.all.len();
     assert!(kept <= NEWEST + 2 + LATEST.div_duration_f64(THINNED) as usize, "{kept}");

@@ -42,7 +42,8 @@ enum Publisher {
 
 impl Publisher {
     fn stamps(self) -> Vec<f64> {
-        let (mut noise, mut newest) = (Noise(7), 0.0f64);
+        let mut noise = Noise(7);
+        let mut newest = 0.0f64;
         let mut stamp = |k: usize| {
             let due = k as f64;
             let (due, least) = match self {
@@ -92,7 +93,8 @@ impl Loss {
 /// Returns how many messages were lost, and how many are guessed to be.
 fn lost_and_guessed(publisher: Publisher, loss: Loss, period_ms: f64) -> (u64, u64) {
     let mut arrivals = Arrivals::new(Duration::ZERO);
-    let (mut noise, mut lost) = (Noise(99), 0);
+    let mut noise = Noise(99);
+    let mut lost = 0;
     for (k, periods) in publisher.stamps().into_iter().enumerate() {
         if loss.takes(k, &mut noise) {
             lost += 1;
@@ -123,7 +125,8 @@ fn row(name: &str, publisher: Publisher) -> Vec<(usize, u64, u64)> {
 
 #[test]
 fn a_guess_is_near_what_uneven_publishers_lost() {
-    let (timer, sleep) = (Publisher::Timer, Publisher::Sleep);
+    let timer = Publisher::Timer;
+    let sleep = Publisher::Sleep;
     let stalls = |often, long, fast| Publisher::Stalls { often, long, fast };
     // The most that a guess may differ from what was lost, by loss.
     let cases = [
@@ -150,7 +153,8 @@ fn a_guess_is_near_what_uneven_publishers_lost() {
 /// The stamps mostly have no period then, and nothing counts.
 #[test]
 fn large_jitter_is_no_loss() {
-    let (timer, sleep) = (Publisher::Timer, Publisher::Sleep);
+    let timer = Publisher::Timer;
+    let sleep = Publisher::Sleep;
     for (name, publisher) in [
         ("timer, jitter 20 %", timer(0.2)),
         ("timer, jitter 30 %", timer(0.3)),

@@ -4,8 +4,12 @@ use crate::inspect::sketch::Sketch;
 #[test]
 fn rates_have_three_digits() {
     let rate = |usual_ns| {
-        let (timeline, why, usual_delay_ns) = (Timeline::Header, None, None);
-        let (long_ns, long_share, delay_ns) = (0, 99, 0);
+        let timeline = Timeline::Header;
+        let why = None;
+        let usual_delay_ns = None;
+        let long_ns = 0;
+        let long_share = 99;
+        let delay_ns = 0;
         let offset_ns = 0;
         let delays = Timing {
             timeline,
@@ -28,7 +32,8 @@ fn rates_have_three_digits() {
 
 #[test]
 fn a_few_gaps_do_not_make_intervals_long() {
-    let (usual, gap) = (100 * NANOS_PER_MS, 1000 * NANOS_PER_MS);
+    let usual = 100 * NANOS_PER_MS;
+    let gap = 1000 * NANOS_PER_MS;
     let of = |count, gaps| {
         let mut sketch = Sketch::default();
         (0..count - gaps).for_each(|_| sketch.record(usual));
