@@ -2,7 +2,8 @@
 # Checks and times everything on a machine with a GPU, and prints one table.
 #
 #   benches/gpu.sh [STEP...]     steps: test digests replay bench versus peers jpeg sanitize counters soak beside python
-#                                default: all, `versus` only with $OLD_PROGRAMS, `jpeg` only with $CAMERA_JPEG
+#                                several. Default: all, `versus` only with $OLD_PROGRAMS, `jpeg` only with $CAMERA_JPEG,
+#                                `several` only if asked for
 #   benches/gpu.sh --build       build the programs into build/gpu, for a machine without cargo
 #
 # Results go to $OUT (default bench/gpu). The steps and their variables:
@@ -18,7 +19,7 @@
 #   beside    ticks beside a process that trains on the GPU, $BESIDE_S seconds per run (default 60, six
 #             runs), and while the driver fails, $BESIDE_FAULT_S seconds per run (default 24, two runs)
 #   replay    the files of replays on every backend, and a recording of $REPLAY_S seconds (default 60,
-#             4.6 GB) 16 times at once
+#             4.6 GB) 16 times at once. With $CAMERA_JPEG, also recordings whose cameras send this file
 #   jpeg      a row of the file $CAMERA_JPEG (`benches/camera_jpeg.py` writes one) on every backend, beside nvJPEG. It
 #             needs torch and torchvision
 #   python    the Python package's tests on tensors, windows and pipelines of the GPU, and their cost. It
@@ -26,6 +27,9 @@
 #             $OLD_PACKAGE: a folder with an earlier package `robocache`, whose calls are timed in turns.
 #             If $TRAIN_STORE names the store of `benches/train_step.py --make`, also the cost of data in a
 #             training step, on one GPU and on all
+#   several   what several GPUs of one host do: training steps and windows from pinned memory on 1, 2, 4 ... of them;
+#             the rows of $SEVERAL_BAGS recordings (default 128) on one, on all and on cores; digests and operations on
+#             each. It needs what `python` needs, $TRAIN_STORE too
 set -euo pipefail
 cd "$(dirname "$0")/.."
 programs=build/gpu
@@ -106,7 +110,21 @@ run_replay() {
         python3 benches/replay.py --out "$work" --seconds "${REPLAY_S:-60}" --copies 16 --backend "$backend" \
             --json "$out/replay_$backend.json" | tee -a "$out/replay.txt" || failed=1
     done
+    if [ -n "${CAMERA_JPEG:-}" ]; then replay_jpeg "$work" || failed=1; fi
     rm -rf "$work"
+    return $failed
+}
+
+# Recordings whose cameras send a JPEG file: rows in memory, of 16 at once.
+replay_jpeg() {
+    local work=$1 backend copy failed=0 bags=()
+    sed 's|sensor_msgs/msg/Image$|sensor_msgs/msg/CompressedImage|' config/robocache.yaml >"$work/jpeg.yaml"
+    "$ROBOCACHE_RECORDING" write "$work/jpeg.mcap" --seconds 15 --jpeg "$CAMERA_JPEG" || return 1
+    for copy in $(seq 16); do ln "$work/jpeg.mcap" "$work/jpeg_$copy.mcap" && bags+=("$work/jpeg_$copy.mcap"); done
+    for backend in cpu cuda auto cpu cuda auto; do
+        echo "rows of 16 recordings of JPEG, 15 s each, $backend: $("$ROBOCACHE_RECORDING" time "${bags[@]}" --what rows \
+            --config "$work/jpeg.yaml" --backend $backend --threads 1)" | tee -a "$out/replay.txt" || failed=1
+    done
     return $failed
 }
 
@@ -259,6 +277,48 @@ run_python() {
                 benches/train_step.py "$TRAIN_STORE" --compile --graph >"$out/train_step_$processes.json" || failed=1
         done
     fi
+    return $failed
+}
+
+# All GPUs of this host. Each figure of n ranks is beside that of one, from the same call.
+run_several() {
+    local failed=0 gpus count device work began
+    export PYTHONPATH="$PWD/python:$PWD/tests" HF_HUB_OFFLINE=1 ROBOCACHE="$PWD/$programs/robocache"
+    gpus=$(nvidia-smi --list-gpus | wc -l)
+    for ((count = 1; count <= gpus; count *= 2)); do
+        python3 -m torch.distributed.run --standalone --nproc-per-node "$count" \
+            benches/train_step.py "${TRAIN_STORE:?the store of train_step.py --make}" --compile --graph \
+            >"$out/train_step_$count.json" || failed=1
+        python3 -m torch.distributed.run --standalone --nproc-per-node "$count" \
+            benches/windows.py --pinned >"$out/pinned_$count.json" || failed=1
+    done
+    work=$(mktemp -d)
+    "$programs/robocache_recording" write "$work/one.mcap" --seconds 3
+    for count in $(seq "${SEVERAL_BAGS:-128}"); do ln "$work/one.mcap" "$work/$count.mcap"; done
+    rm "$work/one.mcap"
+    for device in cpu 0 all; do
+        began=$(date +%s.%N)
+        "$ROBOCACHE" replay "$work"/*.mcap --config config/robocache.yaml --out "$work/$device" --format rows \
+            --backend "$([ $device = cpu ] && echo cpu || echo cuda)" --device "${device/cpu/0}" >/dev/null || failed=1
+        python3 -c 'import sys, time
+began, bags, name = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+seconds = time.time() - began
+print(f"rows of {bags:.0f} recordings, {name}: {seconds:.1f} s, {3 * bags / seconds:.0f} times real time")' \
+            "$began" "${SEVERAL_BAGS:-128}" "$device" | tee -a "$out/several.txt"
+        if diff -r --exclude=replay.json "$work/cpu" "$work/$device" >/dev/null; then
+            echo "rows, $device: the bytes of the cores" | tee -a "$out/several.txt"
+        else
+            failed=1
+        fi
+        [ $device = cpu ] || rm -rf "${work:?}/$device"
+    done
+    rm -rf "$work"
+    for ((device = 0; device < gpus; device++)); do
+        CUDA_VISIBLE_DEVICES=$device "$programs/core" digests:: >"$out/test_digests_$device.txt" 2>&1 || failed=1
+        CUDA_VISIBLE_DEVICES=$device python3 -m pytest -q --noconftest -p no:cacheprovider \
+            tests/python/torch/test_torch_*.py >"$out/test_operations_$device.txt" 2>&1 || failed=1
+        tail -n 1 "$out/test_digests_$device.txt" "$out/test_operations_$device.txt" | tee -a "$out/several.txt"
+    done
     return $failed
 }
 

@@ -182,6 +182,15 @@ class Trainer:
         ]
         return sum(event.self_device_time_total for event in kernels) / steps / 1e3
 
+    def all_reduce_ms(self, steps):
+        """Milliseconds of one sum of all gradients over the ranks, by itself."""
+        torch = self.torch
+        count = sum(each.numel() for each in self.model.parameters())
+        gradients = torch.zeros(count, device=self.device)
+        summed = {"sum": lambda: torch.distributed.all_reduce(gradients)}
+        rounds = turns.rounds_ms(summed, 5, steps, self.device, warm=20, world=self.world)
+        return turns.medians(rounds)["sum"]
+
     def windows_s(self, steps):
         """Seconds per call of `windows` alone: until the host goes on, and until the device is done."""
         turns.wait(self.device, self.world)
@@ -212,6 +221,7 @@ def measure(options):
     step_ms = turns.medians(rounds)
     kernels_ms = trainer.kernels_ms(fixed, min(20, options.steps)) if options.graph else None
     host, done = trainer.windows_s(options.steps)
+    all_reduce_ms = trainer.all_reduce_ms(options.steps) if trainer.world > 1 else None
     longer = step_ms["windows"] - step_ms["fixed"]
     found = {
         "device": str(trainer.device),
@@ -229,6 +239,8 @@ def measure(options):
         found["kernels_ms"] = kernels_ms
         found["graph_over_kernels_percent"] = 100 * (step_ms["graph"] / kernels_ms - 1)
         found["windows_per_s_graph"] = trainer.world * options.batch / (step_ms["graph"] / 1e3)
+    if all_reduce_ms is not None:
+        found["all_reduce_ms"] = all_reduce_ms
     if trainer.device.type == "cuda":
         found["device"] = trainer.torch.cuda.get_device_name()
     if trainer.world > 1:

@@ -10,6 +10,11 @@ build of the compiled part. With `--lerobot` it also needs lerobot.
 With `--gpu` (it needs PyTorch) the same windows come from memory of the GPU. Calls follow one another, and all of the
 host's time is included. Then windows also have one picture of each of two cameras of 224x224 RGB at 30 Hz, from memory
 of the GPU and from pinned memory. Beside the rate from pinned memory is that of a plain copy of the same size.
+
+    torchrun --nproc-per-node 4 benches/windows.py --pinned
+
+With `--pinned` each rank takes the windows with two cameras from pinned memory on its own GPU, all ranks at once. Rank 0
+prints the rate and the copy of each rank, and the pinned memory of the host.
 """
 
 import argparse
@@ -167,6 +172,35 @@ def on_gpu(cache, options):
     return found
 
 
+def on_ranks(options):
+    """Windows of two cameras from pinned memory, on all ranks at once. Returns what rank 0 prints."""
+    import torch
+    from torch import distributed
+
+    rank = int(os.environ.get("RANK", 0))
+    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+    distributed.init_process_group("gloo")
+    order = {"period_ns": MS, "batch_size": options.batch[0], "margin_ns": (400 * MS, 1100 * MS)}
+    cameras = with_cameras(made(1, 1), options.episodes, options.length)
+    sampler = robocache.WindowSampler.of(cameras, **order)
+    pinned = cameras.to(f"cuda:{torch.cuda.current_device()}", memory="pinned")
+    distributed.barrier()
+    rate, size = timed_on_gpu(pinned, sampler, CAMERAS, options.seconds)
+    distributed.barrier()
+    mine = {
+        "windows_per_s": round(rate),
+        "gb_per_s": round(rate / options.batch[0] * size / 1e9, 1),
+    }
+    mine["copy_gb_per_s"] = round(copied(size, options.seconds), 1)
+    mine["pinned_gb"] = round(2 * options.episodes * options.length * 30 * 224 * 224 * 3 / 1e9, 2)
+    ranks = [None] * distributed.get_world_size()
+    distributed.all_gather_object(ranks, mine)
+    distributed.destroy_process_group()
+    total = round(sum(each["windows_per_s"] for each in ranks))
+    found = {"gpu": torch.cuda.get_device_name(), "batch": options.batch[0], "windows_per_s": total}
+    return {**found, "ranks": ranks} if rank == 0 else None
+
+
 def lerobot(folder, seconds, episodes, length_s):
     """Windows per second of LeRobot's dataset, in one process, item by item in a random order."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -206,12 +240,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lerobot", action="store_true", help="also measure LeRobot's dataset")
     parser.add_argument("--gpu", action="store_true", help="also measure windows of a GPU")
+    parser.add_argument(
+        "--pinned", action="store_true", help="pinned memory alone, on all ranks at once"
+    )
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--batch", type=int, nargs="+", default=[64, 1024])
     parser.add_argument("--threads", type=int)
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--length", type=int, default=30, help="of an episode [s]")
     options = parser.parse_args()
+    if options.pinned:
+        found = on_ranks(options)
+        if found:
+            print(json.dumps(found, indent=2))
+        return
     cache = made(options.episodes, options.length)
     found = {"machine": platform.machine(), "cores": len(os.sched_getaffinity(0)), "ours": {}}
     for batch in options.batch:

@@ -13,6 +13,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use mcap::records::MessageHeader;
 use mcap::{WriteOptions, Writer};
 use robocache_core::backend::{self, Backend, Choice};
+use robocache_core::cdr::messages::CompressedImage;
 use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
@@ -25,7 +26,7 @@ use robocache_data::replay::{AskedClock, Episode, Playing, Progress, ReplayError
 use robocache_ops::device::RowMemory;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{ROWS_AHEAD, Tick};
-use robocache_sim::{Robot, SimOptions};
+use robocache_sim::{Robot, SimOptions, Stream};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -46,6 +47,9 @@ enum Command {
         /// Seconds of data; 60 have 4.6 GB
         #[arg(long, default_value_t = 60.0)]
         seconds: f64,
+        /// A JPEG file that the cameras send as CompressedImage in place of their images
+        #[arg(long)]
+        jpeg: Option<PathBuf>,
     },
     /// Print the seconds that a part of the replay takes, as JSON. Backends are made before and freed after, as in a long run
     Time {
@@ -80,7 +84,7 @@ enum What {
 
 fn main() -> ExitCode {
     let done = match Options::parse().command {
-        Command::Write { bag, seconds } => write(&bag, seconds),
+        Command::Write { bag, seconds, jpeg } => write(&bag, seconds, jpeg.as_deref()),
         Command::Time { bags, config, what, backend, threads } => {
             time(&bags, &config, what, backend, threads)
         }
@@ -99,25 +103,41 @@ const START: Stamp = Stamp::from_nanos(1_795_000_000_000_000_000);
 /// Size of rosbag2's chunks \[bytes\].
 const CHUNK: u64 = 768 << 10;
 
-fn write(path: &Path, seconds: f64) -> Result<(), Error> {
+fn write(path: &Path, seconds: f64, jpeg: Option<&Path>) -> Result<(), Error> {
+    let jpeg = jpeg.map(std::fs::read).transpose()?;
     let robot = Robot::new(SimOptions { duration: seconds, ..SimOptions::default() })?;
     let options = WriteOptions::new().compression(None).profile("ros2").chunk_size(Some(CHUNK));
     let mut writer = Writer::with_options(BufWriter::new(File::create(path)?), options)?;
     let mut channels = BTreeMap::new();
     let mut buffer = Vec::new();
     for (sequence, event) in (1..).zip(robot.schedule(START)) {
+        let jpeg = match event.stream {
+            Stream::CameraFront | Stream::CameraWrist => jpeg.as_deref(),
+            _ => None,
+        };
         let channel = match channels.get(&event.stream) {
             Some(channel) => *channel,
             None => {
                 // The streams of this robot need no definitions.
-                let schema = writer.add_schema(event.stream.ros_type(), "ros2msg", b"")?;
+                let ros_type = match jpeg {
+                    Some(_) => "sensor_msgs/msg/CompressedImage",
+                    None => event.stream.ros_type(),
+                };
+                let schema = writer.add_schema(ros_type, "ros2msg", b"")?;
                 let topic = event.stream.topic();
                 let channel = writer.add_channel(schema, topic, "cdr", &BTreeMap::new())?;
                 channels.insert(event.stream, channel);
                 channel
             }
         };
-        buffer = robot.message(&event, buffer);
+        buffer = match jpeg {
+            Some(file) => {
+                let stamp = event.stamp;
+                let message = CompressedImage { stamp, frame_id: "camera", format: "jpeg" };
+                message.to_cdr(buffer, |data| data.extend_from_slice(file))
+            }
+            None => robot.message(&event, buffer),
+        };
         let log_time = event.send_at.nanos() as u64;
         let header =
             MessageHeader { channel_id: channel, sequence, log_time, publish_time: log_time };
