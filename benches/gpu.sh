@@ -317,7 +317,8 @@ print(f"rows of {bags:.0f} recordings, {name}: {seconds:.1f} s, {3 * bags / seco
         CUDA_VISIBLE_DEVICES=$device "$programs/core" digests:: >"$out/test_digests_$device.txt" 2>&1 || failed=1
         CUDA_VISIBLE_DEVICES=$device python3 -m pytest -q --noconftest -p no:cacheprovider \
             tests/python/torch/test_torch_*.py >"$out/test_operations_$device.txt" 2>&1 || failed=1
-        tail -n 1 "$out/test_digests_$device.txt" "$out/test_operations_$device.txt" | tee -a "$out/several.txt"
+        grep -h '^test result\|passed\|errors\? in' "$out/test_digests_$device.txt" "$out/test_operations_$device.txt" |
+            sed "s/^/GPU $device: /" | tee -a "$out/several.txt"
     done
     return $failed
 }
