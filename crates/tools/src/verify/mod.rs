@@ -385,7 +385,7 @@ impl Verification {
         order.problems().into_iter().for_each(|what| {
             problems.push(Problem { path: recording.to_owned(), what, unreadable: false });
         });
-        Verification {
+        VerifyReport {
             recording: recording.display().to_string(),
             version: manifest.version,
             is_cut: manifest.begins.is_some(),
