@@ -17,10 +17,10 @@ mod tensors;
 pub(crate) use records::folder;
 
 /// A target: its name, what it does with an input, and its seeds.
-pub(crate) type Target = (&'static str, fn(&[u8]), fn() -> Vec<Vec<u8>>);
+pub(crate) type FuzzTarget = (&'static str, fn(&[u8]), fn() -> Vec<Vec<u8>>);
 
 /// All targets.
-pub(crate) const TARGETS: [Target; 15] = [
+pub(crate) const TARGETS: [FuzzTarget; 15] = [
     ("messages", targets::messages::run, seeds::messages),
     ("pictures", targets::pictures::run, seeds::pictures),
     ("depth", targets::depth::run, seeds::depth),

@@ -9,12 +9,12 @@ use robocache_core::cdr::messages::{
 use super::seeds::rvl;
 use super::streams::{SMALL, STAMP, camera, preamble, transforms};
 
-type Messages = Vec<(&'static str, Vec<u8>)>;
+type SensorMessages = Vec<(&'static str, Vec<u8>)>;
 
 const ORIENTATION: [f64; 4] = [0.0, 0.0, 0.6, 0.8];
 
 /// All of them. `pictures` are JPEG and PNG files.
-pub(crate) fn messages(pictures: &[Vec<u8>]) -> Messages {
+pub(crate) fn messages(pictures: &[Vec<u8>]) -> SensorMessages {
     let mut all = preamble();
     all.extend(images(pictures));
     all.extend(vectors());
@@ -33,13 +33,13 @@ pub(crate) fn messages(pictures: &[Vec<u8>]) -> Messages {
     all
 }
 
-fn images(pictures: &[Vec<u8>]) -> Messages {
+fn images(pictures: &[Vec<u8>]) -> SensorMessages {
     let image = |encoding, step: u32, lines: u32| {
         let [width, height] = SMALL;
         let image = Image { stamp: STAMP, frame_id: "camera", height, width, encoding, step };
         image.to_cdr(Vec::new(), |data| data.extend((0..step * lines).map(|at| at as u8)))
     };
-    let mut all = Messages::new();
+    let mut all = SensorMessages::new();
     for (encoding, step, lines) in [
         ("rgb8", 12, 4),
         ("bgra8", 17, 4),
@@ -69,7 +69,7 @@ fn compressed(format: &str, file: &[u8]) -> Vec<u8> {
     message.to_cdr(Vec::new(), |data| data.extend_from_slice(file))
 }
 
-fn vectors() -> Messages {
+fn vectors() -> SensorMessages {
     let stamp = STAMP;
     let frame_id = "base_link";
     let orientation = ORIENTATION;
@@ -121,7 +121,7 @@ fn with_header(frame: &str, numbers: &[f64]) -> Vec<u8> {
 }
 
 /// Messages of types that have no reader of their own.
-fn selected() -> Messages {
+fn selected() -> SensorMessages {
     let pose = [&[1.0, 2.0, 3.0][..], &ORIENTATION].concat();
     let mut gripper = Writer::new();
     gripper.string("left");
@@ -155,8 +155,8 @@ const FLOAT32: u8 = 7;
 const FLOAT64: u8 = 8;
 
 /// Clouds in both byte orders, organised and not; and some whose points have their times.
-fn clouds() -> Messages {
-    let mut all = Messages::new();
+fn clouds() -> SensorMessages {
+    let mut all = SensorMessages::new();
     for topic in ["/o", "/s"] {
         for (height, big_endian) in [(1, false), (2, true)] {
             all.push((topic, cloud(height, big_endian, "intensity", FLOAT32)));

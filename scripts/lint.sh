@@ -22,6 +22,7 @@ no_warnings() {
 phase 'cargo fmt' cargo fmt --all --check
 phase 'what crates import' python3 scripts/layers.py
 phase 'first sentences' python3 scripts/sentences.py
+phase 'tuples and names of types' python3 scripts/shapes.py
 needed_phase 'set-up' scripts/setup.sh --tests
 phase 'ruff check' scripts/with_ros.sh ruff check .
 phase 'ruff format' scripts/with_ros.sh ruff format --check .

@@ -11,7 +11,7 @@ use super::configured::Configured;
 use super::connection::{Received, Wakes};
 use super::error::NodeError;
 use super::middleware;
-use super::output::{Output, Sharing};
+use super::output::{Sharing, TensorPublisher};
 use super::params::{CommandsAtStart, Settings};
 use super::show::Show;
 use robocache_core::schema::Prefixes;
@@ -81,7 +81,7 @@ impl Active {
         let (received, wakes) = base.connections.subscribe(&runtime)?;
         let (mut threads, stop) = start_publishing(base, configured, &runtime, wakes)?;
         // If this fails, `stop` is dropped before `threads`.
-        start_receiving(base, configured, &runtime, (received, &stop.wakes, &mut threads))?;
+        start_receiving(base, configured, &runtime, received, &stop.wakes, &mut threads)?;
         let topics = configured.spec.topics.clone();
         let names = middleware::names(&base.middleware, topics);
         let monitor = Monitor::new(Arc::clone(&runtime), names);
@@ -170,19 +170,20 @@ fn start_publishing(
     let show = settings.visualize_period.map(|period| {
         let views = parts.shown.remove().unwrap_or_default();
         let config = runtime.pipeline.config();
-        Show::new(config, views, parts.shown.clone(), (period, base.connector.clone()))
+        Show::new(config, views, parts.shown.clone(), period, base.connector.clone())
     });
     let tap = show.as_ref().map(Show::tap);
     let sharing = configured.tensors.remove();
     let sharing = sharing
         .map(|tensors| Sharing::new(tensors, configured.tensors.clone(), Arc::clone(runtime)));
     let published = parts.published.remove().ok_or(NodeError::Panicked)?;
-    let output = Output::new(
+    let output = TensorPublisher::new(
         published,
         parts.published.clone(),
         base.connector.clone(),
         tap.clone(),
-        (configured.list.clone(), sharing),
+        configured.list.clone(),
+        sharing,
     );
     let commander = match &runtime.commands {
         None => None,
@@ -217,23 +218,27 @@ fn start_receiving(
     base: &Base,
     configured: &Configured,
     runtime: &Arc<Runtime>,
-    (received, wakes, threads): (Received, &Wakes, &mut Threads<NodeError>),
+    received: Received,
+    wakes: &Wakes,
+    threads: &mut Threads<NodeError>,
 ) -> Result<(), NodeError> {
     let Received { small, large, graph } = received;
     let parts = &base.connections.parts;
     let connector = &base.connector;
     let clock = runtime.clock.is_simulated().then(|| graph.0.resolve_topic(CLOCK_TOPIC));
-    let topics = (configured.spec.topics.clone(), clock.transpose()?);
-    let graph = (graph, parts.graph.clone());
-    let mut watch = GraphWatch::new(graph, topics, Arc::clone(runtime), connector.clone())?;
+    let clock = clock.transpose()?;
+    let topics = configured.spec.topics.clone();
+    let newer = parts.graph.clone();
+    let mut watch =
+        GraphWatch::new(graph, newer, topics, clock, Arc::clone(runtime), connector.clone())?;
     let wait = by(Arc::clone(&wakes.graph), &base.time);
     threads.spawn("graph", move || {
         let Ok(()) = drive(&mut watch, wait);
         Ok(())
     })?;
     let spinner = |is_large, first, parts: &Handed<_>| {
-        let of_node = (&base.middleware, connector.clone());
-        Spinner::new(is_large, (first, parts.clone()), Arc::clone(runtime), of_node)
+        let runtime = Arc::clone(runtime);
+        Spinner::new(is_large, first, parts.clone(), runtime, &base.middleware, connector.clone())
     };
     let placement = configured.settings.intake.clone();
     if !large.inputs.is_empty() {

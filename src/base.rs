@@ -114,7 +114,8 @@ impl Base {
         context: &Context,
         parameters: Result<Parameters, NodeError>,
         lifecycle: Option<Arc<Lifecycle>>,
-        (records, recording): (Records, Recording),
+        records: Records,
+        recording: Recording,
         time: TimeSource,
     ) -> Result<(Self, BaseThreads, Parameters), NodeError> {
         let message_bytes = parameters.as_ref().map_or(0, Parameters::message_bytes);
@@ -135,7 +136,7 @@ impl Base {
             }
         };
         let reports = Reports { rosout, diagnostics };
-        let threads = base.start_threads(orders, services, (reports, records))?;
+        let threads = base.start_threads(orders, services, reports, records)?;
         Ok((base, threads, parameters))
     }
 
@@ -190,7 +191,8 @@ impl Base {
         &self,
         orders: Orders,
         services: Services,
-        (reports, records): (Reports, Records),
+        reports: Reports,
+        records: Records,
     ) -> Result<BaseThreads, NodeError> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);

@@ -10,7 +10,7 @@ use super::fastdds::segment_warning;
 use super::info;
 use super::param_services;
 use super::params::{Declared, OutputType, Settings};
-use super::shared::{Shared, SharedActions};
+use super::shared::{SharedActions, SharedPublishers};
 use robocache_core::backend::{self, Backend};
 use robocache_core::config::describe;
 use robocache_core::contract::{Contract, DifferenceKind, refused};
@@ -67,7 +67,7 @@ impl Configured {
         let tensors = Handed::default();
         let mut actions = SharedActions::default();
         if let Some(service) = &settings.shared_output {
-            let shared = Shared::new(service, &runtime.pipeline, &info)?;
+            let shared = SharedPublishers::new(service, &runtime.pipeline, &info)?;
             tensors.leave(shared.tensors);
             lock(&base.watched).shared = Some(shared.info);
             if let Some(commands) = &config.commands {

@@ -104,7 +104,7 @@ pub(crate) struct Received {
 /// The parts of the newest connection that no thread uses. A thread takes those of each newer connection. Publishers are
 /// here while nothing is published.
 #[derive(Clone, Default)]
-pub(crate) struct Parts {
+pub(crate) struct ConnectionParts {
     pub services: Handed<Services>,
     pub reports: Handed<Reports>,
     pub published: Handed<Published>,
@@ -118,7 +118,7 @@ pub(crate) struct Parts {
 /// The connection of the node, and those that replace it.
 pub(crate) struct Connections {
     spec: NodeSpec,
-    pub parts: Parts,
+    pub parts: ConnectionParts,
     /// Ends the wait of the thread that answers requests.
     pub requests: Arc<Wake>,
     /// Held while a part begins or ends, so that all parts in use belong to one connection.
@@ -162,7 +162,8 @@ impl Connections {
         let services = Services::new(Offerer { node: &node, wake: &requests }, &spec)?;
         let diagnostics = Diagnostics::new(&node)?;
         let current = Mutex::new(Current { node, publishes: None, subscribes: None });
-        let connections = Connections { spec, parts: Parts::default(), requests, current };
+        let connections =
+            Connections { spec, parts: ConnectionParts::default(), requests, current };
         Ok((connections, services, diagnostics))
     }
 
@@ -240,7 +241,8 @@ impl Connections {
     }
 
     /// Leaves publishers for the threads. Those that no thread has taken end here.
-    fn leave_publishers(&self, (published, shown, commanding): Publishers) {
+    fn leave_publishers(&self, publishers: Publishers) {
+        let (published, shown, commanding) = publishers;
         let parts = &self.parts;
         drop((parts.published.leave(published), parts.shown.leave(shown)));
         drop(commanding.map(|commanding| parts.commanding.leave(commanding)));
@@ -339,7 +341,7 @@ impl Received {
                 let spec = runtime.input_spec(id);
                 let asks = runtime.input(id).asks.get();
                 tracing::debug!("subscribing to {} ({}), {asks}", spec.topic, spec.ros_type);
-                link::subscribe((node, wake), spec, asks, flow)
+                link::subscribe(node, wake, spec, asks, flow)
             });
             inputs.collect::<robocache_rcl::Result<Vec<_>>>()
         };

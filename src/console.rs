@@ -75,11 +75,7 @@ impl Console {
         Console { parts: parse(format.as_deref().unwrap_or(FORMAT)), colors, offset, time }
     }
 
-    fn line(
-        &self,
-        out: &mut impl fmt::Write,
-        (meta, message): (&Metadata<'_>, &str),
-    ) -> fmt::Result {
+    fn line(&self, out: &mut impl fmt::Write, meta: &Metadata<'_>, message: &str) -> fmt::Result {
         let nanos = self.time.system().nanos();
         for part in &self.parts {
             match part {
@@ -195,7 +191,7 @@ where
         event.record(&mut text);
         let color = if self.colors { severity(*meta.level()).1 } else { "" };
         writer.write_str(color)?;
-        self.line(&mut writer, (meta, &text.message))?;
+        self.line(&mut writer, meta, &text.message)?;
         writeln!(writer, "{}", if color.is_empty() { "" } else { "\x1b[0m" })
     }
 }

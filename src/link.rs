@@ -49,7 +49,8 @@ pub(crate) fn in_use() -> Middleware {
 /// # Errors
 /// The middleware refuses.
 pub(crate) fn subscribe(
-    (node, wake): (&Node, &Arc<Wake>),
+    node: &Node,
+    wake: &Arc<Wake>,
     spec: &InputSpec,
     asks: OfferedQos,
     flow: Flow,
@@ -143,7 +144,7 @@ impl Subscription for WakingSubscription {
         let spec = spec.clone();
         let flow = self.flow;
         Box::new(move || {
-            let subscribed = subscribe((&node, &wake), &spec, asks, flow);
+            let subscribed = subscribe(&node, &wake, &spec, asks, flow);
             subscribed.map(|subscribed| subscribed.subscription).map_err(failed)
         })
     }

@@ -11,7 +11,7 @@ use super::active::Active;
 use super::base::{Base, BaseThreads, Parameters, logged};
 use super::configured::Configured;
 use super::error::NodeError;
-use super::lifecycle::{Lifecycle, LifecycleState, Order, Verdict};
+use super::lifecycle::{BegunTransition, Lifecycle, LifecycleState, Verdict};
 use super::params::{self, Settings};
 use super::recording::Recording;
 use super::rosout::Records;
@@ -29,7 +29,7 @@ pub(crate) struct Manager {
     base: Base,
     threads: BaseThreads,
     /// The transitions that requests have begun.
-    orders: UnboundedReceiver<Order>,
+    orders: UnboundedReceiver<BegunTransition>,
     /// Error that came while the node worked, until it is dealt with.
     fault: Option<NodeError>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Manager {
 /// Event that the manager must deal with.
 pub(crate) enum Incident {
     /// A request has begun a transition.
-    Ordered(Order),
+    Ordered(BegunTransition),
     /// A managed node no longer works.
     Fault(NodeError),
     /// The node cannot go on.
@@ -63,7 +63,7 @@ impl Manager {
         let (lifecycle, orders) = Lifecycle::new();
         let lifecycle = managed.then(|| Arc::new(lifecycle));
         let (base, threads, parameters) =
-            Base::start(&context, parameters, lifecycle, (records, recording), time)?;
+            Base::start(&context, parameters, lifecycle, records, recording, time)?;
         let active = None;
         let configured = None;
         let fault = None;
@@ -98,7 +98,7 @@ impl Manager {
     }
 
     /// Does the work of a transition that was ordered.
-    pub(crate) fn obey(&mut self, Order { work, answer }: Order) {
+    pub(crate) fn obey(&mut self, BegunTransition { work, answer }: BegunTransition) {
         let success = self.carry_out(work);
         // Nobody waits for it if the node is ending.
         let _ = answer.send(success);

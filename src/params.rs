@@ -113,10 +113,10 @@ pub(crate) struct Declared {
 type Wrong = (&'static str, String);
 
 /// A parameter: its name, its description, and its type.
-struct Parameter(&'static str, &'static str, Kind);
+struct Parameter(&'static str, &'static str, ParameterType);
 
 /// The type of a parameter, with its default and with what its value sets.
-enum Kind {
+enum ParameterType {
     Bool(bool, fn(&mut Settings, bool)),
     Integer(i64, fn(&mut Settings, i64) -> Result<(), Wrong>),
     Double(f64, fn(&mut Settings, f64) -> Result<(), Wrong>),
@@ -133,7 +133,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "config_file",
         "Path of the configuration (YAML). Required; with `managed` before the node is configured.",
-        Kind::Text("", |it, path| {
+        ParameterType::Text("", |it, path| {
             it.config_file = path.into();
             Ok(())
         }),
@@ -142,12 +142,12 @@ static PARAMETERS: &[Parameter] = &[
         MANAGED,
         "Whether the node is a lifecycle node, which requests configure and activate.",
         // It decides which node reads the others.
-        Kind::Bool(false, |_, _| {}),
+        ParameterType::Bool(false, |_, _| {}),
     ),
     Parameter(
         "backend",
         "Where tensors are computed: auto, cpu or cuda.",
-        Kind::Text("auto", |it, name| {
+        ParameterType::Text("auto", |it, name| {
             it.backend = name.parse().map_err(|_| (Choice::NAMES, format!("'{name}'")))?;
             Ok(())
         }),
@@ -155,7 +155,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "device",
         "Number of the GPU for the cuda backend.",
-        Kind::Integer(0, |it, number| {
+        ParameterType::Integer(0, |it, number| {
             let expected = "the number of a GPU, 0 or more";
             it.device = u32::try_from(number).map_err(|_| (expected, number.to_string()))?;
             Ok(())
@@ -164,12 +164,12 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "use_sim_time",
         "Tick by /clock instead of the system's clock.",
-        Kind::Bool(false, |it, yes| it.use_sim_time = yes),
+        ParameterType::Bool(false, |it, yes| it.use_sim_time = yes),
     ),
     Parameter(
         "rate_hz",
         "Rate of the ticks [Hz]; 0 takes the configuration's.",
-        Kind::Double(0.0, |it, rate| {
+        ParameterType::Double(0.0, |it, rate| {
             it.rate_hz = (rate != 0.0).then_some(rate);
             match it.rate_hz {
                 Some(rate) if !is_rate(rate) => {
@@ -182,7 +182,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "realtime_priority",
         "Real-time priority (SCHED_FIFO, 1 to 99) of the tick thread; 0: ordinary priority.",
-        Kind::Integer(20, |it, value| {
+        ParameterType::Integer(20, |it, value| {
             it.threads.tick.priority = priority(value)?;
             Ok(())
         }),
@@ -191,7 +191,7 @@ static PARAMETERS: &[Parameter] = &[
         "intake_priority",
         "Real-time priority (SCHED_FIFO, 1 to 99) of the thread that receives small messages; \
                       0: ordinary priority.",
-        Kind::Integer(0, |it, value| {
+        ParameterType::Integer(0, |it, value| {
             it.intake.priority = priority(value)?;
             Ok(())
         }),
@@ -199,7 +199,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "encode_threads",
         "Threads that encode images and clouds; 0: by streams and processors.",
-        Kind::Integer(0, |it, threads| {
+        ParameterType::Integer(0, |it, threads| {
             let in_range = usize::try_from(threads).ok().filter(|n| *n <= MAX_ENCODE_THREADS);
             let expected = "a number of threads from 0 to 64";
             let number = in_range.ok_or((expected, threads.to_string()))?;
@@ -210,28 +210,28 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "tick_cpus",
         "Processors of the tick thread; empty: all.",
-        Kind::Cpus(|it| &mut it.threads.tick.cpus),
+        ParameterType::Cpus(|it| &mut it.threads.tick.cpus),
     ),
     Parameter(
         "publish_cpus",
         "Processors of the publishing thread; empty: all.",
-        Kind::Cpus(|it| &mut it.threads.publish_cpus),
+        ParameterType::Cpus(|it| &mut it.threads.publish_cpus),
     ),
     Parameter(
         "intake_cpus",
         "Processors of the receiving threads; empty: all.",
-        Kind::Cpus(|it| &mut it.intake.cpus),
+        ParameterType::Cpus(|it| &mut it.intake.cpus),
     ),
     Parameter(
         "encode_cpus",
         "Processors of the encode threads; empty: all.",
-        Kind::Cpus(|it| &mut it.threads.encode.cpus),
+        ParameterType::Cpus(|it| &mut it.threads.encode.cpus),
     ),
     Parameter(
         "commands",
         "Whether commands are made from the start on, or only when the service enable_commands asks for them: disabled or \
          enabled.",
-        Kind::Text("disabled", |it, word| {
+        ParameterType::Text("disabled", |it, word| {
             it.commands = match word {
                 "disabled" => CommandsAtStart::Disabled,
                 "enabled" => CommandsAtStart::Enabled,
@@ -243,7 +243,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "command_priority",
         "Real-time priority (SCHED_FIFO, 1 to 99) of the command thread; 0: ordinary priority.",
-        Kind::Integer(21, |it, value| {
+        ParameterType::Integer(21, |it, value| {
             it.threads.command.priority = priority(value)?;
             Ok(())
         }),
@@ -251,17 +251,17 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "command_cpus",
         "Processors of the command thread; empty: all.",
-        Kind::Cpus(|it| &mut it.threads.command.cpus),
+        ParameterType::Cpus(|it| &mut it.threads.command.cpus),
     ),
     Parameter(
         "lock_memory",
         "Keep the memory of the process from being swapped out (mlockall).",
-        Kind::Bool(false, |it, yes| it.lock_memory = yes),
+        ParameterType::Bool(false, |it, yes| it.lock_memory = yes),
     ),
     Parameter(
         "diagnostics_period_s",
         "Time between two messages on /diagnostics [s].",
-        Kind::Double(1.0, |it, period| {
+        ParameterType::Double(1.0, |it, period| {
             if !(0.1..=3600.0).contains(&period) {
                 return Err(("a time in seconds from 0.1 to 3600", period.to_string()));
             }
@@ -272,12 +272,12 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "digest",
         "Whether each tensor has a digest (XXH3) of all of it.",
-        Kind::Bool(true, |it, yes| it.digest = yes),
+        ParameterType::Bool(true, |it, yes| it.digest = yes),
     ),
     Parameter(
         "visualize_hz",
         "Rate at which images and grids are published for RViz and Foxglove [Hz]; 0: never.",
-        Kind::Double(0.0, |it, rate| {
+        ParameterType::Double(0.0, |it, rate| {
             if rate != 0.0 && !(0.1..=60.0).contains(&rate) {
                 return Err(("a rate in Hz from 0.1 to 60, or 0", rate.to_string()));
             }
@@ -288,7 +288,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "output_type",
         "Message type of the tensors: fused_tensor, or isaac_tensor_list for nodes of Isaac ROS 4.",
-        Kind::Text("fused_tensor", |it, name| {
+        ParameterType::Text("fused_tensor", |it, name| {
             it.output_type = match name {
                 "fused_tensor" => OutputType::FusedTensor,
                 "isaac_tensor_list" => OutputType::IsaacTensorList,
@@ -300,7 +300,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "shared_output",
         "Name under which the tensors are in shared memory, for policies without ROS; empty: they are not.",
-        Kind::Text("", |it, name| {
+        ParameterType::Text("", |it, name| {
             it.shared_output = (!name.is_empty()).then(|| name.to_owned());
             Ok(())
         }),
@@ -308,7 +308,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "record_to",
         "Folder in which each run records what it receives (MCAP); empty: nothing is recorded.",
-        Kind::Text("", |it, folder| {
+        ParameterType::Text("", |it, folder| {
             it.record_to = (!folder.is_empty()).then(|| folder.into());
             Ok(())
         }),
@@ -317,7 +317,7 @@ static PARAMETERS: &[Parameter] = &[
         "episodes_to",
         "Folder in which episodes are recorded (MCAP), each between two requests to the service record, or by record_when; \
          empty: no episodes.",
-        Kind::Text("", |it, folder| {
+        ParameterType::Text("", |it, folder| {
             it.episodes_to = (!folder.is_empty()).then(|| folder.into());
             Ok(())
         }),
@@ -326,7 +326,7 @@ static PARAMETERS: &[Parameter] = &[
         "record_when",
         "Number of a topic, such as /joy:buttons[0]: an episode begins when it is not zero any more, and ends when it is \
          zero again; empty: only requests begin and end episodes.",
-        Kind::Text("", |it, text| {
+        ParameterType::Text("", |it, text| {
             let parsed = (!text.is_empty()).then(|| text.parse()).transpose();
             let wrong = |_| ("/TOPIC or /TOPIC:PATH, such as /joy:buttons[0]", format!("'{text}'"));
             it.record_when = parsed.map_err(wrong)?;
@@ -337,7 +337,7 @@ static PARAMETERS: &[Parameter] = &[
         "record_compression",
         "Compression of recordings: none or zstd. With zstd, a recording whose images and clouds are all compressed already \
          stays as it is.",
-        Kind::Text("none", |it, name| {
+        ParameterType::Text("none", |it, name| {
             let parsed = name.parse();
             it.record_compression = parsed.map_err(|()| ("none or zstd", format!("'{name}'")))?;
             Ok(())
@@ -346,7 +346,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "record_max_gb",
         "Most bytes of a recording of record_to [GB]: its oldest files are deleted; 0: no limit.",
-        Kind::Double(0.0, |it, gigabytes| {
+        ParameterType::Double(0.0, |it, gigabytes| {
             let expected = "0, or at least 1 [GB]";
             it.record_limits.bytes = limit(gigabytes, 1.0, expected)?.map(|gb| (gb * 1e9) as u64);
             Ok(())
@@ -355,7 +355,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "record_max_age_s",
         "Time of which a recording of record_to has all messages [s]: older files are deleted; 0: no limit.",
-        Kind::Double(0.0, |it, seconds| {
+        ParameterType::Double(0.0, |it, seconds| {
             let age = limit(seconds, 10.0, "0, or at least 10 [s]")?;
             it.record_limits.age = age.map(Duration::from_secs_f64);
             Ok(())
@@ -364,12 +364,12 @@ static PARAMETERS: &[Parameter] = &[
     Parameter(
         "record_streams",
         "Names of the streams that are recorded; empty: all.",
-        Kind::Texts(|it| &mut it.record_streams),
+        ParameterType::Texts(|it| &mut it.record_streams),
     ),
     Parameter(
         "contract",
         "Folder of a policy with a robocache.json: if the node would serve something else, it ends (with `managed`: the configuration fails); empty: no check.",
-        Kind::Text("", |it, folder| {
+        ParameterType::Text("", |it, folder| {
             it.contract = (!folder.is_empty()).then(|| folder.into());
             Ok(())
         }),
@@ -381,12 +381,12 @@ impl Parameter {
     fn declared(&self) -> Declared {
         let Parameter(name, description, kind) = self;
         let value = match *kind {
-            Kind::Bool(yes, _) => ParameterValue::Bool(yes),
-            Kind::Integer(number, _) => ParameterValue::Integer(number),
-            Kind::Double(number, _) => ParameterValue::Double(number),
-            Kind::Text(text, _) => ParameterValue::String(text.to_owned()),
-            Kind::Texts(_) => ParameterValue::StringArray(Vec::new()),
-            Kind::Cpus(_) => ParameterValue::IntegerArray(Vec::new()),
+            ParameterType::Bool(yes, _) => ParameterValue::Bool(yes),
+            ParameterType::Integer(number, _) => ParameterValue::Integer(number),
+            ParameterType::Double(number, _) => ParameterValue::Double(number),
+            ParameterType::Text(text, _) => ParameterValue::String(text.to_owned()),
+            ParameterType::Texts(_) => ParameterValue::StringArray(Vec::new()),
+            ParameterType::Cpus(_) => ParameterValue::IntegerArray(Vec::new()),
         };
         Declared { name, description, value }
     }
@@ -394,14 +394,18 @@ impl Parameter {
     /// Sets its field.
     fn read(&self, settings: &mut Settings, value: &ParameterValue) -> Result<(), Wrong> {
         match (&self.2, value) {
-            (Kind::Bool(_, set), ParameterValue::Bool(yes)) => set(settings, *yes),
-            (Kind::Integer(_, set), ParameterValue::Integer(number)) => set(settings, *number)?,
-            (Kind::Double(_, set), ParameterValue::Double(number)) => set(settings, *number)?,
-            (Kind::Text(_, set), ParameterValue::String(text)) => set(settings, text)?,
-            (Kind::Texts(field), ParameterValue::StringArray(texts)) => {
+            (ParameterType::Bool(_, set), ParameterValue::Bool(yes)) => set(settings, *yes),
+            (ParameterType::Integer(_, set), ParameterValue::Integer(number)) => {
+                set(settings, *number)?
+            }
+            (ParameterType::Double(_, set), ParameterValue::Double(number)) => {
+                set(settings, *number)?
+            }
+            (ParameterType::Text(_, set), ParameterValue::String(text)) => set(settings, text)?,
+            (ParameterType::Texts(field), ParameterValue::StringArray(texts)) => {
                 field(settings).clone_from(texts);
             }
-            (Kind::Cpus(field), ParameterValue::IntegerArray(numbers)) => {
+            (ParameterType::Cpus(field), ParameterValue::IntegerArray(numbers)) => {
                 *field(settings) = cpus(numbers)?;
             }
             (_, value) => return Err(("its declared type", with_article(value.type_name()))),

@@ -8,14 +8,14 @@ use robocache_runtime::ChunkSource;
 use robocache_shared::{ChunkReader, InfoPublisher, SharedError, StatusPublisher, TensorPublisher};
 
 /// Publishers into shared memory: one for each of two threads.
-pub(crate) struct Shared {
+pub(crate) struct SharedPublishers {
     /// For the publishing thread.
     pub tensors: TensorPublisher,
     /// For the thread that reports.
     pub info: SharedInfo,
 }
 
-impl Shared {
+impl SharedPublishers {
     /// Makes the services of this name, with the memory of all tensors. `info` is the serialized message that says what
     /// they mean.
     ///
@@ -26,7 +26,7 @@ impl Shared {
         let info = InfoPublisher::new(service, pipeline.run(), info)?;
         let megabytes = tensors.memory_bytes() as f64 / 1e6;
         tracing::info!("the tensors are in {megabytes:.1} MB of shared memory, as '{service}'");
-        Ok(Shared { tensors, info: SharedInfo { publisher: info, has_failed: false } })
+        Ok(SharedPublishers { tensors, info: SharedInfo { publisher: info, has_failed: false } })
     }
 }
 

@@ -47,7 +47,8 @@ impl Show {
         config: &Config,
         views: Shown,
         parts: Handed<Shown>,
-        (period, connector): (Duration, Connector),
+        period: Duration,
+        connector: Connector,
     ) -> Self {
         for (name, reason) in View::all(config).1 {
             tracing::warn!("stream '{name}' is not shown: {reason}");

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::super::{episodes, rows};
 use robocache_data::episodes::{Episodes, Reading};
-use robocache_tools::view::{Options, page};
+use robocache_tools::view::{ViewOptions, page};
 
 struct Subject {
     store: PathBuf,
@@ -47,7 +47,7 @@ fn read(store: &Path) {
 }
 
 fn view(store: &Path) {
-    if let Ok(page) = page(store, &Options::default()) {
+    if let Ok(page) = page(store, &ViewOptions::default()) {
         drop(page.html());
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use super::super::{recording, records};
 use robocache_core::backend::Choice;
 use robocache_tools::verify::verify;
-use robocache_tools::view::{Options, page};
+use robocache_tools::view::{ViewOptions, page};
 
 pub(crate) fn run(input: &[u8]) {
     let Some((simulated, input)) = input.split_first() else { return };
@@ -15,7 +15,7 @@ pub(crate) fn run(input: &[u8]) {
     records::bag(&path, &recording::topics(), Some(&about), &records::read(input));
     let report = verify(&path, Choice::Cpu, 0).unwrap_or_else(|error| panic!("{error}"));
     drop(serde_json::to_string(&report).expect("JSON"));
-    if let Ok(page) = page(&path, &Options::default()) {
+    if let Ok(page) = page(&path, &ViewOptions::default()) {
         drop(page.html());
     }
     fs::remove_file(&path).expect("the file");

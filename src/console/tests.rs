@@ -12,7 +12,7 @@ impl<S: Subscriber> tracing_subscriber::Layer<S> for Lines {
         let mut text = Text::default();
         let mut line = String::new();
         event.record(&mut text);
-        self.0.line(&mut line, (event.metadata(), &text.message)).unwrap();
+        self.0.line(&mut line, event.metadata(), &text.message).unwrap();
         self.1.lock().unwrap().push(line);
     }
 }

@@ -1,7 +1,7 @@
 //! A managed node of ROS 2: its state, and what clients hear of it.
 //!
 //! [`states`] has the states and transitions, [`services`] the services by which clients ask. The work of a
-//! transition is done elsewhere: a request that is allowed becomes an [`Order`].
+//! transition is done elsewhere: a request that is allowed becomes a [`BegunTransition`].
 
 mod services;
 mod states;
@@ -28,14 +28,14 @@ pub(crate) struct Lifecycle {
     state: Mutex<LifecycleState>,
     /// `None` before the node exists.
     events: Mutex<Option<TransitionEvents>>,
-    orders: UnboundedSender<Order>,
+    orders: UnboundedSender<BegunTransition>,
 }
 
 /// Publishes the transitions.
 pub(crate) type TransitionEvents = MessagePublisher<TransitionEvent>;
 
 /// A transition that a request has begun: its work must be done.
-pub(crate) struct Order {
+pub(crate) struct BegunTransition {
     /// The state of the work.
     pub work: LifecycleState,
     /// Takes whether the work succeeded. Without an answer it did not.
@@ -44,7 +44,7 @@ pub(crate) struct Order {
 
 impl Lifecycle {
     /// The state of a node that was just created, and where its orders come.
-    pub(crate) fn new() -> (Self, UnboundedReceiver<Order>) {
+    pub(crate) fn new() -> (Self, UnboundedReceiver<BegunTransition>) {
         let (orders, ordered) = unbounded_channel();
         let state = Mutex::new(LifecycleState::Unconfigured);
         (Lifecycle { state, events: Mutex::default(), orders }, ordered)
@@ -82,7 +82,7 @@ impl Lifecycle {
         // Clients hear of it when it is ordered: a signal that comes then finds it under way.
         self.begin_with(id, label, |work| {
             // If the node is ending, the order is dropped with its answer.
-            let _ = self.orders.send(Order { work, answer });
+            let _ = self.orders.send(BegunTransition { work, answer });
         })?;
         Some(answered)
     }

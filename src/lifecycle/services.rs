@@ -33,11 +33,11 @@ pub(crate) struct LifecycleServices {
     /// The request to change the state that waits for its answer.
     changing: Option<(RequestId, Receiver<bool>)>,
     /// Requests that were taken and wait for the end of a transition, the oldest first.
-    held: VecDeque<Held>,
+    held: VecDeque<HeldRequest>,
 }
 
 /// A request that was taken.
-enum Held {
+enum HeldRequest {
     Change(RequestId, TransitionMessage),
     State(RequestId),
     States(RequestId),
@@ -91,12 +91,13 @@ impl LifecycleServices {
     /// Takes one request of each service, and answers those that need not wait.
     pub(crate) fn serve(&mut self, taken: &mut Taken) {
         if self.held.len() < HELD {
-            self.held
-                .extend(take(&self.change, taken, |id, asked| Held::Change(id, asked.transition)));
-            self.held.extend(take(&self.state, taken, |id, _| Held::State(id)));
-            self.held.extend(take(&self.states, taken, |id, _| Held::States(id)));
-            self.held.extend(take(&self.transitions, taken, |id, _| Held::Transitions(id)));
-            self.held.extend(take(&self.graph, taken, |id, _| Held::Graph(id)));
+            self.held.extend(take(&self.change, taken, |id, asked| {
+                HeldRequest::Change(id, asked.transition)
+            }));
+            self.held.extend(take(&self.state, taken, |id, _| HeldRequest::State(id)));
+            self.held.extend(take(&self.states, taken, |id, _| HeldRequest::States(id)));
+            self.held.extend(take(&self.transitions, taken, |id, _| HeldRequest::Transitions(id)));
+            self.held.extend(take(&self.graph, taken, |id, _| HeldRequest::Graph(id)));
         }
         self.proceed();
     }
@@ -111,29 +112,29 @@ impl LifecycleServices {
         }
     }
 
-    fn answer(&mut self, held: Held) -> robocache_rcl::Result<()> {
+    fn answer(&mut self, held: HeldRequest) -> robocache_rcl::Result<()> {
         let state = self.lifecycle.state();
         let described = |transitions: Vec<TransitionDescription>| {
             GetAvailableTransitions::Response { available_transitions: transitions }
         };
         match held {
-            Held::Change(id, asked) => {
+            HeldRequest::Change(id, asked) => {
                 self.change_state(id, asked);
                 Ok(())
             }
-            Held::State(id) => {
+            HeldRequest::State(id) => {
                 let response = GetState::Response { current_state: state_message(state) };
                 self.state.respond(id, &response)
             }
-            Held::States(id) => {
+            HeldRequest::States(id) => {
                 let available_states = LifecycleState::ALL.into_iter().map(state_message).collect();
                 self.states.respond(id, &GetAvailableStates::Response { available_states })
             }
-            Held::Transitions(id) => {
+            HeldRequest::Transitions(id) => {
                 let response = described(state.transitions().map(description).collect());
                 self.transitions.respond(id, &response)
             }
-            Held::Graph(id) => {
+            HeldRequest::Graph(id) => {
                 let response = described(Transition::ALL.iter().map(description).collect());
                 self.graph.respond(id, &response)
             }
@@ -190,8 +191,8 @@ impl LifecycleServices {
 fn take<T: WrappedServiceTypeSupport>(
     service: &Service<T>,
     taken: &mut Taken,
-    held: impl FnOnce(RequestId, T::Request) -> Held,
-) -> Option<Held> {
+    held: impl FnOnce(RequestId, T::Request) -> HeldRequest,
+) -> Option<HeldRequest> {
     match taken.take(service) {
         Ok(request) => request.map(|(id, request)| held(id, request)),
         Err(error) => {

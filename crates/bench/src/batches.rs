@@ -15,7 +15,7 @@ use robocache_ops::time::Stamp;
 
 use crate::error::BenchError;
 use crate::options::Options;
-use crate::report::{Case, Report};
+use crate::report::{Case, RunTimes};
 use crate::timer::Timer;
 
 /// B, S, T, D and the target \[us\] of a call alone on an H200: `docs/gpu.md` says why they are missed.
@@ -35,13 +35,13 @@ const MEAN_GAP: i64 = 10_000_000;
 const LAUNCHES: usize = 200;
 
 /// One input on the host.
-struct Input {
+struct BatchInput {
     rows: Vec<Vec<u8>>,
     stamps: Vec<Vec<i64>>,
     targets: Vec<i64>,
 }
 
-impl Input {
+impl BatchInput {
     /// Random rows; stamps and targets evenly distributed over one span, in order.
     fn new(spec: &BatchSpec, seed: u64) -> Self {
         let mut random = Random::new(seed);
@@ -69,7 +69,7 @@ impl Input {
             all
         };
         let stamps = spec.streams.iter().map(|stream| instants(stream.rows)).collect();
-        Input { rows, stamps, targets: instants(spec.steps) }
+        BatchInput { rows, stamps, targets: instants(spec.steps) }
     }
 
     fn view(&self) -> BatchInput<'_> {
@@ -120,7 +120,7 @@ pub(crate) fn run(
     device: &Arc<Device>,
     timer: &Timer,
     options: &Options,
-    report: &mut Report,
+    report: &mut RunTimes,
 ) -> Result<(), BenchError> {
     for (shape, target) in RESAMPLE {
         let [episodes, rows, steps, dim] = shape;
@@ -162,16 +162,16 @@ struct Inputs {
     spec: BatchSpec,
     resampler: Resampler,
     with_report: bool,
-    all: Vec<Input>,
+    all: Vec<BatchInput>,
 }
 
 impl Inputs {
     fn new(device: &Arc<Device>, spec: BatchSpec, with_report: bool) -> Result<Self, BenchError> {
         const MOST: usize = 40;
         let resampler = Resampler::new(device, &spec)?;
-        let bytes = resampler.upload(&Input::new(&spec, 1).view(), with_report)?.bytes();
+        let bytes = resampler.upload(&BatchInput::new(&spec, 1).view(), with_report)?.bytes();
         let count = (2 * device.cache_bytes()?).div_ceil(bytes).clamp(2, MOST);
-        let all = (0..count).map(|seed| Input::new(&spec, seed as u64 + 1)).collect();
+        let all = (0..count).map(|seed| BatchInput::new(&spec, seed as u64 + 1)).collect();
         Ok(Inputs { spec, resampler, with_report, all })
     }
 

@@ -15,7 +15,7 @@ use robocache_ops::voxelize::{
 
 use crate::error::BenchError;
 use crate::options::Options;
-use crate::report::{Case, Report};
+use crate::report::{Case, RunTimes};
 use crate::timer::{CLOUD_LAUNCHES, CLOUD_SLOTS, Timer};
 
 /// Voxels along each axis.
@@ -29,7 +29,7 @@ pub(crate) fn run(
     _: &Arc<Device>,
     timer: &Timer,
     options: &Options,
-    report: &mut Report,
+    report: &mut RunTimes,
 ) -> Result<(), BenchError> {
     let count = || spec(vec![Reduction::Count]);
     let mean = || spec(["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec());
@@ -55,7 +55,7 @@ pub(crate) fn run(
         if !report.wants(options, name) {
             continue;
         }
-        let case = time(timer, options, name, &spec, (points, place), scatter_only)?;
+        let case = time(timer, options, name, &spec, points, place, scatter_only)?;
         report.cases.push(Case { target_us: target, ..case });
     }
     let name = "voxel count 500000, int32, x first";
@@ -88,8 +88,8 @@ fn time_scatter(
         data,
     };
     let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();
-    let (times, found) = timer.scatter(&spec.grid, (&views, CLOUD_SLOTS), options.repeats)?;
-    let (warm, _) = timer.scatter(&spec.grid, (&views[..1], 1), options.repeats)?;
+    let (times, found) = timer.scatter(&spec.grid, &views, CLOUD_SLOTS, options.repeats)?;
+    let (warm, _) = timer.scatter(&spec.grid, &views[..1], 1, options.repeats)?;
     let row = row_on_the_cpu(&spec, DType::F32, &views[(CLOUD_LAUNCHES - 1) % CLOUDS]);
     let row = row.map(|(row, _)| row).unwrap_or_default();
     let counts = row.as_chunks::<4>().0;
@@ -130,7 +130,8 @@ fn time(
     options: &Options,
     name: &str,
     spec: &VoxelSpec,
-    (points, place): (usize, fn(&mut Random) -> [f32; 3]),
+    points: usize,
+    place: fn(&mut Random) -> [f32; 3],
     scatter_only: bool,
 ) -> Result<Case, BenchError> {
     let channels = spec.channels.len();
@@ -154,9 +155,9 @@ fn time(
     };
     let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();
     let dtype = DType::Bf16;
-    let rotation = (&views[..], CLOUD_SLOTS);
-    let (times, found) = timer.clouds(spec, dtype, rotation, scatter_only, options.repeats)?;
-    let (warm, _) = timer.clouds(spec, dtype, (&views[..1], 1), scatter_only, options.repeats)?;
+    let (times, found) =
+        timer.clouds(spec, dtype, &views, CLOUD_SLOTS, scatter_only, options.repeats)?;
+    let (warm, _) = timer.clouds(spec, dtype, &views[..1], 1, scatter_only, options.repeats)?;
     let (row, drops) = row_on_the_cpu(spec, dtype, &views[(CLOUD_LAUNCHES - 1) % CLOUDS]).unzip();
     let occupied = match (&row, drops.map(|drops| drops.voxels_in_use)) {
         (Some(row), Some(0)) => occupied(row, channels),

@@ -34,7 +34,7 @@ use options::Options;
 use pair::Hardware;
 #[cfg(feature = "cuda")]
 use report::Case;
-use report::Report;
+use report::RunTimes;
 
 fn main() -> ExitCode {
     match print(&Options::parse()) {
@@ -59,10 +59,10 @@ fn print(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
 ///
 /// # Errors
 /// [`BenchError::Mismatch`] as soon as an output is not that of the CPU backend;
-/// [`BenchError::NoCase`] if no name contains what was asked for. [`Report::verdict`] judges what a
+/// [`BenchError::NoCase`] if no name contains what was asked for. [`RunTimes::verdict`] judges what a
 /// soak finds.
-fn run(options: &Options) -> Result<Report, BenchError> {
-    let mut report = Report {
+fn run(options: &Options) -> Result<RunTimes, BenchError> {
+    let mut report = RunTimes {
         commit: option_env!("ROBOCACHE_COMMIT").unwrap_or("unknown"),
         hardware: Hardware::default(),
         copy_gb_per_s: None,
@@ -102,7 +102,7 @@ fn run(options: &Options) -> Result<Report, BenchError> {
 fn kernels(
     device: &std::sync::Arc<robocache_ops::device::Device>,
     options: &Options,
-    report: &mut Report,
+    report: &mut RunTimes,
 ) -> Result<(), BenchError> {
     const COPIED: usize = 1 << 30;
     let timer = timer::Timer::new(device)?;

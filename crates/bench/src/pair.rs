@@ -30,14 +30,14 @@ impl Default for Hardware {
 }
 
 /// Two pipelines of one configuration.
-pub(crate) struct Pair {
+pub(crate) struct PipelinePair {
     /// On the backend under test.
     pub subject: Pipeline,
     /// On the CPU.
     pub oracle: Pipeline,
 }
 
-impl Pair {
+impl PipelinePair {
     /// Pipelines of the configuration `text`; notes the name of the backend in `hardware`.
     pub(crate) fn new(
         text: &str,
@@ -49,7 +49,7 @@ impl Pair {
         let backend: Arc<dyn Backend> = create(options.backend, options.device, &config, &layout)?;
         hardware.backend = backend.name();
         let oracle = Arc::new(CpuBackend::new(&config, &layout)?);
-        Ok(Pair {
+        Ok(PipelinePair {
             subject: Pipeline::new(config.clone(), backend)?,
             oracle: Pipeline::new(config, oracle)?,
         })

@@ -149,14 +149,14 @@ fn write(path: &Path, seconds: f64, jpeg: Option<&Path>) -> Result<(), Error> {
 
 /// Takes tensors, as a policy that is trained from memory would: copies them.
 #[derive(Default)]
-struct Memory {
+struct CopiedTensors {
     ticks: bool,
     count: u64,
     bytes: u64,
     copy: Vec<u8>,
 }
 
-impl Output for Memory {
+impl Output for CopiedTensors {
     fn takes_ticks(&self) -> bool {
         self.ticks
     }
@@ -198,7 +198,7 @@ struct Replay {
     pipeline: Option<Pipeline>,
     /// Of the pipeline.
     backend: Option<Arc<dyn Backend>>,
-    output: Memory,
+    output: CopiedTensors,
     counted: Counted,
     playing: Playing,
 }
@@ -230,7 +230,7 @@ impl Replay {
             episode: Episode { bag: path.to_owned(), ..Episode::default() },
             pipeline,
             backend,
-            output: Memory { ticks: what == What::Ticks, ..Memory::default() },
+            output: CopiedTensors { ticks: what == What::Ticks, ..CopiedTensors::default() },
             counted,
             playing: Playing { digest: false, threads },
         })

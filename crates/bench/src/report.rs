@@ -13,7 +13,7 @@ use crate::timer::Times;
 
 /// All times of a run.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct RunTimes {
     /// The commit that was built, or `unknown`.
     pub commit: &'static str,
     /// Processor that it ran on.
@@ -96,7 +96,7 @@ impl Case {
     }
 }
 
-impl Report {
+impl RunTimes {
     /// True if the user asked for the case `name`; notes it if not. To be asked before any set-up.
     pub(crate) fn wants(&mut self, options: &Options, name: &str) -> bool {
         let wanted = options.case.as_ref().is_none_or(|text| name.contains(text.as_str()));
@@ -128,7 +128,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for RunTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} backend on {}", self.hardware.backend, self.hardware.device)?;
         if let Some(soak) = &self.soak {

@@ -13,8 +13,8 @@ use crate::messages::{
     CAMERA_MS, CAMERAS, LIDAR, LIDAR_MS, ROBOT, cloud, image, noise, points, vectors,
 };
 use crate::options::Options;
-use crate::pair::{Pair, compare, parse};
-use crate::report::{Case, Report};
+use crate::pair::{PipelinePair, compare, parse};
+use crate::report::{Case, RunTimes};
 
 /// The usual size of an image.
 const VGA: [u32; 2] = [640, 480];
@@ -34,7 +34,7 @@ streams:
 ";
 
 /// Runs the cases that are asked for on the backend of `options`.
-pub(crate) fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+pub(crate) fn run(options: &Options, report: &mut RunTimes) -> Result<(), BenchError> {
     camera_ticks(options, report)?;
     robot_ticks(options, report)?;
     #[cfg(feature = "cuda")]
@@ -43,13 +43,13 @@ pub(crate) fn run(options: &Options, report: &mut Report) -> Result<(), BenchErr
 }
 
 /// Ticks that each serve a new image.
-fn camera_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+fn camera_ticks(options: &Options, report: &mut RunTimes) -> Result<(), BenchError> {
     let names = ["tick, 301 kB all new (host clock)", "push of a 640x480 rgb8 image (host clock)"];
     let [tick_wanted, push_wanted] = names.map(|name| report.wants(options, name));
     if !tick_wanted && !push_wanted {
         return Ok(());
     }
-    let pair = Pair::new(CAMERA, options, &mut report.hardware)?;
+    let pair = PipelinePair::new(CAMERA, options, &mut report.hardware)?;
     let mut found = pair.subject.new_message();
     let mut expected = pair.oracle.new_message();
     let pixels = noise(VGA_BYTES, 7);
@@ -88,7 +88,7 @@ fn camera_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError
 }
 
 /// The reference robot at 100 Hz, its messages in order of their stamps, as fast as it goes.
-fn robot_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+fn robot_ticks(options: &Options, report: &mut RunTimes) -> Result<(), BenchError> {
     let kb = Layout::new(&parse(ROBOT)?).byte_len() / 1000;
     let names = [
         format!("tick, reference robot, {kb} kB (host clock)"),
@@ -98,7 +98,7 @@ fn robot_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError>
     if !tick_wanted && !push_wanted {
         return Ok(());
     }
-    let pair = Pair::new(ROBOT, options, &mut report.hardware)?;
+    let pair = PipelinePair::new(ROBOT, options, &mut report.hardware)?;
     let pixels = noise(VGA_BYTES, 1);
     let points = points(131_072, 5, 14.0);
     let mut found = pair.subject.new_message();
@@ -144,7 +144,7 @@ const ENCODE_OF_A_SPARSE_CLOUD: &str = "the same cloud sparse, from pinned memor
 
 /// Upload and encoding after the bytes are in pinned memory.
 #[cfg(feature = "cuda")]
-fn encodes(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+fn encodes(options: &Options, report: &mut RunTimes) -> Result<(), BenchError> {
     use robocache_ops::device::Device;
 
     use crate::timer::Timer;
@@ -250,7 +250,7 @@ fn turning_knots() -> Vec<robocache_ops::voxelize::Knot> {
 
 /// Whatever is stamped in the millisecond `ms`.
 fn push_robot(
-    pair: &Pair,
+    pair: &PipelinePair,
     ms: i64,
     pixels: &[u8],
     points: &[u8],

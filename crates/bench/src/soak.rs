@@ -31,13 +31,13 @@ use self::feed::{Fed, Feed, Large};
 use self::memory::Gpu;
 use self::note::{Note, Settled, tell};
 pub(crate) use self::report::SoakReport;
-use self::report::{Parts, Processors};
-use self::tick::{Recorder, Tensors};
+use self::report::{Processors, ThreadNotes};
+use self::tick::{LeftTensors, Recorder};
 use self::timeline::{START_MS, Timeline};
 use crate::error::BenchError;
 use crate::messages::ROBOT;
 use crate::options::Options;
-use crate::pair::{Hardware, Pair};
+use crate::pair::{Hardware, PipelinePair};
 use robocache_core::pipeline::Pipeline;
 use robocache_core::rejected::DropReason;
 use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
@@ -60,21 +60,21 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// run found that lasted to its end is in [`SoakReport::problems`].
 pub(crate) fn run(options: &Options, hardware: &mut Hardware) -> Result<SoakReport, BenchError> {
     let text = ROBOT.replace("rate_hz: 100\n", "rate_hz: 1000\n");
-    let pair = Pair::new(&text, options, hardware)?;
+    let pair = PipelinePair::new(&text, options, hardware)?;
     let robot = feed::robot(options.soak_s)?;
     let mut large = Large::new(&robot, options.random_sizes);
     let gpu = Gpu::open(options, hardware)?;
     warm_up(&pair, &robot, &large)?;
     let (notes_in, notes) = mpsc::sync_channel(NOTES);
-    let Pair { subject, oracle } = pair;
+    let PipelinePair { subject, oracle } = pair;
     let soak = Soak::new(options, subject, notes_in);
-    let parts = soak.run(&oracle, (&robot, &mut large), notes, &gpu)?;
+    let parts = soak.run(&oracle, &robot, &mut large, notes, &gpu)?;
     Ok(SoakReport::new(options, parts))
 }
 
 /// Messages of the largest size for all rows, and ticks, so that whatever is reserved, loaded or
 /// touched on first use is there. Both pipelines are in the same state after it.
-fn warm_up(pair: &Pair, robot: &Robot, large: &Large<'_>) -> Result<(), BenchError> {
+fn warm_up(pair: &PipelinePair, robot: &Robot, large: &Large<'_>) -> Result<(), BenchError> {
     let config = pair.subject.config();
     let mut message = pair.subject.new_message();
     let ms = |ms: i64| Stamp::from_nanos(ms * NANOS_PER_MS);
@@ -118,7 +118,8 @@ impl Soak {
             Arc::clone(&timeline),
             Arc::clone(&settled),
             notes.clone(),
-            (feed::cameras(config), feed::input_of(config, Stream::Lidar)),
+            feed::cameras(config),
+            feed::input_of(config, Stream::Lidar),
             subject.new_message().message().len(),
         ));
         let runtime = Runtime::observed(subject, timeline.clock(), recorder.clone());
@@ -128,10 +129,11 @@ impl Soak {
     fn run(
         &self,
         oracle: &Pipeline,
-        (robot, large): (&Robot, &mut Large<'_>),
+        robot: &Robot,
+        large: &mut Large<'_>,
         notes: Receiver<Note>,
         gpu: &Gpu,
-    ) -> Result<Parts, BenchError> {
+    ) -> Result<ThreadNotes, BenchError> {
         let timeline = &*self.timeline;
         let feed = Feed {
             timeline,
@@ -151,7 +153,7 @@ impl Soak {
             let checked = joined(check)?;
             let (memory, fed, priority) = work?;
             let (tick, pushes) = self.recorder.take();
-            Ok(Parts {
+            Ok(ThreadNotes {
                 tick,
                 processors: Processors::read(&self.runtime.pipeline),
                 priority,
@@ -175,7 +177,8 @@ impl Soak {
     ) -> Result<Worked, BenchError> {
         let tick = Placement { priority: TICK_PRIORITY, cpus: vec![] };
         let options = ThreadOptions { tick, ..ThreadOptions::default() };
-        let mut threads = Threads::<RuntimeError>::start(&self.runtime, Tensors, None, options)?;
+        let mut threads =
+            Threads::<RuntimeError>::start(&self.runtime, LeftTensors, None, options)?;
         let priority = || self.runtime.ticks.grid.priority.load(Ordering::Relaxed);
         self.timeline.sleep_until(0);
         let first = priority();
@@ -220,7 +223,7 @@ impl Soak {
 }
 
 /// The memory, what was fed, and the priority of the tick thread at the start and at the end.
-type Worked = ((memory::Memory, Vec<timeline::Span>), Fed, [u8; 2]);
+type Worked = ((memory::MemoryUse, Vec<timeline::Span>), Fed, [u8; 2]);
 
 fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, BenchError>>) -> Result<T, BenchError> {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))

@@ -10,7 +10,9 @@ use std::time::Instant;
 
 use robocache_core::encoder::EncodeError;
 use robocache_ops::align::Slot;
-use robocache_ops::device::{Device, DeviceBuffer, Event, Inputs, Kernel, Launch, Stream};
+use robocache_ops::device::{
+    Device, DeviceBuffer, Event, Inputs, Kernel, Launch, RowPlace, Stream,
+};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::cuda::ImageEncoder;
 use robocache_ops::image::{ImageSpec, ImageView};
@@ -163,7 +165,8 @@ impl Timer {
         &self,
         spec: &VoxelSpec,
         dtype: DType,
-        (views, slots): (&[PointsView<'_>], usize),
+        views: &[PointsView<'_>],
+        slots: usize,
         scatter_only: bool,
         replays: usize,
     ) -> Result<(Times, Vec<u8>), EncodeError> {
@@ -196,7 +199,7 @@ impl Timer {
                     voxelizer.launch_count(&points, Inputs::Ready, on)?;
                 } else {
                     let row = rows.address() + (slot * pitch) as u64;
-                    voxelizer.launch(&points, (Slot::new(slot), row), Inputs::Ready, on)?;
+                    voxelizer.launch(&points, Slot::new(slot), row, Inputs::Ready, on)?;
                 }
             }
             Ok(())
@@ -228,7 +231,8 @@ impl Timer {
     pub(crate) fn scatter(
         &self,
         grid: &Grid,
-        (views, slots): (&[PointsView<'_>], usize),
+        views: &[PointsView<'_>],
+        slots: usize,
         replays: usize,
     ) -> Result<(Times, Vec<u8>), EncodeError> {
         let device = self.stream.device();
@@ -267,12 +271,12 @@ impl Timer {
         let device = self.stream.device();
         let mut encoder = ImageEncoder::new(device, spec, dtype, [view.width, view.height])?;
         let row = DeviceBuffer::new(device, encoder.row_bytes())?;
-        encoder.encode(view, (&row, 0), &self.stream)?;
+        encoder.encode(view, RowPlace { rows: &row, at: 0 }, &self.stream)?;
         self.stream.synchronize("encode an image")?;
         // What is compared is what the timed calls leave behind.
         row.fill(0)?;
         let times = on_the_clock(repeats, || {
-            encoder.start((&row, 0), &self.stream)?;
+            encoder.start(RowPlace { rows: &row, at: 0 }, &self.stream)?;
             Ok(self.stream.synchronize("encode an image")?)
         })?;
         let mut bytes = vec![0; row.len()];
@@ -296,9 +300,9 @@ impl Timer {
             None => voxelizer,
         };
         let row = DeviceBuffer::new(device, voxelizer.row_bytes())?;
-        voxelizer.encode(view, Slot::new(0), (&row, 0), &self.stream)?;
+        voxelizer.encode(view, Slot::new(0), RowPlace { rows: &row, at: 0 }, &self.stream)?;
         let times = on_the_clock(repeats, || {
-            voxelizer.start(Slot::new(0), (&row, 0), &self.stream)?;
+            voxelizer.start(Slot::new(0), RowPlace { rows: &row, at: 0 }, &self.stream)?;
             voxelizer.finish(&self.stream)?;
             Ok(())
         })?;

@@ -60,9 +60,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn of(([width, height], _): &Image, quality: u8) -> JpegRow {
-    let width = *width;
-    let height = *height;
+fn of(image: &Image, quality: u8) -> JpegRow {
+    let [width, height] = image.0;
     let layout = ImageLayout::Chw;
     JpegRow { quality, width, height, color: Color::Rgb, layout }
 }

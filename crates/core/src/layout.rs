@@ -77,27 +77,28 @@ impl Segment {
     fn new(stream: StreamId, spec: &StreamSpec, byte_offset: usize) -> Self {
         let sparse = spec.encoder.coordinates_shape().is_some();
         let holds = if sparse { Holds::Features } else { Holds::Rows };
-        let shape = (spec.steps(), spec.encoder.row_shape());
-        Segment::of(stream, spec.name.clone(), (spec.dtype, holds), shape, byte_offset)
+        let shape = [vec![spec.steps()], spec.encoder.row_shape()].concat();
+        Segment::of(stream, spec.name.clone(), spec.dtype, holds, shape, byte_offset)
     }
 
     /// The segment of the coordinates of a sparse stream.
     fn of_coordinates(stream: StreamId, spec: &StreamSpec, byte_offset: usize) -> Option<Self> {
-        let shape = (spec.steps(), spec.encoder.coordinates_shape()?);
+        let shape = [vec![spec.steps()], spec.encoder.coordinates_shape()?].concat();
         let name = format!("{}.coordinates", spec.name);
         let holds = Holds::Coordinates;
-        Some(Segment::of(stream, name, (DType::I32, holds), shape, byte_offset))
+        Some(Segment::of(stream, name, DType::I32, holds, shape, byte_offset))
     }
 
     fn of(
         stream: StreamId,
         name: String,
-        (dtype, holds): (DType, Holds),
-        (steps, row): (usize, Vec<usize>),
+        dtype: DType,
+        holds: Holds,
+        shape: Vec<usize>,
         byte_offset: usize,
     ) -> Self {
-        let step_len = row.iter().product();
-        let shape = [vec![steps], row].concat();
+        let steps = shape[0];
+        let step_len = shape[1..].iter().product();
         let byte_len = steps * step_len * dtype.size();
         Segment { stream, name, dtype, shape, byte_offset, byte_len, step_len, steps, holds }
     }

@@ -83,9 +83,9 @@ fn config() -> Config {
 }
 
 fn queue(config: &Config, bytes: usize) -> (Queue, Waiting) {
-    let of = (config, vec![true; config.inputs.len()]);
+    let recorded = vec![true; config.inputs.len()];
     let room = QueueRoom { messages: MESSAGES, bytes };
-    Queue::new(PathBuf::new(), of, room, TimeSource::real())
+    Queue::new(PathBuf::new(), config, recorded, room, TimeSource::real())
 }
 
 /// Each message is written or counted as lost, once, and in the end there is as much room as in the beginning.

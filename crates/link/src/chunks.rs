@@ -45,7 +45,7 @@ impl<S: Subscription> ChunkIntake<S> {
     pub(crate) fn follow(&mut self, now: Instant) -> Option<S> {
         let publishers = |subscription: &S| subscription.publisher_count().unwrap_or(0);
         let is_connected = |next: &_, before: &_| publishers(next) >= publishers(before);
-        self.subscription.over(now, (Duration::ZERO, LONGEST), is_connected)
+        self.subscription.over(now, Duration::ZERO, LONGEST, is_connected)
     }
 
     /// Gives each waiting chunk to the next command tick.

@@ -45,7 +45,7 @@ impl<S: Subscription> ClockIntake<S> {
         let is_connected =
             |next: &S, before: &S| next.may_have() && publishers(next) >= publishers(before);
         // At once: if the old connection is cut off, its clock stands.
-        let before = self.subscription.over(now, (Duration::ZERO, LONGEST), is_connected)?;
+        let before = self.subscription.over(now, Duration::ZERO, LONGEST, is_connected)?;
         // Most of these instants came from the one before, too. The newest counts if it is ahead.
         let mut message = MessageMemory::default();
         let mut newest = None;

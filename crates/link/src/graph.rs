@@ -83,8 +83,10 @@ impl<G: Graph> GraphWatch<G> {
     /// # Errors
     /// The graph cannot be watched.
     pub fn new(
-        (node, parts): (G, Handed<G>),
-        (topics, clock): (Vec<String>, Option<String>),
+        node: G,
+        parts: Handed<G>,
+        topics: Vec<String>,
+        clock: Option<String>,
         runtime: Arc<Runtime>,
         connector: Connector,
     ) -> Result<Self, LinkError> {

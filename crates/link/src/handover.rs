@@ -51,7 +51,8 @@ impl Beginning {
     fn is_over(
         &mut self,
         now: Instant,
-        (overlap, longest): (Duration, Duration),
+        overlap: Duration,
+        longest: Duration,
         is_connected: bool,
     ) -> bool {
         // The one before may find somebody first. Then both are needed again.
@@ -104,7 +105,7 @@ impl<T> Overlap<T> {
     /// one has.
     pub fn over(&mut self, now: Instant, is_connected: impl FnOnce(&T) -> bool) -> Option<T> {
         let is_over = |(before, newer): &mut (T, Beginning)| {
-            newer.is_over(now, (OVERLAP, LONGEST), is_connected(before))
+            newer.is_over(now, OVERLAP, LONGEST, is_connected(before))
         };
         self.before.take_if(is_over).map(|(before, _)| before)
     }
@@ -142,12 +143,13 @@ impl<T> Switch<T> {
     pub fn over(
         &mut self,
         now: Instant,
-        (overlap, longest): (Duration, Duration),
+        overlap: Duration,
+        longest: Duration,
         is_connected: impl FnOnce(&T, &T) -> bool,
     ) -> Option<T> {
         let current = &self.current;
         let is_over = |(next, beginning): &mut (T, Beginning)| {
-            beginning.is_over(now, (overlap, longest), is_connected(next, current))
+            beginning.is_over(now, overlap, longest, is_connected(next, current))
         };
         let (next, _) = self.next.take_if(is_over)?;
         Some(std::mem::replace(&mut self.current, next))
@@ -164,7 +166,7 @@ impl<T> Switch<T> {
     {
         let now = connector.time().monotonic();
         let unused = parts.take().and_then(|newer| self.begin(newer, now));
-        let before = self.over(now, (OVERLAP, PATIENCE), is_connected);
+        let before = self.over(now, OVERLAP, PATIENCE, is_connected);
         unused.into_iter().chain(before).for_each(|ended| connector.end(ended));
     }
 

@@ -49,7 +49,8 @@ impl<S: Subscription> Input<S> {
     pub(crate) fn new(
         id: InputId,
         runtime: &Runtime,
-        (Subscribed { subscription, asks }, numbered): (Subscribed<S>, bool),
+        Subscribed { subscription, asks }: Subscribed<S>,
+        numbered: bool,
         buffers: &Buffers,
     ) -> Self {
         let spec = runtime.input_spec(id);

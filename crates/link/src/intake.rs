@@ -47,7 +47,8 @@ impl<S: Subscription> Intake<S> {
         runtime: &Runtime,
         large: bool,
         Subscriptions { clock, chunks, inputs }: Subscriptions<S>,
-        (middleware, connector): (&Middleware, Connector),
+        middleware: &Middleware,
+        connector: Connector,
     ) -> Self {
         let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
         let ids: Vec<InputId> = ids.collect();
@@ -55,7 +56,7 @@ impl<S: Subscription> Intake<S> {
         let buffers = Buffers::new(largest.unwrap_or(0), ids.len());
         let inputs = ids.into_iter().zip(inputs);
         let numbered = middleware.numbers_messages;
-        let input = |(id, subscribed)| Input::new(id, runtime, (subscribed, numbered), &buffers);
+        let input = |(id, subscribed)| Input::new(id, runtime, subscribed, numbered, &buffers);
         let inputs = inputs.map(input).collect();
         let clock = clock.map(ClockIntake::new);
         let chunks = chunks.map(ChunkIntake::new);

@@ -35,7 +35,7 @@ const REPEATS: Duration = Duration::from_secs(1);
 /// before, and was published later than the newest one, shows that.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
-    publishers: Vec<Publisher>,
+    publishers: Vec<PublisherLosses>,
     /// Messages so far.
     messages: u64,
     /// True if messages of the time before a publisher's first one are taken as well.
@@ -101,7 +101,7 @@ impl Gaps {
 }
 
 #[derive(Debug)]
-struct Publisher {
+struct PublisherLosses {
     id: PublisherId,
     /// The first number that came.
     first: u64,
@@ -136,11 +136,11 @@ enum NumberPlace {
     Repeated,
 }
 
-impl Publisher {
+impl PublisherLosses {
     fn new(info: &MessageInfo, number: u64, away: bool, heard: u64) -> Self {
         let id = info.publisher;
         let newest_ns = info.transit.published_ns;
-        Publisher {
+        PublisherLosses {
             id,
             first: number,
             newest: number,
@@ -222,7 +222,7 @@ impl Losses {
         let is_later = published.is_some_and(|(this, newest)| this > newest);
         // One subscription gives the messages of a publisher in their order.
         if is_alone && is_later && number <= publisher.newest {
-            *publisher = Publisher::new(info, number, false, self.messages);
+            *publisher = PublisherLosses::new(info, number, false, self.messages);
             publisher.newest_by_new = number;
             self.newcomer = true;
             return true;
@@ -264,9 +264,13 @@ impl Losses {
         let number = info.number.unwrap_or(0);
         // With numbers, a message of the new subscription shows that it hears the publisher.
         let away = self.overlaps && (from_before || !numbered);
-        let publisher = Publisher::new(info, number, away, self.messages);
+        let publisher = PublisherLosses::new(info, number, away, self.messages);
         let newest_by_new = if from_before { 0 } else { number };
-        self.publishers.push(Publisher { by: self.by(from_before), newest_by_new, ..publisher });
+        self.publishers.push(PublisherLosses {
+            by: self.by(from_before),
+            newest_by_new,
+            ..publisher
+        });
     }
 
     /// The subscription that gives a message.

@@ -26,11 +26,13 @@ impl<S: Subscription> Spinner<S> {
     /// has from then on.
     pub fn new(
         large: bool,
-        (first, parts): (Subscriptions<S>, Handed<Subscriptions<S>>),
+        first: Subscriptions<S>,
+        parts: Handed<Subscriptions<S>>,
         runtime: Arc<Runtime>,
-        (middleware, connector): (&Middleware, Connector),
+        middleware: &Middleware,
+        connector: Connector,
     ) -> Self {
-        let intake = Intake::new(&runtime, large, first, (middleware, connector));
+        let intake = Intake::new(&runtime, large, first, middleware, connector);
         let look = runtime.time.monotonic();
         Spinner { runtime, intake, parts, look }
     }

@@ -15,7 +15,7 @@ use robocache_data::episodes::{
     self, Bytes, Column, Described, EpisodeError, RawEpisodes, RawRing, RawStream, Reading,
 };
 
-use crate::dlpack::{Array, Element};
+use crate::dlpack::{Array, TensorElement};
 use crate::freeing::Unlocked;
 
 /// Statistics of a channel: name, rows, mean, standard deviation, least, greatest, quantiles of 1 % and 99 %.
@@ -26,9 +26,9 @@ type Statistics = (String, u64, f64, f64, f64, f64, f64, f64);
 pub struct Episodes(Unlocked<Arc<episodes::Episodes>>);
 
 /// An array of the caller as a column.
-struct Held(Array);
+struct ArrayColumn(Array);
 
-impl Bytes for Held {
+impl Bytes for ArrayColumn {
     fn bytes(&self) -> &[u8] {
         // It was checked when it was taken.
         self.0.bytes("column").unwrap_or_default()
@@ -219,7 +219,7 @@ impl Episodes {
 
 /// A ring of arrays by their names.
 fn raw_ring(columns: &Bound<'_, PyDict>) -> PyResult<RawRing> {
-    let some = |name: &str, elements: &[Element]| -> PyResult<Option<Column>> {
+    let some = |name: &str, elements: &[TensorElement]| -> PyResult<Option<Column>> {
         let Some(array) = columns.get_item(name)? else { return Ok(None) };
         let array = Array::read(&array, name, -1)?;
         if !elements.is_empty() {
@@ -230,9 +230,9 @@ fn raw_ring(columns: &Bound<'_, PyDict>) -> PyResult<RawRing> {
         if bytes.as_ptr().align_offset(align_of::<u64>()) != 0 {
             return Ok(Some(episodes::Owned::of(bytes)));
         }
-        Ok(Some(Arc::new(Held(array))))
+        Ok(Some(Arc::new(ArrayColumn(array))))
     };
-    let all = |name: &str, elements: &[Element]| {
+    let all = |name: &str, elements: &[TensorElement]| {
         let lacks = || PyValueError::new_err(format!("expected the column {name}, found none"));
         some(name, elements)?.ok_or_else(lacks)
     };
@@ -241,15 +241,15 @@ fn raw_ring(columns: &Bound<'_, PyDict>) -> PyResult<RawRing> {
     let ends: Vec<u64> = ends.call_method0("tolist")?.extract()?;
     Ok(RawRing {
         rows: all("rows", &[])?.into(),
-        stamp_ns: all("stamp_ns", &[Element::I64])?,
-        received_ns: all("received_ns", &[Element::I64])?,
-        left_ns: all("left_ns", &[Element::I64])?,
-        replaced: all("replaced", &[Element::Bool, Element::U8])?,
-        epoch: some("epoch", &[Element::I64])?,
-        until_next: some("until_next", &[Element::U8])?,
-        until_ns: some("until_ns", &[Element::I64])?,
-        count: some("count", &[Element::U32])?,
-        coordinates: some("coordinates", &[Element::I32])?,
+        stamp_ns: all("stamp_ns", &[TensorElement::I64])?,
+        received_ns: all("received_ns", &[TensorElement::I64])?,
+        left_ns: all("left_ns", &[TensorElement::I64])?,
+        replaced: all("replaced", &[TensorElement::Bool, TensorElement::U8])?,
+        epoch: some("epoch", &[TensorElement::I64])?,
+        until_next: some("until_next", &[TensorElement::U8])?,
+        until_ns: some("until_ns", &[TensorElement::I64])?,
+        count: some("count", &[TensorElement::U32])?,
+        coordinates: some("coordinates", &[TensorElement::I32])?,
         ends,
     })
 }

@@ -19,7 +19,7 @@ use robocache_runtime::{
 use crate::errors::failed;
 use crate::freeing::{Unlocked, without_lock};
 use crate::held_tensor::Messages;
-use crate::pipeline::{Target, inputs_json, parse, stats_json};
+use crate::pipeline::{PipelineBackend, inputs_json, parse, stats_json};
 use crate::process::Process;
 use crate::tensor::TensorBytes;
 
@@ -33,13 +33,13 @@ const MADE_BEFORE: usize = 3;
 /// The newest tensor that Python has not taken.
 #[derive(Default)]
 struct Latest {
-    state: Mutex<Newest>,
+    state: Mutex<NewestTensor>,
     changed: Condvar,
     messages: Arc<Messages>,
 }
 
 #[derive(Default)]
-struct Newest {
+struct NewestTensor {
     tensor: Option<TensorMessage>,
     /// Tensors that a newer one replaced before Python took them, in all.
     missed: u64,
@@ -47,7 +47,7 @@ struct Newest {
 }
 
 impl Latest {
-    fn lock(&self) -> MutexGuard<'_, Newest> {
+    fn lock(&self) -> MutexGuard<'_, NewestTensor> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,7 +78,7 @@ impl Latest {
 struct ToPython {
     latest: Arc<Latest>,
     runtime: Arc<Runtime>,
-    target: Target,
+    target: PipelineBackend,
 }
 
 impl Publisher for ToPython {
@@ -114,7 +114,7 @@ pub struct LivePipeline {
 /// A status of a report: part, level, message, values by key.
 type StatusOfReport = (String, u8, String, Vec<(String, String)>);
 /// A publisher that the graph shows: node, type, whether it offers reliable, and transient local.
-type Seen = (Option<String>, String, bool, bool);
+type SeenPublisher = (Option<String>, String, bool, bool);
 
 impl LivePipeline {
     fn input(&self, number: usize) -> PyResult<InputId> {
@@ -151,7 +151,7 @@ impl LivePipeline {
         priority: u8,
         cpus: Vec<usize>,
     ) -> PyResult<Self> {
-        let target = Target::of(backend, device, output)?;
+        let target = PipelineBackend::of(backend, device, output)?;
         py.detach(|| {
             let time = TimeSource::real();
             let pipeline = target.make(parse(text, file)?)?.with_run(time.draw_run());
@@ -264,7 +264,7 @@ impl LivePipeline {
 
     /// Notes which publishers of an input's topic the graph shows. Returns what the subscription must ask for:
     /// reliable, and transient local.
-    fn see(&self, input: usize, seen: Vec<Seen>) -> PyResult<(bool, bool)> {
+    fn see(&self, input: usize, seen: Vec<SeenPublisher>) -> PyResult<(bool, bool)> {
         self.process.check("a PipelineNode")?;
         let id = self.input(input)?;
         let seen = seen.into_iter().map(|(node, ros_type, reliable, transient_local)| {

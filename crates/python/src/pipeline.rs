@@ -23,7 +23,7 @@ use robocache_ops::time::{Epoch, Stamp};
 use robocache_runtime::{Runtime, RuntimeError, TimeSource};
 use serde_json::json;
 
-use crate::dlpack::{Array, Element};
+use crate::dlpack::{Array, TensorElement};
 use crate::errors::{failed, wrong};
 use crate::freeing::Unlocked;
 use crate::held_tensor::Messages;
@@ -42,13 +42,13 @@ fn choice(backend: &str) -> PyResult<Choice> {
 
 /// Backend of a pipeline, and the memory of its tensors.
 #[derive(Clone, Copy)]
-pub(crate) struct Target {
+pub(crate) struct PipelineBackend {
     backend: Choice,
     device: usize,
     on_device: bool,
 }
 
-impl Target {
+impl PipelineBackend {
     /// Reads the names of both.
     pub(crate) fn of(backend: &str, device: usize, output: &str) -> PyResult<Self> {
         let on_device = match output {
@@ -56,7 +56,7 @@ impl Target {
             "cuda" => true,
             _ => return Err(wrong(format!("output: expected host or cuda, found '{output}'"))),
         };
-        Ok(Target { backend: choice(backend)?, device, on_device })
+        Ok(PipelineBackend { backend: choice(backend)?, device, on_device })
     }
 
     /// A pipeline with its memory.
@@ -193,7 +193,7 @@ fn told(given: Result<Accepted, NotTaken<RuntimeError>>) -> PyResult<Result3> {
 
 /// The numbers of an array of `float64`; none of another one.
 fn doubles(array: &Array, data: &[u8]) -> PyResult<Vec<f64>> {
-    if array.element != Element::F64 {
+    if array.element != TensorElement::F64 {
         return Ok(Vec::new());
     }
     let number = |bytes: &[u8]| bytes.try_into().map(f64::from_le_bytes).map_err(wrong);
@@ -207,7 +207,7 @@ pub struct Pipeline {
     names: Names,
     epoch: Mutex<Epoch>,
     messages: Arc<Messages>,
-    target: Target,
+    target: PipelineBackend,
     digest: bool,
     process: Process,
 }
@@ -241,7 +241,7 @@ impl Pipeline {
         output: &str,
         digest: bool,
     ) -> PyResult<Self> {
-        let target = Target::of(backend, device, output)?;
+        let target = PipelineBackend::of(backend, device, output)?;
         py.detach(|| {
             let config = parse(text, file)?;
             let names = Names::of(&config);

@@ -96,7 +96,7 @@ struct Settings {
 }
 
 /// Message from the thread.
-enum Event {
+enum ReplayEvent {
     Tensor(Copied),
     Done(Box<Summary>),
     Failed(String),
@@ -104,14 +104,14 @@ enum Event {
 
 /// Sends tensors to Python, and learns whether the reader wants more.
 struct Channel {
-    sender: SyncSender<Event>,
+    sender: SyncSender<ReplayEvent>,
     pool: Arc<Pool<HostBuffer>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Output for Channel {
     fn tick(&mut self, _tick: Tick, message: &TensorMessage) -> Result<(), OutputError> {
-        let tensor = Event::Tensor(Copied::of(message, &self.pool));
+        let tensor = ReplayEvent::Tensor(Copied::of(message, &self.pool));
         match self.sender.send(tensor) {
             Ok(()) if !self.stop.load(Ordering::Relaxed) => Ok(()),
             _ => {
@@ -156,7 +156,7 @@ fn play(
 /// The replay of one episode. It ends when this is dropped.
 #[pyclass(frozen, module = "robocache._native")]
 pub struct ReplayRun {
-    events: Mutex<Option<Receiver<Event>>>,
+    events: Mutex<Option<Receiver<ReplayEvent>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
     pool: Arc<Pool<HostBuffer>>,
@@ -177,7 +177,7 @@ impl ReplayRun {
     }
 
     /// The next event within a moment.
-    fn receive(&self) -> Result<Event, RecvTimeoutError> {
+    fn receive(&self) -> Result<ReplayEvent, RecvTimeoutError> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let events = events.as_ref().ok_or(RecvTimeoutError::Disconnected)?;
         events.recv_timeout(PATIENCE)
@@ -209,9 +209,9 @@ impl ReplayRun {
         let body = move || {
             let played = catch_unwind(AssertUnwindSafe(|| play(&episode, &settings, output)));
             let end = match played {
-                Ok(Ok(summary)) => Event::Done(Box::new(summary)),
-                Ok(Err(error)) => Event::Failed(error.to_string()),
-                Err(_) => Event::Failed("a failure of the program (a panic)".into()),
+                Ok(Ok(summary)) => ReplayEvent::Done(Box::new(summary)),
+                Ok(Err(error)) => ReplayEvent::Failed(error.to_string()),
+                Err(_) => ReplayEvent::Failed("a failure of the program (a panic)".into()),
             };
             // The reader may be gone.
             let _ = sender.send(end);
@@ -232,15 +232,15 @@ impl ReplayRun {
         self.process.check("a replay")?;
         loop {
             match py.detach(|| self.receive()) {
-                Ok(Event::Tensor(copied)) => {
+                Ok(ReplayEvent::Tensor(copied)) => {
                     return Ok(Some(TensorBytes::of_copy(copied, &self.pool)));
                 }
-                Ok(Event::Done(summary)) => {
+                Ok(ReplayEvent::Done(summary)) => {
                     *self.summary.lock().unwrap_or_else(PoisonError::into_inner) = Some(summary);
                     py.detach(|| self.end());
                     return Ok(None);
                 }
-                Ok(Event::Failed(error)) => {
+                Ok(ReplayEvent::Failed(error)) => {
                     py.detach(|| self.end());
                     return Err(failed(error));
                 }

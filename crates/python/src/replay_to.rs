@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pythonize::pythonize;
 use robocache_data::replay::batch::{self, BatchProgress, EpisodeOutcome, Results};
-use robocache_data::replay::{Episode, Options, ReplayError};
+use robocache_data::replay::{Episode, ReplayError, ReplayOptions};
 use robocache_ops::time::Stamp;
 use robocache_tools::bars::{Bars, log_above_bars};
 
@@ -97,7 +97,7 @@ pub(crate) fn replay_to<'py>(
 fn watched(
     py: Python<'_>,
     episodes: &[Episode],
-    options: &Options,
+    options: &ReplayOptions,
     watch: &dyn BatchProgress,
     tell: impl Fn(Python<'_>) -> PyResult<()> + Sync,
 ) -> PyResult<Results> {

@@ -11,7 +11,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use robocache_data::replay::batch;
-use robocache_data::replay::{Episode, EpisodesRequest, Options, ReplayRequest, RequestError};
+use robocache_data::replay::{
+    Episode, EpisodesRequest, ReplayOptions, ReplayRequest, RequestError,
+};
 
 use crate::errors::{failed, wrong};
 use crate::interrupt::interruptible;
@@ -62,7 +64,7 @@ impl PyReplayRequest {
         &self,
         py: Python<'_>,
         recordings: Option<&[Bound<'_, PyAny>]>,
-    ) -> PyResult<(Vec<Episode>, Options)> {
+    ) -> PyResult<(Vec<Episode>, ReplayOptions)> {
         let asked = match recordings {
             None => {
                 let request = self.0.clone();

@@ -12,7 +12,7 @@ use robocache_ops::time::Stamp;
 use robocache_shared::{ActionWriter, Answered, SharedError, TensorReader, TensorSample};
 use serde_json::json;
 
-use crate::dlpack::{Array, Element};
+use crate::dlpack::{Array, TensorElement};
 use crate::errors::{failed, wrong};
 use crate::freeing::without_lock;
 use crate::message::{self, Head, PlacesFound};
@@ -274,7 +274,7 @@ fn status_found(status: ReceivedStatus) -> StatusFound {
 /// The elements of an array of f32.
 fn floats(array: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<f32>> {
     let array = Array::read(array, name, -1)?;
-    array.check_element(name, &[Element::F32])?;
+    array.check_element(name, &[TensorElement::F32])?;
     let bytes = array.bytes(name)?.as_chunks().0;
     Ok(bytes.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect())
 }

@@ -9,7 +9,7 @@ use robocache_ops::device::HostBuffer;
 use robocache_ops::packing::ALIGNMENT;
 use robocache_ops::pool::Pool;
 
-use crate::dlpack::{DeviceArray, Element, MemoryPlace};
+use crate::dlpack::{DeviceArray, MemoryPlace, TensorElement};
 use crate::errors::{failed, wrong};
 use crate::held_tensor::{HeldTensor, Messages};
 use crate::message::{self, Head, PlacesFound};
@@ -134,7 +134,7 @@ impl TensorBytes {
 
     /// A part of the data on a GPU.
     fn device_array(&self, shape: Vec<usize>, dtype: &str, offset: usize) -> PyResult<DeviceArray> {
-        let element = Element::of_name(dtype)?;
+        let element = TensorElement::of_name(dtype)?;
         let (frame, device, len) = self
             .on_device()
             .ok_or_else(|| failed("expected data on a GPU, found it on the host"))?;

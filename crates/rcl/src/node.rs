@@ -186,14 +186,14 @@ impl Node {
 
     /// Subscribes to a topic of any installed type, such as `sensor_msgs/msg/Image`.
     pub fn subscribe(&self, topic: &str, ros_type: &str, qos: Qos) -> Result<Subscription> {
-        Subscription::new(&self.inner, topic, TypeSupport::load(ros_type)?, (qos, Flow::Shared))
+        Subscription::new(&self.inner, topic, TypeSupport::load(ros_type)?, qos, Flow::Shared)
     }
 
     /// As [`Node::subscribe`], with a thread and ports of its own inside the middleware, if that can
     /// give them. Large messages of this subscription and those of others then do not wait for each
     /// other.
     pub fn subscribe_apart(&self, topic: &str, ros_type: &str, qos: Qos) -> Result<Subscription> {
-        Subscription::new(&self.inner, topic, TypeSupport::load(ros_type)?, (qos, Flow::Own))
+        Subscription::new(&self.inner, topic, TypeSupport::load(ros_type)?, qos, Flow::Own)
     }
 
     /// Makes a publisher of serialized messages of any installed type.

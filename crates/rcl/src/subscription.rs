@@ -87,7 +87,8 @@ impl Subscription {
         node: &Arc<NodeInner>,
         topic: &str,
         types: TypeSupport,
-        (qos, flow): (Qos, Flow),
+        qos: Qos,
+        flow: Flow,
     ) -> Result<Self> {
         let c_topic = c_string("the topic", topic)?;
         let changing = node.lock();

@@ -86,7 +86,7 @@ impl Commanding {
     }
 
     /// Takes what waits.
-    fn take(&mut self, runtime: &Runtime, commands: &Commands, (at, epoch): (CommandTick, Epoch)) {
+    fn take(&mut self, runtime: &Runtime, commands: &Commands, at: CommandTick, epoch: Epoch) {
         let note = |fact| note(runtime, at.tick, epoch, fact);
         // Not more than wait now, so that a writer without end holds up no tick.
         for _ in 0..=commands.waiting.len() {
@@ -188,10 +188,12 @@ impl Group {
     /// Makes and sends the command of a tick.
     fn serve(
         &mut self,
-        (runtime, epoch): (&Runtime, Epoch),
+        runtime: &Runtime,
+        epoch: Epoch,
         place: usize,
         at: CommandTick,
-        (publisher, digest): (&mut dyn CommandPublisher, &mut CommandDigest),
+        publisher: &mut dyn CommandPublisher,
+        digest: &mut CommandDigest,
     ) {
         let note = |fact| note(runtime, at.tick, epoch, fact);
         let is_valid = runtime.pipeline.measured(place, at.epoch, at.stamp, &mut self.measured);
@@ -217,7 +219,8 @@ impl Group {
     /// Tells the status of the group, if there is something new or the last one is old.
     fn tell(
         &mut self,
-        (commands, place): (&Commands, usize),
+        commands: &Commands,
+        place: usize,
         at: CommandTick,
         publisher: &mut dyn CommandPublisher,
     ) {
@@ -354,11 +357,11 @@ impl TickWork for Commanding {
             self.disable(Disabling::Broken);
             note(runtime, at.tick, due.epoch, CommandFact::Disabled(Disabling::Broken));
         }
-        self.take(runtime, commands, (at, due.epoch));
+        self.take(runtime, commands, at, due.epoch);
         let Commanding { groups, publisher, digest, .. } = self;
         let mut at_rest = true;
         for (place, group) in groups.iter_mut().enumerate() {
-            group.serve((runtime, due.epoch), place, at, (publisher.as_mut(), digest));
+            group.serve(runtime, due.epoch, place, at, publisher.as_mut(), digest);
             at_rest &= group.group.is_at_rest();
         }
         commands.latency.record(elapsed_ns(due.since, runtime.time.monotonic()));
@@ -370,7 +373,7 @@ impl TickWork for Commanding {
         }
         // After all commands: a status is in no hurry.
         for (place, group) in groups.iter_mut().enumerate() {
-            group.tell((commands, place), at, publisher.as_mut());
+            group.tell(commands, place, at, publisher.as_mut());
         }
         Ok(())
     }

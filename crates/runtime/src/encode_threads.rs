@@ -27,13 +27,13 @@ const WAITING: usize = 4;
 
 /// The threads, and the messages on their way to them.
 pub(super) struct EncodeThreads {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     threads: Vec<JoinHandle<()>>,
     /// Messages that may wait to be pushed.
     most: usize,
 }
 
-struct Shared {
+struct SharedQueue {
     runtime: Arc<Runtime>,
     /// By input: what becomes of its messages.
     ways: Vec<Way>,
@@ -108,7 +108,7 @@ pub trait RecordedArray: Send + 'static {
 
 /// Takes messages before their turn.
 #[derive(Clone)]
-pub struct LookAhead(Arc<Shared>);
+pub struct LookAhead(Arc<SharedQueue>);
 
 impl LookAhead {
     /// Begins to encode a message of an input, unless its row depends on others. The caller gives the messages in their
@@ -158,7 +158,7 @@ impl Job {
 
 /// Frees a lane when it is dropped. After a panic, notes it, so that no thread waits for ever.
 struct Done<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedQueue,
     lane: usize,
     pushes: bool,
 }
@@ -206,7 +206,7 @@ impl EncodeThreads {
             (0..=lanes.iter().copied().max().unwrap_or(0)).map(of_lane).collect();
         let state =
             EncodeState { lanes: vec![Lane::default(); depths.len()], ..EncodeState::default() };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedQueue {
             runtime: Arc::clone(runtime),
             ways,
             lanes,
@@ -299,7 +299,7 @@ impl Drop for EncodeThreads {
     }
 }
 
-impl Shared {
+impl SharedQueue {
     fn work(&self) {
         while let Some(job) = self.take() {
             let lane = self.lanes[job.input().index()];

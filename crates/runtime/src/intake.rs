@@ -49,8 +49,8 @@ impl From<InputId> for MessageOrigin {
 
 impl From<(Origin, InputId)> for MessageOrigin {
     /// A message of an input that is in no recording yet.
-    fn from((Origin { publisher, .. }, input): (Origin, InputId)) -> Self {
-        MessageOrigin { publisher, ..MessageOrigin::from(input) }
+    fn from(origin: (Origin, InputId)) -> Self {
+        MessageOrigin { publisher: origin.0.publisher, ..MessageOrigin::from(origin.1) }
     }
 }
 
@@ -102,7 +102,7 @@ impl Runtime {
         }
         self.forget_latched(input);
         self.meet(arrival.epoch);
-        self.accept((MessageOrigin::from((origin, input)), origin.published), bytes, arrival)
+        self.accept(MessageOrigin::from((origin, input)), origin.published, bytes, arrival)
     }
 
     /// Drops a message that waited while the process stood still: under `timeline: receive` it would count as fresh.
@@ -110,7 +110,7 @@ impl Runtime {
         let reason = DropReason::Cleared;
         self.drop_unread(input, reason);
         let epoch = Epoch::numbered(self.epoch.load(Ordering::Relaxed));
-        self.note((input, publisher), |arrivals, now| arrivals.note_dropped(now, epoch, reason));
+        self.note(input, publisher, |arrivals, now| arrivals.note_dropped(now, epoch, reason));
         let detail =
             "the message waited while the process stood still, and was received after that";
         self.explain(input, "message", &Rejected::new(reason, detail));
@@ -119,7 +119,8 @@ impl Runtime {
     /// Gives a message to the recorder and takes it.
     pub(super) fn accept(
         &self,
-        (from, published): (MessageOrigin, Option<Stamp>),
+        from: MessageOrigin,
+        published: Option<Stamp>,
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
@@ -128,7 +129,7 @@ impl Runtime {
             Some(recorder) => {
                 let bytes = Arc::new(bytes);
                 let (number, bytes) =
-                    self.record(recorder.as_ref(), (from.input, published), bytes, arrival);
+                    self.record(recorder.as_ref(), from.input, published, bytes, arrival);
                 self.take(MessageOrigin { number, ..from }, bytes, arrival)
             }
         }
@@ -182,7 +183,7 @@ impl Runtime {
     fn lose(&self, message: &Message) {
         let Message { input, publisher, arrival, .. } = *message;
         self.drop_unread(input, DropReason::Overload);
-        self.note((input, publisher), |arrivals, now| {
+        self.note(input, publisher, |arrivals, now| {
             arrivals.note_dropped(now, arrival.epoch, DropReason::Overload);
         });
         let which = if self.input_spec(input).needs_previous { "newest" } else { "oldest" };
@@ -197,7 +198,8 @@ impl Runtime {
     /// Notes a message among the arrivals of its input.
     fn note(
         &self,
-        (input, publisher): (InputId, Option<PublisherId>),
+        input: InputId,
+        publisher: Option<PublisherId>,
         note: impl FnOnce(&mut Arrivals, Duration),
     ) {
         let mut arrivals = lock(&self.input(input).arrivals);
@@ -290,7 +292,7 @@ impl Runtime {
             let Message { input, publisher, number, arrival, .. } = message;
             self.record_outcome(number, input, MessageOutcome::Dropped(rejected.reason));
             self.pipeline.drop_unseen(input, rejected.reason);
-            self.note((input, publisher), |arrivals, now| {
+            self.note(input, publisher, |arrivals, now| {
                 arrivals.note_dropped(now, arrival.epoch, rejected.reason);
             });
             self.explain(input, "message", &rejected);
@@ -329,7 +331,6 @@ impl Runtime {
         pushed: Result<Accepted, NotTaken>,
     ) -> Pushed {
         let MessageOrigin { input, publisher, number, again } = origin;
-        let from = (input, publisher);
         if let (1.., Some(outcome)) = (number, outcome_of(&pushed)) {
             self.record_outcome(number, input, outcome);
         }
@@ -343,7 +344,7 @@ impl Runtime {
                 };
                 // What is taken again has not come again.
                 if !again {
-                    self.note(from, note);
+                    self.note(input, publisher, note);
                 }
                 self.note_ready(input, stamp, arrival.epoch);
                 if let Some(rejected) = &accepted.part {
@@ -354,7 +355,7 @@ impl Runtime {
             Err(NotTaken::Waits(need)) => Err(NotTaken::Waits(need)),
             Err(NotTaken::Dropped(rejected)) => {
                 if !again {
-                    self.note(from, |arrivals, now| {
+                    self.note(input, publisher, |arrivals, now| {
                         arrivals.note_dropped(now, arrival.epoch, rejected.reason);
                     });
                     self.explain(input, "message", &rejected);

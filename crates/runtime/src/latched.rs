@@ -73,7 +73,7 @@ impl Runtime {
         if is_behind || arrival.epoch.number() < self.epoch.load(Ordering::Relaxed) {
             arrival = self.arrival(input, Transit::UNKNOWN);
         }
-        self.keep(&mut latched, (origin, input), &bytes, arrival);
+        self.keep(&mut latched, origin, input, &bytes, arrival);
         drop(latched);
         state.left_out.store(LeftOut::No as u8, Ordering::Relaxed);
         // From now on the message before is not taken again.
@@ -82,15 +82,16 @@ impl Runtime {
             // It arrives when the clock begins to run.
             return Ok(());
         }
-        let from = (MessageOrigin::from((origin, input)), origin.published);
-        self.accept(from, SharedMessage(bytes), arrival)
+        let from = MessageOrigin::from((origin, input));
+        self.accept(from, origin.published, SharedMessage(bytes), arrival)
     }
 
     /// Keeps a message, unless it is older than the one that is kept: a publisher may give its history after a newer one.
     fn keep(
         &self,
         latched: &mut Option<Latched>,
-        (origin, input): (Origin, InputId),
+        origin: Origin,
+        input: InputId,
         bytes: &SharedBytes,
         arrival: Arrival,
     ) {
@@ -140,7 +141,7 @@ impl Runtime {
         let arrival = self.arrival(input, transit);
         let taken = Epoch::numbered(state.taken_in.load(Ordering::Relaxed));
         let arrival = Arrival { epoch: taken, ..arrival };
-        self.keep(&mut lock(&state.latched), (origin, input), &bytes, arrival);
+        self.keep(&mut lock(&state.latched), origin, input, &bytes, arrival);
         let epoch = Epoch::numbered(self.epoch.load(Ordering::Relaxed));
         if taken.is_before(epoch) {
             self.take_latched_again(epoch);
@@ -207,7 +208,7 @@ impl Runtime {
         let from = MessageOrigin { again: true, ..MessageOrigin::from((origin, input)) };
         let bytes = SharedMessage(Arc::clone(&newest.bytes));
         // For a recording it is published now. With its own publication it would be of an earlier epoch.
-        if let Err(error) = self.accept((from, None), bytes, arrival) {
+        if let Err(error) = self.accept(from, None, bytes, arrival) {
             // The next message ends the node with it.
             tracing::error!("{}: its latched message: {error}", self.input_spec(input).topic);
         }

@@ -390,7 +390,7 @@ impl Player {
         }
         // The live node has recorded each latched message that it took again.
         self.runtime.meet(arrival.epoch);
-        self.runtime.accept((input.into(), None), bytes, arrival)
+        self.runtime.accept(input.into(), None, bytes, arrival)
     }
 
     /// Serves a tick that a live node served, if the clock is the recorder's.
@@ -399,7 +399,8 @@ impl Player {
     /// As for [`Player::receive`].
     pub fn serve_recorded<E: From<RuntimeError>>(
         &mut self,
-        (epoch, number): (Epoch, i64),
+        epoch: Epoch,
+        number: i64,
         serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let stamp = self.runtime.pipeline.config().grid.stamp_of(number);

@@ -255,7 +255,8 @@ impl Runtime {
     pub(super) fn record(
         &self,
         recorder: &dyn Recorder,
-        (input, published): (InputId, Option<Stamp>),
+        input: InputId,
+        published: Option<Stamp>,
         bytes: SharedBytes,
         arrival: Arrival,
     ) -> (u64, SharedMessage) {

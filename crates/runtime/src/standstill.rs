@@ -29,14 +29,14 @@ pub enum Witness {
 #[derive(Debug)]
 pub struct Standstills {
     time: TimeSource,
-    witnesses: [Wakes; 2],
+    witnesses: [ThreadWakes; 2],
     /// The start of the newest standstill that [`Standstills::newest`] has returned \[ns\].
     known_ns: AtomicU64,
 }
 
 /// The wake-ups of one thread, in nanoseconds since the boot; 0 for never.
 #[derive(Debug, Default)]
-struct Wakes {
+struct ThreadWakes {
     newest_ns: AtomicU64,
     /// The start of its newest long sleep, and how long that was.
     stood_from_ns: AtomicU64,

@@ -302,10 +302,10 @@ fn a_slow_stream_delays_no_other_and_keeps_its_order() {
 }
 
 /// Inputs and stamps of the rows that the workers made.
-struct Pushed(Arc<Mutex<Vec<Row>>>);
+struct Pushed(Arc<Mutex<Vec<InputRow>>>);
 
 /// An input, and the stamp of the row that its message became.
-type Row = (InputId, Option<Stamp>);
+type InputRow = (InputId, Option<Stamp>);
 
 impl Observer for Pushed {
     fn pushed(&self, message: &Message, row: Option<Stamp>, _: Instant) {
@@ -314,9 +314,9 @@ impl Observer for Pushed {
 }
 
 /// Stamps of the rows that a worker made.
-struct Rows(Arc<Mutex<Vec<Option<Stamp>>>>);
+struct RowStamps(Arc<Mutex<Vec<Option<Stamp>>>>);
 
-impl Observer for Rows {
+impl Observer for RowStamps {
     fn pushed(&self, message: &Message, row: Option<Stamp>, since: Instant) {
         assert_eq!(message.input, CAMERA);
         assert!(since <= Instant::now());
@@ -327,7 +327,7 @@ impl Observer for Rows {
 #[test]
 fn a_worker_pushes_the_large_messages() {
     let rows = Arc::default();
-    let running = Running::start(Arc::new(Rows(Arc::clone(&rows))));
+    let running = Running::start(Arc::new(RowStamps(Arc::clone(&rows))));
     running.runtime.sim_clock().unwrap().set(ms(100), Transit::UNKNOWN);
     running.send(CAMERA, image(ms(95)));
     running.send(WRENCH, wrench(ms(95)));

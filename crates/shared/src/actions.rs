@@ -26,7 +26,7 @@ const CHUNKS_WAITING: usize = 8;
 /// Statuses that wait for a policy: a newer one replaces the oldest.
 const STATUSES_WAITING: usize = 16;
 
-type Messages = PortFactory<Engine, [u8], MessageHeader>;
+type ActionService = PortFactory<Engine, [u8], MessageHeader>;
 type Sender = Publisher<Engine, [u8], MessageHeader>;
 type Receiver = Subscriber<Engine, [u8], MessageHeader>;
 
@@ -59,7 +59,7 @@ impl Way {
     }
 
     /// Opens the service, or makes it.
-    fn make(self, node: &Node<Engine>, service: &str) -> Result<Messages, SharedError> {
+    fn make(self, node: &Node<Engine>, service: &str) -> Result<ActionService, SharedError> {
         name_of(service)?;
         let name = ServiceName::new(&format!("{service}{}", self.suffix()));
         let name = name.map_err(|why| SharedError::failed(service, "name its messages")(&why))?;
@@ -85,7 +85,7 @@ impl Way {
     /// Makes a sender of messages of at most so many bytes, and takes all of its memory.
     fn sender(
         self,
-        messages: &Messages,
+        messages: &ActionService,
         service: &str,
         most_bytes: usize,
     ) -> Result<Sender, SharedError> {
@@ -110,7 +110,7 @@ impl Way {
     }
 
     /// Makes a receiver of the messages.
-    fn receiver(self, messages: &Messages, service: &str) -> Result<Receiver, SharedError> {
+    fn receiver(self, messages: &ActionService, service: &str) -> Result<Receiver, SharedError> {
         let history = match self {
             Way::Chunks => 0,
             Way::Statuses => 1,

@@ -9,7 +9,7 @@ use iceoryx2::sample_mut::SampleMut;
 use super::SharedError;
 use super::port::{Port, message_in, receive, subscribe};
 use super::room;
-use super::service::{Engine, Kind, Page, TensorHeader, Tensors, bytes_of_mut, node};
+use super::service::{Engine, Page, ServiceKind, TensorHeader, Tensors, bytes_of_mut, node};
 use robocache_core::config::describe::shared_memory::PAGE;
 
 type Loan = SampleMut<Engine, [Page], TensorHeader>;
@@ -33,7 +33,7 @@ impl InfoPublisher {
     /// [`SharedError`]
     pub fn new(service: &str, run: u64, info: &[u8]) -> Result<Self, SharedError> {
         let node = node(service)?;
-        let samples = Kind::Info.make(&node, service)?;
+        let samples = ServiceKind::Info.make(&node, service)?;
         let builder = samples
             .publisher_builder()
             .initial_max_slice_len(pages_of(info))
@@ -125,7 +125,7 @@ impl InfoReader {
     /// The engine failed, or the service has as many readers as it may.
     pub(crate) fn open(&mut self, node: &Node<Engine>, service: &str) -> Result<(), SharedError> {
         if self.port.is_none()
-            && let Some(samples) = Kind::Info.open(node, service)?
+            && let Some(samples) = ServiceKind::Info.open(node, service)?
         {
             self.port = Some(subscribe(&samples, service)?);
         }

@@ -20,7 +20,7 @@ use robocache_ops::device::HostBuffer;
 
 use super::SharedError;
 use super::room;
-use super::service::{Engine, Kind, Page, TensorHeader, Tensors, bytes_of_mut, node, wakes};
+use super::service::{Engine, Page, ServiceKind, TensorHeader, Tensors, bytes_of_mut, node, wakes};
 
 type Port = Publisher<Engine, [Page], TensorHeader>;
 type Loan = SampleMut<Engine, [Page], TensorHeader>;
@@ -55,7 +55,7 @@ impl TensorPublisher {
         let node = node(service)?;
         // What killed nodes have left would count as used, and the name as taken.
         node.try_cleanup_dead_nodes();
-        let tensors = Kind::Tensors.make(&node, service)?;
+        let tensors = ServiceKind::Tensors.make(&node, service)?;
         if tensors.dynamic_config().number_of_publishers() > 0 {
             return Err(SharedError::Taken(service.to_owned()));
         }

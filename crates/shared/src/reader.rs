@@ -13,7 +13,7 @@ use robocache_ops::device::HostBuffer;
 use super::SharedError;
 use super::info::InfoReader;
 use super::port::{Port, Received, full, message_in, receive, subscribe};
-use super::service::{Engine, Kind, TensorHeader, Tensors, names, node, wakes};
+use super::service::{Engine, ServiceKind, TensorHeader, Tensors, names, node, wakes};
 
 /// The longest wait without a look, if a reader was not woken.
 const LOOK: Duration = Duration::from_millis(500);
@@ -220,7 +220,9 @@ impl TensorReader {
         if self.ports.is_some() {
             return Ok(());
         }
-        let Some(samples) = Kind::Tensors.open(&self.node, &self.service)? else { return Ok(()) };
+        let Some(samples) = ServiceKind::Tensors.open(&self.node, &self.service)? else {
+            return Ok(());
+        };
         let tensors = subscribe(&samples, &self.service)?;
         let tensors = Arc::new(tensors);
         self.ports = Some(Ports { tensors, _tensors: samples });

@@ -115,17 +115,17 @@ fn samples(node: &Node<Engine>, name: &ServiceName, readers: usize) -> Samples {
 
 /// The two services of samples below a name: tensors, and what they mean.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum ServiceKind {
     Tensors,
     Info,
 }
 
-impl Kind {
+impl ServiceKind {
     fn name(self, service: &str) -> Result<ServiceName, SharedError> {
         match self {
-            Kind::Tensors => name_of(service),
+            ServiceKind::Tensors => name_of(service),
             // A user cannot choose this name.
-            Kind::Info => {
+            ServiceKind::Info => {
                 name_of(service)?;
                 let name = ServiceName::new(&format!("{service}{INFO}"));
                 name.map_err(|why| SharedError::failed(service, "name its info")(&why))
@@ -136,8 +136,8 @@ impl Kind {
     /// Most readers. Writers of chunks read what the tensors mean, too.
     fn readers(self) -> usize {
         match self {
-            Kind::Tensors => READERS,
-            Kind::Info => READERS + WRITERS,
+            ServiceKind::Tensors => READERS,
+            ServiceKind::Info => READERS + WRITERS,
         }
     }
 

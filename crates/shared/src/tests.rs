@@ -67,14 +67,14 @@ fn pipeline_on_gpu(text: &str) -> Option<Pipeline> {
 }
 
 /// A node without threads: it fuses into messages that go around as in the runtime.
-struct Node {
+struct TestNode {
     pipeline: Pipeline,
     publisher: TensorPublisher,
     messages: Vec<TensorMessage>,
     tick: i64,
 }
 
-impl Node {
+impl TestNode {
     fn new(service: &str, text: &str, run: u64) -> Self {
         Self::on(service, pipeline(text).with_run(run))
     }
@@ -82,7 +82,7 @@ impl Node {
     fn on(service: &str, pipeline: Pipeline) -> Self {
         let publisher = TensorPublisher::new(service, &pipeline).unwrap();
         let messages = (0..3).map(|_| pipeline.new_message()).collect();
-        Node { pipeline, publisher, messages, tick: 100 }
+        TestNode { pipeline, publisher, messages, tick: 100 }
     }
 
     /// Sends a wrench if `value` is some, then fuses and sends a tick. Returns what was sent, and to how many.
@@ -126,7 +126,7 @@ fn on_a_gpu_too() {
 
 fn in_place(pipeline_of_node: Pipeline) {
     let service = name();
-    let mut node = Node::on(&service, pipeline_of_node);
+    let mut node = TestNode::on(&service, pipeline_of_node);
     // What `check` says, and what the engine notes of each chunk.
     let said = shared_output_bytes(node.pipeline.message_memory_len()) as u64;
     let taken = node.publisher.memory_bytes();
@@ -171,7 +171,7 @@ fn in_place(pipeline_of_node: Pipeline) {
 #[test]
 fn the_newest_counts_and_those_that_went_unread_are_counted() {
     let service = name();
-    let mut node = Node::new(&service, WRENCH, 1);
+    let mut node = TestNode::new(&service, WRENCH, 1);
     let mut reader = TensorReader::new(&service).unwrap();
     node.tick(Some(1.0));
     assert!(reader.latest().unwrap().is_some());
@@ -185,7 +185,7 @@ fn the_newest_counts_and_those_that_went_unread_are_counted() {
 #[test]
 fn a_tensor_that_is_kept_does_not_change_and_more_of_them_are_copies() {
     let service = name();
-    let mut node = Node::new(&service, WRENCH, 1);
+    let mut node = TestNode::new(&service, WRENCH, 1);
     let mut reader = TensorReader::new(&service).unwrap();
     let mut kept = Vec::new();
     for k in 0..2 * HELD {
@@ -219,7 +219,7 @@ fn a_reader_may_come_first_and_a_node_may_start_again_with_another_layout() {
     let mut reader = TensorReader::new(&service).unwrap();
     assert!(reader.latest().unwrap().is_none());
     for (run, text) in [(1, WRENCH), (2, LARGER), (3, WRENCH)] {
-        let mut node = Node::new(&service, text, run);
+        let mut node = TestNode::new(&service, text, run);
         let info = InfoPublisher::new(&service, run, format!("of run {run}").as_bytes()).unwrap();
         // In a program the reader waits, and the node's notifier has woken it.
         assert!(reader.latest().unwrap().is_none());
@@ -239,7 +239,7 @@ fn a_reader_may_come_first_and_a_node_may_start_again_with_another_layout() {
 #[test]
 fn another_pipeline_goes_on_in_the_same_memory_and_keeps_nothing_of_the_one_before() {
     let service = name();
-    let mut node = Node::new(&service, WRENCH, 1);
+    let mut node = TestNode::new(&service, WRENCH, 1);
     let mut reader = TensorReader::new(&service).unwrap();
     let mut kept = Vec::new();
     for value in 0..3 {
@@ -275,7 +275,7 @@ fn another_pipeline_goes_on_in_the_same_memory_and_keeps_nothing_of_the_one_befo
 #[test]
 fn a_later_reader_gets_the_newest_tensor_with_the_next_one_and_the_info_at_once() {
     let service = name();
-    let mut node = Node::new(&service, WRENCH, 7);
+    let mut node = TestNode::new(&service, WRENCH, 7);
     let info = InfoPublisher::new(&service, 7, b"what they mean").unwrap();
     node.tick(Some(1.0));
     let mut reader = TensorReader::new(&service).unwrap();
@@ -292,7 +292,7 @@ fn names_publishers_readers_and_memory_are_limited() {
         assert!(words(TensorReader::new(wrong).unwrap_err()).starts_with("expected the name"));
     }
     let service = name();
-    let node = Node::new(&service, WRENCH, 1);
+    let node = TestNode::new(&service, WRENCH, 1);
     let second = TensorPublisher::new(&service, &node.pipeline).unwrap_err();
     assert!(words(second).starts_with("another node publishes as"));
     let readers: Vec<_> = (0..READERS).map(|_| TensorReader::new(&service).unwrap()).collect();
@@ -337,7 +337,7 @@ fn a_reader_of_a_wrong_name_can_say_which_names_there_are() {
     let service = name();
     let reader = TensorReader::new(&format!("{service}/wrong")).unwrap();
     assert!(!reader.services().unwrap().contains(&service));
-    let node = Node::new(&service, WRENCH, 1);
+    let node = TestNode::new(&service, WRENCH, 1);
     let _info = InfoPublisher::new(&service, 1, b"what they mean").unwrap();
     let found: Vec<_> =
         reader.services().unwrap().into_iter().filter(|name| name.starts_with(&service)).collect();

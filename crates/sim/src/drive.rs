@@ -1,7 +1,7 @@
 //! Sending a schedule's messages at their instants.
 
 use super::robot::Robot;
-use super::schedule::{Event, Schedule};
+use super::schedule::{Schedule, SensorMessage};
 use super::stream::Stream;
 use robocache_ops::time::NANOS_PER_MS;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub struct Counts {
 }
 
 /// Counts by name of the stream.
-pub type Report = BTreeMap<&'static str, Counts>;
+pub type SentCounts = BTreeMap<&'static str, Counts>;
 
 /// The clock of a run.
 pub trait Pace {
@@ -50,19 +50,19 @@ pub fn drive<E>(
     schedule: Schedule,
     pace: &impl Pace,
     stop: &AtomicBool,
-    publish: impl FnMut(&Event, &[u8]) -> Result<(), E>,
-) -> Result<Report, E> {
+    publish: impl FnMut(&SensorMessage, &[u8]) -> Result<(), E>,
+) -> Result<SentCounts, E> {
     drive_messages(|event, buffer| robot.message(event, buffer), schedule, pace, stop, publish)
 }
 
 /// As [`drive()`], with messages that `make` makes in the memory that it is given.
 pub fn drive_messages<E>(
-    mut make: impl FnMut(&Event, Vec<u8>) -> Vec<u8>,
+    mut make: impl FnMut(&SensorMessage, Vec<u8>) -> Vec<u8>,
     mut schedule: Schedule,
     pace: &impl Pace,
     stop: &AtomicBool,
-    mut publish: impl FnMut(&Event, &[u8]) -> Result<(), E>,
-) -> Result<Report, E> {
+    mut publish: impl FnMut(&SensorMessage, &[u8]) -> Result<(), E>,
+) -> Result<SentCounts, E> {
     let mut counts = [Counts::default(); Stream::ALL.len()];
     let mut buffer = Vec::new();
     let skips = schedule.skips();
@@ -91,12 +91,12 @@ pub fn drive_messages<E>(
     Ok(report.filter(|(_, count)| *count != Counts::default()).collect())
 }
 
-fn late_ns(pace: &impl Pace, event: &Event) -> i64 {
+fn late_ns(pace: &impl Pace, event: &SensorMessage) -> i64 {
     pace.real_ns(pace.now_ns().saturating_sub(event.due_ns))
 }
 
 /// False if `stop` was set before the event's instant.
-fn wait_until(pace: &impl Pace, event: &Event, stop: &AtomicBool) -> bool {
+fn wait_until(pace: &impl Pace, event: &SensorMessage, stop: &AtomicBool) -> bool {
     loop {
         if stop.load(Ordering::Relaxed) {
             return false;

@@ -4,7 +4,7 @@
 //! the truth at any instant is known, and with it what a fused tensor must hold. A [`Schedule`]
 //! says when each message is sampled, stamped and sent. It adds the faults of the [`SimOptions`]:
 //! jitter, drops, reordering, a skewed clock, a jump back in time. [`Robot::message`] makes an
-//! [`Event`]'s CDR bytes, and [`drive()`] sends them in real time. A second arm, the [`Follower`],
+//! [`SensorMessage`]'s CDR bytes, and [`drive()`] sends them in real time. A second arm, the [`Follower`],
 //! is no function of time: it follows commands.
 //!
 //! Nominal samples are at whole multiples of the stream's period on the robot's clock. Contents and
@@ -26,12 +26,12 @@ mod truth;
 mod wave;
 
 pub use camera::{Shape, View};
-pub use drive::{Counts, Pace, Report, drive, drive_messages};
+pub use drive::{Counts, Pace, SentCounts, drive, drive_messages};
 pub use follower::{FOLLOWER_STEP_NS, Followed, Follower, FollowerCounts, FollowerModel};
 pub use lidar::{Boxed, Scene};
 pub use options::{JitterShape, OptionError, Reliability, SimOptions, without_ros_arguments};
 pub use robot::Robot;
-pub use schedule::{Event, Faults, Schedule};
+pub use schedule::{Faults, Schedule, SensorMessage};
 pub use stream::Stream;
 pub use truth::{Curvature, GRAVITY, Inertial, JOINT_NAMES, JOINTS, Joints, Pose, Truth, Twist};
 pub use wave::Wave;

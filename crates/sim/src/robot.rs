@@ -3,7 +3,7 @@
 use super::camera::{Camera, View};
 use super::lidar::{FIELDS, Lidar, POINT_STEP, Scene};
 use super::options::{OptionError, SimOptions};
-use super::schedule::{Event, Schedule};
+use super::schedule::{Schedule, SensorMessage};
 use super::stream::Stream;
 use super::truth::{self, JOINT_NAMES, Truth};
 use robocache_core::cdr::messages;
@@ -83,7 +83,7 @@ impl Robot {
     }
 
     /// The CDR bytes of an event's message, written into the memory of `buffer`.
-    pub fn message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
+    pub fn message(&self, event: &SensorMessage, buffer: Vec<u8>) -> Vec<u8> {
         let stamp = event.stamp;
         let t = event.sampled;
         let frame_id = event.stream.frame_id();
@@ -132,7 +132,7 @@ impl Robot {
         }
     }
 
-    fn motion_message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
+    fn motion_message(&self, event: &SensorMessage, buffer: Vec<u8>) -> Vec<u8> {
         let stamp = event.stamp;
         let t = event.sampled;
         let frame_id = event.stream.frame_id();
@@ -165,7 +165,7 @@ impl Robot {
         }
     }
 
-    fn image_message(&self, camera: &Camera, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
+    fn image_message(&self, camera: &Camera, event: &SensorMessage, buffer: Vec<u8>) -> Vec<u8> {
         let width = self.options.image_width;
         let height = self.options.image_height;
         messages::Image {
@@ -179,7 +179,7 @@ impl Robot {
         .to_cdr(buffer, |data| camera.render(event.sampled, data))
     }
 
-    fn depth_message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
+    fn depth_message(&self, event: &SensorMessage, buffer: Vec<u8>) -> Vec<u8> {
         let width = self.options.image_width;
         let height = self.options.image_height;
         messages::Image {
@@ -194,7 +194,7 @@ impl Robot {
     }
 
     /// The cloud as points of 12 bytes, in no order.
-    fn plain_cloud_message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
+    fn plain_cloud_message(&self, event: &SensorMessage, buffer: Vec<u8>) -> Vec<u8> {
         const STEP: usize = 12;
         let (height, width) = self.lidar.size();
         let points = height * width;
@@ -220,7 +220,7 @@ impl Robot {
         })
     }
 
-    fn cloud_message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
+    fn cloud_message(&self, event: &SensorMessage, buffer: Vec<u8>) -> Vec<u8> {
         let (height, width) = self.lidar.size();
         messages::PointCloud2 {
             stamp: event.stamp,

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 /// A message to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct SensorMessage {
     /// The topic.
     pub stream: Stream,
     /// Number of the sample on its grid. In every run its nominal instant is `seq` periods after
@@ -43,14 +43,14 @@ pub struct Schedule {
     streams: Vec<Stream>,
     start: Stamp,
     end_due_ns: i64,
-    span: Span,
-    sources: Vec<Source>,
+    span: ClockSpan,
+    sources: Vec<DueMessages>,
     faults: [Faults; Stream::ALL.len()],
 }
 
 /// A stretch of the run in which the clock runs on without a jump.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct ClockSpan {
     /// Due time of the clock's zero.
     zero_due_ns: i64,
     /// Nominal instants in this span are from here \[due ns\]...
@@ -73,7 +73,7 @@ impl Schedule {
             if options.duration > 0.0 { nanos_of_s(options.duration) } else { i64::MAX };
         let jump_due_ns = options.jump_back_at.map_or(i64::MAX, nanos_of_s);
         let play_ns = options.play_ns().unwrap_or(i64::MAX);
-        let span = Span {
+        let span = ClockSpan {
             zero_due_ns: -start.nanos(),
             first_due_ns: 0,
             end_due_ns: end_due_ns.min(jump_due_ns).min(play_ns),
@@ -108,7 +108,14 @@ impl Schedule {
             let grid = self.options.grid(stream)?;
             // The first tick at or after the span's start.
             let next = grid.tick_at(first.offset(-1)) + 1;
-            Some(Source { stream, grid, next, last_due_ns: 0, held: None, ready: VecDeque::new() })
+            Some(DueMessages {
+                stream,
+                grid,
+                next,
+                last_due_ns: 0,
+                held: None,
+                ready: VecDeque::new(),
+            })
         };
         self.sources = self.streams.iter().filter_map(source).collect();
     }
@@ -122,7 +129,7 @@ impl Schedule {
         if self.span.first_due_ns > 0 || jump_due_ns >= self.end_due_ns {
             return false;
         }
-        self.span = Span {
+        self.span = ClockSpan {
             zero_due_ns: self.span.zero_due_ns + nanos_of_s(self.options.jump_back_by),
             first_due_ns: jump_due_ns,
             end_due_ns: self.end_due_ns,
@@ -140,7 +147,7 @@ impl Schedule {
         if first_due_ns >= self.end_due_ns {
             return false;
         }
-        self.span = Span {
+        self.span = ClockSpan {
             zero_due_ns: first_due_ns - self.start.nanos(),
             first_due_ns,
             end_due_ns: first_due_ns.saturating_add(play_ns).min(self.end_due_ns),
@@ -152,9 +159,9 @@ impl Schedule {
 }
 
 impl Iterator for Schedule {
-    type Item = Event;
+    type Item = SensorMessage;
 
-    fn next(&mut self) -> Option<Event> {
+    fn next(&mut self) -> Option<SensorMessage> {
         loop {
             let rules = Rules { options: &self.options, start: self.start, span: self.span };
             for source in &mut self.sources {
@@ -174,24 +181,24 @@ impl Iterator for Schedule {
 
 /// One stream's messages in order of sending.
 #[derive(Clone, Debug)]
-struct Source {
+struct DueMessages {
     stream: Stream,
     grid: TickGrid,
     next: i64,
     last_due_ns: i64,
     /// A message that waits for its successor.
-    held: Option<Event>,
-    ready: VecDeque<Event>,
+    held: Option<SensorMessage>,
+    ready: VecDeque<SensorMessage>,
 }
 
 /// Rules that turn a nominal instant into an event.
 struct Rules<'a> {
     options: &'a SimOptions,
     start: Stamp,
-    span: Span,
+    span: ClockSpan,
 }
 
-impl Source {
+impl DueMessages {
     /// Makes one event ready, or two in the wrong order, unless the span has no more.
     fn fill(&mut self, rules: &Rules, faults: &mut Faults) {
         while self.ready.is_empty() {
@@ -217,7 +224,7 @@ impl Source {
                 faults.reordered += 1;
                 let send_at = event.send_at;
                 let due_ns = event.due_ns;
-                self.ready.extend([event, Event { send_at, due_ns, ..held }]);
+                self.ready.extend([event, SensorMessage { send_at, due_ns, ..held }]);
             } else if reordered {
                 self.held = Some(event);
             } else {
@@ -228,14 +235,14 @@ impl Source {
 }
 
 impl Rules<'_> {
-    fn event(&self, source: &Source, seq: i64, random: &mut Random) -> Event {
+    fn event(&self, source: &DueMessages, seq: i64, random: &mut Random) -> SensorMessage {
         let nominal = source.grid.stamp_of(seq);
         let stream = source.stream;
         let span = self.span;
         if stream == Stream::Clock {
             let due_ns = nominal.nanos() + span.zero_due_ns;
             let [sampled, stamp, send_at] = [nominal; 3];
-            return Event { stream, seq, sampled, stamp, send_at, due_ns };
+            return SensorMessage { stream, seq, sampled, stamp, send_at, due_ns };
         }
         let most = source.grid.period_ns() as f64 * 0.45;
         let stamp_jitter = (nanos_of_ms(self.options.stamp_jitter_ms) as f64).min(most);
@@ -252,7 +259,7 @@ impl Rules<'_> {
         let stamp = self.skewed(stream, sampled);
         // The robot moves on, while its clock starts again.
         let moved_ns = self.options.play_ns().map_or(0, |play_ns| span.number * play_ns);
-        Event { stream, seq, sampled: sampled.offset(moved_ns), stamp, send_at, due_ns }
+        SensorMessage { stream, seq, sampled: sampled.offset(moved_ns), stamp, send_at, due_ns }
     }
 
     /// Within -1 and 1.

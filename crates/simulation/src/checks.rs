@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::WorldClock;
-use crate::net::{MS, Shared};
+use crate::net::{MS, SharedNet};
 use crate::robot::Kind;
 use robocache_core::pipeline::Arrival;
 use robocache_core::spec::InputId;
@@ -27,7 +27,7 @@ pub(crate) use twins::harm;
 
 /// The message of a row.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct RowMessage {
     number: u64,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct Seen {
     /// First broken invariant.
     violation: Option<String>,
     /// By input: the rows, by epoch and stamp.
-    rows: Vec<BTreeMap<(u64, Stamp), Row>>,
+    rows: Vec<BTreeMap<(u64, Stamp), RowMessage>>,
     /// Messages by the recorder's number.
-    numbered: BTreeMap<u64, (usize, Row, u64)>,
+    numbered: BTreeMap<u64, (usize, RowMessage, u64)>,
     /// By input: the messages that the pipeline was given.
     given: Vec<BTreeSet<(usize, u64)>>,
     /// Latched messages that the pipeline was given, by input, epoch, publisher and number. Each epoch gets each of
@@ -130,7 +130,7 @@ impl Seen {
     }
 
     /// The invariants that hold after each step of the node.
-    pub(crate) fn look(&mut self, runtime: &Runtime, net: &Shared) {
+    pub(crate) fn look(&mut self, runtime: &Runtime, net: &SharedNet) {
         for (at, id) in runtime.inputs().enumerate() {
             let stats = runtime.input_stats(id);
             let received = stats.received.get();
@@ -179,7 +179,7 @@ impl Seen {
         taken: Option<(usize, u64)>,
         bytes: &[u8],
         arrival: Arrival,
-    ) -> Row {
+    ) -> RowMessage {
         let kind = self.kinds[input];
         if kind == Some(Kind::Mark) {
             // Two numbers of it are its identity, as it may be given again.
@@ -190,18 +190,18 @@ impl Seen {
             if !self.given_again.insert((input, epoch, publisher, number)) {
                 self.fail(format!("message {number} of mark came twice in epoch {epoch}"));
             }
-            return Row { number };
+            return RowMessage { number };
         }
         let Some((publisher, number)) = taken else {
             self.fail(format!("{kind:?}: a message that was not taken reached the pipeline"));
-            return Row { number: 0 };
+            return RowMessage { number: 0 };
         };
         if !self.given[input].insert((publisher, number)) {
             self.fail(format!(
                 "{kind:?}: message {number} of publisher {publisher} was given twice"
             ));
         }
-        Row { number }
+        RowMessage { number }
     }
 }
 
@@ -209,7 +209,7 @@ impl Seen {
 pub(crate) struct Tap {
     pub inner: Arc<McapRecorder>,
     pub seen: SharedSeen,
-    pub net: Shared,
+    pub net: SharedNet,
     pub topics: Vec<String>,
 }
 

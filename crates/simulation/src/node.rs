@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::checks::{CommandCheck, SharedSeen};
 use crate::clock::WorldClock;
-use crate::net::{CHUNKS, Shared, SimGraph, SimSubscription, Wakes, Wanted};
+use crate::net::{CHUNKS, SharedNet, SimGraph, SimSubscription, Wakes, Wanted};
 use robocache_core::message::TensorMessage;
 use robocache_data::recording::Writing;
 use robocache_link::{
@@ -61,7 +61,7 @@ struct Parts {
 
 /// Publisher of tensors through a connection.
 struct OutputPart {
-    net: Shared,
+    net: SharedNet,
     connection: usize,
     since_ns: u64,
 }
@@ -74,7 +74,7 @@ impl OutputPart {
 }
 
 /// Publishes tensors to the policy.
-struct Output<'a> {
+struct PolicyOutput<'a> {
     runtime: &'a Runtime,
     current: RefCell<Switch<OutputPart>>,
     parts: Handed<OutputPart>,
@@ -84,7 +84,7 @@ struct Output<'a> {
     is_found: Cell<bool>,
 }
 
-impl Publisher for Output<'_> {
+impl Publisher for PolicyOutput<'_> {
     fn is_read(&self) -> bool {
         let current = &mut *self.current.borrow_mut();
         let parts = (&self.parts, &self.connector);
@@ -111,7 +111,7 @@ impl Publisher for Output<'_> {
 
 /// Parts of the simulation that the loops of a node share.
 pub(crate) struct Surroundings {
-    pub net: Shared,
+    pub net: SharedNet,
     pub clock: WorldClock,
     pub seen: SharedSeen,
     pub tensors: Tensors,
@@ -128,7 +128,7 @@ pub(crate) fn loops<'a>(
     let (connector, orders) = Connector::new(of.clock.source().clone());
     let parts = Parts::default();
     let connection = connection(runtime, &of.net);
-    let output = Output {
+    let output = PolicyOutput {
         runtime,
         current: RefCell::new(Switch::new(connection.output)),
         parts: parts.output.clone(),
@@ -145,12 +145,8 @@ pub(crate) fn loops<'a>(
         all.push(node_loop(stepped.name, move || steps.step().map_err(|error| error.to_string())));
     }
     let spinner = |large, first, parts: &Handed<_>| {
-        Spinner::new(
-            large,
-            (first, parts.clone()),
-            Arc::clone(runtime),
-            (&of.middleware, connector.clone()),
-        )
+        let runtime = Arc::clone(runtime);
+        Spinner::new(large, first, parts.clone(), runtime, &of.middleware, connector.clone())
     };
     let mut small = spinner(false, connection.small, &parts.small);
     all.push(node_loop("spin", move || small.step().map_err(|error| error.to_string())));
@@ -158,15 +154,16 @@ pub(crate) fn loops<'a>(
     all.push(node_loop("spin large", move || large.step().map_err(|error| error.to_string())));
     let topics: Vec<_> = runtime.inputs().map(|id| runtime.input_spec(id).topic.clone()).collect();
     let clock = runtime.clock.is_simulated().then(|| CLOCK_TOPIC.to_owned());
-    let graph = (connection.graph, parts.graph.clone());
-    let graph = GraphWatch::new(graph, (topics, clock), Arc::clone(runtime), connector.clone());
+    let newer = parts.graph.clone();
+    let own = Arc::clone(runtime);
+    let graph = GraphWatch::new(connection.graph, newer, topics, clock, own, connector.clone());
     let mut graph = graph.map_err(|error| error.to_string())?;
     all.push(node_loop("graph", move || {
         let Ok(next) = graph.step();
         Ok(next)
     }));
-    all.push(node_loop("report", report(runtime, (&of.net, &of.middleware), connector)));
-    all.push(node_loop("connect", connect(runtime, &of.net, (orders, parts))));
+    all.push(node_loop("report", report(runtime, &of.net, &of.middleware, connector)));
+    all.push(node_loop("connect", connect(runtime, &of.net, orders, parts)));
     let mut writing = Some(writing);
     all.push(node_loop("record", move || {
         let Some(mut of) = writing.take() else { return Ok(Next::Done) };
@@ -200,7 +197,7 @@ struct Connected {
 }
 
 /// Connects, as the node does.
-fn connection(runtime: &Runtime, net: &Shared) -> Connected {
+fn connection(runtime: &Runtime, net: &SharedNet) -> Connected {
     let (connection, since_ns) = {
         let mut net = lock(net);
         (net.connect(), net.clock.now_ns())
@@ -216,7 +213,7 @@ fn connection(runtime: &Runtime, net: &Shared) -> Connected {
     };
     let other = |wanted: Wanted<'_>, reliable| {
         let asks = OfferedQos { reliable, transient_local: false };
-        SimSubscription::new(net, connection, &wanted, (asks, Wakes::Small))
+        SimSubscription::new(net, connection, &wanted, asks, Wakes::Small)
     };
     let large = Subscriptions { clock: None, chunks: None, inputs: subscribe(true) };
     let clock =
@@ -233,8 +230,9 @@ fn connection(runtime: &Runtime, net: &Shared) -> Connected {
 /// The loop *connect*.
 fn connect<'a>(
     runtime: &'a Arc<Runtime>,
-    net: &Shared,
-    (orders, parts): (Orders, Parts),
+    net: &SharedNet,
+    orders: Orders,
+    parts: Parts,
 ) -> impl FnMut() -> Result<Next, String> + 'a {
     let net = Arc::clone(net);
     let renew = move || {
@@ -253,7 +251,8 @@ fn connect<'a>(
 /// The loop *report*: notices standstills and cut-offs, asks for connections, and reports.
 fn report<'a>(
     runtime: &'a Arc<Runtime>,
-    (net, middleware): (&Shared, &Middleware),
+    net: &SharedNet,
+    middleware: &Middleware,
     connector: Connector,
 ) -> impl FnMut() -> Result<Next, String> + 'a {
     let topics = runtime.inputs().map(|id| runtime.input_spec(id).topic.clone()).collect();

@@ -2,7 +2,7 @@
 
 use crate::clock::{START, WorldClock};
 use crate::net::S;
-use crate::robot::{Source, UNIT_NS};
+use crate::robot::{MessageSource, UNIT_NS};
 use robocache_ops::time::Stamp;
 
 /// First reading of a simulator's clock.
@@ -40,7 +40,7 @@ impl Passes {
     }
 
     /// The stamp of what a source measures now.
-    pub(crate) fn stamp(&self, source: &Source, clock: &WorldClock) -> Stamp {
+    pub(crate) fn stamp(&self, source: &MessageSource, clock: &WorldClock) -> Stamp {
         let now = clock.now_ns();
         let stamp = match self.simulated {
             true => self.reading(now),

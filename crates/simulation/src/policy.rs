@@ -29,8 +29,8 @@ impl Policy {
 
     /// Begins, perhaps again.
     pub(crate) fn begin(&mut self, net: &mut Net) {
-        let qos = (OfferedQos { reliable: true, transient_local: false }, 10);
-        let publisher = net.advertise((CHUNKS, CHUNK_TYPE), qos, (false, 0));
+        let offers = OfferedQos { reliable: true, transient_local: false };
+        let publisher = net.advertise(CHUNKS, CHUNK_TYPE, offers, 10, false, 0);
         (self.publisher, self.answering, self.chunks) = (Some(publisher), false, 0);
     }
 

@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 
 /// A source of messages.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct MessageSource {
     pub kind: Kind,
     /// Its publisher; `None` while it is ended.
     pub publisher: Option<usize>,
@@ -65,14 +65,14 @@ impl Kind {
     }
 }
 
-impl Source {
-    pub(crate) fn new(kind: Kind, (remote, ahead_ns): (bool, i64)) -> Self {
+impl MessageSource {
+    pub(crate) fn new(kind: Kind, remote: bool, ahead_ns: i64) -> Self {
         let offers = match kind {
             Kind::Mark => OfferedQos { reliable: true, transient_local: true },
             Kind::Twist | Kind::Camera => OfferedQos::default(),
             _ => OfferedQos { reliable: true, transient_local: false },
         };
-        Source { kind, publisher: None, before: None, offers, remote, ahead_ns }
+        MessageSource { kind, publisher: None, before: None, offers, remote, ahead_ns }
     }
 
     /// Begins to publish, perhaps again.
@@ -82,8 +82,9 @@ impl Source {
             self.offers.reliable = !self.offers.reliable;
         }
         let depth = if self.kind == Kind::Mark { 1 } else { 10 };
-        let placed = (self.remote, self.ahead_ns);
-        let publisher = net.advertise(self.kind.topic(), (self.offers, depth), placed);
+        let (topic, ros_type) = self.kind.topic();
+        let publisher =
+            net.advertise(topic, ros_type, self.offers, depth, self.remote, self.ahead_ns);
         if let Some((before, Again::Same)) = self.before {
             net.identify(publisher, before);
         }

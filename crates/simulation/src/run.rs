@@ -10,7 +10,7 @@ use crate::clock::WorldClock;
 use crate::disk::SimFiles;
 use crate::faults::Fault;
 use crate::life::Life;
-use crate::net::{CHUNKS, Net, Shared};
+use crate::net::{CHUNKS, Net, SharedNet};
 use crate::node::{self, Surroundings, Tensors};
 use crate::passes::Passes;
 use crate::plan::{LAST_NS, Plan};
@@ -27,7 +27,7 @@ use robocache_link::Middleware;
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{Clock, Recorder, Runtime};
-use robocache_tools::verify::{Report, verify};
+use robocache_tools::verify::{VerifyReport, verify};
 
 /// Messages that wait for the disk: more than come in the longest time that it hangs. Their places are memory, which each
 /// run begins with.
@@ -93,7 +93,7 @@ pub fn run(seed: u64, mask: u64, seconds: u64, folder: &Path) -> Result<Outcome,
 struct Stage<'a> {
     plan: &'a Plan,
     clock: WorldClock,
-    net: Shared,
+    net: SharedNet,
     /// True while the disk of the recording is full, and while the backend fails.
     is_full: Arc<AtomicBool>,
     is_broken: Arc<AtomicBool>,
@@ -126,12 +126,14 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn run(mut self) -> Result<(Outcome, Shared), String> {
+    fn run(mut self) -> Result<(Outcome, SharedNet), String> {
         let first = self.runtime()?;
         let passes = Passes::new(self.plan.simulated);
         let surroundings = self.surroundings(&first, passes.bases.clone());
-        let faults = (Arc::clone(&self.is_full), Arc::clone(&self.is_broken));
-        let mut world = World::new(self.plan, &surroundings, (passes, self.ends_ns), faults);
+        let is_full = Arc::clone(&self.is_full);
+        let is_broken = Arc::clone(&self.is_broken);
+        let mut world =
+            World::new(self.plan, &surroundings, passes, self.ends_ns, is_full, is_broken);
         let mut turn = Turn::NodeBegins;
         let mut next = Some(first);
         while turn != Turn::RunEnds {
@@ -295,7 +297,7 @@ impl<'a> Stage<'a> {
 }
 
 /// Checks that a replay of the recording gives what the node published. A recording that was cut lacks its end.
-fn compare(report: &Report, is_cut: bool, seen: &mut Seen) {
+fn compare(report: &VerifyReport, is_cut: bool, seen: &mut Seen) {
     if report.unexplained > 0 {
         seen.fail(format!("replayed ticks differ without a cause: {:?}", report.different));
     }

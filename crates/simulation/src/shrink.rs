@@ -25,13 +25,13 @@ pub fn shrink(seed: u64, failed: Outcome, seconds: u64, folder: &Path) -> Result
     for fault in Fault::ALL {
         if shrunk.mask & fault.bit() != 0 {
             let mask = shrunk.mask & !fault.bit();
-            shrunk.try_with(seed, (mask, shrunk.seconds), folder)?;
+            shrunk.try_with(seed, mask, shrunk.seconds, folder)?;
         }
     }
     let mut step = seconds / 2;
     while step > 0 {
         if step < shrunk.seconds {
-            shrunk.try_with(seed, (shrunk.mask, shrunk.seconds - step), folder)?;
+            shrunk.try_with(seed, shrunk.mask, shrunk.seconds - step, folder)?;
         }
         step /= 2;
     }
@@ -42,7 +42,8 @@ impl Shrunk {
     fn try_with(
         &mut self,
         seed: u64,
-        (mask, seconds): (u64, u64),
+        mask: u64,
+        seconds: u64,
         folder: &Path,
     ) -> Result<(), String> {
         let outcome = run(seed, mask, seconds, folder)?;

@@ -8,12 +8,12 @@ use crate::checks::{SharedSeen, all_are_heard};
 use crate::clock::WorldClock;
 use crate::faults::Fault;
 use crate::life::Life;
-use crate::net::{MS, S, Shared, Transport};
+use crate::net::{MS, S, SharedNet, Transport};
 use crate::node::{Answerable, Surroundings};
 use crate::passes::Passes;
 use crate::plan::{LAST_NS, Plan};
 use crate::policy::Policy;
-use crate::robot::{self, Kind, Said, Source, UNIT_NS};
+use crate::robot::{self, Kind, MessageSource, Said, UNIT_NS};
 use crate::trace::Trace;
 use robocache_core::cdr::Writer;
 use robocache_link::CLOCK_TOPIC;
@@ -60,12 +60,12 @@ pub(crate) enum Turn {
 pub(crate) struct World<'a> {
     pub(super) plan: &'a Plan,
     pub(super) clock: WorldClock,
-    pub(super) net: Shared,
+    pub(super) net: SharedNet,
     pub(super) seen: SharedSeen,
     pub(super) agenda: Agenda<Happening>,
     pub trace: Trace,
     draw: Random,
-    pub(super) sources: Vec<Source>,
+    pub(super) sources: Vec<MessageSource>,
     pub(super) passes: Passes,
     clock_publisher: Option<usize>,
     pub(super) policy: Policy,
@@ -85,16 +85,15 @@ pub(crate) struct World<'a> {
     pub(super) heals: bool,
 }
 
-fn sources(plan: &Plan) -> Vec<Source> {
+fn sources(plan: &Plan) -> Vec<MessageSource> {
     let mut draw = Random::keyed(plan.seed, [0x50, 0]);
     let place = |kind: Kind| {
         let is_remote = draw.below(3) == 0;
         let ahead_ns = draw.below(2 * S) as i64 - S as i64;
         // A clock that is not this machine's tells nothing of the passes of this one.
         let may = plan.has(Fault::OtherMachine) && !plan.has(Fault::SetClock);
-        let placed =
-            if may && is_remote && kind != Kind::Tf { (true, ahead_ns) } else { (false, 0) };
-        Source::new(kind, placed)
+        let remote = may && is_remote && kind != Kind::Tf;
+        MessageSource::new(kind, remote, if remote { ahead_ns } else { 0 })
     };
     Kind::ALL.into_iter().map(place).collect()
 }
@@ -104,8 +103,10 @@ impl<'a> World<'a> {
     pub(crate) fn new(
         plan: &'a Plan,
         of: &Surroundings,
-        (passes, ends_ns): (Passes, Option<u64>),
-        (is_full, is_broken): (Arc<AtomicBool>, Arc<AtomicBool>),
+        passes: Passes,
+        ends_ns: Option<u64>,
+        is_full: Arc<AtomicBool>,
+        is_broken: Arc<AtomicBool>,
     ) -> Self {
         let mut world = World {
             plan,
@@ -143,9 +144,10 @@ impl<'a> World<'a> {
             self.agenda.enter(at + 1 + self.draw.below(50 * MS), Happening::Measure(source));
         }
         if self.passes.simulated {
-            let qos = (OfferedQos { reliable: true, transient_local: false }, 10);
-            let of = (CLOCK_TOPIC, "rosgraph_msgs/msg/Clock");
-            self.clock_publisher = Some(lock(&self.net).advertise(of, qos, (false, 0)));
+            let offers = OfferedQos { reliable: true, transient_local: false };
+            let ros_type = "rosgraph_msgs/msg/Clock";
+            let publisher = lock(&self.net).advertise(CLOCK_TOPIC, ros_type, offers, 10, false, 0);
+            self.clock_publisher = Some(publisher);
             self.agenda.enter(self.draw.below(500 * MS), Happening::SimClock);
         }
         self.agenda.enter(self.draw.below(300 * MS), Happening::PolicyBegins);

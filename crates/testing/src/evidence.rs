@@ -23,7 +23,7 @@ struct ThreadTime {
 }
 
 /// The times of threads, by their numbers.
-type Times = BTreeMap<i32, ThreadTime>;
+type TimesOfThreads = BTreeMap<i32, ThreadTime>;
 
 /// Facts of a wait.
 pub(crate) struct Facts {
@@ -35,7 +35,7 @@ pub(crate) struct Facts {
 /// State that a look sees.
 struct Look {
     at: Instant,
-    times: Times,
+    times: TimesOfThreads,
     stolen_ns: u64,
 }
 
@@ -91,8 +91,8 @@ fn monotonic_s() -> f64 {
 }
 
 /// The times of all threads of this process and its descendants. Processes and threads that end meanwhile are left out.
-fn processor_times() -> Times {
-    let mut times = Times::new();
+fn processor_times() -> TimesOfThreads {
+    let mut times = TimesOfThreads::new();
     for process in descendants(getpid().as_raw()) {
         for thread in numbers_in(&format!("/proc/{process}/task")) {
             let file = |name: &str| {

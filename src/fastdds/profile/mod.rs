@@ -54,9 +54,9 @@ pub fn ensure() {
 
 /// The file of this process's own profile. A drop removes it.
 #[must_use]
-pub(super) struct Written(Option<PathBuf>);
+pub(super) struct WrittenProfile(Option<PathBuf>);
 
-impl Drop for Written {
+impl Drop for WrittenProfile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
             // If it is gone already, nothing is left to do.
@@ -71,12 +71,12 @@ impl Drop for Written {
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn write(message_bytes: usize) -> io::Result<Written> {
-    let Some(path) = own_path() else { return Ok(Written(None)) };
+pub(super) fn write(message_bytes: usize) -> io::Result<WrittenProfile> {
+    let Some(path) = own_path() else { return Ok(WrittenProfile(None)) };
     let segment = bounded(segment_bytes(message_bytes) as u64, free_bytes());
     // No other process can put a file or a link in its place: it must be new.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-    let written = Written(Some(path));
+    let written = WrittenProfile(Some(path));
     file.write_all(with_segment(segment).as_bytes())?;
     Ok(written)
 }

@@ -17,7 +17,7 @@ use robocache_rcl::{Context, Node, RclError};
 /// Loads a node: a robot with many large sensors, or a policy that watches the tensors.
 #[derive(Parser)]
 #[command(version)]
-struct Options {
+struct LoadOptions {
     #[command(subcommand)]
     role: Role,
 }
@@ -25,9 +25,9 @@ struct Options {
 #[derive(Subcommand)]
 enum Role {
     /// Publish images, clouds and joints at exact rates; print what was sent as JSON
-    Rig(rig::Options),
+    Rig(rig::RigOptions),
     /// Take the tensors for a while; print how they came, and the node's last diagnostics, as JSON
-    Watch(watch::Options),
+    Watch(watch::WatchOptions),
 }
 
 /// Why the load did not run.
@@ -60,7 +60,7 @@ fn node(name: &str) -> Result<Node, LoadError> {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Options::parse().role {
+    let outcome = match LoadOptions::parse().role {
         Role::Rig(options) => rig::run(&options),
         Role::Watch(options) => watch::run(&options),
     };

@@ -28,7 +28,7 @@ const POINT_STEP: u32 = 16;
 
 /// The sensors.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct RigOptions {
     /// Number of cameras, on /camera_0 and so on; rgb8 unless --compressed is given
     #[arg(long, default_value_t = 6)]
     cameras: usize,
@@ -78,7 +78,7 @@ struct Sensor {
 }
 
 /// Publishes for the given time.
-pub(crate) fn run(options: &Options) -> Result<(), LoadError> {
+pub(crate) fn run(options: &RigOptions) -> Result<(), LoadError> {
     let node = node("robocache_rig")?;
     let sensors = sensors(&node, options)?;
     for Sensor { publisher, .. } in &sensors {
@@ -117,7 +117,7 @@ fn await_subscriber(node: &Node, topic: &str) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn sensors(node: &Node, options: &Options) -> Result<Vec<Sensor>, LoadError> {
+fn sensors(node: &Node, options: &RigOptions) -> Result<Vec<Sensor>, LoadError> {
     let mut random = Random::new(1);
     let qos = |depth| match options.reliable {
         true => Qos::reliable(depth),
@@ -155,7 +155,7 @@ fn period(hz: f64) -> Duration {
     Duration::from_secs_f64(1.0 / hz.max(0.001))
 }
 
-fn image(options: &Options, random: &mut Random) -> Vec<u8> {
+fn image(options: &RigOptions, random: &mut Random) -> Vec<u8> {
     let width = options.width;
     let height = options.height;
     let frame_id = "camera";

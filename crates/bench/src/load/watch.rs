@@ -14,7 +14,7 @@ use super::{LoadError, node};
 
 /// Topic and times of a watch.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct WatchOptions {
     /// Topic of the tensors
     #[arg(long, default_value = "/fused_tensor")]
     topic: String,
@@ -37,7 +37,7 @@ struct Quantiles {
 
 /// Tensors that a watch saw.
 #[derive(Debug, Serialize)]
-struct Seen {
+struct SeenTensors {
     tensors: u64,
     /// Ticks between two tensors that never came.
     missed: u64,
@@ -52,7 +52,7 @@ struct Seen {
 }
 
 /// Watches for the given time, and prints what was seen.
-pub(crate) fn run(options: &Options) -> Result<(), LoadError> {
+pub(crate) fn run(options: &WatchOptions) -> Result<(), LoadError> {
     let node = node("robocache_watch")?;
     let mut tensors =
         node.subscribe(&options.topic, "robocache_ros/msg/FusedTensor", Qos::reliable(5))?;
@@ -120,9 +120,9 @@ impl Notes {
         }
     }
 
-    fn seen(self) -> Seen {
+    fn seen(self) -> SeenTensors {
         let share = |(valid, all): (u64, u64)| valid as f64 / all.max(1) as f64;
-        Seen {
+        SeenTensors {
             tensors: self.tensors,
             missed: self.missed,
             latency: quantiles(self.latency_ns),

@@ -46,7 +46,7 @@ pub(super) struct Checked {
 }
 
 /// A large message that a tick to come may show.
-struct Held {
+struct ShownMessage {
     stamp_ns: i64,
     /// True if the oracle has the message.
     fed: bool,
@@ -60,7 +60,7 @@ pub(super) struct Checker<'a> {
     /// The lag of each input's stream.
     lags_ns: Vec<i64>,
     /// By input; none for vectors.
-    held: Vec<VecDeque<Held>>,
+    held: Vec<VecDeque<ShownMessage>>,
     /// Targets before this instant can no longer be served.
     forgotten_ns: i64,
     checked: Checked,
@@ -95,7 +95,11 @@ impl<'a> Checker<'a> {
                 }
                 Note::End => break,
                 Note::Large { input, stamp_ns, message } => {
-                    self.held[input.index()].push_back(Held { stamp_ns, fed: false, message });
+                    self.held[input.index()].push_back(ShownMessage {
+                        stamp_ns,
+                        fed: false,
+                        message,
+                    });
                     self.forget(stamp_ns);
                 }
                 Note::Tick { tick, settled, message } => {
@@ -127,7 +131,7 @@ impl<'a> Checker<'a> {
 
     fn check(&mut self, tick: i64, settled: &[i64], found: &[u8]) -> Result<(), BenchError> {
         let target = |input: usize| tick * NANOS_PER_MS - self.lags_ns[input];
-        let shown = |input: usize, held: &VecDeque<Held>| {
+        let shown = |input: usize, held: &VecDeque<ShownMessage>| {
             held.iter().rposition(|held| held.stamp_ns <= target(input))
         };
         let there = |input: usize| match shown(input, &self.held[input]) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use super::note::{Note, Pool, Settled, Shared, tell};
+use super::note::{Note, Pool, Settled, SharedBuffer, tell};
 use super::timeline::Timeline;
 use crate::error::BenchError;
 use crate::messages::{POINT_STEP, cloud, image, noise, points};
@@ -12,7 +12,9 @@ use robocache_ops::image::Encoding;
 use robocache_ops::random::Random;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{Runtime, Transit};
-use robocache_sim::{Event, Report, Robot, Schedule, SimOptions, Stream, drive, drive_messages};
+use robocache_sim::{
+    Robot, Schedule, SensorMessage, SentCounts, SimOptions, Stream, drive, drive_messages,
+};
 
 /// The usual size of an image, the smallest and the largest.
 const USUAL: [u32; 2] = [640, 480];
@@ -68,7 +70,7 @@ impl Noise {
         }
     }
 
-    fn message(&mut self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
+    fn message(&mut self, event: &SensorMessage, buffer: Vec<u8>) -> Vec<u8> {
         match event.stream {
             Stream::Lidar => self.cloud(event.stamp, buffer),
             _ => self.image(event.stamp, buffer),
@@ -96,7 +98,7 @@ impl Noise {
         cloud(stamp, &self.points[first * POINT_STEP..(first + count) * POINT_STEP], buffer)
     }
 
-    fn largest(&self, event: &Event) -> Vec<u8> {
+    fn largest(&self, event: &SensorMessage) -> Vec<u8> {
         match event.stream {
             Stream::Lidar => {
                 cloud(event.stamp, &self.points[..POINT_STEP * MOST_POINTS], Vec::new())
@@ -127,7 +129,8 @@ impl<'a> Large<'a> {
 
     /// A message of the largest size.
     pub(super) fn largest(&self, stream: Stream, stamp: Stamp) -> Vec<u8> {
-        let event = Event { stream, seq: 0, sampled: stamp, stamp, send_at: stamp, due_ns: 0 };
+        let event =
+            SensorMessage { stream, seq: 0, sampled: stamp, stamp, send_at: stamp, due_ns: 0 };
         match &self.noise {
             Some(noise) => noise.largest(&event),
             None => self.robot.message(&event, Vec::new()),
@@ -188,18 +191,18 @@ impl Feed<'_> {
         let config = self.runtime.pipeline.config();
         let stop = self.timeline.stop_flag();
         let Large { robot, noise, pool } = messages;
-        let make = |event: &Event, buffer| match noise {
+        let make = |event: &SensorMessage, buffer| match noise {
             Some(noise) => noise.message(event, buffer),
             None => robot.message(event, buffer),
         };
-        let receive = |event: &Event, bytes: &[u8]| {
+        let receive = |event: &SensorMessage, bytes: &[u8]| {
             let Some(input) = input_of(config, event.stream) else { return Ok(()) };
             let Some(message) = pool.copy(bytes).map(Arc::new) else {
                 fed.refused += 1;
                 return Ok(());
             };
             let stamp_ns = event.stamp.nanos();
-            let shared = Shared(Arc::clone(&message));
+            let shared = SharedBuffer(Arc::clone(&message));
             fed.waits += u64::from(tell(&self.notes, Note::Large { input, stamp_ns, message }));
             fed.large += 1;
             Ok::<_, BenchError>(self.runtime.receive(
@@ -209,7 +212,7 @@ impl Feed<'_> {
             )?)
         };
         let schedule = self.schedule(true);
-        let report: Report = drive_messages(make, schedule, self.timeline, stop, receive)?;
+        let report: SentCounts = drive_messages(make, schedule, self.timeline, stop, receive)?;
         fed.skipped = report.values().map(|counts| counts.skipped).sum();
         Ok(fed)
     }

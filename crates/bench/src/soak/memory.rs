@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_secs(10);
 
 /// Memory at the start, in between and at the end \[bytes\].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Memory {
+pub(super) struct MemoryUse {
     /// Free on the whole GPU; the least is that of any look.
     pub device: Option<[usize; 3]>,
     /// Resident in this process; the middle one is the most of any look.
@@ -28,13 +28,13 @@ pub(super) fn watch(
     soak: &Timeline,
     gpu: &Gpu,
     mut failed: impl FnMut() -> Option<BenchError>,
-) -> Result<(Memory, Vec<Span>), BenchError> {
+) -> Result<(MemoryUse, Vec<Span>), BenchError> {
     // The threads have reserved what they need by then.
     soak.sleep_until(0);
     let device = gpu.free_bytes()?;
     let host = resident_bytes();
     let mut memory =
-        Memory { device: device.map(|free| [free; 3]), resident: host.map(|bytes| [bytes; 3]) };
+        MemoryUse { device: device.map(|free| [free; 3]), resident: host.map(|bytes| [bytes; 3]) };
     let mut spans = Vec::new();
     let mut last = Instant::now();
     let mut over = false;
@@ -55,7 +55,7 @@ pub(super) fn watch(
     Ok((memory, spans))
 }
 
-impl Memory {
+impl MemoryUse {
     fn look(&mut self, gpu: &Gpu) -> Result<(), BackendError> {
         if let (Some([_, least, end]), Some(free)) = (&mut self.device, gpu.free_bytes()?) {
             (*least, *end) = (free.min(*least), free);

@@ -75,9 +75,9 @@ impl Drop for Buffer {
 }
 
 /// A message in the hands of the runtime, shared with the checker.
-pub(super) struct Shared(pub Arc<Buffer>);
+pub(super) struct SharedBuffer(pub Arc<Buffer>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for SharedBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.0.bytes
     }

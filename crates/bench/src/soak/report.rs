@@ -7,7 +7,7 @@ use robocache_core::pipeline::Pipeline;
 use serde::Serialize;
 
 use super::check::{Checked, EVERY};
-use super::memory::Memory;
+use super::memory::MemoryUse;
 use super::probe::Probe;
 use super::tick::{After, Overrun, Ticks};
 use super::timeline::{PERIOD_NS, Span, What, short};
@@ -26,7 +26,7 @@ const RESIDENT_SLACK: usize = 16 << 20;
 
 /// Notes of all threads.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct ThreadNotes {
     pub tick: Ticks,
     pub processors: Processors,
     /// Real-time priority of the tick thread at the start, and at the end: 0 for ordinary.
@@ -40,7 +40,7 @@ pub(super) struct Parts {
     pub pushes: Vec<Span>,
     pub probe: Probe,
     pub checked: Checked,
-    pub memory: (Memory, Vec<Span>),
+    pub memory: (MemoryUse, Vec<Span>),
 }
 
 /// Median, 99th percentile and maximum \[us\]; 0 where there is nothing.
@@ -234,11 +234,12 @@ pub(crate) struct SoakReport {
 
 impl SoakReport {
     /// From what the threads noted.
-    pub(super) fn new(options: &Options, parts: Parts) -> Self {
+    pub(super) fn new(options: &Options, parts: ThreadNotes) -> Self {
         let problems = problems(options, &parts);
         let late = parts.tick.overruns.iter().take(DESCRIBED);
         let late = late.map(|tick| describe(tick, &parts)).collect();
-        let Parts { tick, priority, refused, skipped, waits, pushes, probe, checked, .. } = parts;
+        let ThreadNotes { tick, priority, refused, skipped, waits, pushes, probe, checked, .. } =
+            parts;
         let processors = parts.processors;
         let memory = parts.memory.0;
         let course = |[start, worst, end]: [usize; 3]| Course { start, worst, end };
@@ -285,7 +286,7 @@ fn planned(options: &Options) -> u64 {
     options.soak_s * 1000 / EVERY as u64
 }
 
-fn problems(options: &Options, parts: &Parts) -> Vec<String> {
+fn problems(options: &Options, parts: &ThreadNotes) -> Vec<String> {
     let mut problems = memory_problems(parts);
     match &parts.checked.mismatch {
         Some(mismatch) => problems.push(mismatch.clone()),
@@ -310,7 +311,7 @@ fn problems(options: &Options, parts: &Parts) -> Vec<String> {
 
 /// A soak that compares little has not shown that the bits are right. Comparisons that late input
 /// prevented are excused, unless the input waited for the checker itself; but some must be made.
-fn comparison_problem(options: &Options, parts: &Parts) -> Option<String> {
+fn comparison_problem(options: &Options, parts: &ThreadNotes) -> Option<String> {
     let planned = planned(options);
     let equal = parts.checked.equal;
     let waits = parts.waits;
@@ -325,7 +326,7 @@ fn comparison_problem(options: &Options, parts: &Parts) -> Option<String> {
     })
 }
 
-fn memory_problems(parts: &Parts) -> Vec<String> {
+fn memory_problems(parts: &ThreadNotes) -> Vec<String> {
     let mut problems = Vec::new();
     let memory = &parts.memory.0;
     if let Some([start, least, end]) = memory.device
@@ -347,7 +348,7 @@ fn memory_problems(parts: &Parts) -> Vec<String> {
     problems
 }
 
-fn describe(tick: &Overrun, parts: &Parts) -> Late {
+fn describe(tick: &Overrun, parts: &ThreadNotes) -> Late {
     let us = |ns: u64| ns as f64 / 1e3;
     let spans = [&parts.pushes, &parts.checked.spans, &parts.memory.1, &parts.probe.stalls];
     let during = |span: &&Span| span.from < tick.ended && span.to + BEFORE > tick.due;

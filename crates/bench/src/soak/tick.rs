@@ -110,7 +110,8 @@ impl Recorder {
         timeline: Arc<Timeline>,
         settled: Arc<Settled>,
         notes: SyncSender<Note>,
-        (cameras, lidar): (Vec<InputId>, Option<InputId>),
+        cameras: Vec<InputId>,
+        lidar: Option<InputId>,
         len: usize,
     ) -> Self {
         let count = timeline.ticks as usize;
@@ -236,9 +237,9 @@ fn stamp_ns(message: &[u8]) -> i64 {
 }
 
 /// Takes the tensors and leaves them. The recorder sees each one before, on the tick thread.
-pub(super) struct Tensors;
+pub(super) struct LeftTensors;
 
-impl Publisher for Tensors {
+impl Publisher for LeftTensors {
     fn publish(&self, _: &mut TensorMessage) -> Result<(), Refused> {
         Ok(())
     }

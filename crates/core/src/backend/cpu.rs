@@ -91,9 +91,7 @@ impl CpuBackend {
     pub fn new(config: &Config, layout: &Layout) -> Result<Self, BackendError> {
         let memory = |place: &RingPlace| {
             let spec = config.stream(place.stream);
-            let coordinates = place.coordinates.map(|id| layout.segment(id).clone());
-            let segments = (layout.segment(place.segment).clone(), coordinates);
-            RingMemory::new(&spec.of_rows(), place.clone(), segments)
+            RingMemory::new(&spec.of_rows(), place.clone(), layout)
         };
         let rings: Vec<_> = layout.rings().iter().map(memory).collect();
         let longest = layout.rings().iter().map(|ring| ring.row_len).max().unwrap_or(0);
@@ -208,11 +206,9 @@ impl Target for SlotTarget<'_> {
 }
 
 impl RingMemory {
-    fn new(
-        spec: &StreamSpec,
-        place: RingPlace,
-        (segment, coordinates): (Segment, Option<Segment>),
-    ) -> Self {
+    fn new(spec: &StreamSpec, place: RingPlace, layout: &Layout) -> Self {
+        let segment = layout.segment(place.segment).clone();
+        let coordinates = place.coordinates.map(|id| layout.segment(id).clone());
         let StreamSpec { dtype, bounds, .. } = *spec;
         let slots = spec.ring_slots();
         let (encoder, rows) = match spec.encoder.cpu(EncoderSetup { dtype, slots, bounds }) {

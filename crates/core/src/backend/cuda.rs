@@ -33,7 +33,7 @@ use robocache_ops::align::Slot;
 use robocache_ops::align::Value;
 use robocache_ops::device::{
     Device, DeviceOutput, Event, HostBuffer, MessagePool, Output, OutputMut, PinnedBuffer,
-    RowDownloads, RowMemory, Stream,
+    RowDownloads, RowMemory, RowPlace, Stream,
 };
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::VectorSpec;
@@ -137,9 +137,7 @@ impl CudaBackend {
     ) -> Result<Self, BackendError> {
         let memory = |place: &RingPlace| {
             let spec = config.stream(place.stream);
-            let coordinates = place.coordinates.map(|id| layout.segment(id).clone());
-            let segments = (layout.segment(place.segment).clone(), coordinates);
-            RingMemory::new((device, processor), &spec.of_rows(), place.clone(), segments)
+            RingMemory::new(device, processor, &spec.of_rows(), place.clone(), layout)
                 .map_err(|error| error.reserving_for(spec))
         };
         let rings = layout.rings().iter().map(memory).collect::<Result<Vec<_>, _>>()?;
@@ -159,11 +157,14 @@ impl CudaBackend {
 
 impl RingMemory {
     fn new(
-        (device, processor): (&Arc<Device>, Processor),
+        device: &Arc<Device>,
+        processor: Processor,
         spec: &StreamSpec,
         place: RingPlace,
-        (segment, coordinates): (Segment, Option<Segment>),
+        layout: &Layout,
     ) -> Result<Self, BackendError> {
+        let segment = layout.segment(place.segment).clone();
+        let coordinates = place.coordinates.map(|id| layout.segment(id).clone());
         let slots = spec.ring_slots();
         let sparse_row = spec.encoder.sparse_row(spec.dtype);
         let sparse = sparse_row.zip(coordinates).map(|(row, coordinates)| {
@@ -189,7 +190,8 @@ impl RingMemory {
         let (encoder, rows) = match twin {
             Some(encoder) => {
                 let slots = if encoder.waits() { Vec::new() } else { states()? };
-                let (encoder, (stream, reads)) = (Mutex::new(encoder), streams()?);
+                let encoder = Mutex::new(encoder);
+                let (stream, reads) = streams()?;
                 let downloads = OnceLock::new();
                 (Encoder::OnDevice { encoder, stream, slots, reads, downloads }, on_device()?)
             }
@@ -197,7 +199,8 @@ impl RingMemory {
                 CpuCode::Floats(vector) => of_vector(device, spec, vector, &place)?,
                 CpuCode::Rows(encoder) => {
                     let encoder = OnCore::new(device, encoder, len * dtype.size())?;
-                    let (encoder, (stream, reads)) = (Mutex::new(encoder), streams()?);
+                    let encoder = Mutex::new(encoder);
+                    let (stream, reads) = streams()?;
                     (Encoder::OnCore { encoder, stream, slots: states()?, reads }, on_device()?)
                 }
             },
@@ -206,7 +209,7 @@ impl RingMemory {
     }
 
     fn encode(&self, slot: Slot, placed: &PlacedSample<'_>) -> Result<PointDrops, BackendError> {
-        let in_memory = || self.rows.device().map(|memory| (memory, self.rows.at(slot)));
+        let in_memory = || self.rows.device().map(|rows| RowPlace { rows, at: self.rows.at(slot) });
         match (&self.encoder, &placed.sample, in_memory()) {
             (Encoder::Vector(encoder), Sample::Vector(values), None) => {
                 self.rows.store(slot, lock(encoder).encode(values)?);

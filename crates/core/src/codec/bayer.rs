@@ -67,11 +67,12 @@ impl Bayer {
 pub fn to_rgb<'a>(
     pattern: Bayer,
     size: [usize; 2],
-    lines: (usize, &[u8]),
+    step: usize,
+    data: &[u8],
     pixels: &'a mut Vec<u8>,
 ) -> Result<ImageView<'a>, Rejected> {
     check_sides(pattern.name(), size)?;
-    Ok(demosaic::<u8>(pattern, size, lines, pixels))
+    Ok(demosaic::<u8>(pattern, size, step, data, pixels))
 }
 
 /// Converts a mosaic of numbers of 16 bits, as [`to_rgb`] does one of bytes.
@@ -81,14 +82,15 @@ pub fn to_rgb<'a>(
 pub fn to_rgb16<'a>(
     pattern: Bayer,
     size: [usize; 2],
-    lines: (usize, &[u8]),
+    step: usize,
+    data: &[u8],
     big_endian: bool,
     pixels: &'a mut Vec<u8>,
 ) -> Result<ImageView<'a>, Rejected> {
     check_sides(pattern.name16(), size)?;
     Ok(match big_endian {
-        false => demosaic::<Deep<false>>(pattern, size, lines, pixels),
-        true => demosaic::<Deep<true>>(pattern, size, lines, pixels),
+        false => demosaic::<Deep<false>>(pattern, size, step, data, pixels),
+        true => demosaic::<Deep<true>>(pattern, size, step, data, pixels),
     })
 }
 
@@ -102,7 +104,8 @@ fn check_sides(name: &str, [width, height]: [usize; 2]) -> Result<(), Rejected> 
 fn demosaic<'a, L: Level>(
     pattern: Bayer,
     [width, height]: [usize; 2],
-    (step, data): (usize, &[u8]),
+    step: usize,
+    data: &[u8],
     pixels: &'a mut Vec<u8>,
 ) -> ImageView<'a> {
     let line = 3 * width;

@@ -119,19 +119,18 @@ impl PixelFormat {
             return yuv::to_rgb(&YuvImage { layout, size, step, data }, largest, pixels);
         }
         check_size(size, largest)?;
-        let lines = (step, data);
         match self {
             PixelFormat::Mono16 => {
                 image.check_lines(self.name(), 2)?;
-                Ok(mono16::to_mono8(size, lines, big_endian, pixels))
+                Ok(mono16::to_mono8(size, step, data, big_endian, pixels))
             }
             PixelFormat::Bayer(pattern) => {
                 image.check_lines(self.name(), 1)?;
-                bayer::to_rgb(pattern, size, lines, pixels)
+                bayer::to_rgb(pattern, size, step, data, pixels)
             }
             PixelFormat::Bayer16(pattern) => {
                 image.check_lines(self.name(), 2)?;
-                bayer::to_rgb16(pattern, size, lines, big_endian, pixels)
+                bayer::to_rgb16(pattern, size, step, data, big_endian, pixels)
             }
             PixelFormat::Pixels(encoding) => {
                 image.check_lines(self.name(), encoding.bytes_per_pixel())?;

@@ -77,7 +77,8 @@ pub fn decode_compressed<'a>(
         false => decode(file, size, pixels)?,
     };
     if [view.width, view.height] != size {
-        let ([w, h], ImageView { width, height, .. }) = (size, view);
+        let [w, h] = size;
+        let ImageView { width, height, .. } = view;
         return Err(malformed(format!("image: expected {w}x{h} px, found {width}x{height} px")));
     }
     if is_swapped {
@@ -127,7 +128,7 @@ fn decode_mono16<'a>(
 ) -> Result<ImageView<'a>, Rejected> {
     let mut deep = Vec::new();
     let [width, height] = png::decode_gray16(file, largest, &mut deep)?;
-    Ok(mono16::to_mono8([width, height], (2 * width, &deep), true, pixels))
+    Ok(mono16::to_mono8([width, height], 2 * width, &deep, true, pixels))
 }
 
 /// Form of decoded pixels: lines without padding.

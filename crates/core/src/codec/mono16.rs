@@ -7,7 +7,8 @@ use robocache_ops::image::{Encoding, ImageView};
 /// `pixels`, whose memory is used again. The caller has checked that `data` holds the lines.
 pub fn to_mono8<'a>(
     [width, height]: [usize; 2],
-    (step, data): (usize, &[u8]),
+    step: usize,
+    data: &[u8],
     big_endian: bool,
     pixels: &'a mut Vec<u8>,
 ) -> ImageView<'a> {

@@ -103,7 +103,7 @@ pub fn to_rgb<'a>(
             let swapped = layout == Yuv::Nv21;
             planar_line(luma, chroma, swapped, out);
         } else {
-            packed_line(luma, layout.packed(), out);
+            packed_line(luma, layout, out);
         }
     }
     Ok(ImageView {
@@ -116,7 +116,8 @@ pub fn to_rgb<'a>(
     })
 }
 
-fn packed_line(bytes: &[u8], (luma, u, v): ([usize; 2], usize, usize), out: &mut [u8]) {
+fn packed_line(bytes: &[u8], layout: Yuv, out: &mut [u8]) {
+    let (luma, u, v) = layout.packed();
     for (four, two) in bytes.as_chunks::<4>().0.iter().zip(out.as_chunks_mut::<6>().0) {
         let chroma = chroma(four[u], four[v]);
         write(two, [four[luma[0]], four[luma[1]]], chroma);

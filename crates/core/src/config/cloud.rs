@@ -27,7 +27,8 @@ pub(super) fn cloud(
     let keys = "a mapping with the keys `origin_m`, `size_m`, `shape` and `channels`";
     let mut raw = check.required(&key, raw, keys)?;
     let filter = filter(check, &key, &mut raw, base_frame);
-    let given = (raw.output, raw.max_voxels);
+    let output = raw.output;
+    let given = raw.max_voxels;
     let min_points = raw.min_points.unwrap_or(1);
     let min_points =
         check.integer(&format!("{key}.min_points"), min_points, 1, MAX_POINTS as usize);
@@ -48,7 +49,7 @@ pub(super) fn cloud(
     let shape = shape(check, &format!("{key}.shape"), raw.shape);
     let channels = channels?;
     let shape = shape?;
-    let max_voxels = max_voxels(check, &key, given, shape).ok()?;
+    let max_voxels = max_voxels(check, &key, output, given, shape).ok()?;
     let volume = shape.iter().product::<usize>();
     let elements = match max_voxels {
         Some(most) => (channels.len() + COORDINATES_OF_VOXEL) * most,
@@ -78,7 +79,8 @@ struct Reported;
 fn max_voxels(
     check: &mut Check<'_>,
     key: &str,
-    (output, given): (Option<GridOutput>, Option<i64>),
+    output: Option<GridOutput>,
+    given: Option<i64>,
     shape: [usize; 3],
 ) -> Result<Option<usize>, Reported> {
     let at = format!("{key}.max_voxels");

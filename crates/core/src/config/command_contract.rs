@@ -26,7 +26,8 @@ pub(super) fn actions(
     check: &mut Check<'_>,
     key: &str,
     path: &str,
-    (joints, interface): (&[String], Interface),
+    joints: &[String],
+    interface: Interface,
 ) -> Option<Actions> {
     let contract = read(check, path);
     let found =

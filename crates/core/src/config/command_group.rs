@@ -14,7 +14,7 @@ use super::read::{Named, Read, word};
 use super::words::nearest;
 use crate::input::MAX_JOINTS;
 use crate::spec::{
-    CommandForm, End, GroupSpec, Interface, Interpolate, JointSpec, Late, StreamSpec,
+    CommandForm, End, GroupSpec, Interface, Interpolate, JointLimits, JointSpec, Late, StreamSpec,
 };
 use robocache_ops::operators::{Channel, Operator, VectorSpec};
 use robocache_ops::resample::Lane;
@@ -79,15 +79,15 @@ pub(super) fn group(
     let joints_of = names.as_deref().zip(interface);
     let contract = raw.contract.take();
     let given = [raw.rows.is_some(), raw.operators.is_some(), raw.relative.is_some()];
-    let row_source = RowSource::new(check, &key, (contract.as_deref(), given), joints_of);
+    let row_source = RowSource::new(check, &key, contract.as_deref(), given, joints_of);
     let rows = Rows::new(check, &key, raw.rows.take(), &row_source);
-    let times = times(check, &key, &raw, (grid, rows));
+    let times = times(check, &key, &raw, grid, rows);
     let limited = !matches!(raw.limits, Some(RawLimits::None));
     let [on_stall, on_end] = [("on_stall", raw.on_stall), ("on_end", raw.on_end)]
         .map(|(name, given)| end(check, &at(name), given, interface?, limited));
     let output = check
         .required(&at("output"), raw.output.take(), "a mapping with topic and type")
-        .and_then(|raw| output(check, &at("output"), raw, (interface, grid)));
+        .and_then(|raw| output(check, &at("output"), raw, interface, grid));
     for (name, end) in [("on_stall", on_stall), ("on_end", on_end)] {
         let has_points =
             matches!(&output, Some(of) if matches!(of.form, CommandForm::Points { .. }));
@@ -105,20 +105,26 @@ pub(super) fn group(
     let limits = check.required(&at("limits"), raw.limits.take(), expected);
     let names = names?;
     let interface = interface?;
-    let mut lists = lists(check, &key, &mut raw, (&names, interface))?;
+    let mut lists = lists(check, &key, &mut raw, &names, interface)?;
     let of_contract = row_source.actions();
     if let Some(actions) = of_contract {
         lists.relative = (0..names.len()).filter(|at| actions.relative[*at]).collect();
     }
     let start_from = start_from.zip(streams).and_then(|(name, streams)| {
-        start(check, &at("start_from"), &name, streams, (&names, interface))
+        start(check, &at("start_from"), &name, streams, &names, interface)
     });
     let is_relative = !lists.relative.is_empty();
     let streams = streams.filter(|_| is_relative);
     let reference =
         streams.and_then(|all| reference(check, &key, all, of_contract, start_from.as_ref()));
-    let operators = of_contract.map(|actions| actions.operators.clone());
-    let joints = joints(check, &key, raw, (limits, operators), (&names, interface, &lists));
+    let of = LimitedJoints { names: &names, interface, angular: &lists.angular };
+    let limits = limits.and_then(|limited| self::limits(check, &key, limited, of));
+    let interpolate = raw.interpolate.unwrap_or_default();
+    let operators = match of_contract {
+        Some(actions) => Some(actions.operators.clone()),
+        None => taken_back(check, &at("operators"), raw.operators, of),
+    };
+    let joints = joints(&names, interpolate, &lists, limits, operators);
     let Times { offsets_ns, lead_ns, blend_ns, watchdog_ns } = times?;
     Some(GroupSpec {
         name: name?,
@@ -163,7 +169,8 @@ fn times(
     check: &mut Check<'_>,
     key: &str,
     raw: &RawGroup,
-    (grid, rows): (Option<TickGrid>, Option<Rows>),
+    grid: Option<TickGrid>,
+    rows: Option<Rows>,
 ) -> Option<Times> {
     let at = |name: &str| format!("{key}.{name}");
     let lead_ns = check.nanos(&at("lead_ms"), raw.lead_ms.unwrap_or(0.0), Range::NON_NEGATIVE_MS);
@@ -244,7 +251,8 @@ fn lists(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawGroup,
-    (names, interface): (&[String], Interface),
+    names: &[String],
+    interface: Interface,
 ) -> Option<Lists> {
     let at = |name: &str| format!("{key}.{name}");
     let is_given = raw.angular.is_some();
@@ -260,21 +268,14 @@ fn lists(
 }
 
 fn joints(
-    check: &mut Check<'_>,
-    key: &str,
-    raw: RawGroup,
-    (limited, operators): (Option<RawLimits>, Option<Vec<Vec<Operator>>>),
-    (names, interface, lists): (&[String], Interface, &Lists),
+    names: &[String],
+    interpolate: Interpolate,
+    lists: &Lists,
+    limits: Option<Vec<JointLimits>>,
+    operators: Option<Vec<Vec<Operator>>>,
 ) -> Option<Vec<JointSpec>> {
-    let of = LimitedJoints { names, interface, angular: &lists.angular };
-    let limits = limited.and_then(|limited| limits(check, key, limited, of));
-    let operators = match operators {
-        Some(operators) => Some(operators),
-        None => taken_back(check, &format!("{key}.operators"), raw.operators, of),
-    };
     let limits = limits?;
     let operators = operators?;
-    let interpolate = raw.interpolate.unwrap_or_default();
     let joint = |(at, operators): (usize, Vec<Operator>)| JointSpec {
         name: names[at].clone(),
         interpolate: if lists.held.contains(&at) { Interpolate::Hold } else { interpolate },
@@ -328,7 +329,7 @@ fn taken_back(
     };
     let channels = joints.names.iter().enumerate().map(channel);
     let mut row = VectorSpec::whole(channels.collect());
-    operators(check, key, raw, None, (Names::Joints(&[]), &mut row))?;
+    operators(check, key, raw, None, Names::Joints(&[]), &mut row)?;
     let mut all: Vec<_> = row.outputs.into_iter().map(|output| output.operators).collect();
     all.resize(joints.names.len(), Vec::new());
     Some(all)

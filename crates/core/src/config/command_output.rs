@@ -24,7 +24,8 @@ pub(super) fn output(
     check: &mut Check<'_>,
     key: &str,
     raw: RawCommandOutput,
-    (interface, grid): (Option<Interface>, Option<TickGrid>),
+    interface: Option<Interface>,
+    grid: Option<TickGrid>,
 ) -> Option<CommandOutputSpec> {
     let at = |name: &str| format!("{key}.{name}");
     let topic = check

@@ -31,7 +31,8 @@ impl RowSource {
     pub(super) fn new(
         check: &mut Check<'_>,
         group: &str,
-        (contract, given): (Option<&str>, [bool; 3]),
+        contract: Option<&str>,
+        given: [bool; 3],
         joints: Option<(&[String], Interface)>,
     ) -> Self {
         let key = format!("{group}.contract");
@@ -40,7 +41,9 @@ impl RowSource {
             None => RowSource::Keys,
             Some(path) => {
                 let alone = command_contract::alone(check, group, given);
-                let read = |joints| command_contract::actions(check, &key, path, joints);
+                let read = |(joints, interface)| {
+                    command_contract::actions(check, &key, path, joints, interface)
+                };
                 RowSource::Contract(alone.and(joints).and_then(read).map(Box::new))
             }
         }

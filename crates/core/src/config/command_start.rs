@@ -12,7 +12,8 @@ pub(super) fn start(
     key: &str,
     name: &str,
     streams: &[StreamSpec],
-    joints: (&[String], Interface),
+    joints: &[String],
+    interface: Interface,
 ) -> Option<StartSpec> {
     let Some(at) = streams.iter().position(|stream| stream.name == name) else {
         let names: Vec<_> = streams.iter().map(|stream| stream.name.as_str()).collect();
@@ -28,7 +29,7 @@ pub(super) fn start(
         check.fail(key, "a stream of measured joints: a vector, and no plan");
         return None;
     };
-    let channels = channels(check, key, (name, vector), joints)?;
+    let channels = channels(check, key, name, vector, joints, interface)?;
     Some(StartSpec { stream: StreamId::new(at), channels })
 }
 
@@ -36,8 +37,10 @@ pub(super) fn start(
 fn channels(
     check: &mut Check<'_>,
     key: &str,
-    (stream, vector): (&str, &VectorSpec),
-    (joints, interface): (&[String], Interface),
+    stream: &str,
+    vector: &VectorSpec,
+    joints: &[String],
+    interface: Interface,
 ) -> Option<Vec<usize>> {
     let quantity = interface.name();
     let names = vector.channels.iter().map(|channel| channel.name.as_str());

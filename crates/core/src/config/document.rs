@@ -81,8 +81,7 @@ impl Document {
                 for (at, child) in nodes.iter().enumerate() {
                     let origin =
                         from.defaults.map(|(from, inherited)| (format!("{from}[{at}]"), inherited));
-                    let origin = (origin, from.preset);
-                    self.note(format!("{path}[{at}]"), child.line, origin, child);
+                    self.note(format!("{path}[{at}]"), child.line, origin, from.preset, child);
                 }
             }
             Value::Mapping(entries) => {
@@ -97,7 +96,7 @@ impl Document {
                         (_, None) => None,
                     };
                     let preset = entry.preset.or(from.preset);
-                    self.note(at, entry.line, (origin, preset), &entry.node);
+                    self.note(at, entry.line, origin, preset, &entry.node);
                 }
             }
         }
@@ -107,7 +106,8 @@ impl Document {
         &mut self,
         path: String,
         line: usize,
-        (source, preset): (Option<(String, bool)>, Option<&'static str>),
+        source: Option<(String, bool)>,
+        preset: Option<&'static str>,
         node: &Node,
     ) {
         let origin = source.as_ref().filter(|(_, inherited)| *inherited).map(|(from, _)| from);

@@ -171,7 +171,8 @@ pub(super) fn in_frame(
     check: &mut Check<'_>,
     key: &str,
     given: Option<String>,
-    (message, content): (&str, Content),
+    message: &str,
+    content: Content,
     fields: Option<&[String]>,
 ) -> Option<InFrame> {
     let key = format!("{key}.in_frame");

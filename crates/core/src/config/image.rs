@@ -173,7 +173,8 @@ pub(super) fn image(
     check: &mut Check<'_>,
     key: &str,
     raw: Option<RawImage>,
-    (message, dtype): (&str, DType),
+    message: &str,
+    dtype: DType,
 ) -> Option<Made> {
     let dtype_key = format!("{key}.dtype");
     let key = format!("{key}.image");
@@ -205,7 +206,7 @@ fn pixels(check: &mut Check<'_>, image: &Image<'_>) -> Option<Made> {
     let RawImage { range, mean, std, .. } = raw;
     let normalisation =
         Normalisation { range: range.as_deref(), mean: mean.as_deref(), std: std.as_deref() };
-    let normalisation = normalisation.validate(check, key, color.channels(), (dtype_key, dtype));
+    let normalisation = normalisation.validate(check, key, color.channels(), dtype_key, dtype);
     let pad_value = check.integer(&format!("{key}.pad_value"), raw.pad_value.unwrap_or(0), 0, 255);
     let [mean, std] = normalisation?;
     let spec = ImageSpec {
@@ -329,7 +330,8 @@ impl Normalisation<'_> {
         check: &mut Check<'_>,
         key: &str,
         channels: usize,
-        (dtype_key, dtype): (&str, DType),
+        dtype_key: &str,
+        dtype: DType,
     ) -> Option<[[f32; 3]; 2]> {
         let Normalisation { range, mean, std } = self;
         let named = [("range", range.is_some()), ("mean", mean.is_some()), ("std", std.is_some())];

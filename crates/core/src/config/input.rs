@@ -182,7 +182,7 @@ pub(super) fn inputs(
         return None;
     }
     let Some(several) = raw.inputs.take() else {
-        return input(check, (key, key), own, (0, &RawInput::default()), defaults)
+        return input(check, key, key, own, 0, &RawInput::default(), defaults)
             .map(|keys| vec![keys]);
     };
     if own.topic.is_some() {
@@ -206,7 +206,7 @@ pub(super) fn inputs(
     }
     let mut all = Vec::with_capacity(several.len());
     for (i, raw) in several.into_iter().enumerate() {
-        all.push(input(check, (&format!("{at}[{i}]"), key), raw, (i, &own), defaults));
+        all.push(input(check, &format!("{at}[{i}]"), key, raw, i, &own, defaults));
     }
     let all: Vec<Keys> = all.into_iter().collect::<Option<_>>()?;
     check_distinct(check, &at, &all);
@@ -216,9 +216,11 @@ pub(super) fn inputs(
 /// Validates input `number`, at `key`. If it lacks a key, that of its stream (`own`, at `stream`) applies.
 fn input(
     check: &mut Check<'_>,
-    (key, stream): (&str, &str),
+    key: &str,
+    stream: &str,
     raw: RawInput,
-    (number, own): (usize, &RawInput),
+    number: usize,
+    own: &RawInput,
     defaults: InputDefaults<'_>,
 ) -> Option<Keys> {
     no_foreign_keys(check, key, &raw, defaults);
@@ -250,9 +252,9 @@ fn input(
     let expected_rate_hz = rate.and_then(|hz| check.number(&at, hz, Range::above(0.0, 1e5)));
     let t_base_sensor =
         t_base_sensor(check, place, [raw.t_base_sensor, own.t_base_sensor.clone()], defaults);
-    let timeline = timeline(check, place, [raw.timeline, own.timeline], (number, defaults));
+    let timeline = timeline(check, place, [raw.timeline, own.timeline], number, defaults);
     let max_age_ns = max_age_ns(check, &format!("{key}.max_age_ms"), raw.max_age_ms, defaults);
-    let ros_type = ros_type(check, &format!("{key}.type"), raw.ros_type, (number, defaults))?;
+    let ros_type = ros_type(check, &format!("{key}.type"), raw.ros_type, number, defaults)?;
     let at = if raw.deskew.is_some() { key } else { stream };
     let raw = raw.deskew.or_else(|| own.deskew.clone());
     let deskew = raw.and_then(|raw| deskew_of(check, at, raw, &ros_type));
@@ -301,7 +303,8 @@ fn ros_type(
     check: &mut Check<'_>,
     key: &str,
     raw: Option<String>,
-    (number, defaults): (usize, InputDefaults<'_>),
+    number: usize,
+    defaults: InputDefaults<'_>,
 ) -> Option<String> {
     if defaults.selects() {
         return defaults.selected.get(number).map(|selected| selected.ros_type.clone());
@@ -426,7 +429,8 @@ fn timeline(
     check: &mut Check<'_>,
     place: impl Fn(bool, &str) -> String,
     [input, stream]: [Option<Timeline>; 2],
-    (number, defaults): (usize, InputDefaults<'_>),
+    number: usize,
+    defaults: InputDefaults<'_>,
 ) -> Timeline {
     let given = input.or(stream);
     let at = place(input.is_some(), "timeline");

@@ -8,16 +8,22 @@ use robocache_ops::resample::Lane;
 /// A joint: its label, which is that of its input, and its name.
 pub(super) type Joint<'a> = (&'a str, &'a String);
 
-/// The lane of each joint's position, in row order.
-///
-/// `sizes` are the numbers of joints of the groups. `position` says whether the stream has positions, and the name of
-/// that field.
+/// The field of positions.
+#[derive(Clone, Copy)]
+pub(super) struct Position<'a> {
+    pub field: &'a str,
+    /// True if the stream takes it.
+    pub is_taken: bool,
+}
+
+/// The lane of each joint's position, in row order. `sizes` are the numbers of joints of the groups.
 pub(super) fn joints(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawStream,
-    (all, sizes): (&[Joint<'_>], impl Iterator<Item = usize>),
-    position: (bool, &str),
+    all: &[Joint<'_>],
+    sizes: impl Iterator<Item = usize>,
+    position: Position<'_>,
 ) -> Option<Vec<Lane>> {
     let mut lanes = vec![Lane::Linear; all.len()];
     for (name, names, lane) in
@@ -45,7 +51,7 @@ pub(super) fn joints(
     let group_of: Vec<usize> =
         sizes.enumerate().flat_map(|(group, joints)| vec![group; joints]).collect();
     for (i, names) in listed.iter().enumerate() {
-        quaternion(check, &format!("{key}[{i}]"), names, (all, &group_of), &mut lanes)?;
+        quaternion(check, &format!("{key}[{i}]"), names, all, &group_of, &mut lanes)?;
     }
     Some(lanes)
 }
@@ -55,7 +61,8 @@ fn quaternion(
     check: &mut Check<'_>,
     key: &str,
     names: &[String],
-    (all, group_of): (&[Joint<'_>], &[usize]),
+    all: &[Joint<'_>],
+    group_of: &[usize],
     lanes: &mut [Lane],
 ) -> Option<()> {
     let expected =
@@ -112,18 +119,15 @@ fn places(check: &mut Check<'_>, key: &str, name: &str, all: &[Joint<'_>]) -> Ve
     found
 }
 
-fn needs_position(
-    check: &mut Check<'_>,
-    key: &str,
-    (has_position, position): (bool, &str),
-) -> Option<()> {
-    if !has_position {
-        check.fail(key, format!("no such key unless `fields` has {position}"));
+fn needs_position(check: &mut Check<'_>, key: &str, position: Position<'_>) -> Option<()> {
+    if !position.is_taken {
+        check.fail(key, format!("no such key unless `fields` has {}", position.field));
     }
-    has_position.then_some(())
+    position.is_taken.then_some(())
 }
 
 /// True if `name` names this joint: with its label, or without it for the joints of all inputs.
-fn is_joint(name: &str, (label, joint): Joint<'_>) -> bool {
+fn is_joint(name: &str, joint: Joint<'_>) -> bool {
+    let (label, joint) = joint;
     name == joint || name.strip_prefix(label) == Some(joint)
 }

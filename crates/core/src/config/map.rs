@@ -34,7 +34,8 @@ pub(super) fn crop(
     let size_m = check
         .required(&at("size_m"), size_m, "[x, y], the size of the row in metres")
         .and_then(|size| check.numbers::<2>(&at("size_m"), size, Range::POSITIVE_M));
-    let (resolution_m, [x_m, y_m]) = (resolution_m?, size_m?);
+    let resolution_m = resolution_m?;
+    let [x_m, y_m] = size_m?;
     let width = side(check, &at("size_m[0]"), x_m, resolution_m);
     let height = side(check, &at("size_m[1]"), y_m, resolution_m);
     Some(Crop { width: width?, height: height?, resolution_m })

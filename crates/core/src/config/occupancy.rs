@@ -34,7 +34,8 @@ pub(super) fn occupancy(
     check: &mut Check<'_>,
     key: &str,
     raw: RawOccupancy,
-    (dtype, base_frame): (DType, &str),
+    dtype: DType,
+    base_frame: &str,
 ) -> Option<(OccupancySpec, Bounds, Option<InFrame>)> {
     let key = format!("{key}.occupancy");
     let at = |name: &str| format!("{key}.{name}");

@@ -21,7 +21,8 @@ pub(super) fn operators(
     key: &str,
     raw: Option<Vec<RawOperator>>,
     strategy: Option<Strategy>,
-    (names, spec): (Names<'_>, &mut VectorSpec),
+    names: Names<'_>,
+    spec: &mut VectorSpec,
 ) -> Option<()> {
     if check.is_unread(key) {
         return None;

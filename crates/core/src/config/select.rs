@@ -68,7 +68,7 @@ pub(super) fn select(check: &mut Check<'_>, key: &str, raw: &mut RawStream) -> O
     let inputs = inputs.into_iter().collect::<Option<Vec<_>>>()?;
     for (name, names, lane) in lanes {
         if let Some(names) = names {
-            mark(check, &format!("{key}.{name}"), &names, (&labels, &mut channels), lane)?;
+            mark(check, &format!("{key}.{name}"), &names, &labels, &mut channels, lane)?;
         }
     }
     Some(Selected { row: VectorSpec { channels, groups, outputs: Vec::new() }, inputs, labels })
@@ -114,8 +114,9 @@ fn of_input<T: Clone>(
     check: &Check<'_>,
     key: String,
     value: Option<T>,
-    (stream_key, of_stream): &(String, Option<T>),
+    stream: &(String, Option<T>),
 ) -> (String, Option<T>) {
+    let (stream_key, of_stream) = stream;
     // One that could not be read is given, too.
     let given = value.is_some() || check.is_unread(&key);
     match given || (of_stream.is_none() && !check.is_unread(stream_key)) {
@@ -199,7 +200,8 @@ fn mark(
     check: &mut Check<'_>,
     key: &str,
     names: &[String],
-    (labels, channels): (&[String], &mut [Channel]),
+    labels: &[String],
+    channels: &mut [Channel],
     lane: Lane,
 ) -> Option<()> {
     check.names(key, names, "channel")?;

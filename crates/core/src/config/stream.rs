@@ -88,10 +88,11 @@ pub(super) fn stream(
             check.fail(&input.key, expected);
         }
     }
-    let of = message.as_ref().map(|message| (message, of_inputs));
-    let in_frames = of.map(|of| in_frames(check, &key, &mut raw, of));
-    let strategy =
-        content.zip(turns).and_then(|known| strategy(check, &key, raw.strategy, known, lanes));
+    let in_frames =
+        message.as_ref().map(|message| in_frames(check, &key, &mut raw, message, of_inputs));
+    let strategy = content
+        .zip(turns)
+        .and_then(|(content, turns)| strategy(check, &key, raw.strategy, content, turns, lanes));
     let merges = raw.inputs.is_some() && matches!(content, Some(Content::Points));
     let inputs = input::inputs(
         check,
@@ -116,9 +117,8 @@ pub(super) fn stream(
         check.fail(&at("valid_when"), "no such key unless `inputs` lists clouds");
     }
     let keys = inputs.as_deref().unwrap_or_default();
-    let made_of = (&message, selected, joints_of_inputs);
-    let row = (dtype, rows);
-    let encoder = encoder(check, &key, &mut raw, made_of, keys, row, &defaults.base_frame);
+    let of = RowSpec { dtype, rows, selected, joints_of_inputs, inputs: keys };
+    let encoder = encoder(check, &key, &mut raw, &message, of, &defaults.base_frame);
     let times = times?;
     let (merge, max_age_ns) = match (merges, &inputs) {
         (true, Some(inputs)) => input::merge(check, &key, valid_when, inputs, times.max_age_ns)?,
@@ -128,7 +128,7 @@ pub(super) fn stream(
     if let EncoderSpec::Vector(vector) = &mut encoder {
         let raw = raw.operators.take();
         let names = Names::of(&selections, &labels);
-        operators(check, &at("operators"), raw, strategy, (names, vector))?;
+        operators(check, &at("operators"), raw, strategy, names, vector)?;
     }
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
     let fill = raw.fill.map(Fill::from).unwrap_or_default();
@@ -189,13 +189,14 @@ fn in_frames(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawStream,
-    (message, selected): (&Type, &[SelectedInput]),
+    message: &Type,
+    selected: &[SelectedInput],
 ) -> Vec<Option<InFrame>> {
     let of_stream = raw.in_frame.take();
     if !matches!(message.content, Content::Selected) {
-        let of = (message.name.as_str(), message.content);
+        let name = message.name.as_str();
         let fields = raw.fields.as_deref();
-        return vec![frames::in_frame(check, key, of_stream, of, fields)];
+        return vec![frames::in_frame(check, key, of_stream, name, message.content, fields)];
     }
     let listed = raw.inputs.as_deref().unwrap_or_default();
     let of_input = |(at, input): (usize, &SelectedInput)| {
@@ -227,22 +228,28 @@ impl EncoderAndInputs {
     }
 }
 
+/// The keys that rows are made of, whatever the type of the stream.
+struct RowSpec<'a> {
+    dtype: DType,
+    /// Rows of its ring.
+    rows: Option<usize>,
+    selected: Option<Selected>,
+    joints_of_inputs: Option<Vec<vector::InputJoints>>,
+    inputs: &'a [Keys],
+}
+
 /// Validates the keys of the stream's type: how a sample becomes a row, and what its inputs take
 /// from a message. The keys of other types are errors.
 fn encoder(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawStream,
-    (message, selected, joints_of_inputs): (
-        &Type,
-        Option<Selected>,
-        Option<Vec<vector::InputJoints>>,
-    ),
-    inputs: &[Keys],
-    (dtype, rows): (DType, Option<usize>),
+    message: &Type,
+    of: RowSpec<'_>,
     base_frame: &str,
 ) -> Option<EncoderAndInputs> {
     use Content::{Image, Joints, Map, Points};
+    let RowSpec { dtype, rows, selected, joints_of_inputs, inputs } = of;
     no_foreign_keys(check, key, raw, message);
     match message.content {
         Content::Fields(members) => {
@@ -251,15 +258,15 @@ fn encoder(
             Some(EncoderAndInputs::of_vector(spec, vec![selection]))
         }
         Joints => {
-            let of = (&*message.name, None);
-            let (spec, selections) = vector::joints(check, key, of, raw, joints_of_inputs)?;
+            let (spec, selections) =
+                vector::joints(check, key, &message.name, None, raw, joints_of_inputs)?;
             Some(EncoderAndInputs::of_vector(spec, selections))
         }
         Content::Trajectory => {
             // Beside a plan there is room for where it cuts the plan before, and for a row before that.
             let rows = Some(rows.map_or(1, |rows| rows.saturating_sub(PLAN_SPARE_ROWS).max(1)));
-            let of = (&*message.name, rows);
-            let (spec, selections) = vector::joints(check, key, of, raw, joints_of_inputs)?;
+            let (spec, selections) =
+                vector::joints(check, key, &message.name, rows, raw, joints_of_inputs)?;
             Some(EncoderAndInputs::of_vector(spec, selections))
         }
         Content::Selected => {
@@ -270,7 +277,7 @@ fn encoder(
         Image => {
             let image = raw.image.take();
             let (encoder, selection, bounds) =
-                image::image(check, key, image, (&message.name, dtype))?;
+                image::image(check, key, image, &message.name, dtype)?;
             Some(EncoderAndInputs { encoder, selections: vec![selection], bounds, centre: None })
         }
         Points => {
@@ -292,7 +299,7 @@ fn encoder(
             let occupancy = raw.occupancy.take();
             let occupancy = check.required(&format!("{key}.occupancy"), occupancy, expected)?;
             let (spec, bounds, centre) =
-                occupancy::occupancy(check, key, occupancy, (dtype, base_frame))?;
+                occupancy::occupancy(check, key, occupancy, dtype, base_frame)?;
             let selections = vec![Selection::Map { largest_cells: bounds.image_px() }];
             let encoder = EncoderSpec::Occupancy(spec);
             Some(EncoderAndInputs { encoder, selections, bounds, centre })
@@ -325,7 +332,8 @@ fn strategy(
     check: &mut Check<'_>,
     key: &str,
     given: Option<Strategy>,
-    (content, turns): (Content, bool),
+    content: Content,
+    turns: bool,
     lanes: [(&str, bool); 2],
 ) -> Option<Strategy> {
     let default = match (content.is_vector(), turns) {

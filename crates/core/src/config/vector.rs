@@ -112,7 +112,8 @@ impl JointGroups {
 pub(super) fn joints(
     check: &mut Check<'_>,
     key: &str,
-    (message, max_points): (&str, Option<usize>),
+    message: &str,
+    max_points: Option<usize>,
     raw: &mut RawStream,
     of_inputs: Option<Vec<InputJoints>>,
 ) -> Option<(VectorSpec, Vec<Selection>)> {
@@ -138,7 +139,8 @@ pub(super) fn joints(
     let groups = groups?;
     let all = groups.all();
     let sizes = groups.groups.iter().map(Vec::len);
-    let positions = lanes::joints(check, key, raw, (&all, sizes), (fields.contains(&0), known[0]))?;
+    let position = lanes::Position { field: known[0], is_taken: fields.contains(&0) };
+    let positions = lanes::joints(check, key, raw, &all, sizes, position)?;
     let channel = |field: usize, at: usize| {
         let (label, joint) = all[at];
         let name = format!("{label}{joint}.{}", quantity(field));

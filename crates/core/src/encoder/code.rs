@@ -9,7 +9,7 @@ use crate::sample::{Bounds, PlacedSample};
 use robocache_ops::align::Slot;
 use robocache_ops::device::DeviceError;
 #[cfg(feature = "cuda")]
-use robocache_ops::device::{DeviceBuffer, MessagePool, Stream};
+use robocache_ops::device::{MessagePool, RowPlace, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::VectorSpec;
 use robocache_ops::voxelize::{PointDrops, VoxelizeError};
@@ -92,10 +92,6 @@ pub trait CpuEncoder: Send {
         let _ = slot;
     }
 }
-
-/// Place of a row: device memory, and the row's start in it \[bytes\].
-#[cfg(feature = "cuda")]
-pub type RowPlace<'a> = (&'a DeviceBuffer, usize);
 
 /// Encodes on a GPU. [`encode`](CudaEncoder::encode) is for a caller that may wait for the driver. The other three are
 /// its parts, for a caller that hands the sample over: only [`stage`](CudaEncoder::stage) needs the sample.

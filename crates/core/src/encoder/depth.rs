@@ -18,9 +18,8 @@ use robocache_ops::dtype::DType;
 use robocache_ops::voxelize::PointDrops;
 #[cfg(feature = "cuda")]
 use {
-    super::RowPlace,
     robocache_ops::depth::cuda,
-    robocache_ops::device::{Device, DeviceError, Stream},
+    robocache_ops::device::{Device, DeviceError, RowPlace, Stream},
     std::sync::Arc,
 };
 

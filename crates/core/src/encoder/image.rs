@@ -21,9 +21,8 @@ use robocache_ops::image::{ImageLayout, ImageSpec, ImageView, Remap, Resize, mem
 use robocache_ops::voxelize::PointDrops;
 #[cfg(feature = "cuda")]
 use {
-    super::RowPlace,
     crate::codec::FileReader,
-    robocache_ops::device::{Device, DeviceError, MessagePool, Stream},
+    robocache_ops::device::{Device, DeviceError, MessagePool, RowPlace, Stream},
     robocache_ops::image::{Encoding, cuda},
     std::sync::Arc,
     std::time::Duration,

@@ -18,9 +18,9 @@ use std::ops::Deref;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use self::code::{CpuCode, CpuEncoder, EncodeError, EncoderSetup};
 #[cfg(feature = "cuda")]
-pub use self::code::{CudaEncoder, RowPlace};
+pub use self::code::CudaEncoder;
+pub use self::code::{CpuCode, CpuEncoder, EncodeError, EncoderSetup};
 pub use self::vector::VectorEncoder;
 
 use crate::rejected::{DropReason, Rejected};

@@ -21,8 +21,7 @@ use robocache_ops::voxelize::{
 };
 #[cfg(feature = "cuda")]
 use {
-    super::RowPlace,
-    robocache_ops::device::{Device, DeviceError, Stream},
+    robocache_ops::device::{Device, DeviceError, RowPlace, Stream},
     robocache_ops::voxelize::cuda,
     std::sync::Arc,
 };

@@ -64,8 +64,8 @@ pub(crate) fn read(
         ) => {
             let raw = raw_image(*size, data)?;
             let mut pixels = Vec::new();
-            let of = (*encoding_8uc, *largest_px);
-            let view = image::view(encoding.as_bytes(), &raw, of, &mut pixels)?;
+            let encoding = encoding.as_bytes();
+            let view = image::view(encoding, &raw, *encoding_8uc, *largest_px, &mut pixels)?;
             sink.sample(0, Sample::Image(view));
             Ok(())
         }
@@ -89,7 +89,7 @@ pub(crate) fn read(
             Ok(())
         }
         (Selection::Points { extra, time, .. }, ArraySample::Points { fields, data }) => {
-            points((extra, time.as_deref()), (fields, data), sink)
+            points(extra, time.as_deref(), fields, data, sink)
         }
         _ => Err(unfit(spec)),
     }
@@ -134,8 +134,10 @@ fn raw_image(size: [usize; 2], data: &[u8]) -> Result<RawImage<'_>, Rejected> {
 
 /// Hands points to the sink.
 fn points(
-    (extra, time): (&[String], Option<&str>),
-    (fields, data): (&[String], &[u8]),
+    extra: &[String],
+    time: Option<&str>,
+    fields: &[String],
+    data: &[u8],
     sink: &mut dyn SampleSink,
 ) -> Result<(), Rejected> {
     let point_step = fields.len() * size_of::<f32>();

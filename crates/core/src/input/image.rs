@@ -39,8 +39,8 @@ impl Input for ImageInput {
         let mut reader = Reader::new(message)?;
         let Some(sink) = sink.admit(&header(&mut reader)?) else { return Ok(()) };
         let Fields { encoding, image } = fields(&mut reader)?;
-        let of = (self.encoding_8uc, self.largest_px);
-        sink.sample(0, Sample::Image(view(encoding, &image, of, &mut self.pixels)?));
+        let ImageInput { encoding_8uc, largest_px, pixels, .. } = self;
+        sink.sample(0, Sample::Image(view(encoding, &image, *encoding_8uc, *largest_px, pixels)?));
         Ok(())
     }
 }
@@ -64,14 +64,15 @@ pub fn decode<'a>(
     let mut reader = Reader::new(message)?;
     let header = header(&mut reader)?;
     let Fields { encoding, image } = fields(&mut reader)?;
-    Ok((header, view(encoding, &image, (encoding_8uc, largest), pixels)?))
+    Ok((header, view(encoding, &image, encoding_8uc, largest, pixels)?))
 }
 
 /// The picture of an image in this encoding. The rest is as for [`decode`].
 pub(crate) fn view<'a>(
     encoding: &[u8],
     image: &RawImage<'a>,
-    (encoding_8uc, largest): (Option<PixelFormat>, [usize; 2]),
+    encoding_8uc: Option<PixelFormat>,
+    largest: [usize; 2],
     pixels: &'a mut Vec<u8>,
 ) -> Result<ImageView<'a>, Rejected> {
     format_of(encoding, encoding_8uc)?.picture(image, largest, pixels)

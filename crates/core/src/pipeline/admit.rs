@@ -45,8 +45,7 @@ impl<'p> PushSink<'p> {
             true => self.start_of(header, spec)?,
             false => self.stamp_of(header, spec)?,
         };
-        let message = (header, stamp, self.arrival);
-        let placing = Placing::find(self.pipeline, self.spec, stream, message)?;
+        let placing = Placing::find(self.pipeline, self.spec, stream, header, stamp, self.arrival)?;
         Ok(Admission { stream, stamp, placing })
     }
 
@@ -136,9 +135,10 @@ impl<'p> Placing<'p> {
         pipeline: &Pipeline,
         input: &'p InputSpec,
         stream: StreamId,
-        message: (&Header<'_>, Stamp, Arrival),
+        header: &Header<'_>,
+        stamp: Stamp,
+        arrival: Arrival,
     ) -> Result<Self, NotTaken> {
-        let (header, stamp, arrival) = message;
         let in_frame = input.in_frame.as_ref().zip(pipeline.frames.as_ref());
         let look_up = |(spec, frames): (&InFrame, &Frames)| {
             let found = frames.lookup(arrival, &spec.frame, header.frame_id, stamp)?;
@@ -147,19 +147,19 @@ impl<'p> Placing<'p> {
         Ok(match pipeline.config.stream(stream).encoder.takes() {
             SampleKind::Vector => match in_frame {
                 Some((spec, frames)) => {
-                    Placing::Parts(Box::new(frames.of_parts(spec, message)?), spec)
+                    Placing::Parts(Box::new(frames.of_parts(spec, header, stamp, arrival)?), spec)
                 }
                 None => Placing::Done,
             },
             SampleKind::Image => {
                 let Pipeline { cameras, config, .. } = pipeline;
-                let camera = cameras.camera(config, stream, (header, arrival))?;
+                let camera = cameras.camera(config, stream, header, arrival)?;
                 camera.map_or(Placing::Done, Placing::Camera)
             }
             SampleKind::Points => {
-                let motion = SensorMotion::of(pipeline, input, message)?;
+                let motion = SensorMotion::of(pipeline, input, header, stamp, arrival)?;
                 let transform = in_frame.map_or(Ok(input.t_base_sensor), look_up)?;
-                let shapes = pipeline.place_shapes(stream, &transform, (stamp, arrival))?;
+                let shapes = pipeline.place_shapes(stream, &transform, stamp, arrival)?;
                 Placing::Cloud(Box::new(CloudPlacing { transform, shapes, motion }))
             }
             SampleKind::Map => match in_frame {

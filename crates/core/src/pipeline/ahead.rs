@@ -123,8 +123,9 @@ impl Sink for AheadSink<'_> {
         self.header = Some(HeaderAhead { stamp, frame_id: frame_id.to_owned() });
         let stream = self.spec.stream?;
         check_frame(self.spec, header).ok()?;
-        let message = (header, Stamp::MIN, Arrival::default());
-        let placing = Placing::find(self.pipeline, self.spec, stream, message).ok()?;
+        let arrival = Arrival::default();
+        let placing =
+            Placing::find(self.pipeline, self.spec, stream, header, Stamp::MIN, arrival).ok()?;
         self.placing = Some((stream, placing));
         Some(self)
     }
@@ -202,6 +203,6 @@ impl PushSink<'_> {
         }
         rings.ring(ring).renew(&mut lease);
         drop(rings);
-        self.enter_row((admitted.stream, ring), admitted.stamp, lease, &drops)
+        self.enter_row(admitted.stream, ring, admitted.stamp, lease, &drops)
     }
 }

@@ -40,7 +40,7 @@ impl Pipeline {
         arrival: Arrival,
     ) -> Result<Accepted, NotTaken> {
         self.push_by(input, arrival, |reader, sink| {
-            self.read_sample(input, reader, (header, sample), sink)
+            self.read_sample(input, reader, header, sample, sink)
         })
     }
 
@@ -52,7 +52,7 @@ impl Pipeline {
         sample: &ArraySample<'_>,
     ) -> EncodedAhead {
         self.encode_ahead_by(input, |reader, sink| {
-            self.read_sample(input, reader, (header, sample), sink)
+            self.read_sample(input, reader, header, sample, sink)
         })
     }
 
@@ -61,7 +61,8 @@ impl Pipeline {
         &self,
         input: InputId,
         reader: &mut dyn Input,
-        (header, sample): (&Header<'_>, &ArraySample<'_>),
+        header: &Header<'_>,
+        sample: &ArraySample<'_>,
         sink: &mut dyn Sink,
     ) -> Result<(), Rejected> {
         let spec = self.config.input(input);

@@ -163,7 +163,8 @@ impl Cameras {
         &self,
         config: &Config,
         stream: StreamId,
-        (header, arrival): (&Header<'_>, Arrival),
+        header: &Header<'_>,
+        arrival: Arrival,
     ) -> Result<Option<Arc<KnownCamera>>, Rejected> {
         let Some(Undistortion { input, .. }) = &self.streams[stream.index()] else {
             return Ok(None);

@@ -167,7 +167,8 @@ impl Frames {
     pub(super) fn turn(
         &self,
         topic: &str,
-        (header, rate): (&Header<'_>, [f64; 3]),
+        header: &Header<'_>,
+        rate: [f64; 3],
         arrival: Arrival,
     ) -> Result<Stamp, Rejected> {
         let stamp = stamp_of(header, false, arrival)?;
@@ -265,7 +266,9 @@ impl Frames {
     pub(super) fn of_parts(
         &self,
         spec: &InFrame,
-        (header, stamp, arrival): (&Header<'_>, Stamp, Arrival),
+        header: &Header<'_>,
+        stamp: Stamp,
+        arrival: Arrival,
     ) -> Result<PartTransforms, NotTaken> {
         let find = |source| self.lookup(arrival, &spec.frame, source, stamp);
         let needs = |child| spec.parts.iter().any(|part: &FramedPart| part.of_child == child);

@@ -217,7 +217,8 @@ impl PushSink<'_> {
     /// Makes the rows that hold a cloud. The cloud is where `view` says, and its stamp is `stamp`.
     pub(super) fn merge(
         &self,
-        (stream, ring): (StreamId, RingId),
+        stream: StreamId,
+        ring: RingId,
         stamp: Stamp,
         view: &PointsView<'_>,
     ) -> Result<Merged, BackendError> {
@@ -241,8 +242,7 @@ impl PushSink<'_> {
         let mut merged = Merged { rows: 0, failed: None };
         for at in 0..merge.stamps.len() {
             let row = merge.stamps[at];
-            let MergedRow { inserted, drops, failed } =
-                self.make_row(merge, (stream, ring), row)?;
+            let MergedRow { inserted, drops, failed } = self.make_row(merge, stream, ring, row)?;
             let own = row == stamp;
             state.stats.reordered.add(u64::from(own && inserted == Inserted::Reordered));
             let again = inserted == Inserted::Replaced;
@@ -297,7 +297,8 @@ impl PushSink<'_> {
     fn make_row(
         &self,
         merge: &mut Merge,
-        (stream, ring): (StreamId, RingId),
+        stream: StreamId,
+        ring: RingId,
         stamp: Stamp,
     ) -> Result<MergedRow, BackendError> {
         merge.gather(stamp);

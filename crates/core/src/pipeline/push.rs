@@ -194,7 +194,7 @@ impl Sink for PushSink<'_> {
     fn turn(&mut self, header: &Header<'_>, rate: [f64; 3]) {
         let spec = self.spec;
         let arrival = self.arrival;
-        self.put_into_tree(false, |frames| frames.turn(&spec.topic, (header, rate), arrival));
+        self.put_into_tree(false, |frames| frames.turn(&spec.topic, header, rate, arrival));
     }
 
     fn camera(&mut self, header: &Header<'_>, camera: Camera) {
@@ -304,7 +304,7 @@ impl PushSink<'_> {
             (&placed.sample, &pipeline.streams[stream.index()].merge)
         {
             let view = placed.placement.points(view);
-            let Merged { rows, failed } = self.merge((stream, ring), stamp, &view)?;
+            let Merged { rows, failed } = self.merge(stream, ring, stamp, &view)?;
             return Ok(NewRows { rows, stamp, failed });
         }
         let encoding = pipeline.encoding[ring.index()].lock();
@@ -318,7 +318,7 @@ impl PushSink<'_> {
                 return Err(error.into());
             }
         };
-        let entered = self.enter_row((stream, ring), stamp, lease, &drops);
+        let entered = self.enter_row(stream, ring, stamp, lease, &drops);
         if let (Ok(_), Sample::Vector(values)) = (&entered, placed.sample) {
             pipeline.measured.note(ring, self.arrival.epoch, stamp, values);
         }
@@ -328,7 +328,8 @@ impl PushSink<'_> {
     /// Puts an encoded row into its ring, and counts it.
     pub(super) fn enter_row(
         &self,
-        (stream, ring): (StreamId, RingId),
+        stream: StreamId,
+        ring: RingId,
         stamp: Stamp,
         mut lease: Lease,
         drops: &PointDrops,

@@ -16,12 +16,13 @@ impl Pipeline {
         &self,
         stream: StreamId,
         t_base_sensor: &[[f64; 4]; 3],
-        at: (Stamp, Arrival),
+        stamp: Stamp,
+        arrival: Arrival,
     ) -> Result<Vec<[[f64; 4]; 3]>, NotTaken> {
         let Some(filter) = self.config.stream(stream).encoder.filter() else {
             return Ok(Vec::new());
         };
-        let t_frames_base = self.frames_of_shapes(stream, at, filter)?;
+        let t_frames_base = self.frames_of_shapes(stream, stamp, arrival, filter)?;
         let t_frame_base = |name: &str| {
             let found = t_frames_base.iter().find(|(known, _)| *known == name);
             found.map(|(_, t_frame_base)| *t_frame_base)
@@ -33,7 +34,8 @@ impl Pipeline {
     fn frames_of_shapes<'a>(
         &self,
         stream: StreamId,
-        (stamp, arrival): (Stamp, Arrival),
+        stamp: Stamp,
+        arrival: Arrival,
         filter: &'a Filter,
     ) -> Result<Vec<Placed<'a>>, NotTaken> {
         let attached: Vec<(usize, &str)> = filter.frames().collect();

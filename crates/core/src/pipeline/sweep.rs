@@ -26,13 +26,15 @@ impl SensorMotion {
     pub(super) fn of(
         pipeline: &Pipeline,
         input: &InputSpec,
-        message: (&Header<'_>, Stamp, Arrival),
+        header: &Header<'_>,
+        stamp: Stamp,
+        arrival: Arrival,
     ) -> Result<Option<Self>, NotTaken> {
         let (Some(spec), Some(frames)) = (&input.deskew, &pipeline.frames) else {
             return Ok(None);
         };
         let base_frame = &pipeline.config.base_frame;
-        SensorMotion::find(frames, (input, spec), base_frame, message).map(Some)
+        SensorMotion::find(frames, input, spec, base_frame, header, stamp, arrival).map(Some)
     }
 
     /// The motion, for a placement.
@@ -44,9 +46,12 @@ impl SensorMotion {
     /// the reference decide whether the message waits.
     fn find(
         frames: &Frames,
-        (input, spec): (&InputSpec, &DeskewSpec),
+        input: &InputSpec,
+        spec: &DeskewSpec,
         base_frame: &str,
-        (header, stamp, arrival): (&Header<'_>, Stamp, Arrival),
+        header: &Header<'_>,
+        stamp: Stamp,
+        arrival: Arrival,
     ) -> Result<Self, NotTaken> {
         // If the configuration says where the sensor is on the robot, the tree need only know the robot.
         let by_tree = input.in_frame.is_some();

@@ -131,9 +131,9 @@ impl Pipeline {
         let mut same_rows = true;
         for step in 0..spec.steps() {
             let target = tick.offset(spec.target_offset_ns(step));
-            let state = align_step(&self.layout, (stream, spec), rings, target, found);
+            let state = align_step(&self.layout, stream, spec, rings, target, found);
             if !state.valid {
-                let reason = self.why_invalid((stream, spec), rings, (tick, target));
+                let reason = self.why_invalid(stream, spec, rings, tick, target);
                 invalid[reason as usize] += 1;
             } else if step == spec.present_step() {
                 newest_held = is_held(spec, rings, target, found);
@@ -174,9 +174,11 @@ impl Pipeline {
     /// Says why a step is invalid. Of several rings, the most fundamental reason counts.
     fn why_invalid(
         &self,
-        (stream, spec): (StreamId, &StreamSpec),
+        stream: StreamId,
+        spec: &StreamSpec,
         rings: &Rings,
-        (tick, target): (Stamp, Stamp),
+        tick: Stamp,
+        target: Stamp,
     ) -> InvalidReason {
         let reasons = self.layout.rings_of(stream).filter_map(|id| {
             let ring = &rings.rings[id.index()];
@@ -223,7 +225,8 @@ fn is_held(spec: &StreamSpec, rings: &Rings, target: Stamp, found: &[Found]) -> 
 /// The step's count is that of a segment, so it is not set.
 fn align_step(
     layout: &Layout,
-    (stream, spec): (StreamId, &StreamSpec),
+    stream: StreamId,
+    spec: &StreamSpec,
     rings: &Rings,
     target: Stamp,
     found: &mut Vec<Found>,

@@ -51,7 +51,7 @@ impl PushSink<'_> {
         let start = *start;
         self.check_times(plan, start, spec)?;
         let mut encoded = Vec::with_capacity(plan.parts.len());
-        let (rows, replaced) = match self.replace((plan, start), spec, &mut encoded) {
+        let (rows, replaced) = match self.replace(plan, start, spec, &mut encoded) {
             Ok(counts) => counts,
             Err(error) => {
                 let mut rings = self.pipeline.lock_rings();
@@ -68,15 +68,16 @@ impl PushSink<'_> {
     /// Encodes a plan and lets it enter its rings. Returns how many rows it has, and how many it replaced.
     fn replace<'a>(
         &'a self,
-        (plan, start): (&Trajectory<'_>, Stamp),
+        plan: &Trajectory<'_>,
+        start: Stamp,
         spec: &StreamSpec,
         encoded: &mut Vec<Encoded<'a>>,
     ) -> Result<(usize, usize), BackendError> {
         for at in 0..plan.parts.len() {
-            self.encode_part((plan, at), start, spec, encoded)?;
+            self.encode_part(plan, at, start, spec, encoded)?;
         }
         let rows = encoded.iter().map(|part| part.rows.len()).sum();
-        self.find_cuts((start, plan.times_ns), spec, encoded)?;
+        self.find_cuts(start, plan.times_ns, spec, encoded)?;
         encoded.iter_mut().try_for_each(|part| self.join(part))?;
         Ok((rows, self.commit_plan(encoded)?))
     }
@@ -126,7 +127,8 @@ impl PushSink<'_> {
     /// Encodes the points of one part into spare slots.
     fn encode_part<'a>(
         &'a self,
-        (plan, at): (&Trajectory<'_>, usize),
+        plan: &Trajectory<'_>,
+        at: usize,
         start: Stamp,
         spec: &StreamSpec,
         encoded: &mut Vec<Encoded<'a>>,
@@ -169,7 +171,8 @@ impl PushSink<'_> {
     /// interpolated under it.
     fn find_cuts(
         &self,
-        (start, times_ns): (Stamp, &[i64]),
+        start: Stamp,
+        times_ns: &[i64],
         spec: &StreamSpec,
         encoded: &mut [Encoded<'_>],
     ) -> Result<(), Rejected> {
@@ -177,7 +180,7 @@ impl PushSink<'_> {
             let mut rings = self.pipeline.lock_rings();
             let entered = self.enter(&mut rings);
             for part in encoded.iter_mut().filter(|_| entered) {
-                part.cut = Some(cut(rings.ring(part.ring), (start, times_ns), spec));
+                part.cut = Some(cut(rings.ring(part.ring), start, times_ns, spec));
             }
             entered
         };
@@ -238,7 +241,7 @@ impl PushSink<'_> {
 /// If it has a valid value at the start, the new plan goes on from there to its first point. Otherwise values from `start`
 /// to the first point are invalid. A plan whose first point is at its start needs no value there: the cut is the instant
 /// before. Strategies that do not interpolate hold the last row that is kept.
-fn cut(ring: &Ring, (start, times_ns): (Stamp, &[i64]), spec: &StreamSpec) -> Cut {
+fn cut(ring: &Ring, start: Stamp, times_ns: &[i64], spec: &StreamSpec) -> Cut {
     let jumps = times_ns.first() == Some(&0);
     let kept = if jumps { start.offset(-1) } else { start };
     let found = ring.align(spec.rule, kept);

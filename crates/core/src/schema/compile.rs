@@ -208,7 +208,7 @@ impl Walk<'_> {
         let from = self.leaves.len();
         let found = match of.members[at].count {
             Count::One => self.element(&of.members[at].kind, rest, &next),
-            _ => self.many((of, at), rest, &next),
+            _ => self.many(of, at, rest, &next),
         };
         if let Some(spatial) = Spatial::of(of, &here.name, &here.way) {
             let parts = self.leaves[from..].iter_mut();
@@ -220,7 +220,8 @@ impl Walk<'_> {
     /// At several elements: the next step chooses among them.
     fn many(
         &mut self,
-        (of, at): (&Struct, usize),
+        of: &Struct,
+        at: usize,
         steps: &[Step],
         here: &Here,
     ) -> Result<Option<Kind>, Wrong> {

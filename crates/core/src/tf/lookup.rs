@@ -143,7 +143,7 @@ impl Buffer {
         match &frame.moving {
             // Of an epoch that is over: the frame may have a parent again.
             Some(moving) if !moving.ring.is_empty() => {
-                self.interpolate((&frame.name, frame.max_gap_ns), moving, stamp).map(Some)
+                self.interpolate(&frame.name, frame.max_gap_ns, moving, stamp).map(Some)
             }
             _ => Ok(None),
         }
@@ -151,7 +151,8 @@ impl Buffer {
 
     fn interpolate(
         &self,
-        (name, max_gap_ns): (&str, i64),
+        name: &str,
+        max_gap_ns: i64,
         moving: &Moving,
         stamp: Stamp,
     ) -> Result<Row, LookupError> {

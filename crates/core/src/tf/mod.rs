@@ -249,7 +249,7 @@ impl Buffer {
         let child = self.id(child);
         let row = Row { parent, transform, arrival };
         match fixed {
-            true => self.fix(child, (epoch, stamp), row),
+            true => self.fix(child, epoch, stamp, row),
             false => self.move_to(child, stamp, row)?,
         }
         Ok(())
@@ -261,7 +261,7 @@ impl Buffer {
         new > 0 && self.ids.len() + new > self.limits.frames
     }
 
-    fn fix(&mut self, child: FrameId, (epoch, stamp): (Epoch, Stamp), row: Row) {
+    fn fix(&mut self, child: FrameId, epoch: Epoch, stamp: Stamp, row: Row) {
         let mut row = row;
         if let Some((known_epoch, known_stamp, known)) = self.frames[child as usize].fixed {
             let differs = self.compare(&row, &known).is_ne();

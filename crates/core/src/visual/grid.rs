@@ -47,7 +47,8 @@ impl GridView {
     pub(super) fn message(
         &self,
         step: &StepRead<'_>,
-        (name, frame_id): (&str, &str),
+        name: &str,
+        frame_id: &str,
         buffer: Vec<u8>,
     ) -> Option<Vec<u8>> {
         let cubes = self.cubes(step)?;
@@ -57,10 +58,10 @@ impl GridView {
         let size = f64::from(self.grid.size_m);
         let colors = colors(&cubes, step.valid);
         let centers: Vec<_> = cubes.iter().map(|cube| cube.center_m).collect();
-        marker.write(&mut writer, (0, CUBE_LIST), [size; 3], (&centers, &colors));
+        marker.write(&mut writer, 0, CUBE_LIST, [size; 3], &centers, &colors);
         let edges = self.edges();
         let color = if step.valid { GREY } else { RED };
-        marker.write(&mut writer, (1, LINE_LIST), [size / 4.0, 0.0, 0.0], (&edges, &[color; 24]));
+        marker.write(&mut writer, 1, LINE_LIST, [size / 4.0, 0.0, 0.0], &edges, &[color; 24]);
         Some(writer.finish())
     }
 
@@ -128,9 +129,11 @@ impl Marker<'_> {
     fn write(
         &self,
         writer: &mut Writer,
-        (id, kind): (i32, i32),
+        id: i32,
+        kind: i32,
         scale: [f64; 3],
-        (points, colors): (&[[f64; 3]], &[[f32; 4]]),
+        points: &[[f64; 3]],
+        colors: &[[f32; 4]],
     ) {
         writer.header(self.stamp, self.frame_id);
         writer.string(self.name);

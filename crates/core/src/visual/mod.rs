@@ -90,7 +90,7 @@ impl View {
         let step = tensor.segment(&self.name)?.newest()?;
         match &self.shown {
             Shown::Picture(picture) => picture.message(&step, &self.base_frame, buffer),
-            Shown::Grid(grid) => grid.message(&step, (&self.name, &self.base_frame), buffer),
+            Shown::Grid(grid) => grid.message(&step, &self.name, &self.base_frame, buffer),
         }
     }
 }

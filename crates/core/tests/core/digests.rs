@@ -169,10 +169,10 @@ fn digest(into: &mut u64, bytes: &[u8]) {
 }
 
 /// A message of the robot: when it is due \[ns\], its stream and its bytes.
-type Recorded = (i64, Stream, Vec<u8>);
+type DueMessage = (i64, Stream, Vec<u8>);
 
 /// All messages, and some that are due after the end.
-fn recording() -> Vec<Recorded> {
+fn recording() -> Vec<DueMessage> {
     let options = SimOptions {
         seed: 11,
         send_jitter_ms: 8.0,
@@ -194,7 +194,7 @@ fn recording() -> Vec<Recorded> {
 }
 
 /// Replays the recording; a line per segment.
-fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream], recording: &[Recorded]) -> String {
+fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream], recording: &[DueMessage]) -> String {
     let grid = pipeline.config().grid;
     let mut tick = grid.tick_at(START) + 1;
     let mut message = pipeline.new_message();

@@ -151,7 +151,8 @@ proptest! {
         bgr in any::<bool>(),
         filter in prop::sample::select(&[Filter::PilBilinear, Filter::Pil13Bilinear][..]),
     ) {
-        let ((width, height), bpp) = (size, encoding.bytes_per_pixel());
+        let (width, height) = size;
+        let bpp = encoding.bytes_per_pixel();
         let step = width * bpp + padding;
         let data = noise(step * height);
         let view = ImageView { encoding, width, height, step, data: &data, remap: None };

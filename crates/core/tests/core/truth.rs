@@ -94,7 +94,8 @@ fn bracket(stamps: &[i64], target: i64) -> Option<i64> {
 fn check_step(
     robot: &Robot,
     stream: Stream,
-    (target, gap_ns): (i64, i64),
+    target: i64,
+    gap_ns: i64,
     got: &[f32],
     found: &mut Findings,
 ) {
@@ -151,7 +152,7 @@ fn run(options: SimOptions, offset_ms: f64) -> Findings {
                     let gap = bracket(&stamps[index], target).expect("a valid step has a bracket");
                     found.valid += 1;
                     found.interpolated += usize::from(gap > 0);
-                    check_step(&robot, stream, (target, gap), row, &mut found);
+                    check_step(&robot, stream, target, gap, row, &mut found);
                 }
             }
             tick += 1;

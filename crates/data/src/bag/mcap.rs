@@ -20,7 +20,7 @@ use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOp
 
 use self::index::{Index, McapPart};
 use super::compressed::{self, Plain};
-use super::memory::Memory;
+use super::memory::FreeBuffers;
 use super::order::{FilePosition, Order};
 use super::{BagError, Problem, Problems, Reading, Recorded, Sorted, Storage, Topic};
 use robocache_ops::time::Stamp;
@@ -77,7 +77,7 @@ impl Storage for File {
             _plain: Arc::clone(&self.plain),
             index: Arc::clone(&self.index),
             sequence,
-            memory: Memory::default(),
+            memory: FreeBuffers::default(),
             next: 0,
             waiting: Waiting {
                 wanted: wanted.collect(),
@@ -99,7 +99,7 @@ struct Reader {
     index: Arc<Index>,
     /// The parts, in the order of reading.
     sequence: Vec<usize>,
-    memory: Memory,
+    memory: FreeBuffers,
     /// The part to read next, by its place in the sequence.
     next: usize,
     waiting: Waiting,

@@ -14,11 +14,11 @@ const MOST_TIMES: usize = 2;
 
 /// Buffers that are free.
 #[derive(Clone)]
-pub(super) struct Memory(Arc<Pool<Vec<u8>>>);
+pub(super) struct FreeBuffers(Arc<Pool<Vec<u8>>>);
 
-impl Default for Memory {
+impl Default for FreeBuffers {
     fn default() -> Self {
-        Memory(Arc::new(Pool::new(MOST_FREE_BYTES)))
+        FreeBuffers(Arc::new(Pool::new(MOST_FREE_BYTES)))
     }
 }
 
@@ -27,10 +27,10 @@ pub(super) struct Buffer {
     /// Has at least `len` bytes. What is behind them is of an earlier use.
     bytes: Vec<u8>,
     len: usize,
-    from: Memory,
+    from: FreeBuffers,
 }
 
-impl Memory {
+impl FreeBuffers {
     /// A buffer of this many bytes. What they are is not said.
     pub(super) fn buffer(&self, len: usize) -> Buffer {
         let fits = |bytes: &Vec<u8>| (len..=len.saturating_mul(MOST_TIMES)).contains(&bytes.len());

@@ -185,19 +185,19 @@ pub(crate) fn by_number(a: &str, b: &str) -> Ordering {
 }
 
 /// Format of a bag's file.
-enum Kind {
+enum FileFormat {
     Mcap,
     Sqlite,
 }
 
-fn kind(path: &Path) -> Option<Kind> {
+fn kind(path: &Path) -> Option<FileFormat> {
     let plain = match compressed::is_compressed(path) {
         true => path.with_extension(""),
         false => path.to_owned(),
     };
     match plain.extension()?.to_str()? {
-        "mcap" => Some(Kind::Mcap),
-        "db3" => Some(Kind::Sqlite),
+        "mcap" => Some(FileFormat::Mcap),
+        "db3" => Some(FileFormat::Sqlite),
         _ => None,
     }
 }
@@ -205,8 +205,8 @@ fn kind(path: &Path) -> Option<Kind> {
 fn open_file(path: &Path, problems: &mut Vec<Problem>) -> Result<Box<dyn Storage>, BagError> {
     let plain: Plain = compressed::file(path, problems)?;
     Ok(match kind(path) {
-        Some(Kind::Mcap) => Box::new(mcap::File::open(path, plain, problems)?),
-        Some(Kind::Sqlite) => Box::new(sqlite::File::open(path, plain, problems)?),
+        Some(FileFormat::Mcap) => Box::new(mcap::File::open(path, plain, problems)?),
+        Some(FileFormat::Sqlite) => Box::new(sqlite::File::open(path, plain, problems)?),
         None => return Err(no_bag(path, "another file")),
     })
 }

@@ -128,7 +128,8 @@ impl CommandGroups {
     pub fn take<R>(
         &mut self,
         at: CommandTick,
-        (message, writer): (&[u8], u64),
+        message: &[u8],
+        writer: u64,
         served: impl FnOnce(&mut ActionChunk<'_>) -> bool,
         tell: impl FnOnce(&TakenChunk<'_>) -> R,
     ) -> R {

@@ -65,7 +65,7 @@ impl RecordedCommands {
         };
         let at = self.at(tick, epoch);
         // Refused chunks change nothing.
-        Some(self.groups.take(at, (message, writer), |_| served, tell))
+        Some(self.groups.take(at, message, writer, |_| served, tell))
     }
 
     /// Notes that events are missing.

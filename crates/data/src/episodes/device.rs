@@ -202,7 +202,8 @@ impl EpisodesOnDevice {
         &self,
         plan: &Arc<DeviceWindowPlan>,
         request: DeviceRequest<'_>,
-        (out, bytes): (u64, usize),
+        out: u64,
+        bytes: usize,
         stream: &Stream,
         threads: usize,
     ) -> Result<(), EpisodeError> {

@@ -250,14 +250,14 @@ impl StreamReader<'_> {
         let places = folder.join("coordinates");
         let coordinates = match places.exists() {
             true => {
-                let column = (number, "coordinates");
-                Some(self.large(&Array::of(&places)?, &ranges, column, written)?)
+                let places = Array::of(&places)?;
+                Some(self.large(&places, &ranges, number, "coordinates", written)?)
             }
             false => None,
         };
         let rows = match rows.dtype().filter(|_| self.stays_packed(folder, rows)) {
             Some(dtype) => RowColumn::Packed(Arc::new(Packed::new(rows, dtype, &ranges)?)),
-            None => self.large(rows, &ranges, (number, "rows"), written)?.into(),
+            None => self.large(rows, &ranges, number, "rows", written)?.into(),
         };
         Ok(RawRing {
             rows,
@@ -298,7 +298,8 @@ impl StreamReader<'_> {
         &self,
         array: &Array,
         ranges: &[Range<u64>],
-        (ring, name): (usize, &'static str),
+        ring: usize,
+        name: &'static str,
         written: &mut Vec<Written>,
     ) -> Result<Column, String> {
         let Some(folder) = self.folder else { return read(array, ranges, self.threads) };

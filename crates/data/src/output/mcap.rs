@@ -118,7 +118,7 @@ impl McapOutput {
         }
         let library = concat!("robocache ", env!("CARGO_PKG_VERSION"));
         let head = Head { library, topics };
-        let writer = McapWriter::create((file, path), &head, threads)?;
+        let writer = McapWriter::create(file, path, &head, threads)?;
         let configuration = info.configuration.to_owned();
         let mut output = McapOutput {
             writer,

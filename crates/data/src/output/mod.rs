@@ -10,7 +10,7 @@ pub use commands::{CHUNKS, COMMANDS};
 pub use images::Images;
 pub use mcap::{Info, McapOutput, fused_tensor_definition, fused_tensor_info_definition};
 pub(super) use mcap::{io, offered, qos};
-pub use rows::RowOutput;
+pub use rows::{RowOutput, StoredRows};
 pub use tensors::TensorOutput;
 
 use std::str::FromStr;

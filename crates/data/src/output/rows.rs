@@ -110,21 +110,30 @@ impl RowColumn {
     }
 }
 
+/// How rows are stored.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredRows {
+    /// Form of `bf16`.
+    pub bf16: Bf16,
+    /// Form of images.
+    pub images: Images,
+    /// True if it is known when messages came: of the frames of a dataset it is not.
+    pub arrivals: bool,
+}
+
 impl RowOutput {
-    /// Creates the part of an episode, and takes the rows of this pipeline from now on. They are stored as the pair
-    /// says. `arrivals` says whether it is known when messages came: that of frames of a dataset is not.
+    /// Creates the part of an episode, and takes the rows of this pipeline from now on. They are stored as `stored`
+    /// says.
     ///
     /// # Errors
     /// The part cannot be written.
     pub fn create(
         path: &Path,
         pipeline: &mut Pipeline,
-        (bf16, images): (Bf16, Images),
-        arrivals: bool,
+        stored: StoredRows,
         limits: WriterLimits,
     ) -> Result<Self, OutputError> {
-        let made = (bf16, images, arrivals);
-        PartRows::create(path, Vec::new(), (pipeline, None), made, limits).map(RowOutput)
+        PartRows::create(path, Vec::new(), pipeline, None, stored, limits).map(RowOutput)
     }
 
     /// Ends the part. `about` is what the store says of the episode. Returns what JPEG made of the rows of streams, by
@@ -139,16 +148,16 @@ impl RowOutput {
 
 impl PartRows {
     /// Creates a part with these tables. Behind them are those of commands, and those of the rows of some streams of the
-    /// pipeline, or of all. Their rows come to it from now on. They are stored as `made` says, whose last is `arrivals` of
-    /// [`RowOutput::create`].
+    /// pipeline, or of all. Their rows come to it from now on. They are stored as `stored` says.
     ///
     /// # Errors
     /// The part cannot be written.
     pub(super) fn create(
         path: &Path,
         mut tables: Vec<Table>,
-        (pipeline, streams): (&mut Pipeline, Option<&[String]>),
-        made: (Bf16, Images, bool),
+        pipeline: &mut Pipeline,
+        streams: Option<&[String]>,
+        stored: StoredRows,
         limits: WriterLimits,
     ) -> Result<Self, OutputError> {
         let commands = CommandTables::add(pipeline.config().commands.as_ref(), &mut tables);
@@ -156,7 +165,7 @@ impl PartRows {
         for place in pipeline.layout().rings() {
             let name = &pipeline.config().stream(place.stream).name;
             rings.push(streams.is_none_or(|streams| streams.contains(name)).then(|| {
-                let (ring, table) = ring_columns(place, pipeline, made, tables.len());
+                let (ring, table) = ring_columns(place, pipeline, stored, tables.len());
                 tables.push(table);
                 ring
             }));
@@ -165,7 +174,8 @@ impl PartRows {
         let writer = RwLock::new(Some(PartWriter::create(path, tables, limits)?));
         let error = Mutex::default();
         let failed = AtomicBool::new(false);
-        let state = Arc::new(SharedRows { writer, rings, commands, bf16: made.0, error, failed });
+        let state =
+            Arc::new(SharedRows { writer, rings, commands, bf16: stored.bf16, error, failed });
         if keeps {
             pipeline.keep_rows(Box::new(Sink(Arc::clone(&state))));
         }
@@ -221,9 +231,10 @@ impl PartRows {
 fn ring_columns(
     place: &RingPlace,
     pipeline: &Pipeline,
-    (bf16, images, arrivals): (Bf16, Images, bool),
+    stored: StoredRows,
     number: usize,
 ) -> (RingColumns, Table) {
+    let StoredRows { bf16, images, arrivals } = stored;
     let mut columns = Vec::new();
     let config = pipeline.config();
     let spec = config.stream(place.stream);

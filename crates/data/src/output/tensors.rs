@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::rows::PartRows;
+use super::rows::{PartRows, StoredRows};
 use super::{Bf16, Images, Output, row_dimensions};
 use crate::commands::{MadeCommand, TakenChunk};
 use crate::file::OutputError;
@@ -82,7 +82,8 @@ impl TensorOutput {
     /// A stream has the name of a column of the ticks, or the part cannot be written.
     pub fn create(
         path: &Path,
-        (pipeline, rows_of): (&mut Pipeline, &[String]),
+        pipeline: &mut Pipeline,
+        rows_of: &[String],
         bf16: Bf16,
         limits: WriterLimits,
     ) -> Result<Self, OutputError> {
@@ -135,8 +136,9 @@ impl TensorOutput {
         let part = PartRows::create(
             path,
             vec![table],
-            (pipeline, Some(rows_of)),
-            (bf16, Images::Zstd, true),
+            pipeline,
+            Some(rows_of),
+            StoredRows { bf16, images: Images::Zstd, arrivals: true },
             limits,
         )?;
         let scratch = Vec::new();

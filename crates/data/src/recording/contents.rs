@@ -17,14 +17,23 @@ use robocache_ops::time::Stamp;
 /// The topic of a simulator's clock.
 const CLOCK_TOPIC: &str = "/clock";
 const CLOCK_TYPE: &str = "rosgraph_msgs/msg/Clock";
-/// Contents of the files. `events` is the topic of the events.
+/// Rules of a recording's files.
+pub(super) struct FileRules {
+    /// The topic of the events.
+    pub(super) events: String,
+    pub(super) split_bytes: u64,
+    pub(super) compression: ChunkCompression,
+}
+
+/// Contents of the files.
 pub(super) fn contents(
     folder: &Path,
     manifest: Manifest,
-    (events, split_bytes, compression): (String, u64, ChunkCompression),
+    rules: FileRules,
     config: &Config,
     definitions: &dyn Definitions,
 ) -> RecordingContents {
+    let FileRules { events, split_bytes, compression } = rules;
     let recorded = manifest.recorded_inputs(config);
     let (names, topic_of) = topics_of(&manifest.topics, &recorded);
     let is_compressed = compression.is_worthwhile(config, &recorded);

@@ -194,7 +194,7 @@ impl RecordingWriter {
         let ReceivedMessage { input, bytes, arrival, at, published } = message;
         let bytes = (**bytes).as_ref();
         let Some(topic) = self.contents.topic_of[input.index()] else { return Ok(()) };
-        let bytes_of = self.known((topic, *input), number, bytes);
+        let bytes_of = self.known(topic, *input, number, bytes);
         let event = RecordingEvent::Received { number, input: *input, arrival: *arrival, bytes_of };
         let time = self.time.of(Some(arrival.epoch), *at);
         self.write(self.contents.topics.len(), [time; 2], &event.write())?;
@@ -281,20 +281,20 @@ impl RecordingWriter {
         let RecordingWriter { contents, mut files, open, done, begin, offers, .. } = self;
         let broken = self.broken;
         let mut syncing = self.syncing;
-        let of = (&contents, &*offers);
         let mut done: Vec<FileCount> = begin.into_iter().chain(done).collect();
-        let finished = open.finish(of, &mut syncing).and_then(|last| match broken {
-            true => Err(io::Error::other("a file before could not be ended")),
-            false => {
-                done.push(last);
-                write_metadata(of, &done, (syncing, &mut *files))
-            }
-        });
+        let finished =
+            open.finish(&contents, &offers, &mut syncing).and_then(|last| match broken {
+                true => Err(io::Error::other("a file before could not be ended")),
+                false => {
+                    done.push(last);
+                    write_metadata(&contents, &offers, &done, syncing, &mut *files)
+                }
+            });
         (finished, files)
     }
 
     /// The number of the message that has these bytes: this one's, unless another input of the topic took them.
-    fn known(&mut self, (topic, input): (usize, InputId), number: u64, bytes: &[u8]) -> u64 {
+    fn known(&mut self, topic: usize, input: InputId, number: u64, bytes: &[u8]) -> u64 {
         match self.contents.topics[topic].shared {
             true => self.recent.entry(topic).or_default().take(input, number, bytes),
             false => number,
@@ -306,7 +306,7 @@ impl RecordingWriter {
         self.counts[topic] += 1;
         self.open.counts[topic] += 1;
         let sequence = self.counts[topic] as u32;
-        let channel_id = self.open.channel((&self.contents, &self.offers), topic)?;
+        let channel_id = self.open.channel(&self.contents, &self.offers, topic)?;
         let header = MessageHeader { channel_id, sequence, log_time, publish_time };
         let written = self.open.writer.write_to_known_channel(&header, bytes);
         written.map_err(output::io)?;
@@ -332,7 +332,7 @@ impl RecordingWriter {
         let name = self.contents.file_name(self.number, "mcap");
         let next = Open::create(&self.contents, &mut *self.files, name)?;
         let before = std::mem::replace(&mut self.open, next);
-        let ended = before.finish((&self.contents, &self.offers), &mut self.syncing);
+        let ended = before.finish(&self.contents, &self.offers, &mut self.syncing);
         self.broken |= ended.is_err();
         self.done.push_back(ended?);
         self.recent.clear();
@@ -371,7 +371,8 @@ impl Open {
     /// The channel of a topic. If the file has none yet, it gets one, with the offers that are known now.
     fn channel(
         &mut self,
-        (contents, offers): (&RecordingContents, &Offers),
+        contents: &RecordingContents,
+        offers: &Offers,
         topic: usize,
     ) -> io::Result<u16> {
         if let Some(channel) = self.channels[topic] {
@@ -392,11 +393,12 @@ impl Open {
     /// Ends the file. Topics without a message are in it, too.
     fn finish(
         mut self,
-        of: (&RecordingContents, &Offers),
+        contents: &RecordingContents,
+        offers: &Offers,
         syncing: &mut Syncing,
     ) -> io::Result<FileCount> {
         for topic in 0..self.channels.len() {
-            self.channel(of, topic)?;
+            self.channel(contents, offers, topic)?;
         }
         self.writer.finish().map_err(output::io)?;
         let Open { writer, .. } = self;
@@ -411,9 +413,11 @@ impl Open {
 
 /// Writes `metadata.yaml` of these files.
 fn write_metadata(
-    (contents, offers): (&RecordingContents, &Offers),
+    contents: &RecordingContents,
+    offers: &Offers,
     done: &[FileCount],
-    (mut syncing, files): (Syncing, &mut dyn Files),
+    mut syncing: Syncing,
+    files: &mut dyn Files,
 ) -> io::Result<Syncing> {
     let count = |(at, topic): (usize, &RecordedTopic)| TopicCount {
         name: topic.name.clone(),

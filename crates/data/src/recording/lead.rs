@@ -134,7 +134,7 @@ impl Lead {
             Item::Event(Event::Epoch(epoch)) => self.begin(*epoch),
             Item::Event(event @ Event::MessageOutcome { number, input, outcome, .. }) => {
                 if let Some(of) = self.inputs.get_mut(input.index()) {
-                    self.bytes -= of.note(*number, (event, outcome), at);
+                    self.bytes -= of.note(*number, event, outcome, at);
                 }
             }
             _ => {}
@@ -286,12 +286,7 @@ impl OfInput {
     }
 
     /// Notes the outcome of a message. Returns the bytes of the messages that are not kept any more.
-    fn note(
-        &mut self,
-        number: u64,
-        (event, outcome): (&Event, &MessageOutcome),
-        at: Stamp,
-    ) -> usize {
+    fn note(&mut self, number: u64, event: &Event, outcome: &MessageOutcome, at: Stamp) -> usize {
         /// One that waited for a transform has two.
         const OUTCOMES: usize = 4;
         let Some(kept) = self.kept.get_mut(&number) else { return 0 };
@@ -313,17 +308,13 @@ impl OfInput {
                 let stamp = stamp.or(kept.message.arrival.stamp).unwrap_or(Stamp::MIN);
                 kept.row = Some(stamp);
                 self.rows.insert((stamp, number));
-                self.trim((stamp, number), (most, span_ns))
+                self.trim(stamp, number, most, span_ns)
             }
         }
     }
 
     /// Drops what is not among the newest rows, now that a message became a row. Returns its bytes.
-    fn trim(
-        &mut self,
-        (stamp, number): (Stamp, u64),
-        (most, span_ns): (usize, Option<i64>),
-    ) -> usize {
+    fn trim(&mut self, stamp: Stamp, number: u64, most: usize, span_ns: Option<i64>) -> usize {
         let mut removed = 0;
         // A later message with the same stamp has taken the place of the row. If it may have a part of the rows, both count.
         let equal = self.rows.range((stamp, 0)..(stamp, number)).next().copied();

@@ -89,7 +89,8 @@ impl Queue {
     /// Makes the queue of a recording in this folder, which has the messages of the inputs that `recorded` says.
     pub(super) fn new(
         folder: PathBuf,
-        (config, recorded): (&Config, Vec<bool>),
+        config: &Config,
+        recorded: Vec<bool>,
         most: QueueRoom,
         time: TimeSource,
     ) -> (Self, Waiting) {

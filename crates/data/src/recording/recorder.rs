@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::compression::ChunkCompression;
-use super::contents::{contents, new_folder};
+use super::contents::{FileRules, contents, new_folder};
 use super::disk::{Files, OnDisk};
 use super::episodes::Episodes;
 use super::event::RecordingEvent;
@@ -164,7 +164,7 @@ impl McapRecorder {
         let RecordOptions { files, end, has_graph, episodes, lead_bytes, time, .. } = options;
         let RecordOptions { compression, limits, .. } = options;
         let recorded = manifest.recorded_inputs(config);
-        let ring = Ring::new(limits, config, (split_bytes, lead_bytes)).filter(|_| !episodes);
+        let ring = Ring::new(limits, config, split_bytes, lead_bytes).filter(|_| !episodes);
         // The ring says when a file ends.
         let split_bytes = if ring.is_some() { u64::MAX } else { split_bytes };
         let files = files.unwrap_or_else(|| Box::new(OnDisk));
@@ -175,8 +175,8 @@ impl McapRecorder {
             true => folder,
             false => new_folder(&folder, None, time.system())?,
         };
-        let of_files = (events, split_bytes, compression);
-        let contents = contents(&own, manifest, of_files, config, definitions);
+        let rules = FileRules { events, split_bytes, compression };
+        let contents = contents(&own, manifest, rules, config, definitions);
         let offers = Arc::new(Offers::new(&contents));
         let target = match episodes {
             true => {
@@ -196,11 +196,17 @@ impl McapRecorder {
             }
         };
         let of_queue = if episodes { PathBuf::new() } else { own };
-        let (queue, waiting) = Queue::new(of_queue, (config, recorded), room, time.clone());
+        let (queue, waiting) = Queue::new(of_queue, config, recorded, room, time.clone());
         let queue = Arc::new(queue);
-        let queues = (Arc::clone(&queue), waiting);
-        let writing = (has_graph, end, time.clone());
-        let writing = Writing::new(queues, target, Arc::clone(&offers), writing);
+        let writing = Writing::new(
+            Arc::clone(&queue),
+            waiting,
+            target,
+            Arc::clone(&offers),
+            has_graph,
+            end,
+            time.clone(),
+        );
         Ok((McapRecorder { queue, offers, thread: Mutex::new(None), end, time }, writing))
     }
 

@@ -119,10 +119,13 @@ impl Steps for Writing {
 impl Writing {
     /// Writes to this target what comes through the queue.
     pub(super) fn new(
-        (queue, waiting): (Arc<Queue>, Waiting),
+        queue: Arc<Queue>,
+        waiting: Waiting,
         target: Target,
         offers: Arc<Offers>,
-        (has_graph, end, time): (bool, Duration, TimeSource),
+        has_graph: bool,
+        end: Duration,
+        time: TimeSource,
     ) -> Self {
         let flushed = time.monotonic();
         let (writer, ring, episodes) = match target {

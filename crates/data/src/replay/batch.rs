@@ -15,11 +15,11 @@ use super::kept_backend::KeptBackend;
 use super::results::{Asked, Entry, Format, Ledger, Store, Stored, hold, made_of};
 use super::shares::Others;
 use super::{
-    BagDefinitions, Episode, Options, Playing, Progress, ReplayError, Summary, Wiring, run,
+    BagDefinitions, Episode, Playing, Progress, ReplayError, ReplayOptions, Summary, Wiring, run,
 };
 use crate::bag::Bag;
 use crate::file::{OutputError, remove};
-use crate::output::{Images, Info, McapOutput, Output, RowOutput, TensorOutput};
+use crate::output::{Images, Info, McapOutput, Output, RowOutput, StoredRows, TensorOutput};
 use crate::store::{FORMAT_VERSION, Joined, Loss, Source, assemble, read};
 use robocache_core::backend;
 use robocache_core::config;
@@ -69,17 +69,17 @@ pub trait BatchProgress: Sync {
 impl BatchProgress for () {}
 
 /// Replays the episodes, several at once, and returns the outcome of each, in their order. Results are independent of
-/// each other and of [`Options::jobs`]. A result that an earlier run completed from the same bag with the same options
+/// each other and of [`ReplayOptions::jobs`]. A result that an earlier run completed from the same bag with the same options
 /// is kept. When `stop` is set, episodes under way are given up.
 ///
 /// If the format has one store for all episodes, it is made of those that are complete, in their order, unless the
-/// run was stopped or [`Options::parts_only`] is set.
+/// run was stopped or [`ReplayOptions::parts_only`] is set.
 ///
 /// # Errors
 /// The configuration cannot be read, or the folder of the results cannot be used.
 pub fn run_all(
     episodes: &[Episode],
-    options: &Options,
+    options: &ReplayOptions,
     watch: &dyn BatchProgress,
     stop: &AtomicBool,
 ) -> Result<Results, ReplayError> {
@@ -114,7 +114,7 @@ pub fn run_all(
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(episode) = episodes.get(at) else { return };
-            let outcome = one(episode, &shared, (device.unwrap_or(0), &mut kept));
+            let outcome = one(episode, &shared, device.unwrap_or(0), &mut kept);
             watch.ends(episode, &outcome);
             *lock(&outcomes[at]) = Some(outcome);
         }
@@ -132,7 +132,7 @@ pub fn run_all(
     };
     let outcomes: Vec<EpisodeOutcome> = outcomes.into_iter().zip(episodes).map(stopped).collect();
     let store = options.format.store().filter(|_| !options.parts_only);
-    let store = store.map_or(Ok(()), |store| join(store, (episodes, &outcomes), &shared));
+    let store = store.map_or(Ok(()), |store| join(store, episodes, &outcomes, &shared));
     // The journal has all of it. If this file cannot be shortened, the caller still gets the outcomes.
     let _ = lock(&ledger).end_journal();
     Ok(Results { outcomes, store })
@@ -145,7 +145,7 @@ pub fn run_all(
 /// The configuration cannot be read.
 pub fn made_of_all(
     episodes: &[Episode],
-    options: &Options,
+    options: &ReplayOptions,
 ) -> Result<Vec<(String, String)>, ReplayError> {
     let text = config::read(&options.config)?;
     let of = |episode: &Episode| match Opened::open(episode, options, &text) {
@@ -172,10 +172,11 @@ fn bag_of(episode: &Episode) -> String {
 /// Makes the store of the episodes that are complete, unless it is there. Their parts are removed then.
 fn join(
     store: &str,
-    (asked, outcomes): (&[Episode], &[EpisodeOutcome]),
+    asked: &[Episode],
+    outcomes: &[EpisodeOutcome],
     work: &Work<'_>,
 ) -> Result<(), ReplayError> {
-    let Work { options: Options { out, format, .. }, .. } = work;
+    let Work { options: ReplayOptions { out, format, .. }, .. } = work;
     if outcomes.iter().any(|outcome| matches!(outcome, EpisodeOutcome::Stopped { .. })) {
         return Ok(());
     }
@@ -268,7 +269,11 @@ fn forget(error: OutputError, out: &Path, parts: &[PathBuf], ledger: &mut Ledger
 ///
 /// # Errors
 /// No stream can be stored as JPEG, or there is no stream whose rows the user asks for.
-fn check_streams(episodes: &[Episode], options: &Options, text: &str) -> Result<(), ReplayError> {
+fn check_streams(
+    episodes: &[Episode],
+    options: &ReplayOptions,
+    text: &str,
+) -> Result<(), ReplayError> {
     if options.images == Images::Zstd && options.rows.is_empty() {
         return Ok(());
     }
@@ -320,7 +325,7 @@ fn with_decoded(
     episode: &Episode,
     bag: &Bag,
     config: &Config,
-    options: &Options,
+    options: &ReplayOptions,
 ) -> Contract {
     let Ok(wiring) = Wiring::new(bag, config, &options.remaps, &options.time) else {
         return contract;
@@ -354,7 +359,12 @@ fn about_store(work: &Work<'_>, contract: Option<Contract>) -> Map<String, Value
 }
 
 /// Replays one episode, unless its result is there.
-fn one(episode: &Episode, work: &Work<'_>, device: (usize, &mut KeptBackend)) -> EpisodeOutcome {
+fn one(
+    episode: &Episode,
+    work: &Work<'_>,
+    device: usize,
+    kept_backend: &mut KeptBackend,
+) -> EpisodeOutcome {
     let name = episode.name.clone();
     if work.stop.load(Ordering::Relaxed) {
         return EpisodeOutcome::Stopped { name };
@@ -362,7 +372,7 @@ fn one(episode: &Episode, work: &Work<'_>, device: (usize, &mut KeptBackend)) ->
     // Each log line names its episode.
     let _span = tracing::warn_span!("episode", name).entered();
     // What one episode leaves half changed no other one sees.
-    let outcome = catch_unwind(AssertUnwindSafe(|| replay(episode, work, device)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| replay(episode, work, device, kept_backend)));
     let failed = |error: String| EpisodeOutcome::Failed { name: name.clone(), error };
     match outcome {
         Ok(Ok(outcome)) => outcome,
@@ -380,7 +390,7 @@ struct Opened {
 }
 
 impl Opened {
-    fn open(episode: &Episode, options: &Options, text: &str) -> Result<Self, ReplayError> {
+    fn open(episode: &Episode, options: &ReplayOptions, text: &str) -> Result<Self, ReplayError> {
         if let Some(wrong) = &episode.wrong {
             return Err(ReplayError::Wiring(wrong.clone()));
         }
@@ -403,7 +413,7 @@ fn kept(
     result: &str,
     made_of: &str,
 ) -> Result<Option<Summary>, ReplayError> {
-    let Work { options: Options { format, replace, .. }, text, .. } = work;
+    let Work { options: ReplayOptions { format, replace, .. }, text, .. } = work;
     let path = ledger.path_of(result);
     let entry = ledger.entry(result);
     let in_store = |store: &str| {
@@ -439,7 +449,8 @@ fn kept(
 fn replay(
     episode: &Episode,
     work: &Work<'_>,
-    (device, kept_backend): (usize, &mut KeptBackend),
+    device: usize,
+    kept_backend: &mut KeptBackend,
 ) -> Result<EpisodeOutcome, ReplayError> {
     let Work { options, text, ledger, others, kept_in, watch, stop } = *work;
     let name = &episode.name;
@@ -481,16 +492,17 @@ fn replay(
             Writing::Mcap(Box::new(McapOutput::create(&path, info, options.threads())?))
         }
         Format::Zarr => {
-            let rows_of = (&mut pipeline, options.rows.as_slice());
-            let output = TensorOutput::create(&path, rows_of, options.bf16, options.limits())?;
+            let limits = options.limits();
+            let output =
+                TensorOutput::create(&path, &mut pipeline, &options.rows, options.bf16, limits)?;
             Writing::Tensors(Box::new(output))
         }
         Format::Rows => {
             let limits = options.limits();
-            let stored = (options.bf16, options.images);
             // What is no bag has no times of arrival.
             let arrivals = episode.given.is_none();
-            Writing::Rows(RowOutput::create(&path, &mut pipeline, stored, arrivals, limits)?)
+            let stored = StoredRows { bf16: options.bf16, images: options.images, arrivals };
+            Writing::Rows(RowOutput::create(&path, &mut pipeline, stored, limits)?)
         }
     };
     watch.begins(episode, start, end);
@@ -556,12 +568,12 @@ impl Writing {
 /// State that the workers share.
 #[derive(Clone, Copy)]
 struct Work<'a> {
-    options: &'a Options,
+    options: &'a ReplayOptions,
     /// The configuration's text, read once: all results are of the same one.
     text: &'a str,
     ledger: &'a Mutex<Ledger>,
     others: &'a Others,
-    /// Of [`Options::kept_in`].
+    /// Of [`ReplayOptions::kept_in`].
     kept_in: Option<&'a Ledger>,
     watch: &'a dyn BatchProgress,
     stop: &'a AtomicBool,

@@ -199,7 +199,7 @@ impl<'a> ReplayedCommands<'a> {
                 summary.note_chunk(groups, taken);
                 output.chunk(taken, topic, due.at)
             };
-            stamps.groups.take(at, (&message, writer), served, tell)?;
+            stamps.groups.take(at, &message, writer, served, tell)?;
         }
         stamps.groups.tick(at, |group| {
             let mut values = vec![0.0; specs[group].joints.len()];

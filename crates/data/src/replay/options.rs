@@ -10,7 +10,7 @@ use robocache_core::backend::Choice;
 
 /// Options of a replay: its input, its outputs, and what it may use.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ReplayOptions {
     /// The configuration's file.
     pub config: PathBuf,
     /// Rate of the ticks \[Hz\]; `None` for the configuration's.
@@ -50,7 +50,7 @@ pub struct Options {
 /// Large rows of all episodes that wait until they are compressed \[bytes\].
 const ROWS_IN_WORK: usize = 128 << 20;
 
-impl Options {
+impl ReplayOptions {
     /// Threads and memory that the output of an episode may use.
     pub(super) fn limits(&self) -> WriterLimits {
         WriterLimits { threads: self.threads(), memory: ROWS_IN_WORK / self.jobs.max(1) }

@@ -23,13 +23,15 @@ const BATCHES: usize = 2;
 /// That of `take`.
 pub(super) fn read_ahead<B, E>(
     mut messages: Messages<'_>,
-    (end, on_thread): (Option<Stamp>, bool),
-    (ahead, begin): (usize, impl Fn(&Recorded) -> B),
+    end: Option<Stamp>,
+    on_thread: bool,
+    ahead: usize,
+    begin: impl Fn(&Recorded) -> B,
     take: impl FnMut(Recorded, B) -> Result<bool, E>,
 ) -> Result<Problems, E> {
     let within = |recorded: &Recorded| end.is_none_or(|end| recorded.received <= end);
     if !on_thread {
-        take_all(messages.by_ref().take_while(within), (ahead, begin), take)?;
+        take_all(messages.by_ref().take_while(within), ahead, begin, take)?;
         return Ok(messages.problems);
     }
     std::thread::scope(|scope| {
@@ -54,7 +56,7 @@ pub(super) fn read_ahead<B, E>(
             messages.problems
         });
         // The receiver goes with the messages, so that the reader ends.
-        let taken = take_all(receiver.into_iter().flatten(), (ahead, begin), take);
+        let taken = take_all(receiver.into_iter().flatten(), ahead, begin, take);
         let problems = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         taken.map(|()| problems)
     })
@@ -63,7 +65,8 @@ pub(super) fn read_ahead<B, E>(
 /// Hands messages to `begin`, up to `ahead` bytes of them before they are handed to `take`.
 fn take_all<B, E>(
     mut messages: impl Iterator<Item = Recorded>,
-    (ahead, begin): (usize, impl Fn(&Recorded) -> B),
+    ahead: usize,
+    begin: impl Fn(&Recorded) -> B,
     mut take: impl FnMut(Recorded, B) -> Result<bool, E>,
 ) -> Result<(), E> {
     let mut begun = VecDeque::new();

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::{
-    AskedClock, Division, Episode, EpisodeTopic, Format, Moment, Options, Parts, Remap,
-    ReplayError, Share, episodes, find_bags, read_episodes,
+    AskedClock, Division, Episode, EpisodeTopic, Format, Moment, Parts, Remap, ReplayError,
+    ReplayOptions, Share, episodes, find_bags, read_episodes,
 };
 use crate::output::{Bf16, Images};
 use robocache_core::backend::{self, Choice};
@@ -240,7 +240,7 @@ impl ReplayRequest {
     ///
     /// # Errors
     /// Values do not go together, or there are no such bags, episodes or GPUs.
-    pub fn asked(&self) -> Result<(Vec<Episode>, Options), RequestError> {
+    pub fn asked(&self) -> Result<(Vec<Episode>, ReplayOptions), RequestError> {
         self.check()?;
         let (bags, found) = self.episodes.find_in_bags(&self.out)?;
         self.shared(&bags, found)
@@ -250,7 +250,10 @@ impl ReplayRequest {
     ///
     /// # Errors
     /// Values do not go together, or there are no such GPUs.
-    pub fn asked_of(&self, given: Vec<Episode>) -> Result<(Vec<Episode>, Options), RequestError> {
+    pub fn asked_of(
+        &self,
+        given: Vec<Episode>,
+    ) -> Result<(Vec<Episode>, ReplayOptions), RequestError> {
         self.check()?;
         if self.episodes.divides() {
             let why = "expected neither --start, --end, --episodes nor --episodes-by: a dataset has its own episodes";
@@ -265,12 +268,12 @@ impl ReplayRequest {
         &self,
         bags: &[PathBuf],
         mut found: Vec<Episode>,
-    ) -> Result<(Vec<Episode>, Options), RequestError> {
+    ) -> Result<(Vec<Episode>, ReplayOptions), RequestError> {
         if let Some(share) = self.share {
             share.keep(bags, &mut found);
         }
         let asked = &self.episodes;
-        let options = Options {
+        let options = ReplayOptions {
             config: self.config.clone(),
             rate_hz: asked.rate_hz,
             remaps: asked.remaps.clone(),

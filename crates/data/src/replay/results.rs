@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::find::is_storage;
-use super::{Episode, Given, Options, ReplayError, Summary};
+use super::{Episode, Given, ReplayError, ReplayOptions, Summary};
 use crate::file::{OutputError, Partial, PartialFolder};
 use crate::output::{Bf16, Images, fused_tensor_definition};
 use crate::store::{FORMAT_VERSION, PART_FORMAT, Source, Table, identity};
@@ -461,8 +461,8 @@ const IMAGES_AS: &str = "images as ";
 
 impl Asked {
     /// `text` is that of the configuration.
-    pub(super) fn new(options: &Options, text: &str) -> Self {
-        let Options { rate_hz, remaps, time, digest: sealed, rows, .. } = options;
+    pub(super) fn new(options: &ReplayOptions, text: &str) -> Self {
+        let ReplayOptions { rate_hz, remaps, time, digest: sealed, rows, .. } = options;
         let rows_of = match rows.as_slice() {
             [] => String::new(),
             rows => format!(" rows of {}", rows.join(",")),
@@ -521,7 +521,7 @@ fn digest(text: &str) -> u64 {
 /// the configuration has from elsewhere (statistics, definitions of messages) is in what it means.
 pub(super) fn made_of(
     episode: &Episode,
-    options: &Options,
+    options: &ReplayOptions,
     text: &str,
     config: &Config,
 ) -> Result<String, OutputError> {

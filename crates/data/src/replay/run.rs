@@ -71,7 +71,7 @@ pub fn run(
     if let Some(mut span) = bag.span() {
         // What comes before the begin of a recorded episode is none of it.
         span.0 = episode.begins.map_or(span.0, |begins| begins.clamp(span.0, span.1));
-        let Range { start, end } = episode.range(span)?;
+        let Range { start, end } = episode.range(span.0, span.1)?;
         let mut serve = |served: Served<'_>| -> Result<(), ReplayError> {
             match served {
                 Served::Tensor(tick, message) => {
@@ -101,12 +101,12 @@ pub fn run(
         let messages = bag.messages_from(&wanted, start.unwrap_or(Stamp::MIN))?;
         let look_ahead = play.player.look_ahead();
         let ahead = if look_ahead.is_some() { BEGUN } else { 0 };
-        let begin = |recorded: &Recorded| begin(look_ahead.as_ref(), (bag, wiring), recorded);
+        let begin = |recorded: &Recorded| begin(look_ahead.as_ref(), bag, wiring, recorded);
         let mut begun = false;
         let mut last = span.1;
         let mut latches = wiring.is_of_node;
         let mut count = 0_u32;
-        let read = read_ahead(messages, (end, threads > 1), (ahead, begin), |recorded, tickets| {
+        let read = read_ahead(messages, end, threads > 1, ahead, begin, |recorded, tickets| {
             let now = recorded.received;
             if !begun {
                 // A damaged index may say that the bag begins later than it does, or ends sooner.
@@ -180,7 +180,8 @@ fn player(
 /// Begins to encode a message for each of its inputs that takes it before its turn.
 fn begin(
     look_ahead: Option<&LookAhead>,
-    (bag, wiring): (&Bag, &Wiring),
+    bag: &Bag,
+    wiring: &Wiring,
     recorded: &Recorded,
 ) -> Vec<Ticket> {
     let Some(look_ahead) = look_ahead else { return Vec::new() };
@@ -220,7 +221,7 @@ impl Episode {
     ///
     /// # Errors
     /// No message of the bag could be in it.
-    fn range(&self, (first, last): (Stamp, Stamp)) -> Result<Range, ReplayError> {
+    fn range(&self, first: Stamp, last: Stamp) -> Result<Range, ReplayError> {
         let in_bag = |moment: Moment| moment.in_bag(first);
         let [start, end] = [self.start.map(in_bag), self.end.map(in_bag)];
         let from = start.unwrap_or(first);

@@ -76,7 +76,7 @@ impl Shards<'_> {
                     before = copy_large(&from, mine.clone(), mine.end == all, before, shard)?;
                     shard.end_source(from.file())?;
                 }
-                false => copy_small((self.column, &from), mine, shard, chunks)?,
+                false => copy_small(self.column, &from, mine, shard, chunks)?,
             }
             at = end;
         }
@@ -118,7 +118,8 @@ fn copy_large(
 
 /// Copies small rows out of their chunks.
 fn copy_small(
-    (column, from): (&Column, &ShardReader),
+    column: &Column,
+    from: &ShardReader,
     rows: Range<u64>,
     shard: &mut Shard,
     chunks: &mut Chunks,

@@ -212,8 +212,8 @@ impl Array {
         {
             return Err(wrong("chunks or shards that are too large"));
         }
-        let row = (&shape[1..], data_type, chunk[0]);
-        let codec = codec_of(&codec.configuration.codecs, row).map_err(|error| wrong(&error))?;
+        let codec = codec_of(&codec.configuration.codecs, &shape[1..], data_type, chunk[0])
+            .map_err(|error| wrong(&error))?;
         Ok(Array {
             folder: folder.to_owned(),
             codec,
@@ -400,7 +400,9 @@ struct JpegConfiguration {
 /// rows a chunk has.
 fn codec_of(
     codecs: &[Value],
-    (row, element, chunk_rows): (&[usize], Element, u64),
+    row: &[usize],
+    element: Element,
+    chunk_rows: u64,
 ) -> Result<Codec, String> {
     let name = |codec: &Value| codec["name"].as_str().unwrap_or_default().to_owned();
     let names: Vec<String> = codecs.iter().map(name).collect();

@@ -294,7 +294,7 @@ impl<'a> Join<'a> {
                 if stopped() {
                     return;
                 }
-                if let Err(error) = self.shard(*shard) {
+                if let Err(error) = self.shard(shard.0, shard.1) {
                     lock(&failed).get_or_insert(error);
                 }
                 (joined.told)(done.fetch_add(1, Ordering::Relaxed) + 1, all.len());
@@ -311,7 +311,7 @@ impl<'a> Join<'a> {
     }
 
     /// Writes a shard of a column.
-    fn shard(&self, (at, number): ([usize; 2], u64)) -> Result<(), OutputError> {
+    fn shard(&self, at: [usize; 2], number: u64) -> Result<(), OutputError> {
         let [table, column] = at;
         let of = &self.tables[table].columns[column];
         let path = path_of(self.folder, of, number);

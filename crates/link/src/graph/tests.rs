@@ -64,8 +64,8 @@ fn watch() -> (GraphWatch<Fake>, VirtualTime, Handed<Fake>) {
     let (connector, _) = Connector::new(time.source());
     let topics = vec!["/w".to_owned()];
     let parts = Handed::default();
-    let graph = (fake(1), parts.clone());
-    let mut watch = GraphWatch::new(graph, (topics, None), runtime, connector).unwrap();
+    let mut watch =
+        GraphWatch::new(fake(1), parts.clone(), topics, None, runtime, connector).unwrap();
     assert_eq!(watch.step(), Ok(Next::At(time.source().monotonic() + LOOK)));
     (watch, time, parts)
 }

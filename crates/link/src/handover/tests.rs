@@ -108,22 +108,25 @@ fn after_a_failure_there_is_a_pause_and_one_warning() {
 #[test]
 fn a_newer_part_is_in_use_when_it_has_been_connected_for_a_while_or_in_the_end() {
     let start = Instant::now();
-    let at_once = (Duration::ZERO, LONGEST);
+    let at_once = Duration::ZERO;
     let mut switch = Switch::new(1);
-    assert_eq!(switch.over(start, at_once, |_, _| true), None, "there is no other");
+    assert_eq!(switch.over(start, at_once, LONGEST, |_, _| true), None, "there is no other");
     assert_eq!(switch.begin(2, start), None);
-    assert_eq!(switch.over(start + MS, at_once, |next, before| next < before), None);
+    assert_eq!(switch.over(start + MS, at_once, LONGEST, |next, before| next < before), None);
     assert_eq!(switch.current, 1);
     // The second one was never in use.
     assert_eq!(switch.begin(3, start + 2 * MS), Some(2));
     let found = |next: &_, before: &_| (*next, *before) == (3, 1);
-    assert_eq!(switch.over(start + 3 * MS, (2 * MS, LONGEST), found), None);
-    assert_eq!(switch.over(start + 5 * MS, (2 * MS, LONGEST), found), Some(1));
+    assert_eq!(switch.over(start + 3 * MS, 2 * MS, LONGEST, found), None);
+    assert_eq!(switch.over(start + 5 * MS, 2 * MS, LONGEST, found), Some(1));
     assert_eq!(switch.current, 3);
     let start = start + 6 * MS;
     assert_eq!(switch.begin(4, start), None);
-    assert_eq!(switch.over(start + LONGEST.saturating_sub(MS), at_once, |_, _| false), None);
-    assert_eq!(switch.over(start + LONGEST, at_once, |_, _| false), Some(3));
+    assert_eq!(
+        switch.over(start + LONGEST.saturating_sub(MS), at_once, LONGEST, |_, _| false),
+        None
+    );
+    assert_eq!(switch.over(start + LONGEST, at_once, LONGEST, |_, _| false), Some(3));
     // The fifth one had time to be found when the sixth one comes.
     assert_eq!(switch.begin(5, start), None);
     assert_eq!(switch.begin(6, start + DISCOVERY), Some(4));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::memory::upload_bytes;
 use super::spec::{DepthElement, DepthSpec, DepthView, nearest};
 use crate::device::shared::depth::{METRES, Row, THREADS, U16};
-use crate::device::{Device, DeviceBuffer, DeviceError, Kernel, Launch, Staging, Stream};
+use crate::device::{Device, DeviceError, Kernel, Launch, RowPlace, Staging, Stream};
 use crate::dtype::DType;
 
 // The kernel names elements by the same codes.
@@ -55,12 +55,12 @@ impl DepthEncoder {
     pub fn encode(
         &mut self,
         view: &DepthView<'_>,
-        (rows, at): (&DeviceBuffer, usize),
+        row: RowPlace<'_>,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         self.staging.wait()?;
         self.restage(view)?;
-        self.start((rows, at), stream)
+        self.start(row, stream)
     }
 
     /// Notes that the caller has waited for the stream of the last image.
@@ -110,11 +110,8 @@ impl DepthEncoder {
     ///
     /// # Panics
     /// When none was staged, or the row is not inside `rows`.
-    pub fn start(
-        &mut self,
-        (rows, at): (&DeviceBuffer, usize),
-        stream: &Stream,
-    ) -> Result<(), DeviceError> {
+    pub fn start(&mut self, row: RowPlace<'_>, stream: &Stream) -> Result<(), DeviceError> {
+        let RowPlace { rows, at } = row;
         let staged = self.staged.expect("depth: expected an image that was staged");
         let end = at.checked_add(self.row_bytes());
         assert!(end.is_some_and(|end| end <= rows.len()), "depth: the row is not inside");

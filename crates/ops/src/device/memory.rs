@@ -52,6 +52,15 @@ pub struct DeviceBuffer {
     device: Arc<Device>,
 }
 
+/// Place of a row on a device.
+#[derive(Clone, Copy)]
+pub struct RowPlace<'a> {
+    /// Memory of all rows.
+    pub rows: &'a DeviceBuffer,
+    /// The row's start in it \[bytes\].
+    pub at: usize,
+}
+
 impl DeviceBuffer {
     /// Reserves `len` bytes; 0 bytes are taken as 1.
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, DeviceError> {

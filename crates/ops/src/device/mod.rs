@@ -46,7 +46,7 @@ pub use download::Download;
 pub use driver::{Device, Event, Graph, HostAccess, Kernel, Launch, Limits, Stream, own_thread};
 pub use host::{HostBuffer, LENT_PAGE};
 #[cfg(feature = "cuda")]
-pub use memory::{DeviceBuffer, PinnedBuffer, PinnedMut, bytes_of};
+pub use memory::{DeviceBuffer, PinnedBuffer, PinnedMut, RowPlace, bytes_of};
 pub use messages::{HeldBytes, MessageBuffer, MessagePool, TakenMessage};
 pub use output::{Output, OutputMut};
 #[cfg(feature = "cuda")]

@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::{Arc, Mutex};
 
 use super::driver::{Device, Event, Stream};
-use super::{DeviceBuffer, DeviceError, PinnedBuffer};
+use super::{DeviceError, PinnedBuffer, RowPlace};
 use crate::align::Slot;
 use crate::sync::lock;
 
@@ -77,12 +77,8 @@ impl RowDownloads {
     ///
     /// # Panics
     /// When there is no such slot, or the row is not inside `rows`.
-    pub fn start(
-        &self,
-        slot: Slot,
-        (rows, at): (&DeviceBuffer, usize),
-        stream: &Stream,
-    ) -> Result<(), DeviceError> {
+    pub fn start(&self, slot: Slot, row: RowPlace<'_>, stream: &Stream) -> Result<(), DeviceError> {
+        let RowPlace { rows, at } = row;
         let SlotDownload { slab, done } = &mut *lock(&self.slots[slot.index()]);
         // That of the row before, which nobody took. A copy to it may still be under way, before this one.
         let Some(to) = slab.take().or_else(|| self.slabs.free_slab()) else { return Ok(()) };

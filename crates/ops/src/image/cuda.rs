@@ -18,8 +18,8 @@ use crate::device::shared::image::{
     BGR8, BGRA8, Lines, MONO8, RGB8, RGBA8, Row, THREADS, Tap, Weight,
 };
 use crate::device::{
-    Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, MessagePool, Staging, Stream,
-    bytes_of,
+    Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, MessagePool, RowPlace, Staging,
+    Stream, bytes_of,
 };
 use crate::dtype::DType;
 
@@ -195,11 +195,11 @@ impl ImageEncoder {
     pub fn encode(
         &mut self,
         view: &ImageView<'_>,
-        (rows, at): (&DeviceBuffer, usize),
+        row: RowPlace<'_>,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         self.stage(view)?;
-        self.start((rows, at), stream)
+        self.start(row, stream)
     }
 
     /// The first part of [`ImageEncoder::encode`]: takes the bytes of the lines that are read. If they are in one of the
@@ -306,11 +306,8 @@ impl ImageEncoder {
     ///
     /// # Panics
     /// When none was staged, or the row is not inside `rows`.
-    pub fn start(
-        &mut self,
-        (rows, at): (&DeviceBuffer, usize),
-        stream: &Stream,
-    ) -> Result<(), DeviceError> {
+    pub fn start(&mut self, row: RowPlace<'_>, stream: &Stream) -> Result<(), DeviceError> {
+        let RowPlace { rows, at } = row;
         let staged = self.staged.clone();
         let (image, remap) = staged.expect("image: expected one that was staged");
         let end = at.checked_add(self.row_bytes());

@@ -64,7 +64,7 @@ pub fn of_rows(
     }
     parallel::for_each(episodes, threads, Scratch::default, |scratch, (episode, own)| {
         Arch::new()
-            .dispatch(|| scratch.sum_episode(spec, input, (stream_at, episode), of_output, own));
+            .dispatch(|| scratch.sum_episode(spec, input, stream_at, episode, of_output, own));
     });
 }
 
@@ -83,7 +83,8 @@ impl Scratch {
         &mut self,
         spec: &BatchSpec,
         input: &BatchInput<'_>,
-        (at, episode): (usize, usize),
+        at: usize,
+        episode: usize,
         of_output: &[u8],
         of_rows: &mut [u8],
     ) {

@@ -102,7 +102,7 @@ impl RowWriter {
         }
         match self.to {
             DType::Bf16 => convert::<F32, Bf16>(row, out),
-            _ => in_blocks([row, row], (self.from, self.to), out, |a, _| a),
+            _ => in_blocks([row, row], self.from, self.to, out, |a, _| a),
         }
     }
 
@@ -122,7 +122,7 @@ impl RowWriter {
             (DType::F32, DType::F32) => linear::<F32, F32>(a, b, weight, out),
             (DType::F32, DType::Bf16) => linear::<F32, Bf16>(a, b, weight, out),
             (DType::Bf16, DType::Bf16) => linear::<Bf16, Bf16>(a, b, weight, out),
-            types => in_blocks([a, b], types, out, |a, b| a + weight * (b - a)),
+            (from, to) => in_blocks([a, b], from, to, out, |a, b| a + weight * (b - a)),
         }
     }
 }
@@ -148,7 +148,8 @@ fn linear<I: Element, O: Element>(a: &[u8], b: &[u8], weight: f32, out: &mut [u8
 #[inline(always)]
 fn in_blocks(
     [a, b]: [&[u8]; 2],
-    (from, to): (DType, DType),
+    from: DType,
+    to: DType,
     out: &mut [u8],
     value: impl Fn(f32, f32) -> f32,
 ) {

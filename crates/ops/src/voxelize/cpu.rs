@@ -281,7 +281,7 @@ impl Voxelizer {
             }
             let filter = self.filter.as_ref();
             let limits = &self.limits;
-            self.block.take((view, points), &self.grid, filter, limits, &mut report);
+            self.block.take(view, points, &self.grid, filter, limits, &mut report);
             self.count_points();
         }
         Some(report)

@@ -18,7 +18,7 @@ pub use self::scatter::{Scatter, Words};
 
 use self::count::Counting;
 use self::deskew::{Deskewing, StagedSweep};
-use self::sort::Sorting;
+use self::sort::{SortTables, Sorting};
 use self::staged::Staged;
 use super::filter::Filter;
 use super::memory::{pack, packed_fields, shape_bytes, sweep_bytes, tables_at, upload_bytes};
@@ -31,7 +31,8 @@ use crate::device::shared::voxelize::{
     Channels, Field, INLINE_CHANNELS, NONE, Report, Shape, Tally,
 };
 use crate::device::{
-    Device, DeviceBuffer, DeviceError, Event, Inputs, PinnedBuffer, Staging, Stream, bytes_of,
+    Device, DeviceBuffer, DeviceError, Event, Inputs, PinnedBuffer, RowPlace, Staging, Stream,
+    bytes_of,
 };
 use crate::dtype::DType;
 
@@ -117,11 +118,11 @@ impl Voxelizer {
         let has_values = channels.iter().any(|channel| channel.column != NONE);
         let method = match has_values || spec.is_sifted() {
             true => {
-                let sorting = Sorting::new(device, grid, spec, dtype, (slots, max_points))?;
+                let sorting = Sorting::new(device, grid, spec, dtype, slots, max_points)?;
                 Method::Sort(Box::new(sorting))
             }
             false => {
-                Method::Count(Box::new(Counting::new(device, grid, dtype, (slots, max_points))?))
+                Method::Count(Box::new(Counting::new(device, grid, dtype, slots, max_points)?))
             }
         };
         let columns = 3 + extra_fields(spec).count();
@@ -175,7 +176,7 @@ impl Voxelizer {
         &mut self,
         view: &PointsView<'_>,
         slot: Slot,
-        row: (&DeviceBuffer, usize),
+        row: RowPlace<'_>,
         stream: &Stream,
     ) -> Result<PointDrops, EncodeError> {
         self.stage(view)?;
@@ -268,9 +269,10 @@ impl Voxelizer {
     pub fn start(
         &mut self,
         slot: Slot,
-        (rows, at): (&DeviceBuffer, usize),
+        row: RowPlace<'_>,
         stream: &Stream,
     ) -> Result<(), EncodeError> {
+        let RowPlace { rows, at } = row;
         let end = at.checked_add(self.row_bytes);
         assert!(end.is_some_and(|end| end <= rows.len()), "voxelize: the row is not inside");
         // Apart from `self` while `self` launches; afterwards it is put back.
@@ -286,7 +288,7 @@ impl Voxelizer {
             self.deskew(&points, staged.sweep.as_ref(), staged.point_bytes(), stream).and_then(
                 |()| {
                     let shapes = self.staging.address() + staged.shapes_at() as u64;
-                    self.launch_with(&points, shapes, (slot, row), Inputs::MayBeInFlight, stream)
+                    self.launch_with(&points, shapes, slot, row, Inputs::MayBeInFlight, stream)
                 },
             )
         };
@@ -380,14 +382,15 @@ impl Voxelizer {
     pub unsafe fn launch(
         &mut self,
         points: &DevicePoints<'_>,
-        (slot, row): (Slot, u64),
+        slot: Slot,
+        row: u64,
         inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), EncodeError> {
         self.set_shapes(points.t_shapes, stream)?;
         let shapes = self.shapes_on_device.address();
         // SAFETY: the caller promises the same.
-        unsafe { self.launch_with(points, shapes, (slot, row), inputs, stream) }
+        unsafe { self.launch_with(points, shapes, slot, row, inputs, stream) }
     }
 
     /// Launches the encoding of a cloud, with the shapes of the filter at `shapes` on the device.
@@ -398,7 +401,8 @@ impl Voxelizer {
         &mut self,
         points: &DevicePoints<'_>,
         shapes: u64,
-        (slot, row): (Slot, u64),
+        slot: Slot,
+        row: u64,
         inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), EncodeError> {
@@ -410,15 +414,14 @@ impl Voxelizer {
         match &mut self.method {
             // SAFETY: the caller answers for the points and the row.
             Method::Count(counting) => unsafe {
-                counting.launch((cloud, layout), self.channels, (&target, inputs), stream)?;
+                counting.launch(cloud, layout, self.channels, &target, inputs, stream)?;
             },
             Method::Sort(sorting) => {
                 let sources = job::sources(&self.channels, points, layout);
                 // SAFETY: as above.
                 unsafe {
-                    let to = (&target, inputs);
-                    let from = (layout, sources, shapes);
-                    sorting.launch(cloud, from, self.channels, to, stream)?;
+                    let tables = SortTables { sources, channels: self.channels, shapes };
+                    sorting.launch(cloud, layout, tables, &target, inputs, stream)?;
                 }
             }
         }

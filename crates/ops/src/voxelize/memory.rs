@@ -147,7 +147,8 @@ impl ListBytes {
     /// For a grid with these numbers of voxel blocks and voxels, with features of `feature_bytes` per voxel.
     pub fn new(
         max_points: usize,
-        (voxel_blocks, volume): (usize, usize),
+        voxel_blocks: usize,
+        volume: usize,
         feature_bytes: usize,
     ) -> Self {
         let shift = |shift: &u32| voxel_blocks >> shift <= MOST_LIST_TILES;
@@ -168,7 +169,7 @@ impl ListBytes {
     pub fn total(max_points: usize, volume: usize, feature_bytes: usize) -> usize {
         let bins = bins_of(volume as u32, SMALL_SUB_BIN_SHIFT);
         let voxel_blocks = bins.voxel_block_mask as usize + 1;
-        let all = ListBytes::new(max_points, (voxel_blocks, volume), feature_bytes);
+        let all = ListBytes::new(max_points, voxel_blocks, volume, feature_bytes);
         all.masks + all.firsts + all.features + all.totals
     }
 }

@@ -172,7 +172,7 @@ fn write_share(
             let item = first + window;
             let late = items.latency_ns.get(number * items.spans.len() + item).copied();
             let instant = items.instants[item].saturating_sub(late.unwrap_or(0));
-            writer.align((items.spans[item] as usize, items.bounds[item]), instant);
+            writer.align(items.spans[item] as usize, items.bounds[item], instant);
             writer.write(window, &mut out)?;
         }
     }
@@ -217,7 +217,7 @@ impl<'a> Writer<'a> {
     /// Finds the rows of all steps of a window in a span, which has a first and a last instant. A step is valid if
     /// all rings are, and its age is the greatest of theirs. If one is not, or the step is beyond the span or the rows
     /// of a ring and must not be, the whole step is filled.
-    fn align(&mut self, (span, [begin, end]): (usize, [i64; 2]), instant: i64) {
+    fn align(&mut self, span: usize, [begin, end]: [i64; 2], instant: i64) {
         let WindowStream { rule, view, merge, offsets_ns, within, .. } = self.stream;
         let target = |step: usize| instant.saturating_add(offsets_ns[step]);
         let search =

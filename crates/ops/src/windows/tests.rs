@@ -109,7 +109,9 @@ impl Rows {
     fn plain(
         &self,
         rule: AlignRule,
-        (span, instant, target): (usize, i64, i64),
+        span: usize,
+        instant: i64,
+        target: i64,
         all: bool,
         refuse: bool,
     ) -> crate::align::Alignment<usize> {
@@ -182,7 +184,7 @@ struct Inverted {
 }
 
 impl Inverted {
-    fn of((rows, width): (&Rows, &usize)) -> Self {
+    fn of(rows: &Rows, width: usize) -> Self {
         let bytes = rows.floats.iter().map(|byte| !byte).collect();
         Inverted { bytes, row_bytes: width * 4, damaged: false }
     }
@@ -217,7 +219,7 @@ fn a_damaged_row_is_an_error_that_names_it() {
             break rows;
         }
     };
-    let packed = Inverted { damaged: true, ..Inverted::of((&rows, &3)) };
+    let packed = Inverted { damaged: true, ..Inverted::of(&rows, 3) };
     let view = RingRows { rows: packed.rows(), ..rows.view() };
     let mut out = vec![0; plan.layout(8).unwrap().byte_len];
     let spans = &[0; 8];
@@ -254,7 +256,8 @@ fn windows_are_those_of_the_plain_rule() {
         let items = Items { spans: &spans, bounds: &bounds, instants, latency_ns };
         let views = vec![rows.iter().map(Rows::view).collect()];
         windows(&plan, &views, items, &mut out, 1 + case % 4).unwrap();
-        let packed: Vec<Inverted> = rows.iter().zip(widths).map(Inverted::of).collect();
+        let packed: Vec<Inverted> =
+            rows.iter().zip(widths).map(|(rows, width)| Inverted::of(rows, *width)).collect();
         let views = rows.iter().zip(&packed);
         let views = views.map(|(rows, packed)| RingRows { rows: packed.rows(), ..rows.view() });
         let mut unpacked = vec![0xAA; layout.byte_len];
@@ -271,11 +274,11 @@ fn windows_are_those_of_the_plain_rule() {
                     Visibility::Strict => false,
                     Visibility::Served => target > instant,
                 };
-                let at = (spans[window] as usize, instant, target);
-                let mut found: Vec<_> =
-                    rows.iter().map(|rows| rows.plain(spec.rule, at, all, false)).collect();
-                let [begin, end] = BOUNDS[spans[window] as usize];
                 let span = spans[window] as usize;
+                let plain =
+                    |rows: &Rows, refuse| rows.plain(spec.rule, span, instant, target, all, refuse);
+                let mut found: Vec<_> = rows.iter().map(|rows| plain(rows, false)).collect();
+                let [begin, end] = BOUNDS[span];
                 let mut beyond = target < begin || end < target;
                 for rows in &rows {
                     let stamps = &rows.stamps[rows.spans[span].range()];
@@ -285,8 +288,7 @@ fn windows_are_those_of_the_plain_rule() {
                 let beyond = spec.within && beyond;
                 let good = !beyond && found.iter().all(|found| found.valid);
                 if !good {
-                    let fill = |rows: &Rows| rows.plain(spec.rule, at, all, true);
-                    found = rows.iter().map(fill).collect();
+                    found = rows.iter().map(|rows| plain(rows, true)).collect();
                 }
                 let age = found.iter().map(|found| found.age_ns).max().unwrap();
                 let mut expected = Vec::new();

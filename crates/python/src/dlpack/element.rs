@@ -45,7 +45,7 @@ impl MemoryPlace {
 
 /// The type of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
+pub enum TensorElement {
     /// `bool`, a byte each.
     Bool,
     /// `uint8`
@@ -68,18 +68,18 @@ pub enum Element {
     F64,
 }
 
-impl Element {
-    const ALL: [Element; 10] = [
-        Element::Bool,
-        Element::U8,
-        Element::U16,
-        Element::U32,
-        Element::I32,
-        Element::I64,
-        Element::F16,
-        Element::Bf16,
-        Element::F32,
-        Element::F64,
+impl TensorElement {
+    const ALL: [TensorElement; 10] = [
+        TensorElement::Bool,
+        TensorElement::U8,
+        TensorElement::U16,
+        TensorElement::U32,
+        TensorElement::I32,
+        TensorElement::I64,
+        TensorElement::F16,
+        TensorElement::Bf16,
+        TensorElement::F32,
+        TensorElement::F64,
     ];
 
     /// The name that libraries use.
@@ -95,16 +95,16 @@ impl Element {
     /// Name, `DLDataTypeCode` (int 0, uint 1, float 2, bfloat 4, bool 6) and bits.
     pub(super) const fn about(self) -> (&'static str, u8, u8) {
         match self {
-            Element::Bool => ("bool", 6, 8),
-            Element::U8 => ("uint8", 1, 8),
-            Element::U16 => ("uint16", 1, 16),
-            Element::U32 => ("uint32", 1, 32),
-            Element::I32 => ("int32", 0, 32),
-            Element::I64 => ("int64", 0, 64),
-            Element::F16 => ("float16", 2, 16),
-            Element::Bf16 => ("bfloat16", 4, 16),
-            Element::F32 => ("float32", 2, 32),
-            Element::F64 => ("float64", 2, 64),
+            TensorElement::Bool => ("bool", 6, 8),
+            TensorElement::U8 => ("uint8", 1, 8),
+            TensorElement::U16 => ("uint16", 1, 16),
+            TensorElement::U32 => ("uint32", 1, 32),
+            TensorElement::I32 => ("int32", 0, 32),
+            TensorElement::I64 => ("int64", 0, 64),
+            TensorElement::F16 => ("float16", 2, 16),
+            TensorElement::Bf16 => ("bfloat16", 4, 16),
+            TensorElement::F32 => ("float32", 2, 32),
+            TensorElement::F64 => ("float64", 2, 64),
         }
     }
 
@@ -113,17 +113,17 @@ impl Element {
     /// # Errors
     /// The name is unknown.
     pub fn of_name(name: &str) -> PyResult<Self> {
-        let found = Element::ALL.into_iter().find(|element| element.name() == name);
+        let found = TensorElement::ALL.into_iter().find(|element| element.name() == name);
         found.ok_or_else(|| {
-            let names = Element::ALL.map(Element::name).join(", ");
+            let names = TensorElement::ALL.map(TensorElement::name).join(", ");
             PyTypeError::new_err(format!("expected elements of {names}, found {name}"))
         })
     }
 
     pub(super) fn of(dtype: DlDataType) -> PyResult<Self> {
         let DlDataType { code, bits, lanes } = dtype;
-        let fits = |element: &Element| (element.about().1, element.about().2) == (code, bits);
-        let found = Element::ALL.into_iter().find(fits).filter(|_| lanes == 1);
+        let fits = |element: &TensorElement| (element.about().1, element.about().2) == (code, bits);
+        let found = TensorElement::ALL.into_iter().find(fits).filter(|_| lanes == 1);
         found.ok_or_else(|| {
             PyTypeError::new_err(format!(
                 "expected one element of a known type, found DLPack type ({code}, {bits}, {lanes})"

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyType};
 
 use super::abi::{DlDataType, DlDevice, DlTensor, VERSION, Version};
-use super::{Element, MemoryPlace};
+use super::{MemoryPlace, TensorElement};
 
 const NAME: &CStr = c"dlpack_exchange_api";
 /// `kDLCUDA`
@@ -50,7 +50,7 @@ pub(crate) struct Tensor {
     /// Place of that address.
     pub place: MemoryPlace,
     /// The type of the elements.
-    pub element: Element,
+    pub element: TensorElement,
     /// True if the elements follow each other.
     pub contiguous: bool,
     dims: usize,
@@ -128,7 +128,7 @@ impl Exchange {
         Some(Tensor {
             data: tensor.data as usize + tensor.byte_offset as usize,
             place: MemoryPlace::of(tensor.device).ok()?,
-            element: Element::of(tensor.dtype).ok()?,
+            element: TensorElement::of(tensor.dtype).ok()?,
             contiguous,
             dims,
             sizes,

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::abi::{self, DlDataType, DlDevice, DlTensor, Exported, VERSION};
-use super::{Element, MemoryPlace, contiguous};
+use super::{MemoryPlace, TensorElement, contiguous};
 
 /// The handle of the default stream of a device, and the one that means another stream in each thread.
 const DEFAULT_STREAM: u64 = 1;
@@ -39,7 +39,7 @@ pub trait Memory: Send + Sync {
 pub struct DeviceArray {
     memory: Arc<dyn Memory>,
     place: MemoryPlace,
-    element: Element,
+    element: TensorElement,
     shape: Vec<usize>,
     /// First byte in the memory.
     offset: usize,
@@ -50,7 +50,7 @@ impl DeviceArray {
     pub fn new(
         memory: Arc<dyn Memory>,
         place: MemoryPlace,
-        element: Element,
+        element: TensorElement,
         shape: Vec<usize>,
         offset: usize,
     ) -> Self {
@@ -80,8 +80,8 @@ impl DeviceArray {
 
     /// An array of a part of the same memory, which begins `offset` bytes into this one.
     fn part(&self, offset: usize, shape: Vec<usize>, dtype: &str) -> PyResult<Self> {
-        let element = Element::of_name(dtype)?;
-        let bytes = |element: Element, shape: &[usize]| {
+        let element = TensorElement::of_name(dtype)?;
+        let bytes = |element: TensorElement, shape: &[usize]| {
             shape.iter().try_fold(element.size(), |all, size| all.checked_mul(*size))
         };
         let own = bytes(self.element, &self.shape);

@@ -10,7 +10,7 @@ mod exchange;
 mod export;
 mod read;
 
-pub(crate) use self::element::{Element, MemoryPlace};
+pub(crate) use self::element::{MemoryPlace, TensorElement};
 pub(crate) use self::exchange::{Exchange, Tensor, current_stream};
 pub(crate) use self::export::{DeviceArray, Memory};
 pub(crate) use self::read::Array;

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use super::abi::{DLTENSOR, DLTENSOR_VERSIONED, DlDevice, Managed, READ_ONLY, VERSION, Versioned};
-use super::{Element, MemoryPlace, contiguous};
+use super::{MemoryPlace, TensorElement, contiguous};
 
 /// An array of another library. It lives as long as this does.
 pub(crate) struct Array {
@@ -16,7 +16,7 @@ pub(crate) struct Array {
     /// Place of that address.
     pub place: MemoryPlace,
     /// The type of the elements.
-    pub element: Element,
+    pub element: TensorElement,
     /// The sizes, the slowest first.
     pub shape: Vec<usize>,
     /// Elements from one index to the next, per dimension.
@@ -68,17 +68,17 @@ impl Array {
         };
         let typestr: String = item("typestr")?.extract()?;
         let element = match typestr.as_str() {
-            "|b1" => Element::Bool,
-            "|u1" => Element::U8,
-            "<u2" => Element::U16,
-            "<u4" => Element::U32,
-            "<i4" => Element::I32,
-            "<i8" => Element::I64,
-            "<f2" => Element::F16,
-            "<f4" => Element::F32,
-            "<f8" => Element::F64,
+            "|b1" => TensorElement::Bool,
+            "|u1" => TensorElement::U8,
+            "<u2" => TensorElement::U16,
+            "<u4" => TensorElement::U32,
+            "<i4" => TensorElement::I32,
+            "<i8" => TensorElement::I64,
+            "<f2" => TensorElement::F16,
+            "<f4" => TensorElement::F32,
+            "<f8" => TensorElement::F64,
             // The type of the package ml_dtypes has no letter of its own.
-            _ => Element::of_name(&object.getattr("dtype")?.str()?.to_cow()?)?,
+            _ => TensorElement::of_name(&object.getattr("dtype")?.str()?.to_cow()?)?,
         };
         let shape: Vec<usize> = item("shape")?.extract()?;
         let (data, read_only): (usize, bool) = item("data")?.extract()?;
@@ -162,7 +162,7 @@ impl Array {
         Ok(Array {
             data: tensor.data as usize + tensor.byte_offset as usize,
             place,
-            element: Element::of(tensor.dtype)?,
+            element: TensorElement::of(tensor.dtype)?,
             shape,
             strides,
             read_only: flags & READ_ONLY != 0,
@@ -225,7 +225,7 @@ impl Array {
     ///
     /// # Errors
     /// `TypeError` if the type is not one of `expected`.
-    pub(crate) fn check_element(&self, name: &str, expected: &[Element]) -> PyResult<()> {
+    pub(crate) fn check_element(&self, name: &str, expected: &[TensorElement]) -> PyResult<()> {
         if expected.contains(&self.element) {
             return Ok(());
         }

@@ -85,7 +85,7 @@ impl PlanOnGpu {
             // SAFETY: Python's side has made the output, of the size of the layout, and has checked the shapes of
             // arrays on the device. The caller's stream orders this with the use and the release of the arrays,
             // as for any kernel of the array library. No launch there overlaps with the one before it.
-            unsafe { episodes.launch(plan, request, out, &stream, threads) }
+            unsafe { episodes.launch(plan, request, out.0, out.1, &stream, threads) }
         };
         py.detach(put).map_err(raised)
     }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use robocache_ops::device::HostBuffer;
 
 use super::gpu;
-use crate::dlpack::{self, Array, DeviceArray, Element, Memory};
+use crate::dlpack::{self, Array, DeviceArray, Memory, TensorElement};
 use crate::errors::wrong;
 
 /// Place of an operation: the number of a GPU and the handle of one of its streams, or, with -1, the host and a number
@@ -86,7 +86,7 @@ pub(crate) fn empty(
     shape: Vec<usize>,
     dtype: &str,
 ) -> PyResult<DeviceArray> {
-    let element = Element::of_name(dtype)?;
+    let element = TensorElement::of_name(dtype)?;
     let bytes = shape.iter().try_fold(element.size(), |all, size| all.checked_mul(*size));
     let bytes = bytes.ok_or_else(|| wrong("expected fewer elements"))?;
     let (memory, place): (Arc<dyn Memory>, _) = match u32::try_from(device) {

@@ -12,7 +12,7 @@ use super::gpu::{self, Ready};
 use super::kept::Kept;
 use super::resample::{Batch, fuse_on_host, spec_of};
 use super::rule::Rule;
-use crate::dlpack::{Element, Exchange, MemoryPlace, Tensor};
+use crate::dlpack::{Exchange, MemoryPlace, Tensor, TensorElement};
 
 /// Kinds of batches whose preparation is kept.
 const MOST: usize = 256;
@@ -95,7 +95,7 @@ struct PreparedBatches {
 }
 
 /// Rows, stamps, strategy, `max_age_ns`, `max_gap_ns`, fill and letters of lanes.
-type Stream<'py> = (
+type StreamFields<'py> = (
     Bound<'py, PyAny>,
     Bound<'py, PyAny>,
     Bound<'py, PyAny>,
@@ -230,7 +230,7 @@ impl Direct {
     /// Fuses several streams.
     fn fuse<'py>(
         &self,
-        streams: Vec<Stream<'py>>,
+        streams: Vec<StreamFields<'py>>,
         targets: &Bound<'py, PyAny>,
         dtype: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Outputs<'py>>> {
@@ -362,7 +362,7 @@ impl Direct {
     fn instants(&self, tensor: &Bound<'_, PyAny>) -> Option<Tensor> {
         // No view of int64 is negated: only the imaginary part of a conjugate is, and complex integers are no type.
         let found = self.simple(tensor, 8);
-        found.filter(|found| found.element == Element::I64)
+        found.filter(|found| found.element == TensorElement::I64)
     }
 
     /// Rows, likewise, and the type of their elements.
@@ -465,11 +465,11 @@ impl Direct {
 }
 
 /// The type of elements that are resampled.
-fn float_type(element: Element) -> Option<DType> {
+fn float_type(element: TensorElement) -> Option<DType> {
     match element {
-        Element::F32 => Some(DType::F32),
-        Element::F16 => Some(DType::F16),
-        Element::Bf16 => Some(DType::Bf16),
+        TensorElement::F32 => Some(DType::F32),
+        TensorElement::F16 => Some(DType::F16),
+        TensorElement::Bf16 => Some(DType::Bf16),
         _ => None,
     }
 }

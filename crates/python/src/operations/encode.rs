@@ -93,7 +93,8 @@ fn checked_grid(origin_m: [f64; 3], size_m: f64, shape: [usize; 3]) -> PyResult<
     Ok(grid)
 }
 
-fn reduction((word, feature): &(String, String), fields: &[String]) -> PyResult<Reduction> {
+fn reduction(channel: &(String, String), fields: &[String]) -> PyResult<Reduction> {
+    let (word, feature) = channel;
     let taken = || match feature.as_str() {
         name if fields.iter().any(|field| field == name) => Ok(Feature::from(name)),
         "range" => Ok(Feature::Range),
@@ -153,7 +154,7 @@ pub(crate) fn voxelize_clouds(
     let VoxelRule { spec, dtype, .. } = rule;
     let row_bytes = spec.channels.len() * spec.grid.volume() * dtype.size();
     let drops = if place.0 >= 0 {
-        gpu::voxelize(py, place, rule, &clouds(&[]), (points, out), row_bytes)?
+        gpu::voxelize(py, place, rule, &clouds(&[]), points, out, row_bytes)?
     } else {
         // SAFETY: Python's side has checked the shapes, and keeps the arrays until this returns.
         let (data, rows) = unsafe {

@@ -224,8 +224,8 @@ pub(crate) fn gradient(
 }
 
 /// Threads of an operation on the host.
-pub(super) fn threads((_, threads): Place) -> usize {
-    match threads {
+pub(super) fn threads(place: Place) -> usize {
+    match place.1 {
         0 => parallel::cores(),
         threads => threads as usize,
     }

@@ -47,18 +47,18 @@ fn rcl_may_free_the_buffer_or_ask_for_too_much() {
 }
 
 /// A place, and what counts its owners.
-struct Place {
+struct CountedPlace {
     bytes: Box<[u8]>,
     _owner: Arc<()>,
 }
 
-impl Place {
+impl CountedPlace {
     fn new(owners: &Arc<()>) -> Self {
-        Place { bytes: vec![9; 100].into(), _owner: Arc::clone(owners) }
+        CountedPlace { bytes: vec![9; 100].into(), _owner: Arc::clone(owners) }
     }
 }
 
-impl Deref for Place {
+impl Deref for CountedPlace {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -66,7 +66,7 @@ impl Deref for Place {
     }
 }
 
-impl DerefMut for Place {
+impl DerefMut for CountedPlace {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
@@ -75,7 +75,7 @@ impl DerefMut for Place {
 #[test]
 fn a_message_is_taken_into_a_place_while_it_has_room() {
     let owners = Arc::new(());
-    let mut message = SerializedMessage::in_place(Place::new(&owners));
+    let mut message = SerializedMessage::in_place(CountedPlace::new(&owners));
     assert!(message.is_empty());
     write(&mut message, &[1; 100]);
     write(&mut message, b"two");
@@ -93,7 +93,7 @@ fn a_message_is_taken_into_a_place_while_it_has_room() {
     assert_eq!(&message[..4], [b't', b'w', b'o', 1]);
     assert!(matches!(message.into_memory(), Memory::Vec(bytes) if bytes.capacity() >= 200));
 
-    let mut message = SerializedMessage::in_place(Place::new(&owners));
+    let mut message = SerializedMessage::in_place(CountedPlace::new(&owners));
     write(&mut message, b"three");
     let Memory::Place(place, len) = message.into_memory() else { panic!("expected the place") };
     assert_eq!(&place[..len], b"three");
@@ -104,7 +104,7 @@ fn a_message_is_taken_into_a_place_while_it_has_room() {
     });
     assert_eq!((emptied, Arc::strong_count(&owners)), (Ok(true), 1));
 
-    let mut message = SerializedMessage::in_place(Place::new(&owners));
+    let mut message = SerializedMessage::in_place(CountedPlace::new(&owners));
     // SAFETY: as above.
     let refused = message.fill(|array| unsafe {
         // This frees what the array had.

@@ -75,7 +75,8 @@ impl CommandsSeen {
         commands: &Commands,
         window: &LoopWindow,
         sim_clock: Option<SimClockSeen>,
-        (since, stream_name): (Duration, impl Fn(&GroupSpec) -> String),
+        since: Duration,
+        stream_name: impl Fn(&GroupSpec) -> String,
     ) -> Status {
         let latency = self.latency.read(commands.latency.histogram(), since).total;
         self.groups.resize(commands.groups.len(), GroupBefore::default());
@@ -89,7 +90,7 @@ impl CommandsSeen {
         let groups = commands.spec.groups.iter().zip(&commands.groups).zip(&mut self.groups);
         for (at, ((spec, state), before)) in groups.enumerate() {
             let seen = state.seen();
-            let of_group = before.faults((spec, &stream_name(spec)), &seen);
+            let of_group = before.faults(spec, &stream_name(spec), &seen);
             if seen.stage == Stage::Following && self.logged.ends(at) {
                 tracing::info!("commands: {} follows a plan again", spec.name);
             }
@@ -104,7 +105,7 @@ impl CommandsSeen {
             faults.push((usize::MAX, Fault { kind: FaultKind::Overflow, words }));
         }
         for (at, fault) in &faults {
-            if self.logged.is_new((*at, fault.kind), since) {
+            if self.logged.is_new(*at, fault.kind, since) {
                 tracing::warn!("commands: {}", fault.words);
             }
         }
@@ -129,7 +130,7 @@ impl Logged {
     }
 
     /// Notes a fault of a window. True if it was not there lately.
-    fn is_new(&mut self, (group, kind): (usize, FaultKind), since: Duration) -> bool {
+    fn is_new(&mut self, group: usize, kind: FaultKind, since: Duration) -> bool {
         let known = self.0.iter_mut().find(|(at, of, _)| (*at, *of) == (group, kind));
         match known {
             Some((_, _, last)) => since.saturating_sub(std::mem::replace(last, since)) > REPEAT,
@@ -143,7 +144,7 @@ impl Logged {
 
 impl GroupBefore {
     /// Faults of a group in this window. `stream` is the name of `start_from`.
-    fn faults(&mut self, (group, stream): (&GroupSpec, &str), seen: &GroupSeen) -> Vec<Fault> {
+    fn faults(&mut self, group: &GroupSpec, stream: &str, seen: &GroupSeen) -> Vec<Fault> {
         let now = &seen.counts;
         let before = std::mem::replace(&mut self.counts, now.clone());
         self.judge_commands(group, before.commands, seen);

@@ -216,7 +216,7 @@ impl Monitor {
                         let stream = |group: &GroupSpec| {
                             runtime.stream_spec(group.start_from.stream).name.clone()
                         };
-                        self.commands.status(commands, &window, sim_clock, (since, stream))
+                        self.commands.status(commands, &window, sim_clock, since, stream)
                     }
                     _ => report::of_loop(name, &window, self.sim_clock()),
                 },
@@ -305,8 +305,8 @@ impl Monitor {
         let trouble = self.lasting_trouble(input, trouble, window.rate.fresh);
         let topic = &self.names.topics[input.index()];
         let why = trouble.map(|trouble| {
-            let what = (trouble, window.ever);
-            publishers::explain(what, spec, (topic, &self.names.remedy), seen.as_deref())
+            let heard = window.ever;
+            publishers::explain(trouble, heard, spec, topic, &self.names.remedy, seen.as_deref())
         });
         let nowhere = !window.ever && seen.as_ref().is_some_and(Vec::is_empty);
         let near = why.as_ref().filter(|_| nowhere).and_then(|_| self.near_topic(input));
@@ -316,10 +316,10 @@ impl Monitor {
         if self.stood_still.is_none()
             && self.notices.may_name(self.runtime.time.monotonic(), input, &seen)
         {
-            self.notices.refused((input, &spec.name, topic), window.refused.as_deref());
+            self.notices.refused(input, &spec.name, topic, window.refused.as_deref());
             let said = window.refused.is_some() && publishers::all_refused(spec, &seen);
             let untold = why.clone().filter(|_| !said);
-            self.notices.trouble((input, &spec.name, topic), &message, untold, &near);
+            self.notices.trouble(input, &spec.name, topic, &message, untold, &near);
         }
         if let Some(why) = why {
             message = format!("{message}; {why}{near}");

@@ -138,7 +138,8 @@ impl Notices {
     pub(super) fn cause(
         &mut self,
         now: Instant,
-        (stream, name): (StreamId, &str),
+        stream: StreamId,
+        name: &str,
         cause: Option<&Cause>,
     ) {
         let log = self.causes[stream.index()].note(now, cause.map(|cause| cause.kind));
@@ -151,7 +152,9 @@ impl Notices {
     /// `topic` is the full name, `what` the input's state in words. What `near` adds is no reason of its own.
     pub(super) fn trouble(
         &mut self,
-        (input, name, topic): (InputId, &str, &str),
+        input: InputId,
+        name: &str,
+        topic: &str,
         what: &str,
         why: Option<String>,
         near: &str,
@@ -184,11 +187,7 @@ impl Notices {
     }
 
     /// Logs once which publishers of an input are refused, and again if they change.
-    pub(super) fn refused(
-        &mut self,
-        (input, name, topic): (InputId, &str, &str),
-        who: Option<&str>,
-    ) {
+    pub(super) fn refused(&mut self, input: InputId, name: &str, topic: &str, who: Option<&str>) {
         let said = &mut self.inputs[input.index()].refused;
         if let Some(words) = who.filter(|_| who != said.as_deref()) {
             tracing::warn!("stream '{name}' ({topic}): {words}");

@@ -57,9 +57,11 @@ pub(super) fn several(clock_publishers: &[String]) -> Option<String> {
 /// Explains why nothing, or too little, may come from a topic. `heard` says whether a message ever came,
 /// and `remedy` what to do if the middleware loses large messages.
 pub(super) fn explain(
-    (trouble, heard): (Trouble, bool),
+    trouble: Trouble,
+    heard: bool,
     spec: &InputSpec,
-    (topic, remedy): (&str, &str),
+    topic: &str,
+    remedy: &str,
     seen: Option<&[PublisherSeen]>,
 ) -> String {
     let Some(publishers) = seen else { return "publishers not yet known".to_owned() };

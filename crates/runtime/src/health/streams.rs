@@ -40,7 +40,7 @@ impl Monitor {
         for input in &inputs {
             self.end_window(*input);
         }
-        let Learnt { part, absent, cause } = self.learn(&runtime, (stream, &inputs), now);
+        let Learnt { part, absent, cause } = self.learn(&runtime, stream, &inputs, now);
         let first = parts.len();
         if let [input] = inputs[..] {
             // The words of the cause have the detail.
@@ -62,7 +62,8 @@ impl Monitor {
     fn learn(
         &mut self,
         runtime: &Runtime,
-        (stream, inputs): (StreamId, &[InputId]),
+        stream: StreamId,
+        inputs: &[InputId],
         now: Instant,
     ) -> Learnt {
         let after = StreamTotals::read(runtime, stream);
@@ -70,7 +71,7 @@ impl Monitor {
         let spec = runtime.stream_spec(stream);
         let spacings = self.spacings(stream, inputs);
         let steps = after.steps - before.steps;
-        let suggested_lag_ms = self.suggested_lag(runtime, (stream, inputs), spacings);
+        let suggested_lag_ms = self.suggested_lag(runtime, stream, inputs, spacings);
         let ticks = (steps / spec.steps() as u64).max(1);
         let held_share = (after.newest_held - before.newest_held) as f64 / ticks as f64;
         let evidence = Evidence {
@@ -88,7 +89,7 @@ impl Monitor {
         let left_out = inputs.iter().any(|input| runtime.left_out(*input).is_some());
         let cause = causes::cause(&evidence).filter(|_| absent.is_none() && !left_out);
         if steps > 0 && self.stood_still.is_none() {
-            self.notices.cause(now, (stream, &spec.name), cause.as_ref());
+            self.notices.cause(now, stream, &spec.name, cause.as_ref());
         }
         let part = StreamPart {
             id: stream,
@@ -115,7 +116,8 @@ impl Monitor {
     fn suggested_lag(
         &self,
         runtime: &Runtime,
-        (stream, inputs): (StreamId, &[InputId]),
+        stream: StreamId,
+        inputs: &[InputId],
         spacings: Option<Spacings>,
     ) -> Option<f64> {
         // What is planned changes until it is over: no lag makes it final.

@@ -40,7 +40,7 @@ struct Robot {
 
 /// How the stream's messages come \[ms\].
 #[derive(Clone, Copy)]
-struct Sensor {
+struct SensorPattern {
     period: i64,
     /// From stamp to arrival.
     delay: i64,
@@ -48,7 +48,7 @@ struct Sensor {
     offset: i64,
 }
 
-const SENSOR: Sensor = Sensor { period: 10, delay: 4, offset: 0 };
+const SENSOR: SensorPattern = SensorPattern { period: 10, delay: 4, offset: 0 };
 
 impl Robot {
     /// A robot with a wrench.
@@ -95,7 +95,7 @@ impl Robot {
     }
 
     /// Runs for a time, in steps of 1 ms.
-    fn run(&mut self, sensor: Sensor, time: i64) {
+    fn run(&mut self, sensor: SensorPattern, time: i64) {
         for now in self.now + 1..=self.now + time {
             let tick = self.tick;
             self.set_clock(now);
@@ -117,7 +117,7 @@ impl Robot {
     }
 
     /// Runs for three seconds to settle and then for one. Returns the stream's status of the last.
-    fn settled(&mut self, sensor: Sensor) -> Status {
+    fn settled(&mut self, sensor: SensorPattern) -> Status {
         self.run(sensor, 3000);
         self.monitor.report();
         self.run(sensor, 1000);
@@ -199,7 +199,7 @@ fn a_history_that_fills_is_no_short_ring() {
 
 #[test]
 fn a_lag_shorter_than_the_delay_is_named_and_the_remedy_helps() {
-    let sensor = Sensor { delay: 63, ..SENSOR };
+    let sensor = SensorPattern { delay: 63, ..SENSOR };
     for strategy in ["hold", "linear"] {
         let keys = |lag: &str| format!("max_age_ms: 30, lag_ms: {lag}, strategy: {strategy}");
         let short = Robot::with(&keys("0")).settled(sensor);
@@ -231,9 +231,9 @@ fn a_short_lag_is_only_shown_while_nothing_is_wrong_with_it() {
 #[test]
 fn delays_are_those_of_the_window_and_since_the_start() {
     let mut robot = Robot::with("max_age_ms: 90, lag_ms: 40, strategy: hold");
-    robot.run(Sensor { delay: 31, ..SENSOR }, 500);
+    robot.run(SensorPattern { delay: 31, ..SENSOR }, 500);
     robot.status(1);
-    robot.run(Sensor { delay: -2, ..SENSOR }, 1000);
+    robot.run(SensorPattern { delay: -2, ..SENSOR }, 1000);
     let status = robot.status(1);
     let near = |key: &str, expected: f64| {
         let found: f64 = value(&status, key).parse().unwrap();
@@ -260,7 +260,7 @@ fn clocks_that_differ_are_named_and_the_offset_helps() {
     for (offset, reason) in
         [(-60_000, "invalid.clock_behind"), (5000, "dropped.ahead"), (300, "dropped.ahead")]
     {
-        let sensor = Sensor { offset, ..SENSOR };
+        let sensor = SensorPattern { offset, ..SENSOR };
         let wrong = Robot::with("max_age_ms: 30, strategy: hold").settled(sensor);
         assert_eq!(wrong.level, Level::Warn);
         assert_ne!(value(&wrong, reason), "0", "{reason}");
@@ -273,12 +273,12 @@ fn clocks_that_differ_are_named_and_the_offset_helps() {
     // A sensor that counts from its start, on a node that is in the year 2026.
     let mut robot = Robot::with("max_age_ms: 30, strategy: hold");
     robot.set_clock(1_795_000_000_000);
-    let status = robot.settled(Sensor { offset: -1_794_999_000_000, ..SENSOR });
+    let status = robot.settled(SensorPattern { offset: -1_794_999_000_000, ..SENSOR });
     assert!(status.message.contains("stamps are 56.9 years behind"), "{}", status.message);
     // A ring full of rows of the future is no short ring.
     let mut robot =
         Robot::with("max_age_ms: 30, strategy: hold, ring_rows: 16, max_ahead_ms: 1000");
-    let status = robot.settled(Sensor { offset: 900, ..SENSOR });
+    let status = robot.settled(SensorPattern { offset: 900, ..SENSOR });
     assert_ne!(value(&status, "invalid.ahead"), "0");
     assert!(status.message.contains("s ahead of the node's clock"), "{}", status.message);
 }
@@ -289,8 +289,8 @@ fn every_invalid_step_has_one_reason() {
         "max_age_ms: 30, max_gap_ms: 60, ring_rows: 16, history: {steps: 4, step_ms: 100}",
     );
     robot.run(SENSOR, 1000);
-    robot.run(Sensor { period: 97, delay: 40, offset: 0 }, 2000);
-    robot.run(Sensor { period: 1 << 40, ..SENSOR }, 500);
+    robot.run(SensorPattern { period: 97, delay: 40, offset: 0 }, 2000);
+    robot.run(SensorPattern { period: 1 << 40, ..SENSOR }, 500);
     robot.set_clock(5000);
     robot.run(SENSOR, 1000);
     let stats = robot.runtime.stream_stats(STREAM);
@@ -303,7 +303,7 @@ fn every_invalid_step_has_one_reason() {
 #[test]
 fn rates_are_in_the_nodes_time() {
     let mut robot = Robot::with("max_age_ms: 90, lag_ms: 50, expected_rate_hz: 50");
-    let sensor = Sensor { period: 20, ..SENSOR };
+    let sensor = SensorPattern { period: 20, ..SENSOR };
     // Between two reports the simulation moves by half a second, whatever the time on the wall.
     for report in 0..8 {
         robot.run(sensor, 500);
@@ -319,10 +319,10 @@ fn rates_are_in_the_nodes_time() {
     assert_eq!((paused.level, paused.message.as_str()), (Level::Ok, "50.0 Hz"));
     // A sensor at half its rate is lossy.
     for _ in 0..3 {
-        robot.run(Sensor { period: 40, ..SENSOR }, 500);
+        robot.run(SensorPattern { period: 40, ..SENSOR }, 500);
         robot.status(1);
     }
-    robot.run(Sensor { period: 40, ..SENSOR }, 500);
+    robot.run(SensorPattern { period: 40, ..SENSOR }, 500);
     let slow = robot.status(1);
     assert!(slow.message.starts_with("24.0 Hz instead of 50 Hz; "), "{}", slow.message);
     assert!(slow.message.ends_with("; publishers not yet known"), "{}", slow.message);
@@ -331,7 +331,7 @@ fn rates_are_in_the_nodes_time() {
 #[test]
 fn silence_is_in_the_nodes_time() {
     let mut robot = Robot::with("max_age_ms: 90, lag_ms: 20");
-    let silent = Sensor { period: 1 << 40, ..SENSOR };
+    let silent = SensorPattern { period: 1 << 40, ..SENSOR };
     robot.run(SENSOR, 1000);
     robot.run(silent, 2500);
     assert_ne!(robot.status(1).level, Level::Stale);

@@ -110,18 +110,18 @@ fn recorded_epochs_and_ticks_drive_the_player() {
         player.receive_as(W, wrench(ms(at), value), ms(at), arrival).unwrap();
     };
     receive(&mut player, 0, 1000, 1.0);
-    player.serve_recorded((epoch(0), 101), &mut serve).unwrap();
+    player.serve_recorded(epoch(0), 101, &mut serve).unwrap();
     // The clock is set back by 150 ms, and the first message comes 200 ms later: no arrival goes back.
-    player.serve_recorded((epoch(1), 90), &mut serve).unwrap();
+    player.serve_recorded(epoch(1), 90, &mut serve).unwrap();
     receive(&mut player, 1, 1050, 2.0);
-    player.serve_recorded((epoch(1), 105), &mut serve).unwrap();
+    player.serve_recorded(epoch(1), 105, &mut serve).unwrap();
     // After an hour without a message.
-    player.serve_recorded((epoch(1), 360_000), &mut serve).unwrap();
+    player.serve_recorded(epoch(1), 360_000, &mut serve).unwrap();
     // Two steps: one epoch has no message.
     receive(&mut player, 3, 1055, 3.0);
-    player.serve_recorded((epoch(3), 106), &mut serve).unwrap();
+    player.serve_recorded(epoch(3), 106, &mut serve).unwrap();
     // It belongs to an epoch that is over.
-    player.serve_recorded((epoch(1), 107), &mut serve).unwrap();
+    player.serve_recorded(epoch(1), 107, &mut serve).unwrap();
     drop(serve);
     let expected = [
         (101, 0, Some(1.0)),

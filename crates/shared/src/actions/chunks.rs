@@ -4,7 +4,7 @@ use iceoryx2::node::Node;
 
 use super::super::SharedError;
 use super::super::service::{Engine, node};
-use super::{CHUNKS_WAITING, MessageHeader, Messages, Receiver, WRITERS, Way};
+use super::{ActionService, CHUNKS_WAITING, MessageHeader, Receiver, WRITERS, Way};
 
 /// Chunks that one call gives: as many as may wait.
 const MOST: usize = WRITERS * CHUNKS_WAITING;
@@ -18,7 +18,7 @@ pub struct ChunkReader {
     newest: [MessageHeader; WRITERS],
     /// The place of the next writer there.
     next: usize,
-    _chunks: Messages,
+    _chunks: ActionService,
     _node: Node<Engine>,
 }
 

@@ -6,7 +6,7 @@ use robocache_core::spec::CommandsSpec;
 
 use super::super::SharedError;
 use super::super::service::{Engine, node};
-use super::{MessageHeader, Messages, Sender, Way, send};
+use super::{ActionService, MessageHeader, Sender, Way, send};
 
 /// Sends the statuses of a node to the policies. One thread at a time uses it.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct StatusPublisher {
     service: String,
     sender: Sender,
     number: u64,
-    _statuses: Messages,
+    _statuses: ActionService,
     _node: Node<Engine>,
 }
 

@@ -11,7 +11,7 @@ use robocache_ops::time::Stamp;
 use super::super::SharedError;
 use super::super::info::InfoReader;
 use super::super::service::{Engine, names, node};
-use super::{MessageHeader, Messages, Receiver, STATUSES_WAITING, Sender, Way, send};
+use super::{ActionService, MessageHeader, Receiver, STATUSES_WAITING, Sender, Way, send};
 
 /// Sends chunks of one group to a node, and knows what becomes of them. One thread at a time uses it.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ pub struct ActionWriter {
     refused: VecDeque<RefusedChunk>,
     /// Memory for the next message.
     message: Vec<u8>,
-    chunks: Messages,
-    _statuses: Messages,
+    chunks: ActionService,
+    _statuses: ActionService,
     info: InfoReader,
     node: Node<Engine>,
 }

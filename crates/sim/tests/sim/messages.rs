@@ -3,16 +3,16 @@
 use super::{EPOCH, options};
 use robocache_core::cdr::Reader;
 use robocache_ops::time::Stamp;
-use robocache_sim::{Event, JOINT_NAMES, JOINTS, Robot, Stream};
+use robocache_sim::{JOINT_NAMES, JOINTS, Robot, SensorMessage, Stream};
 
-fn event(stream: Stream) -> Event {
+fn event(stream: Stream) -> SensorMessage {
     let stamp = EPOCH.offset(5_000_000);
     let send_at = EPOCH;
-    Event { stream, seq: 1, sampled: EPOCH, stamp, send_at, due_ns: 0 }
+    SensorMessage { stream, seq: 1, sampled: EPOCH, stamp, send_at, due_ns: 0 }
 }
 
 /// A reader behind a header that has been checked.
-fn open<'a>(message: &'a [u8], event: &Event) -> Reader<'a> {
+fn open<'a>(message: &'a [u8], event: &SensorMessage) -> Reader<'a> {
     let mut reader = Reader::new(message).unwrap();
     let stamp = Stamp::from_sec_nanosec(reader.i32().unwrap(), reader.u32().unwrap());
     assert_eq!(stamp, Some(event.stamp));
@@ -90,7 +90,8 @@ fn images_show_their_shapes_where_the_truth_has_them() {
         let expected = 4.0 * shape.half[0] * shape.half[1];
         assert!(area >= 0.9 * expected, "{area} of {expected}");
 
-        let next = robot.message(&Event { sampled: EPOCH.offset(33_333_333), ..e }, Vec::new());
+        let next =
+            robot.message(&SensorMessage { sampled: EPOCH.offset(33_333_333), ..e }, Vec::new());
         let changed = message.iter().zip(&next).filter(|(a, b)| a != b).count();
         assert!(changed > 3_000, "{changed}");
     }
@@ -148,7 +149,7 @@ fn no_ray_misses_the_ball_over_minutes() {
     let robot = Robot::new(options(|o| (o.lidar_rings, o.lidar_columns) = (16, 256))).unwrap();
     for i in 0..60 {
         let sampled = EPOCH.offset(i * 1_700_000_000);
-        let message = robot.message(&Event { sampled, ..event(Stream::Lidar) }, Vec::new());
+        let message = robot.message(&SensorMessage { sampled, ..event(Stream::Lidar) }, Vec::new());
         let data = &message[message.len() - 1 - 16 * 256 * 20..message.len() - 1];
         for point in data.chunks_exact(20) {
             let value =

@@ -2,10 +2,10 @@
 
 use super::{EPOCH, options};
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S, Stamp};
-use robocache_sim::{Event, JitterShape, Pace, Robot, Schedule, SimOptions, Stream, drive};
+use robocache_sim::{JitterShape, Pace, Robot, Schedule, SensorMessage, SimOptions, Stream, drive};
 use std::collections::HashMap;
 
-fn run(options: SimOptions, start: Stamp) -> Vec<(Event, Vec<u8>)> {
+fn run(options: SimOptions, start: Stamp) -> Vec<(SensorMessage, Vec<u8>)> {
     let robot = Robot::new(options).unwrap();
     robot.schedule(start).map(|event| (event, robot.message(&event, Vec::new()))).collect()
 }
@@ -40,8 +40,9 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 #[test]
 fn runs_share_their_messages_wherever_they_start_and_whatever_else_is_published() {
     let faulty = |o: &mut SimOptions| (o.stamp_jitter_ms, o.drop_share) = (1.0, 0.2);
-    let key =
-        |(event, bytes): (Event, Vec<u8>)| ((event.stream, event.seq), (event.sampled, bytes));
+    let key = |(event, bytes): (SensorMessage, Vec<u8>)| {
+        ((event.stream, event.seq), (event.sampled, bytes))
+    };
     let first: HashMap<_, _> = run(small(faulty), EPOCH).into_iter().map(key).collect();
     let later = small(|o| {
         faulty(o);
@@ -137,7 +138,7 @@ fn skew_moves_the_stamps_of_one_sensor_and_nothing_else() {
     assert_eq!(plain.len(), events.len());
     for (plain, event) in plain.iter().zip(&events) {
         let off = event.stamp.since(event.sampled);
-        assert_eq!(Event { stamp: plain.stamp, ..*event }, *plain);
+        assert_eq!(SensorMessage { stamp: plain.stamp, ..*event }, *plain);
         let since_start = event.sampled.since(EPOCH);
         let expected =
             if event.stream == Stream::Imu { -5_000_000 + since_start / 1000 } else { 0 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::SharedSeen;
-use crate::net::{MS, Shared};
+use crate::net::{MS, SharedNet};
 use robocache_core::cdr::Reader;
 use robocache_ops::sync::lock;
 use robocache_runtime::CommandPublisher;
@@ -24,7 +24,7 @@ const ROUNDING: f64 = 1e-9;
 /// as well.
 pub(crate) struct CommandCheck {
     seen: SharedSeen,
-    net: Shared,
+    net: SharedNet,
     /// The last two commands, and their ticks.
     last: Vec<(i64, Vec<f64>)>,
     /// The epoch of the last command. Each counts its ticks anew.
@@ -58,7 +58,7 @@ impl CommandPublisher for CommandCheck {
 }
 
 impl CommandCheck {
-    pub(crate) fn new(seen: &SharedSeen, net: &Shared, sent: &Arc<AtomicU64>) -> Self {
+    pub(crate) fn new(seen: &SharedSeen, net: &SharedNet, sent: &Arc<AtomicU64>) -> Self {
         let seen = Arc::clone(seen);
         let net = Arc::clone(net);
         let sent = Arc::clone(sent);

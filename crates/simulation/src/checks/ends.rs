@@ -2,7 +2,7 @@
 
 use super::{Kind, Seen};
 use crate::net::{Net, S};
-use crate::robot::Source;
+use crate::robot::MessageSource;
 use robocache_link::CLOCK_TOPIC;
 use robocache_runtime::Runtime;
 
@@ -11,7 +11,11 @@ const LAST_NS: u64 = 2 * S;
 
 /// All sources are heard again, and the newest latched message counts. If the node is cut off and cannot see that, those
 /// of its machine are not. If that is also so of its clock, no message counts.
-pub(crate) fn all_are_heard(seen: &Seen, net: &Net, sources: &[Source]) -> Result<(), String> {
+pub(crate) fn all_are_heard(
+    seen: &Seen,
+    net: &Net,
+    sources: &[MessageSource],
+) -> Result<(), String> {
     let is_deaf = net.is_deaf_unseen();
     let has_time = !(is_deaf && net.publishers.iter().any(|of| of.topic == CLOCK_TOPIC));
     for source in sources {

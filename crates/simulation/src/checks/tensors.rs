@@ -1,6 +1,6 @@
 //! Each tensor: ticks rise, and each valid value is the robot's truth.
 
-use super::{Kind, Row, Seen};
+use super::{Kind, RowMessage, Seen};
 use crate::net::S;
 use crate::robot::{BEND, joint, units};
 use robocache_core::message::{StepState, TensorMessage};
@@ -60,13 +60,13 @@ impl Seen {
                     let width = message.segment_data(segment).len() / steps.len();
                     let data = &message.segment_data(segment)[at * width..][..width];
                     let lag_ns = spec.lag_ns;
-                    self.step(kind, (epoch, stamp.offset(-lag_ns)), *step, data);
+                    self.step(kind, epoch, stamp.offset(-lag_ns), *step, data);
                 }
             }
         }
     }
 
-    fn step(&mut self, kind: Kind, (epoch, newest): (u64, Stamp), step: StepState, data: &[u8]) {
+    fn step(&mut self, kind: Kind, epoch: u64, newest: Stamp, step: StepState, data: &[u8]) {
         if step.target > newest || newest.since(step.target) > S as i64 {
             self.fail(format!(
                 "{kind:?}: a target is at {}, the present step at {newest}",
@@ -85,7 +85,7 @@ impl Seen {
             return;
         }
         if kind == Kind::Camera {
-            if let Some(Row { number, .. }) = row
+            if let Some(RowMessage { number, .. }) = row
                 && data.iter().any(|pixel| u64::from(*pixel) != number % 251)
             {
                 self.fail(format!("camera: image {number} has the pixels {data:?}"));
@@ -99,7 +99,7 @@ impl Seen {
             .map(|bytes| f64::from(f32::from_le_bytes(*bytes)))
             .collect();
         match kind {
-            Kind::Joints => self.joints(epoch, (step.target, at), &values),
+            Kind::Joints => self.joints(epoch, step.target, at, &values),
             Kind::Wrench => self.measured(kind, epoch, (step.target, at), (row, &values, is_held)),
             _ => self.measured(kind, epoch, (at, at), (row, &values, true)),
         }
@@ -124,7 +124,7 @@ impl Seen {
         kind: Kind,
         epoch: u64,
         (target, at): (Stamp, Stamp),
-        (row, values, is_held): (Option<Row>, &[f64], bool),
+        (row, values, is_held): (Option<RowMessage>, &[f64], bool),
     ) {
         let [time, pass, number, ..] = values[..] else { return };
         // A latched message is of no pass. When a message was published tells its pass only by a clock that agrees.
@@ -159,7 +159,7 @@ impl Seen {
     }
 
     /// Joints follow a curve, which a straight line leaves by a bounded error.
-    fn joints(&mut self, epoch: u64, (target, at): (Stamp, Stamp), values: &[f64]) {
+    fn joints(&mut self, epoch: u64, target: Stamp, at: Stamp, values: &[f64]) {
         let Some(pass) = self.passes.get(&epoch).copied() else { return };
         let base = self.bases[pass as usize];
         for (which, value) in values.iter().enumerate() {

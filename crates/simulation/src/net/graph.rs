@@ -1,7 +1,7 @@
 //! The graph as a connection sees it.
 
 use super::paths::id_of;
-use super::{Net, Shared};
+use super::{Net, SharedNet};
 use robocache_link::{Graph, MiddlewareError};
 use robocache_ops::random::Random;
 use robocache_ops::sync::lock;
@@ -9,7 +9,7 @@ use robocache_runtime::{PublisherId, PublisherSeen};
 
 /// The graph of a connection.
 pub(crate) struct SimGraph {
-    pub net: Shared,
+    pub net: SharedNet,
     pub connection: usize,
     /// When the connection was made.
     pub since_ns: u64,
@@ -17,7 +17,7 @@ pub(crate) struct SimGraph {
 
 /// Changes of a graph: what it had at the last look.
 pub(crate) struct SimChanges {
-    net: Shared,
+    net: SharedNet,
     connection: usize,
     since_ns: u64,
     seen: Vec<(usize, bool)>,

@@ -224,7 +224,7 @@ fn stop_draw(seed: u64, stops: u64) -> Random {
 }
 
 /// The network as its users hold it.
-pub(crate) type Shared = Arc<Mutex<Net>>;
+pub(crate) type SharedNet = Arc<Mutex<Net>>;
 
 impl Net {
     pub(crate) fn new(seed: u64, clock: WorldClock, rules: Rules) -> Self {
@@ -271,9 +271,12 @@ impl Net {
     /// Begins to publish a topic.
     pub(crate) fn advertise(
         &mut self,
-        (topic, ros_type): (&'static str, &'static str),
-        (offers, depth): (OfferedQos, usize),
-        (remote, clock_ahead_ns): (bool, i64),
+        topic: &'static str,
+        ros_type: &'static str,
+        offers: OfferedQos,
+        depth: usize,
+        remote: bool,
+        clock_ahead_ns: i64,
     ) -> usize {
         let publisher = self.publishers.len();
         let history = VecDeque::new();

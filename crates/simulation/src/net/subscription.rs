@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::paths::id_of;
-use super::{Net, Shared, Sub, Wakes};
+use super::{Net, SharedNet, Sub, Wakes};
 use robocache_core::spec::InputSpec;
 use robocache_link::{
     EventTotals, Making, MessageInfo, MessageMemory, MiddlewareError, Subscribed, Subscription,
@@ -13,7 +13,7 @@ use robocache_runtime::{OfferedQos, Transit};
 
 /// A subscription of the node. A drop ends it.
 pub(crate) struct SimSubscription {
-    net: Shared,
+    net: SharedNet,
     id: usize,
 }
 
@@ -33,7 +33,8 @@ impl Net {
         &mut self,
         connection: usize,
         of: &Wanted<'_>,
-        (asks, wakes): (OfferedQos, Wakes),
+        asks: OfferedQos,
+        wakes: Wakes,
     ) -> usize {
         let id = self.subscriptions.len();
         self.subscriptions.push(Sub {
@@ -60,25 +61,26 @@ impl Net {
 impl SimSubscription {
     /// Subscribes through a connection.
     pub(crate) fn new(
-        net: &Shared,
+        net: &SharedNet,
         connection: usize,
         wanted: &Wanted<'_>,
-        (asks, wakes): (OfferedQos, Wakes),
+        asks: OfferedQos,
+        wakes: Wakes,
     ) -> Self {
-        let id = lock(net).subscribe(connection, wanted, (asks, wakes));
+        let id = lock(net).subscribe(connection, wanted, asks, wakes);
         SimSubscription { net: Arc::clone(net), id }
     }
 
     /// The subscription of an input.
     pub(crate) fn of_input(
-        net: &Shared,
+        net: &SharedNet,
         connection: usize,
         spec: &InputSpec,
         asks: OfferedQos,
     ) -> Subscribed<Self> {
         let wakes = if spec.is_large() { Wakes::Large } else { Wakes::Small };
         let wanted = Wanted { topic: &spec.topic, ros_type: &spec.ros_type, depth: spec.qos.depth };
-        Subscribed { subscription: Self::new(net, connection, &wanted, (asks, wakes)), asks }
+        Subscribed { subscription: Self::new(net, connection, &wanted, asks, wakes), asks }
     }
 }
 

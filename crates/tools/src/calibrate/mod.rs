@@ -51,7 +51,7 @@ const DRIFT_SIGMAS: f64 = 4.0;
 
 /// Options of a calibration: the streams, and how far to search.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CalibrateOptions {
     /// The stream whose stamps are right: a topic, or a stream of the configuration.
     pub reference: String,
     /// The stream whose offset is sought.
@@ -126,7 +126,7 @@ pub enum CalibrateError {
 pub fn calibrate(
     bag: &Bag,
     config: Option<&Config>,
-    options: &Options,
+    options: &CalibrateOptions,
     progress: &dyn Progress,
 ) -> Result<Calibration, CalibrateError> {
     let inputs = find(bag, config, options, progress)?;
@@ -150,7 +150,7 @@ pub fn calibrate(
 fn find(
     bag: &Bag,
     config: Option<&Config>,
-    options: &Options,
+    options: &CalibrateOptions,
     progress: &dyn Progress,
 ) -> Result<[InputSpec; 2], CalibrateError> {
     let definitions = BagDefinitions::new(bag)?;

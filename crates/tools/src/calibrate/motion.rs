@@ -80,7 +80,7 @@ pub(super) fn read(
     inputs: &[InputSpec; 2],
     progress: &dyn Progress,
 ) -> Result<[Motion; 2], CalibrateError> {
-    let [mut one, mut other] = [Reader::new(&inputs[0])?, Reader::new(&inputs[1])?];
+    let [mut one, mut other] = [MotionReader::new(&inputs[0])?, MotionReader::new(&inputs[1])?];
     let topics = inputs.each_ref().map(|input| bag.topic(&input.topic));
     let wanted: Vec<bool> = (0..bag.topics.len()).map(|at| topics.contains(&Some(at))).collect();
     let mut count = 0_u64;
@@ -98,13 +98,13 @@ pub(super) fn read(
     Ok([one.finish(), other.finish()])
 }
 
-pub(super) struct Reader {
+pub(super) struct MotionReader {
     input: Box<dyn Input>,
     probe: Probe,
 }
 
-impl Reader {
-    pub(super) fn new(spec: &InputSpec) -> Result<Reader, CalibrateError> {
+impl MotionReader {
+    pub(super) fn new(spec: &InputSpec) -> Result<MotionReader, CalibrateError> {
         let wrong = |why: String| CalibrateError::Stream { name: spec.topic.clone(), why };
         let (taken, measure, what) = measure(spec).map_err(wrong)?;
         let input = input::open(&taken).map_err(wrong)?;
@@ -119,7 +119,7 @@ impl Reader {
             pixels: Vec::new(),
             motion: Motion { what, topic: spec.topic.clone(), ..Motion::default() },
         };
-        Ok(Reader { input, probe })
+        Ok(MotionReader { input, probe })
     }
 
     pub(super) fn take(&mut self, message: &[u8], received: Stamp) {

@@ -21,7 +21,7 @@ pub(super) struct Pair {
     stretches: Vec<[i64; 2]>,
     /// Course of the slower motion, by stretch.
     slow: Vec<f64>,
-    fast: Way,
+    fast: Displacement,
     /// Which stretches are around each.
     around: Vec<[usize; 2]>,
     /// True if the reference is the slower one.
@@ -31,7 +31,7 @@ pub(super) struct Pair {
 }
 
 /// How far something has moved.
-struct Way {
+struct Displacement {
     /// Instants \[ns from the first stamp\].
     at: Vec<i64>,
     /// The way until then.
@@ -76,7 +76,7 @@ impl Pair {
             around: around(&stretches, trend_ns),
             stretches,
             slow: Vec::new(),
-            fast: Way::new(fast, first),
+            fast: Displacement::new(fast, first),
             reference_is_slow,
             usual_ns,
         };
@@ -205,9 +205,10 @@ fn around(stretches: &[[i64; 2]], trend_ns: i64) -> Vec<[usize; 2]> {
     stretches.iter().map(range).collect()
 }
 
-impl Way {
-    fn new(pieces: &[Piece], first: Stamp) -> Way {
-        let mut way = Way { at: Vec::new(), moved: Vec::new(), known_ns: Vec::new(), level: 0.0 };
+impl Displacement {
+    fn new(pieces: &[Piece], first: Stamp) -> Displacement {
+        let mut way =
+            Displacement { at: Vec::new(), moved: Vec::new(), known_ns: Vec::new(), level: 0.0 };
         let mut moved = 0.0;
         let mut known_ns = 0;
         for piece in pieces {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::calibrate::{Calibration, Options, calibrate};
+use crate::calibrate::{CalibrateOptions, Calibration, calibrate};
 use clap::Args;
 use robocache_core::config;
 use robocache_data::bag::Bag;
@@ -58,7 +58,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<u8, Error> {
             Some(definitions.configuration(&config::read(path)?, path, None)?)
         }
     };
-    let options = Options {
+    let options = CalibrateOptions {
         reference: args.reference.clone(),
         stream: args.stream.clone(),
         most_ns: i64::from(args.max_offset_ms) * robocache_ops::time::NANOS_PER_MS,

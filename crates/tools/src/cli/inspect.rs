@@ -118,7 +118,8 @@ pub(super) struct Bar {
 
 impl Bar {
     /// For a bag from the first to the last instant.
-    pub(super) fn new((first, last): (Stamp, Stamp)) -> Self {
+    pub(super) fn new(span: (Stamp, Stamp)) -> Self {
+        let (first, last) = span;
         let bar = match std::io::stderr().is_terminal() {
             true => ProgressBar::new(last.since(first).max(0) as u64),
             false => ProgressBar::hidden(),

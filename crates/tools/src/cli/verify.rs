@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::verify::{CommandsReport, Different, Late, Report, SlowRow, verify};
+use crate::verify::{CommandsReport, Different, Late, SlowRow, VerifyReport, verify};
 use clap::Args;
 use robocache_core::backend::Choice;
 
@@ -69,8 +69,8 @@ pub(super) fn run(args: &VerifyArgs) -> Result<u8, Error> {
     })
 }
 
-fn describe(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    let Report { equal, different, differing, unverifiable, messages, .. } = report;
+fn describe(out: &mut impl Write, report: &VerifyReport) -> std::io::Result<()> {
+    let VerifyReport { equal, different, differing, unverifiable, messages, .. } = report;
     let version = if report.is_of_this_version() { "" } else { &report.version };
     let of_version = if version.is_empty() { "" } else { ", recorded by version " };
     writeln!(

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::view::{self, Against, Options};
+use crate::view::{self, Against, ViewOptions};
 use clap::Args;
 use robocache_data::replay::{AskedClock, Remap};
 
@@ -62,7 +62,7 @@ pub(super) struct ViewArgs {
 
 /// Runs the command.
 pub(super) fn run(args: &ViewArgs) -> Result<(), Error> {
-    let options = Options {
+    let options = ViewOptions {
         episodes: args.episode.clone(),
         pictures: usize::from(args.pictures),
         budget: u64::from(args.read_mib) << 20,
@@ -72,7 +72,7 @@ pub(super) fn run(args: &ViewArgs) -> Result<(), Error> {
             time: args.time.clone(),
             config: args.config.clone(),
         }),
-        ..Options::default()
+        ..ViewOptions::default()
     };
     let page = view::page(&args.output, &options)?;
     let out = args.out.clone().unwrap_or_else(|| beside(&args.output));

@@ -69,7 +69,7 @@ impl SimulatedClock {
 /// Something that happened to the recorder's clock, or to the recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum ClockEvent {
     /// The clock was set back, by the receive stamps.
     SetBack {
         /// The stamp before \[ns\].
@@ -97,7 +97,7 @@ pub enum Event {
 #[derive(Clone, Debug)]
 pub(super) struct RecorderClock {
     last: Option<Stamp>,
-    events: Vec<Event>,
+    events: Vec<ClockEvent>,
     more: u64,
     /// Stamps that go back a little.
     out_of_order: u64,
@@ -121,7 +121,7 @@ struct Pending {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecorderReport {
     /// The first of the events.
-    pub events: Vec<Event>,
+    pub events: Vec<ClockEvent>,
     /// How many more there are.
     pub more_events: u64,
     /// Messages that were written after one that was received up to half a second later.
@@ -152,7 +152,7 @@ impl RecorderClock {
         let at_ns = last.nanos();
         if step < -SET_BACK_NS {
             self.settle();
-            self.add(Event::SetBack { at_ns, by_ns: step.saturating_neg() });
+            self.add(ClockEvent::SetBack { at_ns, by_ns: step.saturating_neg() });
             self.delays.fill(None);
         } else if step < 0 {
             self.out_of_order += 1;
@@ -184,12 +184,12 @@ impl RecorderClock {
         let at_ns = at.nanos();
         let grown = changes.get(changes.len() / 2).copied().unwrap_or(0);
         self.add(match grown > by_ns / 2 {
-            true => Event::SetAhead { at_ns, by_ns: grown },
-            false => Event::Silence { at_ns, length_ns: by_ns },
+            true => ClockEvent::SetAhead { at_ns, by_ns: grown },
+            false => ClockEvent::Silence { at_ns, length_ns: by_ns },
         });
     }
 
-    fn add(&mut self, event: Event) {
+    fn add(&mut self, event: ClockEvent) {
         match self.events.len() < MOST_EVENTS {
             true => self.events.push(event),
             false => self.more += 1,

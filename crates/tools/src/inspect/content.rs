@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     /// Images, raw or compressed.
-    Images(Images),
+    Images(ImageForms),
     /// Clouds or scans.
     Clouds(Clouds),
     /// Joints by their names: states or plans.
@@ -37,7 +37,7 @@ pub(super) enum Content {
 
 /// The forms of a topic's images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Images {
+pub struct ImageForms {
     /// With how many images each has; the first first.
     pub forms: Vec<ImageForm>,
     /// Images of yet other forms.
@@ -106,7 +106,7 @@ pub struct CameraForm {
 #[serde(rename_all = "snake_case")]
 pub enum ContentReport {
     /// Images.
-    Images(Images),
+    Images(ImageForms),
     /// Clouds or scans.
     Clouds(super::points::CloudReport),
     /// Joints.
@@ -136,7 +136,7 @@ impl Content {
     pub(super) fn new(ros_type: &str, survey: Option<Survey>) -> Content {
         match ros_type {
             "sensor_msgs/msg/Image" | "sensor_msgs/msg/CompressedImage" => {
-                Content::Images(Images::default())
+                Content::Images(ImageForms::default())
             }
             "sensor_msgs/msg/PointCloud2" | "sensor_msgs/msg/LaserScan" => {
                 Content::Clouds(Clouds::default())
@@ -204,7 +204,7 @@ impl Content {
     }
 }
 
-impl Images {
+impl ImageForms {
     fn take(&mut self, form: ImageForm) {
         let same = |known: &ImageForm| ImageForm { images: 0, ..known.clone() } == form;
         match self.forms.iter().position(same) {

@@ -1,6 +1,6 @@
 //! An inspection as a report: one page with a table, a timeline, and the delays and intervals of each topic.
 
-use super::{BINS, Distribution, Event, Inspection, TopicReport, table};
+use super::{BINS, ClockEvent, Distribution, Inspection, TopicReport, table};
 use crate::report::{Figure, Histogram, Page, Section, Table, Timeline, Tone};
 use robocache_ops::time::Stamp;
 
@@ -92,10 +92,10 @@ fn timeline(bag: &Inspection) -> Timeline {
         timeline.row(&topic.name, spans.chain(gaps));
     }
     let mut events = bag.recorder.events.iter().map(|event| match *event {
-        Event::SetBack { at_ns, .. } | Event::SetAhead { at_ns, .. } => {
+        ClockEvent::SetBack { at_ns, .. } | ClockEvent::SetAhead { at_ns, .. } => {
             (seconds(at_ns), seconds(at_ns), 2)
         }
-        Event::Silence { at_ns, length_ns } => {
+        ClockEvent::Silence { at_ns, length_ns } => {
             (seconds(at_ns), seconds(at_ns.saturating_add(length_ns)), 2)
         }
     });

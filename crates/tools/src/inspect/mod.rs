@@ -19,8 +19,8 @@ mod starter;
 mod table;
 mod topic;
 
-pub use clocks::{ClockReport, Event, RecorderReport};
-pub use content::{CameraForm, ContentReport, ImageForm, Images, JointSet, Joints};
+pub use clocks::{ClockEvent, ClockReport, RecorderReport};
+pub use content::{CameraForm, ContentReport, ImageForm, ImageForms, JointSet, Joints};
 pub use frames::{FramesReport, LinkReport};
 pub use html::page as report;
 pub use points::{CloudReport, FieldForm, TimeField};
@@ -47,7 +47,7 @@ use robocache_data::replay::stamps::StampClock;
 use robocache_data::replay::{BagDefinitions, Progress, ReplayError};
 use robocache_ops::time::Stamp;
 use robocache_runtime::decode_clock;
-use topic::Scan;
+use topic::TopicScan;
 
 /// Messages between two calls of [`Progress::at`].
 const PER_REPORT: u64 = 1024;
@@ -181,7 +181,7 @@ struct Look<'a> {
     first: Stamp,
     length_ns: i64,
     stamped: Vec<Stamped>,
-    scans: Vec<Scan>,
+    scans: Vec<TopicScan>,
     recorder: RecorderClock,
     clock: SimulatedClock,
     frames: Frames,
@@ -205,7 +205,7 @@ impl<'a> Look<'a> {
         for topic in &bag.topics {
             let (how, content) = way(topic, definitions);
             stamped.push(how);
-            scans.push(Scan::new(content));
+            scans.push(TopicScan::new(content));
         }
         let is_clock = |topic: &Topic| is_clock(topic) && topic.messages != Some(0);
         let sets = |(topic, how): (&Topic, &Stamped)| *how == Stamped::Header && measures(topic);
@@ -298,7 +298,7 @@ impl<'a> Look<'a> {
         let lacks_clock = !self.is_simulated
             && by_other_clock.peek().is_some()
             && by_other_clock.all(std::convert::identity);
-        let report = |(topic, scan): (&Topic, &Scan)| {
+        let report = |(topic, scan): (&Topic, &TopicScan)| {
             let offers = topic.offers();
             scan.report(&topic.name, &topic.ros_type, offers, lacks_clock)
         };

@@ -1,6 +1,6 @@
 //! Notes on a bag for a user, in words.
 
-use super::{ContentReport, Event, Inspection, TopicReport};
+use super::{ClockEvent, ContentReport, Inspection, TopicReport};
 use crate::report::counted;
 use robocache_data::recording::NOT_ENDED;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
@@ -49,13 +49,13 @@ fn clocks(found: &Inspection, notes: &mut Vec<String>) {
     };
     for event in &found.recorder.events {
         notes.push(match *event {
-            Event::SetBack { at_ns, by_ns } => {
+            ClockEvent::SetBack { at_ns, by_ns } => {
                 format!("the recorder's clock was set back by {}, {}", ms(by_ns), at(at_ns))
             }
-            Event::SetAhead { at_ns, by_ns } => {
+            ClockEvent::SetAhead { at_ns, by_ns } => {
                 format!("the recorder's clock was set ahead by {}, {}", ms(by_ns), at(at_ns))
             }
-            Event::Silence { at_ns, length_ns } => {
+            ClockEvent::Silence { at_ns, length_ns } => {
                 format!("no topic has a message for {}, {}", ms(length_ns), at(at_ns))
             }
         });

@@ -21,7 +21,7 @@ const DRIFT_NS: i64 = 20 * NANOS_PER_S;
 
 /// Collects what inspect reports about a topic.
 #[derive(Debug)]
-pub(super) struct Scan {
+pub(super) struct TopicScan {
     messages: u64,
     bytes: u64,
     largest_bytes: usize,
@@ -114,10 +114,10 @@ impl TopicReport {
     }
 }
 
-impl Scan {
+impl TopicScan {
     /// Of a topic whose messages hold this.
     pub(super) fn new(content: Content) -> Self {
-        Scan {
+        TopicScan {
             messages: 0,
             bytes: 0,
             largest_bytes: 0,

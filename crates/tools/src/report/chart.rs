@@ -131,7 +131,8 @@ pub(super) fn x_labels(range: (f64, f64), ticks: &[(f64, String)]) -> String {
 }
 
 /// Position of a value in a range: 0 at its low end, 1 at its high end.
-pub(super) fn share((low, high): (f64, f64), value: f64) -> f64 {
+pub(super) fn share(range: (f64, f64), value: f64) -> f64 {
+    let (low, high) = range;
     let span = high - low;
     if span > 0.0 && span.is_finite() { (value - low) / span } else { 0.0 }
 }

@@ -28,12 +28,13 @@ impl HeatMap {
     /// lines are left out, and those that are not finite are black.
     pub fn new(
         title: &str,
-        (x_label, x): (&str, (f64, f64)),
-        (y_label, y): (&str, (f64, f64)),
+        labels: [&str; 2],
+        x: (f64, f64),
+        y: (f64, f64),
         columns: usize,
         values: Vec<f32>,
     ) -> Self {
-        let labels = [x_label, y_label].map(str::to_owned);
+        let labels = labels.map(str::to_owned);
         let columns = columns.max(1);
         HeatMap { title: title.to_owned(), labels, x, y, columns, values, logarithmic: false }
     }

@@ -38,9 +38,10 @@ pub fn significant(value: f64, digits: usize) -> String {
     }
 }
 
-/// About `count` round numbers in `low..=high`, at distances of 1, 2 or 5 times a power of ten, with their
+/// About `count` round numbers in a range, at distances of 1, 2 or 5 times a power of ten, with their
 /// texts. One, if the range is empty.
-pub(super) fn ticks((low, high): (f64, f64), count: usize) -> Vec<(f64, String)> {
+pub(super) fn ticks(range: (f64, f64), count: usize) -> Vec<(f64, String)> {
+    let (low, high) = range;
     let rough = (high - low) / count.max(1) as f64;
     if !rough.is_finite() || rough <= 0.0 {
         return vec![(low, significant(low, 6))];

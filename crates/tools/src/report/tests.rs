@@ -14,8 +14,9 @@ fn page() -> Page {
     let kinds = [(NAME, Tone::Good), (NAME, Tone::Series(9))];
     let mut timeline = Timeline::new(NAME, NAME, (0.0, 10.0), &kinds);
     timeline.row(NAME, [(0.0, 4.0, 0), (3.0, 3.0, 1), (f64::NAN, 1.0, 0), (1.0, 2.0, 7)]);
-    let axis = (NAME, (0.0, 1.0));
-    let map = HeatMap::new(NAME, axis, axis, 2, vec![0.0, 1.0, 2.0, f32::NAN]).logarithmic();
+    let unit = (0.0, 1.0);
+    let map =
+        HeatMap::new(NAME, [NAME; 2], unit, unit, 2, vec![0.0, 1.0, 2.0, f32::NAN]).logarithmic();
     let bins = Histogram::of_bins(NAME, NAME, NAME, &[(0.0, 1.0, 3), (1.0, 2.0, 0)]);
     let mut table = Table::new(&[NAME, NAME]).keys();
     table.row(&[NAME]).row(&[NAME, NAME, NAME]);
@@ -115,7 +116,7 @@ fn a_report_of_much_data_is_small() {
         table.row(&[at.to_string()]);
     });
     let picture = Picture::of(3000, 2000, &vec![7; 3000 * 2000 * 3]).unwrap();
-    let map = HeatMap::new("map", ("x", (0.0, 1.0)), ("y", (0.0, 1.0)), 3000, vec![1.0; 9_000_000]);
+    let map = HeatMap::new("map", ["x", "y"], (0.0, 1.0), (0.0, 1.0), 3000, vec![1.0; 9_000_000]);
     let mut section = Section::new("much");
     section.figure(&plot, "").figure(&timeline, "").table(&table).figure(&map, "");
     section.pictures("large", [(picture, String::new())]);

@@ -58,7 +58,7 @@ impl Gaps {
             Some(_) => inputs_of(stream, config),
             None => vec![gap.input],
         };
-        self.open(stream, (from, gap.last), inputs);
+        self.open(stream, from, gap.last, inputs);
     }
 
     /// Messages of any inputs are missing, because a part of a file is damaged.
@@ -70,7 +70,7 @@ impl Gaps {
             self.add_endless(from);
         }
         for stream in config.stream_ids() {
-            self.open(stream, (from, lost.last), inputs_of(stream, config));
+            self.open(stream, from, lost.last, inputs_of(stream, config));
         }
     }
 
@@ -84,7 +84,7 @@ impl Gaps {
     }
 
     /// Adds to the effect of a stream, which it begins unless there is one.
-    fn open(&mut self, stream: StreamId, (from, last): (Instant, u64), inputs: Vec<InputId>) {
+    fn open(&mut self, stream: StreamId, from: Instant, last: u64, inputs: Vec<InputId>) {
         let open = &mut self.open[stream.index()];
         let effect = open.get_or_insert(Effect { from, last, unheard: Vec::new(), mark: None });
         effect.from = effect.from.min(from);
@@ -99,7 +99,8 @@ impl Gaps {
     pub(super) fn add_doubtful(
         &mut self,
         number: u64,
-        (input, arrival): (InputId, Arrival),
+        input: InputId,
+        arrival: Arrival,
         pipeline: &Pipeline,
     ) {
         let Arrival { stamp: from, epoch, .. } = arrival;
@@ -127,7 +128,8 @@ impl Gaps {
     pub(super) fn came(
         &mut self,
         number: u64,
-        (input, arrival): (InputId, Arrival),
+        input: InputId,
+        arrival: Arrival,
         runtime: &Runtime,
     ) {
         let pipeline = &runtime.pipeline;
@@ -151,14 +153,14 @@ impl Gaps {
             newer && (now.full || mark.epoch.is_before(now.epoch))
         };
         if let (true, Some(stamp)) = (now.iter().zip(mark).all(replaced), arrival.stamp) {
-            let span = (effect.from, (arrival.epoch.number(), stamp));
+            let from = effect.from;
             *open = None;
-            self.end(span);
+            self.end(from, (arrival.epoch.number(), stamp));
         }
     }
 
     /// Notes when an effect began and ended.
-    fn end(&mut self, (mut from, mut until): (Instant, Instant)) {
+    fn end(&mut self, mut from: Instant, mut until: Instant) {
         self.ended.retain(|ended| {
             let overlaps = ended.0 <= until && from <= ended.1;
             if overlaps {
@@ -170,8 +172,8 @@ impl Gaps {
     }
 
     /// True if a message that is missing may change this tick.
-    pub(super) fn have_an_effect(&self, (epoch, _): TickId, stamp: Stamp) -> bool {
-        let tick = (epoch, stamp);
+    pub(super) fn have_an_effect(&self, tick: TickId, stamp: Stamp) -> bool {
+        let tick = (tick.0, stamp);
         self.endless.is_some_and(|from| tick >= from)
             || self.open.iter().flatten().any(|effect| tick >= effect.from)
             || self.ended.iter().any(|(from, until)| (from..=until).contains(&&tick))

@@ -12,7 +12,7 @@ use robocache_ops::time::Stamp;
 
 /// The rows of a message.
 #[derive(Clone, Copy, Debug, Default)]
-struct Row {
+struct MessageRows {
     input: Option<InputId>,
     /// The newest stamp, offset included.
     stamp: Option<Stamp>,
@@ -29,17 +29,17 @@ struct Row {
 }
 
 pub(super) struct Lateness {
-    rows: BTreeMap<u64, Row>,
+    rows: BTreeMap<u64, MessageRows>,
     /// Their numbers, in the order in which they were noted.
     noted: VecDeque<(Stamp, u64)>,
     /// By input: stream, name and topic.
     inputs: Vec<(Option<StreamId>, String)>,
-    streams: Vec<Stream>,
+    streams: Vec<StreamRows>,
     period_ns: i64,
     now: Stamp,
 }
 
-struct Stream {
+struct StreamRows {
     name: String,
     lag_ns: i64,
     strategy: Strategy,
@@ -54,11 +54,11 @@ struct Stream {
     latest_ns: Option<i64>,
 }
 
-impl Stream {
+impl StreamRows {
     fn new(spec: &StreamSpec) -> Self {
         let steps = i64::try_from(spec.history_steps).unwrap_or(i64::MAX).saturating_sub(1);
         let merged = spec.merge.iter().flat_map(|merge| &merge.max_age_ns);
-        Stream {
+        StreamRows {
             name: spec.name.clone(),
             lag_ns: spec.lag_ns,
             strategy: spec.strategy(),
@@ -94,7 +94,7 @@ impl Lateness {
             rows: BTreeMap::new(),
             noted: VecDeque::new(),
             inputs: config.input_ids().map(input).collect(),
-            streams: config.stream_ids().map(|id| Stream::new(config.stream(id))).collect(),
+            streams: config.stream_ids().map(|id| StreamRows::new(config.stream(id))).collect(),
             period_ns: config.grid.period_ns(),
             now: Stamp::ZERO,
         }
@@ -105,11 +105,11 @@ impl Lateness {
         self.now = now;
     }
 
-    fn row(&mut self, number: u64) -> &mut Row {
+    fn row(&mut self, number: u64) -> &mut MessageRows {
         let now = self.now;
         self.rows.entry(number).or_insert_with(|| {
             self.noted.push_back((now, number));
-            Row::default()
+            MessageRows::default()
         })
     }
 
@@ -145,7 +145,8 @@ impl Lateness {
     /// Notes which lag a row asks for.
     fn measure(&mut self, number: u64) {
         let Some(row) = self.rows.get_mut(&number).filter(|row| !row.measured) else { return };
-        let Row { input: Some(input), stamp: Some(stamp), arrival: Some(arrival), .. } = *row
+        let MessageRows { input: Some(input), stamp: Some(stamp), arrival: Some(arrival), .. } =
+            *row
         else {
             return;
         };
@@ -227,7 +228,7 @@ impl Lateness {
     }
 
     /// A row that one side saw. `None` if no target of the tick needs it.
-    fn late(&self, row: &Row, input: InputId, tick: Stamp) -> Option<Late> {
+    fn late(&self, row: &MessageRows, input: InputId, tick: Stamp) -> Option<Late> {
         let (stream, input) = self.inputs.get(input.index())?;
         let stream = &self.streams[(*stream)?.index()];
         let ready = row.ready?;
@@ -247,7 +248,7 @@ impl Lateness {
 
     /// Lags of the streams: what each is, and what would have done.
     pub(super) fn streams(&self) -> Vec<StreamReport> {
-        let report = |stream: &Stream| {
+        let report = |stream: &StreamRows| {
             let (most, too_old) = stream.needs.most();
             let most = most.filter(|_| !stream.looks_ahead);
             StreamReport {

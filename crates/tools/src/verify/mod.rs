@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use commands::{CommandsReport, DifferentCommand};
-pub use report::{Different, Late, Report, SlowRow, StreamReport};
+pub use report::{Different, Late, SlowRow, StreamReport, VerifyReport};
 
 use commands::Commands;
 use gaps::Gaps;
@@ -75,7 +75,11 @@ pub enum VerifyError {
 ///
 /// # Errors
 /// [`VerifyError`], if nothing can be compared. What is damaged is in the report.
-pub fn verify(recording: &Path, choice: Choice, device: usize) -> Result<Report, VerifyError> {
+pub fn verify(
+    recording: &Path,
+    choice: Choice,
+    device: usize,
+) -> Result<VerifyReport, VerifyError> {
     let manifest = Manifest::read(recording)?;
     if !manifest.digest {
         return Err(VerifyError::NoDigests(recording.display().to_string()));
@@ -218,7 +222,7 @@ impl Verification {
                         }
                         false => self.numbers.announced(number, came, self.now),
                     }
-                    let whole = self.order.received(number, (input, arrival), bytes_of);
+                    let whole = self.order.received(number, input, arrival, bytes_of);
                     whole.into_iter().for_each(|number| self.numbers.came(number));
                 }
             }
@@ -319,7 +323,7 @@ impl Verification {
         let runtime = self.player.runtime();
         if outcome.is_none() && runtime.input_spec(input).is_large() {
             // The node may have dropped it because its encoders were too slow.
-            self.gaps.add_doubtful(number, (input, arrival), &runtime.pipeline);
+            self.gaps.add_doubtful(number, input, arrival, &runtime.pipeline);
         }
         if outcome == Some(MessageOutcome::Dropped(DropReason::Overload)) {
             self.overloads += 1;
@@ -329,7 +333,7 @@ impl Verification {
             let taken = self.player.receive_as(input, bytes, received.at, arrival);
             taken.map_err(ReplayError::from)?;
         }
-        self.gaps.came(number, (input, arrival), self.player.runtime());
+        self.gaps.came(number, input, arrival, self.player.runtime());
         Ok(())
     }
 
@@ -337,7 +341,7 @@ impl Verification {
     fn serve(&mut self, tick: TickRecord) -> Result<(), ReplayError> {
         let ticks = &mut self.ticks;
         let mut serve = |served: Served<'_>| ticks.took(served);
-        self.player.serve_recorded((tick.epoch, tick.tick), &mut serve)
+        self.player.serve_recorded(tick.epoch, tick.tick, &mut serve)
     }
 
     /// Judges the ticks that were found to differ before this time of the log, and forgets what is older.
@@ -356,7 +360,7 @@ impl Verification {
             } else {
                 let changes = [live.changes, replayed.changes];
                 let causes = self.rows.explain(changes, replayed.stamp);
-                self.ticks.differs(id, causes);
+                self.ticks.differs(id, causes.0, causes.1);
             }
         }
         let grid = self.player.runtime().pipeline.config().grid;
@@ -364,7 +368,7 @@ impl Verification {
             if self.gaps.have_an_effect(id, grid.stamp_of(id.1)) {
                 self.ticks.unverifiable += 1;
             } else {
-                self.ticks.differs(id, (Vec::new(), Vec::new()));
+                self.ticks.differs(id, Vec::new(), Vec::new());
             }
         }
         if all {
@@ -374,14 +378,14 @@ impl Verification {
         }
     }
 
-    fn report(self, recording: &Path, manifest: Manifest) -> Report {
+    fn report(self, recording: &Path, manifest: Manifest) -> VerifyReport {
         let has_frames = self.player.runtime().inputs_of(None).next().is_some();
         let missing_streams = manifest.missing_streams(self.player.runtime().pipeline.config());
         let Verification { ticks, rows, gaps, mut problems, order, commands, .. } = self;
         order.problems().into_iter().for_each(|what| {
             problems.push(Problem { path: recording.to_owned(), what, unreadable: false });
         });
-        Report {
+        VerifyReport {
             recording: recording.display().to_string(),
             version: manifest.version,
             is_cut: manifest.begins.is_some(),

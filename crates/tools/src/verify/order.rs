@@ -37,14 +37,14 @@ pub(super) enum Step {
 }
 
 /// Sorting key: the epoch, the instant, messages before ticks, and the order of the log.
-type Key = (u64, Stamp, bool, u64);
+type OrderKey = (u64, Stamp, bool, u64);
 
 pub(super) struct Order {
     grid: TickGrid,
     /// True if a simulator's clock makes the log the order.
     simulated: bool,
     /// Messages, ticks and readings of the clock, with the time of the log.
-    items: BTreeMap<Key, (Stamp, Item)>,
+    items: BTreeMap<OrderKey, (Stamp, Item)>,
     /// How many items there were.
     count: u64,
     /// Bytes of the messages in `items`.
@@ -56,7 +56,7 @@ pub(super) struct Order {
     /// A message whose bytes come next.
     announced: Option<(u64, InputId, Arrival)>,
     /// The latest messages of topics with several inputs, by topic.
-    recent: HashMap<String, VecDeque<Known>>,
+    recent: HashMap<String, VecDeque<KnownMessage>>,
     /// The topic of each input, if it has several.
     shared: Vec<Option<String>>,
     /// By input: epoch and arrival of its newest message.
@@ -66,7 +66,7 @@ pub(super) struct Order {
 }
 
 /// The number of a message, its bytes, and when it was received.
-type Known = (u64, Bytes, Received);
+type KnownMessage = (u64, Bytes, Received);
 
 enum Item {
     Clock(Stamp, Received),
@@ -114,7 +114,8 @@ impl Order {
     pub(super) fn received(
         &mut self,
         number: u64,
-        (input, arrival): (InputId, Arrival),
+        input: InputId,
+        arrival: Arrival,
         bytes_of: u64,
     ) -> Option<u64> {
         if bytes_of == number {
@@ -173,21 +174,21 @@ impl Order {
             }
             message.received.at = at.1;
         }
-        self.add(at, false, Item::Message(message));
+        self.add(at.0, at.1, false, Item::Message(message));
         number
     }
 
     pub(super) fn clock(&mut self, stamp: Stamp, received: Received) {
-        self.add((0, received.at), false, Item::Clock(stamp, received));
+        self.add(0, received.at, false, Item::Clock(stamp, received));
     }
 
     /// The node served a tick, on a clock that is not a simulator's.
     pub(super) fn tick(&mut self, tick: TickRecord) {
-        let at = (tick.epoch.number(), self.grid.stamp_of(tick.tick));
-        self.add(at, true, Item::Tick(tick));
+        let stamp = self.grid.stamp_of(tick.tick);
+        self.add(tick.epoch.number(), stamp, true, Item::Tick(tick));
     }
 
-    fn add(&mut self, (epoch, stamp): (u64, Stamp), is_tick: bool, item: Item) {
+    fn add(&mut self, epoch: u64, stamp: Stamp, is_tick: bool, item: Item) {
         self.count += 1;
         let key = match self.simulated {
             true => (0, Stamp::MIN, false, self.count),

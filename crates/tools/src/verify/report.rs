@@ -6,7 +6,7 @@ use super::commands::CommandsReport;
 
 /// Findings of a verification. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct VerifyReport {
     /// The recording.
     pub recording: String,
     /// The version of the node.
@@ -119,7 +119,7 @@ pub struct Late {
     pub ready_ns: i64,
 }
 
-impl Report {
+impl VerifyReport {
     /// True if the node and this program have the same version. If not, their arithmetic may differ.
     pub fn is_of_this_version(&self) -> bool {
         self.version == env!("CARGO_PKG_VERSION")

@@ -99,7 +99,8 @@ impl Ticks {
     }
 
     /// Notes a tick that differs, with the rows that explain it.
-    pub(super) fn differs(&mut self, (epoch, tick): TickId, (late, early): (Vec<Late>, Vec<Late>)) {
+    pub(super) fn differs(&mut self, id: TickId, late: Vec<Late>, early: Vec<Late>) {
+        let (epoch, tick) = id;
         self.differing += 1;
         self.unexplained += u64::from(late.is_empty() && early.is_empty());
         if self.different.len() < MOST_DIFFERENT {

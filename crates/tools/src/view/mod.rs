@@ -33,7 +33,7 @@ use robocache_data::replay::Summary;
 
 /// Selection of the parts of an output that are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ViewOptions {
     /// Episodes to show, by name; if empty, the first ones.
     pub episodes: Vec<String>,
     /// Most episodes that are shown. All are listed.
@@ -47,9 +47,9 @@ pub struct Options {
     pub against: Option<Against>,
 }
 
-impl Default for Options {
+impl Default for ViewOptions {
     fn default() -> Self {
-        Options {
+        ViewOptions {
             episodes: Vec::new(),
             most_episodes: 3,
             pictures: 4,
@@ -59,7 +59,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl ViewOptions {
     /// Checks that no bag is given for a comparison without tensors.
     fn without_bag(&self, path: &Path, why: &'static str) -> Result<(), ViewError> {
         match self.against {
@@ -74,7 +74,7 @@ impl Options {
 ///
 /// # Errors
 /// There are no tensors, an episode has no such name, or a file cannot be read.
-pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
+pub fn page(path: &Path, options: &ViewOptions) -> Result<Page, ViewError> {
     if path.extension().is_some_and(|end| end == "json") {
         options.without_bag(path, "this is what another program has written")?;
         return written::page(path);
@@ -156,7 +156,7 @@ fn of_rows(tracks: &[Track]) -> Vec<Section> {
 /// The episodes that are shown.
 fn choose<'a>(
     episodes: &'a [Episode],
-    options: &Options,
+    options: &ViewOptions,
     path: &Path,
 ) -> Result<Vec<&'a Episode>, ViewError> {
     if options.episodes.is_empty() {

@@ -294,8 +294,7 @@ impl Voxels {
                 (low, low + self.size_m * self.shape[axis] as f64)
             };
             let title = format!("{name} {what}");
-            let map =
-                HeatMap::new(&title, ("x [m]", ends(0)), (label, ends(rows)), columns, values);
+            let map = HeatMap::new(&title, ["x [m]", label], ends(0), ends(rows), columns, values);
             Figure::from(&if adds { map.logarithmic() } else { map })
         };
         let (over, scale) =

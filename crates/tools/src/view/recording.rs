@@ -46,7 +46,7 @@ pub(super) fn page(path: &Path, manifest: &Manifest) -> Result<Page, ViewError> 
     let bag = Bag::open(path)?;
     let definitions = BagDefinitions::new(&bag)?;
     let config = manifest.config(&definitions).map_err(ReplayError::from)?;
-    let mut seen = Seen::new(&config, manifest);
+    let mut seen = RecordingFacts::new(&config, manifest);
     seen.read(&bag)?;
     let mut page = seen.page(path, manifest);
     for group in drawn(&bag, &config, manifest)? {
@@ -98,7 +98,7 @@ struct InputSeen {
 }
 
 /// Facts that a recording tells.
-struct Seen {
+struct RecordingFacts {
     inputs: Vec<InputSeen>,
     streams: Vec<String>,
     /// Arrivals of messages whose outcome is still unknown.
@@ -116,14 +116,14 @@ struct Seen {
     span: Option<(Stamp, Stamp)>,
 }
 
-impl Seen {
+impl RecordingFacts {
     fn new(config: &Config, manifest: &Manifest) -> Self {
         let input = |(at, spec): (usize, &robocache_core::spec::InputSpec)| InputSeen {
             name: spec.name.clone(),
             topic: manifest.topics.get(at).unwrap_or(&spec.topic).clone(),
             ..InputSeen::default()
         };
-        Seen {
+        RecordingFacts {
             inputs: config.inputs.iter().enumerate().map(input).collect(),
             streams: config.streams.iter().map(|stream| stream.name.clone()).collect(),
             open: HashMap::new(),

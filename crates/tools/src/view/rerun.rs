@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::pictures::{Shown, Voxels, shown};
 use super::track::{Segment, StepValidity, Track};
-use super::{Episode, GroupTrack, Options, ViewError, choose, recording, source};
+use super::{Episode, GroupTrack, ViewError, ViewOptions, choose, recording, source};
 use robocache_ops::time::Stamp;
 
 /// The script that writes the recording.
@@ -59,7 +59,7 @@ struct Entity {
 ///
 /// # Errors
 /// As [`super::page`]; or there is no `python3` with rerun-sdk.
-pub fn write(path: &Path, options: &Options, out: &Path) -> Result<(), ViewError> {
+pub fn write(path: &Path, options: &ViewOptions, out: &Path) -> Result<(), ViewError> {
     let folder =
         tempfile::tempdir().map_err(|source| io(Path::new("a temporary folder"), source))?;
     let mut scene = Files { folder: folder.path(), count: 0, entities: Vec::new() };

@@ -6,7 +6,7 @@ use super::command_parts;
 use super::source::{ViewError, which};
 use super::store::{self, About};
 use super::track::{MAX_TICKS, Track};
-use super::{Options, of_rows, task_texts};
+use super::{ViewOptions, of_rows, task_texts};
 use crate::inspect::{GAP_FACTOR, Intervals, Series};
 use crate::report::{Page, Section, Table, Timeline, Tone, counted, number, significant};
 use robocache_core::encoder::kind;
@@ -23,12 +23,12 @@ const KINDS: [(&str, Tone); 2] = [("rows", Tone::Good), ("gap", Tone::Bad)];
 /// A store of rows.
 struct RowStore {
     episodes: Vec<About>,
-    rings: Vec<Ring>,
+    rings: Vec<RingRows>,
     info: TensorInfo,
 }
 
 /// The rows of a ring.
-struct Ring {
+struct RingRows {
     name: String,
     is_vector: bool,
     dtype: DType,
@@ -48,7 +48,7 @@ struct Ring {
 ///
 /// # Errors
 /// It cannot be read, or there is no such episode.
-pub(super) fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
+pub(super) fn page(path: &Path, options: &ViewOptions) -> Result<Page, ViewError> {
     let wrong = |found| ViewError::NoTensors { path: path.to_owned(), found };
     let mut store = RowStore::open(path).map_err(wrong)?;
     let chosen = store.choose(options, path)?;
@@ -119,14 +119,14 @@ impl RowStore {
                     _ => format!("{stream}/{group}"),
                 };
                 let folder = streams.join(&stream).join(group);
-                rings.push(Ring::open(version, &folder, name, &mut info.segments)?);
+                rings.push(RingRows::open(version, &folder, name, &mut info.segments)?);
             }
         }
         Ok(RowStore { episodes, rings, info })
     }
 
     /// The numbers of the episodes that are shown.
-    fn choose(&self, options: &Options, path: &Path) -> Result<Vec<usize>, ViewError> {
+    fn choose(&self, options: &ViewOptions, path: &Path) -> Result<Vec<usize>, ViewError> {
         if options.episodes.is_empty() {
             return Ok((0..self.episodes.len().min(options.most_episodes.max(1))).collect());
         }
@@ -148,7 +148,7 @@ impl RowStore {
         let mut section = Section::new("Episodes");
         let mut table = Table::new(&["episode", "task", "shown below", "rows"]).texts(3);
         for (at, about) in self.episodes.iter().enumerate() {
-            let rows = |ring: &Ring| ring.episodes.get(at).map_or(0, |[from, to]| to - from);
+            let rows = |ring: &RingRows| ring.episodes.get(at).map_or(0, |[from, to]| to - from);
             let rows: u64 = self.rings.iter().map(rows).sum();
             let shown = if chosen.contains(&at) { "yes" } else { "" };
             let task = task_texts(about.task.as_deref(), &about.tasks);
@@ -195,7 +195,7 @@ fn limit_ns(found: &Intervals) -> i64 {
 
 /// When each ring had rows, and how many.
 fn over_time(
-    rings: &mut [Ring],
+    rings: &mut [RingRows],
     episode: usize,
     stamps: &[Vec<Stamp>],
     origin: Stamp,
@@ -257,7 +257,7 @@ fn over_time(
     Ok(section)
 }
 
-impl Ring {
+impl RingRows {
     /// Opens a ring, and adds what its rows mean.
     fn open(
         version: u64,
@@ -304,7 +304,7 @@ impl Ring {
         infos.push(info);
         let episodes = read::spans(version, folder, rows.rows())?;
         let episodes = episodes.into_iter().map(|span| [span.start, span.end]).collect();
-        Ok(Ring {
+        Ok(RingRows {
             stamp: Array::open(&folder.join("stamp_ns"), 8)?,
             epoch: Array::open(&folder.join("epoch"), 8)?,
             replaced: Array::open(&folder.join("replaced"), 1)?,

@@ -8,7 +8,7 @@ use robocache_data::bag::Bag;
 use robocache_data::replay::Progress;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
 use robocache_sim::{Robot, Schedule, SimOptions, Stream};
-use robocache_tools::calibrate::{Calibration, Options, calibrate};
+use robocache_tools::calibrate::{CalibrateOptions, Calibration, calibrate};
 
 struct Silent;
 
@@ -39,7 +39,7 @@ fn calibrated(options: SimOptions, reference: Stream, stream: Stream) -> Calibra
     }
     writer.finish().unwrap();
     let [reference, stream] = [reference, stream].map(|stream| stream.topic().to_owned());
-    let options = Options { reference, stream, most_ns: 500 * NANOS_PER_MS };
+    let options = CalibrateOptions { reference, stream, most_ns: 500 * NANOS_PER_MS };
     calibrate(&Bag::open(&path).unwrap(), None, &options, &Silent).unwrap()
 }
 

@@ -11,7 +11,7 @@ use robocache_core::pipeline::{Arrival, Pipeline};
 use robocache_data::output::{Info as FileInfo, McapOutput, Output};
 use robocache_ops::time::{Epoch, Stamp};
 use robocache_runtime::Tick;
-use robocache_tools::view::{Looked, Options, StepValidity, Track, of_tensors, page, source};
+use robocache_tools::view::{Looked, StepValidity, Track, ViewOptions, of_tensors, page, source};
 use serde_json::json;
 
 const MS: i64 = 1_000_000;
@@ -196,7 +196,7 @@ fn of_a_large_result_a_part_is_read() {
 #[test]
 fn a_report_shows_every_segment_and_escapes_names() {
     let path = result("page", 40);
-    let make = || page(&path, &Options::default()).unwrap().html();
+    let make = || page(&path, &ViewOptions::default()).unwrap().html();
     let html = make();
     assert_eq!(html, make(), "the same bytes");
     // 4 pictures; 3 channels of grids from two sides, each with its bar of colours.
@@ -212,14 +212,14 @@ fn a_report_shows_every_segment_and_escapes_names() {
 #[test]
 fn an_unknown_episode_and_a_folder_without_results_are_errors() {
     let path = result("errors", 3);
-    let options = Options { episodes: vec!["other".into()], ..Options::default() };
+    let options = ViewOptions { episodes: vec!["other".into()], ..ViewOptions::default() };
     let error = page(path.parent().unwrap(), &options).unwrap_err().to_string();
     assert!(error.ends_with("expected an episode of pick <one>, found 'other'"), "{error}");
     let empty = path.parent().unwrap().join("empty");
     std::fs::create_dir_all(&empty).unwrap();
-    let error = page(&empty, &Options::default()).unwrap_err().to_string();
+    let error = page(&empty, &ViewOptions::default()).unwrap_err().to_string();
     assert!(error.contains("expected tensors, which `robocache replay` writes"), "{error}");
-    assert!(page(&empty.join("none"), &Options::default()).is_err());
+    assert!(page(&empty.join("none"), &ViewOptions::default()).is_err());
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn write_json(name: &str, value: &serde_json::Value) -> PathBuf {
 #[test]
 fn a_written_report_may_have_tensors_and_curves_beside_them() {
     let path = write_json("written", &written());
-    let html = page(&path, &Options::default()).unwrap().html();
+    let html = page(&path, &ViewOptions::default()).unwrap().html();
     for text in [
         "&lt;demo&gt;",
         "All came.",
@@ -311,7 +311,8 @@ fn a_written_report_of_another_format_is_an_error() {
     ] {
         let mut changed = written();
         changed[key] = value;
-        let error = page(&write_json(name, &changed), &Options::default()).unwrap_err().to_string();
+        let error =
+            page(&write_json(name, &changed), &ViewOptions::default()).unwrap_err().to_string();
         assert!(error.contains("expected a report"), "{error}");
         assert!(error.contains(expected), "{error}");
     }
@@ -322,6 +323,6 @@ fn a_dataset_is_imported_before_it_is_viewed() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("view-dataset");
     std::fs::create_dir_all(folder.join("meta")).unwrap();
     std::fs::write(folder.join("meta/info.json"), "{}").unwrap();
-    let error = page(&folder, &Options::default()).unwrap_err().to_string();
+    let error = page(&folder, &ViewOptions::default()).unwrap_err().to_string();
     assert!(error.contains("found a dataset: `robocache import` makes rows of it"), "{error}");
 }

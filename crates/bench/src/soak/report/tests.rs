@@ -2,7 +2,7 @@ use super::*;
 use robocache_core::backend::Choice;
 
 /// The problems of a soak of 10 s with 20 ticks to compare.
-fn found(no_overruns: bool, spoil: impl FnOnce(&mut Parts)) -> Vec<String> {
+fn found(no_overruns: bool, spoil: impl FnOnce(&mut ThreadNotes)) -> Vec<String> {
     let backend = Choice::Cpu;
     let soak_s = 10;
     let device = 0;
@@ -12,7 +12,7 @@ fn found(no_overruns: bool, spoil: impl FnOnce(&mut Parts)) -> Vec<String> {
     let options =
         Options { backend, device, repeats, case, soak_s, random_sizes, no_overruns, json: None };
     let probe = Probe { priority: 0, late: Vec::new(), missed: 0, stalls: Vec::new() };
-    let mut parts = Parts {
+    let mut parts = ThreadNotes {
         tick: Ticks::default(),
         processors: Processors::default(),
         priority: [0; 2],
@@ -22,7 +22,7 @@ fn found(no_overruns: bool, spoil: impl FnOnce(&mut Parts)) -> Vec<String> {
         pushes: Vec::new(),
         probe,
         checked: Checked { equal: 20, ..Checked::default() },
-        memory: (Memory { device: None, resident: None }, Vec::new()),
+        memory: (MemoryUse { device: None, resident: None }, Vec::new()),
     };
     spoil(&mut parts);
     problems(&options, &parts)
@@ -32,10 +32,10 @@ fn found(no_overruns: bool, spoil: impl FnOnce(&mut Parts)) -> Vec<String> {
 fn overruns_fail_where_a_tick_took_too_long_or_where_none_is_allowed() {
     assert!(found(true, |_| {}).is_empty());
     // Woke late, or copied.
-    let late = |parts: &mut Parts| (parts.tick.missed, parts.tick.missed_copying) = (5, 2);
+    let late = |parts: &mut ThreadNotes| (parts.tick.missed, parts.tick.missed_copying) = (5, 2);
     assert!(found(false, late).is_empty());
     assert_eq!(found(true, late), ["overruns: expected none, found 5"]);
-    let long = |parts: &mut Parts| (parts.tick.missed, parts.tick.missed_awake) = (5, 1);
+    let long = |parts: &mut ThreadNotes| (parts.tick.missed, parts.tick.missed_awake) = (5, 1);
     assert_eq!(found(false, long), ["overruns: expected none after a long tick, found 1"]);
 }
 

@@ -9,7 +9,7 @@ use crate::backend::{BackendError, encode_error};
 use crate::encoder::{self, EncodeError, EncoderSetup};
 use crate::sample::PlacedSample;
 use crate::spec::StreamSpec;
-use robocache_ops::device::{Device, Download, HostBuffer, MessagePool, Stream};
+use robocache_ops::device::{Device, Download, HostBuffer, MessagePool, RowPlace, Stream};
 use robocache_ops::voxelize::PointDrops;
 
 /// The backend's name in errors.
@@ -60,7 +60,8 @@ impl GpuEncoder for CudaEncoder {
 
     fn run(&mut self) -> Result<PointDrops, BackendError> {
         let CudaEncoder { encoder, download, stream, .. } = self;
-        encoder.start((download.row(), 0), stream).map_err(encode_error(NAME))?;
+        let row = RowPlace { rows: download.row(), at: 0 };
+        encoder.start(row, stream).map_err(encode_error(NAME))?;
         // Also a row that must not be used: one wait for both is less than two.
         download.copy(stream, LIMIT, encoder.operation())?;
         encoder.finish().map_err(encode_error(NAME))

@@ -90,7 +90,7 @@ impl HybridEncoder {
                 }
             }),
             Decision::Gpu { patience_ns } => {
-                self.on_gpu((placed, now), Duration::from_nanos(patience_ns), target)
+                self.on_gpu(placed, now, Duration::from_nanos(patience_ns), target)
             }
             Decision::Leave => {
                 let seconds = CALL_LIMIT_NS / 1_000_000_000;
@@ -140,7 +140,7 @@ impl HybridEncoder {
         if let Some(earlier) = self.thread.wait(until) {
             self.thread.give_back(earlier.encoder);
         }
-        self.on_gpu((placed, now), Duration::from_nanos(CALL_LIMIT_NS), target)
+        self.on_gpu(placed, now, Duration::from_nanos(CALL_LIMIT_NS), target)
     }
 
     /// How the ring's samples were encoded.
@@ -188,7 +188,8 @@ impl HybridEncoder {
     /// the copy to the GPU's staging memory, which this thread makes if there is one.
     fn on_gpu(
         &self,
-        (placed, since): (&PlacedSample<'_>, Instant),
+        placed: &PlacedSample<'_>,
+        since: Instant,
         patience: Duration,
         target: &impl Target,
     ) -> Result<PointDrops, BackendError> {

@@ -7,7 +7,7 @@ use crate::backend::{BackendError, encode_error};
 use crate::encoder::CpuEncoder;
 use crate::sample::PlacedSample;
 use robocache_ops::align::Slot;
-use robocache_ops::device::{Device, DeviceBuffer, Stream, Upload};
+use robocache_ops::device::{Device, RowPlace, Stream, Upload};
 use robocache_ops::voxelize::PointDrops;
 
 /// An encoder of the CPU, and the way of its rows to the device.
@@ -31,13 +31,13 @@ impl OnCore {
     pub(super) fn encode(
         &mut self,
         placed: &PlacedSample<'_>,
-        (rows, at): (&DeviceBuffer, usize),
+        place: RowPlace<'_>,
         stream: &Stream,
     ) -> Result<PointDrops, BackendError> {
         let row = self.upload.row()?;
         let encoded =
             self.encoder.encode(placed, Slot::new(0), row, None).map_err(encode_error(NAME))?;
-        self.upload.send(rows, at, stream)?;
+        self.upload.send(place.rows, place.at, stream)?;
         Ok(encoded.unwrap_or_default())
     }
 }

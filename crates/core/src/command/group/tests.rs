@@ -96,7 +96,8 @@ impl Bench {
         answers_ms: i64,
         values: &[f32],
         change: impl Fn(&mut SentChunk<'_>),
-        (writer, served): (u64, bool),
+        writer: u64,
+        served: bool,
     ) -> Result<(), Refusal> {
         self.sequence += 1;
         let joints = &self.group.spec().joints;
@@ -123,7 +124,7 @@ impl Bench {
         answers_ms: i64,
         values: &[f32],
     ) -> Result<(), Refusal> {
-        self.give(answers_ms, values, |_| {}, (1, true))
+        self.give(answers_ms, values, |_| {}, 1, true)
     }
 
     /// Serves a tick. Returns its command of the first joint.
@@ -218,7 +219,7 @@ fn nothing_is_sent_before_a_measured_value_or_a_plan() {
     // A plan that begins later sends nothing before.
     let mut bench = Bench::of(joint("a"));
     bench
-        .give(4000, &[1.0; 3], |sent| sent.stamp = Stamp::from_nanos(3_980_000_000), (1, true))
+        .give(4000, &[1.0; 3], |sent| sent.stamp = Stamp::from_nanos(3_980_000_000), 1, true)
         .unwrap();
     let spec = GroupSpec {
         offsets_ns: vec![100 * NANOS_PER_MS, 200 * NANOS_PER_MS],
@@ -296,7 +297,8 @@ fn a_row_that_is_just_past_is_a_neighbour_and_no_error() {
             3980,
             &line(0.0, 1.0),
             |sent| sent.stamp = Stamp::from_nanos(4_000_000_000 - 64_000),
-            (1, true),
+            1,
+            true,
         )
         .unwrap();
     bench.serve();
@@ -332,7 +334,8 @@ fn deltas_are_added_to_their_reference_once() {
                 sent.reference = if answers == 4000 { &[0.0] } else { &[] };
                 let _ = reference;
             },
-            (1, true),
+            1,
+            true,
         );
         if answers > 4000 {
             assert_eq!(sent, Err(Refusal::Reference));
@@ -368,7 +371,7 @@ fn what_does_not_fit_is_refused_whole_and_changes_nothing() {
         bench.chunk(4000, &line(0.0, 0.1)).unwrap();
         bench.run_to(4040);
         let mut other = Bench { group: bench.group.clone(), ..bench };
-        let given = other.give(4040, &[9.0; ROWS], change, (1, true));
+        let given = other.give(4040, &[9.0; ROWS], change, 1, true);
         assert_eq!(given, Err(expected));
         assert_eq!(other.group.counts().refused[expected as usize], 1);
         let undisturbed = {
@@ -390,7 +393,7 @@ fn what_does_not_fit_is_refused_whole_and_changes_nothing() {
         Refusal::Older,
     );
     let mut bench = Bench::of(joint("a"));
-    assert_eq!(bench.give(4000, &[1.0], |_| {}, (1, false)), Err(Refusal::NotServed));
+    assert_eq!(bench.give(4000, &[1.0], |_| {}, 1, false), Err(Refusal::NotServed));
     bench.tick += 2501;
     assert_eq!(bench.chunk(4000, &[1.0]), Err(Refusal::TooOld));
     bench.group.disable(Disabling::Asked);
@@ -410,17 +413,17 @@ fn a_chunk_with_more_values_than_rows_is_refused() {
 fn a_group_belongs_to_the_writer_of_its_newest_chunk() {
     let mut bench = Bench::of(joint("a"));
     bench.chunk(4000, &line(0.0, 0.1)).unwrap();
-    let other = |bench: &mut Bench| bench.give(bench.now_ms(), &[5.0; ROWS], |_| {}, (2, true));
+    let other = |bench: &mut Bench| bench.give(bench.now_ms(), &[5.0; ROWS], |_| {}, 2, true);
     assert_eq!(other(&mut bench), Err(Refusal::Writer));
     bench.run_to(4500);
     // Its own chunk that is refused does not hold the group.
-    assert!(bench.give(4500, &[f32::NAN; 2], |_| {}, (1, true)).is_err());
+    assert!(bench.give(4500, &[f32::NAN; 2], |_| {}, 1, true).is_err());
     assert_eq!(other(&mut bench), Err(Refusal::Writer));
     bench.serve();
     // Its sequence begins anew.
     let first = bench.now_ms() / 20 * 20;
-    bench.give(first, &[5.0; ROWS], |sent| sent.sequence = 0, (2, true)).unwrap();
-    assert_eq!(bench.give(first, &[5.0; ROWS], |_| {}, (1, true)), Err(Refusal::Writer));
+    bench.give(first, &[5.0; ROWS], |sent| sent.sequence = 0, 2, true).unwrap();
+    assert_eq!(bench.give(first, &[5.0; ROWS], |_| {}, 1, true), Err(Refusal::Writer));
 }
 
 #[test]
@@ -437,7 +440,7 @@ fn without_new_chunks_the_watchdog_stops_the_joint_and_a_chunk_goes_on() {
     assert!(ends.iter().rev().take(200).all(|command| *command == Some(last)), "it is held");
     assert_eq!((bench.group.counts().stalls, bench.group.counts().ends), (1, 0));
     // A chunk that is refused, or late as a whole, does not end it.
-    assert!(bench.give(6000, &[f32::NAN], |_| {}, (1, true)).is_err());
+    assert!(bench.give(6000, &[f32::NAN], |_| {}, 1, true).is_err());
     bench.chunk(5900, &[1.0]).unwrap();
     assert_eq!((bench.stage(), bench.group.counts().chunks_late), (Stage::Stalled, 1));
     bench.chunk(6000, &[last as f32 + 0.1; ROWS]).unwrap();
@@ -756,7 +759,7 @@ fn commands_of(spec: &GroupSpec, facts: &[Fact]) -> Vec<(Option<f64>, Made)> {
         match fact {
             Fact::Chunk { back, values, writer } => {
                 let answers = bench.now_ms() / 20 * 20 - 20 * back;
-                let _ = bench.give(answers, values, |_| {}, (*writer, true));
+                let _ = bench.give(answers, values, |_| {}, *writer, true);
             }
             Fact::Ticks(ticks) => all.extend((0..*ticks).map(|_| bench.serve())),
             Fact::Missed(ticks) => bench.tick += i64::from(*ticks),

@@ -51,10 +51,12 @@ fn open(bench: &Bench, name: &str, form: CommandForm) -> Box<dyn CommandOutput> 
 fn a_forward_controller_gets_the_values_of_its_joints_alone() {
     let mut bench = Bench::new(group_of(vec![limited()]));
     let mut output = open(&bench, "std_msgs/msg/Float64MultiArray", CommandForm::EachTick);
-    let (at, (_, made)) = (bench.at(), bench.serve());
+    let at = bench.at();
+    let (_, made) = bench.serve();
     assert_eq!(output.write(at, made, &mut bench.group), None, "no plan, no command");
     bench.chunk(4000, &line(0.5, 0.0)).unwrap();
-    let (at, (command, made)) = (bench.at(), bench.serve());
+    let at = bench.at();
+    let (command, made) = bench.serve();
     let message = output.write(at, made, &mut bench.group).unwrap();
     let mut reader = Reader::new(message).unwrap();
     assert_eq!((reader.u32(), reader.u32()), (Ok(0), Ok(0)));
@@ -68,7 +70,8 @@ fn a_joint_state_has_positions_or_velocities() {
         let mut bench = Bench::new(GroupSpec { interface, ..group_of(vec![limited()]) });
         let mut output = open(&bench, "sensor_msgs/msg/JointState", CommandForm::EachTick);
         bench.chunk(4000, &line(0.0, 0.0)).unwrap();
-        let (at, (_, made)) = (bench.at(), bench.serve());
+        let at = bench.at();
+        let (_, made) = bench.serve();
         let message = output.write(at, made, &mut bench.group).unwrap();
         let mut reader = Reader::new(message).unwrap();
         assert_eq!((reader.i32(), reader.u32()), (Ok(4), Ok(0)));
@@ -87,7 +90,8 @@ fn a_trajectory_has_the_commands_to_come_and_ends_at_rest() {
     let mut output = open(&bench, "trajectory_msgs/msg/JointTrajectory", form);
     // It ends while it moves.
     bench.chunk(4000, &line(0.0, 0.02)[..10]).unwrap();
-    let (at, (_, made)) = (bench.at(), bench.serve());
+    let at = bench.at();
+    let (_, made) = bench.serve();
     let message = output.write(at, made, &mut bench.group).unwrap();
     let (stamp, joints, points) = trajectory(message);
     assert_eq!((stamp, &joints[..]), (at.stamp.nanos() + PERIOD_NS, &["a".to_owned()][..]));
@@ -96,7 +100,8 @@ fn a_trajectory_has_the_commands_to_come_and_ends_at_rest() {
     // The node's own commands at the instants of the points are the same bits.
     let mut own = Vec::new();
     while bench.at().stamp.nanos() < stamp + points.last().unwrap().1 + 10 * PERIOD_NS {
-        let (at, (command, made)) = (bench.at(), bench.serve());
+        let at = bench.at();
+        let (command, made) = bench.serve();
         own.push((at.stamp.nanos() - stamp, command.unwrap()));
         let message = output.write(at, made, &mut bench.group);
         assert_eq!(message.is_some(), made.turns, "one more at its end, and none between");
@@ -114,7 +119,8 @@ fn one_point_is_to_be_reached_within_a_period_from_the_controllers_now() {
     let mut output = open(&bench, "trajectory_msgs/msg/JointTrajectory", CommandForm::EachTick);
     bench.chunk(4000, &line(0.5, 0.0)).unwrap();
     for _ in 0..3 {
-        let (at, (command, made)) = (bench.at(), bench.serve());
+        let at = bench.at();
+        let (command, made) = bench.serve();
         let message = output.write(at, made, &mut bench.group).unwrap();
         let (stamp, _, points) = trajectory(message);
         assert_eq!((stamp, points), (0, vec![(vec![command.unwrap()], PERIOD_NS)]));
@@ -127,16 +133,19 @@ fn a_group_that_is_disabled_leaves_its_plan_also_if_it_is_at_rest_at_once() {
     let form = CommandForm::Points { step_ns: 5 * PERIOD_NS };
     let mut output = open(&bench, "trajectory_msgs/msg/JointTrajectory", form);
     bench.chunk(4000, &line(0.0, 0.02)).unwrap();
-    let (at, (command, made)) = (bench.at(), bench.serve());
+    let at = bench.at();
+    let (command, made) = bench.serve();
     assert!(output.write(at, made, &mut bench.group).is_some());
     bench.group.disable(crate::command::Disabling::Asked);
-    let (at, (sent, made)) = (bench.at(), bench.serve());
+    let at = bench.at();
+    let (sent, made) = bench.serve();
     assert_eq!(sent, None, "it does not move");
     let message = output.write(at, made, &mut bench.group).unwrap();
     let (_, _, points) = trajectory(message);
     // A second long, so that it is not past when it comes.
     assert_eq!(points, [0, 1_000_000_000].map(|after_ns| (vec![command.unwrap()], after_ns)));
-    let (at, (_, made)) = (bench.at(), bench.serve());
+    let at = bench.at();
+    let (_, made) = bench.serve();
     assert!(output.write(at, made, &mut bench.group).is_none());
 }
 
@@ -151,7 +160,8 @@ fn a_row_that_is_held_makes_a_short_trajectory() {
         bench.serve();
     }
     bench.chunk(4020, &[0.1, 0.1]).unwrap();
-    let (at, (_, made)) = (bench.at(), bench.serve());
+    let at = bench.at();
+    let (_, made) = bench.serve();
     let (_, _, points) = trajectory(output.write(at, made, &mut bench.group).unwrap());
     assert!(points.len() < 30, "{}", points.len());
     assert_eq!(points.last().unwrap().0, [f64::from(0.1f32)]);

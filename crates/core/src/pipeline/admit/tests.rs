@@ -169,14 +169,15 @@ fn push(
     key: bool,
     difference: f64,
 ) -> Result<f32, DropReason> {
-    push_as(pipeline, ms, frame, (key, difference), |arrival| arrival)
+    push_as(pipeline, ms, frame, key, difference, |arrival| arrival)
 }
 
 fn push_as(
     pipeline: &Pipeline,
     ms: i64,
     frame: &str,
-    (key, difference): (bool, f64),
+    key: bool,
+    difference: f64,
     arrival: impl Fn(Arrival) -> Arrival,
 ) -> Result<f32, DropReason> {
     let stamp = Stamp::from_nanos(ms * 1_000_000);
@@ -206,7 +207,7 @@ fn an_input_that_needs_the_messages_before_reads_all_and_begins_again_after_a_ga
     assert_eq!(push(&pipeline, 300, "other", false, 1.0), Err(DropReason::WrongFrame));
     assert_eq!(push(&pipeline, 400, "own", false, 1.0), Ok(3.0));
     let lost = |arrival| Arrival { follows_loss: true, ..arrival };
-    let found = push_as(&pipeline, 500, "own", (false, 1.0), lost);
+    let found = push_as(&pipeline, 500, "own", false, 1.0, lost);
     assert_eq!(found, Err(DropReason::Malformed));
     assert_eq!(push(&pipeline, 600, "own", true, 7.0), Ok(7.0));
     pipeline.begin(Epoch::default().next(None));
@@ -214,7 +215,7 @@ fn an_input_that_needs_the_messages_before_reads_all_and_begins_again_after_a_ga
     assert_eq!(push(&pipeline, 800, "own", true, 8.0), Ok(8.0));
     // A late message of the epoch before is not read.
     let before = |arrival| Arrival { epoch: Epoch::default(), ..arrival };
-    let found = push_as(&pipeline, 850, "own", (false, 5.0), before);
+    let found = push_as(&pipeline, 850, "own", false, 5.0, before);
     assert_eq!(found, Err(DropReason::Cleared));
     assert_eq!(push(&pipeline, 900, "own", false, 1.0), Ok(9.0));
     assert!(!pipeline.config().encodes_ahead(INPUT));

@@ -226,8 +226,8 @@ mod on_the_gpu {
                 chain.resample(stream);
                 // SAFETY: the points and the row are of these sizes, and wait for the device.
                 unsafe {
-                    let to = (Slot::new(0), row.address());
-                    gpu.launch(&points, to, Inputs::MayBeInFlight, stream).unwrap();
+                    let to = row.address();
+                    gpu.launch(&points, Slot::new(0), to, Inputs::MayBeInFlight, stream).unwrap();
                 }
             }
             assert_eq!(gpu.finish(stream).unwrap(), drops, "{number}: points");

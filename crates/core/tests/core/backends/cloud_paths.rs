@@ -140,7 +140,7 @@ fn check_cloud(
     let seed = random.bits();
     let mut points: Vec<_> = (0..form.points())
         .map(|i| {
-            let place = pattern.place(random, seed, spec.grid.shape, (i, form.points()));
+            let place = pattern.place(random, seed, spec.grid.shape, i, form.points());
             let mut point = to_lidar(spec, &form.t_base_sensor, place);
             point.extend((3..columns).map(|_| f64::from(random.float(-greatest, greatest))));
             if odd && random.one_in(15) {
@@ -193,7 +193,8 @@ impl Pattern {
         random: &mut Random,
         seed: u64,
         shape: [usize; 3],
-        (i, of): (usize, usize),
+        i: usize,
+        of: usize,
     ) -> [f64; 3] {
         let mut group = Random::new(match self {
             Pattern::Runs => seed ^ (i / (1 + seed % 70) as usize) as u64,

@@ -26,7 +26,7 @@ pub(super) fn check(kind: &Kind, _: usize) {
             [(DType::F16, 1), (DType::Bf16, 3), (DType::F32, 1), (DType::F32, 2)]
         {
             let case = format!("{capacity} voxels, {channels} channels of {dtype:?}");
-            check_sparse(kind, &mut random, (capacity, dtype, channels), &case);
+            check_sparse(kind, &mut random, capacity, dtype, channels, &case);
         }
     }
     for [width, height] in [[1, 1], [3, 1], [5, 7], [2, 3], [4, 3], [37, 41], [32, 16]] {
@@ -37,7 +37,9 @@ pub(super) fn check(kind: &Kind, _: usize) {
 fn check_sparse(
     kind: &Kind,
     random: &mut Random,
-    (capacity, dtype, channels): (usize, DType, usize),
+    capacity: usize,
+    dtype: DType,
+    channels: usize,
     case: &str,
 ) {
     let all = [Reduction::Count, Reduction::Max("x".into()), Reduction::Min("x".into())];

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use robocache_ops::align::Slot;
-use robocache_ops::device::{Device, DeviceBuffer, Inputs, Stream};
+use robocache_ops::device::{Device, DeviceBuffer, Inputs, RowPlace, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::voxelize::cuda::{DevicePoints, EncodeError, Voxelizer};
 use robocache_ops::voxelize::{
@@ -43,17 +43,21 @@ impl Rows {
 
     /// Encodes a cloud of the host.
     fn encode(&mut self, view: &PointsView<'_>, slot: usize) -> PointDrops {
-        self.gpu.encode(view, Slot::new(slot), (&self.rows[slot], 0), &self.stream).unwrap()
+        self.gpu
+            .encode(view, Slot::new(slot), RowPlace { rows: &self.rows[slot], at: 0 }, &self.stream)
+            .unwrap()
     }
 
     /// Puts the clouds at `address` on the stream, for these slots.
     #[allow(unsafe_code)]
     fn launch(&mut self, view: &PointsView<'_>, address: u64, slot: usize) {
         let points = DevicePoints::of(view, address);
-        let to = (Slot::new(slot), self.rows[slot].address());
+        let row = self.rows[slot].address();
         // SAFETY: the caller has the points of the view at this address. They and the row wait for the device
         // before they go, and no kernel writes the points.
-        unsafe { self.gpu.launch(&points, to, Inputs::Ready, &self.stream).unwrap() };
+        unsafe {
+            self.gpu.launch(&points, Slot::new(slot), row, Inputs::Ready, &self.stream).unwrap()
+        };
     }
 
     /// True if the parts of a row that count are as expected.

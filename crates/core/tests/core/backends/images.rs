@@ -125,7 +125,7 @@ pub(super) fn check_undistorted(kind: &Kind, cases: usize) {
                 let remap = (!random.one_in(6)).then_some(&table);
                 let padding = random.choose(&[0, 0, 5]);
                 let size = table.source().into();
-                encode_with(&pair, &mut random, slot, size, (padding, remap), &case);
+                encode_with(&pair, &mut random, slot, size, padding, remap, &case);
             }
             (0..SLOTS).for_each(|slot| pair.compare_slot(slot, &case));
         }
@@ -190,7 +190,8 @@ fn random_table(random: &mut Random, spec: &ImageSpec, size: Option<[usize; 2]>)
             |x: usize, y: usize| [all(y * 999 + x, 1, size[0]), all(y * 999 + x, 2, size[1])];
         return Arc::new(Remap::new(size, [0, 0], &part, point));
     }
-    let (focal, [width, height]) = (random.float(20.0, 200.0), size.map(|side| side as f32));
+    let focal = random.float(20.0, 200.0);
+    let [width, height] = size.map(|side| side as f32);
     let number = |random: &mut Random, most: f32| f64::from(random.float(-most, most));
     let lens = match random.one_in(2) {
         true => Lens::Equidistant(std::array::from_fn(|_| number(random, 0.05))),
@@ -317,7 +318,7 @@ fn encode_padded(
     padding: usize,
     case: &str,
 ) -> String {
-    encode_with(pair, random, slot, size, (padding, None), case)
+    encode_with(pair, random, slot, size, padding, None, case)
 }
 
 /// Encodes an image of random content on both, with a table that undistorts it.
@@ -325,10 +326,12 @@ fn encode_with(
     pair: &Pair,
     random: &mut Random,
     slot: usize,
-    (width, height): (usize, usize),
-    (padding, remap): (usize, Option<&Arc<Remap>>),
+    size: (usize, usize),
+    padding: usize,
+    remap: Option<&Arc<Remap>>,
     case: &str,
 ) -> String {
+    let (width, height) = size;
     let encoding = random.choose(&Encoding::ALL);
     let line = width * encoding.bytes_per_pixel();
     let step = line + padding;

@@ -1,7 +1,7 @@
 //! JPEG files as the kernels read them: rows are of the pixels that their twin makes, and both refuse the same files.
 
 use robocache_core::codec::ScanReader;
-use robocache_ops::device::{DeviceBuffer, Stream};
+use robocache_ops::device::{DeviceBuffer, RowPlace, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::cpu::ImageEncoder;
 use robocache_ops::image::jpeg::Scan;
@@ -38,7 +38,7 @@ pub(super) fn check(kind: &Kind, cases: usize) {
         }
         encoder.wait().unwrap();
         encoder.restage_jpeg(scan, Encoding::Rgb8, None).unwrap();
-        encoder.start((&row, 0), &stream).unwrap();
+        encoder.start(RowPlace { rows: &row, at: 0 }, &stream).unwrap();
         stream.synchronize("encode an image").unwrap();
         encoder.settled();
         let pixels = jpeg_twin::pixels(scan);

@@ -20,7 +20,7 @@ const MANY: usize = 1_100_003;
 const WHOLE_TILES: usize = 132 * 4096;
 
 /// Which voxel a point is in.
-type Order<'a> = &'a dyn Fn(usize) -> usize;
+type VoxelOf<'a> = &'a dyn Fn(usize) -> usize;
 
 pub(super) fn check(kind: &Kind, cases: usize) {
     let mut random = Random::new(66_000);
@@ -35,7 +35,7 @@ pub(super) fn check(kind: &Kind, cases: usize) {
         let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape };
         let spec = VoxelSpec::new(grid, channels(["count", "count, occupancy"][number % 2]));
         let mut pair = pair_within(kind, &spec, dtype, MOST);
-        check_grid(&mut pair, &mut random, &spec, dtype, (most, share));
+        check_grid(&mut pair, &mut random, &spec, dtype, most, share);
     }
 }
 
@@ -46,12 +46,13 @@ fn check_grid(
     random: &mut Random,
     spec: &VoxelSpec,
     dtype: DType,
-    (most, share): (usize, usize),
+    most: usize,
+    share: usize,
 ) {
     let volume = spec.grid.volume();
     let anywhere = random.range(1, 1 << 30) | 1;
-    let spread: Order<'_> = &|i| i * anywhere;
-    let orders: [(&str, usize, usize, Order<'_>); 12] = [
+    let spread: VoxelOf<'_> = &|i| i * anywhere;
+    let orders: [(&str, usize, usize, VoxelOf<'_>); 12] = [
         ("spread", POINTS, 12, spread),
         ("few", FEW, 16, spread),
         ("a third in one voxel", POINTS, 20, &|i| {

@@ -36,11 +36,11 @@ pub(super) fn check(device: &Arc<Device>) {
     let busy = AtomicBool::new(true);
     thread::scope(|scope| {
         let load = scope.spawn(|| keep_busy(device, &busy));
-        rounds((&subject, &oracle), &layout, "under load");
+        rounds(&subject, &oracle, &layout, "under load");
         busy.store(false, Ordering::Relaxed);
         load.join().unwrap();
     });
-    rounds((&subject, &oracle), &layout, "without load");
+    rounds(&subject, &oracle, &layout, "without load");
     assert_eq!(subject.gpu(), GpuUse::InUse);
     for ring in 0..2 {
         let encodes = subject.encodes(RingId::new(ring)).unwrap();
@@ -68,7 +68,7 @@ fn both_streams() -> Config {
 }
 
 /// Images and clouds in turn; every row is compared.
-fn rounds((subject, oracle): (&CpuBackend, &CpuBackend), layout: &Layout, case: &str) {
+fn rounds(subject: &CpuBackend, oracle: &CpuBackend, layout: &Layout, case: &str) {
     let mut random = Random::new(77);
     let fields = [0, 4, 8, 12].map(|offset| FieldAt { offset, kind: FieldType::Float32 });
     for round in 0..ROUNDS {

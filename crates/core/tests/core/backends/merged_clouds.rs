@@ -39,7 +39,7 @@ pub(super) fn check(kind: &Kind, cases: usize) {
                 let (cloud, form) = random_points(&mut random, &spec);
                 let data = form.bytes(&cloud);
                 let drops = condenser.condense(&form.view(&data), &mut points).unwrap();
-                check_one(&spec, dtype, &form.view(&data), (&points, drops), &case);
+                check_one(&spec, dtype, &form.view(&data), &points, drops, &case);
                 joined.extend_from_slice(&points);
             }
             let fields = fields(&condenser);
@@ -56,7 +56,8 @@ fn check_one(
     spec: &VoxelSpec,
     dtype: DType,
     cloud: &PointsView<'_>,
-    (points, drops): (&[u8], PointDrops),
+    points: &[u8],
+    drops: PointDrops,
     case: &str,
 ) {
     let fields = fields(&Condenser::new(spec));

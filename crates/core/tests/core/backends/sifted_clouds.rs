@@ -26,14 +26,14 @@ pub(super) fn check(kind: &Kind, cases: usize) {
             let (mut points, form) = random_points(&mut random, &spec);
             let case = format!("pair {number}: {spec:?} {dtype:?}, cloud {cloud}, {form:?}");
             let slot = random.range(0, SLOTS - 1);
-            let Some(drops) = encode(&mut pair, (&points, &form), slot, &case) else { continue };
+            let Some(drops) = encode(&mut pair, &points, &form, slot, &case) else { continue };
             if spec.last_channels() > 0 || !random.one_in(4) {
                 continue;
             }
             // The same points in another order, in another slot.
             let before = pair.output().to_vec();
             random.shuffle(&mut points);
-            let again = encode(&mut pair, (&points, &form), (slot + 1) % SLOTS, &case);
+            let again = encode(&mut pair, &points, &form, (slot + 1) % SLOTS, &case);
             assert_eq!(again, Some(drops), "permuted: {case}");
             assert_eq!(pair.output(), before, "permuted: {case}");
         }
@@ -43,7 +43,8 @@ pub(super) fn check(kind: &Kind, cases: usize) {
 /// Encodes points into a slot and compares it.
 pub(super) fn encode(
     pair: &mut Pair,
-    (points, form): (&[Vec<f64>], &Form),
+    points: &[Vec<f64>],
+    form: &Form,
     slot: usize,
     case: &str,
 ) -> Option<PointDrops> {
@@ -121,8 +122,8 @@ pub(super) fn check_edges(kind: &Kind, cases: usize) {
         check_capacity(kind, dtype);
         check_nothing_left(kind, dtype);
         for sparse in [false, true] {
-            check_crowded(kind, (dtype, sparse), (cases * 40).clamp(2_000, 70_000));
-            check_tiles(kind, (dtype, sparse), (cases * 600).clamp(2_000, 1_200_000));
+            check_crowded(kind, dtype, sparse, (cases * 40).clamp(2_000, 70_000));
+            check_tiles(kind, dtype, sparse, (cases * 600).clamp(2_000, 1_200_000));
         }
     }
     check_listed_voxels(kind);
@@ -155,7 +156,7 @@ fn check_capacity(kind: &Kind, dtype: DType) {
         let form = words(&points, &spec);
         // Twice into the same slot, and into another one.
         for slot in [0, 0, number % SLOTS] {
-            let drops = encode(&mut pair, (&points, &form), slot, &case).expect(&case);
+            let drops = encode(&mut pair, &points, &form, slot, &case).expect(&case);
             let kept = voxels.min(700);
             assert_eq!(drops.voxels_in_use as usize, kept, "{case}");
             assert_eq!(drops.voxels_beyond as usize, voxels - kept, "{case}");
@@ -187,12 +188,12 @@ fn check_nothing_left(kind: &Kind, dtype: DType) {
                     points[at * 5][at] = f64::NAN;
                     points[at * 5 + 1][at] = f64::NEG_INFINITY;
                 }
-                let drops = encode(&mut pair, (&points, &words(&points, &spec)), slot, &case);
+                let drops = encode(&mut pair, &points, &words(&points, &spec), slot, &case);
                 let drops = drops.expect(&case);
                 assert_eq!(drops.non_finite, 8, "{case}");
                 let left_out = drops.cropped + drops.out_of_reach + drops.too_few;
                 assert_eq!(left_out, 1992, "{case}");
-                encode(&mut pair, (&[], &words(&[], &spec)), slot, &case).expect(&case);
+                encode(&mut pair, &[], &words(&[], &spec), slot, &case).expect(&case);
             }
         }
     }
@@ -200,7 +201,7 @@ fn check_nothing_left(kind: &Kind, dtype: DType) {
 
 /// Voxels with more points than 16 bits count, beside voxels with one, and more voxels with several
 /// points than a thread block lists.
-fn check_crowded(kind: &Kind, (dtype, sparse): (DType, bool), points: usize) {
+fn check_crowded(kind: &Kind, dtype: DType, sparse: bool, points: usize) {
     for min_points in [1, 2, 3] {
         let spec = VoxelSpec {
             min_points,
@@ -223,7 +224,7 @@ fn check_crowded(kind: &Kind, (dtype, sparse): (DType, bool), points: usize) {
                 format!("{name}, {points} points, at least {min_points}, {dtype:?} {sparse}");
             let points = along_x((0..points).map(|i| voxel(i) as f64 + 0.25));
             for slot in [0, 1] {
-                encode(&mut pair, (&points, &words(&points, &spec)), slot, &case).expect(&case);
+                encode(&mut pair, &points, &words(&points, &spec), slot, &case).expect(&case);
             }
         }
     }
@@ -246,20 +247,20 @@ fn check_listed_voxels(kind: &Kind) {
             let both = voxels.iter().chain(&voxels[..pairs]);
             let points = along_x(both.map(|voxel| f64::from(*voxel) + 0.25));
             let case = format!("{pairs} pairs, at least {min_points}, {max_voxels:?}");
-            encode(&mut pair, (&points, &words(&points, &spec)), slot, &case).expect(&case);
+            encode(&mut pair, &points, &words(&points, &spec), slot, &case).expect(&case);
         }
     }
 }
 
 /// The cloud has more tiles than a thread block lists at once.
-fn check_tiles(kind: &Kind, (dtype, sparse): (DType, bool), points: usize) {
+fn check_tiles(kind: &Kind, dtype: DType, sparse: bool, points: usize) {
     let channels = vec![Reduction::Last("a".into()), Reduction::Min(Feature::Range)];
     let spec =
         VoxelSpec { min_points: 2, max_voxels: sparse.then_some(900), channels, ..row_spec(1000) };
     let mut pair = pair_within(kind, &spec, dtype, points);
     let case = format!("{points} points, {dtype:?} {sparse}");
     let points = along_x((0..points).map(|i| (i * 31 % 1201) as f64 + 0.25));
-    encode(&mut pair, (&points, &words(&points, &spec)), 0, &case).expect(&case);
+    encode(&mut pair, &points, &words(&points, &spec), 0, &case).expect(&case);
 }
 
 /// A part of the robot that is elsewhere for each cloud of one encoder.
@@ -274,7 +275,7 @@ fn check_moving_shapes(kind: &Kind) {
             let mut form = words(&points, &spec);
             form.t_shapes = vec![t_part_cloud(at)];
             let case = format!("{max_voxels:?}, at {at} m");
-            let drops = encode(&mut pair, (&points, &form), slot, &case).expect(&case);
+            let drops = encode(&mut pair, &points, &form, slot, &case).expect(&case);
             assert_eq!(drops.on_robot, on_robot, "{case}");
         }
     }
@@ -311,7 +312,7 @@ fn check_overflowing_features(kind: &Kind) {
         let mut form = words(&points, &spec);
         // As far away as the points: x of the base is 0 for two of them.
         form.t_base_sensor[0] = [0.0, 0.0, 0.0, 0.5];
-        let drops = encode(&mut pair, (&points, &form), 0, "range").expect("range");
+        let drops = encode(&mut pair, &points, &form, 0, "range").expect("range");
         assert_eq!((drops.out_of_range, drops.outside), (2, 0), "{spec:?}");
     }
 }
@@ -325,7 +326,7 @@ fn check_last(kind: &Kind) {
     for (i, point) in points.iter_mut().enumerate() {
         point[3] = -(i as f64);
     }
-    encode(&mut pair, (&points, &words(&points, &spec)), 0, "last").expect("last");
+    encode(&mut pair, &points, &words(&points, &spec), 0, "last").expect("last");
     let found = pair.output().as_chunks::<4>().0[..7].iter();
     let found: Vec<f32> = found.map(|bytes| f32::from_le_bytes(*bytes)).collect();
     // Of the numbers 5993 to 5999, the one that is in this voxel.
@@ -352,7 +353,7 @@ fn check_large_lists(kind: &Kind, points: usize) {
             let points: Vec<_> = (0..points).map(&mut point).collect();
             let case = format!("cloud {number} in {shape:?}");
             let slot = usize::from(number == 3);
-            encode(&mut pair, (&points, &words(&points, &spec)), slot, &case).expect(&case);
+            encode(&mut pair, &points, &words(&points, &spec), slot, &case).expect(&case);
         }
     }
 }

@@ -237,7 +237,8 @@ const fn pass(x: [i32; 8]) -> [i32; 8] {
     let turn = (x[2] + x[6]) * 4433;
     let low = turn - x[6] * 15_137;
     let high = turn + x[2] * 6270;
-    let (sum, difference) = ((x[0] + x[4]) << 13, (x[0] - x[4]) << 13);
+    let sum = (x[0] + x[4]) << 13;
+    let difference = (x[0] - x[4]) << 13;
     let even = [sum + high, difference + low, difference - low, sum - high];
     let all = (x[7] + x[3] + x[5] + x[1]) * 9633;
     let z1 = (x[7] + x[1]) * -7373;

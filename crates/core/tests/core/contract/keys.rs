@@ -21,7 +21,8 @@ fn is_of_commands(key: &str) -> bool {
 }
 
 /// Differences that a change makes.
-fn differences(text: &str, (key, from, to): &Change) -> Vec<Difference> {
+fn differences(text: &str, change: &Change) -> Vec<Difference> {
+    let (key, from, to) = change;
     assert!(text.contains(from), "{key}: no {from}");
     contract(text).differences(&contract(&text.replacen(from, to, 1)))
 }

@@ -32,7 +32,7 @@ fn check(kind: &Kind, cases: usize) {
         let side = if number == 0 { 700 } else { 150 };
         for image in 0..IMAGES_PER_PAIR {
             let case = format!("pair {number} image {image}: {described}");
-            let size = (random.range(1, side), random.range(1, side));
+            let size = [random.range(1, side), random.range(1, side)];
             let slot = image % SLOTS;
             let case = encode(&pair, &mut random, slot, size, &case);
             let ring = RingId::new(0);
@@ -50,7 +50,7 @@ fn encode(
     pair: &Pair,
     random: &mut Random,
     slot: usize,
-    (width, height): (usize, usize),
+    [width, height]: [usize; 2],
     case: &str,
 ) -> String {
     let element = random.choose(&DepthElement::ALL);

@@ -60,7 +60,7 @@ fn after(ms: i64) -> Stamp {
     START.offset(ms * MS)
 }
 
-fn image(stamp: Stamp, (width, height): (u32, u32), rgb: &[u8]) -> Vec<u8> {
+fn image(stamp: Stamp, width: u32, height: u32, rgb: &[u8]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.header(stamp, "camera");
     writer.u32(height);
@@ -92,7 +92,7 @@ fn everything() -> (Pipeline, TensorMessage) {
     }
     push(1, &joint_state(after(82), &["g"], &[0.5]));
     let pixels: Vec<u8> = (0..18).map(|at| 13 * at).collect();
-    push(2, &image(after(93), (2, 3), &pixels));
+    push(2, &image(after(93), 2, 3, &pixels));
     push(4, &wrench(after(80), [1.5, -2.5, 0.25]));
     let mut message = pipeline.new_message();
     let tick = START.nanos() / (10 * MS) + 10;
@@ -229,7 +229,7 @@ fn a_bytes_row_is_what_the_floats_are_made_of() {
              max_age_ms: 50, dtype: {dtype}, image: {{resize: {{width: 16, height: 9}}, pad_value: 77}}}}\n"
         ));
         let pixels: Vec<u8> = (0..3 * 40 * 31).map(|at| (at / 15) as u8).collect();
-        let message = image(Stamp::from_nanos(100 * MS), (40, 31), &pixels);
+        let message = image(Stamp::from_nanos(100 * MS), 40, 31, &pixels);
         pipeline.push(FIRST, &message, Arrival::default()).unwrap();
         served(&pipeline, &mut pipeline.new_message(), 10).0
     };

@@ -11,13 +11,13 @@ use super::clouds::cloud;
 use super::*;
 
 /// A row: epoch, stamp \[ms\], first value, what follows it, and until when each cloud may be used \[ms\].
-type Kept = (u64, i64, f32, UntilNext, Vec<Option<i64>>);
+type KeptRow = (u64, i64, f32, UntilNext, Vec<Option<i64>>);
 
 /// From when to when ticks saw a row \[ms\], and whether it was replaced.
 type Seen = (i64, i64, bool);
 
 #[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<(Kept, Seen)>>>);
+struct Sink(Arc<Mutex<Vec<(KeptRow, Seen)>>>);
 
 impl RowSink for Sink {
     fn row(&self, row: &LeftRow<'_>, bytes: &mut RowMemory) {
@@ -41,7 +41,7 @@ fn keep(pipeline: &mut Pipeline) -> Sink {
 }
 
 impl Sink {
-    fn taken(&self) -> Vec<(Kept, Seen)> {
+    fn taken(&self) -> Vec<(KeptRow, Seen)> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 

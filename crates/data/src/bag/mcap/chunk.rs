@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use bytes::Bytes;
 use mcap::records::{ChunkHeader, MessageHeader, Record, op};
 
-use super::super::memory::Memory;
+use super::super::memory::FreeBuffers;
 use super::index::{McapPart, RECORD_HEADER, u64_at};
 use super::{Broken, MOST_BYTES};
 
@@ -33,7 +33,7 @@ const LZ4_TIMES: u64 = 255;
 pub(super) fn whole(
     file: &fs::File,
     part: &McapPart,
-    memory: &Memory,
+    memory: &FreeBuffers,
 ) -> Result<Option<Bytes>, Broken> {
     let Some(length) = usize::try_from(part.length).ok().filter(|length| *length <= MOST_BYTES)
     else {
@@ -65,7 +65,7 @@ fn split_first(records: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 /// The records of a chunk, decompressed.
-fn records_of_chunk(part: &Bytes, body: &[u8], memory: &Memory) -> Option<Bytes> {
+fn records_of_chunk(part: &Bytes, body: &[u8], memory: &FreeBuffers) -> Option<Bytes> {
     let Ok(Record::Chunk { header, data }) = mcap::parse_record(op::CHUNK, body) else {
         return None;
     };
@@ -84,7 +84,12 @@ fn records_of_chunk(part: &Bytes, body: &[u8], memory: &Memory) -> Option<Bytes>
 }
 
 /// Decompresses a chunk of this size; `None` if it is damaged, or compressed in another way.
-fn decompressed(header: &ChunkHeader, data: &[u8], size: usize, memory: &Memory) -> Option<Bytes> {
+fn decompressed(
+    header: &ChunkHeader,
+    data: &[u8],
+    size: usize,
+    memory: &FreeBuffers,
+) -> Option<Bytes> {
     if header.compression == "zstd" {
         // Of a size that is not true, nothing is reserved.
         let told = zstd::zstd_safe::get_frame_content_size(data).ok()?;
@@ -226,7 +231,7 @@ pub(super) fn each_message(
 
 /// A message among some records as bytes of its own, and how many bytes these keep in memory. A large one is a slice
 /// of the records. A small one is copied: one that waits long must not keep a chunk in memory.
-pub(super) fn share(records: &Bytes, message: &[u8], memory: &Memory) -> (Bytes, usize) {
+pub(super) fn share(records: &Bytes, message: &[u8], memory: &FreeBuffers) -> (Bytes, usize) {
     match message.len() {
         len if len < LARGE => (Bytes::copy_from_slice(message), len),
         len if len >= records.len() / MOST_TIMES => (records.slice_ref(message), records.len()),

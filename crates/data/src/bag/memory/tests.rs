@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn a_buffer_is_used_again_when_its_last_slice_is_dropped() {
-    let memory = Memory::default();
+    let memory = FreeBuffers::default();
     let mut buffer = memory.buffer(1000);
     buffer.bytes_mut().fill(7);
     let place = buffer.as_ref().as_ptr();
@@ -18,7 +18,7 @@ fn a_buffer_is_used_again_when_its_last_slice_is_dropped() {
 
 #[test]
 fn little_is_kept() {
-    let memory = Memory::default();
+    let memory = FreeBuffers::default();
     drop(memory.buffer(MOST_FREE_BYTES + 1));
     assert!(memory.0.take(|_| true).is_none());
     let many: Vec<_> = (0..100).map(|_| memory.buffer(1 << 20)).collect();
@@ -30,7 +30,7 @@ fn little_is_kept() {
 
 #[test]
 fn a_large_buffer_is_not_used_for_little() {
-    let memory = Memory::default();
+    let memory = FreeBuffers::default();
     drop(memory.buffer(8_000_000));
     let small: Vec<_> = (0..100).map(|_| memory.buffer(100)).collect();
     assert!(small.iter().all(|buffer| buffer.bytes.len() <= 200));

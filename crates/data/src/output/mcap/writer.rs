@@ -78,7 +78,8 @@ impl McapWriter {
     /// # Errors
     /// It cannot be written, or the system starts no thread.
     pub(super) fn create(
-        (file, path): (File, &Path),
+        file: File,
+        path: &Path,
         head: &Head<'_>,
         threads: usize,
     ) -> Result<Self, OutputError> {

@@ -48,7 +48,8 @@ impl Ring {
     pub(in super::super) fn new(
         limits: RecordLimits,
         config: &Config,
-        (split_bytes, lead_bytes): (u64, usize),
+        split_bytes: u64,
+        lead_bytes: usize,
     ) -> Option<Self> {
         let RecordLimits { bytes, age } = limits;
         if bytes.is_none() && age.is_none() {
@@ -135,7 +136,7 @@ impl RecordingWriter {
         let RecordingWriter { contents, files, open, offers, .. } = writer;
         self.files = files;
         written?;
-        open.finish((&contents, &offers), &mut self.syncing)
+        open.finish(&contents, &offers, &mut self.syncing)
     }
 
     /// Deletes the oldest file. What the next one begins with takes its place. After an error, the files that are known are

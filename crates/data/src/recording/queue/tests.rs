@@ -22,8 +22,8 @@ const MESSAGES: usize = 1 << 8;
 fn queue(bytes: usize) -> (Queue, Waiting, [InputId; 3]) {
     let config = robocache_core::config::parse(CONFIG, "test.yaml").unwrap();
     let room = QueueRoom { messages: MESSAGES, bytes };
-    let of = (&config, vec![true; config.inputs.len()]);
-    let (queue, waiting) = Queue::new(PathBuf::new(), of, room, TimeSource::real());
+    let recorded = vec![true; config.inputs.len()];
+    let (queue, waiting) = Queue::new(PathBuf::new(), &config, recorded, room, TimeSource::real());
     let input =
         |topic: &str| config.input_ids().find(|id| config.input(*id).topic == topic).unwrap();
     (queue, waiting, [input("/w"), input("/points"), input("/tf")])

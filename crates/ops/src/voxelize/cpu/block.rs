@@ -86,7 +86,8 @@ impl Block {
     /// [`super`]. `limits` are for the last one: columns, and the greatest magnitude of each.
     pub(super) fn take(
         &mut self,
-        (view, bytes): (&PointsView<'_>, &[u8]),
+        view: &PointsView<'_>,
+        bytes: &[u8],
         grid: &Grid,
         filter: Option<&Filter>,
         limits: &[(usize, f32)],

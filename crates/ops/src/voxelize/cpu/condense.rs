@@ -69,7 +69,7 @@ impl Condenser {
         for points in blocks(view) {
             let filter = self.filter.as_ref();
             let limits = &self.limits;
-            self.block.take((view, points), &self.grid, filter, limits, &mut report);
+            self.block.take(view, points, &self.grid, filter, limits, &mut report);
             let kept = self.keep();
             self.write(view, kept, out);
         }

@@ -108,8 +108,10 @@ impl Bucketing {
     pub(super) unsafe fn launch(
         &self,
         cloud: Cloud,
-        (channels, occupied): (Channels, u64),
-        (target, inputs): (&Target, Inputs),
+        channels: Channels,
+        occupied: u64,
+        target: &Target,
+        inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         let warps = FILL_THREADS / WARP;

@@ -53,7 +53,8 @@ impl Counting {
         device: &Arc<Device>,
         grid: Grid,
         dtype: DType,
-        (slots, max_points): (usize, usize),
+        slots: usize,
+        max_points: usize,
     ) -> Result<Self, DeviceError> {
         let volume = grid.volume as usize;
         let bin_shift = (BIN_SHIFT..31).find(|shift| volume >> shift <= MOST_BINS).unwrap_or(31);
@@ -102,9 +103,11 @@ impl Counting {
     /// this layout.
     pub(super) unsafe fn launch(
         &mut self,
-        (cloud, layout): (Cloud, PointLayout),
+        cloud: Cloud,
+        layout: PointLayout,
         channels: Channels,
-        (target, inputs): (&Target, Inputs),
+        target: &Target,
+        inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         if let Some(bucketing) = &self.bucketing
@@ -112,9 +115,7 @@ impl Counting {
         {
             let occupied = self.occupied[target.slot.index()].address();
             // SAFETY: the caller promises the same.
-            return unsafe {
-                bucketing.launch(cloud, (channels, occupied), (target, inputs), stream)
-            };
+            return unsafe { bucketing.launch(cloud, channels, occupied, target, inputs, stream) };
         }
         // SAFETY: as above.
         unsafe {

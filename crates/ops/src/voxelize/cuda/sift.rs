@@ -57,14 +57,15 @@ impl Sifting {
         spec: &VoxelSpec,
         dtype: DType,
         bins: &Bins,
-        (slots, max_points): (usize, usize),
+        slots: usize,
+        max_points: usize,
     ) -> Result<Self, DeviceError> {
         let stride = sorted_points(max_points);
         let output = match SparseRow::new(spec, dtype) {
             None => Output::Dense(device.kernel("voxelize_tell")?),
             Some(row) => {
-                let sizes = (slots, max_points);
-                Output::Sparse(Box::new(Sparse::new(device, spec, (row, dtype), bins, sizes)?))
+                let sparse = Sparse::new(device, spec, row, dtype, bins, slots, max_points)?;
+                Output::Sparse(Box::new(sparse))
             }
         };
         Ok(Sifting {
@@ -151,13 +152,14 @@ impl Sparse {
     fn new(
         device: &Arc<Device>,
         spec: &VoxelSpec,
-        (row, dtype): (SparseRow, DType),
+        row: SparseRow,
+        dtype: DType,
         bins: &Bins,
-        (slots, max_points): (usize, usize),
+        slots: usize,
+        max_points: usize,
     ) -> Result<Self, DeviceError> {
         let voxel_blocks = bins.voxel_block_mask as usize + 1;
-        let bytes =
-            ListBytes::new(max_points, (voxel_blocks, spec.grid.volume()), row.feature_bytes);
+        let bytes = ListBytes::new(max_points, voxel_blocks, spec.grid.volume(), row.feature_bytes);
         let reserve = |bytes: usize| DeviceBuffer::new(device, bytes);
         let buffers = [
             reserve(bytes.masks)?,

@@ -23,6 +23,15 @@ use crate::voxelize::memory::{
 /// Bytes of shared memory of a thread block that sorts, for each point.
 const POINT_BYTES: u32 = 20;
 
+/// Tables that a sort reads beside the cloud.
+pub(super) struct SortTables {
+    /// Values that the channels are made of.
+    pub(super) sources: Sources,
+    pub(super) channels: Channels,
+    /// Address of the shapes of the filter.
+    pub(super) shapes: u64,
+}
+
 /// Sorts the points of clouds, and reduces their values.
 pub(super) struct Sorting {
     /// By [`PointLayout`], for [`FEW`] and [`MANY`] points per thread.
@@ -75,7 +84,8 @@ impl Sorting {
         grid: Grid,
         spec: &VoxelSpec,
         dtype: DType,
-        (slots, max_points): (usize, usize),
+        slots: usize,
+        max_points: usize,
     ) -> Result<Self, DeviceError> {
         let sifts = spec.is_sifted();
         let is_list = spec.max_voxels.is_some();
@@ -97,8 +107,7 @@ impl Sorting {
         // A list is of one cloud, whatever slot it is for.
         let rows = if spec.max_voxels.is_some() { 1 } else { slots };
         let occupied = (0..rows).map(|_| DeviceBuffer::new(device, occupied_bytes));
-        let sizes = (slots, max_points);
-        let sifting = || Sifting::new(device, spec, dtype, &bins, sizes);
+        let sifting = || Sifting::new(device, spec, dtype, &bins, slots, max_points);
         let sifting = sifts.then(sifting).transpose()?;
         let channels = spec.channels.len();
         Ok(Sorting {
@@ -132,15 +141,17 @@ impl Sorting {
     ///
     /// # Safety
     /// The cloud and the row of `target` are valid on the device until the launch is done;
-    /// the layout and the sources are theirs, and so are the shapes of the filter at `shapes`.
+    /// the layout and the tables are theirs.
     pub(super) unsafe fn launch(
         &mut self,
         cloud: Cloud,
-        (layout, sources, shapes): (PointLayout, Sources, u64),
-        channels: Channels,
-        (target, inputs): (&Target, Inputs),
+        layout: PointLayout,
+        tables: SortTables,
+        target: &Target,
+        inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
+        let SortTables { sources, channels, shapes } = tables;
         let count = cloud.count;
         let few = count <= self.multiprocessors * THREADS * FEW;
         let each = if few { FEW } else { MANY };

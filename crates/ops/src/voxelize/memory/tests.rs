@@ -52,7 +52,7 @@ fn tiles_of_a_list_hold_all_voxel_blocks_of_a_grid() {
     for volume in [1, 31, 512, 513, 65_536, 2_097_153, 1 << 27, i32::MAX as usize] {
         for most in [SMALL_SUB_BIN_SHIFT, LARGE_SUB_BIN_SHIFT] {
             let voxel_blocks = bins_of(volume as u32, most).voxel_block_mask as usize + 1;
-            let bytes = ListBytes::new(100_000, (voxel_blocks, volume), 6);
+            let bytes = ListBytes::new(100_000, voxel_blocks, volume, 6);
             assert!(bytes.tiles << bytes.tile_shift >= voxel_blocks, "{bytes:?}");
             assert!((1..=2048).contains(&bytes.tiles) && bytes.tile_shift >= 5, "{bytes:?}");
             assert_eq!(bytes.masks, 4 * (bytes.tiles << bytes.tile_shift));

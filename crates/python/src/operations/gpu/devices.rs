@@ -93,7 +93,8 @@ pub(crate) fn device(number: i32) -> Result<Arc<Device>, DeviceError> {
 }
 
 /// The stream of the caller.
-pub(crate) fn stream_of(device: &Arc<Device>, (_, handle): Place) -> Stream {
+pub(crate) fn stream_of(device: &Arc<Device>, place: Place) -> Stream {
+    let (_, handle) = place;
     // SAFETY: the handle is that of the array library's current stream, which lives longer than the call.
     unsafe { Stream::of_caller(device, handle) }
 }

@@ -61,7 +61,8 @@ pub(crate) fn voxelize(
     place: Place,
     rule: &VoxelRule,
     clouds: &Clouds<'_>,
-    (points, out): (usize, usize),
+    points: usize,
+    out: usize,
     row_bytes: usize,
 ) -> PyResult<Vec<PointDrops>> {
     let aligned = out.is_multiple_of(16) && (clouds.len() < 2 || row_bytes.is_multiple_of(16));
@@ -75,7 +76,7 @@ pub(crate) fn voxelize(
     expect_no_capture(&stream, "voxelize")?;
     let make = || Voxelizer::new(&gpu.device, &rule.spec, rule.dtype, 1, most);
     let all = |voxelizer: &mut Voxelizer| {
-        let run = |at| encode_cloud(voxelizer, clouds, at, (points, out), row_bytes, &stream);
+        let run = |at| encode_cloud(voxelizer, clouds, at, points, out, row_bytes, &stream);
         (0..clouds.len()).map(run).collect()
     };
     let key = (rule.spec.clone(), rule.dtype, most);
@@ -89,7 +90,8 @@ fn encode_cloud(
     voxelizer: &mut Voxelizer,
     clouds: &Clouds<'_>,
     at: usize,
-    (points, out): (usize, usize),
+    points: usize,
+    out: usize,
     row_bytes: usize,
     stream: &Stream,
 ) -> Result<PointDrops, EncodeError> {
@@ -110,7 +112,7 @@ fn encode_cloud(
     voxelizer.forget(Slot::new(0), stream)?;
     // SAFETY: Python's side has checked the shapes, and keeps the arrays until the cloud is done. Nothing is on
     // another stream, because each call waits for its clouds.
-    unsafe { voxelizer.launch(&points, (Slot::new(0), row), Inputs::Ready, stream)? };
+    unsafe { voxelizer.launch(&points, Slot::new(0), row, Inputs::Ready, stream)? };
     voxelizer.finish(stream)
 }
 

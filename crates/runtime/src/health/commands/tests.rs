@@ -28,7 +28,7 @@ fn following() -> GroupSeen {
 
 /// The words of a window's faults.
 fn words(numbers: &mut GroupBefore, seen: &GroupSeen) -> Vec<String> {
-    let faults = numbers.faults((&group(), "joints"), seen);
+    let faults = numbers.faults(&group(), "joints", seen);
     faults.into_iter().map(|fault| fault.words).collect()
 }
 
@@ -114,7 +114,7 @@ fn a_plan_that_ends_between_two_chunks_is_a_fault_and_one_that_ends_is_none() {
 #[test]
 fn a_fault_is_logged_once_and_again_after_a_pause() {
     let mut logged = Logged::default();
-    let mut is_new = |group, kind, at_s| logged.is_new((group, kind), Duration::from_secs(at_s));
+    let mut is_new = |group, kind, at_s| logged.is_new(group, kind, Duration::from_secs(at_s));
     assert!(is_new(0, FaultKind::Late, 1));
     for at_s in 2..30 {
         assert!(!is_new(0, FaultKind::Late, at_s), "it lasts");
@@ -124,9 +124,9 @@ fn a_fault_is_logged_once_and_again_after_a_pause() {
     assert!(is_new(0, FaultKind::Refused(Refusal::Epoch), 30), "another reason");
     assert!(is_new(0, FaultKind::Late, 40), "after eleven seconds without it");
     // A stall that has ended is logged each time.
-    assert!(logged.is_new((0, FaultKind::Stalled), Duration::from_secs(50)));
+    assert!(logged.is_new(0, FaultKind::Stalled, Duration::from_secs(50)));
     assert!(!logged.ends(1) && logged.ends(0) && !logged.ends(0));
-    assert!(logged.is_new((0, FaultKind::Stalled), Duration::from_secs(51)));
+    assert!(logged.is_new(0, FaultKind::Stalled, Duration::from_secs(51)));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn the_reason_for_silence_is_found_among_the_publishers() {
     let specs = inputs();
     let remedy = "Enlarge its buffers";
     let explain = |seen: Option<&[PublisherSeen]>| {
-        explain((Trouble::Silent, false), &specs[0], ("/wrench", remedy), seen)
+        explain(Trouble::Silent, false, &specs[0], "/wrench", remedy, seen)
     };
     assert!(explain(Some(&[])).starts_with("no publisher on /wrench"));
     let other = explain(Some(&[publisher("geometry_msgs/msg/Wrench", true)]));
@@ -61,7 +61,7 @@ fn the_middleware_is_blamed_only_for_large_messages_that_never_came() {
     let told = |at: usize, trouble, heard| {
         let spec = &specs[at];
         let seen = [publisher(&spec.ros_type, true)];
-        explain((trouble, heard), spec, (&spec.topic, remedy), Some(&seen))
+        explain(trouble, heard, spec, &spec.topic, remedy, Some(&seen))
     };
     let [wrench, camera, scan] = [0, 1, 2];
     let words = told(camera, Trouble::Silent, false);
@@ -73,8 +73,7 @@ fn the_middleware_is_blamed_only_for_large_messages_that_never_came() {
     for at in [wrench, camera, scan] {
         let words = told(at, Trouble::Silent, true);
         assert!(words.ends_with("it publishes nothing any more"), "{words}");
-        let gone = (Trouble::Silent, true);
-        let gone = explain(gone, &specs[at], ("/topic", remedy), Some(&[]));
+        let gone = explain(Trouble::Silent, true, &specs[at], "/topic", remedy, Some(&[]));
         assert_eq!(gone, "no publisher on /topic any more: has its node ended?");
     }
     for at in [wrench, scan] {

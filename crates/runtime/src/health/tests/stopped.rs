@@ -108,7 +108,7 @@ fn a_lidar_that_stops_is_never_a_slow_one() {
 
 #[test]
 fn a_sensor_that_stops_has_neither_a_short_lag_nor_a_short_limit() {
-    let silent = Sensor { period: 1 << 40, ..SENSOR };
+    let silent = SensorPattern { period: 1 << 40, ..SENSOR };
     for keys in [
         "max_age_ms: 90, lag_ms: 20",
         "max_age_ms: 15, lag_ms: 5, strategy: hold",
@@ -136,8 +136,8 @@ fn a_sensor_that_stops_has_neither_a_short_lag_nor_a_short_limit() {
 /// Its pauses are as long as always: it needs a remedy, and has not stopped.
 #[test]
 fn an_input_in_bursts_has_a_short_limit_and_has_not_stopped() {
-    let burst = Sensor { period: 5, ..SENSOR };
-    let silent = Sensor { period: 1 << 40, ..SENSOR };
+    let burst = SensorPattern { period: 5, ..SENSOR };
+    let silent = SensorPattern { period: 1 << 40, ..SENSOR };
     let said = |keys: &str| {
         let mut robot = Robot::with(&format!("strategy: hold, {keys}"));
         // Otherwise the pauses look like losses, which no limit brings back.
@@ -199,7 +199,7 @@ fn a_stop_of_the_node_is_not_blamed_on_the_sensor() {
 #[test]
 fn messages_that_come_late_after_a_stop_of_the_node_are_not_blamed_on_the_sensor() {
     let mut robot = Robot::with("max_age_ms: 50, lag_ms: 20, expected_rate_hz: 100");
-    let silent = Sensor { period: 1 << 40, ..SENSOR };
+    let silent = SensorPattern { period: 1 << 40, ..SENSOR };
     robot.run(SENSOR, 1000);
     robot.monitor.report();
     robot.monitor.stood_still(Duration::from_secs(12));
@@ -224,7 +224,7 @@ fn messages_that_come_late_after_a_stop_of_the_node_are_not_blamed_on_the_sensor
 /// A middleware without numbers loses what was sent during the stop. The gap is counted, and it is not the sensor's.
 #[test]
 fn messages_that_a_stop_of_the_node_costs_do_not_make_the_sensor_lossy() {
-    let slow = Sensor { period: 100, ..SENSOR };
+    let slow = SensorPattern { period: 100, ..SENSOR };
     let mut robot = Robot::with("max_age_ms: 300, lag_ms: 20, strategy: hold");
     for _ in 0..10 {
         robot.run(slow, 1000);

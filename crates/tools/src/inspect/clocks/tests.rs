@@ -29,9 +29,9 @@ fn a_silence_and_a_clock_that_was_set_are_told_apart() {
         assert_eq!((report.events.len(), report.more_events), (1, 0));
         report.events.remove(0)
     });
-    assert!(matches!(quiet, Event::Silence { length_ns, .. } if length_ns == 3100 * MS));
-    assert!(matches!(ahead, Event::SetAhead { by_ns, .. } if by_ns == 7 * NANOS_PER_S));
-    assert!(matches!(back, Event::SetBack { by_ns, .. } if by_ns == 2900 * MS));
+    assert!(matches!(quiet, ClockEvent::Silence { length_ns, .. } if length_ns == 3100 * MS));
+    assert!(matches!(ahead, ClockEvent::SetAhead { by_ns, .. } if by_ns == 7 * NANOS_PER_S));
+    assert!(matches!(back, ClockEvent::SetBack { by_ns, .. } if by_ns == 2900 * MS));
     assert_eq!(record(|truth| truth, |_| true), RecorderReport::default());
 }
 

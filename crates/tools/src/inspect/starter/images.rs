@@ -1,7 +1,7 @@
 //! Topics of images as streams.
 
 use super::{Kind, quoted};
-use crate::inspect::{CameraForm, ContentReport, ImageForm, Images, Inspection, TopicReport};
+use crate::inspect::{CameraForm, ContentReport, ImageForm, ImageForms, Inspection, TopicReport};
 use robocache_core::codec::PixelFormat;
 use robocache_core::input;
 
@@ -15,7 +15,7 @@ const ROW_PX: usize = 224;
 pub(super) fn lines(
     found: &Inspection,
     topic: &TopicReport,
-    images: &Images,
+    images: &ImageForms,
 ) -> Result<(Kind, Vec<String>), String> {
     let form = images.usual().ok_or("there is no image that could be read")?;
     let holds = if topic.ros_type == "sensor_msgs/msg/Image" {

@@ -36,7 +36,7 @@ pub struct Starter {
 }
 
 /// A stream as it is written.
-struct Stream {
+struct StarterStream {
     topic: String,
     name: String,
     /// Lines with their indentation inside of the stream.
@@ -54,7 +54,7 @@ enum Kind {
     Vector,
 }
 
-impl Stream {
+impl StarterStream {
     /// Rows that must be kept, if the default is too few: for a lag \[ns\] and ticks of a rate \[Hz\].
     fn ring_rows(&self, common_ns: i64, ticks_hz: f64) -> Option<u64> {
         let usual = if self.kind == Kind::Vector { 1024 } else { 16 };
@@ -148,7 +148,7 @@ fn base_frame(found: &Inspection) -> String {
 }
 
 /// A name for a stream: of the topic, as `a-z`, `0-9` and `_`, and of no other stream.
-fn new_name(topic: &str, others: &[Stream]) -> String {
+fn new_name(topic: &str, others: &[StarterStream]) -> String {
     let words: Vec<String> = topic
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty())
@@ -169,7 +169,7 @@ fn new_name(topic: &str, others: &[Stream]) -> String {
 
 /// Rate of the ticks: that of the fastest camera, as policies mostly see one image per step; without a camera
 /// that of the fastest stream, at most 100 Hz.
-fn rate_hz(streams: &[Stream]) -> f64 {
+fn rate_hz(streams: &[StarterStream]) -> f64 {
     let fastest = |kind: Kind| {
         let rates = streams.iter().filter(|stream| stream.kind == kind).filter_map(|s| s.rate_hz);
         rates.fold(None, |most: Option<f64>, rate| Some(most.map_or(rate, |most| most.max(rate))))
@@ -183,10 +183,10 @@ fn rate_hz(streams: &[Stream]) -> f64 {
 fn write(
     found: &Inspection,
     base: &str,
-    streams: &[Stream],
+    streams: &[StarterStream],
     left_out: &[(String, String)],
 ) -> String {
-    let lag = |stream: &Stream| Some(stream.lag_ns).filter(|lag| *lag <= LONGEST_LAG_NS);
+    let lag = |stream: &StarterStream| Some(stream.lag_ns).filter(|lag| *lag <= LONGEST_LAG_NS);
     let common_ns = streams.iter().filter_map(lag).max().unwrap_or(0);
     let mut text = String::new();
     let mut line = |written: &str| {

@@ -2,7 +2,7 @@
 
 use super::images;
 use super::timing::{Timing, milliseconds};
-use super::{FEWEST, Kind, Stream, quoted};
+use super::{FEWEST, Kind, StarterStream, quoted};
 use crate::inspect::{ContentReport, Inspection, JointSet, Joints, TopicReport};
 use robocache_core::input::{Content as Holds, MessageType, TF_MESSAGE};
 use robocache_core::schema::Leaf;
@@ -31,7 +31,7 @@ pub(super) fn stream(
     found: &Inspection,
     base: &str,
     topic: &TopicReport,
-) -> Result<Stream, String> {
+) -> Result<StarterStream, String> {
     let package = topic.ros_type.split('/').next().unwrap_or_default();
     if let Some((_, why)) = NO_STATE.iter().find(|(name, _)| *name == package) {
         return Err((*why).to_owned());
@@ -116,7 +116,7 @@ impl StreamDraft {
         Ok(Kind::Vector)
     }
 
-    fn finish(self, topic: &TopicReport, kind: Kind) -> Stream {
+    fn finish(self, topic: &TopicReport, kind: Kind) -> StarterStream {
         let timing = self.timing;
         let rate_hz = timing.rate_hz();
         let delay = timing.usual_delay_ns.map_or_else(String::new, |usual| {
@@ -154,7 +154,14 @@ impl StreamDraft {
         lines.push(format!("expected_rate_hz: {rate_hz}"));
         lines.extend(self.lines);
         let rate_hz = Some(rate_hz);
-        Stream { topic: topic.name.clone(), name: String::new(), lines, lag_ns, rate_hz, kind }
+        StarterStream {
+            topic: topic.name.clone(),
+            name: String::new(),
+            lines,
+            lag_ns,
+            rate_hz,
+            kind,
+        }
     }
 
     fn imu(&mut self, [orientation, angular_velocity]: [bool; 2]) {

@@ -14,12 +14,19 @@ fn texts_of_a_bag_cannot_change_the_file() {
 
 #[test]
 fn names_are_those_of_topics_and_differ() {
-    let mut streams: Vec<Stream> = Vec::new();
+    let mut streams: Vec<StarterStream> = Vec::new();
     for topic in ["/camera/image_raw", "/Camera", "/camera/", "/1", "/"] {
         let name = new_name(topic, &streams);
         let lines = Vec::new();
         let kind = Kind::Image;
-        streams.push(Stream { topic: topic.into(), name, lines, lag_ns: 0, rate_hz: None, kind });
+        streams.push(StarterStream {
+            topic: topic.into(),
+            name,
+            lines,
+            lag_ns: 0,
+            rate_hz: None,
+            kind,
+        });
     }
     let names: Vec<_> = streams.iter().map(|stream| stream.name.as_str()).collect();
     assert_eq!(names, ["camera", "camera_2", "camera_3", "stream_1", "stream_"]);

@@ -22,7 +22,7 @@ fn effects_that_overlap_are_one() {
     let mut gaps = Gaps::new(&robocache_core::config::parse(CONFIG, "test.yaml").unwrap());
     let at = |s: i64| (0, Stamp::from_nanos(s));
     for (from, until) in [(10, 20), (40, 50), (15, 30), (25, 42)] {
-        gaps.end((at(from), at(until)));
+        gaps.end(at(from), at(until));
     }
     assert_eq!(gaps.ended, [(at(10), at(50))]);
     let effect = |s| gaps.have_an_effect((0, 0), at(s).1);

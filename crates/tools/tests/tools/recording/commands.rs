@@ -41,7 +41,7 @@ fn text(watchdog_ms: i64) -> String {
 }
 
 /// Gives the node a chunk that answers its newest tick.
-fn give(node: &Node, sequence: u64, (group, value): (&str, f32)) -> Vec<u8> {
+fn give(node: &Node, sequence: u64, group: &str, value: f32) -> Vec<u8> {
     let tick = node.now().nanos() / PERIOD_NS;
     let names = if group == "gripper" { &["g"][..] } else { &["a", "b"] };
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -79,21 +79,21 @@ fn recorded(out: &Path) -> Recorded {
     vectors(&node, 200, 0, |_| ());
     let commands = node.runtime.commands.as_ref().unwrap();
     // It comes while commands are disabled.
-    let mut chunks = vec![give(&node, 1, ("arm", 0.0))];
+    let mut chunks = vec![give(&node, 1, "arm", 0.0)];
     vectors(&node, 20, 0, |_| ());
     node.runtime.enable_commands().unwrap();
     let between = node.now().offset(400 * NANOS_PER_MS);
     for k in 2..10 {
-        chunks.push(give(&node, k, ("arm", k as f32 * 3.0)));
+        chunks.push(give(&node, k, "arm", k as f32 * 3.0));
         vectors(&node, 100, 0, |_| ());
     }
-    chunks.push(give(&node, 9, ("arm", 0.0)));
-    chunks.push(give(&node, 10, ("leg", 0.0)));
+    chunks.push(give(&node, 9, "arm", 0.0));
+    chunks.push(give(&node, 10, "leg", 0.0));
     chunks.push(vec![1, 2, 3]);
     commands.give(Arc::new(vec![1, 2, 3]), 5);
     // The plan ends, and then it is stalled.
     vectors(&node, 700, 0, |_| ());
-    chunks.push(give(&node, 11, ("arm", 1.0)));
+    chunks.push(give(&node, 11, "arm", 1.0));
     vectors(&node, 100, 0, |_| ());
     commands.disable();
     vectors(&node, 300, 0, |_| ());
@@ -104,12 +104,7 @@ fn recorded(out: &Path) -> Recorded {
 }
 
 /// Replays a bag. Returns the folder of the results, and the summary.
-fn replayed(
-    bag: &Path,
-    (out, text): (&Path, &str),
-    format: Format,
-    start: Option<Moment>,
-) -> Summary {
+fn replayed(bag: &Path, out: &Path, text: &str, format: Format, start: Option<Moment>) -> Summary {
     std::fs::create_dir_all(out).unwrap();
     let config = out.join("robot.yaml");
     std::fs::write(&config, text).unwrap();
@@ -163,7 +158,7 @@ fn a_replay_of_a_recording_has_the_commands_that_the_node_sent() {
     let report = verified(&bag).commands.unwrap();
     assert_eq!((report.differing, report.unverifiable, report.first), (0, 0, None));
     let out = folder.path().join("mcap");
-    let summary = replayed(&bag, (&out, &text(WATCHDOG_MS)), Format::Mcap, None);
+    let summary = replayed(&bag, &out, &text(WATCHDOG_MS), Format::Mcap, None);
     let made = commands(&summary);
     assert!(made.written && made.of_recording);
     assert_eq!((made.ticks, made.differing, made.unverifiable), (report.equal, 0, 0));
@@ -184,7 +179,7 @@ fn a_store_has_commands_and_chunks() {
     let Recorded { folder: bag, chunks, sent, .. } = recorded(folder.path());
     for (format, name) in [(Format::Zarr, "tensors.zarr"), (Format::Rows, "rows.zarr")] {
         let out = folder.path().join(name);
-        let summary = replayed(&bag, (&out, &text(WATCHDOG_MS)), format, None);
+        let summary = replayed(&bag, &out, &text(WATCHDOG_MS), format, None);
         let store = out.join(name);
         let of = |array: &str| rows(&store, &format!("commands/arm/{array}"));
         let is_sent: Vec<bool> = of("sent").iter().map(|sent| sent[0] == 1).collect();
@@ -217,7 +212,7 @@ fn a_part_has_the_commands_from_there_on() {
     let Recorded { folder: bag, sent, between, .. } = recorded(folder.path());
     let out = folder.path().join("part");
     let start = Some(Moment::At(between));
-    let summary = replayed(&bag, (&out, &text(WATCHDOG_MS)), Format::Mcap, start);
+    let summary = replayed(&bag, &out, &text(WATCHDOG_MS), Format::Mcap, start);
     let made = commands(&summary);
     assert_eq!((made.differing, made.unverifiable, made.of_recording), (0, 0, true));
     let file = out.join(format!("{}.mcap", summary.name));
@@ -235,7 +230,7 @@ fn without_facts_a_chunk_counts_from_its_receive_stamp_on() {
     let mut found = Vec::new();
     for (format, name) in [(Format::Zarr, "tensors.zarr"), (Format::Rows, "rows.zarr")] {
         let out = folder.path().join(name);
-        let summary = replayed(&bag, (&out, &other), format, None);
+        let summary = replayed(&bag, &out, &other, format, None);
         let made = commands(&summary);
         assert!(made.written && !made.of_recording);
         let group = &made.groups["arm"];
@@ -282,16 +277,16 @@ fn the_chunks_of_two_groups_on_a_topic_do_not_refuse_each_other() {
     vectors(&node, 200, 0, |_| ());
     node.runtime.enable_commands().unwrap();
     for k in 1..=20 {
-        give(&node, k, ("arm", 1.0));
+        give(&node, k, "arm", 1.0);
         if k % 4 == 0 {
-            give(&node, k / 4, ("gripper", 2.0));
+            give(&node, k / 4, "gripper", 2.0);
         }
         vectors(&node, 50, 0, |_| ());
     }
     let bag = node.stop();
     for (watchdog_ms, of_recording) in [(WATCHDOG_MS, true), (WATCHDOG_MS + 1, false)] {
         let out = folder.path().join(watchdog_ms.to_string());
-        let summary = replayed(&bag, (&out, &text(watchdog_ms)), Format::Zarr, None);
+        let summary = replayed(&bag, &out, &text(watchdog_ms), Format::Zarr, None);
         let made = commands(&summary);
         assert_eq!((made.of_recording, made.waiting), (of_recording, 0));
         for (name, chunks) in [("arm", 20), ("gripper", 5)] {
@@ -310,7 +305,7 @@ fn a_chunk_that_is_too_late_as_a_whole_is_counted_by_itself() {
     vectors(&node, 200, 0, |_| ());
     node.runtime.enable_commands().unwrap();
     let before = node.now();
-    give(&node, 1, ("arm", 1.0));
+    give(&node, 1, "arm", 1.0);
     vectors(&node, 500, 0, |_| ());
     let tick = before.nanos() / PERIOD_NS;
     let names = ["a", "b"].map(str::to_owned);
@@ -330,7 +325,7 @@ fn a_chunk_that_is_too_late_as_a_whole_is_counted_by_itself() {
     vectors(&node, 50, 0, |_| ());
     let bag = node.stop();
     let out = folder.path().join("tensors");
-    let summary = replayed(&bag, (&out, &text(WATCHDOG_MS)), Format::Zarr, None);
+    let summary = replayed(&bag, &out, &text(WATCHDOG_MS), Format::Zarr, None);
     let group = &commands(&summary).groups["arm"];
     assert_eq!((group.chunks, group.chunks_late, group.refused.len()), (1, 1, 0));
     let late = group.rows_late;
@@ -346,7 +341,7 @@ fn an_array_of_commands_that_does_not_fit_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let Recorded { folder: bag, .. } = recorded(folder.path());
     let out = folder.path().join("tensors");
-    replayed(&bag, (&out, &text(WATCHDOG_MS)), Format::Zarr, None);
+    replayed(&bag, &out, &text(WATCHDOG_MS), Format::Zarr, None);
     let store = out.join("tensors.zarr");
     let stages = store.join("commands/arm/stage");
     for (other, said) in [
@@ -357,7 +352,7 @@ fn an_array_of_commands_that_does_not_fit_is_an_error() {
         let mut copy = std::process::Command::new("cp");
         let copied = copy.arg("-r").arg(store.join(other)).arg(&stages);
         assert!(copied.status().unwrap().success());
-        let page = view::page(&out, &view::Options::default());
+        let page = view::page(&out, &view::ViewOptions::default());
         let error = page.err().map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains("commands/arm/stage") && error.contains(said), "{error}");
     }
@@ -369,8 +364,8 @@ fn a_report_of_a_recording_and_of_its_stores_shows_the_commands() {
     let Recorded { folder: bag, sent, .. } = recorded(folder.path());
     let tensors = folder.path().join("tensors");
     let rows = folder.path().join("rows");
-    replayed(&bag, (&tensors, &text(WATCHDOG_MS)), Format::Zarr, None);
-    replayed(&bag, (&rows, &text(WATCHDOG_MS)), Format::Rows, None);
+    replayed(&bag, &tensors, &text(WATCHDOG_MS), Format::Zarr, None);
+    replayed(&bag, &rows, &text(WATCHDOG_MS), Format::Rows, None);
     let said = format!("{} commands, of 9 chunks. 9 rows came too late.", sent.len());
     for (path, name) in [(&bag, "commands"), (&tensors, "tensors"), (&rows, "rows")] {
         let html = page(path, name);

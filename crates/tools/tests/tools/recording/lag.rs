@@ -15,7 +15,7 @@ use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
 use robocache_runtime::{
     Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord, TimeSource,
 };
-use robocache_tools::verify::{Report, StreamReport, verify};
+use robocache_tools::verify::{StreamReport, VerifyReport, verify};
 
 use super::node::{joints, wrench};
 
@@ -93,7 +93,7 @@ enum Step {
 }
 
 /// A node with these lags \[ms\] that has the messages as planned.
-fn verified(folder: &Path, lags: [f64; 4]) -> Report {
+fn verified(folder: &Path, lags: [f64; 4]) -> VerifyReport {
     let mut text = CONFIG.to_owned();
     for (stream, lag) in STREAMS.iter().zip(lags) {
         text = text.replace(&stream.to_uppercase(), &lag.to_string());
@@ -162,7 +162,7 @@ fn verified(folder: &Path, lags: [f64; 4]) -> Report {
 }
 
 /// Advised lag of each stream, as the text rounds it \[ms\].
-fn advised(report: &Report) -> [f64; 4] {
+fn advised(report: &VerifyReport) -> [f64; 4] {
     let lag = |stream: &StreamReport| (stream.lag_that_does_ns.unwrap() as f64 / 1e5).ceil() / 10.0;
     let lags: Vec<f64> = report.streams.iter().map(lag).collect();
     lags.try_into().unwrap()

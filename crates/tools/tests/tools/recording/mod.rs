@@ -23,7 +23,7 @@ use robocache_data::recording::RecordOptions;
 use robocache_ops::sync::lock;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
 use robocache_testing::until;
-use robocache_tools::verify::{Report, verify};
+use robocache_tools::verify::{VerifyReport, verify};
 
 #[test]
 fn with_enough_lag_every_tick_is_equal() {
@@ -66,7 +66,7 @@ fn a_live_node_is_verified() {
 }
 
 /// Runs a node whose images arrive 12 ms after their stamps, and are rows three ticks later.
-fn with_slow_images(lag_ms: f64) -> Report {
+fn with_slow_images(lag_ms: f64) -> VerifyReport {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(&config_text(600.0, lag_ms), folder.path(), |_| {}, By::Test);
     for k in 0..20 {

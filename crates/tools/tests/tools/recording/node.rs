@@ -30,7 +30,7 @@ use robocache_runtime::{
     ThreadOptions, Threads, TimeSource, Transit, VirtualTime,
 };
 use robocache_testing::{Finally, patience, until};
-use robocache_tools::verify::{Report, verify};
+use robocache_tools::verify::{VerifyReport, verify};
 use robocache_tools::view;
 
 /// A vector of two groups, an image that two streams take, and another vector.
@@ -439,17 +439,18 @@ pub(super) fn drive_live(node: &Node, length: Duration) {
 
 /// The page of a recording, which is also left beside the other results of tests.
 pub(super) fn page(recording: &Path, name: &str) -> String {
-    let html = view::page(recording, &view::Options::default()).unwrap().html();
+    let html = view::page(recording, &view::ViewOptions::default()).unwrap().html();
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recording-{name}.html"));
     std::fs::write(out, &html).unwrap();
     html
 }
 
-pub(super) fn verified(folder: &Path) -> Report {
+pub(super) fn verified(folder: &Path) -> VerifyReport {
     let report = verify(folder, Choice::Cpu, 0).unwrap();
     println!(
         "{}",
-        serde_json::to_string_pretty(&Report { different: vec![], ..report.clone() }).unwrap()
+        serde_json::to_string_pretty(&VerifyReport { different: vec![], ..report.clone() })
+            .unwrap()
     );
     report
 }

@@ -19,7 +19,7 @@ use robocache_runtime::{
     Event, MessageOutcome, ReceivedMessage, Recorder, TickFate, TickRecord, TimeSource,
 };
 use robocache_testing::until;
-use robocache_tools::verify::{Report, verify};
+use robocache_tools::verify::{VerifyReport, verify};
 
 use super::node::wrench;
 
@@ -146,7 +146,7 @@ impl Script {
 
     /// All ticks of the recording are equal.
     fn verified(self, ticks: u64) {
-        let report: Report = verify(&self.stop(), Choice::Cpu, 0).unwrap();
+        let report: VerifyReport = verify(&self.stop(), Choice::Cpu, 0).unwrap();
         assert_eq!(report.different, []);
         assert_eq!((report.equal, report.unverifiable), (ticks, 0), "{report:?}");
         assert_eq!(report.problems, Vec::<String>::new());

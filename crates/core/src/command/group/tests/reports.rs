@@ -151,7 +151,7 @@ fn ros2_controllers_95_a_policy_that_repeats_its_last_chunk_is_dead_as_well() {
     let mut commands = Vec::new();
     for ms in (FIRST_MS + 20..5500).step_by(20) {
         commands.extend(bench.run_to(ms));
-        let again = bench.give(FIRST_MS, &[0.8; ROWS], |sent| sent.sequence = 1, (1, true));
+        let again = bench.give(FIRST_MS, &[0.8; ROWS], |sent| sent.sequence = 1, 1, true);
         assert_eq!(again, Err(Refusal::Sequence));
     }
     assert_eq!((commands.last(), bench.group.counts().stalls), (Some(&None), 1));

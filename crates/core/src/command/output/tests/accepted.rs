@@ -35,7 +35,8 @@ fn run(spec: GroupSpec, name: &str, form: CommandForm, seed: u64) -> Vec<Served>
             4 => bench.group.enable(),
             _ => {}
         }
-        let (at, (command, made)) = (bench.at(), bench.serve());
+        let at = bench.at();
+        let (command, made) = bench.serve();
         let message = output.write(at, made, &mut bench.group).map(<[u8]>::to_vec);
         all.push((at.stamp, command, message));
     }
@@ -120,11 +121,13 @@ fn a_controller_whose_group_is_disabled_stays_where_it_is_although_the_message_i
     let mut output = open(&bench, TRAJECTORY, CommandForm::Points { step_ns: POINTS_NS });
     let mut controller = JointTrajectoryController::new(&["a"]);
     bench.chunk(4000, &line(0.0, 0.02)).unwrap();
-    let (at, (command, made)) = (bench.at(), bench.serve());
+    let at = bench.at();
+    let (command, made) = bench.serve();
     let plan = output.write(at, made, &mut bench.group).unwrap();
     controller.take(plan, at.stamp).unwrap();
     bench.group.disable(Disabling::Asked);
-    let (at, (_, made)) = (bench.at(), bench.serve());
+    let at = bench.at();
+    let (_, made) = bench.serve();
     assert_eq!(made.stage, Stage::Disabled);
     let stop = output.write(at, made, &mut bench.group).unwrap();
     let arrives = at.stamp.offset(3 * PERIOD_NS);

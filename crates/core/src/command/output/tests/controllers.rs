@@ -141,20 +141,14 @@ mod tests {
 
     const NOW: Stamp = Stamp::from_nanos(5 * NANOS_PER_S);
 
-    /// A trajectory of the joints, each point with the same positions and velocities.
-    fn trajectory(
-        start: Stamp,
-        joints: &[&str],
-        times_ms: &[i64],
-        (positions, velocities): (&[f64], &[f64]),
-    ) -> Vec<u8> {
+    /// A trajectory of the joints, each point with these positions and velocities.
+    fn trajectory(start: Stamp, joints: &[&str], times_ms: &[i64], point: [&[f64]; 2]) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.header(start, "");
         writer.string_sequence(joints.iter().copied());
         writer.u32(times_ms.len() as u32);
         for ms in times_ms {
-            writer.f64_sequence(positions);
-            writer.f64_sequence(velocities);
+            point.iter().for_each(|values| writer.f64_sequence(values));
             (0..2).for_each(|_| writer.f64_sequence(&[]));
             writer.stamp(Stamp::from_nanos(ms * NANOS_PER_MS));
         }
@@ -165,7 +159,7 @@ mod tests {
     fn it_refuses_what_the_controller_does() {
         let ab: &[&str] = &["a", "b"];
         let at = ([1.0, 2.0], [0.0, 0.0]);
-        let good = (&at.0[..], &at.1[..]);
+        let good = [&at.0[..], &at.1[..]];
         let take = |message: &[u8]| JointTrajectoryController::new(ab).take(message, NOW);
         let times = &[0, 20, 40][..];
         let past = NOW.offset(-50 * NANOS_PER_MS);
@@ -177,16 +171,16 @@ mod tests {
             (trajectory(NOW.offset(-30 * NANOS_PER_MS), ab, times, good), Ok(())),
             (trajectory(past, ab, times, good), Err(Refused::AllPast)),
             (trajectory(NOW, &["a", "c"], times, good), Err(Refused::Joints)),
-            (trajectory(NOW, &["a"], times, (&[1.0], &[])), Err(Refused::Joints)),
+            (trajectory(NOW, &["a"], times, [&[1.0], &[]]), Err(Refused::Joints)),
             (trajectory(NOW, &["a", "b", "c"], times, good), Err(Refused::Joints)),
             (trajectory(NOW, ab, &[], good), Err(Refused::NoPoints)),
             (trajectory(NOW, ab, &[0, 20, 20], good), Err(Refused::Times)),
             (trajectory(NOW, ab, &[20, 0], good), Err(Refused::Times)),
-            (trajectory(NOW, ab, times, (&[1.0], &[])), Err(Refused::Count)),
-            (trajectory(NOW, ab, times, (&[], &at.1)), Err(Refused::Count)),
-            (trajectory(NOW, ab, times, (&at.0, &[0.0])), Err(Refused::Count)),
-            (trajectory(NOW, ab, times, (&[1.0, f64::NAN], &[])), Err(Refused::NotFinite)),
-            (trajectory(NOW, ab, times, (&at.0, &[0.0, 0.1])), Err(Refused::EndVelocity)),
+            (trajectory(NOW, ab, times, [&[1.0], &[]]), Err(Refused::Count)),
+            (trajectory(NOW, ab, times, [&[], &at.1]), Err(Refused::Count)),
+            (trajectory(NOW, ab, times, [&at.0, &[0.0]]), Err(Refused::Count)),
+            (trajectory(NOW, ab, times, [&[1.0, f64::NAN], &[]]), Err(Refused::NotFinite)),
+            (trajectory(NOW, ab, times, [&at.0, &[0.0, 0.1]]), Err(Refused::EndVelocity)),
             (whole[..whole.len() - 3].to_vec(), Err(Refused::Malformed)),
         ];
         for (number, (message, expected)) in cases.iter().enumerate() {

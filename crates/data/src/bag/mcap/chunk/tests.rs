@@ -12,7 +12,7 @@ type Found = Option<Vec<(MessageHeader, Vec<u8>)>>;
 
 /// Messages that each of both ways of reading finds.
 fn both(file: &fs::File, part: &McapPart) -> [Found; 2] {
-    let memory = Memory::default();
+    let memory = FreeBuffers::default();
     let whole = whole(file, part, &memory).unwrap().map(|whole| {
         let mut found = Vec::new();
         each_message(&whole, |header, data| found.push((header, data.to_vec()))).unwrap();
@@ -169,7 +169,7 @@ fn a_chunk_in_an_index_is_not_read() {
 
 #[test]
 fn a_large_message_is_a_part_of_its_chunk() {
-    let memory = Memory::default();
+    let memory = FreeBuffers::default();
     let records = Bytes::from(vec![1; 1_000_000]);
     for (len, is_slice) in [(100, false), (LARGE - 1, false), (249_999, false), (250_000, true)] {
         let (bytes, held) = share(&records, &records[100..][..len], &memory);

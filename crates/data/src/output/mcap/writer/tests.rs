@@ -44,7 +44,7 @@ fn written(name: &str, threads: usize) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     let mut writer =
-        McapWriter::create((File::create(&path).unwrap(), &path), &head(), threads).unwrap();
+        McapWriter::create(File::create(&path).unwrap(), &path, &head(), threads).unwrap();
     for (sequence, (topic, times, message)) in (1..).zip(messages()) {
         writer.write(topic, sequence, times, &message).unwrap();
     }
@@ -126,13 +126,12 @@ fn an_image_that_repeats_costs_its_bytes_once_in_a_chunk() {
 fn a_file_that_cannot_be_written_ends_the_caller_and_no_thread_waits() {
     let path = Path::new("/dev/full");
     let file = || File::options().write(true).open(path).unwrap();
-    assert!(McapWriter::create((file(), path), &head(), 2).is_err());
+    assert!(McapWriter::create(file(), path, &head(), 2).is_err());
     // The beginning fits, and the chunks do not.
     let folder = tempfile::tempdir().unwrap();
     let there = folder.path().join("closed.mcap");
     File::create(&there).unwrap();
-    let mut writer =
-        McapWriter::create((File::create(&there).unwrap(), &there), &head(), 3).unwrap();
+    let mut writer = McapWriter::create(File::create(&there).unwrap(), &there, &head(), 3).unwrap();
     lock(&writer.threads.shared().written).file = file();
     let mut outcome = Ok(());
     for (topic, times, message) in messages() {
