@@ -68,9 +68,10 @@ def sourced(installs, command, **kwargs):
 def test_the_messages_alone_are_built_without_cargo(tmp_path):
     installs = build(tmp_path, "--cmake-args", "-DROBOCACHE_MESSAGES_ONLY=ON")
     assert not (installs / PACKAGE / "lib" / PACKAGE).exists()
-    script = "import robocache, robocache_ros.msg as m; print(m.FusedTensor(tick=7).tick)"
+    script = "import importlib.util as u, robocache_ros.msg as m;"
+    script += "print(m.FusedTensor(tick=7).tick, u.find_spec('robocache'))"
     found = sourced(installs, f'python3 -c "{script}"')
-    assert (found.returncode, found.stdout) == (0, "7\n"), found.stderr
+    assert (found.returncode, found.stdout) == (0, "7 None\n"), found.stderr
 
 
 def test_ament_index_and_executables_are_where_ros2_run_looks(installs, prefix):

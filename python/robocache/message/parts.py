@@ -1,12 +1,9 @@
-"""Finds and checks the parts of a tensor message, where the package has no compiled part.
+"""Checks of the parts of a tensor message that rclpy deserialized.
 
-A policy's machine may have only the package's files of Python. `_native.read_message` does the same
-(`core::message`), with the same errors.
+`_native.read_message` checks the bytes of a message (`core::message`), with the same errors.
 """
 
 import math
-
-from .cdr import Reader
 
 #: Every segment starts at a multiple of this inside `FusedTensor.data` [bytes].
 SEGMENT_ALIGN = 64
@@ -19,31 +16,6 @@ _DTYPES = {
     (1, 8): ("u8", 1),
     (0, 32): ("i32", 4),
 }
-
-
-def read_message(message):
-    """The head of the bytes of a `robocache_ros/msg/FusedTensor`, and the places of its parts [bytes].
-
-    Returns ((stamp_ns, run, epoch, tick, digest), (frame_id, big_endian, (data_at, data_len), segments)). A segment is
-    (name, dtype, shape, at, (valid_at, target_ns_at, age_ns_at, count_at, inputs_valid_at)).
-
-    Raises ValueError if the bytes are no such message. It says what was expected and found.
-    """
-    reader = Reader(message)
-    stamp = stamp_ns(reader.i32(), reader.u32())
-    frame_id = reader.string()
-    run, epoch, tick, digest = (reader.u64() for _ in range(4))
-    heads = [_read_segment(reader) for _ in range(reader.u32())]
-    data_len = len(reader.bytes())
-    data_at = reader.position - data_len
-    segments = {}
-    for head, steps_at in heads:
-        name, _, _, offset, _ = head
-        dtype, shape = check_segment(*head, data_len)
-        check_distinct(name, segments)
-        segments[name] = (name, dtype, shape, data_at + offset, steps_at)
-    places = (frame_id, reader.big_endian, (data_at, data_len), list(segments.values()))
-    return (stamp, run, epoch, tick, digest), places
 
 
 def stamp_ns(sec, nanosec):
@@ -100,21 +72,3 @@ def check_segment(name, dtype, shape, offset, steps, data_len):
             f"found {data_len} bytes of data"
         )
     return dtype, shape
-
-
-def _read_segment(reader):
-    """Reads a `TensorSegment`: the arguments of `check_segment`, and where its steps are [bytes]."""
-    name = reader.string()
-    dtype = reader.u8(), reader.u8(), reader.u16()
-    shape, offset = reader.i64s(), reader.u64()
-    steps, steps_at = {}, []
-    for field, read in (
-        ("valid", reader.bools),
-        ("target_ns", reader.i64s),
-        ("age_ns", reader.i64s),
-        ("count", reader.u32s),
-        ("inputs_valid", reader.u32s),
-    ):
-        steps[field] = read()
-        steps_at.append(reader.position - steps[field].nbytes)
-    return (name, dtype, shape, offset, steps), tuple(steps_at)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -251,8 +250,10 @@ def decode(message: Any) -> FusedTensor:
 
     Raises ValueError if the bytes are no such message. It says what was expected and found.
     """
+    from .._native import read_message  # with the first message: to import this module is quick
+
     whole = message if isinstance(message, bytes) else np.frombuffer(message, np.uint8)
-    (stamp, run, epoch, tick, digest), places = _read_message()(whole)
+    (stamp, run, epoch, tick, digest), places = read_message(whole)
     frame_id, big_endian, (data_at, data_len), found = places
     segments = {}
     for name, dtype, shape, at, steps_at in found:
@@ -270,16 +271,6 @@ def decode(message: Any) -> FusedTensor:
         segments[name] = Segment(name, dtype, array, valid, target_ns, age_ns, count, inputs_valid)
     data: np.ndarray = np.ndarray(data_len, _BYTE, whole, data_at)
     return FusedTensor(tick, stamp, frame_id, segments, data, digest, message, run, epoch)
-
-
-@functools.cache
-def _read_message() -> Callable[[Any], Any]:
-    """What finds the parts of a message. It is loaded with the first message: to import this module is quick."""
-    try:
-        from .._native import read_message
-    except ImportError:
-        from .parts import read_message
-    return read_message
 
 
 def array_at(message: Any, dtype: str, shape: Sequence[int], at: int) -> np.ndarray:
