@@ -14,7 +14,7 @@ use mozjpeg_sys::{
     JWRN_JPEG_EOF, jpeg_common_struct, jpeg_error_mgr, msg_parm_union,
 };
 
-use super::{Decoded, check_size, malformed, scans, unsupported};
+use super::{Decoded, check_size, jpeg_parts, malformed, unsupported};
 use crate::rejected::Rejected;
 use robocache_ops::image::Encoding;
 
@@ -31,7 +31,7 @@ pub(super) fn decode(
     largest: [usize; 2],
     pixels: &mut Vec<u8>,
 ) -> Result<Decoded, Rejected> {
-    scans::check(file).map_err(|problem| malformed(format!("JPEG: {problem}")))?;
+    jpeg_parts::check(file).map_err(|problem| malformed(format!("JPEG: {problem}")))?;
     catch_unwind(AssertUnwindSafe(|| try_decode(file, largest, pixels))).unwrap_or_else(|payload| {
         let words = match payload.downcast_ref() {
             Some(Stopped(JWRN_JPEG_EOF)) => "it ends early".to_owned(),

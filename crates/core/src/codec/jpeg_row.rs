@@ -10,7 +10,7 @@ use mozjpeg::{ColorSpace, Compress};
 use serde::{Deserialize, Serialize};
 
 use super::jpeg::{self, Stopped};
-use super::{JPEG, scans};
+use super::{JPEG, jpeg_parts};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Color, ImageLayout, ImageSpec};
 
@@ -94,7 +94,7 @@ impl JpegRow {
     pub fn decode(&self, file: &[u8], pixels: &mut Vec<u8>, row: &mut [u8]) -> Result<(), String> {
         let Self { width, height, color, .. } = *self;
         let expected = format!("a JPEG file of {width}x{height} pixels");
-        let found = if file.starts_with(&JPEG) { scans::size(file) } else { None };
+        let found = if file.starts_with(&JPEG) { jpeg_parts::size(file) } else { None };
         match found {
             Some(found) if found == [width, height] => {}
             Some([w, h]) => return Err(format!("expected {expected}, found {w}x{h}")),

@@ -10,12 +10,12 @@ pub mod depth;
 mod file_reader;
 mod format;
 mod jpeg;
+mod jpeg_parts;
 mod jpeg_row;
 pub mod mono16;
 mod png;
 mod rvl;
 mod scan;
-mod scans;
 #[cfg(test)]
 mod tests;
 pub mod yuv;
@@ -43,7 +43,7 @@ pub fn is_png(file: &[u8]) -> bool {
 /// `Unsupported`: neither JPEG nor PNG. `Malformed`: the file declares none.
 pub fn size(file: &[u8]) -> Result<[usize; 2], Rejected> {
     let size = match file {
-        _ if file.starts_with(&JPEG) => scans::size(file),
+        _ if file.starts_with(&JPEG) => jpeg_parts::size(file),
         _ if file.starts_with(&PNG) => png_size(file),
         _ => return Err(no_picture(file)),
     };

@@ -107,7 +107,7 @@ pub struct CommandGroup {
     sends: bool,
     /// True if commands must begin at measured values again, although some are sent: a position comes to rest first, and a
     /// velocity is zero or falls to zero.
-    anew: bool,
+    begins_again: bool,
     /// Until when zeros are sent.
     zeros_until: Option<Stamp>,
     owner: Option<Owner>,
@@ -141,7 +141,7 @@ impl CommandGroup {
             enabled: false,
             is_measured: false,
             sends: false,
-            anew: false,
+            begins_again: false,
             zeros_until: None,
             owner: None,
             fed: None,
@@ -201,7 +201,7 @@ impl CommandGroup {
     /// Enables commands. The next chunk starts them, but not before the group has come to rest.
     pub fn enable(&mut self) {
         if !self.enabled {
-            (self.enabled, self.anew) = (true, self.sends);
+            (self.enabled, self.begins_again) = (true, self.sends);
             self.forget();
         }
     }
@@ -222,7 +222,7 @@ impl CommandGroup {
             Stage::Stopping => WaitsFor::Rest,
             Stage::Disabled => WaitsFor::Enabling,
             // Commands begin at measured values after the joints have come to rest.
-            _ if self.anew && self.sends => WaitsFor::Rest,
+            _ if self.begins_again && self.sends => WaitsFor::Rest,
             _ if !self.is_measured => WaitsFor::Measured,
             _ if self.next.rows() > 0 => WaitsFor::FirstRow,
             _ => WaitsFor::Chunk,
@@ -251,9 +251,9 @@ impl CommandGroup {
         let now = at.stamp.offset(self.spec.lead_ns);
         let row = self.row_at(now);
         let ended = self.plan.rows() > 0 && row.is_none();
-        let rests_first = self.anew && self.spec.interface == Interface::Position;
+        let rests_first = self.begins_again && self.spec.interface == Interface::Position;
         let row = row.filter(|_| !self.stalled && !rests_first);
-        match (row, self.sends && !self.anew, measured) {
+        match (row, self.sends && !self.begins_again, measured) {
             (Some(row), false, Some(measured)) => {
                 self.start(at, row, measured);
                 Made { sends: true, stage: Stage::Following, starts: true, turns: true }
@@ -267,7 +267,7 @@ impl CommandGroup {
             }
             _ => {
                 let stage = match (self.stalled, ended) {
-                    _ if self.anew => Stage::Waiting,
+                    _ if self.begins_again => Stage::Waiting,
                     (true, _) => Stage::Stalled,
                     (false, true) => Stage::Ended,
                     (false, false) => Stage::Waiting,
@@ -345,7 +345,7 @@ impl CommandGroup {
     /// Begins at the measured values.
     fn start(&mut self, at: CommandTick, row: usize, measured: &[f64]) {
         self.counts.starts += 1;
-        (self.sends, self.anew, self.ending, self.zeros_until) = (true, false, false, None);
+        (self.sends, self.begins_again, self.ending, self.zeros_until) = (true, false, false, None);
         for (joint, value) in measured.iter().enumerate() {
             // A measured velocity may be a glitch. A position is where it is.
             let value = match self.spec.interface {

@@ -43,7 +43,7 @@ impl CommandGroup {
     /// Ends commands without a deceleration: how fast the joints are now is unknown. A velocity is zero for a moment.
     pub(super) fn break_off(&mut self) {
         self.sends &= self.spec.interface == Interface::Velocity;
-        (self.anew, self.zeros_until) = (self.sends, None);
+        (self.begins_again, self.zeros_until) = (self.sends, None);
         if self.sends {
             self.tracks.iter_mut().for_each(|track| *track = Track::at(0.0));
         }
@@ -71,7 +71,7 @@ impl CommandGroup {
             // Without a plan there is nothing to hold.
             if stage == Stage::Waiting && self.spec.interface == Interface::Position {
                 self.sends = !self.rests();
-                self.anew &= self.sends;
+                self.begins_again &= self.sends;
             }
         }
         Made { sends: self.sends, stage, starts: false, turns: begins }
@@ -112,7 +112,7 @@ impl CommandGroup {
                 let is_first = self.zeros_until.is_none();
                 let until = *self.zeros_until.get_or_insert(at.stamp.offset(ZEROS_NS));
                 self.sends = is_first || at.stamp < until;
-                self.anew &= self.sends;
+                self.begins_again &= self.sends;
             }
             Interface::Velocity => self.zeros_until = None,
             Interface::Position => self.sends = end != End::Silence,

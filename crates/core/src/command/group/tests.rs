@@ -246,7 +246,7 @@ fn a_seam_is_blended_over_one_row_and_has_no_spike() {
     let commands: Vec<f64> = bench.run_to(4240).into_iter().flatten().collect();
     let expected = [95.0, 95.2, 95.4, 95.6, 95.8, 96.0, 96.0];
     assert!(commands.iter().zip(expected).all(|(one, other)| (one - other).abs() < 1e-12));
-    // A third chunk during a blend takes the difference anew.
+    // A third chunk during a blend takes the difference again.
     bench.chunk(4240, &[97.0; ROWS]).unwrap();
     let half: Vec<f64> = bench.run_to(4252).into_iter().flatten().collect();
     bench.chunk(4252, &[96.0; ROWS]).unwrap();
@@ -420,7 +420,7 @@ fn a_group_belongs_to_the_writer_of_its_newest_chunk() {
     assert!(bench.give(4500, &[f32::NAN; 2], |_| {}, 1, true).is_err());
     assert_eq!(other(&mut bench), Err(Refusal::Writer));
     bench.serve();
-    // Its sequence begins anew.
+    // Its sequence begins again.
     let first = bench.now_ms() / 20 * 20;
     bench.give(first, &[5.0; ROWS], |sent| sent.sequence = 0, 2, true).unwrap();
     assert_eq!(bench.give(first, &[5.0; ROWS], |_| {}, 1, true), Err(Refusal::Writer));
