@@ -12,7 +12,6 @@ pub(crate) enum BenchError {
     #[error(transparent)]
     Backend(#[from] BackendError),
     /// An encoder failed.
-    #[cfg(feature = "cuda")]
     #[error(transparent)]
     Encode(#[from] robocache_core::encoder::EncodeError),
     /// The GPU failed.

@@ -3,10 +3,17 @@
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
 
+use robocache_core::encoder::EncodeError;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::TickOutcome;
+use robocache_ops::align::Slot;
+use robocache_ops::dtype::DType;
 use robocache_ops::image::Encoding;
 use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
+use robocache_ops::voxelize::cpu::Voxelizer;
+use robocache_ops::voxelize::{
+    FieldAt, FieldType, Grid, IDENTITY, Knot, PointsView, Reduction, Sweep, VoxelSpec,
+};
 
 use crate::error::BenchError;
 use crate::messages::{
@@ -37,9 +44,7 @@ streams:
 pub(crate) fn run(options: &Options, report: &mut RunTimes) -> Result<(), BenchError> {
     camera_ticks(options, report)?;
     robot_ticks(options, report)?;
-    #[cfg(feature = "cuda")]
-    encodes(options, report)?;
-    Ok(())
+    encodes(options, report)
 }
 
 /// Ticks that each serve a new image.
@@ -132,41 +137,45 @@ fn robot_ticks(options: &Options, report: &mut RunTimes) -> Result<(), BenchErro
     Ok(())
 }
 
-/// Names of the cases that [`encodes`] runs.
 #[cfg(feature = "cuda")]
 const ENCODE_OF_AN_IMAGE: &str = "image 640x480 rgb8 to 224x224, from pinned memory";
-#[cfg(feature = "cuda")]
-const ENCODE_OF_A_CLOUD: &str = "cloud of 131072 points to 128^3, from pinned memory";
-#[cfg(feature = "cuda")]
-const ENCODE_OF_A_SWEPT_CLOUD: &str = "the same cloud deskewed, from pinned memory";
-#[cfg(feature = "cuda")]
-const ENCODE_OF_A_SPARSE_CLOUD: &str = "the same cloud sparse, from pinned memory";
 
-/// Upload and encoding after the bytes are in pinned memory.
-#[cfg(feature = "cuda")]
+/// Clouds that [`clouds`] encodes.
+const CLOUD: &str = "cloud of 131072 points to 128^3";
+const SWEPT_CLOUD: &str = "the same cloud deskewed";
+const SPARSE_CLOUD: &str = "the same cloud sparse";
+
+/// Times of encodings, and the row.
+type Encoded = Result<(Vec<f64>, Vec<u8>), BenchError>;
+
+/// Upload and encoding on a GPU, after the bytes are in pinned memory; or the encoding on one core.
 fn encodes(options: &Options, report: &mut RunTimes) -> Result<(), BenchError> {
-    use robocache_ops::device::Device;
-
-    use crate::timer::Timer;
-
-    if report.hardware.backend != "cuda" {
-        return Ok(());
-    }
-    let timer = Timer::new(&Device::open(options.device)?)?;
-    if report.wants(options, ENCODE_OF_AN_IMAGE) {
-        report.cases.push(encode_of_an_image(&timer, options)?);
-    }
-    for name in [ENCODE_OF_A_CLOUD, ENCODE_OF_A_SWEPT_CLOUD, ENCODE_OF_A_SPARSE_CLOUD] {
-        if report.wants(options, name) {
-            report.cases.push(encode_of_a_cloud(&timer, options, name)?);
+    #[cfg(feature = "cuda")]
+    if report.hardware.backend == "cuda" {
+        let device = robocache_ops::device::Device::open(options.device)?;
+        let timer = crate::timer::Timer::new(&device)?;
+        if report.wants(options, ENCODE_OF_AN_IMAGE) {
+            report.cases.push(encode_of_an_image(&timer, options)?);
         }
+        return clouds(options, report, ("from pinned memory", Some(80.0)), |spec, view| {
+            Ok(timer.cloud(spec, DType::Bf16, view, options.repeats)?)
+        });
     }
-    Ok(())
+    clouds(options, report, ("on one core", None), |spec, view| {
+        let mut voxelizer = Voxelizer::new(spec, DType::Bf16, 1);
+        let mut row = vec![0; voxelizer.row_bytes()];
+        let mut times = Vec::new();
+        for _ in 0..options.repeats {
+            let start = Instant::now();
+            voxelizer.encode(view, Slot::new(0), &mut row).map_err(EncodeError::from)?;
+            times.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        Ok((times, row))
+    })
 }
 
 #[cfg(feature = "cuda")]
 fn encode_of_an_image(timer: &crate::timer::Timer, options: &Options) -> Result<Case, BenchError> {
-    use robocache_ops::dtype::DType;
     use robocache_ops::image::cpu::ImageEncoder;
     use robocache_ops::image::{ImageSpec, ImageView, Resize};
 
@@ -187,63 +196,57 @@ fn encode_of_an_image(timer: &crate::timer::Timer, options: &Options) -> Result<
     Ok(Case::new(ENCODE_OF_AN_IMAGE, times).target(60.0))
 }
 
-#[cfg(feature = "cuda")]
-fn encode_of_a_cloud(
-    timer: &crate::timer::Timer,
+/// Encodings of one cloud that are asked for: plain, deskewed and sparse. `way` is how, and the target.
+fn clouds(
     options: &Options,
-    name: &str,
-) -> Result<Case, BenchError> {
-    use robocache_core::encoder::EncodeError;
-    use robocache_ops::align::Slot;
-    use robocache_ops::dtype::DType;
-    use robocache_ops::voxelize::cpu::Voxelizer;
-    use robocache_ops::voxelize::{
-        FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, Sweep, VoxelSpec,
-    };
-
+    report: &mut RunTimes,
+    way: (&str, Option<f64>),
+    encode: impl Fn(&VoxelSpec, &PointsView<'_>) -> Encoded,
+) -> Result<(), BenchError> {
     let fields = [0, 4, 8, 12].map(|offset| FieldAt { offset, kind: FieldType::Float32 });
-    let data = &points(131_072, 4, 12.7);
-    let view = PointsView {
-        width: 131_072,
-        height: 1,
-        point_step: 16,
-        row_step: 16 * 131_072,
-        big_endian: false,
-        fields: &fields,
-        t_base_sensor: IDENTITY,
-        t_shapes: &[],
-        sweep: None,
-        data,
-    };
-    let spec = VoxelSpec::new(
-        Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [128; 3] },
-        vec![Reduction::Count, Reduction::Mean("intensity".into())],
-    );
-    let spec = match name {
-        ENCODE_OF_A_SPARSE_CLOUD => VoxelSpec { max_voxels: Some(131_072), ..spec },
-        _ => spec,
-    };
     // The intensity, up to 255, serves as the time, so that the points are the same.
     let knots = turning_knots();
     let rate = (knots.len() - 1) as f64 / 256.0;
     let sweep = Sweep { time: fields[3], origin: 0.0, rate, knots: &knots };
-    let sweep = (name == ENCODE_OF_A_SWEPT_CLOUD).then_some(sweep);
-    let view = PointsView { sweep, ..view };
-    let (times, row) = timer.cloud(&spec, DType::Bf16, &view, options.repeats)?;
-    let mut expected = vec![0; row.len()];
-    let mut voxelizer = Voxelizer::new(&spec, DType::Bf16, 1);
-    voxelizer.encode(&view, Slot::new(0), &mut expected).map_err(EncodeError::from)?;
-    compare(name, &row, &expected)?;
-    Ok(Case::new(name, times).target(80.0))
+    let spec = VoxelSpec::new(
+        Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [128; 3] },
+        vec![Reduction::Count, Reduction::Mean("intensity".into())],
+    );
+    for cloud in [CLOUD, SWEPT_CLOUD, SPARSE_CLOUD] {
+        let name = format!("{cloud}, {}", way.0);
+        if !report.wants(options, &name) {
+            continue;
+        }
+        let view = PointsView {
+            width: 131_072,
+            height: 1,
+            point_step: 16,
+            row_step: 16 * 131_072,
+            big_endian: false,
+            fields: &fields,
+            t_base_sensor: IDENTITY,
+            t_shapes: &[],
+            sweep: (cloud == SWEPT_CLOUD).then_some(sweep),
+            data: &points(131_072, 4, 12.7),
+        };
+        let max_voxels = (cloud == SPARSE_CLOUD).then_some(131_072);
+        let spec = VoxelSpec { max_voxels, ..spec.clone() };
+        let (times, row) = encode(&spec, &view)?;
+        let mut expected = vec![0; row.len()];
+        let mut voxelizer = Voxelizer::new(&spec, DType::Bf16, 1);
+        voxelizer.encode(&view, Slot::new(0), &mut expected).map_err(EncodeError::from)?;
+        compare(&name, &row, &expected)?;
+        report.cases.push(Case { target_us: way.1, ..Case::new(name, times) });
+    }
+    Ok(())
 }
 
 /// The poses of a sensor that turns and drives during a sweep, as tf gives them.
-#[cfg(feature = "cuda")]
-fn turning_knots() -> Vec<robocache_ops::voxelize::Knot> {
+fn turning_knots() -> Vec<Knot> {
     let knot = |i: usize| {
         let (sin, cos) = (0.002 * i as f32).sin_cos();
         let translation = [0.01 * i as f32, 0.0, 0.0, 0.0];
-        robocache_ops::voxelize::Knot { rotation: [0.0, 0.0, sin, cos], translation }
+        Knot { rotation: [0.0, 0.0, sin, cos], translation }
     };
     (0..56).map(knot).collect()
 }

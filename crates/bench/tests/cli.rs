@@ -91,6 +91,9 @@ fn a_case_that_is_not_there_is_told_which_are() {
   push of a 640x480 rgb8 image (host clock)
   tick, reference robot, 1128 kB (host clock)
   push of 131072 points, 64x64x32 (host clock)
+  cloud of 131072 points to 128^3, on one core
+  the same cloud deskewed, on one core
+  the same cloud sparse, on one core
 ";
     assert_eq!(text(&output.stderr), expected);
     let with_soak = robocache_bench(&["--case", "tick", "--soak-s", "1"]);

@@ -4,6 +4,7 @@ mod bounds;
 mod clouds;
 mod failures;
 mod groups;
+mod hooked;
 mod message;
 mod operators;
 mod plans;

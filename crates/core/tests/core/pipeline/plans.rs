@@ -7,7 +7,7 @@ use robocache_ops::random::Random;
 use super::*;
 
 /// Plans of the joints `a` and `b`, with 100 Hz ticks.
-fn planned(rest: &str) -> Pipeline {
+pub(super) fn planned(rest: &str) -> Pipeline {
     pipeline(&format!(
         "rate_hz: 100
 streams:

@@ -1,67 +1,19 @@
 //! Ticks and epochs while a plan is cut: the backend interpolates without the lock of the rings.
 
-use std::sync::OnceLock;
 use std::sync::mpsc::channel;
 use std::thread;
 
 use common::trajectory;
-use robocache_ops::align::Value;
 use robocache_testing::received;
 
+use super::hooked::{Hooked, hooked};
+use super::plans::planned;
 use super::*;
 
-/// Action of a test in the middle of a plan.
-type Meanwhile = Box<dyn Fn() + Send + Sync>;
-
-/// The CPU backend, except that something else happens while it interpolates for a plan.
-struct Interrupted {
-    cpu: CpuBackend,
-    meanwhile: OnceLock<Meanwhile>,
-}
-
-impl Backend for Interrupted {
-    fn name(&self) -> &'static str {
-        "interrupted"
-    }
-
-    fn encode(
-        &self,
-        at: RingId,
-        to: Slot,
-        of: &PlacedSample<'_>,
-    ) -> Result<PointDrops, BackendError> {
-        self.cpu.encode(at, to, of)
-    }
-
-    fn blend(&self, at: RingId, value: Value<Slot>, to: Slot) -> Result<(), BackendError> {
-        self.meanwhile.get().into_iter().for_each(|meanwhile| meanwhile());
-        self.cpu.blend(at, value, to)
-    }
-
-    fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError> {
-        self.cpu.fuse(jobs, out)
-    }
-}
-
 /// A plan of one joint, from 0 at 100 ms to 100 at 200 ms, and the backend of its pipeline.
-fn planned() -> (Arc<Pipeline>, Arc<Interrupted>) {
-    let config = pipeline(
-        "rate_hz: 100
-streams:
-  plan:
-    type: trajectory_msgs/msg/JointTrajectory
-    topic: /plan
-    max_age_ms: 20
-    max_gap_ms: 200
-    joints: [a]
-    ring_rows: 5
-    horizon: {steps: 2, step_ms: 25}
-",
-    );
-    let config = config.config().clone();
-    let cpu = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
-    let backend = Arc::new(Interrupted { cpu, meanwhile: OnceLock::new() });
-    let pipeline = Arc::new(Pipeline::new(config, Arc::clone(&backend) as _).unwrap());
+fn one_planned() -> (Arc<Pipeline>, Arc<Hooked>) {
+    let rest = "joints: [a]\n    ring_rows: 5\n    horizon: {steps: 2, step_ms: 25}";
+    let (pipeline, backend) = hooked(&planned(rest));
     push(&pipeline, 100, &[(0, 0.0), (100, 100.0)]).unwrap();
     (pipeline, backend)
 }
@@ -84,17 +36,17 @@ fn ticked(pipeline: &Pipeline, tick: i64, epoch: Epoch) -> Vec<f32> {
 
 #[test]
 fn a_tick_waits_for_no_plan_and_sees_the_one_before_whole() {
-    let (pipeline, backend) = planned();
+    let (pipeline, backend) = one_planned();
     let (found, seen) = channel();
     let ticking = Arc::downgrade(&pipeline);
-    let meanwhile: Meanwhile = Box::new(move || {
+    backend.blend.set(move || {
         let pipeline = ticking.upgrade().unwrap();
         let found = found.clone();
         let (done, tick) = channel();
         thread::spawn(move || done.send(ticked(&pipeline, 15, Epoch::default())));
         found.send(received("the tick", &tick)).unwrap();
+        Ok(())
     });
-    assert!(backend.meanwhile.set(meanwhile).is_ok());
     assert_eq!(push(&pipeline, 150, &[(10, 0.0)]), Ok(1));
     assert_eq!(received("the values", &seen), [50.0, 75.0]);
     assert_eq!(ticked(&pipeline, 15, Epoch::default()), [50.0, 0.0]);
@@ -102,11 +54,13 @@ fn a_tick_waits_for_no_plan_and_sees_the_one_before_whole() {
 
 #[test]
 fn a_plan_whose_epoch_ends_meanwhile_changes_nothing_and_loses_no_row() {
-    let (pipeline, backend) = planned();
+    let (pipeline, backend) = one_planned();
     let next = Epoch::default().next(Some(Stamp::from_nanos(150 * MS)));
     let other = Arc::downgrade(&pipeline);
-    let meanwhile: Meanwhile = Box::new(move || other.upgrade().unwrap().begin(next));
-    assert!(backend.meanwhile.set(meanwhile).is_ok());
+    backend.blend.set(move || {
+        other.upgrade().unwrap().begin(next);
+        Ok(())
+    });
     let of_epoch = |start_ms: i64, points: &[(i64, f64)]| {
         let points: Vec<_> = points.iter().map(|(ms, at)| (ms * MS, vec![*at])).collect();
         let start = Stamp::from_nanos(start_ms * MS);

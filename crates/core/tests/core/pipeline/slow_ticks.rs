@@ -1,48 +1,25 @@
 //! Messages during a tick whose backend waits, as it does for a GPU that another process keeps busy.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread;
 
 use robocache_testing::threads::ThreadNumber;
 use robocache_testing::{Finally, received};
 
+use super::hooked::hooked;
 use super::*;
-
-/// The CPU backend, except that a tick waits in the middle until the test lets it go on.
-struct Waiting {
-    cpu: CpuBackend,
-    begun: Mutex<Sender<()>>,
-    go_on: Mutex<Receiver<()>>,
-}
-
-impl Backend for Waiting {
-    fn name(&self) -> &'static str {
-        "waiting"
-    }
-
-    fn encode(
-        &self,
-        at: RingId,
-        to: Slot,
-        of: &PlacedSample<'_>,
-    ) -> Result<PointDrops, BackendError> {
-        self.cpu.encode(at, to, of)
-    }
-
-    fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError> {
-        self.begun.lock().unwrap().send(()).unwrap();
-        self.go_on.lock().unwrap().recv().unwrap();
-        self.cpu.fuse(jobs, out)
-    }
-}
 
 #[test]
 fn pushes_go_on_while_a_tick_waits_and_none_overwrites_a_row_that_it_reads() {
-    let config = one_joint("max_age_ms: 500\nstrategy: hold\nring_rows: 2", "").config().clone();
-    let cpu = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
-    let ((begin, begun), (go_on, wait)) = (channel(), channel());
-    let backend = Waiting { cpu, begun: Mutex::new(begin), go_on: Mutex::new(wait) };
-    let pipeline = Pipeline::new(config, Arc::new(backend)).unwrap();
+    let (pipeline, backend) =
+        hooked(&one_joint("max_age_ms: 500\nstrategy: hold\nring_rows: 2", ""));
+    let (begin, begun) = channel();
+    let (go_on, wait) = channel();
+    backend.fuse.set(move || {
+        begin.send(()).unwrap();
+        wait.recv().unwrap();
+        Ok(())
+    });
     let mut message = pipeline.new_message();
     push_ms(&pipeline, 90).unwrap();
     push_ms(&pipeline, 100).unwrap();
