@@ -11,8 +11,8 @@
 #   versus    compares with the benchmark of an earlier commit, in turns, $ROUNDS times each (default 3).
 #             $OLD_PROGRAMS: a folder with its `robocache_bench`, or with the `robocache` that had it as a
 #             subcommand
-#   sanitize  compute-sanitizer; $SANITIZE_CASES: cases per operation (default 100). Its tests of windows, samples and
-#             gradients need what `python` needs
+#   sanitize  compute-sanitizer; $SANITIZE_CASES: cases per operation (default 100). Its tests of windows, samples,
+#             gradients and seconds need what `python` needs
 #   counters  $COUNTERS_S: limit for the counters of a case in seconds (default 90)
 #   soak      ticks at 1 kHz: $SOAK_S seconds with images and clouds of the usual sizes (default 60), and
 #             $SOAK_RANDOM_S seconds with random sizes (default 600); 0 for none
@@ -161,10 +161,11 @@ run_sanitize() {
         echo "compute-sanitizer $tool"
         ROBOCACHE_TEST_CASES=${SANITIZE_CASES:-100} sanitize "$tool" programs \
             "$programs/core" ::cuda ::auto jpeg_scans --test-threads=1 || return 1
-        # Only these run the kernels of windows and samples.
+        # Only these run the kernels of windows, of samples, and of gradients by seconds.
         PYTHONPATH=$PWD/python:$PWD/tests ROBOCACHE=$PWD/$programs/robocache sanitize "$tool" python \
             python3 -m pytest -q --noconftest -p no:cacheprovider tests/python/torch/test_cuda_cache.py \
-            tests/python/torch/test_cuda_sampler.py tests/python/torch/test_torch_gradients.py || return 1
+            tests/python/torch/test_cuda_sampler.py tests/python/torch/test_torch_gradients.py \
+            tests/python/torch/test_trajectories.py || return 1
     done
 }
 

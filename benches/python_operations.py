@@ -2,10 +2,11 @@
 
 Peers do the same in eager and in compiled torch, with int64 times and with float32 times relative to the first. One
 line per case: microseconds per call, the median of repeats. On a GPU a call is timed in a CUDA graph, and the host's
-time in a queue of calls.
+time in a queue of calls. Calls of the earlier RoboCache's functions are also timed one by one.
 """
 
 import argparse
+import ctypes
 import json
 import platform
 import statistics
@@ -24,6 +25,8 @@ CASES = {
 }
 STREAMS = [(30, 512), (100, 64), (200, 12)]
 TINY = (1, 4, 2, 3)
+# Five seconds of 30, 100 and 500 Hz, as the earlier RoboCache fuses them.
+MULTIMODAL = [(150, 512), (500, 14), (2500, 6)]
 
 
 def inputs(shape, dtype, device, seed=0):
@@ -169,6 +172,61 @@ def clouds(device, seconds):
     return found
 
 
+def multimodal(device, seconds):
+    """Microseconds of `fuse_multimodal` at 250 targets, 32 episodes and float32, and the launches of a call."""
+    random = torch.Generator().manual_seed(0)
+    streams = []
+    for rows, dim in MULTIMODAL:
+        times = torch.linspace(0, 5, rows).repeat(32, 1)
+        streams.append((torch.randn(32, rows, dim, generator=random).to(device), times.to(device)))
+    targets = torch.linspace(0, 5, 250).repeat(32, 1).to(device)
+    arguments = [each for stream in streams for each in stream]
+    calls = {
+        "ours": lambda: robocache.fuse_multimodal(*arguments, targets),
+        "eager": lambda: torch.cat([of_torch(*stream, targets) for stream in streams], -1),
+    }
+    torch.testing.assert_close(calls["ours"](), calls["eager"](), rtol=0, atol=1e-2)
+    found = {}
+    for name, call in calls.items():
+        found[name] = {"host": queued(call, device, seconds), "call": finished(call, device)}
+        found[name] |= one_by_one(call, device)
+        if device != "cpu":
+            found[name] |= {"in a graph": microseconds(call, device, seconds)}
+            found[name] |= {"launches": launches(call)}
+    return found
+
+
+def one_by_one(call, device, count=200):
+    """The time of a call that begins when the last one is done: of the device between two events, and all of it."""
+    walls, devices = [], []
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if device != "cpu" else []
+    for _ in range(count if events else 20):
+        start = time.perf_counter()
+        if events:
+            events[0].record()
+        call()
+        if events:
+            events[1].record()
+            events[1].synchronize()
+            devices.append(events[0].elapsed_time(events[1]) * 1e3)
+        walls.append((time.perf_counter() - start) * 1e6)
+    found = {"one by one": statistics.median(walls)}
+    return found | ({"between events": statistics.median(devices)} if events else {})
+
+
+def launches(call):
+    """What a call launches: the nodes of a CUDA graph of it."""
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        call()
+    nodes = ctypes.c_size_t()
+    raw = ctypes.c_void_p(graph.raw_cuda_graph())
+    status = ctypes.CDLL("libcuda.so.1").cuGraphGetNodes(raw, None, ctypes.byref(nodes))
+    if status:
+        raise RuntimeError(f"expected the nodes of a graph, found the error {status}")
+    return nodes.value
+
+
 def finished(call, device, count=200):
     """The time per call in a queue of calls, until the device is done."""
     times = []
@@ -210,6 +268,9 @@ def main():
     print(f"host time of resample: {host:.2f}")
     report["microseconds"]["voxelize_pointcloud 500000, 128^3"] = clouds(device, options.seconds)
     print(json.dumps(report["microseconds"]["voxelize_pointcloud 500000, 128^3"]))
+    name = "fuse_multimodal 150x512, 500x14, 2500x6 to 250, B32"
+    report["microseconds"][name] = multimodal(device, options.seconds)
+    print(json.dumps(report["microseconds"][name]))
     if options.json:
         with open(options.json, "w") as file:
             json.dump(report, file, indent=1)

@@ -3,10 +3,21 @@
 #include "interpolate.cuh"
 
 enum Strategy : u32 { STRATEGY_HOLD = 0, STRATEGY_NEAREST = 1, STRATEGY_INTERPOLATE = 2 };
-// Before the oldest row, FILL_FIRST is zeros here: only windows ask for it, and fill such steps themselves.
 enum Fill : u32 { FILL_ZERO = 0, FILL_LAST = 1, FILL_FIRST = 2 };
 
 constexpr i64 NO_AGE = 0x7FFFFFFFFFFFFFFFll;
+
+// An instant of a caller's array in nanoseconds; of seconds the product as a double, to the nearest, ties to
+// even, as in crates/ops/src/resample/times.rs. What 64 bits do not hold becomes the closest instant, a NaN the earliest.
+__device__ __forceinline__ i64 nanos(i64 time) {
+    return time;
+}
+__device__ __forceinline__ i64 nanos(double seconds) {
+    return __double2ll_rn(seconds * 1e9);
+}
+__device__ __forceinline__ i64 nanos(float seconds) {
+    return nanos(static_cast<double>(seconds));
+}
 
 struct AlignRule {
     i64 max_age_ns;
@@ -43,7 +54,13 @@ __device__ __forceinline__ i64 magnitude(i64 value) {
 __device__ inline Aligned align_rows(
     const AlignRule& rule, i64 stamp_held, i64 stamp_next, u32 len, u32 after, i64 target) {
     Aligned out = {0, 0, 0.0f, MODE_NOTHING, false, NO_AGE, 0, 1};
-    if (after == 0) return out;
+    if (after == 0) {
+        if (rule.fill == FILL_FIRST && len != 0) {
+            out.mode = MODE_ROW;
+            out.age_ns = since(target, stamp_next);
+        }
+        return out;
+    }
     const u32 held = after - 1;
     const i64 held_age = since(target, stamp_held);
     u32 row = held;

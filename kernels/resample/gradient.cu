@@ -15,9 +15,9 @@ constexpr int COLUMNS = 4;
 struct Gradient {
     const void* of_output;     // [targets, out_row], from the first column of the stream
     void* of_rows;             // [rows, dim]
-    const i64* stamps;         // [rows]
+    const void* stamps;        // [rows], of the kernel's type Time
     const i64* row_offsets;    // [B + 1], null if all episodes have as many rows
-    const i64* targets;        // [targets]
+    const void* targets;       // [targets], likewise
     const i64* target_offsets; // [B + 1], null if all episodes have as many targets
     AlignRule rule;
     u32 episodes;
@@ -45,11 +45,12 @@ struct Row {
 __device__ __forceinline__ bool factor_of(
     const AlignRule& rule, const Row& row, i64 target, float& factor) {
     if (target < row.stamp) {
-        if (row.before == 0 || target <= row.earlier) return false;
+        if (row.before != 0 && target <= row.earlier) return false;
         const Aligned value =
             align(rule, row.earlier, row.stamp, row.len, row.before, target);
-        factor = value.weight;
-        return value.mode == MODE_BETWEEN;
+        // Before the first row, the fill may be that row.
+        factor = row.before == 0 ? 1.0f : value.weight;
+        return value.mode == (row.before == 0 ? MODE_ROW : MODE_BETWEEN);
     }
     if (row.before + 1 < row.len && target >= row.later) return false;
     const Aligned value = align(rule, row.stamp, row.later, row.len, row.before + 1, target);
@@ -57,8 +58,10 @@ __device__ __forceinline__ bool factor_of(
     return value.mode != MODE_NOTHING;
 }
 
-template <class Out, class In>
+template <class Out, class In, class Time>
 __device__ __forceinline__ void write(const Gradient& job, u32 row, u32 first_column, u32 thread) {
+    const Time* stamps = static_cast<const Time*>(job.stamps);
+    const Time* of_targets = static_cast<const Time*>(job.targets);
     float sums[COLUMNS] = {};
     const u32 episode = episode_of(job.row_offsets, job.episodes, job.len, row);
     Span rows = {0, 0};
@@ -70,15 +73,16 @@ __device__ __forceinline__ void write(const Gradient& job, u32 row, u32 first_co
     Row own = {row - rows.first, rows.end - rows.first, 0, 0, 0};
     if (row < rows.first || row >= rows.end) targets = {0, 0};
     if (targets.first < targets.end) {
-        own.stamp = job.stamps[row];
-        if (row > rows.first) own.earlier = job.stamps[row - 1];
-        if (row + 1 < rows.end) own.later = job.stamps[row + 1];
+        own.stamp = nanos(stamps[row]);
+        if (row > rows.first) own.earlier = nanos(stamps[row - 1]);
+        if (row + 1 < rows.end) own.later = nanos(stamps[row + 1]);
     }
     const Out* of_output = static_cast<const Out*>(job.of_output);
     for (u32 base = targets.first; base < targets.end; base += WARP) {
         const u32 mine = base + thread;
         float factor = 0.0f;
-        const bool uses = mine < targets.end && factor_of(job.rule, own, job.targets[mine], factor);
+        const bool uses =
+            mine < targets.end && factor_of(job.rule, own, nanos(of_targets[mine]), factor);
         u32 left = __ballot_sync(ALL_LANES, uses);
         while (left != 0) {
             const u32 at = __ffs(left) - 1;
@@ -100,7 +104,7 @@ __device__ __forceinline__ void write(const Gradient& job, u32 row, u32 first_co
     }
 }
 
-template <class Out>
+template <class Out, class Time>
 __device__ __forceinline__ void gradient(const Gradient& job) {
     launch_later_kernels();
     wait_for_earlier_kernels();
@@ -109,17 +113,23 @@ __device__ __forceinline__ void gradient(const Gradient& job) {
     const u32 row = warp / job.column_tiles;
     if (row >= job.all_rows) return;
     const u32 first_column = (warp - row * job.column_tiles) * WARP * COLUMNS;
-    if (job.rows_are_f32) write<Out, F32>(job, row, first_column, thread);
-    else write<Out, Out>(job, row, first_column, thread);
+    if (job.rows_are_f32) write<Out, F32, Time>(job, row, first_column, thread);
+    else write<Out, Out, Time>(job, row, first_column, thread);
 }
 
-#define GRADIENT(NAME, OUT)                                        \
+#define GRADIENT(NAME, OUT, TIME)                                  \
     extern "C" __global__ void __launch_bounds__(THREADS)          \
         NAME(const __grid_constant__ Gradient job) {               \
-        gradient<OUT>(job);                                        \
+        gradient<OUT, TIME>(job);                                  \
     }
-GRADIENT(gradient_f32, F32)
-GRADIENT(gradient_f16, F16)
-GRADIENT(gradient_bf16, Bf16)
+GRADIENT(gradient_f32, F32, i64)
+GRADIENT(gradient_f16, F16, i64)
+GRADIENT(gradient_bf16, Bf16, i64)
+GRADIENT(gradient_f32_seconds32, F32, float)
+GRADIENT(gradient_f16_seconds32, F16, float)
+GRADIENT(gradient_bf16_seconds32, Bf16, float)
+GRADIENT(gradient_f32_seconds64, F32, double)
+GRADIENT(gradient_f16_seconds64, F16, double)
+GRADIENT(gradient_bf16_seconds64, Bf16, double)
 
 } // namespace gradient

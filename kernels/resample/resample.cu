@@ -13,6 +13,8 @@
 // If episodes differ in length, rows and targets follow one another, [sum of S, D] and [sum of T], and
 // offsets [B + 1] say where each episode starts. A tile is then of consecutive targets, whatever their
 // episodes, and each thread searches for the episode of its target and among its rows.
+//
+// Stamps and targets are nanoseconds, or the seconds of a caller: then each is converted as it is read.
 #include "align.cuh"
 #include "ragged.cuh"
 
@@ -41,7 +43,7 @@ struct Divisor {
 
 struct Stream {
     const void* rows;  // [B, S, D]
-    const i64* stamps; // [B, S]
+    const void* stamps; // [B, S], of the kernel's type Time
     const u8* lanes;   // [D], null where all are linear or nothing is interpolated
     const i64* row_offsets; // [B + 1], null if all episodes have as many rows
     AlignRule rule;
@@ -65,7 +67,7 @@ struct Stream {
 };
 
 struct Batch {
-    const i64* targets; // [B, T]
+    const void* targets; // [B, T], of the kernel's type Time
     const i64* target_offsets; // [B + 1], null if all episodes have as many targets
     void* out;          // [B, T, row]
     u8* valid;          // [streams, B, T], or null, and then no ages either
@@ -102,13 +104,14 @@ constexpr i64 LATEST = 0x7FFFFFFFFFFFFFFFll;
 
 // Loads `count` stamps, every `stride`-th, and fills the rest up to `size` with the latest possible
 // stamp.
+template <class Time>
 __device__ __forceinline__ void fetch_stamps(
-    Shared& shared, const i64* stamps, u32 count, u32 stride, u32 size) {
+    Shared& shared, const Time* stamps, u32 count, u32 stride, u32 size) {
     i64 own[(WINDOW + 1) / THREADS];
 #pragma unroll
     for (u32 i = 0; i < (WINDOW + 1) / THREADS; ++i) {
         const u32 at = i * THREADS + threadIdx.x;
-        own[i] = at < count ? stamps[static_cast<u64>(at) * stride] : LATEST;
+        own[i] = at < count ? nanos(stamps[static_cast<u64>(at) * stride]) : LATEST;
     }
 #pragma unroll
     for (u32 i = 0; i < (WINDOW + 1) / THREADS; ++i) {
@@ -139,8 +142,9 @@ __device__ __forceinline__ u32 search(const i64* stamps, u32 count, i64 target) 
 
 // Number of stamps of the whole episode at or before `target`. `shared` holds every `stride`-th of
 // them, `count` in all.
+template <class Time>
 __device__ __forceinline__ u32 search_all(
-    const Shared& shared, u32 count, u32 stride, const i64* stamps, u32 len, i64 target) {
+    const Shared& shared, u32 count, u32 stride, const Time* stamps, u32 len, i64 target) {
     const u32 sample = search(shared.stamps, count, target);
     if (sample == 0) return 0;
     // Between the last sample at or before the target and the next one.
@@ -148,7 +152,7 @@ __device__ __forceinline__ u32 search_all(
     u32 end = min(sample * stride, len);
     while (first < end) {
         const u32 middle = (first + end) / 2;
-        if (stamps[middle] <= target) first = middle + 1;
+        if (nanos(stamps[middle]) <= target) first = middle + 1;
         else end = middle;
     }
     return first;
@@ -161,8 +165,9 @@ struct Found {
 };
 
 // Finds the target of this thread among the stamps, if the thread has one. All threads call it.
+template <class Time>
 __device__ __forceinline__ Found find(
-    const Stream& stream, const i64* stamps, u32 first, u32 count, bool mine, i64 target,
+    const Stream& stream, const Time* stamps, u32 first, u32 count, bool mine, i64 target,
     Shared& shared) {
     const u32 window = stream.window;
     u32 start = 0;
@@ -193,8 +198,8 @@ __device__ __forceinline__ Found find(
         __syncthreads();
         if (mine && !here) {
             found.after = search_all(shared, samples, stride, stamps, stream.len, target);
-            if (found.after != 0) found.held = stamps[found.after - 1];
-            if (found.after != stream.len) found.next = stamps[found.after];
+            if (found.after != 0) found.held = nanos(stamps[found.after - 1]);
+            if (found.after != stream.len) found.next = nanos(stamps[found.after]);
         }
     }
     return found;
@@ -219,15 +224,16 @@ __device__ __forceinline__ void share(const Pending& pending, u32 first_row, Sha
 }
 
 // Finds the brackets of the `count` targets of an episode that start with number `first`.
-template <bool WEIGHT>
+template <class Time, bool WEIGHT>
 __device__ __forceinline__ Pending find_brackets(
     const Batch& batch, const Stream& stream, u32 stream_at, u32 episode, u32 first, u32 count,
     Shared& shared) {
-    const i64* stamps = stream.stamps + static_cast<u64>(episode) * stream.len;
+    const Time* stamps =
+        static_cast<const Time*>(stream.stamps) + static_cast<u64>(episode) * stream.len;
     const u64 at = static_cast<u64>(episode) * batch.steps + first + threadIdx.x;
     const bool mine = threadIdx.x < count;
     i64 target = 0;
-    if (mine) target = batch.targets[at];
+    if (mine) target = nanos(static_cast<const Time*>(batch.targets)[at]);
     const Found found = find(stream, stamps, first, count, mine, target, shared);
     Pending pending = {{}, static_cast<u64>(stream_at) * batch.episodes * batch.steps + at, mine};
     if (mine) {
@@ -238,18 +244,18 @@ __device__ __forceinline__ Pending find_brackets(
 }
 
 // Finds the brackets of the `count` targets that start with number `first` of all targets. Rows are
-// counted from the first row of all episodes.
+// counted from the first row of all episodes. Times are nanoseconds.
 __device__ __forceinline__ Pending find_ragged_brackets(
     const Batch& batch, const Stream& stream, u32 stream_at, u32 first, u32 count, Shared& shared) {
     const u32 at = first + threadIdx.x;
     Pending pending = {{}, static_cast<u64>(stream_at) * batch.all_steps + at, threadIdx.x < count};
     Span rows = {0, 0};
     if (pending.mine) {
-        const i64 target = batch.targets[at];
+        const i64 target = static_cast<const i64*>(batch.targets)[at];
         const u32 episode = episode_of(batch.target_offsets, batch.episodes, batch.steps, at);
         if (episode != NONE) rows = span(stream.row_offsets, episode, stream.len, stream.all_rows);
         const u32 len = rows.end - rows.first;
-        const i64* stamps = stream.stamps + rows.first;
+        const i64* stamps = static_cast<const i64*>(stream.stamps) + rows.first;
         const u32 after = count_until(stamps, len, target);
         const i64 held = after == 0 ? 0 : stamps[after - 1];
         const i64 next = after == len ? 0 : stamps[after];
@@ -385,7 +391,7 @@ __device__ __forceinline__ void write_tile(
 }
 
 // PACK: as for `write_tile`; if it is not 0, all streams are of type In.
-template <class In, class Out, bool RAGGED, int PACK>
+template <class In, class Out, class Time, bool RAGGED, int PACK>
 __device__ __forceinline__ void resample(const Batch& batch) {
     __shared__ Shared shared;
     launch_later_kernels();
@@ -410,7 +416,8 @@ __device__ __forceinline__ void resample(const Batch& batch) {
     if constexpr (RAGGED) {
         pending = find_ragged_brackets(batch, *stream, at, first, tile.targets, shared);
     } else {
-        pending = find_brackets<PACK == 0>(batch, *stream, at, episode, first, tile.targets, shared);
+        pending =
+            find_brackets<Time, PACK == 0>(batch, *stream, at, episode, first, tile.targets, shared);
     }
     if constexpr (PACK != 0) {
         write_tile<In, Out, PACK>(batch, *stream, episode, first, tile, pending, shared);
@@ -421,27 +428,34 @@ __device__ __forceinline__ void resample(const Batch& batch) {
     }
 }
 
-#define RESAMPLE(NAME, IN, OUT, RAGGED, PACK)                      \
+#define RESAMPLE(NAME, IN, OUT, TIME, RAGGED, PACK)                \
     extern "C" __global__ void __launch_bounds__(THREADS, 4)       \
         NAME(const __grid_constant__ Batch batch) {                \
-        resample<IN, OUT, RAGGED, PACK>(batch);                    \
+        resample<IN, OUT, TIME, RAGGED, PACK>(batch);              \
     }
-RESAMPLE(resample_f32, F32, F32, false, 0)
-RESAMPLE(resample_f16, F16, F16, false, 0)
-RESAMPLE(resample_bf16, Bf16, Bf16, false, 0)
-RESAMPLE(resample_ragged_f32, F32, F32, true, 0)
-RESAMPLE(resample_ragged_f16, F16, F16, true, 0)
-RESAMPLE(resample_ragged_bf16, Bf16, Bf16, true, 0)
+RESAMPLE(resample_f32, F32, F32, i64, false, 0)
+RESAMPLE(resample_f16, F16, F16, i64, false, 0)
+RESAMPLE(resample_bf16, Bf16, Bf16, i64, false, 0)
+RESAMPLE(resample_ragged_f32, F32, F32, i64, true, 0)
+RESAMPLE(resample_ragged_f16, F16, F16, i64, true, 0)
+RESAMPLE(resample_ragged_bf16, Bf16, Bf16, i64, true, 0)
+// For times in seconds.
+RESAMPLE(resample_f32_seconds32, F32, F32, float, false, 0)
+RESAMPLE(resample_f16_seconds32, F16, F16, float, false, 0)
+RESAMPLE(resample_bf16_seconds32, Bf16, Bf16, float, false, 0)
+RESAMPLE(resample_f32_seconds64, F32, F32, double, false, 0)
+RESAMPLE(resample_f16_seconds64, F16, F16, double, false, 0)
+RESAMPLE(resample_bf16_seconds64, Bf16, Bf16, double, false, 0)
 // For streams that all have one type, PACK elements per access, and no lanes. These kernels are
 // shorter, and wait less.
-RESAMPLE(resample_4_f32_f32, F32, F32, false, 4)
-RESAMPLE(resample_4_f32_f16, F32, F16, false, 4)
-RESAMPLE(resample_8_f32_f16, F32, F16, false, 8)
-RESAMPLE(resample_4_f16_f16, F16, F16, false, 4)
-RESAMPLE(resample_8_f16_f16, F16, F16, false, 8)
-RESAMPLE(resample_4_f32_bf16, F32, Bf16, false, 4)
-RESAMPLE(resample_8_f32_bf16, F32, Bf16, false, 8)
-RESAMPLE(resample_4_bf16_bf16, Bf16, Bf16, false, 4)
-RESAMPLE(resample_8_bf16_bf16, Bf16, Bf16, false, 8)
+RESAMPLE(resample_4_f32_f32, F32, F32, i64, false, 4)
+RESAMPLE(resample_4_f32_f16, F32, F16, i64, false, 4)
+RESAMPLE(resample_8_f32_f16, F32, F16, i64, false, 8)
+RESAMPLE(resample_4_f16_f16, F16, F16, i64, false, 4)
+RESAMPLE(resample_8_f16_f16, F16, F16, i64, false, 8)
+RESAMPLE(resample_4_f32_bf16, F32, Bf16, i64, false, 4)
+RESAMPLE(resample_8_f32_bf16, F32, Bf16, i64, false, 8)
+RESAMPLE(resample_4_bf16_bf16, Bf16, Bf16, i64, false, 4)
+RESAMPLE(resample_8_bf16_bf16, Bf16, Bf16, i64, false, 8)
 
 } // namespace resample

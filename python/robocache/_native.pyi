@@ -130,7 +130,7 @@ class Direct:
     """Resamples and fuses tensors of torch in the usual case; for everything else its methods return None.
 
     A stream is (rows, stamps, strategy, max_age_ns, max_gap_ns, fill, letters of lanes); the result is (values, valid,
-    age_ns), with a dimension of streams in the last two of `fuse`.
+    age_ns), with a dimension of streams in the last two of `fuse`. There, times may be `seconds`, float32 or float64.
     """
 
     def __new__(
@@ -172,7 +172,7 @@ class Direct:
         dtype: Any,
     ) -> tuple[Any, Any, Any] | None: ...
     def fuse(
-        self, streams: Sequence[tuple[Any, ...]], targets: Any, dtype: Any
+        self, streams: Sequence[tuple[Any, ...]], targets: Any, dtype: Any, seconds: bool
     ) -> tuple[Any, Any, Any] | None: ...
 
 @final
@@ -225,18 +225,19 @@ def synchronize(device: int) -> None:
 
 def fuse(
     place: _Place,
-    of_values: int,
+    types: tuple[int, int],
     episodes: int,
     targets: _Instants,
     out: tuple[int, int, int],
     streams: Sequence[tuple[Rule, int, int, _Instants]],
 ) -> None:
-    """Resamples streams: `out` has the addresses of values, validity and ages; a stream is its rule, the address and
+    """Resamples streams: `types` are those of values and of times, which are 0 for int64 nanoseconds, 1 and 2 for seconds
+    in float32 and float64. `out` has the addresses of values, validity and ages; a stream is its rule, the address and
     the element type of its rows, and its stamps. The caller answers for addresses and shapes."""
 
 def gradient(
     place: _Place,
-    value_type: int,
+    types: tuple[int, int],
     episodes: int,
     targets: _Instants,
     of_values: int,

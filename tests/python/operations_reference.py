@@ -8,6 +8,8 @@ NO_AGE = 2**63 - 1
 def row_at(stamps, target, strategy, max_age_ns, max_gap_ns, fill):
     """The rows that give a value: (first, second or None, weight), whether it is valid, and its age."""
     after = int(np.searchsorted(stamps, target, side="right"))
+    if after == 0 and fill == "first" and len(stamps):
+        return (0, None, 0.0), False, int(target) - int(stamps[0])
     if after == 0:
         return None, False, NO_AGE
     held = after - 1
@@ -24,7 +26,7 @@ def row_at(stamps, target, strategy, max_age_ns, max_gap_ns, fill):
             valid = gap <= max_gap_ns
     if valid:
         return pair, True, age
-    return ((held, None, 0.0), False, held_age) if fill == "last" else (None, False, age)
+    return ((held, None, 0.0), False, held_age) if fill != "zero" else (None, False, age)
 
 
 def angular(a, b, weight):

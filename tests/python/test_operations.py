@@ -79,7 +79,7 @@ def random_case(seed):
         "strategy": str(random.choice(["hold", "nearest", "linear"])),
         "max_age_ns": random.choice(LIMITS),
         "max_gap_ns": random.choice(LIMITS),
-        "fill": str(random.choice(["zero", "last"])),
+        "fill": str(random.choice(["zero", "last", "first"])),
         "lanes": lanes,
     }
     row_offsets, target_offsets = offsets_of(rows_of), offsets_of(targets_of)
@@ -265,7 +265,7 @@ WRONG = [
     (ValueError, "rows: expected the shape [B, S, D]", {"rows": FLAT}),
     (ValueError, "stamps: expected strictly increasing ones in each episode, found 30 after 30", {"stamps": np.array([[0, 10, 20, 30], [0, 10, 30, 30]])}),
     (ValueError, "strategy: expected hold, nearest, linear or slerp, found cubic", {"strategy": "cubic"}),
-    (ValueError, "fill: expected zero or last, found first", {"fill": "first"}),
+    (ValueError, "fill: expected zero, last or first, found next", {"fill": "next"}),
     (ValueError, "expected no negative numbers, found -1", {"max_age_ns": -1}),
     (TypeError, "dtype: expected elements of float32, float16, bfloat16, found float64", {"dtype": np.float64}),
     (TypeError, "rows: expected float32 or the values' type, float16, found bfloat16", {"rows": np.zeros((2, 4, 3), np.uint16), "dtype": "float16"}),

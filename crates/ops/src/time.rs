@@ -1,7 +1,8 @@
 //! Stamps in integer nanoseconds and the grid of ticks.
 //!
 //! No floating-point number in this crate holds an absolute time: today an `f64` of seconds
-//! resolves Unix time to 240 ns, an `f32` to 128 s. Differences are taken in integers. Only a ratio
+//! resolves Unix time to 240 ns, an `f32` to 128 s. Seconds in an array of a caller are converted at
+//! once (`resample::times`). Differences are taken in integers. Only a ratio
 //! of two differences becomes a float (see [`crate::align`]).
 
 use std::fmt;

@@ -51,7 +51,8 @@ def resample(
 
     `strategy`: "hold", "nearest", "linear" or "slerp". Nothing extrapolates. `max_age_ns` is the greatest
     distance of a target and a row that is used alone, `max_gap_ns` that of two rows with a value between
-    them; None is no limit. `fill`: "zero", or "last" for the newest row. `lanes` say for each of D elements
+    them; None is no limit. `fill`: "zero", "last" for the newest row, or "first": as "last", and before the first
+    row that row. `lanes` say for each of D elements
     whether it is "linear", "angular" [rad], of a "quaternion" (x, y, z, w) or "held", as a gripper that is
     open or closed; by default the strategy decides. `dtype` is that of the values: that of the rows, or with rows of float32 another one. `out` is
     the array for the values.
@@ -176,7 +177,7 @@ def _fuse(
     ]
     _native.fuse(
         rows[0].place,
-        batch_shapes.CODES[value_type],
+        (batch_shapes.CODES[value_type], 0),
         layout.episodes,
         (targets.pointer, layout.targets, 0 if of_targets is None else of_targets.pointer),
         (Array(values, "out").pointer, Array(valid, "out").pointer, Array(age_ns, "out").pointer),

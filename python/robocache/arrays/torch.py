@@ -20,7 +20,7 @@ from .streams import Resampled, Stream
 from .torch_asks import expect_no_tangent, is_watched
 from .torch_kernels import CODES
 
-__all__ = ["fuse", "is_plain", "place_of", "resample"]
+__all__ = ["fuse", "fuse_seconds", "is_plain", "place_of", "resample"]
 
 
 # Makes a named tuple of a tuple, without the call of its Python code.
@@ -108,6 +108,14 @@ def fuse(
         return _new(Resampled, torch_kernels.fuse(*arguments))
     expect_no_tangent(rows)
     return Resampled(*torch.ops.robocache.fuse(*arguments))
+
+
+def fuse_seconds(rows: Sequence[Tensor], times: Sequence[Tensor], targets: Tensor) -> Tensor:
+    """Values of streams at targets in seconds, as `torch_kernels.fuse_seconds` gives them. Rows are of one type."""
+    if is_plain(rows[0]) and all(type(own) is Tensor for own in rows) and not _wants_gradient(rows):
+        return torch_kernels.fuse_seconds(rows, times, targets)
+    expect_no_tangent(rows)
+    return torch.ops.robocache.fuse_seconds(rows, times, targets)
 
 
 def _dtype(dtype: Any) -> torch.dtype:

@@ -16,6 +16,10 @@ from .torch_asks import expect_no_tangent, is_watched
 # By the numbers of `batch_shapes.CODES`.
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
+# The numbers by which the extension knows times: nanoseconds, and seconds.
+TIMES = {torch.int64: 0, torch.float32: 1, torch.float64: 2}
+# Of a stream of `fuse_seconds`, as `fuse` has it; the same objects in each call.
+_HELD = ("linear", batch_shapes.NO_LIMIT, batch_shapes.NO_LIMIT, "first", "")
 
 
 def _template(shape: tuple[int, ...], dtype: torch.dtype, device: int | None) -> Tensor:
@@ -54,17 +58,20 @@ def _direct() -> _native.Direct | None:
 DIRECT = _direct()
 
 
-def _instants(tensor: Tensor, device: torch.device, name: str) -> Tensor:
+def _instants(
+    tensor: Tensor, device: torch.device, name: str, dtype: torch.dtype = torch.int64
+) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{name}: expected a torch tensor, found {type(tensor).__name__}")
-    if tensor.dtype is not torch.int64:
-        raise TypeError(f"{name}: expected elements of int64, found {tensor.dtype}")
+    if tensor.dtype is not dtype:
+        expected = str(dtype).removeprefix("torch.")
+        raise TypeError(f"{name}: expected elements of {expected}, found {tensor.dtype}")
     if tensor.device != device:
         raise ValueError(f"{name}: expected a tensor on {device}, found one on {tensor.device}")
     if tensor.is_neg():
         tensor = tensor.resolve_neg()
     tensor = tensor if tensor.is_contiguous() else tensor.contiguous()
-    return tensor.clone() if tensor.data_ptr() % 8 else tensor
+    return tensor.clone() if tensor.data_ptr() % tensor.element_size() else tensor
 
 
 def _rows(tensor: Tensor, dtype: torch.dtype) -> Tensor:
@@ -131,7 +138,7 @@ def resample(
     age_ns = torch.empty(lead, dtype=torch.int64, device=device)
     _native.fuse(
         place_of(device),
-        CODES[dtype],
+        (CODES[dtype], TIMES[torch.int64]),
         episodes,
         (targets.data_ptr(), steps, at_targets),
         (values.data_ptr(), valid.data_ptr(), age_ns.data_ptr()),
@@ -160,18 +167,20 @@ def fuse(
     row_offsets: Sequence[Tensor | None],
     target_offsets: Tensor | None,
     out: Tensor | None = None,
+    times: torch.dtype = torch.int64,
 ) -> tuple[Tensor, Tensor, Tensor]:
     expect_no_tangent(rows)
     if DIRECT is not None and out is None and target_offsets is None:
         if all(own is None for own in row_offsets):
             parts = (rows, stamps, strategy, max_age_ns, max_gap_ns, fill, lanes)
-            found = DIRECT.fuse(list(zip(*parts, strict=True)), targets, dtype)
+            streams = list(zip(*parts, strict=True))
+            found = DIRECT.fuse(streams, targets, dtype, times is not torch.int64)
             if found is not None:
                 return found
     device = rows[0].device
     rows = [_rows(_on(own, device, "rows"), dtype) for own in rows]
     sizes, arrays = _checked(
-        [own.shape for own in rows], stamps, targets, row_offsets, target_offsets, device
+        [own.shape for own in rows], stamps, targets, row_offsets, target_offsets, device, times
     )
     shape = (*sizes.lead, sum(sizes.dims))
     if out is None:
@@ -183,7 +192,7 @@ def fuse(
     age_ns = torch.empty(steps, dtype=torch.int64, device=device)
     _native.fuse(
         place_of(device),
-        CODES[dtype],
+        (CODES[dtype], TIMES[times]),
         sizes.episodes,
         arrays.targets,
         (values.data_ptr(), valid.data_ptr(), age_ns.data_ptr()),
@@ -213,11 +222,12 @@ def fuse_backward(
     lanes: Sequence[str],
     row_offsets: Sequence[Tensor | None],
     target_offsets: Tensor | None,
+    times: torch.dtype = torch.int64,
 ) -> list[Tensor]:
     device = of_values.device
     of_values = of_values.resolve_neg().contiguous()
     shapes = [(*own.shape, dim) for own, dim in zip(stamps, dims, strict=True)]
-    found, arrays = _checked(shapes, stamps, targets, row_offsets, target_offsets, device)
+    found, arrays = _checked(shapes, stamps, targets, row_offsets, target_offsets, device, times)
     expected = (*found.lead, sum(dims))
     if of_values.shape != expected:
         raise ValueError(
@@ -230,7 +240,7 @@ def fuse_backward(
     rules = zip(strategy, max_age_ns, max_gap_ns, fill, dims, lanes, strict=True)
     _native.gradient(
         place_of(device),
-        CODES[of_values.dtype],
+        (CODES[of_values.dtype], TIMES[times]),
         found.episodes,
         arrays.targets,
         of_values.data_ptr(),
@@ -240,6 +250,40 @@ def fuse_backward(
         ],
     )
     return of_rows
+
+
+def fuse_seconds(rows: Sequence[Tensor], times: Sequence[Tensor], targets: Tensor) -> Tensor:
+    """The values of linear streams at targets in seconds; before its first row a stream has that row.
+
+    One launch converts the times and computes the values, if times and targets are of one type, float32 or float64.
+    """
+    expect_no_tangent(rows)
+    if DIRECT is not None:
+        streams = [(*own, *_HELD) for own in zip(rows, times, strict=True)]
+        found = DIRECT.fuse(streams, targets, rows[0].dtype, True)
+        if found is not None:
+            return found[0]
+    times, targets, dtype = _seconds(times, targets)
+    rules = [[each] * len(rows) for each in _HELD]
+    nothing = [None] * len(rows)
+    return fuse(rows, times, targets, *rules, rows[0].dtype, nothing, None, None, dtype)[0]
+
+
+def fuse_seconds_backward(
+    of_values: Tensor, times: Sequence[Tensor], targets: Tensor, dims: Sequence[int]
+) -> list[Tensor]:
+    times, targets, dtype = _seconds(times, targets)
+    types = [CODES[of_values.dtype]] * len(dims)
+    rules = [[each] * len(dims) for each in _HELD]
+    nothing = [None] * len(dims)
+    return fuse_backward(of_values, times, targets, dims, types, *rules, nothing, None, dtype)
+
+
+def _seconds(times: Sequence[Tensor], targets: Tensor) -> tuple[list[Tensor], Tensor, torch.dtype]:
+    """Times as tensors of one type that the extension takes, and that type."""
+    single = all(own.dtype is torch.float32 for own in (*times, targets))
+    dtype = torch.float32 if single else torch.float64
+    return [own.to(dtype) for own in times], targets.to(dtype), dtype
 
 
 class _Arrays:
@@ -268,9 +312,10 @@ def _checked(
     row_offsets: Sequence[Tensor | None],
     target_offsets: Tensor | None,
     device: torch.device,
+    times: torch.dtype,
 ) -> tuple[batch_shapes.Layout, _Arrays]:
-    stamps = [_instants(own, device, "stamps") for own in stamps]
-    targets = _instants(targets, device, "targets")
+    stamps = [_instants(own, device, "stamps", times) for own in stamps]
+    targets = _instants(targets, device, "targets", times)
     row_offsets = [
         None if own is None else _instants(own, device, "row_offsets") for own in row_offsets
     ]

@@ -1,4 +1,4 @@
-"""The operations as torch operators: `torch.ops.robocache.resample`, `fuse`, `voxelize` and `encode_image`.
+"""The operations as torch operators: `torch.ops.robocache.resample`, `fuse`, `fuse_seconds`, `voxelize` and `encode_image`.
 
 They have fake kernels, for `torch.compile(fullgraph=True)`, and gradients with respect to rows: that of the strategy
 "linear" with linear lanes. Another one raises RuntimeError in `backward`.
@@ -49,6 +49,10 @@ _library.define(
     "fuse_backward(Tensor of_values, Tensor[] stamps, Tensor targets, int[] dims, int[] types,"
     " str[] strategy, int[] max_age_ns, int[] max_gap_ns, str[] fill, str[] lanes, Tensor?[] row_offsets,"
     " Tensor? target_offsets) -> Tensor[]"
+)
+_library.define("fuse_seconds(Tensor[] rows, Tensor[] times, Tensor targets) -> Tensor")
+_library.define(
+    "fuse_seconds_backward(Tensor of_values, Tensor[] times, Tensor targets, int[] dims) -> Tensor[]"
 )
 _library.define(
     "voxelize(Tensor points, float[] origin_m, float size_m, int[] shape, str[] channels, str[] fields,"
@@ -105,6 +109,8 @@ for _device in ("CPU", "CUDA"):
     _library.impl("resample", torch_kernels.resample, _device)
     _library.impl("fuse", torch_kernels.fuse, _device)
     _library.impl("fuse_backward", torch_kernels.fuse_backward, _device)
+    _library.impl("fuse_seconds", torch_kernels.fuse_seconds, _device)
+    _library.impl("fuse_seconds_backward", torch_kernels.fuse_seconds_backward, _device)
 
 
 @torch.library.register_fake("robocache::resample", lib=_library)
@@ -135,6 +141,13 @@ def _(rows, stamps, targets, strategy, age, gap, fill, lanes, dtype, row_offsets
     )
 
 
+@torch.library.register_fake("robocache::fuse_seconds", lib=_library)
+def _(rows, times, targets):
+    shapes, nothing = [own.shape for own in rows], [None] * len(rows)
+    found = batch_shapes.layout(shapes, [own.shape for own in times], targets.shape, nothing, None)
+    return rows[0].new_empty((*found.lead, sum(found.dims)))
+
+
 @torch.library.register_fake("robocache::voxelize", lib=_library)
 def _(points, origin_m, size_m, shape, channels, fields, starts, single, min_points, pose, dtype):
     lead = () if single else (len(starts) - 1,)
@@ -157,6 +170,11 @@ def _(of_values, stamps, targets, dims, types, *_):
         of_values.new_empty((*own.shape, dim), dtype=DTYPES[code])
         for own, dim, code in zip(stamps, dims, types, strict=True)
     ]
+
+
+@torch.library.register_fake("robocache::fuse_seconds_backward", lib=_library)
+def _(of_values, times, targets, dims):
+    return [of_values.new_empty((*own.shape, dim)) for own, dim in zip(times, dims, strict=True)]
 
 
 def _save_one(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -253,3 +271,38 @@ def _backward_of_backward(ctx: Any, of_rows: Sequence[Tensor]) -> tuple[Any, ...
 torch.library.register_autograd(
     "robocache::fuse_backward", _backward_of_backward, setup_context=_save_backward, lib=_library
 )
+
+
+# ---- Times in seconds ---------------------------------------------------------------------------
+
+
+def _save_seconds(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    rows, times, targets = inputs
+    ctx.dims = [own.shape[-1] for own in rows]
+    ctx.save_for_backward(*times, targets)
+
+
+def _backward_of_seconds(ctx: Any, of_values: Tensor) -> tuple[Any, ...]:
+    *times, targets = ctx.saved_tensors
+    of_rows = torch.ops.robocache.fuse_seconds_backward(of_values, times, targets, ctx.dims)
+    return of_rows, [None] * len(times), None
+
+
+def _save_backward_of_seconds(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    _, times, targets, _ = inputs
+    ctx.save_for_backward(*times, targets)
+
+
+def _backward_of_backward_of_seconds(ctx: Any, of_rows: Sequence[Tensor]) -> tuple[Any, ...]:
+    *times, targets = ctx.saved_tensors
+    found = torch.ops.robocache.fuse_seconds(list(of_rows), times, targets)
+    return found, [None] * len(times), None, None
+
+
+for _name, _backward, _setup in (
+    ("fuse_seconds", _backward_of_seconds, _save_seconds),
+    ("fuse_seconds_backward", _backward_of_backward_of_seconds, _save_backward_of_seconds),
+):
+    torch.library.register_autograd(
+        f"robocache::{_name}", _backward, setup_context=_setup, lib=_library
+    )

@@ -1,6 +1,6 @@
 """Functions with the signatures of the RoboCache for torch that came before, so that its users change one import.
 
-They call `robocache.resample` and `voxelize`, on the device of their tensors. If `backend` is "cuda", this must be a GPU, or they
+They resample as `robocache.fuse` does and call `voxelize`, on the device of their tensors. If `backend` is "cuda", this must be a GPU, or they
 raise RuntimeError; None and "pytorch" allow any device. The results are the same bits. `docs/python.md` says what differs.
 """
 
@@ -14,7 +14,6 @@ from .dispatch import torch_operations
 from .encoder_kernels import IDENTITY, voxel_rule
 from .encoders import voxelize
 from .interop import is_torch, place_of
-from .operations import resample
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +26,6 @@ __all__ = [
     "why_no_cuda",
 ]
 
-_NANOSECONDS = 1_000_000_000
 # The bits of 1 as int32 and as float32.
 _ONES = (1, 0x3F800000)
 # None in a build without CUDA.
@@ -51,7 +49,7 @@ def resample_trajectories(
         moved = (each.to(device) for each in (source_data, source_times, target_times))
         source_data, source_times, target_times = moved
     _expect_backend(backend, source_data)
-    return _held(source_data, source_times, _stamps(target_times))
+    return _held([source_data], [source_times], target_times)
 
 
 def fuse_multimodal(
@@ -75,13 +73,8 @@ def fuse_multimodal(
         target_times=target_times,
     )
     _expect_backend(backend, stream1_data)
-    targets = _stamps(target_times)
-    parts = [
-        _held(stream1_data, stream1_times, targets),
-        _held(stream2_data, stream2_times, targets),
-        _held(stream3_data, stream3_times, targets),
-    ]
-    return _torch().cat(parts, -1)
+    rows = [stream1_data, stream2_data, stream3_data]
+    return _held(rows, [stream1_times, stream2_times, stream3_times], target_times)
 
 
 def voxelize_pointcloud(
@@ -229,12 +222,12 @@ def _torch() -> Any:
     return torch
 
 
-def _stamps(times: Tensor) -> Tensor:
-    """Seconds in whole nanoseconds."""
-    return (times.double() * _NANOSECONDS).round().long()
-
-
-def _held(rows: Tensor, times: Tensor, targets: Tensor) -> Tensor:
-    """Values at the targets. A target before the first row is moved to that row."""
-    stamps = _stamps(times)
-    return resample(rows, stamps, targets.maximum(stamps[:, :1])).values
+def _held(rows: list[Tensor], times: list[Tensor], targets: Tensor) -> Tensor:
+    """Values at the targets, one stream after the other. Beyond both ends that row is held."""
+    if targets.shape[:-1] != rows[0].shape[:1]:
+        targets = targets.expand(rows[0].shape[0], -1)
+    of = torch_operations().fuse_seconds
+    if all(own.dtype is rows[0].dtype for own in rows):
+        return of(rows, times, targets)
+    parts = [of([own], [own_times], targets) for own, own_times in zip(rows, times, strict=True)]
+    return _torch().cat(parts, -1)

@@ -16,6 +16,7 @@ def dense_weights(rows, stamps, targets, fill):
     for at, target in enumerate(targets.tolist()):
         after = int(torch.searchsorted(stamps, target, right=True))
         if after == 0:
+            weights[at, 0] = fill == "first"
             continue
         held_age = target - int(stamps[after - 1])
         if after == rows or held_age == 0:
@@ -24,13 +25,13 @@ def dense_weights(rows, stamps, targets, fill):
         gap = int(stamps[after] - stamps[after - 1])
         if gap <= 15:
             weights[at, after - 1], weights[at, after] = 1 - held_age / gap, held_age / gap
-        elif fill == "last":
+        elif fill != "zero":
             weights[at, after - 1] = 1
     return weights
 
 
 @on_devices
-@pytest.mark.parametrize("fill", ["zero", "last"])
+@pytest.mark.parametrize("fill", ["zero", "last", "first"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_gradients_are_those_of_the_dense_weights(device, fill, dtype):
     rows, stamps, targets = case(device, dtype)
@@ -115,7 +116,7 @@ def test_a_gradient_of_another_shape_is_an_exception():
 
 
 @on_devices
-@pytest.mark.parametrize("fill", ["zero", "last"])
+@pytest.mark.parametrize("fill", ["zero", "last", "first"])
 def test_a_gradient_of_a_gradient_is_that_of_the_dense_weights(device, fill):
     rows, stamps, targets = case(device, rows=12, steps=9, dim=3)
     rows.requires_grad_()

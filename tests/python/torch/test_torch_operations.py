@@ -141,7 +141,7 @@ def test_addresses_of_instants_that_are_not_aligned_are_an_error():
         stream = (rule, at, 0, (at + stamps, 1, at + 64 + offsets if offsets else 0))
         with pytest.raises(ValueError, match="multiples of 8"):
             robocache._native.fuse(
-                (-1, 1), 0, 1, (at + targets, 1, 0), (at, at + 8, at + 16 + ages), [stream]
+                (-1, 1), (0, 0), 1, (at + targets, 1, 0), (at, at + 8, at + 16 + ages), [stream]
             )
 
 

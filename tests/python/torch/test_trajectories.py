@@ -1,5 +1,6 @@
 """The functions of the RoboCache that came before: its signatures, compared with its rules in torch."""
 
+import ctypes
 import inspect
 
 import pytest
@@ -85,6 +86,162 @@ def test_three_streams_are_fused_as_each_is_interpolated(device):
     found = robocache.fuse_multimodal(*(each for own in streams for each in own), targets)
     parts = [robocache.resample_trajectories(*own, targets) for own in streams]
     assert torch.equal(found, torch.cat(parts, -1))
+
+
+def stamped(times):
+    """Seconds as the nearest nanoseconds, ties to even, in torch."""
+    return (times.double() * 1_000_000_000).round().long()
+
+
+def held(rows, times, targets):
+    """The values of `resample`, at targets that are moved to the first row."""
+    stamps = stamped(times)
+    return robocache.resample(rows, stamps, stamped(targets).maximum(stamps[:, :1])).values
+
+
+def random_streams(device, dtype, of_times, seed):
+    """Three streams of times that begin anywhere, and targets, some beyond both ends and some at a row."""
+    random = torch.Generator().manual_seed(seed)
+    base = float(torch.randint(-900, 900, (), generator=random))
+    streams = []
+    for rows, dim in ((1500, 36), (7, 14), (61, 6)):
+        gaps = torch.rand(4, rows, generator=random, dtype=torch.double) * 0.02 + 0.001
+        times = (gaps.cumsum(1) + base).to(of_times)
+        values = torch.randn(4, rows, dim, generator=random).to(dtype)
+        streams += [values.to(device), times.to(device)]
+    targets = torch.rand(4, 90, generator=random, dtype=torch.double) * 20 + base - 2
+    targets = targets.to(of_times).to(device)
+    targets[:, :40] = streams[1][:, :400:10]
+    return streams, targets
+
+
+@on_devices
+@pytest.mark.parametrize("of_times", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_seconds_give_the_bits_of_nanoseconds(device, dtype, of_times):
+    for seed in range(20):
+        streams, targets = random_streams(device, dtype, of_times, seed)
+        found = robocache.fuse_multimodal(*streams, targets)
+        parts = [held(*streams[at : at + 2], targets) for at in (0, 2, 4)]
+        assert torch.equal(found, torch.cat(parts, -1)), seed
+        moved = [each.cpu() for each in (*streams, targets)]
+        assert torch.equal(found.cpu(), robocache.fuse_multimodal(*moved)), seed
+        for at in (0, 2, 4):
+            alone = robocache.resample_trajectories(*streams[at : at + 2], targets)
+            assert torch.equal(alone, parts[at // 2]), seed
+
+
+@on_devices
+def test_times_of_other_types_and_layouts_are_taken(device):
+    streams, targets = random_streams(device, torch.float32, torch.float32, 3)
+    rows, times = streams[4:]
+    expected = held(rows, times, targets)
+    turned = times.t().contiguous().t()
+    memory = torch.empty(times.numel() + 1, device=device)[1:].view(times.shape)
+    memory.copy_(times)
+    negated = torch._neg_view(-times)
+    for own in (turned, memory, negated, times.double()):
+        assert torch.equal(robocache.resample_trajectories(rows, own, targets), expected)
+    same = targets[:1].expand(4, -1)
+    expected = held(rows, times, same)
+    for own in (same, targets[:1], targets[0]):
+        assert torch.equal(robocache.resample_trajectories(rows, times, own), expected)
+    # Whole seconds, and streams of several types, of which `cat` takes the widest.
+    whole = torch.arange(61, device=device).expand(4, -1)
+    assert torch.equal(
+        robocache.resample_trajectories(rows, whole, targets + 950),
+        held(rows, whole, targets + 950),
+    )
+    mixed = [streams[0].half(), *streams[1:]]
+    parts = [held(*mixed[at : at + 2], targets) for at in (0, 2, 4)]
+    assert torch.equal(robocache.fuse_multimodal(*mixed, targets), torch.cat(parts, -1))
+
+
+@pytest.mark.parametrize("of_times", [torch.float32, torch.float64])
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf"), 1e10])
+def test_what_is_no_time_is_an_error_on_the_cpu(wrong, of_times):
+    rows, times = torch.zeros(1, 4, 2), torch.arange(4, dtype=of_times)[None]
+    for at in range(4):
+        own = times.clone()
+        own[0, at] = wrong
+        with pytest.raises(ValueError, match=f"times: expected seconds .* at element {at}"):
+            robocache.resample_trajectories(rows, own, times)
+        with pytest.raises(ValueError, match=f"times: expected seconds .* at element {at}"):
+            robocache.resample_trajectories(rows, times, own)
+    with pytest.raises(ValueError, match="stamps: expected strictly increasing"):
+        robocache.resample_trajectories(rows, times.flip(1), times)
+
+
+@pytest.mark.skipif(len(DEVICES) == 1, reason="needs a GPU")
+def test_what_is_no_time_harms_no_other_episode_on_a_gpu():
+    streams, targets = random_streams("cuda", torch.float32, torch.float32, 5)
+    expected = robocache.fuse_multimodal(*streams, targets)
+    wrong = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e10], device="cuda")
+    streams[1][1, 3:7] = targets[1, 20:24] = wrong
+    found = robocache.fuse_multimodal(*streams, targets)
+    others = [0, 2, 3]
+    assert torch.equal(found[others], expected[others])
+    # The streams whose times are right: a NaN is before all, what is too late after all.
+    assert torch.equal(found[1, :20, 36:], expected[1, :20, 36:])
+    first, last = streams[2][1, 0], streams[2][1, -1]
+    assert torch.equal(found[1, 20:24, 36:50], torch.stack([first, last, first, last]))
+
+
+@on_devices
+@pytest.mark.parametrize("of_times", [torch.float32, torch.float64])
+def test_seconds_give_the_gradients_of_nanoseconds(device, of_times):
+    streams, targets = random_streams(device, torch.float32, of_times, 4)
+    rows = [each.requires_grad_() for each in streams[::2]]
+    found = robocache.fuse_multimodal(*streams, targets)
+    weights = torch.randn(found.shape, generator=torch.Generator().manual_seed(0)).to(device)
+    of_rows = torch.autograd.grad(found, rows, weights)
+    parts = [held(*streams[at : at + 2], targets) for at in (0, 2, 4)]
+    expected = torch.autograd.grad(torch.cat(parts, -1), rows, weights)
+    assert all(map(torch.equal, of_rows, expected))
+
+    def values(weights):
+        found = robocache.resample_trajectories(rows[1], streams[3], targets)
+        return torch.autograd.grad(found, rows[1], weights, create_graph=True)[0]
+
+    # The values are linear in the rows, so the gradient's gradient is the operation.
+    weights = torch.ones(4, 90, 14, device=device, requires_grad=True)
+    (again,) = torch.autograd.grad(values(weights), weights, rows[1])
+    assert torch.equal(again, held(rows[1], streams[3], targets))
+
+
+@on_devices
+def test_seconds_are_taken_by_a_compiler_that_traces_all(device):
+    streams, targets = random_streams(device, torch.float32, torch.float32, 6)
+    compiled = torch.compile(robocache.fuse_multimodal, fullgraph=True, backend="eager")
+    expected = robocache.fuse_multimodal(*streams, targets)
+    assert torch.equal(compiled(*streams, targets), expected)
+    arguments = ([*streams[::2]], [*streams[1::2]], targets)
+    torch.library.opcheck(torch.ops.robocache.fuse_seconds.default, arguments)
+
+
+@pytest.mark.skipif(len(DEVICES) == 1, reason="needs a GPU")
+@pytest.mark.parametrize("of_times", [torch.float32, torch.float64])
+def test_seconds_are_one_launch_that_a_graph_takes(of_times):
+    streams, targets = random_streams("cuda", torch.float32, of_times, 7)
+    expected = robocache.fuse_multimodal(*streams, targets)
+    found, launches, graph = captured(lambda: robocache.fuse_multimodal(*streams, targets))
+    assert launches == 1
+    found.zero_()
+    graph.replay()
+    assert torch.equal(found, expected)
+    assert captured(lambda: robocache.resample_trajectories(*streams[:2], targets))[1] == 1
+
+
+def captured(call):
+    """What a call gives, how much it launches, and the graph of it."""
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        found = call()
+    nodes = ctypes.c_size_t()
+    raw = ctypes.c_void_p(graph.raw_cuda_graph())
+    assert ctypes.CDLL("libcuda.so.1").cuGraphGetNodes(raw, None, ctypes.byref(nodes)) == 0
+    graph.instantiate()
+    return found, nodes.value, graph
 
 
 @on_devices

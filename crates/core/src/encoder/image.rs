@@ -274,10 +274,11 @@ impl CudaEncoder for ImageOnDevice {
         }
         if let Sample::Compressed(image) = &placed.sample
             && let Some(scan) = image.scan
-            && encoder.takes(scan)?
         {
             let encoding = if image.is_swapped { Encoding::Bgr8 } else { Encoding::Rgb8 };
-            return Ok(encoder.restage_jpeg(scan, encoding, placed.placement.table)?);
+            if encoder.restage_jpeg(scan, encoding, placed.placement.table)? {
+                return Ok(());
+            }
         }
         Ok(encoder.restage(&image_of(&placed, pixels)?)?)
     }

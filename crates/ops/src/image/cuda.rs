@@ -262,24 +262,22 @@ impl ImageEncoder {
         Ok(line)
     }
 
-    /// Returns true if there is memory for the scan of an image and for its pixels. If not, the encoder takes the
-    /// pixels alone.
-    pub fn takes(&mut self, of: &Scan) -> Result<bool, DeviceError> {
-        self.choose_plan((of.width, of.height))?;
-        let bytes = jpeg_cuda::parts(of).map(<[u8]>::len).iter().sum::<usize>();
-        let has_room = self.plans[0].image_at() + bytes <= self.staging.capacity();
-        Ok(has_room && self.jpeg.as_ref().is_some_and(|jpeg| jpeg.fits(of)))
-    }
-
-    /// As [`ImageEncoder::restage`], for a scan that [`ImageEncoder::takes`]. Pixels are named by `encoding` if they
-    /// are not gray. When the row is done, [`ImageEncoder::refused`] says whether it counts.
+    /// As [`ImageEncoder::restage`], for a scan. Returns false if it does not fit its memory or itself. Then nothing is
+    /// staged, and the encoder takes the pixels alone. Pixels are named by `encoding` if they are not gray. When the
+    /// row is done, [`ImageEncoder::refused`] says whether it counts.
     pub fn restage_jpeg(
         &mut self,
         of: &Scan,
         encoding: Encoding,
         remap: Option<&Arc<Remap>>,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<bool, DeviceError> {
+        self.staged = None;
         self.choose_plan((of.width, of.height))?;
+        let bytes = jpeg_cuda::parts(of).map(<[u8]>::len).iter().sum::<usize>();
+        let has_room = self.plans[0].image_at() + bytes <= self.staging.capacity();
+        if !has_room || !self.jpeg.as_ref().is_some_and(|jpeg| jpeg.fits(of)) {
+            return Ok(false);
+        }
         let plan = &self.plans[0];
         let padding = &[0; IMAGE_ALIGNMENT][..plan.image_at() - plan.tables.len()];
         let parts = [plan.tables.as_slice(), padding].into_iter().chain(jpeg_cuda::parts(of));
@@ -288,7 +286,7 @@ impl ImageEncoder {
         let uploaded = UploadedJpeg::new(of, encoding, address);
         self.jpeg.iter_mut().for_each(JpegPixelMaker::forget);
         self.staged = Some((Staged::Jpeg(uploaded), remap.cloned()));
-        Ok(())
+        Ok(true)
     }
 
     /// True if the staged image has no pixels yet, so that the device may refuse it.

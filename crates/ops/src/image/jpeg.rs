@@ -97,6 +97,29 @@ impl Scan {
         Some(())
     }
 
+    /// True if the numbers of the scan fit together, as those of a file do that was read without any surprise.
+    pub fn is_whole(&self) -> bool {
+        let most = match self.components {
+            1 => 1,
+            3 => 2,
+            _ => return false,
+        };
+        let units = self.units_within(most).map_or(0, |[across, down]| across * down);
+        let Some((end, starts)) = self.starts.split_last() else { return false };
+        let parts = starts.iter().filter(|start| *start & FIRST != 0).count();
+        units > 0
+            && self.tables.len() == 2 * most
+            && self.part_units > 0
+            && parts == units.div_ceil(self.part_units)
+            && self.bytes.len() >= *end as usize / 8 + PADDING
+    }
+
+    /// Units across and down, if no more than `most` samples of luma are beside one of chroma.
+    fn units_within(&self, most: usize) -> Option<[usize; 2]> {
+        let fits = self.sampling.iter().all(|samples| (1..=most).contains(samples));
+        fits.then(|| self.units())
+    }
+
     /// Pieces of the compressed data.
     pub fn pieces(&self) -> usize {
         self.starts.len().saturating_sub(1)
@@ -160,4 +183,51 @@ fn code_of(length: u32, symbol: u8, is_first: bool) -> u16 {
         _ => run + 1,
     };
     (length as u16) << 11 | u16::from(size) << 7 | step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scan of 40 x 24 pixels in parts of 100 bytes. Each has `part_units` units, and the last one the rest.
+    fn scan(components: usize, sampling: [usize; 2], part_units: usize) -> Scan {
+        let table = JpegTable::new(&[1; 16], &[0; 16], true).unwrap();
+        let mut scan = Scan { width: 40, height: 24, components, sampling, ..Scan::default() };
+        scan.tables = vec![table; if components == 1 { 2 } else { 4 }];
+        scan.part_units = part_units;
+        let units = scan.units().iter().product::<usize>();
+        let ends: Vec<_> = (1..=units.div_ceil(part_units)).map(|part| 100 * part).collect();
+        scan.divide(&ends).unwrap();
+        scan
+    }
+
+    #[test]
+    fn scans_of_which_parts_are_missing_are_not_whole() {
+        for (components, sampling) in [(1, [1, 1]), (3, [1, 1]), (3, [2, 1]), (3, [2, 2])] {
+            for part_units in [1, 4, 15, 99] {
+                let whole = scan(components, sampling, part_units);
+                assert!(whole.is_whole(), "{components} {sampling:?} {part_units}");
+                let wrong: [(&str, &dyn Fn(&mut Scan)); 10] = [
+                    ("no table", &|scan| scan.tables.clear()),
+                    ("one table less", &|scan| scan.tables.truncate(1)),
+                    ("tables of the others", &|scan| scan.components = 4 - scan.components),
+                    ("no units in a part", &|scan| scan.part_units = 0),
+                    ("more parts", &|scan| scan.height += 64),
+                    ("no pixels", &|scan| scan.width = 0),
+                    ("no samples", &|scan| scan.sampling[0] = 0),
+                    ("samples", &|scan| scan.sampling[1] = 3),
+                    ("no pieces", &|scan| scan.starts.clear()),
+                    ("no zeros behind the data", &|scan| scan.bytes.truncate(100)),
+                ];
+                for (what, change) in wrong {
+                    if what == "more parts" && part_units == 99 {
+                        continue;
+                    }
+                    let mut scan = whole.clone();
+                    change(&mut scan);
+                    assert!(!scan.is_whole(), "{what}: {components} {sampling:?} {part_units}");
+                }
+            }
+        }
+    }
 }

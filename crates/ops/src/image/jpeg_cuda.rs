@@ -107,11 +107,12 @@ impl JpegPixelMaker {
         })
     }
 
-    /// True if there is memory for an image.
+    /// True if there is memory for an image, and the kernels can read it: they compare none of its numbers.
     pub(super) fn fits(&self, of: &Scan) -> bool {
         of.width <= self.largest[0]
             && of.height <= self.largest[1]
             && of.pieces() <= jpeg_pieces(self.largest)
+            && of.is_whole()
     }
 
     /// Forgets whether the last image was refused. The caller has waited for it.

@@ -10,6 +10,7 @@ pub use batch::DeviceBatch;
 pub use gradient::{Gradient, GradientPointers};
 
 use super::spec::{BatchSpec, BatchStream, Division, Lane};
+use super::times::Times;
 use crate::align::{Fill, Strategy};
 use crate::device::shared::common::{DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_I32, DTYPE_U8};
 use crate::device::shared::resample::batch::{
@@ -39,12 +40,12 @@ const _: () = assert!(DType::U8 as u32 == DTYPE_U8 && DType::I32 as u32 == DTYPE
 pub struct BatchPointers<'a> {
     /// Per stream `[B, S, D]` or `[sum of S, D]`, aligned to 16 bytes.
     pub rows: &'a [u64],
-    /// Per stream `[B, S]` or `[sum of S]`, `i64`.
+    /// Per stream `[B, S]` or `[sum of S]`, of the resampler's [`Times`].
     pub stamps: &'a [u64],
     /// Per stream `[B + 1]`, `i64`, from 0 to the number of rows, without a decrease; 0 if rows are
     /// divided evenly. What wrong offsets leave without an episode has no value.
     pub row_offsets: &'a [u64],
-    /// `[B, T]` or `[sum of T]`, `i64`.
+    /// `[B, T]` or `[sum of T]`, of the same.
     pub targets: u64,
     /// `[B + 1]`, the same for targets.
     pub target_offsets: u64,
@@ -60,6 +61,7 @@ pub struct Resampler(Arc<Inner>);
 
 struct Inner {
     spec: BatchSpec,
+    times: Times,
     device: Arc<Device>,
     kernel: Kernel,
     /// Kept for their memory.
@@ -75,10 +77,10 @@ struct LaunchPart {
 }
 
 impl Resampler {
-    /// For batches of `spec`.
+    /// For batches of `spec` with times in nanoseconds.
     pub fn new(device: &Arc<Device>, spec: &BatchSpec) -> Result<Self, DeviceError> {
         let lanes = spec.streams.iter().map(|stream| lanes_of(device, stream));
-        Self::with_lanes(device, spec, lanes.collect::<Result<_, _>>()?)
+        Self::with_lanes(device, spec, Times::Nanos, lanes.collect::<Result<_, _>>()?)
     }
 
     /// Prepares launches with the lanes of each stream, as [`lanes_of`] gives them. This makes no call that waits.
@@ -88,20 +90,23 @@ impl Resampler {
     pub fn with_lanes(
         device: &Arc<Device>,
         spec: &BatchSpec,
+        times: Times,
         lanes: Vec<Option<Arc<DeviceBuffer>>>,
     ) -> Result<Self, DeviceError> {
         assert_eq!(lanes.len(), spec.streams.len(), "batch: lanes of all streams");
-        if let Some(detail) = spec.fault() {
+        let uneven = (times != Times::Nanos && !spec.is_even())
+            .then(|| "expected nanoseconds for episodes of several lengths".to_owned());
+        if let Some(detail) = spec.fault().or(uneven) {
             return Err(DeviceError::Failed { operation: "make a resampler", detail });
         }
         let addresses: Vec<u64> =
             lanes.iter().map(|own| own.as_ref().map_or(0, |own| own.address())).collect();
         let at_once = device.multiprocessors() as usize * BLOCKS_AT_ONCE * THREADS as usize;
         let launches = launches(spec, &addresses, at_once)?;
-        let kernel = device.kernel(kernel_name(spec, &launches))?;
+        let kernel = device.kernel(kernel_name(spec, times, &launches))?;
         let spec = spec.clone();
         let device = device.clone();
-        Ok(Resampler(Arc::new(Inner { spec, device, kernel, _lanes: lanes, launches })))
+        Ok(Resampler(Arc::new(Inner { spec, times, device, kernel, _lanes: lanes, launches })))
     }
 
     /// The spec.
@@ -124,8 +129,8 @@ impl Resampler {
         inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
-        let Inner { spec, kernel, launches, .. } = &*self.0;
-        if let Some(detail) = pointers.fault(spec) {
+        let Inner { spec, times, kernel, launches, .. } = &*self.0;
+        if let Some(detail) = pointers.fault(spec, *times) {
             return Err(DeviceError::Failed { operation: "resample", detail });
         }
         // Bytes and ages of the streams of a launch follow those of the launches before it.
@@ -156,7 +161,7 @@ impl Resampler {
 
 impl BatchPointers<'_> {
     /// First fault of the pointers, as the kernels need them; `None` without one.
-    fn fault(&self, spec: &BatchSpec) -> Option<String> {
+    fn fault(&self, spec: &BatchSpec, times: Times) -> Option<String> {
         for found in [self.rows.len(), self.stamps.len(), self.row_offsets.len()] {
             if found != spec.streams.len() {
                 return Some(format!("expected {} streams, found {found}", spec.streams.len()));
@@ -172,9 +177,10 @@ impl BatchPointers<'_> {
         let ages = self.report.map_or(0, |[_, age_ns]| age_ns);
         misaligned("rows", self.rows, 16)
             .or_else(|| misaligned("values", &[self.data], 16))
-            .or_else(|| misaligned("stamps", self.stamps, 8))
+            .or_else(|| misaligned("stamps", self.stamps, times.size() as u64))
             .or_else(|| misaligned("row offsets", self.row_offsets, 8))
-            .or_else(|| misaligned("targets", &[self.targets, self.target_offsets], 8))
+            .or_else(|| misaligned("targets", &[self.targets], times.size() as u64))
+            .or_else(|| misaligned("target offsets", &[self.target_offsets], 8))
             .or_else(|| misaligned("ages", &[ages], 8))
     }
 }
@@ -221,7 +227,16 @@ pub(crate) fn lane_codes(
 }
 
 /// The kernel for all launches of a spec: where all streams are alike, one that is for such streams alone.
-fn kernel_name(spec: &BatchSpec, launches: &[LaunchPart]) -> &'static str {
+fn kernel_name(spec: &BatchSpec, times: Times, launches: &[LaunchPart]) -> &'static str {
+    match (times, spec.dtype) {
+        (Times::Nanos, _) => {}
+        (Times::Seconds32, DType::F16) => return "resample_f16_seconds32",
+        (Times::Seconds32, DType::Bf16) => return "resample_bf16_seconds32",
+        (Times::Seconds32, _) => return "resample_f32_seconds32",
+        (Times::Seconds64, DType::F16) => return "resample_f16_seconds64",
+        (Times::Seconds64, DType::Bf16) => return "resample_bf16_seconds64",
+        (Times::Seconds64, _) => return "resample_f32_seconds64",
+    }
     let mut jobs = launches.iter().flat_map(|part| &part.job.of[..part.job.streams as usize]);
     let kind = |job: &StreamJob| (job.dtype, job.pack, job.lanes == 0);
     let alike =

@@ -10,5 +10,7 @@ pub mod cuda;
 pub mod gradient;
 mod rows;
 mod spec;
+mod times;
 
 pub use spec::{BatchInput, BatchOutput, BatchOutputMut, BatchSpec, BatchStream, Division, Lane};
+pub use times::{Times, nanos};

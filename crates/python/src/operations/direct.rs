@@ -6,7 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use robocache_ops::dtype::DType;
-use robocache_ops::resample::{BatchSpec, Division};
+use robocache_ops::resample::{BatchSpec, Division, Times};
 
 use super::gpu::{self, Ready};
 use super::kept::Kept;
@@ -105,6 +105,15 @@ type StreamFields<'py> = (
     Bound<'py, PyAny>,
 );
 
+/// How streams are given, and the results.
+#[derive(Clone, Copy)]
+struct Call {
+    /// True if there is no dimension of streams in the report.
+    single: bool,
+    /// True if stamps and targets are seconds.
+    seconds: bool,
+}
+
 /// Rows and stamps of a stream, and the arguments of its rule.
 struct StreamRef<'a, 'py> {
     rows: &'a Bound<'py, PyAny>,
@@ -117,6 +126,8 @@ struct Key {
     /// The GPU, or -1.
     device: i32,
     dtype: DType,
+    /// Unit and type of stamps and targets.
+    times: Times,
     /// True if there is no dimension of streams in the report.
     single: bool,
     /// The shape of the targets; the first is 0 if there is one dimension.
@@ -206,7 +217,7 @@ impl Direct {
         };
         let rule = [strategy, max_age_ns, max_gap_ns, fill, lanes];
         let streams = [StreamRef { rows, stamps, rule }];
-        self.run(&streams, targets, dtype, true)
+        self.run(&streams, targets, dtype, Call { single: true, seconds: false })
     }
 
     /// The values of one stream, their validity and their ages.
@@ -224,22 +235,25 @@ impl Direct {
         dtype: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Outputs<'py>>> {
         let rule = [strategy, max_age_ns, max_gap_ns, fill, lanes];
-        self.run(&[StreamRef { rows, stamps, rule }], targets, dtype, true)
+        let call = Call { single: true, seconds: false };
+        self.run(&[StreamRef { rows, stamps, rule }], targets, dtype, call)
     }
 
-    /// Fuses several streams.
+    /// Fuses several streams, whose times may be `seconds` of one type.
     fn fuse<'py>(
         &self,
         streams: Vec<StreamFields<'py>>,
         targets: &Bound<'py, PyAny>,
         dtype: &Bound<'py, PyAny>,
+        seconds: bool,
     ) -> PyResult<Option<Outputs<'py>>> {
         let streams = streams.iter().map(|(rows, stamps, a, b, c, d, e)| StreamRef {
             rows,
             stamps,
             rule: [a, b, c, d, e],
         });
-        self.run(&streams.collect::<Vec<_>>(), targets, dtype, false)
+        let call = Call { single: false, seconds };
+        self.run(&streams.collect::<Vec<_>>(), targets, dtype, call)
     }
 }
 
@@ -249,10 +263,10 @@ impl Direct {
         streams: &[StreamRef<'_, 'py>],
         targets: &Bound<'py, PyAny>,
         dtype: &Bound<'py, PyAny>,
-        single: bool,
+        call: Call,
     ) -> PyResult<Option<Outputs<'py>>> {
         let py = targets.py();
-        let Some(inputs) = self.inputs(streams, targets, dtype, single)? else { return Ok(None) };
+        let Some(inputs) = self.inputs(streams, targets, dtype, call)? else { return Ok(None) };
         let prepared = self.prepared(py, &inputs)?;
         let device = inputs.key.device;
         if prepared.gpu.as_ref().is_some_and(|gpu| !gpu.is_current()) {
@@ -262,6 +276,7 @@ impl Direct {
         let of_streams = inputs.key.streams.iter().flatten().zip(inputs.stamps);
         let batch = Batch {
             spec: &prepared.spec,
+            times: inputs.key.times,
             rows: inputs.rows[..streams.len()].to_vec(),
             stamps: of_streams.map(|((_, count, _), stamps)| (stamps, *count, 0)).collect(),
             targets: (inputs.targets, inputs.key.lead[1], 0),
@@ -285,14 +300,15 @@ impl Direct {
         streams: &[StreamRef<'_, 'py>],
         targets: &Bound<'py, PyAny>,
         dtype: &Bound<'py, PyAny>,
-        single: bool,
+        call: Call,
     ) -> PyResult<Option<Inputs>> {
         let types = [DType::F32, DType::F16, DType::Bf16].into_iter().zip(&self.dtypes);
         let mut found = types.into_iter().find(|(_, known)| dtype.is(known)).map(|(own, _)| own);
         if let ([only], true) = (streams, dtype.is_none()) {
             found = self.exchange.tensor(only.rows).and_then(|rows| float_type(rows.element));
         }
-        let (Some(dtype), Some(of_targets)) = (found, self.instants(targets)) else {
+        let (Some(dtype), Some((of_targets, times))) = (found, self.times(targets, call.seconds)?)
+        else {
             return Ok(None);
         };
         let lead = match of_targets.shape() {
@@ -308,14 +324,18 @@ impl Direct {
         if streams.len() > MOST_STREAMS {
             return Ok(None);
         }
-        let key = Key { device, dtype, single, lead, streams: [None; MOST_STREAMS] };
+        let streams_of_key = [None; MOST_STREAMS];
+        let key = Key { device, dtype, times, single: call.single, lead, streams: streams_of_key };
         let rules = [const { None }; MOST_STREAMS];
         let targets = of_targets.data;
         let [rows, stamps] = [[0; MOST_STREAMS]; 2];
         let mut inputs = Inputs { key, rules, rows, stamps, targets };
         for (at, stream) in streams.iter().enumerate() {
             let Some((own, of_rows)) = self.rows(stream.rows, dtype)? else { return Ok(None) };
-            let Some(of_stamps) = self.instants(stream.stamps) else { return Ok(None) };
+            let of_stamps = self.times(stream.stamps, call.seconds)?;
+            let Some((of_stamps, _)) = of_stamps.filter(|(_, own)| *own == times) else {
+                return Ok(None);
+            };
             let Some((dim, counts)) = own.shape().split_last() else { return Ok(None) };
             let fits = [own.place, of_stamps.place] == [of_targets.place; 2]
                 && counts == of_stamps.shape()
@@ -358,11 +378,18 @@ impl Direct {
         Ok(rule)
     }
 
-    /// A tensor of instants, if it needs no preparation.
-    fn instants(&self, tensor: &Bound<'_, PyAny>) -> Option<Tensor> {
+    /// A tensor of stamps or targets, if it needs no preparation, and its unit and type.
+    fn times(&self, tensor: &Bound<'_, PyAny>, seconds: bool) -> PyResult<Option<(Tensor, Times)>> {
+        let Some(found) = self.simple(tensor, 4) else { return Ok(None) };
+        let times = match (found.element, seconds) {
+            (TensorElement::I64, false) => Times::Nanos,
+            (TensorElement::F32, true) => Times::Seconds32,
+            (TensorElement::F64, true) => Times::Seconds64,
+            _ => return Ok(None),
+        };
         // No view of int64 is negated: only the imaginary part of a conjugate is, and complex integers are no type.
-        let found = self.simple(tensor, 8);
-        found.filter(|found| found.element == TensorElement::I64)
+        let fits = found.data.is_multiple_of(times.size()) && !(seconds && is_negated(tensor)?);
+        Ok(fits.then_some((found, times)))
     }
 
     /// Rows, likewise, and the type of their elements.
@@ -371,9 +398,7 @@ impl Direct {
         let Some(found) = self.simple(tensor, 16) else { return Ok(None) };
         let own = float_type(found.element).filter(|own| *own == DType::F32 || *own == dtype);
         let Some(own) = own else { return Ok(None) };
-        // The values of a negated view are not those in its memory.
-        let negated = tensor.call_method0(pyo3::intern!(tensor.py(), "is_neg"))?.is_truthy()?;
-        Ok((!negated).then_some((found, own)))
+        Ok((!is_negated(tensor)?).then_some((found, own)))
     }
 
     /// A tensor that has elements, which follow each other.
@@ -407,7 +432,7 @@ impl Direct {
             -1 => None,
             device => {
                 let rules = inputs.rules.iter().flatten().map(|rule| rule.get().id);
-                Some(gpu::ready(py, device, &spec, &rules.collect::<Vec<_>>())?)
+                Some(gpu::ready(py, device, &spec, key.times, &rules.collect::<Vec<_>>())?)
             }
         };
         let outputs = self.templates(py, key, &spec)?;
@@ -462,6 +487,11 @@ impl Direct {
         };
         Ok(Some(((values.0, valid.0, ages.0), (values.1, valid.1, ages.1))))
     }
+}
+
+/// True if a tensor is a negated view: its values are not those in its memory.
+fn is_negated(tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
+    tensor.call_method0(pyo3::intern!(tensor.py(), "is_neg"))?.is_truthy()
 }
 
 /// The type of elements that are resampled.

@@ -4,7 +4,8 @@ use pyo3::prelude::*;
 use robocache_ops::dtype::DType;
 use robocache_ops::parallel;
 use robocache_ops::resample::{
-    BatchInput, BatchOutputMut, BatchSpec, BatchStream, Division, batch, gradient as gradients,
+    BatchInput, BatchOutputMut, BatchSpec, BatchStream, Division, Times, batch,
+    gradient as gradients, nanos,
 };
 
 use super::rule::Rule;
@@ -16,11 +17,24 @@ use crate::errors::wrong;
 /// of an episode.
 pub(super) type Instants = (usize, usize, usize);
 
+/// Types of the values and of the times, by the numbers of Python's side.
+type Types = (u32, u32);
+
 /// A stream: its rule, the address and the element type of its rows, and its stamps.
 type StreamArguments<'py> = (PyRef<'py, Rule>, usize, u32, Instants);
 
 /// The most rows or targets: the kernels count them in 31 bits.
 const MOST: usize = i32::MAX as usize;
+
+/// The times of a number that Python's side uses.
+fn times_of(code: u32) -> PyResult<Times> {
+    match code {
+        0 => Ok(Times::Nanos),
+        1 => Ok(Times::Seconds32),
+        2 => Ok(Times::Seconds64),
+        _ => Err(wrong(format!("expected times of a known type, found {code}"))),
+    }
+}
 
 /// The specification of a batch. A stream is its rule, its rows and their type.
 ///
@@ -74,6 +88,8 @@ fn spec_of_arguments(
 /// A batch whose arguments were checked.
 pub(super) struct Batch<'a> {
     pub(super) spec: &'a BatchSpec,
+    /// Unit and type of stamps and targets.
+    pub(super) times: Times,
     /// Addresses of rows.
     pub(super) rows: Vec<usize>,
     pub(super) stamps: Vec<Instants>,
@@ -81,52 +97,89 @@ pub(super) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(spec: &'a BatchSpec, targets: Instants, streams: &[StreamArguments<'_>]) -> Self {
+    fn new(
+        spec: &'a BatchSpec,
+        times: Times,
+        targets: Instants,
+        streams: &[StreamArguments<'_>],
+    ) -> Self {
         Batch {
             spec,
+            times,
             rows: streams.iter().map(|stream| stream.1).collect(),
             stamps: streams.iter().map(|stream| stream.3).collect(),
             targets,
         }
     }
 
-    /// Instants, offsets and `ages` must be at multiples of 8 bytes.
+    /// Times must be at multiples of their size, offsets and `ages` at multiples of 8 bytes.
     fn expect_aligned(&self, ages: &[usize]) -> PyResult<()> {
-        let instants = self.stamps.iter().chain([&self.targets]).flat_map(|all| [&all.0, &all.2]);
-        match instants.chain(ages).all(|address| address.is_multiple_of(align_of::<i64>())) {
+        let instants = || self.stamps.iter().chain([&self.targets]);
+        let mut times = instants().map(|all| all.0);
+        let mut others = instants().map(|all| all.2).chain(ages.iter().copied());
+        let size = self.times.size();
+        match times.all(|at| at.is_multiple_of(size)) && others.all(|at| at.is_multiple_of(8)) {
             true => Ok(()),
-            false => Err(wrong("expected instants, offsets and ages at multiples of 8 bytes")),
+            false => Err(wrong(format!(
+                "expected times at multiples of {size} bytes, offsets and ages at multiples of 8"
+            ))),
         }
     }
 
-    /// The instants of a batch on the host, and its rows, if they are there.
+    /// Nanoseconds of the stamps of each stream, and of the targets, if times on the host are seconds.
     ///
     /// # Safety
     /// The addresses are those of arrays of the shapes that the arguments say, which stay as they are.
-    unsafe fn input(&self) -> BatchInput<'_> {
+    unsafe fn nanos(&self) -> Result<Vec<Vec<i64>>, String> {
+        let all = self.counts().zip(self.stamps.iter().chain([&self.targets]));
+        // SAFETY: the caller's promise is the same.
+        let converted = |(count, (address, _, _)): (usize, &Instants)| unsafe {
+            match self.times {
+                Times::Nanos => Ok(Vec::new()),
+                Times::Seconds32 => nanos(values::<f32>(*address, count)),
+                Times::Seconds64 => nanos(values::<f64>(*address, count)),
+            }
+        };
+        all.map(converted).collect()
+    }
+
+    /// The number of stamps of each stream, and of targets.
+    fn counts(&self) -> impl Iterator<Item = usize> {
+        let streams = self.spec.streams.iter();
+        let stamps = streams.map(|stream| stream.rows.total(self.spec.episodes));
+        stamps.chain([self.spec.targets()])
+    }
+
+    /// The input of a batch on the host. `converted` are its times as [`Self::nanos`] gives them. The rows are there, or
+    /// nothing reads them.
+    ///
+    /// # Safety
+    /// The addresses are those of arrays of the shapes that the arguments say, which stay as they are.
+    unsafe fn input<'b>(&'b self, converted: &'b [Vec<i64>]) -> BatchInput<'b> {
         let episodes = self.spec.episodes;
         // SAFETY: the caller's promise is the same.
         let offsets = |(_, _, offsets): Instants| unsafe {
             values::<i64>(offsets, if offsets == 0 { 0 } else { episodes + 1 })
         };
-        let streams = self.spec.streams.iter().zip(&self.rows).zip(&self.stamps);
-        let mut rows = Vec::new();
-        let mut stamps = Vec::new();
-        for ((stream, address), instants) in streams {
-            let count = stream.rows.total(episodes);
-            let bytes = count * stream.lanes.len() * stream.dtype.size();
+        let all = self.counts().zip(self.stamps.iter().chain([&self.targets])).zip(converted);
+        let mut instants: Vec<&[i64]> = all
+            .map(|((count, (address, _, _)), converted)| match self.times {
+                // SAFETY: as above.
+                Times::Nanos => unsafe { values(*address, count) },
+                Times::Seconds32 | Times::Seconds64 => converted,
+            })
+            .collect();
+        let targets = instants.pop().unwrap_or_default();
+        let rows = self.spec.streams.iter().zip(&self.rows).map(|(stream, address)| {
+            let row_bytes = stream.lanes.len() * stream.dtype.size();
             // SAFETY: as above.
-            unsafe {
-                rows.push(values::<u8>(*address, bytes));
-                stamps.push(values::<i64>(instants.0, count));
-            }
-        }
+            unsafe { values::<u8>(*address, stream.rows.total(episodes) * row_bytes) }
+        });
         BatchInput {
-            rows,
-            stamps,
+            rows: rows.collect(),
+            stamps: instants,
             row_offsets: self.stamps.iter().map(|instants| offsets(*instants)).collect(),
-            // SAFETY: as above.
-            targets: unsafe { values(self.targets.0, self.spec.targets()) },
+            targets,
             target_offsets: offsets(self.targets),
         }
     }
@@ -140,14 +193,14 @@ impl<'a> Batch<'a> {
 pub(crate) fn fuse(
     py: Python<'_>,
     place: Place,
-    of_values: u32,
+    types: Types,
     episodes: usize,
     targets: Instants,
     out: (usize, usize, usize),
     streams: Vec<StreamArguments<'_>>,
 ) -> PyResult<()> {
-    let spec = spec_of_arguments(of_values, episodes, targets, &streams)?;
-    let batch = Batch::new(&spec, targets, &streams);
+    let spec = spec_of_arguments(types.0, episodes, targets, &streams)?;
+    let batch = Batch::new(&spec, times_of(types.1)?, targets, &streams);
     batch.expect_aligned(&[out.2])?;
     if place.0 >= 0 {
         let rules: Vec<_> = streams.iter().map(|stream| stream.0.id).collect();
@@ -164,14 +217,16 @@ pub(super) fn fuse_on_host(
     threads: usize,
 ) -> PyResult<()> {
     let spec = batch.spec;
-    // SAFETY: the shapes were checked, and the arrays stay until this returns.
-    let (input, output) = unsafe {
-        let steps = spec.streams.len() * spec.targets();
-        let data = values_mut::<u8>(out.0, spec.targets() * spec.row_bytes());
-        let report = (values_mut::<u8>(out.1, steps), values_mut::<i64>(out.2, steps));
-        (batch.input(), BatchOutputMut { data, report: Some(report) })
-    };
     py.detach(|| {
+        // SAFETY: the shapes were checked, and the arrays stay until this returns.
+        let converted = unsafe { batch.nanos()? };
+        // SAFETY: likewise.
+        let (input, output) = unsafe {
+            let steps = spec.streams.len() * spec.targets();
+            let data = values_mut::<u8>(out.0, spec.targets() * spec.row_bytes());
+            let report = (values_mut::<u8>(out.1, steps), values_mut::<i64>(out.2, steps));
+            (batch.input(&converted), BatchOutputMut { data, report: Some(report) })
+        };
         if let Some(mismatch) = spec.mismatch(&input).or_else(|| spec.disorder(&input)) {
             return Err(mismatch);
         }
@@ -187,14 +242,14 @@ pub(super) fn fuse_on_host(
 pub(crate) fn gradient(
     py: Python<'_>,
     place: Place,
-    value_type: u32,
+    types: Types,
     episodes: usize,
     targets: Instants,
     of_values: usize,
     streams: Vec<StreamArguments<'_>>,
 ) -> PyResult<()> {
-    let spec = spec_of_arguments(value_type, episodes, targets, &streams)?;
-    let batch = Batch::new(&spec, targets, &streams);
+    let spec = spec_of_arguments(types.0, episodes, targets, &streams)?;
+    let batch = Batch::new(&spec, times_of(types.1)?, targets, &streams);
     batch.expect_aligned(&[])?;
     if let Some(fault) = spec.gradient_fault() {
         return Err(wrong(fault));
@@ -202,16 +257,18 @@ pub(crate) fn gradient(
     if place.0 >= 0 {
         return gpu::gradient(py, place, &batch, of_values);
     }
-    // SAFETY: as in `fuse`. The gradients are written, and nothing reads rows.
-    let (input, of_values, mut of_rows) = unsafe {
-        let mut input = batch.input();
-        let sizes: Vec<usize> = input.rows.iter().map(|rows| rows.len()).collect();
-        input.rows.fill(&[]);
-        let of_rows = batch.rows.iter().zip(sizes);
-        let of_rows: Vec<_> = of_rows.map(|(at, len)| values_mut::<u8>(*at, len)).collect();
-        (input, values::<u8>(of_values, spec.targets() * spec.row_bytes()), of_rows)
-    };
     py.detach(|| {
+        // SAFETY: as in `fuse`.
+        let converted = unsafe { batch.nanos()? };
+        // SAFETY: likewise. The gradients are written, and nothing reads rows.
+        let (input, of_values, mut of_rows) = unsafe {
+            let mut input = batch.input(&converted);
+            let sizes: Vec<usize> = input.rows.iter().map(|rows| rows.len()).collect();
+            input.rows.fill(&[]);
+            let of_rows = batch.rows.iter().zip(sizes);
+            let of_rows: Vec<_> = of_rows.map(|(at, len)| values_mut::<u8>(*at, len)).collect();
+            (input, values::<u8>(of_values, spec.targets() * spec.row_bytes()), of_rows)
+        };
         if let Some(mismatch) = spec.mismatch_of_instants(&input) {
             return Err(mismatch);
         }

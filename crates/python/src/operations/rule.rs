@@ -33,10 +33,10 @@ impl Rule {
         let strategy = found.ok_or_else(|| {
             wrong(format!("strategy: expected hold, nearest, linear or slerp, found {strategy}"))
         })?;
-        let fill = [Fill::Zero, Fill::Last]
+        let fill = [Fill::Zero, Fill::Last, Fill::First]
             .into_iter()
             .find(|each| each.name() == fill)
-            .ok_or_else(|| wrong(format!("fill: expected zero or last, found {fill}")))?;
+            .ok_or_else(|| wrong(format!("fill: expected zero, last or first, found {fill}")))?;
         if max_age_ns < 0 || max_gap_ns < 0 {
             let message = "max_age_ns and max_gap_ns: expected no negative numbers, found";
             return Err(wrong(format!("{message} {max_age_ns} and {max_gap_ns}")));

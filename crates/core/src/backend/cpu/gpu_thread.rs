@@ -150,6 +150,14 @@ pub(super) struct Done {
     pub took: Duration,
 }
 
+/// A sample for whose row no worker has waited.
+pub(super) struct Unused {
+    /// From hand-over to the row.
+    pub took: Duration,
+    /// True if there was no row, because a core must encode the sample.
+    pub left_to_core: bool,
+}
+
 /// Activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
@@ -195,13 +203,20 @@ impl GpuThread {
         &self.desk.ready
     }
 
-    /// Drops a finished row for which no worker waits. Returns the time that this row took, and what the thread does
+    /// True if the thread is done with a sample, whether or not there is a row. For tests.
+    #[cfg(test)]
+    pub(super) fn is_done(&self) -> bool {
+        matches!(lock(&self.desk.state).place, EncoderPlace::Done(_))
+    }
+
+    /// Drops a finished row for which no worker waits. Returns what is known of it, and what the thread does
     /// now. Both are read under one lock. So a row that finishes later is not taken for the row of the next sample.
-    pub(super) fn poll(&self) -> (Option<Duration>, Doing) {
+    pub(super) fn poll(&self) -> (Option<Unused>, Doing) {
         let mut state = lock(&self.desk.state);
-        let took = self.desk.take_done(&mut state).map(|done| {
+        let unused = self.desk.take_done(&mut state).map(|done| {
             state.place = EncoderPlace::Idle(done.encoder);
-            done.took
+            let left_to_core = matches!(done.drops, Err(BackendError::ForCore));
+            Unused { took: done.took, left_to_core }
         });
         let doing = match state.place {
             EncoderPlace::Idle(_) => Doing::Nothing,
@@ -211,7 +226,7 @@ impl GpuThread {
             // A worker that panicked has kept it. (`take_done` leaves no row here.)
             EncoderPlace::Done(_) | EncoderPlace::Taken | EncoderPlace::Gone => Doing::Gone,
         };
-        (took, doing)
+        (unused, doing)
     }
 
     /// Gives the thread a sample that came at `since`. Returns false if it cannot take one now, or
@@ -338,9 +353,11 @@ impl Desk {
                 return self.fail(encoder, String::new);
             }
             let messages = encoder.messages();
+            // Without a row, no core's work is in vain.
+            let has_row = drops.is_ok();
             let mut state = lock(&self.state);
             state.place = EncoderPlace::Done(Done { encoder, drops, took });
-            self.ready.store(true, Ordering::Release);
+            self.ready.store(has_row, Ordering::Release);
             self.changed.notify_all();
             drop(state);
             // The row waits for no memory of later messages.

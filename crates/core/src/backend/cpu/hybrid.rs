@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::choice::{self, CALL_LIMIT_NS, Chooser, Decision};
-use super::gpu_thread::{Doing, Done, Gpu, GpuEncoder, GpuThread};
+use super::gpu_thread::{Doing, Done, Gpu, GpuEncoder, GpuThread, Unused};
 use crate::backend::{BackendError, Encodes, Processor};
 use crate::codec::FileReader;
 use crate::sample::{PlacedSample, Sample};
@@ -168,13 +168,19 @@ impl HybridEncoder {
         }
     }
 
-    fn plan(&self, now: Instant) -> Decision {
+    /// Says who encodes a message that came at `now`, and notes what the thread has done since the last one.
+    pub(super) fn plan(&self, now: Instant) -> Decision {
         if self.gpu.left().is_some() {
             return Decision::Core;
         }
-        let (took, doing) = self.thread.poll();
-        if let Some(took) = took {
-            self.took(Processor::Gpu, took);
+        let (unused, doing) = self.thread.poll();
+        if let Some(Unused { took, left_to_core }) = unused {
+            // A core then encodes after the GPU, as in `instead`.
+            let core_ns = match left_to_core {
+                true => lock(&self.chooser).latency_ns(Processor::Cpu).unwrap_or(0),
+                false => 0,
+            };
+            self.took(Processor::Gpu, took + Duration::from_nanos(core_ns));
         }
         let gpu = match doing {
             Doing::Nothing => choice::Gpu::Idle,

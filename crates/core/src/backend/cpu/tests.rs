@@ -448,6 +448,25 @@ fn a_core_encodes_what_the_gpu_leaves_to_it() {
 }
 
 #[test]
+fn a_core_is_not_overtaken_by_a_gpu_that_leaves_the_sample_to_it() {
+    let subject = Subject::new(Mode::LeaveToCore);
+    subject.prefer_the_gpu();
+    let thread = subject.thread();
+    let data = vec![7; 3 * SIZE[0] * SIZE[1]];
+    let sample = Sample::Image(view(&data)).into();
+    for _ in 0..3 {
+        let since = subject.control.now();
+        subject.control.pass(Duration::from_micros(1));
+        assert!(thread.hand_over(&sample, since));
+        until("the mock is done", || thread.is_done());
+        assert!(!thread.ready().load(Ordering::SeqCst));
+        subject.hybrid().plan(subject.control.now());
+    }
+    // It takes as long as the core, and what it took to say so.
+    assert_eq!(subject.encodes().in_use, Processor::Cpu, "{:?}", subject.encodes());
+}
+
+#[test]
 fn a_gpu_that_hangs_delays_one_row_by_little_and_does_not_keep_the_end_waiting() {
     let mut subject = Subject::new(Mode::Encode);
     subject.prefer_the_gpu();

@@ -73,6 +73,7 @@ fn gradient_on_device(
     of_rows: &mut [u8],
 ) {
     use robocache_ops::device::{DeviceBuffer, Stream, bytes_of};
+    use robocache_ops::resample::Times;
     use robocache_ops::resample::cuda::{Gradient, GradientPointers};
 
     let upload = |bytes: &[u8]| DeviceBuffer::from_bytes(device, bytes).unwrap();
@@ -93,7 +94,7 @@ fn gradient_on_device(
         targets: targets.address(),
         target_offsets: address(&target_offsets),
     };
-    let gradient = Gradient::new(device, spec.dtype).unwrap();
+    let gradient = Gradient::new(device, spec.dtype, Times::Nanos).unwrap();
     // SAFETY: buffers of the spec's sizes, which live until the stream is done.
     unsafe { gradient.launch(spec, at, &pointers, &stream).unwrap() };
     stream.synchronize("compute a gradient").unwrap();
@@ -143,7 +144,7 @@ impl Input {
     }
 }
 
-fn compare(found: &BatchOutput, expected: &BatchOutput, case: &str) {
+pub(super) fn compare(found: &BatchOutput, expected: &BatchOutput, case: &str) {
     assert_eq!(found.valid, expected.valid, "valid, {case}");
     assert_eq!(found.age_ns, expected.age_ns, "age, {case}");
     assert_eq!(found.data.len(), expected.data.len(), "bytes, {case}");
@@ -209,7 +210,7 @@ fn run(kind: &Kind, spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
     }
 }
 
-fn on_threads(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
+pub(super) fn on_threads(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
     assert_eq!(spec.disorder(input), None);
     let mut output = spec.output();
     // What is never written shows.
@@ -263,7 +264,7 @@ fn random_stream(random: &mut Random, dtype: DType, large: bool) -> BatchStream 
         strategy: random.choose(&strategies),
         max_age_ns: random.choose(&[3_000_000, 50_000_000, i64::MAX]),
         max_gap_ns: random.choose(&[12_000_000, i64::MAX]),
-        fill: random.choose(&[Fill::Zero, Fill::Last]),
+        fill: random.choose(&[Fill::Zero, Fill::Last, Fill::First]),
     };
     let rows = match large {
         true => random.range(1, 3),

@@ -32,12 +32,11 @@ pub(super) fn check(kind: &Kind, cases: usize) {
         let damage = damage(&mut random, &mut file);
         let Some(scan) = reader.read(&file, LARGEST) else { continue };
         let case = format!("{number}: {written:?}, {damage}");
-        if !encoder.takes(scan).unwrap() {
+        encoder.wait().unwrap();
+        if !encoder.restage_jpeg(scan, Encoding::Rgb8, None).unwrap() {
             assert!(damage > 0, "{case}: too large");
             continue;
         }
-        encoder.wait().unwrap();
-        encoder.restage_jpeg(scan, Encoding::Rgb8, None).unwrap();
         encoder.start(RowPlace { rows: &row, at: 0 }, &stream).unwrap();
         stream.synchronize("encode an image").unwrap();
         encoder.settled();

@@ -26,6 +26,7 @@ mod large_counts;
 mod load;
 mod merged_clouds;
 pub(crate) mod random;
+mod seconds;
 mod sifted_clouds;
 mod simple_batch;
 mod sub_bins;
@@ -104,6 +105,7 @@ on_every_backend! {
     cloud_cells => cloud_cells::check;
     merged_clouds => merged_clouds::check;
     batches => batches::check;
+    seconds => seconds::check;
     gradients => batches::check_gradients;
     queued_batches => batches::check_queued;
     chains => chains::check;

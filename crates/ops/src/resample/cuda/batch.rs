@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{BatchPointers, Inner, Resampler};
 use crate::device::{DeviceBuffer, DeviceError, Inputs, Stream, bytes_of};
-use crate::resample::{BatchInput, BatchOutput};
+use crate::resample::{BatchInput, BatchOutput, Times};
 
 /// The memory of the input and the output of a batch.
 pub struct DeviceBatch {
@@ -30,9 +30,11 @@ impl Resampler {
     /// Uploads an input and reserves its output. Validity and age are computed if `report`.
     ///
     /// # Panics
-    /// When the input does not fit the spec ([`BatchSpec::mismatch`](super::BatchSpec::mismatch)).
+    /// When the input does not fit the spec ([`BatchSpec::mismatch`](super::BatchSpec::mismatch)), or the resampler's
+    /// times are not nanoseconds.
     pub fn upload(&self, input: &BatchInput<'_>, report: bool) -> Result<DeviceBatch, DeviceError> {
-        let Inner { spec, device, .. } = &*self.0;
+        let Inner { spec, times, device, .. } = &*self.0;
+        assert_eq!(*times, Times::Nanos, "batch: times of a resampler");
         if let Some(mismatch) = spec.mismatch(input) {
             panic!("batch: {mismatch}");
         }

@@ -8,7 +8,7 @@ use crate::device::shared::common::WARP;
 use crate::device::shared::resample::gradient::{COLUMNS, Gradient as Job, THREADS};
 use crate::device::{Device, DeviceError, Kernel, Launch, Stream};
 use crate::dtype::DType;
-use crate::resample::BatchSpec;
+use crate::resample::{BatchSpec, Times};
 
 /// Addresses of the gradients of one stream of a batch on the device, and of the batch's instants. The shapes are those
 /// of the [`BatchSpec`].
@@ -18,11 +18,11 @@ pub struct GradientPointers {
     pub of_output: u64,
     /// Gradient of the rows, which is written.
     pub of_rows: u64,
-    /// Stamps of the rows, `i64`.
+    /// Stamps of the rows, of the gradient's [`Times`].
     pub stamps: u64,
     /// `[B + 1]`, `i64`; 0 if rows are divided evenly.
     pub row_offsets: u64,
-    /// Targets, `i64`.
+    /// Targets, of the same.
     pub targets: u64,
     /// `[B + 1]`, `i64`; 0 if targets are divided evenly.
     pub target_offsets: u64,
@@ -30,11 +30,11 @@ pub struct GradientPointers {
 
 impl GradientPointers {
     /// The address that the kernel cannot take, if there is one.
-    fn fault(&self, of_output: DType, of_rows: DType) -> Option<String> {
-        let instants = [self.stamps, self.row_offsets, self.targets, self.target_offsets];
+    fn fault(&self, of_output: DType, of_rows: DType, times: Times) -> Option<String> {
         misaligned("gradient of values", &[self.of_output], of_output.size() as u64)
             .or_else(|| misaligned("gradient of rows", &[self.of_rows], of_rows.size() as u64))
-            .or_else(|| misaligned("stamps, targets or offsets", &instants, 8))
+            .or_else(|| misaligned("times", &[self.stamps, self.targets], times.size() as u64))
+            .or_else(|| misaligned("offsets", &[self.row_offsets, self.target_offsets], 8))
     }
 }
 
@@ -42,17 +42,24 @@ impl GradientPointers {
 pub struct Gradient {
     kernel: Kernel,
     dtype: DType,
+    times: Times,
 }
 
 impl Gradient {
-    /// For batches whose output is of `dtype`.
-    pub fn new(device: &Arc<Device>, dtype: DType) -> Result<Self, DeviceError> {
-        let kernel = device.kernel(match dtype {
-            DType::F16 => "gradient_f16",
-            DType::Bf16 => "gradient_bf16",
-            _ => "gradient_f32",
+    /// For batches whose output is of `dtype`, with `times`.
+    pub fn new(device: &Arc<Device>, dtype: DType, times: Times) -> Result<Self, DeviceError> {
+        let kernel = device.kernel(match (times, dtype) {
+            (Times::Nanos, DType::F16) => "gradient_f16",
+            (Times::Nanos, DType::Bf16) => "gradient_bf16",
+            (Times::Nanos, _) => "gradient_f32",
+            (Times::Seconds32, DType::F16) => "gradient_f16_seconds32",
+            (Times::Seconds32, DType::Bf16) => "gradient_bf16_seconds32",
+            (Times::Seconds32, _) => "gradient_f32_seconds32",
+            (Times::Seconds64, DType::F16) => "gradient_f16_seconds64",
+            (Times::Seconds64, DType::Bf16) => "gradient_bf16_seconds64",
+            (Times::Seconds64, _) => "gradient_f32_seconds64",
         })?;
-        Ok(Gradient { kernel, dtype })
+        Ok(Gradient { kernel, dtype, times })
     }
 
     /// Puts the gradient of the stream number `at` of a batch on a stream.
@@ -78,7 +85,7 @@ impl Gradient {
         }
         assert_eq!(spec.dtype, self.dtype, "gradient: element type");
         let own = &spec.streams[at];
-        if let Some(detail) = pointers.fault(spec.dtype, own.dtype) {
+        if let Some(detail) = pointers.fault(spec.dtype, own.dtype, self.times) {
             return Err(DeviceError::Failed { operation: "compute gradients", detail });
         }
         let dim = own.lanes.len();

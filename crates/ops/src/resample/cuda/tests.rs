@@ -37,7 +37,7 @@ fn more_blocks_than_kernels_can_number_are_an_error() {
 #[test]
 fn addresses_that_are_not_aligned_are_faults() {
     let spec = spec(1, &[4]);
-    let fault = |rows: u64, stamps: u64, targets: u64, age_ns: u64| {
+    let fault_of = |rows: u64, stamps: u64, targets: u64, age_ns: u64, times| {
         let rows = &[rows][..];
         let stamps = &[stamps][..];
         BatchPointers {
@@ -49,12 +49,17 @@ fn addresses_that_are_not_aligned_are_faults() {
             data: 64,
             report: Some([3, age_ns]),
         }
-        .fault(&spec)
+        .fault(&spec, times)
     };
+    let fault =
+        |rows, stamps, targets, age_ns| fault_of(rows, stamps, targets, age_ns, Times::Nanos);
     assert_eq!(fault(16, 8, 8, 8), None);
+    assert_eq!(fault_of(16, 12, 4, 8, Times::Seconds32), None);
     for (fault, word) in [
         (fault(8, 8, 8, 8), "rows"),
         (fault(16, 12, 8, 8), "stamps"),
+        (fault_of(16, 12, 8, 8, Times::Seconds64), "stamps"),
+        (fault_of(16, 12, 6, 8, Times::Seconds32), "targets"),
         (fault(16, 8, 3, 8), "targets"),
         (fault(16, 8, 8, 1), "ages"),
     ] {

@@ -36,7 +36,7 @@ fn the_gradient_is_the_product_with_the_transposed_weights() {
         let end = 100 * rows + 50;
         let times: Vec<i64> =
             (0..targets).map(|_| between(&mut random, 0, end) as i64 - 20).collect();
-        let fill = [Fill::Zero, Fill::Last][between(&mut random, 0, 1)];
+        let fill = [Fill::Zero, Fill::Last, Fill::First][between(&mut random, 0, 2)];
         let rule =
             AlignRule { strategy: Strategy::Linear, max_age_ns: 30, max_gap_ns: i64::MAX, fill };
         let stream = BatchStream {

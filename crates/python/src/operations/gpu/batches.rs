@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use robocache_ops::device::{DeviceError, Inputs};
 use robocache_ops::dtype::DType;
 use robocache_ops::resample::cuda::{BatchPointers, Gradient, GradientPointers, Resampler};
-use robocache_ops::resample::{BatchSpec, Division};
+use robocache_ops::resample::{BatchSpec, Division, Times};
 
 use super::devices::{Gpu, locked, stream_of};
 use crate::errors::{failed, wrong};
@@ -17,6 +17,7 @@ use crate::operations::resample::Batch;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     dtype: DType,
+    times: Times,
     episodes: usize,
     steps: Division,
     /// The number of the rule, the rows and their type.
@@ -31,12 +32,18 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// For batches of `spec`, whose rules have these numbers.
-    fn new(number: i32, spec: &BatchSpec, rules: &[u64]) -> Result<Self, DeviceError> {
+    /// For batches of `spec` with `times`, whose rules have these numbers.
+    fn new(
+        number: i32,
+        spec: &BatchSpec,
+        times: Times,
+        rules: &[u64],
+    ) -> Result<Self, DeviceError> {
         let gpu = Gpu::of(number)?;
         let streams = spec.streams.iter().zip(rules);
         let key = Key {
             dtype: spec.dtype,
+            times,
             episodes: spec.episodes,
             steps: spec.steps,
             streams: streams.map(|(s, rule)| (*rule, s.rows, s.dtype)).collect(),
@@ -47,7 +54,7 @@ impl Ready {
         }
         let lanes =
             spec.streams.iter().map(|stream| gpu.lanes(stream)).collect::<Result<_, _>>()?;
-        let resampler = Arc::new(Resampler::with_lanes(&gpu.device, spec, lanes)?);
+        let resampler = Arc::new(Resampler::with_lanes(&gpu.device, spec, times, lanes)?);
         locked(&gpu.resamplers).insert(key, resampler.clone());
         Ok(Ready { gpu, resampler })
     }
@@ -87,9 +94,10 @@ pub(crate) fn ready(
     py: Python<'_>,
     number: i32,
     spec: &BatchSpec,
+    times: Times,
     rules: &[u64],
 ) -> PyResult<Ready> {
-    py.detach(|| Ready::new(number, spec, rules)).map_err(failed)
+    py.detach(|| Ready::new(number, spec, times, rules)).map_err(failed)
 }
 
 /// Puts a batch on the caller's stream. Rows and values are at multiples of 16 bytes.
@@ -117,7 +125,8 @@ pub(crate) fn fuse(
     if batch.spec.targets() == 0 {
         return Ok(());
     }
-    py.detach(|| Ready::new(place.0, batch.spec, rules)?.launch(place, batch, out)).map_err(failed)
+    py.detach(|| Ready::new(place.0, batch.spec, batch.times, rules)?.launch(place, batch, out))
+        .map_err(failed)
 }
 
 /// Puts the gradients of all streams on the caller's stream.
@@ -130,7 +139,7 @@ pub(crate) fn gradient(
     py.detach(|| {
         let gpu = Gpu::of(place.0)?;
         let stream = stream_of(&gpu.device, place);
-        let gradient = Gradient::new(&gpu.device, batch.spec.dtype)?;
+        let gradient = Gradient::new(&gpu.device, batch.spec.dtype, batch.times)?;
         for (at, (of_rows, stamps)) in batch.rows.iter().zip(&batch.stamps).enumerate() {
             let pointers = GradientPointers {
                 of_output: of_values as u64,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use robocache_ops::image::Encoding;
-use robocache_ops::resample::BatchSpec;
+use robocache_ops::resample::{BatchSpec, Times};
 use robocache_ops::voxelize::PointDrops;
 use robocache_ops::voxelize::batch::Clouds;
 
@@ -31,7 +31,7 @@ impl Ready {
 }
 
 /// There are no GPUs.
-pub(crate) fn ready(_: Python<'_>, _: i32, _: &BatchSpec, _: &[u64]) -> PyResult<Ready> {
+pub(crate) fn ready(_: Python<'_>, _: i32, _: &BatchSpec, _: Times, _: &[u64]) -> PyResult<Ready> {
     none()
 }
 
