@@ -23,6 +23,7 @@ from lerobot.policies.factory import (  # noqa: E402
     dataset_to_policy_features,
     make_pre_post_processors,
 )
+from own_lerobot import encoded_by  # noqa: E402
 from robots import picture  # noqa: E402
 
 import robocache  # noqa: E402
@@ -63,7 +64,7 @@ def features(dtype, size=(64, 96)):
 def write(root, codec, lengths=LENGTHS):
     """A dataset of LeRobot with a video, or with pictures in its table."""
     is_video = codec != "image"
-    more = {"vcodec": codec} if is_video else {}
+    more = encoded_by(codec) if is_video else {}
     made = LeRobotDataset.create(
         "local/dataset", FPS, features("video" if is_video else "image"), root=root,
         use_videos=is_video, **more,
