@@ -36,7 +36,7 @@ class Dialect:
         spans = source.sampler.spans()
         ends = np.cumsum(spans.counts)
         self._begins, self._ends = ends - spans.counts, ends
-        self._columns = {key: torch.from_numpy(of) for key, of in source.columns.items()}
+        self._columns = source.columns
         self._tasks = dict(source.meta.tasks)
         self.cameras = [
             key for key in source.keys if self._features[key]["dtype"] in ("image", "video")
@@ -92,14 +92,12 @@ class Dialect:
             batch[key] = self._values(key, [windows[name].torch() for name in streams])
             if key in self._steps:
                 batch[f"{key}_is_pad"] = self._pads(key, streams, windows, places)
-        at = torch.from_numpy(places)
         for key, column in self._columns.items():
+            where = places
             if key in self._steps:
                 where, batch[f"{key}_is_pad"] = self._rows(self._steps[key], places)
-                batch[key] = column[where]
-            else:
-                batch[key] = column[at]
-        numbers = self._columns["task_index"][at].tolist()
+            batch[key] = torch.from_numpy(column[where])
+        numbers = self._columns["task_index"][places].tolist()
         batch["task"] = [self._tasks.get(number, "") for number in numbers]
         return batch
 
@@ -154,13 +152,13 @@ class Dialect:
         np.divide(images.numpy(), np.float32(255), out=numbers, dtype=np.float32)
         return torch.from_numpy(numbers)
 
-    def _rows(self, steps: Sequence[int], places: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    def _rows(self, steps: Sequence[int], places: np.ndarray) -> tuple[np.ndarray, torch.Tensor]:
         """The frames of the steps, those beyond the episode replaced by its first or last; and which are beyond."""
         ranges = np.searchsorted(self._ends, places, side="right")
         wanted = places[:, None] + np.asarray(steps, np.int64)
         begin, end = self._begins[ranges][:, None], self._ends[ranges][:, None]
         inside = np.clip(wanted, begin, end - 1)
-        return torch.from_numpy(inside), torch.from_numpy(inside != wanted)
+        return inside, torch.from_numpy(inside != wanted)
 
 
 def _stream(source: Source, key: str) -> str:
