@@ -194,7 +194,9 @@ def lerobot(root, seconds, workers):
         dataset, batch_size=BATCH, shuffle=True, num_workers=workers, persistent_workers=True
     )
     batches = (batch for _ in iter(int, 1) for batch in loader)
-    return rate(lambda _: next(batches), seconds), dataset.video_backend
+    # LeRobot 0.4 and 0.6.
+    names = [name for name in ("video_backend", "_video_backend") if hasattr(dataset, name)]
+    return rate(lambda _: next(batches), seconds), getattr(dataset, names[0])
 
 
 def dialect(root, rows, seconds, **load):

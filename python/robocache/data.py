@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .contract import Contract
     from .training.cache import EpisodeCache
     from .training.sampler import WindowSampler
-    from .training.windows import Answered, WindowPlan
+    from .training.windows import Answered, WindowPlan, Windows
 
 __all__ = ["MixtureDataset", "WindowDataset"]
 
@@ -135,10 +135,13 @@ class WindowDataset(Batches):
         made = _later(made, self._options["latency_ns"] or {})
         return made.only(*streams) if streams else made
 
-    def batch(self, number: int, threads: int | None = None) -> Batch:
-        """A batch of the epoch."""
-        episodes, instants, epochs = self.sampler.batch(self.epoch, number, self._offset)
-        seed = [self._seed, self.epoch, number, self._rank]
+    def _windows(
+        self, number: int, threads: int | None
+    ) -> tuple[Windows, np.ndarray, np.ndarray | None, list[int]]:
+        """The windows of a batch of the epoch, their episodes and epochs of the clock, and the seed of the batch."""
+        epoch = self.epoch
+        episodes, instants, epochs = self.sampler.batch(epoch, number, self._offset)
+        seed = [self._seed, epoch, number, self._rank]
         windows = self.cache.windows(
             episodes,
             instants,
@@ -150,8 +153,13 @@ class WindowDataset(Batches):
         )
         if self.cache.device is not None:  # those of the host were looked at
             look_at(windows, episodes, self.cache)
-        if windows.plan.looked_at:
+        if windows.plan.looked_at and not self._looked_at:
             self._looked_at.fill_(True)
+        return windows, episodes, epochs, seed
+
+    def batch(self, number: int, threads: int | None = None) -> Batch:
+        """A batch of the epoch."""
+        windows, episodes, epochs, seed = self._windows(number, threads)
         clock = {} if epochs is None else {"clock_epoch": torch.from_numpy(epochs)}
         batch = {
             **windows.torch(),
@@ -159,7 +167,7 @@ class WindowDataset(Batches):
             "episode": torch.from_numpy(episodes),
             "instant_ns": torch.from_numpy(windows.instants_ns),
             "task_index": torch.from_numpy(self.cache.task_index(episodes, windows.instants_ns)),
-            "epoch": torch.tensor(self.epoch),
+            "epoch": torch.tensor(seed[1]),
             "number": torch.tensor(number),
         }
         for name, values in self._columns.of(episodes, seed).items():

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..training.action_rows import KEYS
+from ..training.windows import Windows
 from .sources import Source
 
 __all__ = ["Dialect"]
@@ -35,7 +36,7 @@ class Dialect:
         spans = source.sampler.spans()
         ends = np.cumsum(spans.counts)
         self._begins, self._ends = ends - spans.counts, ends
-        self._columns = {key: torch.from_numpy(of) for key, of in source.columns.items()}
+        self._columns = source.columns
         self._tasks = dict(source.meta.tasks)
         self.cameras = [
             key for key in source.keys if self._features[key]["dtype"] in ("image", "video")
@@ -79,45 +80,45 @@ class Dialect:
             "fill": "first",
         }
 
-    def batch(self, tensors: Mapping[str, torch.Tensor], places: np.ndarray) -> dict[str, Any]:
+    def batch(self, windows: Windows, places: np.ndarray) -> dict[str, Any]:
         """A batch of items, as the default `collate_fn` of a DataLoader makes it of them, but for its images: see `shown`.
 
         Args:
-            tensors: by stream its windows, and `STREAM_is_pad`.
+            windows: of the items.
             places: the numbers of the items.
         """
         batch: dict[str, Any] = {}
         for key, streams in self._source.keys.items():
-            values, pads = self._values(key, streams, tensors)
-            batch[key] = values
+            batch[key] = self._values(key, [windows[name].torch() for name in streams])
             if key in self._steps:
-                if any(self.config[name].get("label") is False for name in streams):
-                    # The node has rows before the first frame and after the last, and holds the newest one.
-                    _, beyond = self._rows(self._steps[key], places)
-                    pads = pads | beyond.to(pads.device)
-                batch[f"{key}_is_pad"] = pads
-        at = torch.from_numpy(places)
+                batch[f"{key}_is_pad"] = self._pads(key, streams, windows, places)
         for key, column in self._columns.items():
+            where = places
             if key in self._steps:
                 where, batch[f"{key}_is_pad"] = self._rows(self._steps[key], places)
-                batch[key] = column[where]
-            else:
-                batch[key] = column[at]
-        numbers = self._columns["task_index"][at].tolist()
+            batch[key] = torch.from_numpy(column[where])
+        numbers = self._columns["task_index"][places].tolist()
         batch["task"] = [self._tasks.get(number, "") for number in numbers]
         return batch
 
-    def _values(
-        self, key: str, streams: Sequence[str], tensors: Mapping[str, torch.Tensor]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The values of a key, and which of its steps are no measurement."""
-        parts = [tensors[name] for name in streams]
-        pads = tensors[f"{streams[0]}_is_pad"]
+    def _pads(
+        self, key: str, streams: Sequence[str], windows: Windows, places: np.ndarray
+    ) -> torch.Tensor:
+        """The steps of a key that are no measurement."""
+        pads = torch.as_tensor(windows[streams[0]].is_pad)
         for name in streams[1:]:
-            pads = pads | tensors[f"{name}_is_pad"]
+            pads = pads | torch.as_tensor(windows[name].is_pad)
+        if any(self.config[name].get("label") is False for name in streams):
+            # The node has rows before the first frame and after the last, and holds the newest one.
+            _, beyond = self._rows(self._steps[key], places)
+            pads = pads | beyond.to(pads.device)
+        return pads
+
+    def _values(self, key: str, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The values of a key, of those of its streams."""
         values = parts[0] if len(parts) == 1 else torch.cat([part.float() for part in parts], -1)
         if key in self.cameras:
-            values = self._image(values, streams[0])
+            values = self._image(values, self._source.keys[key][0])
         else:
             shape = tuple(self._features[key]["shape"])
             values = values.float().reshape(*values.shape[:2], *(() if shape == (1,) else shape))
@@ -125,7 +126,7 @@ class Dialect:
         is_video = self._features[key]["dtype"] == "video"
         if key not in self._steps or (is_video and len(self._steps[key]) == 1):
             values = values.squeeze(1)
-        return values, pads
+        return values
 
     def _image(self, values: torch.Tensor, name: str) -> torch.Tensor:
         """Images with their channels first, as the store has them."""
@@ -141,15 +142,23 @@ class Dialect:
         normalised stay so."""
         if images.dtype != torch.uint8:
             return images.float()
-        return images if self._bytes else images.float().div_(255)
+        if self._bytes:
+            return images
+        if images.is_cuda:
+            # A GPU multiplies by 1/255 if the divisor is a number, and those are other bits than the host's.
+            return images.float().div_(torch.full((), 255.0, device=images.device))
+        # One pass, in memory of large pages: torch converts first, and takes twice the time.
+        numbers = np.empty(tuple(images.shape), np.float32)
+        np.divide(images.numpy(), np.float32(255), out=numbers, dtype=np.float32)
+        return torch.from_numpy(numbers)
 
-    def _rows(self, steps: Sequence[int], places: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    def _rows(self, steps: Sequence[int], places: np.ndarray) -> tuple[np.ndarray, torch.Tensor]:
         """The frames of the steps, those beyond the episode replaced by its first or last; and which are beyond."""
         ranges = np.searchsorted(self._ends, places, side="right")
         wanted = places[:, None] + np.asarray(steps, np.int64)
         begin, end = self._begins[ranges][:, None], self._ends[ranges][:, None]
         inside = np.clip(wanted, begin, end - 1)
-        return torch.from_numpy(inside), torch.from_numpy(inside != wanted)
+        return inside, torch.from_numpy(inside != wanted)
 
 
 def _stream(source: Source, key: str) -> str:

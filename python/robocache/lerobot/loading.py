@@ -182,7 +182,7 @@ class Dataset(torch.utils.data.Dataset):
             epochs=epochs,
             threads=1 if torch.utils.data.get_worker_info() else None,
         )
-        return self._dialect.batch(windows.torch(), places)
+        return self._dialect.batch(windows, places)
 
     def batches(
         self,
@@ -212,8 +212,10 @@ class Dataset(torch.utils.data.Dataset):
             seed=seed,
             **options,
         )
-        translate = _Translated(self._dialect, self._source, self.image_transforms, transform)
-        return WindowDataset(self.cache, sampler, self._dialect.config, transform=translate)
+        changes = None
+        if self.image_transforms is not None or transform is not None:
+            changes = _Changes(self._dialect.cameras, self.image_transforms, transform)
+        return _ItemBatches(self.cache, sampler, self._dialect, self._source, changes)
 
     def __repr__(self) -> str:
         return (
@@ -222,35 +224,51 @@ class Dataset(torch.utils.data.Dataset):
         )
 
 
-class _Translated:
-    """The batches of a WindowDataset in LeRobot's dialect."""
+class _ItemBatches(WindowDataset):
+    """Batches of windows in LeRobot's dialect."""
 
     def __init__(
         self,
+        cache: EpisodeCache,
+        sampler: WindowSampler,
         dialect: Dialect,
         source: Source,
-        image_transforms: Callable[[torch.Tensor], torch.Tensor] | None,
-        transform: Callable[[dict[str, Any]], dict[str, Any]] | None,
+        changes: _Changes | None,
     ) -> None:
-        self._dialect, self._images, self._transform = dialect, image_transforms, transform
+        super().__init__(cache, sampler, dialect.config, transform=changes)
+        self._dialect = dialect
         spans = source.sampler.spans()
         self._first_ns, self._period_ns = spans.first_ns, source.sampler.period_ns
         self._begins = np.cumsum(spans.counts) - spans.counts
         self._ranges = _ranges(spans.episodes, spans.epochs)
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        of = {name: batch[name] for name in ("episode", "instant_ns")}
-        clock = batch.get("clock_epoch")
-        epochs = None if clock is None else clock.numpy()
-        ranges = np.searchsorted(self._ranges, _ranges(of["episode"].numpy(), epochs))
-        frames = (of["instant_ns"].numpy() - self._first_ns[ranges]) // self._period_ns
-        made = self._dialect.batch(batch, self._begins[ranges] + frames)
+    def batch(self, number: int, threads: int | None = None) -> dict[str, Any]:
+        windows, episodes, epochs, seed = self._windows(number, threads)
+        ranges = np.searchsorted(self._ranges, _ranges(episodes, epochs))
+        frames = (windows.instants_ns - self._first_ns[ranges]) // self._period_ns
+        made = self._dialect.batch(windows, self._begins[ranges] + frames)
         for camera in self._dialect.cameras:
             made[camera] = self._dialect.shown(made[camera])
-            if self._images is not None:
-                made[camera] = torch.stack([self._images(image) for image in made[camera]])
-        made |= {name: batch[name] for name in ("epoch", "number")}
-        return made if self._transform is None else self._transform(made)
+        made |= {"epoch": torch.tensor(seed[1]), "number": torch.tensor(number)}
+        return self._transformed(made, seed)
+
+
+class _Changes:
+    """Changes of a batch by functions of the caller: one of each image, then one of the batch."""
+
+    def __init__(
+        self,
+        cameras: Sequence[str],
+        image_transforms: Callable[[torch.Tensor], torch.Tensor] | None,
+        transform: Callable[[dict[str, Any]], dict[str, Any]] | None,
+    ) -> None:
+        self._cameras, self._images, self._transform = cameras, image_transforms, transform
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if self._images is not None:
+            for camera in self._cameras:
+                batch[camera] = torch.stack([self._images(image) for image in batch[camera]])
+        return batch if self._transform is None else self._transform(batch)
 
 
 def _ranges(episodes: np.ndarray, epochs: np.ndarray | None) -> np.ndarray:

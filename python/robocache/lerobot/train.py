@@ -14,7 +14,7 @@ from typing import Any
 from .loading import Dataset, dataset
 
 #: Versions of LeRobot whose trainer was tried.
-KNOWN = ("0.4.4",)
+KNOWN = ("0.4.4", "0.6.1")
 #: Arguments of LeRobotDataset that `dataset` takes, too.
 _SAME = ("delta_timestamps", "image_transforms", "return_uint8", "tolerance_s")
 #: Arguments that say where a dataset is, or how its videos are decoded, which the import decides.

@@ -132,6 +132,10 @@ class Batches(torch.utils.data.IterableDataset):
             "done": self._offset + self._start * sampler.world,
         }
 
+    def _place_of(self, state: Mapping[str, Any]) -> tuple[int, int]:
+        """The epoch of a state, and how many batches of all ranks it has done."""
+        return int(state["epoch"]), int(state["done"])
+
     def resume(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state: the next iteration begins there. If the epoch was done, it begins the next one. The number of
         ranks may be another than that of the state.
@@ -143,8 +147,8 @@ class Batches(torch.utils.data.IterableDataset):
         for name in ("version", "seed", "items", "batch_size", "order"):
             if state.get(name) != own[name]:
                 raise ValueError(f"state: expected {name} {own[name]}, found {state.get(name)}")
-        epoch = int(state["epoch"])
-        number, offset = divmod(int(state["done"]), self.sampler.world)
+        epoch, done = self._place_of(state)
+        number, offset = divmod(done, self.sampler.world)
         # All ranks decide alike: the first one has most.
         is_done = number >= self.sampler.count(offset, 0)
         self._go_to(*((epoch + 1, 0, 0) if is_done else (epoch, number, offset)))

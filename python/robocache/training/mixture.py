@@ -50,8 +50,7 @@ class MixtureSampler:
         samplers: of the parts, each of one rank.
         weights: of the parts.
         batch_size: items of a batch.
-        batches: batches of this rank in an epoch; by default as many as give as many items as all parts have. If a run goes
-            on with another number of ranks, it needs as many batches of all ranks: the same `batches * world`.
+        batches: batches of this rank in an epoch; by default as many as give as many items as all parts have.
         seed: of the shares; the order in a part is that of its sampler.
         rank, world: this process among all.
     """
@@ -104,7 +103,7 @@ class MixtureSampler:
 
     def count(self, offset: int, rank: int | None = None) -> int:
         """The batches of this rank in an epoch whose first `offset` batches are left out; equally many for all ranks."""
-        return max(0, (self._batches * self.world - offset) // self.world)
+        return max(0, (self.of_all - offset) // self.world)
 
     def batch(self, epoch: int, number: int, offset: int = 0) -> list[tuple[int, Any]]:
         """The items of a batch of this rank: by part that has some its number, and what `WindowSampler.batch` gives.
@@ -126,12 +125,17 @@ class MixtureSampler:
                 found.append((part, _items(sampler, begin, own)))
         return found
 
+    @property
+    def of_all(self) -> int:
+        """The batches of all ranks in an epoch."""
+        return self._batches * self.world
+
     def described(self) -> str:
-        """All that the order of the batches of all ranks follows from."""
+        """All that the order of the batches of all ranks follows from. It goes on from epoch to epoch, so their length is not
+        among it."""
         of_parts = " ".join(sampler.described() for sampler in self._samplers)
         shares = zlib.crc32(self._shares.tobytes())
-        of_all = self._batches * self.world
-        return f"{of_parts} {shares:08x} {self.seed} {self.batch_size} {of_all}"
+        return f"{of_parts} {shares:08x} {self.seed} {self.batch_size}"
 
 
 def _items(sampler: WindowSampler, begin: int, count: int) -> Any:
@@ -153,7 +157,8 @@ class MixtureDataset(Batches):
     `NAME_is_pad` `[windows, steps]`; of vectors `NAME.channels` `[windows, channels]` bool, which is false where a part has fewer
     channels and the values are zeros. `dataset` `[windows]` is the number of the part, `task_index` a number in `tasks`;
     `episode`, `instant_ns`, `epoch` and `number` are as of a WindowDataset, and so are `set_epoch`, `state_after` and `resume`.
-    If a run goes on with another number of ranks, `resume` needs the same `batches * world`.
+    If a run goes on with other `batches` or another number of ranks, the next batch is the same, but its epoch may have another
+    number.
 
     Give the DataLoader `batch_size=None`. Each part is normalised by its own statistics if its `config` says `normalize`.
 
@@ -223,6 +228,14 @@ class MixtureDataset(Batches):
                 f"streams: expected no {clash[0]!r}, as another tensor of a batch has this name"
             )
         return found
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "of_all": self.sampler.of_all}
+
+    def _place_of(self, state: Mapping[str, Any]) -> tuple[int, int]:
+        """The place of as many batches as the state has done since the first epoch, however long its epochs were."""
+        epoch, done = super()._place_of(state)
+        return divmod(epoch * int(state["of_all"]) + done, self.sampler.of_all)
 
     def _is_on_gpu(self) -> bool:
         return self._parts[0].cache.device is not None

@@ -152,6 +152,8 @@ class Columns:
 
     def of(self, episodes: np.ndarray, seed: Sequence[int]) -> dict[str, Any]:
         """By name an array `[windows, ...]`, or a list of texts. Columns with equally many entries draw the same of them."""
+        if not self._columns:
+            return {}
         draws = np.random.default_rng([*seed, _DRAWS]).random(len(episodes))
         found: dict[str, Any] = {}
         for name, values in self._columns.items():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import waiting
 from bags import T0
 
 ray = pytest.importorskip("ray")
@@ -68,7 +69,7 @@ def robot(tmp_path_factory):
 
 
 def kill_once(share, killed):
-    """A share whose first worker is killed while it replays."""
+    """A share whose first worker is killed while it replays, and always before it answers."""
 
     def run(number, of, folder):
         import threading
@@ -78,11 +79,15 @@ def kill_once(share, killed):
 
             def kill():
                 # The replay of this share has begun.
-                while not any(Path(folder).rglob("*")):
+                while not Path(folder).is_dir() or not os.listdir(folder):
                     time.sleep(0.001)
                 os.kill(os.getpid(), signal.SIGKILL)
 
-            threading.Thread(target=kill).start()
+            killer = threading.Thread(target=kill)
+            killer.start()
+            share(number, of, folder)
+            # The kill ends this wait, if the share was faster.
+            killer.join()
         return share(number, of, folder)
 
     return run
@@ -98,8 +103,17 @@ def killed(monkeypatch, tmp_path):
 
     monkeypatch.setattr(cluster, "run_shares", run)
     yield
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(file.read_text()), 0)
+    # Ray knows that the worker is dead, but may collect it later.
+    process = int(file.read_text())
+    waiting.until(lambda: is_gone(process), "the killed worker is gone")
+
+
+def is_gone(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 @pytest.mark.parametrize("form", ["mcap", "zarr", "rows"])

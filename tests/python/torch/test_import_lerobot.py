@@ -9,6 +9,7 @@ import waiting
 pytest.importorskip("lerobot")
 from bags import serialized  # noqa: E402
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
+from own_lerobot import encoded_by  # noqa: E402
 from read_recordings import message  # noqa: E402
 from robots import CONFIG, picture, record  # noqa: E402
 
@@ -41,7 +42,7 @@ def dataset_fixture(request, tmp_path_factory):
         "grid": {"dtype": "float32", "shape": (2, 3), "names": None},
         CAMERA: {"dtype": "video" if is_video else "image", "shape": (128, 192, 3), "names": names},
     }
-    more = {"vcodec": request.param} if is_video else {}
+    more = encoded_by(request.param) if is_video else {}
     made = LeRobotDataset.create(
         "local/dataset", 30, features, root=root, use_videos=is_video, **more
     )

@@ -128,13 +128,28 @@ def test_a_state_goes_on_at_once(parts):
     other.resume(state)
     other.set_epoch(2)
     assert_same(expected[4:], [{**b, "number": b["number"]} for b in batches(other)])
-    # With another number of ranks, as many batches of all of them.
-    MixtureDataset(parts, batch_size=4, batches=3, seed=3, rank=2, world=3).resume(state)
-    with pytest.raises(ValueError, match="state: expected order"):
-        MixtureDataset(parts, batch_size=4, batches=9, seed=3, rank=2, world=3).resume(state)
     reweighted = {**parts, "small": {**parts["small"], "weight": 2}}
     with pytest.raises(ValueError, match="state: expected order"):
         MixtureDataset(reweighted, batch_size=4, batches=9, seed=3).resume(state)
+
+
+@pytest.mark.parametrize(("length", "world"), [(9, 3), (3, 3), (100, 1), (5, 2), (2, 2)])
+def test_a_state_goes_on_with_other_epochs_and_ranks(parts, length, world):
+    """22 batches are done, of 9 in an epoch: the next ones are those of the run that goes on as it was."""
+    data = MixtureDataset(parts, batch_size=4, batches=9, seed=3)
+    data.set_epoch(2)
+    expected = batches(data)
+    state = data.state_after(expected[3])
+    ranks = [
+        MixtureDataset(parts, batch_size=4, batches=length, seed=3, rank=rank, world=world)
+        for rank in range(world)
+    ]
+    for each in ranks:
+        each.resume(state)
+    found = [next(iter(each)) for each in ranks]
+    assert ranks[0].epoch == 22 // (length * world)
+    for batch, other in zip(found, expected[4:], strict=False):
+        assert torch.equal(places([batch]), places([other]))
 
 
 def test_each_part_is_normalised_by_its_own_statistics(parts):
