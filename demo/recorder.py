@@ -6,6 +6,7 @@ a whole tensor costs only a reference. Of most tensors it copies only the newest
 
 import time
 
+import numpy as np
 from processes import Diagnostics
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from robocache_ros.msg import FusedTensorInfo
@@ -13,6 +14,8 @@ from sensor_msgs.msg import JointState
 
 from robocache.ros import INFO_QOS, TensorSubscriber
 
+#: Tensors that wait for this process. Behind them, older ones are lost.
+QUEUE = 10
 #: If a segment's newest step has at most this many elements, it is noted at every tick.
 SMALL = 1024
 #: Time between two whole tensors that are kept [s], and their largest number.
@@ -24,7 +27,7 @@ class Recorder:
     """
     Attributes:
         arrivals: (arrival_ns, tick, stamp_ns) per tensor, in Unix time.
-        valid: stream name to a list of (stamp_ns, steps that were valid, steps).
+        steps: stream name to a list of (stamp_ns, steps that were valid, steps, steps whose flag contradicts their age).
         newest: stream name to a list of (stamp_ns, row, age_ns) of valid newest steps.
         ages: stream name to a list of (stamp_ns, age of the newest step at the tick, None if that is not valid).
         snapshots: a few whole tensors, the newest last.
@@ -35,8 +38,9 @@ class Recorder:
     def __init__(self, node, configuration):
         self._node = node
         self.configuration = configuration
+        self._specs = {stream.name: stream for stream in configuration.streams}
         self.arrivals = []
-        self.valid = {}
+        self.steps = {}
         self.newest = {}
         self.ages = {}
         self.snapshots = []
@@ -47,7 +51,7 @@ class Recorder:
         self.diagnostics = Diagnostics(node)
         # A deeper queue than a policy's: no tensor may be lost while the table is drawn, because
         # this counts the published tensors.
-        qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+        qos = QoSProfile(depth=QUEUE, reliability=ReliabilityPolicy.RELIABLE)
         self.subscriber = TensorSubscriber(
             node, self._on_tensor, topic=configuration.output_topic, qos=qos
         )
@@ -60,8 +64,9 @@ class Recorder:
     def _on_tensor(self, tensor):
         self.arrivals.append((time.time_ns(), tensor.tick, tensor.stamp_ns))
         for name, segment in tensor.segments.items():
-            steps = (tensor.stamp_ns, int(segment.valid.sum()), len(segment.valid))
-            self.valid.setdefault(name, []).append(steps)
+            wrong = self._flagged_wrong(name, segment)
+            steps = (tensor.stamp_ns, int(segment.valid.sum()), len(segment.valid), wrong)
+            self.steps.setdefault(name, []).append(steps)
             age = int(tensor.age_at_tick_ns(name)[-1]) if segment.valid[-1] else None
             self.ages.setdefault(name, []).append((tensor.stamp_ns, age))
             newest = segment.float32()[-1]
@@ -71,6 +76,10 @@ class Recorder:
         if time.monotonic() >= self._next_snapshot:
             self._next_snapshot = time.monotonic() + SNAPSHOT_PERIOD_S
             self.snapshots = [*self.snapshots[1 - SNAPSHOTS :], tensor]
+
+    def subscriptions(self):
+        """How many subscriptions to the tensor there are, this one included."""
+        return self._node.count_subscribers(self.subscriber.topic)
 
     def watch_joints(self, topics, names):
         """Starts to record the positions of the joints `names` from these topics."""
@@ -96,13 +105,37 @@ class Recorder:
         """Distinct ticks received with a stamp in [start, end)."""
         return len({tick for _, tick, stamp in self.arrivals if start_ns <= stamp < end_ns})
 
-    def valid_share(self, stream, start_ns, end_ns):
-        """Share of valid steps of a stream, in tensors with a stamp in [start, end); 0 if none."""
+    def lost_here(self, period_ns):
+        """Ticks that are missing in front of a tensor that waited so long that the queue was full."""
+        full_ns = (QUEUE - 1) * period_ns
+        pairs = zip(self.arrivals, self.arrivals[1:])
+        return sum(
+            max(0, tick - before - 1)
+            for (_, before, _), (arrival, tick, stamp) in pairs
+            if arrival - stamp >= full_ns
+        )
+
+    def steps_between(self, stream, start_ns, end_ns):
+        """Steps of a stream in tensors with a stamp in [start, end): the valid ones, all, and those with a wrong flag."""
         inside = [
-            entry[1:] for entry in self.valid.get(stream, []) if start_ns <= entry[0] < end_ns
+            entry[1:] for entry in self.steps.get(stream, []) if start_ns <= entry[0] < end_ns
         ]
-        valid, steps = (sum(column) for column in zip(*inside)) if inside else (0, 0)
-        return valid / max(steps, 1)
+        return tuple(sum(column) for column in zip(*inside)) if inside else (0, 0, 0)
+
+    def _flagged_wrong(self, name, segment):
+        """How many steps of a segment are valid and too old, or not valid and new enough.
+
+        Between two rows, their distance decides, which a step does not tell. With several inputs there are other reasons.
+        """
+        spec, age = self._specs.get(name), segment.age_ns
+        if spec is None:
+            return 0
+        is_between = (age < 0) & (spec.strategy in ("linear", "slerp"))
+        fresh = np.abs(age) <= np.where(is_between, spec.max_gap_ns, spec.max_age_ns)
+        wrong = segment.valid & ~fresh
+        if len(spec.inputs) == 1 and spec.fill == "zero":
+            wrong |= ~segment.valid & fresh & ~is_between
+        return int(wrong.sum())
 
     def latencies_ns(self, start_ns, end_ns):
         """Arrival minus the tick's stamp, for ticks with a stamp in [start, end)."""

@@ -21,7 +21,7 @@ NO_AGE_MS = 1e9
 def write(path, config, recorder, measured, problems, more):
     """Writes the report of a run to `path`.
 
-    `measured`: the window, and the ticks that came in it and were due. `more`: sections behind the first one.
+    `measured`: the window, and the ticks that came in it and were due. `more`: sections before the others.
     """
     window, counts = measured
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
@@ -29,8 +29,8 @@ def write(path, config, recorder, measured, problems, more):
     latencies_ms = sorted(ns / 1e6 for ns in recorder.latencies_ns(*window))
     compared = list(compare(config, recorder))
     sections = [
-        {"title": "Raw against aligned", "blocks": compared},
         *more,
+        {"title": "Raw against aligned", "blocks": compared},
         {"title": "Latency", "blocks": latency(latencies_ms, recorder.diagnostics.tick)},
         {"title": "Streams", "blocks": [streams(config, recorder.diagnostics.streams)]},
     ]

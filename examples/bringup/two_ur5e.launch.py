@@ -6,6 +6,9 @@
 packages and arguments are those that ur_robot_driver, realsense2_camera and livox_ros_driver2 document. Start the
 gripper's driver beside it.
 
+With `namespace:=robot_a`, the node, the drivers and their topics are below /robot_a. So two robots, each with a node, are on one
+machine: start the file twice.
+
 The node comes first: its launch file gives a Fast DDS profile with room for images to all that start after it.
 """
 
@@ -13,7 +16,12 @@ import os
 
 from ament_index_python.packages import get_package_share_directory
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, GroupAction, IncludeLaunchDescription
+from launch.actions import (
+    DeclareLaunchArgument,
+    GroupAction,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+)
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node, PushRosNamespace
@@ -26,6 +34,7 @@ ARGUMENTS = {
     "right_ip": (None, "Address of the right arm"),
     "left_serial": ("''", "Serial number of the left camera"),
     "right_serial": ("''", "Serial number of the right camera"),
+    "namespace": ("", "Namespace of the node, the drivers and their topics"),
     "livox_config": ("", "The lidar's configuration (JSON)"),
     "streams": (os.path.join(HERE, "two_ur5e.yaml"), "Configuration of streams and tensor (YAML)"),
 }
@@ -37,8 +46,8 @@ def source(package, file):
     return PythonLaunchDescriptionSource(path)
 
 
-def driver(package, file, arguments, namespace=None):
-    """A driver's launch file, which gets these arguments and no others.
+def driver(package, file, arguments, namespace):
+    """A driver's launch file in a namespace. It gets these arguments and no others.
 
     Launch files share their arguments. The node and the cameras both have one called `config_file`, for example.
     """
@@ -47,40 +56,44 @@ def driver(package, file, arguments, namespace=None):
     return GroupAction(actions, forwarding=False, launch_configurations=arguments)
 
 
-def arm(side):
+def arm(side, namespace):
     """The driver of an arm in a namespace of its own, so joint names and topics of both may be equal."""
     arguments = {
         "ur_type": "ur5e",
         "robot_ip": LaunchConfiguration(f"{side}_ip"),
         "launch_rviz": "false",
     }
-    return driver("ur_robot_driver", "ur_control.launch.py", arguments, namespace=side)
+    # A group without the outer values does not have their namespace either.
+    return driver("ur_robot_driver", "ur_control.launch.py", arguments, below(namespace, side))
 
 
-def camera(side):
-    """A RealSense with depth in the pixels of its colours. Its topics are below /cameras/SIDE."""
+def camera(side, namespace):
+    """A RealSense with depth in the pixels of its colours. Its topics are below cameras/SIDE."""
     arguments = {
         "camera_namespace": "cameras",
         "camera_name": side,
         "serial_no": LaunchConfiguration(f"{side}_serial"),
         "align_depth.enable": "true",
     }
-    return driver("realsense2_camera", "rs_launch.py", arguments)
+    return driver("realsense2_camera", "rs_launch.py", arguments, namespace)
 
 
-def generate_launch_description():
+def below(namespace, name):
+    """A namespace in another one, which may be empty."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+def robot(context):
     """The node, then the drivers."""
-    declared = [
-        DeclareLaunchArgument(name, default_value=default, description=description)
-        for name, (default, description) in ARGUMENTS.items()
-    ]
+    namespace = LaunchConfiguration("namespace").perform(context).strip("/")
+    arguments = {"config_file": LaunchConfiguration("streams"), "namespace": namespace}
     node = IncludeLaunchDescription(
-        source("robocache_ros", "robocache.launch.py"),
-        launch_arguments={"config_file": LaunchConfiguration("streams")}.items(),
+        source("robocache_ros", "robocache.launch.py"), launch_arguments=arguments.items()
     )
     lidar = Node(
         package="livox_ros_driver2",
         executable="livox_ros_driver2_node",
+        namespace=namespace,
         parameters=[
             {
                 "xfer_format": 0,  # PointCloud2
@@ -90,5 +103,14 @@ def generate_launch_description():
             }
         ],
     )
-    drivers = [make(side) for side in SIDES for make in (arm, camera)]
-    return LaunchDescription([*declared, node, *drivers, lidar])
+    drivers = [make(side, namespace) for side in SIDES for make in (arm, camera)]
+    return [node, *drivers, lidar]
+
+
+def generate_launch_description():
+    """The arguments, and what they start."""
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, description=description)
+        for name, (default, description) in ARGUMENTS.items()
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=robot)])

@@ -237,8 +237,9 @@ def generate_launch_description():
 
 
 @fast_dds_only
+@pytest.mark.parametrize("namespace", ["", "robot_a"])
 def test_the_bring_up_starts_the_node_first_and_gives_each_driver_its_own_arguments(
-    share, tmp_path, monkeypatch
+    share, tmp_path, monkeypatch, namespace
 ):
     files = {"ur_robot_driver": "ur_control.launch.py", "realsense2_camera": "rs_launch.py"}
     for package, file in files.items():
@@ -249,21 +250,24 @@ def test_the_bring_up_starts_the_node_first_and_gives_each_driver_its_own_argume
             each.write_text(content)
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path), prepend=os.pathsep)
     folder = REPOSITORY / "examples" / "bringup"
-    context = Context({"left_ip": "10.0.0.1", "right_ip": "10.0.0.2", "right_serial": "'_7'"})
+    given = {"left_ip": "10.0.0.1", "right_ip": "10.0.0.2", "right_serial": "'_7'"}
+    context = Context(given | ({"namespace": namespace} if namespace else {}))
     context.run(load(folder / "two_ur5e.launch.py").generate_launch_description().entities)
     node, *drivers = context.nodes
-    assert node.executable == "fusion_node"
+    assert node.executable == "fusion_node" and node.namespace == namespace
     assert node.parameters == [{"config_file": str(folder / "two_ur5e.yaml")}]
     # All others have room for images, too.
     assert all(driver.environment == node.environment for driver in drivers)
     assert node.environment[PROFILE] == str(share / "config" / "fastdds.xml")
+    outer = f"{namespace}/" if namespace else ""
 
     def arm(side, address):
         values = {"ur_type": "ur5e", "robot_ip": address, "launch_rviz": "false"}
-        return values | {"ros_namespace": side}
+        return values | {"ros_namespace": f"{outer}{side}"}
 
     def camera(side, serial):
         values = {"camera_namespace": "cameras", "camera_name": side, "serial_no": serial}
+        values |= {"ros_namespace": namespace} if namespace else {}
         return values | {"align_depth.enable": "true"}
 
     assert [(driver.package, *driver.parameters) for driver in drivers[:-1]] == [
@@ -272,7 +276,7 @@ def test_the_bring_up_starts_the_node_first_and_gives_each_driver_its_own_argume
         ("ur_robot_driver", arm("right", "10.0.0.2")),
         ("realsense2_camera", camera("right", "'_7'")),
     ]
-    assert drivers[-1].package == "livox_ros_driver2"
+    assert (drivers[-1].package, drivers[-1].namespace) == ("livox_ros_driver2", namespace)
     assert drivers[-1].parameters[0]["xfer_format"] == 0
 
 
