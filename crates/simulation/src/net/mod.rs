@@ -196,6 +196,8 @@ pub(crate) struct Net {
     pub renewed: u64,
     /// New connections that were made although the one before was not cut off.
     pub unfounded: u64,
+    /// How often a simulator's clock was set back. That depends on what the node hears.
+    pub clock_backs: u64,
     /// Chunks of actions that the node took.
     pub chunks_taken: u64,
     take_failures: u32,
@@ -247,6 +249,7 @@ impl Net {
             connected: 0,
             renewed: 0,
             unfounded: 0,
+            clock_backs: 0,
             chunks_taken: 0,
             take_failures: 0,
         }
