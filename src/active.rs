@@ -241,7 +241,7 @@ fn start_receiving(
         Spinner::new(is_large, first, parts.clone(), runtime, &base.middleware, connector.clone())
     };
     let placement = configured.settings.intake.clone();
-    if !large.inputs.is_empty() {
+    if runtime.inputs().any(|id| runtime.input_spec(id).is_large()) {
         // At ordinary priority: a burst of images must not take a processor from everything else.
         let large_placement = Placement { priority: 0, ..placement.clone() };
         let mut large = spinner(true, large, &parts.large);

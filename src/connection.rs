@@ -336,23 +336,12 @@ impl Received {
         wakes: &Wakes,
     ) -> robocache_rcl::Result<Self> {
         let subscribe = |large, wake| {
-            let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
-            let inputs = inputs.map(|id| {
-                let spec = runtime.input_spec(id);
-                let asks = runtime.input(id).asks.get();
-                tracing::debug!("subscribing to {} ({}), {asks}", spec.topic, spec.ros_type);
-                link::subscribe(node, wake, spec, asks, flow)
-            });
-            inputs.collect::<robocache_rcl::Result<Vec<_>>>()
+            Subscriptions::new(runtime, large, |wanted| {
+                link::subscribe(node, wake, &wanted, flow)
+            })
         };
-        let inputs = subscribe(true, &wakes.large)?;
-        let large = Subscriptions { clock: None, chunks: None, inputs };
-        let clock = runtime.clock.is_simulated();
-        let clock = clock.then(|| link::subscribe_to_clock(node, &wakes.small)).transpose()?;
-        let chunks =
-            runtime.commands.as_ref().map(|_| link::subscribe_to_chunks(node, &wakes.small));
-        let chunks = chunks.transpose()?;
-        let small = Subscriptions { clock, chunks, inputs: subscribe(false, &wakes.small)? };
+        let large = subscribe(true, &wakes.large)?;
+        let small = subscribe(false, &wakes.small)?;
         Ok(Received { small, large, graph: NodeGraph(node.clone()) })
     }
 }

@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use robocache_core::spec::InputSpec;
 use robocache_link::{
-    CHUNK_DEPTH, CHUNK_TOPIC, CHUNK_TYPE, CLOCK_DEPTH, CLOCK_TOPIC, EventTotals, Graph, Making,
-    MessageInfo, MessageMemory, Middleware, MiddlewareError, Subscribed, Subscription,
+    EventTotals, Graph, Making, MessageInfo, MessageMemory, Middleware, MiddlewareError,
+    Subscription, Wanted,
 };
 use robocache_rcl::{
     self, GraphChanges, Memory, Node, PublisherInfo, Qos, RclError, SerializedMessage, Wake,
@@ -44,62 +43,28 @@ pub(crate) fn in_use() -> Middleware {
     }
 }
 
-/// Subscribes to the topic of an input. Its messages end the waits of `wake`.
+/// Makes a subscription. Its messages end the waits of `wake`.
 ///
 /// # Errors
 /// The middleware refuses.
 pub(crate) fn subscribe(
     node: &Node,
     wake: &Arc<Wake>,
-    spec: &InputSpec,
-    asks: OfferedQos,
+    wanted: &Wanted,
     flow: Flow,
-) -> robocache_rcl::Result<Subscribed<WakingSubscription>> {
-    let OfferedQos { reliable, transient_local } = asks;
-    let qos = Qos { reliable, transient_local, ..Qos::best_effort(spec.qos.depth) };
+) -> robocache_rcl::Result<WakingSubscription> {
+    let Wanted { topic, ros_type, depth, asks, is_large } = wanted;
+    tracing::debug!("subscribing to {topic} ({ros_type}), {asks}");
+    let OfferedQos { reliable, transient_local } = *asks;
+    let qos = Qos { reliable, transient_local, ..Qos::best_effort(*depth) };
     // The middleware copies an image of 6 MB for a millisecond before it is complete. Six cameras
     // made joints 1.6 ms older on one thread.
-    let inner = match flow {
-        Flow::Own if spec.is_large() => node.subscribe_apart(&spec.topic, &spec.ros_type, qos),
-        _ => node.subscribe(&spec.topic, &spec.ros_type, qos),
+    let mut inner = match flow {
+        Flow::Own if *is_large => node.subscribe_apart(topic, ros_type, qos),
+        _ => node.subscribe(topic, ros_type, qos),
     }?;
-    Ok(Subscribed { subscription: WakingSubscription::new(inner, wake, flow)?, asks })
-}
-
-/// Subscribes to the clock of a simulator.
-///
-/// # Errors
-/// The middleware refuses.
-pub(crate) fn subscribe_to_clock(
-    node: &Node,
-    wake: &Arc<Wake>,
-) -> robocache_rcl::Result<WakingSubscription> {
-    let qos = Qos::best_effort(CLOCK_DEPTH);
-    let inner = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
-    WakingSubscription::new(inner, wake, Flow::Shared)
-}
-
-/// Subscribes to chunks of actions.
-///
-/// # Errors
-/// The middleware refuses.
-pub(crate) fn subscribe_to_chunks(
-    node: &Node,
-    wake: &Arc<Wake>,
-) -> robocache_rcl::Result<WakingSubscription> {
-    let inner = node.subscribe(CHUNK_TOPIC, CHUNK_TYPE, Qos::reliable(CHUNK_DEPTH))?;
-    WakingSubscription::new(inner, wake, Flow::Shared)
-}
-
-impl WakingSubscription {
-    fn new(
-        mut inner: robocache_rcl::Subscription,
-        wake: &Arc<Wake>,
-        flow: Flow,
-    ) -> robocache_rcl::Result<Self> {
-        inner.tell(wake)?;
-        Ok(WakingSubscription { inner, wake: Arc::clone(wake), flow })
-    }
+    inner.tell(wake)?;
+    Ok(WakingSubscription { inner, wake: Arc::clone(wake), flow })
 }
 
 impl Subscription for WakingSubscription {
@@ -138,15 +103,11 @@ impl Subscription for WakingSubscription {
         self.inner.end_events();
     }
 
-    fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Making<Self> {
+    fn again(&self, wanted: Wanted) -> Making<Self> {
         let node = self.inner.node();
         let wake = Arc::clone(&self.wake);
-        let spec = spec.clone();
         let flow = self.flow;
-        Box::new(move || {
-            let subscribed = subscribe(&node, &wake, &spec, asks, flow);
-            subscribed.map(|subscribed| subscribed.subscription).map_err(failed)
-        })
+        Box::new(move || subscribe(&node, &wake, &wanted, flow).map_err(failed))
     }
 }
 

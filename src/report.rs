@@ -117,21 +117,19 @@ impl Reporter {
         {
             let mut watched = lock(&self.watched);
             watched.log_held_back();
-            watched.stood_still(slept);
+            if let (Some(time), Some((runtime, monitor))) = (slept, &mut watched.working) {
+                runtime.excuse_silence();
+                monitor.stood_still(time);
+            }
         }
-        if let Some(stood) = self.standstills.newest() {
+        let stood = self.standstills.newest();
+        if let Some(stood) = stood {
             tracing::warn!(
                 "the process stood still for {:.1} s: it was stopped, or the machine was suspended",
                 stood.as_secs_f64()
             );
-            self.recovery.iter_mut().for_each(Recovery::stood_still);
         }
-        if self.is_cut_off(now) && self.connector.connect() {
-            tracing::warn!(
-                "the middleware has cut this process off: publishers do not find its shared memory any more; all inputs are \
-                 subscribed to again through a new connection"
-            );
-        }
+        self.heal(now, stood.is_some());
         if let Some(order) = self.connector.held_up() {
             tracing::warn!(
                 "the middleware takes long to {order}; until it has, this node makes no new connection and no other subscription"
@@ -142,16 +140,20 @@ impl Reporter {
             .follow(parts, |next, before| found_as_many(next.subscribers(), before.subscribers()));
     }
 
-    /// True if a new connection must be made.
-    fn is_cut_off(&mut self, now: Instant) -> bool {
-        let Some(recovery) = &mut self.recovery else { return false };
-        recovery.look(now, lost_ports).unwrap_or_else(|error| {
-            tracing::warn!(
+    /// Asks for a new connection if the middleware has cut the process off.
+    fn heal(&mut self, now: Instant, stood_still: bool) {
+        let Some(recovery) = &mut self.recovery else { return };
+        match recovery.heal((now, stood_still), &self.connector, lost_ports) {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!(
+                "the middleware has cut this process off: publishers do not find its shared memory any more; all inputs are \
+                 subscribed to again through a new connection"
+            ),
+            Err(error) => tracing::warn!(
                 "failed to look whether publishers find the shared memory of this process: {error}; meanwhile, the node does \
                  not notice if the middleware cuts it off"
-            );
-            false
-        })
+            ),
+        }
     }
 }
 
@@ -223,13 +225,5 @@ impl Watched {
         };
         let values = vec![("state".to_owned(), state.label().to_owned())];
         Status { part: "lifecycle".to_owned(), level, message, values }
-    }
-
-    /// Excuses the silence of a time in which this thread did not run, whether or not the whole process did.
-    fn stood_still(&mut self, slept: Option<Duration>) {
-        if let (Some(time), Some((runtime, monitor))) = (slept, &mut self.working) {
-            runtime.excuse_silence();
-            monitor.stood_still(time);
-        }
     }
 }

@@ -7,6 +7,10 @@
 //! owner opens that one, and another publisher removes it at the same moment, then the owner listens on a port that nobody
 //! finds by its name. Linux shows such a mapping as `(deleted)`. While the owner opens its port again, which takes a third
 //! of a second, it looks the same.
+//!
+//! There is one more port, for multicast, which all participants of a domain read together. Beside it is a file whose name
+//! ends with `_sl`. Its loss is no evidence: Fast DDS sends only announcements there (`SharedMemTransport::select_locators`
+//! takes no multicast locator), and it sends them by UDP too. All that cuts a process off goes through ports of its own.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -7,14 +7,8 @@ use super::buffers::MessageMemory;
 use super::handover::{LONGEST, Switch};
 use super::middleware::{MiddlewareError, Subscription};
 use super::takes::Takes;
+use super::wanted::CHUNK_DEPTH;
 use robocache_runtime::Runtime;
-
-/// The topic of chunks of actions, before remapping.
-pub const CHUNK_TOPIC: &str = "action_chunk";
-/// Type of the messages on it.
-pub const CHUNK_TYPE: &str = "robocache_ros/msg/ActionChunk";
-/// Queue depth of this topic: policies send tens of chunks per second at most.
-pub const CHUNK_DEPTH: usize = 16;
 
 /// Gives chunks to the command thread.
 pub(crate) struct ChunkIntake<S> {

@@ -4,13 +4,9 @@ use super::buffers::MessageMemory;
 use super::handover::{LONGEST, Switch};
 use super::middleware::{MiddlewareError, Subscription};
 use super::takes::Takes;
+use super::wanted::CLOCK_DEPTH;
 use robocache_runtime::{Runtime, decode_clock};
 use std::time::{Duration, Instant};
-
-/// The topic of a simulator's clock, before remapping.
-pub const CLOCK_TOPIC: &str = "/clock";
-/// Queue depth of `/clock`: a tenth of a second at 1 kHz.
-pub const CLOCK_DEPTH: usize = 100;
 
 /// Sets the clock of a runtime from the messages on `/clock`.
 pub(crate) struct ClockIntake<S> {

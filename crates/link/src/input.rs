@@ -8,6 +8,7 @@ use super::handover::Handover;
 use super::losses::Losses;
 use super::middleware::{EventTotals, MiddlewareError, Subscription};
 use super::takes::Takes;
+use super::wanted::Wanted;
 use robocache_core::spec::{InputId, InputSpec, Timeline};
 use robocache_ops::time::Stamp;
 use robocache_runtime::{OfferedQos, Origin, Runtime};
@@ -18,8 +19,7 @@ use std::time::{Duration, Instant};
 const ASLEEP: Duration = Duration::from_millis(500);
 
 /// A subscription of an input, and what it asks for.
-pub struct Subscribed<S> {
-    /// The subscription.
+pub(crate) struct Subscribed<S> {
     pub subscription: S,
     /// The quality of service that it asks for.
     pub asks: OfferedQos,
@@ -30,7 +30,8 @@ pub(crate) struct Input<S> {
     id: InputId,
     depth: usize,
     subscription: S,
-    handover: Handover<Subscribed<S>>,
+    /// The subscription before has its number among those of the input.
+    handover: Handover<(Subscribed<S>, u32)>,
     /// A subscription that was asked for and has not been taken, and what it asks for.
     coming: Option<(OfferedQos, Handed<Result<S, MiddlewareError>>)>,
     buffers: Buffers,
@@ -80,7 +81,8 @@ impl<S: Subscription> Input<S> {
     /// True if a message may wait.
     pub(crate) fn may_have(&self) -> bool {
         let before = self.handover.overlap.before();
-        self.subscription.may_have() || before.is_some_and(|before| before.subscription.may_have())
+        self.subscription.may_have()
+            || before.is_some_and(|(before, _)| before.subscription.may_have())
     }
 
     /// True if [`count_losses`](Self::count_losses) must be called soon.
@@ -96,8 +98,8 @@ impl<S: Subscription> Input<S> {
         let wants = state.wants.get();
         let Some((asks, coming)) = &self.coming else {
             let asks = state.asks.get();
-            if self.handover.is_due(asks != wants, |before| before.asks == wants, now) {
-                let coming = connector.make(self.subscription.again(spec, wants));
+            if self.handover.is_due(asks != wants, |(before, _)| before.asks == wants, now) {
+                let coming = connector.make(self.subscription.again(Wanted::of_input(spec, wants)));
                 self.coming = Some((wants, coming));
             }
             return;
@@ -153,9 +155,9 @@ impl<S: Subscription> Input<S> {
         self.count_losses(runtime);
         let before = std::mem::replace(&mut self.subscription, subscription);
         let before = Subscribed { subscription: before, asks: state.asks.get() };
-        let unused = self.handover.begin(before, now);
-        unused.into_iter().for_each(|unused| connector.end(unused.subscription));
-        self.losses.overlap(now);
+        let unused = self.handover.begin((before, self.losses.subscription()), now);
+        unused.into_iter().for_each(|(unused, _)| connector.end(unused.subscription));
+        self.losses.overlap();
         state.asks.set(asks);
         state.incompatible.store(0, Ordering::Relaxed);
     }
@@ -173,11 +175,11 @@ impl<S: Subscription> Input<S> {
         let mut message = self.buffers.take();
         let state = runtime.input(self.id);
         let before = self.handover.overlap.before();
-        let before = before.map(|before| before.subscription.take(&mut message));
-        let from_before = matches!(before, Some(Ok(Some(_))));
-        let taken = match before {
-            Some(taken) if from_before || taken.is_err() => taken,
-            _ => self.subscription.take(&mut message),
+        let before =
+            before.map(|(before, number)| (before.subscription.take(&mut message), *number));
+        let (taken, by) = match before {
+            Some((taken, number)) if !matches!(taken, Ok(None)) => (taken, number),
+            _ => (self.subscription.take(&mut message), self.losses.subscription()),
         };
         if taken.is_err() {
             state.take_failed.add(1);
@@ -190,7 +192,7 @@ impl<S: Subscription> Input<S> {
         let transit = info.transit;
         let published = transit.published_ns.map(Stamp::from_nanos);
         let origin = Origin { publisher, published };
-        if !self.losses.note(&info, from_before, runtime.time.monotonic()) {
+        if !self.losses.note(&info, by) {
             // While two subscriptions overlap, that is no news.
             state.repeated.add(u64::from(!self.losses.overlaps()));
             match state.asks.get().transient_local {
@@ -223,9 +225,11 @@ impl<S: Subscription> Input<S> {
         let new = &self.subscription;
         let looked = std::mem::replace(&mut self.looked, now);
         let slept = now.saturating_duration_since(looked) > ASLEEP;
-        let is_connected =
-            |before: &Subscribed<S>| !slept && publishers(new) >= publishers(&before.subscription);
-        let before = self.handover.overlap.over(now, is_connected)?;
+        self.losses.look(now, slept);
+        let is_connected = |(before, _): &(Subscribed<S>, u32)| {
+            !slept && publishers(new) >= publishers(&before.subscription)
+        };
+        let (before, _) = self.handover.overlap.over(now, is_connected)?;
         let told = new.events().unwrap_or_default();
         self.losses.overlap_ended(told.lost, now);
         Some(before.subscription)

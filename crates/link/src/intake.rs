@@ -9,6 +9,7 @@ use super::connector::Connector;
 use super::error::LinkError;
 use super::input::{Input, Subscribed, largest_buffer};
 use super::middleware::{Middleware, Subscription};
+use super::wanted::Wanted;
 use robocache_core::spec::InputId;
 use robocache_runtime::Runtime;
 use std::time::Instant;
@@ -33,11 +34,37 @@ pub(crate) struct Intake<S> {
 /// Subscriptions that one thread waits for.
 pub struct Subscriptions<S> {
     /// The clock of a simulator, if that is the node's clock and this the thread of the small messages.
-    pub clock: Option<S>,
+    clock: Option<S>,
     /// Chunks of actions, if the node makes commands of them and this is the thread of the small messages.
-    pub chunks: Option<S>,
+    chunks: Option<S>,
     /// In the order of the inputs.
-    pub inputs: Vec<Subscribed<S>>,
+    inputs: Vec<Subscribed<S>>,
+}
+
+impl<S> Subscriptions<S> {
+    /// Makes the subscriptions of the large inputs, or those of the others with what else is small. `subscribe` makes one.
+    ///
+    /// # Errors
+    /// `subscribe` failed.
+    pub fn new<E>(
+        runtime: &Runtime,
+        large: bool,
+        mut subscribe: impl FnMut(Wanted) -> Result<S, E>,
+    ) -> Result<Self, E> {
+        let mut of_input = |id| {
+            // The newest: what the one before asks for may differ from what the publishers offer by now.
+            let asks = runtime.input(id).wants.get();
+            let subscription = subscribe(Wanted::of_input(runtime.input_spec(id), asks))?;
+            Ok(Subscribed { subscription, asks })
+        };
+        let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
+        let inputs = inputs.map(&mut of_input).collect::<Result<_, E>>()?;
+        let has_clock = !large && runtime.clock.is_simulated();
+        let clock = has_clock.then(|| subscribe(Wanted::clock())).transpose()?;
+        let has_chunks = !large && runtime.commands.is_some();
+        let chunks = has_chunks.then(|| subscribe(Wanted::chunks())).transpose()?;
+        Ok(Subscriptions { clock, chunks, inputs })
+    }
 }
 
 impl<S: Subscription> Intake<S> {

@@ -28,18 +28,17 @@ mod middleware;
 mod recovery;
 mod spin;
 mod takes;
+mod wanted;
 
 pub use buffers::MessageMemory;
-pub use chunks::{CHUNK_DEPTH, CHUNK_TOPIC, CHUNK_TYPE};
-pub use clock::{CLOCK_DEPTH, CLOCK_TOPIC};
 pub use connector::{Connecting, Connector, Handed, Orders};
 pub use error::LinkError;
 pub use graph::GraphWatch;
 pub use handover::{Overlap, Switch, found_as_many};
-pub use input::Subscribed;
 pub use intake::Subscriptions;
 pub use middleware::{
     EventTotals, Graph, Making, MessageInfo, Middleware, MiddlewareError, Subscription,
 };
 pub use recovery::{LostPort, Recovery};
 pub use spin::Spinner;
+pub use wanted::{CHUNK_TOPIC, CHUNK_TYPE, CLOCK_TOPIC, Wanted};

@@ -32,7 +32,8 @@ const REPEATS: Duration = Duration::from_secs(1);
 /// ([`Losses::overlap`]). The numbers tell: each message is new once.
 ///
 /// A publisher may end and begin again under the same identity, with numbers from 1. A message that has a number from
-/// before, and was published later than the newest one, shows that.
+/// before, and was published later than the newest one, shows that. While a message may come once more, its number must
+/// have come, and it was published later than all before: a clock that was set back does not look like that.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     publishers: Vec<PublisherLosses>,
@@ -40,8 +41,7 @@ pub(crate) struct Losses {
     messages: u64,
     /// True if messages of the time before a publisher's first one are taken as well.
     takes_history: bool,
-    /// True while an old and a new subscription are listened to.
-    overlaps: bool,
+    givers: Givers,
     /// The newest subscription, counted from 0.
     subscription: u32,
     /// Missing messages that count as overwritten if no event explains them.
@@ -58,8 +58,20 @@ pub(crate) struct Losses {
     newcomer: bool,
     /// Messages at the end of the newest overlap that the subscription before gave, and this one did not.
     given: u64,
-    /// When the newest overlap of two subscriptions ended; `None` if none did.
+    /// When the newest overlap of two subscriptions ended; `None` if none did. Time in which the thread did not run does
+    /// not count.
     overlapped_until: Option<Instant>,
+}
+
+/// The subscriptions that may give a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Givers {
+    #[default]
+    One,
+    /// An old one and a new one, which are both listened to.
+    Two,
+    /// The new one, for [`REPEATS`] after: it may give once more what the old one has given.
+    OneAfterTwo,
 }
 
 /// Missing messages that no event has explained yet.
@@ -113,11 +125,16 @@ struct PublisherLosses {
     seen: u128,
     /// The newest number below `first` that came.
     history: u64,
-    /// When its newest message was published \[ns\].
+    /// When its newest message was published, and the latest such instant \[ns\]. They differ if its clock was set back.
     newest_ns: Option<i64>,
+    latest_ns: Option<i64>,
+    /// When the first message was published \[ns\], if another publisher had its identity before.
+    since_ns: Option<i64>,
+    /// True if another publisher has its identity now.
+    is_over: bool,
     /// True if nothing new has come from the publisher since the input was subscribed to again.
     away: bool,
-    /// The subscription that gave its newest message. Only if its messages have no numbers.
+    /// The subscription that gave its newest message.
     by: u32,
     /// Its last message, as a number of [`Losses::messages`].
     heard: u64,
@@ -137,21 +154,21 @@ enum NumberPlace {
 }
 
 impl PublisherLosses {
-    fn new(info: &MessageInfo, number: u64, away: bool, heard: u64) -> Self {
-        let id = info.publisher;
-        let newest_ns = info.transit.published_ns;
-        PublisherLosses {
-            id,
-            first: number,
-            newest: number,
-            newest_by_new: 0,
-            seen: 1,
-            history: 0,
-            newest_ns,
-            away,
-            by: 0,
-            heard,
-        }
+    /// True if a message is of the publisher that had this identity before.
+    fn is_of_before(&self, info: &MessageInfo) -> bool {
+        let published = info.transit.published_ns.zip(self.since_ns);
+        published.is_some_and(|(published, since)| published < since)
+    }
+
+    /// True if a message with a number shows that another publisher has this identity now. `repeats`: true if the message
+    /// may have come from another subscription.
+    fn ends_by(&self, info: &MessageInfo, number: u64, repeats: bool) -> bool {
+        // One subscription gives the messages of a publisher in their order.
+        let (before, is_known) = match repeats {
+            false => (self.newest_ns, number <= self.newest),
+            true => (self.latest_ns, self.place(number) == NumberPlace::Repeated),
+        };
+        is_known && info.transit.published_ns.zip(before).is_some_and(|(this, of)| this > of)
     }
 
     fn place(&self, number: u64) -> NumberPlace {
@@ -203,41 +220,46 @@ impl Losses {
         Losses { takes_history, ..Losses::default() }
     }
 
-    /// Notes a message that was taken from the input's subscription, or from the one before while
-    /// they overlap. Returns whether it is new; else it has been taken before.
-    pub(crate) fn note(&mut self, info: &MessageInfo, from_before: bool, now: Instant) -> bool {
+    /// The number of the newest subscription.
+    pub(crate) fn subscription(&self) -> u32 {
+        self.subscription
+    }
+
+    /// Notes a message that the subscription of number `by` gave: the newest one, or one that is still listened to. Returns
+    /// true if it is new; else it has been taken before.
+    pub(crate) fn note(&mut self, info: &MessageInfo, by: u32) -> bool {
         self.messages += 1;
-        let known = self.publishers.iter().position(|known| known.id == info.publisher);
-        let Some(known) = known else {
-            self.welcome(info, from_before);
+        // The newest of those that had this identity is the last.
+        let is_of = |known: &PublisherLosses| known.id == info.publisher && !known.is_of_before(info);
+        let Some(known) = self.publishers.iter().rposition(is_of) else {
+            self.welcome(info, by, None);
             return true;
         };
         self.publishers[known].heard = self.messages;
         let Some(number) = info.number else {
-            return self.note_without_number(known, info, from_before, now);
+            return self.note_without_number(known, info, by);
         };
-        let is_alone = self.is_alone(now);
+        let overlaps = self.overlaps();
+        let repeats = self.repeats();
         let publisher = &mut self.publishers[known];
-        let published = info.transit.published_ns.zip(publisher.newest_ns);
-        let is_later = published.is_some_and(|(this, newest)| this > newest);
-        // One subscription gives the messages of a publisher in their order.
-        if is_alone && is_later && number <= publisher.newest {
-            *publisher = PublisherLosses::new(info, number, false, self.messages);
-            publisher.newest_by_new = number;
-            self.newcomer = true;
+        if !publisher.is_over && publisher.ends_by(info, number, repeats) {
+            publisher.is_over = true;
+            self.welcome(info, by, info.transit.published_ns);
             return true;
         }
+        let from_before = by != self.subscription;
         let place = publisher.place(number);
         publisher.note(number, place);
+        publisher.latest_ns = publisher.latest_ns.max(info.transit.published_ns);
         if matches!(place, NumberPlace::Ahead(_)) {
             publisher.newest_ns = info.transit.published_ns;
         }
         if !from_before {
             publisher.newest_by_new = publisher.newest_by_new.max(number);
         }
-        let between = self.overlaps || publisher.away;
+        let between = overlaps || publisher.away;
         // In an overlap, also a message that the old one has given shows that the new one hears it.
-        let heard = !from_before && (self.overlaps || matches!(place, NumberPlace::Ahead(_)));
+        let heard = !from_before && (overlaps || matches!(place, NumberPlace::Ahead(_)));
         publisher.away &= !heard;
         match place {
             NumberPlace::Ahead(missing) if between => self.between.fresh += missing,
@@ -250,82 +272,88 @@ impl Losses {
         true
     }
 
-    /// Remembers a new publisher by its first message. In an overlap, the other subscription may give that
-    /// message once more.
-    fn welcome(&mut self, info: &MessageInfo, from_before: bool) {
-        if self.publishers.len() == PUBLISHERS {
+    /// Remembers a new publisher by its first message. In an overlap, the other subscription may give that message once
+    /// more. `since_ns`: when the message was published, if another publisher had the identity before.
+    fn welcome(&mut self, info: &MessageInfo, by: u32, since_ns: Option<i64>) {
+        if self.publishers.len() >= PUBLISHERS {
             let all = self.publishers.iter().enumerate();
             if let Some((longest_ago, _)) = all.min_by_key(|(_, publisher)| publisher.heard) {
-                self.publishers.swap_remove(longest_ago);
+                self.publishers.remove(longest_ago);
             }
         }
+        let from_before = by != self.subscription;
         let numbered = info.number.is_some();
         self.newcomer |= numbered;
         let number = info.number.unwrap_or(0);
-        // With numbers, a message of the new subscription shows that it hears the publisher.
-        let away = self.overlaps && (from_before || !numbered);
-        let publisher = PublisherLosses::new(info, number, away, self.messages);
-        let newest_by_new = if from_before { 0 } else { number };
+        let published_ns = info.transit.published_ns;
         self.publishers.push(PublisherLosses {
-            by: self.by(from_before),
-            newest_by_new,
-            ..publisher
+            id: info.publisher,
+            first: number,
+            newest: number,
+            newest_by_new: if from_before { 0 } else { number },
+            seen: 1,
+            history: 0,
+            newest_ns: published_ns,
+            latest_ns: published_ns,
+            since_ns,
+            is_over: false,
+            // With numbers, a message of the new subscription shows that it hears the publisher.
+            away: self.overlaps() && (from_before || !numbered),
+            by,
+            heard: self.messages,
         });
-    }
-
-    /// The subscription that gives a message.
-    fn by(&self, from_before: bool) -> u32 {
-        self.subscription - u32::from(from_before)
     }
 
     /// Without numbers, the time of publication tells which messages come once more: those that are no newer than
     /// one that the other subscription has given. From the same subscription they come in their order, so there a
-    /// clock was set back. In doubt a message is refused, while the subscriptions overlap and for [`REPEATS`] after.
-    fn note_without_number(
-        &mut self,
-        known: usize,
-        info: &MessageInfo,
-        from_before: bool,
-        now: Instant,
-    ) -> bool {
-        let by = self.by(from_before);
-        let since = self.overlapped_until.map(|at| now.saturating_duration_since(at));
-        let may_repeat = self.overlaps || since.is_some_and(|since| since < REPEATS);
+    /// clock was set back. In doubt a message is refused.
+    fn note_without_number(&mut self, known: usize, info: &MessageInfo, by: u32) -> bool {
+        let repeats = self.repeats();
         let publisher = &mut self.publishers[known];
         let published_ns = info.transit.published_ns;
         let newer = published_ns > publisher.newest_ns || published_ns.is_none();
-        if publisher.away && may_repeat && !newer && publisher.by != by {
+        if publisher.away && repeats && !newer && publisher.by != by {
             return false;
         }
-        publisher.away &= may_repeat;
+        publisher.away &= repeats;
         (publisher.newest_ns, publisher.by) = (published_ns, by);
         true
     }
 
-    /// True if the present subscription gives no more what another one gave: none was listened to for a while.
-    fn is_alone(&self, now: Instant) -> bool {
-        let ended = self.overlapped_until.map(|at| now.saturating_duration_since(at));
-        !self.overlaps && ended.is_none_or(|ended| ended >= REPEATS)
+    /// Notes a look at the subscriptions, after all that waited was taken. `slept`: true if the thread did not run for a
+    /// while before it. What came meanwhile may still be on its way.
+    pub(crate) fn look(&mut self, now: Instant, slept: bool) {
+        match self.overlapped_until.filter(|_| self.givers == Givers::OneAfterTwo) {
+            Some(_) if slept => self.overlapped_until = Some(now),
+            Some(ended) if now.saturating_duration_since(ended) >= REPEATS => {
+                self.givers = Givers::One;
+            }
+            _ => {}
+        }
+        if !self.repeats() {
+            self.publishers.retain(|of| !of.is_over);
+            self.publishers.iter_mut().for_each(|of| of.since_ns = None);
+        }
     }
 
     /// Notes that from now on messages come from a new subscription, and also from the one before.
     /// What comes from neither is lost on the way.
-    pub(crate) fn overlap(&mut self, now: Instant) {
-        let is_alone = self.is_alone(now);
+    pub(crate) fn overlap(&mut self) {
+        let repeats = self.repeats();
         for publisher in &mut self.publishers {
             publisher.away = true;
             publisher.newest_by_new = 0;
-            if is_alone {
+            if !repeats {
                 publisher.by = self.subscription;
             }
         }
         self.subscription += 1;
-        self.overlaps = true;
+        self.givers = Givers::Two;
     }
 
     /// Notes that the subscription before has ended. The new one has counted `counted` lost messages.
     pub(crate) fn overlap_ended(&mut self, counted: Option<u64>, now: Instant) {
-        self.overlaps = false;
+        self.givers = Givers::OneAfterTwo;
         self.overlapped_until = Some(now);
         let heard = self.publishers.iter().filter(|of| of.newest_by_new > 0);
         self.given = heard.map(|of| of.newest.saturating_sub(of.newest_by_new)).sum();
@@ -334,13 +362,18 @@ impl Losses {
 
     /// True while an old and a new subscription are listened to.
     pub(crate) fn overlaps(&self) -> bool {
-        self.overlaps
+        self.givers == Givers::Two
+    }
+
+    /// True if a message may come that another subscription has given.
+    fn repeats(&self) -> bool {
+        self.givers != Givers::One
     }
 
     /// True if [`explain`](Losses::explain) must be called: there are gaps, or a new publisher, whose losses until now
     /// must not explain its later gaps.
     pub(crate) fn is_pending(&self) -> bool {
-        !self.overlaps && (self.newcomer || self.has_gaps())
+        !self.overlaps() && (self.newcomer || self.has_gaps())
     }
 
     fn has_gaps(&self) -> bool {

@@ -2,8 +2,8 @@
 //! subscription or to read the graph may take a while.
 
 use super::buffers::MessageMemory;
-use robocache_core::spec::InputSpec;
-use robocache_runtime::{OfferedQos, PublisherId, PublisherSeen, Transit};
+use super::wanted::Wanted;
+use robocache_runtime::{PublisherId, PublisherSeen, Transit};
 
 /// The middleware in use: its name, and what it does otherwise than others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,9 +75,9 @@ pub trait Subscription: Sized + Send + 'static {
     /// Ends the events: from now on none is taken.
     fn end_events(&mut self);
 
-    /// Another subscription to the same input through the same connection, with another quality of service. Both wake the
+    /// Another subscription to the same topic through the same connection, with another quality of service. Both wake the
     /// same thread. Any thread may make it, which may take a while.
-    fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Making<Self>;
+    fn again(&self, wanted: Wanted) -> Making<Self>;
 }
 
 /// The graph as a connection shows it.

@@ -9,6 +9,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::connector::Connector;
 use super::handover;
 
 /// Time between two looks. The middleware itself replaces a port in a third of it.
@@ -49,12 +50,26 @@ struct Order {
 }
 
 impl Recovery {
-    /// Says whether a connection must be made now: a port is lost at two looks in a row. The caller may call it
-    /// often. `lost` lists the ports that are lost now.
+    /// Asks for a new connection if a port is lost at two looks in a row. Returns true if it asked. The caller may call it
+    /// often. `lost` lists the ports that are lost now. `stood_still`: true if the process stood still since, so its
+    /// middleware had no time to replace a port.
     ///
     /// # Errors
     /// `lost` failed at two looks in a row. That is told once, until a look succeeds.
-    pub fn look<E>(
+    pub fn heal<E>(
+        &mut self,
+        (now, stood_still): (Instant, bool),
+        connector: &Connector,
+        lost: impl FnOnce() -> Result<Vec<LostPort>, E>,
+    ) -> Result<bool, E> {
+        if stood_still {
+            self.newest = None;
+        }
+        Ok(self.look(now, lost)? && connector.connect())
+    }
+
+    /// True if a connection must be made now.
+    fn look<E>(
         &mut self,
         now: Instant,
         lost: impl FnOnce() -> Result<Vec<LostPort>, E>,
@@ -91,11 +106,6 @@ impl Recovery {
         };
         self.order = Some(Order { at: now, answered: lost, retry });
         Ok(true)
-    }
-
-    /// Forgets the newest look: the process stood still since, so its middleware had no time to replace a port.
-    pub fn stood_still(&mut self) {
-        self.newest = None;
     }
 }
 

@@ -148,10 +148,10 @@ impl Seen {
             }
         }
         let (subscriptions, connections) = lock(net).living();
-        // Of each input: the one in use, the one before, and those that linger for a second. A connection may be made
-        // each half minute, and an overlap lasts for ten seconds.
+        // Of each input: the one in use, the one before, and those that linger for a second. A standstill delays that the
+        // connection before ends, so that another one may be made until then.
         let most = 6 * (self.kinds.len() + 2);
-        if subscriptions > most || connections > 5 {
+        if subscriptions > most || connections > 3 {
             self.fail(format!("{subscriptions} subscriptions of {connections} connections exist"));
         }
     }

@@ -53,7 +53,8 @@ pub enum Fault {
     BadBackend,
     /// The node ends or is killed, and begins again.
     NodeEnds,
-    /// Publishers end and begin again under the same identity, with numbers from 1.
+    /// Publishers end and begin again under the same identity, with numbers from 1. With [`Fault::OtherQos`], they offer
+    /// another quality of service then.
     SameIdentity,
 }
 

@@ -1,23 +1,24 @@
 //! The node: the real loops of `runtime`, `link` and `data`, on the simulated network.
 
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::checks::{CommandCheck, SharedSeen};
 use crate::clock::WorldClock;
-use crate::net::{CHUNKS, SharedNet, SimGraph, SimSubscription, Wakes, Wanted};
+use crate::net::{SharedNet, SimGraph, SimSubscription};
 use robocache_core::message::TensorMessage;
 use robocache_data::recording::Writing;
 use robocache_link::{
-    CHUNK_DEPTH, CHUNK_TYPE, CLOCK_DEPTH, CLOCK_TOPIC, Connecting, Connector, GraphWatch, Handed,
-    Middleware, Orders, Recovery, Spinner, Subscriptions, Switch,
+    CLOCK_TOPIC, Connecting, Connector, GraphWatch, Handed, Middleware, Orders, Recovery, Spinner,
+    Subscriptions, Switch,
 };
 use robocache_ops::sync::lock;
 use robocache_runtime::health::{Monitor, Names};
 use robocache_runtime::{
-    CommandEnds, Next, OfferedQos, Publisher, Refused, Runtime, Steps, Witness, stepped_loops,
+    CommandEnds, Next, Publisher, Refused, Runtime, Steps, Witness, stepped_loops,
 };
 
 /// Encode workers of the node.
@@ -202,26 +203,14 @@ fn connection(runtime: &Runtime, net: &SharedNet) -> Connected {
         let mut net = lock(net);
         (net.connect(), net.clock.now_ns())
     };
-    let subscribe = |large: bool| {
-        let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
-        let of = |id| {
-            let spec = runtime.input_spec(id);
-            let asks = runtime.input(id).asks.get();
-            SimSubscription::of_input(net, connection, spec, asks)
-        };
-        inputs.map(of).collect::<Vec<_>>()
+    let subscribe = |large| {
+        let Ok(made) = Subscriptions::new(runtime, large, |wanted| {
+            Ok::<_, Infallible>(SimSubscription::new(net, connection, &wanted))
+        });
+        made
     };
-    let other = |wanted: Wanted<'_>, reliable| {
-        let asks = OfferedQos { reliable, transient_local: false };
-        SimSubscription::new(net, connection, &wanted, asks, Wakes::Small)
-    };
-    let large = Subscriptions { clock: None, chunks: None, inputs: subscribe(true) };
-    let clock =
-        Wanted { topic: CLOCK_TOPIC, ros_type: "rosgraph_msgs/msg/Clock", depth: CLOCK_DEPTH };
-    let clock = runtime.clock.is_simulated().then(|| other(clock, false));
-    let chunks = Wanted { topic: CHUNKS, ros_type: CHUNK_TYPE, depth: CHUNK_DEPTH };
-    let chunks = runtime.commands.as_ref().map(|_| other(chunks, true));
-    let small = Subscriptions { clock, chunks, inputs: subscribe(false) };
+    let small = subscribe(false);
+    let large = subscribe(true);
     let graph = SimGraph { net: Arc::clone(net), connection, since_ns };
     let output = OutputPart { net: Arc::clone(net), connection, since_ns };
     Connected { small, large, graph, output }
@@ -273,12 +262,10 @@ fn report<'a>(
             runtime.excuse_silence();
             monitor.stood_still(time);
         }
-        if runtime.standstills.newest().is_some() {
-            recovery.stood_still();
-        }
-        let mut is_cut_off = || recovery.look(now, || lock(&net).lost_ports()).unwrap_or(false);
-        if cuts_off && is_cut_off() {
-            connector.connect();
+        let stood = runtime.standstills.newest();
+        if cuts_off {
+            // A look that failed comes again.
+            let _ = recovery.heal((now, stood.is_some()), &connector, || lock(&net).lost_ports());
         }
         if now >= due {
             due = now + REPORT;

@@ -24,6 +24,7 @@ impl World<'_> {
             // Who does not hear the clock may hear it again when it is ahead: nobody can tell that it was set back.
             Occurrence::ClockBack if self.passes.simulated && !lock(&self.net).is_deaf() => {
                 self.passes.begin_again(now);
+                lock(&self.net).clock_backs += 1;
                 self.tell_passes();
             }
             Occurrence::ClockPause { ns }

@@ -24,13 +24,11 @@ pub(crate) enum Occurrence {
 
 /// How a publisher begins again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
-    /// As another publisher.
-    Another,
-    /// As another publisher, with another quality of service.
-    OtherQos,
-    /// Under the identity that it had.
-    Same,
+pub(crate) struct Again {
+    /// Under the identity that it had, rather than as another publisher.
+    pub same_identity: bool,
+    /// With another quality of service.
+    pub other_qos: bool,
 }
 
 /// All of a run that the seed draws before it begins.
@@ -96,6 +94,11 @@ impl Plan {
         };
         let mut occurrences: Vec<_> =
             Fault::ALL.into_iter().filter(|of| has(*of)).flat_map(|of| times(seed, of)).collect();
+        for (_, occurrence) in &mut occurrences {
+            if let Occurrence::Restart { with, .. } = occurrence {
+                with.other_qos |= with.same_identity && has(Fault::OtherQos);
+            }
+        }
         occurrences.retain(|(at, _)| *at < FIRST_NS + seconds * S);
         occurrences.sort_by_key(|(at, _)| *at);
         let last = occurrences.iter().map(|(at, of)| at + of.lasts_ns()).max();
@@ -191,10 +194,9 @@ fn occurrence(fault: Fault, draw: &mut Random) -> Option<Occurrence> {
         Fault::Restart | Fault::OtherQos | Fault::SameIdentity => Occurrence::Restart {
             after_ns: ns(draw, 3 * S),
             turn: draw.bits(),
-            with: match fault {
-                Fault::OtherQos => Again::OtherQos,
-                Fault::SameIdentity => Again::Same,
-                _ => Again::Another,
+            with: Again {
+                same_identity: fault == Fault::SameIdentity,
+                other_qos: fault == Fault::OtherQos,
             },
         },
         Fault::FullDisk => Occurrence::FullDisk,

@@ -77,15 +77,15 @@ impl MessageSource {
 
     /// Begins to publish, perhaps again.
     pub(crate) fn begin(&mut self, net: &mut Net) {
-        let again = self.before.map(|(_, again)| again);
-        if again == Some(Again::OtherQos) && self.kind != Kind::Mark {
+        let other_qos = self.before.is_some_and(|(_, again)| again.other_qos);
+        if other_qos && self.kind != Kind::Mark {
             self.offers.reliable = !self.offers.reliable;
         }
         let depth = if self.kind == Kind::Mark { 1 } else { 10 };
         let (topic, ros_type) = self.kind.topic();
         let publisher =
             net.advertise(topic, ros_type, self.offers, depth, self.remote, self.ahead_ns);
-        if let Some((before, Again::Same)) = self.before {
+        if let Some((before, Again { same_identity: true, .. })) = self.before {
             net.identify(publisher, before);
         }
         self.publisher = Some(publisher);

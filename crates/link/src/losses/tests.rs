@@ -11,16 +11,22 @@ fn message(publisher: u16, number: Option<u64>, source_ns: Option<i64>) -> Messa
     MessageInfo { publisher: PublisherId(id), number, transit }
 }
 
+/// Notes a message of the newest subscription, or of the one before. Returns true if it is new.
+fn take(losses: &mut Losses, message: &MessageInfo, from_before: bool) -> bool {
+    let by = losses.subscription() - u32::from(from_before);
+    losses.note(message, by)
+}
+
 /// Notes messages of one publisher with these numbers.
 fn note(losses: &mut Losses, publisher: u16, numbers: impl IntoIterator<Item = u64>) {
     for number in numbers {
-        losses.note(&message(publisher, Some(number), None), false, Instant::now());
+        take(losses, &message(publisher, Some(number), None), false);
     }
 }
 
 /// Replaces the subscription. Its overlap with the one before is over at once.
 fn subscribe_again(losses: &mut Losses, now: Instant) {
-    losses.overlap(now);
+    losses.overlap();
     losses.overlap_ended(Some(0), now);
 }
 
@@ -52,25 +58,84 @@ fn gaps_without_an_event_were_overwritten() {
 #[test]
 fn a_publisher_may_begin_again_under_its_identity() {
     let mut losses = Losses::default();
-    let now = Instant::now();
-    let mut is_new = |number: u64, published_ns: i64, after: Duration| {
-        losses.note(&message(1, Some(number), Some(published_ns)), false, now + after)
+    let mut is_new = |number: u64, published_ns: i64| {
+        take(&mut losses, &message(1, Some(number), Some(published_ns)), false)
     };
-    let soon = Duration::ZERO;
-    assert_eq!([7, 8, 9].map(|number| is_new(number, 10 * number as i64, soon)), [true; 3]);
-    assert!(!is_new(8, 80, soon), "the same message comes twice");
-    assert_eq!(
-        [1, 2, 2].map(|number| is_new(number, 100 + number as i64, soon)),
-        [true, true, false]
-    );
-    assert!(is_new(9, 190, soon), "it was the number of a message from before");
+    assert_eq!([7, 8, 9].map(|number| is_new(number, 10 * number as i64)), [true; 3]);
+    assert!(!is_new(8, 80), "the same message comes twice");
+    assert_eq!([1, 2, 2].map(|number| is_new(number, 100 + number as i64)), [true, true, false]);
+    assert!(is_new(9, 190), "it was the number of a message from before");
+    assert!(is_new(10, 95), "it was on its way from before");
     assert_eq!(explain(&mut losses, Some(6)), Lost { on_the_way: 6, overwritten: 0 });
-    // While two subscriptions overlap, a clock that was set back may be the reason.
-    losses.overlap(now);
-    assert!(!losses.note(&message(1, Some(1), Some(300)), true, now));
-    losses.overlap_ended(Some(0), now);
-    assert!(!losses.note(&message(1, Some(1), Some(310)), false, now));
-    assert!(losses.note(&message(1, Some(1), Some(320)), false, now + REPEATS));
+    losses.look(Instant::now(), false);
+    assert_eq!(losses.publishers.len(), 1);
+    assert_eq!(losses.publishers[0].newest, 9);
+}
+
+#[test]
+fn a_publisher_that_begins_again_in_an_overlap_is_heard_at_once() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::default();
+    for number in 1..=9 {
+        assert!(take(&mut losses, &of(number, 10 * number as i64), false));
+    }
+    losses.overlap();
+    // Only the new subscription hears the one that begins again.
+    assert!(take(&mut losses, &of(1, 100), false));
+    assert!(take(&mut losses, &of(2, 110), false));
+    // The subscription before gives what was published last, and what the other one has given.
+    assert!(!take(&mut losses, &of(9, 90), true));
+    assert!(take(&mut losses, &of(10, 95), true));
+    assert!(!take(&mut losses, &of(2, 110), true));
+    assert!(take(&mut losses, &of(3, 120), true));
+    assert!(!take(&mut losses, &of(3, 120), false));
+    losses.overlap_ended(Some(0), Instant::now());
+    assert!(take(&mut losses, &of(4, 130), false));
+    assert_eq!(explain(&mut losses, Some(0)), Lost::default());
+}
+
+#[test]
+fn a_clock_that_is_set_back_in_an_overlap_shows_no_new_publisher() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::default();
+    losses.overlap();
+    assert!(take(&mut losses, &of(1, 1_000), true));
+    assert!(take(&mut losses, &of(2, 500), true));
+    assert!(take(&mut losses, &of(3, 510), true));
+    // All come once more from the other subscription, also those from before the step.
+    for (number, published_ns) in [(1, 1_000), (2, 500), (3, 510)] {
+        assert!(!take(&mut losses, &of(number, published_ns), false), "{number}");
+    }
+    assert!(take(&mut losses, &of(4, 520), false));
+}
+
+#[test]
+fn what_came_while_the_thread_did_not_run_may_be_repeated_after_that() {
+    let mut losses = Losses::default();
+    let start = Instant::now();
+    losses.overlap();
+    assert!(is_new(&mut losses, 1_000, true));
+    losses.overlap_ended(None, start);
+    let resumed = start + 3 * REPEATS;
+    // The first step after that takes what waits, and then looks.
+    assert!(!is_new(&mut losses, 1_000, false));
+    losses.look(resumed, true);
+    assert!(!is_new(&mut losses, 990, false), "it was on its way");
+    losses.look(resumed + REPEATS, false);
+    assert!(is_new(&mut losses, 995, false), "a clock was set back");
+}
+
+#[test]
+fn without_numbers_what_two_subscriptions_before_give_is_new_once() {
+    let mut losses = Losses::default();
+    let first = losses.subscription();
+    losses.overlap();
+    // The second one gives a message, and is replaced before it is connected: the first one is kept.
+    let second = losses.subscription();
+    losses.overlap();
+    assert!(losses.note(&message(1, None, Some(1_000)), second));
+    assert!(!losses.note(&message(1, None, Some(1_000)), first));
+    assert!(!losses.note(&message(1, None, Some(1_000)), losses.subscription()));
 }
 
 #[test]
@@ -210,9 +275,8 @@ fn new_of(
     numbers: impl IntoIterator<Item = u64>,
     from_before: bool,
 ) -> Vec<u64> {
-    let now = Instant::now();
     let mut is_new =
-        |number: &u64| losses.note(&message(publisher, Some(*number), None), from_before, now);
+        |number: &u64| take(losses, &message(publisher, Some(*number), None), from_before);
     numbers.into_iter().filter(|number| is_new(number)).collect()
 }
 
@@ -221,7 +285,7 @@ fn while_two_subscriptions_overlap_each_message_is_new_once() {
     let mut losses = Losses::default();
     note(&mut losses, 1, 1..=10);
     explain(&mut losses, Some(3));
-    losses.overlap(Instant::now());
+    losses.overlap();
     // The threads of the two subscriptions are apart, so either may be ahead.
     assert_eq!(new_of(&mut losses, 1, [12, 13], false), [12, 13]);
     assert_eq!(new_of(&mut losses, 1, [11, 12, 13], true), [11]);
@@ -241,7 +305,7 @@ fn what_a_new_subscription_misses_before_it_is_connected_is_lost_on_the_way() {
     note(&mut losses, 1, [1]);
     note(&mut losses, 2, [1]);
     explain(&mut losses, Some(0));
-    losses.overlap(Instant::now());
+    losses.overlap();
     // The old one still hears both, and the new one only the first publisher.
     assert_eq!(new_of(&mut losses, 1, [2], true), [2]);
     assert_eq!(new_of(&mut losses, 2, [2], true), [2]);
@@ -257,12 +321,12 @@ fn latched_messages_are_new_once() {
     for takes_history in [false, true] {
         let mut losses = Losses::new(takes_history);
         note(&mut losses, 1, [500, 501]);
-        losses.overlap(Instant::now());
+        losses.overlap();
         let history: Vec<u64> = if takes_history { (400..500).collect() } else { Vec::new() };
         assert_eq!(new_of(&mut losses, 1, 400..=501, false), history);
         losses.overlap_ended(Some(0), Instant::now());
         assert_eq!(new_of(&mut losses, 1, [502], false), [502]);
-        losses.overlap(Instant::now());
+        losses.overlap();
         assert_eq!(new_of(&mut losses, 1, 400..=502, false), [0; 0]);
         losses.overlap_ended(Some(0), Instant::now());
         assert_eq!(explain(&mut losses, Some(0)), Lost::default());
@@ -278,8 +342,7 @@ fn latched_messages_are_new_once() {
 #[test]
 fn without_numbers_the_time_of_publication_tells_what_comes_once_more() {
     let mut losses = Losses::default();
-    let now = Instant::now();
-    let new = |losses: &mut Losses, ns| losses.note(&message(1, None, ns), false, now);
+    let new = |losses: &mut Losses, ns| take(losses, &message(1, None, ns), false);
     assert!(new(&mut losses, Some(10)) && new(&mut losses, Some(20)));
     assert!(new(&mut losses, Some(15)), "a clock was set back");
     subscribe_again(&mut losses, Instant::now());
@@ -289,95 +352,92 @@ fn without_numbers_the_time_of_publication_tells_what_comes_once_more() {
     assert!(new(&mut losses, None) && !losses.is_pending());
 }
 
-/// Notes a message without a number, some time after `start`; says whether it is new.
-fn is_new(losses: &mut Losses, ns: i64, from_before: bool, at: Instant) -> bool {
-    losses.note(&message(1, None, Some(ns)), from_before, at)
+/// Notes a message without a number. Returns true if it is new.
+fn is_new(losses: &mut Losses, ns: i64, from_before: bool) -> bool {
+    take(losses, &message(1, None, Some(ns)), from_before)
 }
 
 #[test]
 fn a_publisher_without_numbers_whose_clock_was_set_back_is_heard_again_after_a_second() {
     let mut losses = Losses::default();
     let start = Instant::now();
-    let after = |ms| start + Duration::from_millis(ms);
-    assert!(is_new(&mut losses, 1_000, false, start));
+    assert!(is_new(&mut losses, 1_000, false));
     subscribe_again(&mut losses, start);
-    assert!(!is_new(&mut losses, 10, false, after(1)));
-    assert!(!is_new(&mut losses, 20, false, after(999)));
-    assert!(is_new(&mut losses, 30, false, after(1_000)));
-    assert!(is_new(&mut losses, 40, false, after(1_001)));
+    assert!(!is_new(&mut losses, 10, false));
+    losses.look(start + Duration::from_millis(999), false);
+    assert!(!is_new(&mut losses, 20, false));
+    losses.look(start + Duration::from_millis(1_000), false);
+    assert!(is_new(&mut losses, 30, false));
+    assert!(is_new(&mut losses, 40, false));
 }
 
 #[test]
 fn without_numbers_a_clock_that_is_set_back_in_an_overlap_refuses_nothing() {
     let mut losses = Losses::default();
-    let start = Instant::now();
-    assert!(is_new(&mut losses, 1_000, false, start));
-    losses.overlap(Instant::now());
-    assert!(is_new(&mut losses, 1_010, true, start));
-    assert!(!is_new(&mut losses, 1_010, false, start));
+    assert!(is_new(&mut losses, 1_000, false));
+    losses.overlap();
+    assert!(is_new(&mut losses, 1_010, true));
+    assert!(!is_new(&mut losses, 1_010, false));
     // Both subscriptions give each message.
     for ns in [500, 510, 520] {
-        assert!(is_new(&mut losses, ns, true, start), "{ns}");
-        assert!(!is_new(&mut losses, ns, false, start), "{ns}");
+        assert!(is_new(&mut losses, ns, true), "{ns}");
+        assert!(!is_new(&mut losses, ns, false), "{ns}");
     }
 }
 
 #[test]
 fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
     let mut losses = Losses::default();
-    let start = Instant::now();
-    let end = start + Duration::from_secs(3);
-    assert!(is_new(&mut losses, 1_000, false, start));
-    losses.overlap(Instant::now());
-    assert!(is_new(&mut losses, 1_010, true, end));
-    losses.overlap_ended(None, end);
-    assert!(!is_new(&mut losses, 1_010, false, end + Duration::from_millis(5)));
-    assert!(is_new(&mut losses, 1_020, false, end + Duration::from_millis(10)));
+    assert!(is_new(&mut losses, 1_000, false));
+    losses.overlap();
+    assert!(is_new(&mut losses, 1_010, true));
+    losses.overlap_ended(None, Instant::now());
+    assert!(!is_new(&mut losses, 1_010, false));
+    assert!(is_new(&mut losses, 1_020, false));
 }
 
 #[test]
 fn without_numbers_a_third_subscription_at_once_makes_nothing_of_the_first_new() {
     let mut losses = Losses::default();
     let start = Instant::now();
-    losses.overlap(start);
-    assert!(is_new(&mut losses, 1_000, true, start));
+    losses.overlap();
+    assert!(is_new(&mut losses, 1_000, true));
     losses.overlap_ended(None, start);
-    losses.overlap(start);
+    losses.overlap();
     // The second one, now the one before, gives it too.
-    assert!(!is_new(&mut losses, 1_000, true, start));
-    assert!(!is_new(&mut losses, 1_000, false, start));
-    assert!(is_new(&mut losses, 1_010, true, start));
+    assert!(!is_new(&mut losses, 1_000, true));
+    assert!(!is_new(&mut losses, 1_000, false));
+    assert!(is_new(&mut losses, 1_010, true));
 }
 
 #[test]
 fn without_numbers_a_silent_publisher_whose_clock_was_set_back_is_heard_in_a_later_overlap() {
     let mut losses = Losses::default();
     let start = Instant::now();
-    assert!(is_new(&mut losses, 1_000, false, start));
+    assert!(is_new(&mut losses, 1_000, false));
     subscribe_again(&mut losses, start);
-    let later = start + Duration::from_secs(10);
-    losses.overlap(later);
-    assert!(is_new(&mut losses, 500, true, later));
-    assert!(!is_new(&mut losses, 500, false, later));
+    losses.look(start + Duration::from_secs(10), false);
+    losses.overlap();
+    assert!(is_new(&mut losses, 500, true));
+    assert!(!is_new(&mut losses, 500, false));
 }
 
 #[test]
 fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
-    let now = Instant::now();
     for number in [None, Some(70)] {
         for first_from_before in [false, true] {
             let mut losses = Losses::default();
-            losses.overlap(Instant::now());
+            losses.overlap();
             let first = message(1, number, Some(10));
             let mut new =
-                |message: &MessageInfo, from_before| losses.note(message, from_before, now);
+                |message: &MessageInfo, from_before| take(&mut losses, message, from_before);
             assert!(new(&first, first_from_before));
             assert!(!new(&first, !first_from_before));
             let second = message(1, number.map(|it| it + 1), Some(20));
             assert!(new(&second, !first_from_before));
             assert!(!new(&second, first_from_before));
             losses.overlap_ended(Some(0), Instant::now());
-            assert!(losses.note(&message(1, number.map(|it| it + 2), Some(30)), false, now));
+            assert!(take(&mut losses, &message(1, number.map(|it| it + 2), Some(30)), false));
             assert!(!losses.has_gaps());
         }
     }
@@ -389,10 +449,10 @@ fn a_late_event_of_an_overlap_counts_nothing_that_the_other_subscription_gave() 
     let now = Instant::now();
     note(&mut losses, 1, 1..=5);
     assert_eq!(losses.explain(Some(0), now), Lost::default());
-    losses.overlap(now);
+    losses.overlap();
     // The new subscription loses 7, and the one before gives it.
     for (number, from_before) in [(6, false), (7, true), (8, false)] {
-        losses.note(&message(1, Some(number), None), from_before, now);
+        take(&mut losses, &message(1, Some(number), None), from_before);
     }
     losses.overlap_ended(Some(0), now);
     assert_eq!(losses.explain(Some(1), now + SETTLE / 6), Lost::default());
@@ -409,14 +469,14 @@ fn an_event_after_an_overlap_does_not_count_what_the_subscription_before_gave_la
     let now = Instant::now();
     note(&mut losses, 1, 1..=5);
     assert_eq!(losses.explain(Some(0), now), Lost::default());
-    losses.overlap(now);
+    losses.overlap();
     for (number, from_before) in [(6, false), (7, true)] {
-        losses.note(&message(1, Some(number), None), from_before, now);
+        take(&mut losses, &message(1, Some(number), None), from_before);
     }
     losses.overlap_ended(Some(0), now);
     // The new subscription lost 7 and 8.
     let next = now + 2 * SETTLE;
-    losses.note(&message(1, Some(9), None), false, next);
+    take(&mut losses, &message(1, Some(9), None), false);
     assert_eq!(losses.explain(Some(2), next), Lost { on_the_way: 1, overwritten: 0 });
     assert_eq!(explain(&mut losses, Some(2)), Lost::default());
 }

@@ -1,6 +1,7 @@
 use std::convert::Infallible;
 
 use super::*;
+use robocache_runtime::TimeSource;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -8,11 +9,13 @@ const MS: Duration = Duration::from_millis(1);
 struct Watched {
     recovery: Recovery,
     now: Instant,
+    /// True if the process stood still since the last look.
+    stood_still: bool,
 }
 
 impl Watched {
     fn new() -> Self {
-        Watched { recovery: Recovery::default(), now: Instant::now() }
+        Watched { recovery: Recovery::default(), now: Instant::now(), stood_still: false }
     }
 
     /// These ports are lost for so long. Returns how many connections are due.
@@ -21,7 +24,12 @@ impl Watched {
         let mut due = 0;
         while self.now < end {
             let lost = || Ok::<_, Infallible>(lost.iter().copied().map(LostPort).collect());
-            due += usize::from(self.recovery.look(self.now, lost).unwrap());
+            let stood_still = std::mem::take(&mut self.stood_still);
+            // Each order is served at once.
+            let (connector, _orders) = Connector::new(TimeSource::real());
+            let asked = self.recovery.heal((self.now, stood_still), &connector, lost).unwrap();
+            assert_eq!(asked, !connector.connect());
+            due += usize::from(asked);
             self.now += 125 * MS;
         }
         due
@@ -88,7 +96,7 @@ fn looks_before_and_after_a_standstill_are_not_in_a_row() {
     watched.run(&[], 2000);
     assert_eq!(watched.run(&[7], 1000), 0);
     watched.now += 3000 * MS;
-    watched.recovery.stood_still();
+    watched.stood_still = true;
     assert_eq!(watched.run(&[7], 500), 0, "the middleware has not replaced it yet");
     assert_eq!(watched.run(&[], 2000), 0);
     // Nobody notices a standstill of which one witness knows nothing, but so long is no overload.

@@ -30,7 +30,7 @@ use robocache_runtime::OfferedQos;
 
 pub(crate) use graph::SimGraph;
 pub(crate) use paths::Path;
-pub(crate) use subscription::{CHUNKS, SimSubscription, Wanted};
+pub(crate) use subscription::{CHUNKS, SimSubscription};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const S: u64 = 1000 * MS;
@@ -125,7 +125,7 @@ pub(crate) struct Connection {
     pub cut_off: bool,
     /// That port, if the cut-off shows.
     pub lost: Option<LostPort>,
-    /// Until when messages of local publishers are lost.
+    /// From when until when messages of local publishers are lost.
     broken: Option<(u64, u64)>,
     /// Messages that came while the process stood still, each with its subscription.
     port: Vec<(usize, Arc<Sample>)>,
@@ -196,6 +196,8 @@ pub(crate) struct Net {
     pub renewed: u64,
     /// New connections that were made although the one before was not cut off.
     pub unfounded: u64,
+    /// How often a simulator's clock was set back. That depends on what the node hears.
+    pub clock_backs: u64,
     /// Chunks of actions that the node took.
     pub chunks_taken: u64,
     take_failures: u32,
@@ -247,6 +249,7 @@ impl Net {
             connected: 0,
             renewed: 0,
             unfounded: 0,
+            clock_backs: 0,
             chunks_taken: 0,
             take_failures: 0,
         }
@@ -438,10 +441,14 @@ impl Net {
             return;
         }
         self.stops += 1;
+        let now = self.clock.now_ns();
         for (at, connection) in
             self.connections.iter_mut().enumerate().filter(|(_, of)| of.living > 0)
         {
             connection.cut_off(stop_draw(!self.seed, self.stops), lost_port(at, self.stops));
+            if connection.broken.is_none_or(|(_, until)| until <= now) {
+                connection.broken = Some((now, now));
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fates, MS, Net, PORT, Publisher, S, Sample, Sub, Transport};
+use super::{Connection, Fates, MS, Net, PORT, Publisher, S, Sample, Sub, Transport};
 use robocache_ops::random::Random;
 use robocache_runtime::PublisherId;
 
@@ -61,16 +61,14 @@ impl Net {
             return;
         }
         let now = self.clock.now_ns();
-        // Participants that know each other find new parts of each other soon.
-        let knew = self.paths.keys().any(|(other, of)| {
-            *other == publisher && self.subscriptions[*of].connection == sub.connection
-        });
-        let [reader, writer] = match knew {
-            true => [2 * MS, 2 * MS].map(|ns| ns + self.draw.below(20 * MS)),
-            false => self.found_ns(publisher, sub.connection),
-        };
-        let reader_knows_ns = now + reader;
-        let writer_knows_ns = now + writer;
+        // Participants find each other from the instant on at which the later one begins. Those that know each other find new
+        // parts of each other soon.
+        let met_ns = of.begun_ns.max(self.connections[sub.connection].begun_ns);
+        let mut found = self.found_ns(publisher, sub.connection).map(|ns| met_ns + ns);
+        if now > met_ns {
+            found = found.map(|at| at.max(now + 2 * MS + self.draw.below(20 * MS)));
+        }
+        let [reader_knows_ns, writer_knows_ns] = found;
         let path = Path { reader_knows_ns, writer_knows_ns, last_ns: 0, expected: None };
         self.paths.insert((publisher, subscription), path);
         self.due.push((writer_knows_ns, Transport::Found { publisher, subscription }));
@@ -97,20 +95,11 @@ impl Net {
         let to = &self.connections[connection];
         let is_broken = to.broken.is_some_and(|(from, until)| (from..until).contains(&now));
         if !of.remote && (to.cut_off || is_broken) {
-            let edges = to.broken.map_or([0; 2], |(from, until)| [from, until]);
-            let is_edge = edges.iter().any(|edge| edge.abs_diff(now) < EDGE_NS);
-            let fates = &mut self.fates[publisher];
-            fates.lost.push(number);
-            fates.drawn.extend(is_edge.then_some(number));
-            return;
+            let is_edge = to.is_edge(now);
+            return self.fates[publisher].lose(number, is_edge);
         }
         match (is_lost, reliable) {
-            (true, false) => {
-                let fates = &mut self.fates[publisher];
-                fates.lost.push(number);
-                fates.drawn.push(number);
-                return;
-            }
+            (true, false) => return self.fates[publisher].lose(number, true),
             (true, true) => at += 5 * MS + draw.below(200 * MS),
             (false, _) => {}
         }
@@ -166,13 +155,12 @@ impl Net {
         if self.stopped {
             match connection.port.len() < PORT {
                 true => connection.port.push((subscription, sample)),
-                false => self.fates[publisher].lost.push(number),
+                false => self.fates[publisher].lose(number, false),
             }
             return;
         }
         if connection.cut_off && !self.publishers[publisher].remote {
-            self.fates[publisher].lost.push(number);
-            return;
+            return self.fates[publisher].lose(number, connection.is_edge(now));
         }
         let Some(path) = self.paths.get_mut(&(publisher, subscription)) else { return };
         if now < path.reader_knows_ns {
@@ -182,7 +170,10 @@ impl Net {
                     path.last_ns = at;
                     self.due.push((at, Transport::Deliver { subscription, sample }));
                 }
-                false => self.fates[publisher].lost.push(number),
+                false => {
+                    let is_edge = path.reader_knows_ns < now + EDGE_NS;
+                    self.fates[publisher].lose(number, is_edge);
+                }
             }
             return;
         }
@@ -207,6 +198,22 @@ impl Net {
     /// Returns the fates of a publisher's messages in this life of the node.
     pub(crate) fn fates_of(&self, publisher: usize) -> &Fates {
         &self.fates[publisher]
+    }
+}
+
+impl Connection {
+    /// True if it begins or ends about now that messages are lost.
+    fn is_edge(&self, now: u64) -> bool {
+        let edges = self.broken.map(|(from, until)| [from, until]);
+        edges.into_iter().flatten().any(|edge| edge.abs_diff(now) < EDGE_NS)
+    }
+}
+
+impl Fates {
+    /// Notes a message that the network lost. `is_drawn`: true if that was chance, and not because of the connection.
+    fn lose(&mut self, number: u64, is_drawn: bool) {
+        self.lost.push(number);
+        self.drawn.extend(is_drawn.then_some(number));
     }
 }
 

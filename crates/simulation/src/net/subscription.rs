@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use super::paths::id_of;
 use super::{Net, SharedNet, Sub, Wakes};
-use robocache_core::spec::InputSpec;
 use robocache_link::{
-    EventTotals, Making, MessageInfo, MessageMemory, MiddlewareError, Subscribed, Subscription,
+    EventTotals, Making, MessageInfo, MessageMemory, MiddlewareError, Subscription, Wanted,
 };
 use robocache_ops::sync::lock;
-use robocache_runtime::{OfferedQos, Transit};
+use robocache_runtime::Transit;
 
 /// A subscription of the node. A drop ends it.
 pub(crate) struct SimSubscription {
@@ -17,33 +16,20 @@ pub(crate) struct SimSubscription {
     id: usize,
 }
 
-/// The topic of chunks of actions.
+/// The full name of the topic of chunks of actions.
 pub(crate) const CHUNKS: &str = "/action_chunk";
-
-/// Request for a subscription: its topic, its type, and the messages that its queue holds.
-pub(crate) struct Wanted<'a> {
-    pub topic: &'a str,
-    pub ros_type: &'a str,
-    pub depth: usize,
-}
 
 impl Net {
     /// Subscribes through a connection.
-    fn subscribe(
-        &mut self,
-        connection: usize,
-        of: &Wanted<'_>,
-        asks: OfferedQos,
-        wakes: Wakes,
-    ) -> usize {
+    fn subscribe(&mut self, connection: usize, of: &Wanted) -> usize {
         let id = self.subscriptions.len();
         self.subscriptions.push(Sub {
-            topic: of.topic.to_owned(),
-            ros_type: of.ros_type.to_owned(),
-            asks,
+            topic: format!("/{}", of.topic.trim_start_matches('/')),
+            ros_type: of.ros_type.clone(),
+            asks: of.asks,
             depth: of.depth,
             connection,
-            wakes,
+            wakes: if of.is_large { Wakes::Large } else { Wakes::Small },
             queue: std::collections::VecDeque::new(),
             alive: true,
             lost: Vec::new(),
@@ -60,27 +46,9 @@ impl Net {
 
 impl SimSubscription {
     /// Subscribes through a connection.
-    pub(crate) fn new(
-        net: &SharedNet,
-        connection: usize,
-        wanted: &Wanted<'_>,
-        asks: OfferedQos,
-        wakes: Wakes,
-    ) -> Self {
-        let id = lock(net).subscribe(connection, wanted, asks, wakes);
+    pub(crate) fn new(net: &SharedNet, connection: usize, wanted: &Wanted) -> Self {
+        let id = lock(net).subscribe(connection, wanted);
         SimSubscription { net: Arc::clone(net), id }
-    }
-
-    /// The subscription of an input.
-    pub(crate) fn of_input(
-        net: &SharedNet,
-        connection: usize,
-        spec: &InputSpec,
-        asks: OfferedQos,
-    ) -> Subscribed<Self> {
-        let wakes = if spec.is_large() { Wakes::Large } else { Wakes::Small };
-        let wanted = Wanted { topic: &spec.topic, ros_type: &spec.ros_type, depth: spec.qos.depth };
-        Subscribed { subscription: Self::new(net, connection, &wanted, asks, wakes), asks }
     }
 }
 
@@ -154,10 +122,9 @@ impl Subscription for SimSubscription {
         lock(&self.net).subscriptions[self.id].events = false;
     }
 
-    fn again(&self, spec: &InputSpec, asks: OfferedQos) -> Making<Self> {
+    fn again(&self, wanted: Wanted) -> Making<Self> {
         let connection = lock(&self.net).subscriptions[self.id].connection;
         let net = Arc::clone(&self.net);
-        let spec = spec.clone();
-        Box::new(move || Ok(SimSubscription::of_input(&net, connection, &spec, asks).subscription))
+        Box::new(move || Ok(SimSubscription::new(&net, connection, &wanted)))
     }
 }
