@@ -164,21 +164,22 @@ impl Clock {
         }
     }
 
-    /// Returns the arrival of a message that comes now.
+    /// Returns the arrival of a message that comes now and has a stamp.
     pub fn arrival(&self, transit: Transit) -> Arrival {
-        self.arrival_at(transit, self.time().monotonic())
+        self.arrival_at(transit, self.time().monotonic(), true)
     }
 
     /// Returns the arrival of a message that came at `at` by the monotonic clock. Only a simulator's
-    /// clock, which estimates its pace from such instants, asks for them.
-    pub fn arrival_at(&self, transit: Transit, at: Instant) -> Arrival {
+    /// clock, which estimates its pace from such instants, asks for them. It also asks whether a stamp of the
+    /// message tells its epoch (`is_stamped`).
+    pub(crate) fn arrival_at(&self, transit: Transit, at: Instant, is_stamped: bool) -> Arrival {
         match self {
             Clock::System(clock) => clock.arrival(transit),
             Clock::Steady(clock) => {
                 Arrival { stamp: Some(clock.now().stamp), ..Arrival::default() }
             }
             Clock::Recorded(clock) => clock.arrival(transit),
-            Clock::Sim(clock) => clock.arrival_at(transit, at),
+            Clock::Sim(clock) => clock.arrival_at(transit, at, is_stamped),
         }
     }
 

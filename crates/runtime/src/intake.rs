@@ -63,8 +63,11 @@ impl Runtime {
 
     /// As [`Runtime::arrival`], of a message that came at `at` by the monotonic clock.
     pub(super) fn arrival_at(&self, input: InputId, transit: Transit, at: Instant) -> Arrival {
-        let arrival = self.clock.arrival_at(transit, at);
-        if self.input_spec(input).timeline == Timeline::Header {
+        let spec = self.input_spec(input);
+        let is_by_header = spec.timeline == Timeline::Header;
+        // A plan may start when it arrives.
+        let arrival = self.clock.arrival_at(transit, at, is_by_header && !spec.is_plan());
+        if is_by_header {
             return Arrival { received: None, ..arrival };
         }
         let next = |received| self.input(input).next_received(arrival.epoch, received);

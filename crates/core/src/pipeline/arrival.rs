@@ -23,7 +23,8 @@ pub struct Arrival {
     /// The clock's epoch in which the message was published.
     pub epoch: Epoch,
     /// A header's stamp may be this far ahead of `stamp` \[ns\], even if the limit of its stream is smaller. A
-    /// simulator's clock moves in steps, so its sensors are ahead of it.
+    /// simulator's clock moves in steps, so its sensors are ahead of it. If it is negative, the clock has moved on since the
+    /// message was published: a stamp that is not before `in_doubt_from` must then be so far behind `stamp`.
     pub max_ahead_ns: i64,
     /// If a header's stamp is further ahead than `max_ahead_ns`, and is not before this instant, the message may have been
     /// stamped before the clock jumped back. `None`: no message can.

@@ -244,11 +244,13 @@ impl SimClock {
     /// For [`IN_FLIGHT`] after a jump, a message may be from before it. If the message was published
     /// before the one that began the epoch, its epoch is the one before. A simulator may send sensors
     /// before its first `/clock` after a jump: between the last old and the first new message on
-    /// `/clock`, only the stamp tells. So it does if publications cannot be compared, until the clock
-    /// has passed the instant that it jumped back from: a stamp that is ahead may be an old one, unless it is from
-    /// before all that may be on its way. Later, and for a message that was published after the jump, the ordinary
-    /// limit holds.
-    pub(super) fn arrival_at(&self, transit: Transit, at: Instant) -> Arrival {
+    /// `/clock`, only the stamp tells. If the message has no stamp of its own (`is_stamped`), or if the
+    /// jump is so short that an old stamp may fit, its epoch is the one before as well.
+    ///
+    /// If publications cannot be compared, the stamp tells until the clock has passed the instant that it
+    /// jumped back from: a stamp that is ahead may be an old one, unless it is from before all that may be on
+    /// its way. Later, and for a message that was published after the jump, the ordinary limit holds.
+    pub(super) fn arrival_at(&self, transit: Transit, at: Instant, is_stamped: bool) -> Arrival {
         let mut state = self.lock();
         let since = |earlier: Instant| at.saturating_duration_since(earlier);
         let past_ns = state.now.map(|now| state.pace.past_reading_ns(since(now.reading.since)));
@@ -266,7 +268,7 @@ impl SimClock {
         let mut passed_ns = 0;
         let before_the_end = epoch.jumped_from().is_some_and(|from| now.reading.stamp < from);
         if since(now.began.at) < IN_FLIGHT {
-            match now.began.sent(transit, steps_ns) {
+            match now.began.sent(transit, steps_ns, is_stamped) {
                 Some(Sent::Before) => {
                     epoch = now.previous;
                     // Nothing of this clock's time can be said of it.
@@ -318,9 +320,9 @@ impl SimClock {
 
 /// When a message was published.
 enum Sent {
-    /// Before the jump.
+    /// Before the jump, as far as anybody can tell.
     Before,
-    /// Between the last old and the first new message on `/clock`.
+    /// Between the last old and the first new message on `/clock`, and the stamp tells the epoch.
     Between,
     /// After the jump.
     After,
@@ -328,15 +330,16 @@ enum Sent {
 
 impl Began {
     /// `None` if the two publications cannot be compared.
-    fn sent(self, transit: Transit, steps_ns: i64) -> Option<Sent> {
+    fn sent(self, transit: Transit, steps_ns: i64, is_stamped: bool) -> Option<Sent> {
         let first = self.published?;
         let published = transit.published()?;
         if published >= first {
             return Some(Sent::After);
         }
-        // After a short jump, an old stamp is not far ahead either.
         let between = self.last_before.is_some_and(|last| published > last);
-        Some(match between && self.jump_ns > steps_ns {
+        // After a short jump, an old stamp is not far ahead either. A sensor publishes some time after its stamp.
+        let tells = is_stamped && self.jump_ns > steps_ns.saturating_add(MAX_AHEAD_NS);
+        Some(match between && tells {
             true => Sent::Between,
             false => Sent::Before,
         })

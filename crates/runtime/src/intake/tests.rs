@@ -156,3 +156,43 @@ fn images_lost_by_overload_or_by_a_jump_are_counted() {
     assert_eq!(runtime.pipeline.clock_jumps(), 1);
     assert!(matches!(runtime.queue.take(), Found::Nothing));
 }
+
+#[test]
+fn a_message_before_the_first_clock_of_an_epoch_is_cleared_unless_its_stamp_tells_or_it_is_latched()
+{
+    let config = "
+rate_hz: 100
+streams:
+  header: {type: geometry_msgs/WrenchStamped, topic: /h, max_age_ms: 50}
+  receive: {type: geometry_msgs/WrenchStamped, topic: /r, max_age_ms: 50, timeline: receive}
+  plan: {type: trajectory_msgs/JointTrajectory, topic: /p, max_age_ms: 50, max_gap_ms: 50, joints: [a], horizon: {steps: 2, step_ms: 10}}
+";
+    let runtime = runtime_on(config, cpu);
+    let published = |ns| Transit { published_ns: Some(ns), arrived_ns: Some(ns) };
+    let set = |ms: i64, ns| {
+        runtime.sim_clock().unwrap().set(Stamp::from_nanos(ms * NANOS_PER_MS), published(ns));
+        runtime.clock.now().unwrap().epoch
+    };
+    let first = set(60_000, 100);
+    let second = set(500, 200);
+    let epochs = |ns| {
+        let epoch = |name| runtime.arrival(input(&runtime, name), published(ns)).epoch;
+        ["header", "receive", "plan"].map(epoch)
+    };
+    assert_eq!(epochs(150), [second, first, first]);
+    assert_eq!(epochs(200), [second; 3]);
+    let received = input(&runtime, "receive");
+    let receive = || {
+        let mut writer = Writer::new();
+        writer.header(Stamp::from_nanos(5), "tool");
+        writer.f64_array(&[1.0; 6]);
+        let arrival = runtime.arrival(received, published(150));
+        runtime.receive(received, writer.finish(), arrival).unwrap();
+        let stats = runtime.input_stats(received);
+        (stats.accepted.get(), stats.dropped(DropReason::Cleared))
+    };
+    assert_eq!(receive(), (0, 1));
+    let asks = &runtime.input(received).asks;
+    asks.set(crate::OfferedQos { transient_local: true, ..asks.get() });
+    assert_eq!(receive(), (1, 1));
+}

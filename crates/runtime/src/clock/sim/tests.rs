@@ -71,7 +71,7 @@ fn an_epoch_begins_with_the_first_reading_and_with_a_jump_back() {
     let second = first.next(Some(at(19)));
     assert_eq!(set(&clock, 9), Some(second));
     assert_eq!(clock.now().map(|r| (r.stamp, r.epoch)), Some((at(9), second)));
-    let arrival = clock.arrival_at(Transit::UNKNOWN, Instant::now());
+    let arrival = clock.arrival_at(Transit::UNKNOWN, Instant::now(), true);
     assert_eq!((arrival.stamp, arrival.epoch), (Some(at(9)), second));
 }
 
@@ -94,20 +94,20 @@ fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
     let first = set(990, 90).unwrap();
     set(1000, 199);
     let second = set(500, 200).unwrap();
-    let epoch = |transit| clock.arrival_at(transit, now).epoch;
+    let epoch = |transit| clock.arrival_at(transit, now, true).epoch;
     assert_eq!([epoch(published(199)), epoch(published(150))], [first; 2]);
     assert_eq!([epoch(published(200)), epoch(published(201))], [second; 2]);
     // All of them may be stamped far ahead of a clock whose steps are not known yet.
-    assert_eq!(clock.arrival_at(published(201), now).max_ahead_ns, MAX_AHEAD_NS);
-    assert_eq!(clock.arrival_at(published(201), now).in_doubt_from, None);
+    assert_eq!(clock.arrival_at(published(201), now, true).max_ahead_ns, MAX_AHEAD_NS);
+    assert_eq!(clock.arrival_at(published(201), now, true).in_doubt_from, None);
     // This publisher's clock is not that of the machine that publishes /clock.
     let elsewhere = Transit { published_ns: Some(5), arrived_ns: Some(10_000_000_000) };
     assert_eq!((epoch(elsewhere), epoch(Transit::UNKNOWN)), (second, second));
     // An old message says nothing of this epoch's time.
-    let old = clock.arrival_at(published(150), now);
+    let old = clock.arrival_at(published(150), now, true);
     assert_eq!(old, Arrival { epoch: first, ..Arrival::default() });
     // After a while the machine's clock may have been set back: nothing old is on its way.
-    assert_eq!(clock.arrival_at(published(150), now + IN_FLIGHT).epoch, second);
+    assert_eq!(clock.arrival_at(published(150), now + IN_FLIGHT, true).epoch, second);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
     let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap(), TimeSource::real());
     let now = Instant::now();
     let set = |ms: i64, ns| clock.set_at(at(ms * NANOS_PER_MS), published(ns), now);
-    let arrival = |ns| clock.arrival_at(published(ns), now);
+    let arrival = |ns| clock.arrival_at(published(ns), now, true);
     let steps = (0..5).map(|k| set(60_000 + 25 * k, 100 + k)).collect::<Vec<_>>();
     let first = steps[0].unwrap();
     let second = set(500, 200).unwrap();
@@ -132,10 +132,28 @@ fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
     // However late such a message comes, the clock's later readings allow it no later stamp.
     set(600, 210);
     assert_eq!(between(), (latest, Some(Stamp::MIN)));
-    // After a jump of two steps or less, a stamp tells nothing.
-    let third = set(560, 300).unwrap();
-    assert_eq!(arrival(250).epoch, second);
-    assert_eq!(arrival(300).epoch, third);
+    // Its arrival tells nothing.
+    let unstamped = |ns| clock.arrival_at(published(ns), now, false);
+    assert_eq!(unstamped(105), Arrival { epoch: first, ..Arrival::default() });
+    assert_eq!(unstamped(200).epoch, second);
+}
+
+#[test]
+fn after_a_short_jump_a_stamp_tells_nothing_of_the_epoch() {
+    const STEPS_NS: i64 = 50 * NANOS_PER_MS;
+    // A sensor may have published a second after its stamp, which was two steps ahead of the new epoch.
+    for (jump_ns, tells) in [(STEPS_NS + MAX_AHEAD_NS, false), (STEPS_NS + MAX_AHEAD_NS + 1, true)]
+    {
+        let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap(), TimeSource::real());
+        let now = Instant::now();
+        let set = |nanos, ns| clock.set_at(at(nanos), published(ns), now);
+        let first = set(60_000 * NANOS_PER_MS, 100).unwrap();
+        (1..5).for_each(|k| assert_eq!(set((60_000 + 25 * k) * NANOS_PER_MS, 100 + k), None));
+        let second = set(60_100 * NANOS_PER_MS - jump_ns, 200).unwrap();
+        let epoch = |ns| clock.arrival_at(published(ns), now, true).epoch;
+        assert_eq!(epoch(150), if tells { second } else { first });
+        assert_eq!(epoch(200), second);
+    }
 }
 
 /// A clock with steps of 25 ms that jumped back from 1100 ms to 500 ms, and the instant of the jump.
@@ -152,7 +170,7 @@ fn jumped_back(transit: impl Fn(i64) -> Transit) -> (SimClock, Instant) {
 fn without_publications_a_stamp_further_ahead_than_two_steps_is_in_doubt_until_the_old_end() {
     let (clock, jump) = jumped_back(published);
     let is_in_doubt = |transit| {
-        let arrival = clock.arrival_at(transit, jump);
+        let arrival = clock.arrival_at(transit, jump, true);
         assert_eq!(arrival.max_ahead_ns, 50 * NANOS_PER_MS);
         arrival.in_doubt_from.is_some()
     };
@@ -171,7 +189,7 @@ fn the_doubt_after_a_jump_ends_when_no_old_message_is_on_its_way() {
     for publication in publications {
         let (clock, jump) = jumped_back(publication);
         let is_in_doubt = |transit, after: Duration| {
-            clock.arrival_at(transit, jump + after).in_doubt_from.is_some()
+            clock.arrival_at(transit, jump + after, true).in_doubt_from.is_some()
         };
         let just_before = IN_FLIGHT.saturating_sub(Duration::from_nanos(1));
         assert!(is_in_doubt(Transit::UNKNOWN, just_before));
@@ -195,13 +213,13 @@ fn a_stamp_from_before_all_that_may_be_on_its_way_is_certainly_of_the_new_epoch(
             set(ms, at(ms * NANOS_PER_MS));
         }
         assert!(set(20_250, at(0)).is_some());
-        let arrival = clock.arrival_at(Transit::UNKNOWN, real(20_250));
+        let arrival = clock.arrival_at(Transit::UNKNOWN, real(20_250), true);
         // Five seconds of real time, and a second for a sensor that stamps long before it publishes.
         let from = arrival.in_doubt_from.unwrap();
         assert!((from.nanos() - in_doubt_from * S).abs() < S, "{from}");
         // The epoch was shorter than a message may be on its way: it may even be from the one before.
         assert!(set(20_500, at(2 * S)).is_none() && set(20_750, at(0)).is_some());
-        let arrival = clock.arrival_at(Transit::UNKNOWN, real(20_750));
+        let arrival = clock.arrival_at(Transit::UNKNOWN, real(20_750), true);
         assert_eq!(arrival.in_doubt_from, Some(Stamp::MIN));
     }
 }
@@ -209,7 +227,7 @@ fn a_stamp_from_before_all_that_may_be_on_its_way_is_certainly_of_the_new_epoch(
 #[test]
 fn zero_is_an_instant_of_an_epoch_whose_clock_has_read_zero() {
     let clock = sim_clock();
-    let zero = || clock.arrival_at(Transit::UNKNOWN, Instant::now()).zero_is_an_instant;
+    let zero = || clock.arrival_at(Transit::UNKNOWN, Instant::now(), true).zero_is_an_instant;
     let after = |nanos| {
         set(&clock, nanos);
         zero()
@@ -230,7 +248,7 @@ fn arrivals_between_two_readings_have_different_instants_below_the_next_step() {
     for k in 1..=6 {
         let since = start + 4 * k * ms;
         clock.set_at(at(i64::from(k) * step), Transit::UNKNOWN, since);
-        let arrival = |later| clock.arrival_at(Transit::UNKNOWN, since + later * ms);
+        let arrival = |later| clock.arrival_at(Transit::UNKNOWN, since + later * ms, true);
         stamps.extend((0..4).map(|later| arrival(later).stamp.unwrap()));
     }
     assert!(stamps.is_sorted_by(|a, b| a < b), "{stamps:?}");
@@ -245,7 +263,7 @@ fn arrivals_between_two_readings_have_different_instants_below_the_next_step() {
 
 #[test]
 fn messages_have_no_arrival_stamp_before_a_simulators_clock_runs() {
-    assert_eq!(sim_clock().arrival_at(published(5), Instant::now()), Arrival::default());
+    assert_eq!(sim_clock().arrival_at(published(5), Instant::now(), true), Arrival::default());
 }
 
 #[test]
