@@ -336,9 +336,7 @@ impl Received {
         wakes: &Wakes,
     ) -> robocache_rcl::Result<Self> {
         let subscribe = |large, wake| {
-            Subscriptions::new(runtime, large, |wanted| {
-                link::subscribe(node, wake, &wanted, flow)
-            })
+            Subscriptions::new(runtime, large, |wanted| link::subscribe(node, wake, &wanted, flow))
         };
         let large = subscribe(true, &wakes.large)?;
         let small = subscribe(false, &wakes.small)?;

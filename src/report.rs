@@ -143,7 +143,7 @@ impl Reporter {
     /// Asks for a new connection if the middleware has cut the process off.
     fn heal(&mut self, now: Instant, stood_still: bool) {
         let Some(recovery) = &mut self.recovery else { return };
-        match recovery.heal((now, stood_still), &self.connector, lost_ports) {
+        match recovery.heal(now, stood_still, &self.connector, lost_ports) {
             Ok(false) => {}
             Ok(true) => tracing::warn!(
                 "the middleware has cut this process off: publishers do not find its shared memory any more; all inputs are \

@@ -230,7 +230,8 @@ impl Losses {
     pub(crate) fn note(&mut self, info: &MessageInfo, by: u32) -> bool {
         self.messages += 1;
         // The newest of those that had this identity is the last.
-        let is_of = |known: &PublisherLosses| known.id == info.publisher && !known.is_of_before(info);
+        let is_of =
+            |known: &PublisherLosses| known.id == info.publisher && !known.is_of_before(info);
         let Some(known) = self.publishers.iter().rposition(is_of) else {
             self.welcome(info, by, None);
             return true;

@@ -58,7 +58,8 @@ impl Recovery {
     /// `lost` failed at two looks in a row. That is told once, until a look succeeds.
     pub fn heal<E>(
         &mut self,
-        (now, stood_still): (Instant, bool),
+        now: Instant,
+        stood_still: bool,
         connector: &Connector,
         lost: impl FnOnce() -> Result<Vec<LostPort>, E>,
     ) -> Result<bool, E> {

@@ -44,15 +44,15 @@ impl Wanted {
 
     /// The subscription to the clock of a simulator.
     pub(crate) fn clock() -> Self {
-        Wanted::small(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", (CLOCK_DEPTH, false))
+        Wanted::small(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", CLOCK_DEPTH, false)
     }
 
     /// The subscription to chunks of actions.
     pub(crate) fn chunks() -> Self {
-        Wanted::small(CHUNK_TOPIC, CHUNK_TYPE, (CHUNK_DEPTH, true))
+        Wanted::small(CHUNK_TOPIC, CHUNK_TYPE, CHUNK_DEPTH, true)
     }
 
-    fn small(topic: &str, ros_type: &str, (depth, reliable): (usize, bool)) -> Self {
+    fn small(topic: &str, ros_type: &str, depth: usize, reliable: bool) -> Self {
         Wanted {
             topic: topic.to_owned(),
             ros_type: ros_type.to_owned(),

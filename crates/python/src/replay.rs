@@ -63,7 +63,7 @@ impl ReplayEpisode {
 pub(crate) struct ReplaySettings(Arc<EpisodesRequest>);
 
 /// Episodes, how they are replayed, and notes on bags: names, each with a sentence.
-type Found = (Vec<ReplayEpisode>, ReplaySettings, Vec<(String, String)>);
+type FoundEpisodes = (Vec<ReplayEpisode>, ReplaySettings, Vec<(String, String)>);
 
 /// Finds the episodes of bags for a replay into memory. Returns them, how they are replayed, and for the user a name and a
 /// sentence of each bag that is left out, or that lacks a part of a run.
@@ -73,7 +73,7 @@ pub(crate) fn find_episodes(
     py: Python<'_>,
     bags: Vec<PathBuf>,
     options: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Found> {
+) -> PyResult<FoundEpisodes> {
     let request = Arc::new(episodes_request(bags, options)?);
     let asked = Arc::clone(&request);
     let found = interruptible(py, move || asked.find(Path::new("")))?.map_err(raised)?;

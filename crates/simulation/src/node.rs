@@ -265,7 +265,7 @@ fn report<'a>(
         let stood = runtime.standstills.newest();
         if cuts_off {
             // A look that failed comes again.
-            let _ = recovery.heal((now, stood.is_some()), &connector, || lock(&net).lost_ports());
+            let _ = recovery.heal(now, stood.is_some(), &connector, || lock(&net).lost_ports());
         }
         if now >= due {
             due = now + REPORT;

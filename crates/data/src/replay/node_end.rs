@@ -15,7 +15,7 @@ const REACH_NS: i64 = 500 * NANOS_PER_MS;
 /// END, no tick, or lacks events of its end: then a replay goes on to the last message.
 pub(super) fn last_tick(bag: &Bag, manifest: &Manifest) -> Option<Stamp> {
     let config = manifest.config(&BagDefinitions::new(bag).ok()?).ok()?;
-    let grids = (config.grid, config.commands.as_ref().map(|commands| commands.grid));
+    let commands = config.commands.as_ref().map(|commands| commands.grid);
     let wanted: Vec<bool> = bag.topics.iter().map(|topic| topic.ros_type == EVENT_TYPE).collect();
     let (begin, end) = bag.span()?;
     let mut reach = REACH_NS;
@@ -23,7 +23,7 @@ pub(super) fn last_tick(bag: &Bag, manifest: &Manifest) -> Option<Stamp> {
         let from = end.offset(-reach);
         let mut tail = Tail::default();
         for recorded in bag.messages_from(&wanted, from).ok()? {
-            tail.take(&recorded, grids);
+            tail.take(&recorded, config.grid, commands);
         }
         match tail.newest {
             Some((_, tick, told)) if tail.is_whole => {
@@ -48,7 +48,7 @@ struct Tail {
 }
 
 impl Tail {
-    fn take(&mut self, recorded: &Recorded, (grid, commands): (TickGrid, Option<TickGrid>)) {
+    fn take(&mut self, recorded: &Recorded, grid: TickGrid, commands: Option<TickGrid>) {
         let at = recorded.received;
         let Ok(event) = RecordingEvent::read(&recorded.bytes) else {
             self.lacks_events = true;

@@ -27,7 +27,7 @@ impl Watched {
             let stood_still = std::mem::take(&mut self.stood_still);
             // Each order is served at once.
             let (connector, _orders) = Connector::new(TimeSource::real());
-            let asked = self.recovery.heal((self.now, stood_still), &connector, lost).unwrap();
+            let asked = self.recovery.heal(self.now, stood_still, &connector, lost).unwrap();
             assert_eq!(asked, !connector.connect());
             due += usize::from(asked);
             self.now += 125 * MS;

@@ -1,4 +1,4 @@
-//! JPEG files as the kernels read them: rows are of the pixels that their twin makes, and both refuse the same files.
+//! JPEG files as the kernels read them: rows are of the pixels that their twin makes. What it refuses, the kernels refuse.
 
 use robocache_core::codec::ScanReader;
 use robocache_ops::device::{DeviceBuffer, RowPlace, Stream};
@@ -24,7 +24,7 @@ pub(super) fn check(kind: &Kind, cases: usize) {
     let row = DeviceBuffer::new(device, encoder.row_bytes()).unwrap();
     let stream = Stream::new(device, true).unwrap();
     let mut reader = ScanReader::default();
-    let [mut taken, mut refused] = [0; 2];
+    let [mut taken, mut refused, mut left] = [0; 3];
     for number in 0..cases.div_ceil(2) {
         let mut random = Random::new(400_000 + number as u64);
         let written = JpegFile::random(&mut random, MOST_SIDE);
@@ -41,18 +41,21 @@ pub(super) fn check(kind: &Kind, cases: usize) {
         stream.synchronize("encode an image").unwrap();
         encoder.settled();
         let pixels = jpeg_twin::pixels(scan);
-        assert_eq!(encoder.refused(), pixels.is_none(), "{case}: refused");
-        let Some(pixels) = pixels else {
+        if encoder.refused() {
             assert!(damage > 0, "{case}: whole, and refused");
+            // Damage may make the codes of luma and chroma alike. Kernels leave such a file to a core.
+            left += u32::from(pixels.is_some());
             refused += 1;
             continue;
-        };
+        }
+        let pixels = pixels.unwrap_or_else(|| panic!("{case}: damaged, and taken"));
         let mut found = vec![0; encoder.row_bytes()];
         row.read(&mut found).unwrap();
         assert!(found == row_of(&spec, scan, &pixels), "{case}: another row");
         taken += 1;
     }
     assert!(taken > 0 && (refused > 0 || cases < 100), "{taken} taken, {refused} refused");
+    assert!(100 * left <= refused, "{left} of {refused} refused files are those of a core");
 }
 
 fn spec() -> ImageSpec {

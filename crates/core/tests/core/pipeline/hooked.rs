@@ -62,7 +62,7 @@ impl Backend for Hooked {
     }
 }
 
-/// The same pipeline on a backend with hooks.
+/// Makes a pipeline of the same configuration on a backend with hooks.
 pub(super) fn hooked(pipeline: &Pipeline) -> (Arc<Pipeline>, Arc<Hooked>) {
     let config = pipeline.config().clone();
     let cpu = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
