@@ -11,7 +11,7 @@ use super::configured::Configured;
 use super::connection::{Received, Wakes};
 use super::error::NodeError;
 use super::middleware;
-use super::output::{Sharing, TensorPublisher};
+use super::output::{NodeOutput, Sharing};
 use super::params::{CommandsAtStart, Settings};
 use super::show::Show;
 use robocache_core::schema::Prefixes;
@@ -177,7 +177,7 @@ fn start_publishing(
     let sharing = sharing
         .map(|tensors| Sharing::new(tensors, configured.tensors.clone(), Arc::clone(runtime)));
     let published = parts.published.remove().ok_or(NodeError::Panicked)?;
-    let output = TensorPublisher::new(
+    let output = NodeOutput::new(
         published,
         parts.published.clone(),
         base.connector.clone(),

@@ -12,7 +12,7 @@ use robocache_runtime::{Publisher, Refused, Runtime};
 use robocache_shared::{SharedError, TensorPublisher};
 
 /// The publisher of the tensors.
-pub(crate) struct TensorPublisher {
+pub(crate) struct NodeOutput {
     published: RefCell<Switch<Published>>,
     parts: Handed<Published>,
     connector: Connector,
@@ -73,7 +73,7 @@ impl Sharing {
     }
 }
 
-impl TensorPublisher {
+impl NodeOutput {
     /// Publishes with `current`, and with each publisher that `parts` has from then on. At the end, `parts` gets the one
     /// in use. With a `list` the messages have that form. With `sharing` the tensors are in shared memory, too.
     pub(crate) fn new(
@@ -87,7 +87,7 @@ impl TensorPublisher {
         let published = RefCell::new(Switch::new(current));
         let list = list.map(|form| (form, RefCell::default()));
         let is_subscribed = Cell::new(true);
-        TensorPublisher { published, parts, connector, tap, list, sharing, is_subscribed }
+        NodeOutput { published, parts, connector, tap, list, sharing, is_subscribed }
     }
 
     /// Publishes a tensor on the topic.
@@ -101,7 +101,7 @@ impl TensorPublisher {
     }
 }
 
-impl Publisher for TensorPublisher {
+impl Publisher for NodeOutput {
     fn is_read(&self) -> bool {
         let published = &mut *self.published.borrow_mut();
         let count = |of: &Published| of.tensors.subscription_count().unwrap_or(0);

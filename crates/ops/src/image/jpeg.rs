@@ -201,23 +201,25 @@ mod tests {
         scan
     }
 
+    type Change = fn(&mut Scan);
+
     #[test]
     fn scans_of_which_parts_are_missing_are_not_whole() {
         for (components, sampling) in [(1, [1, 1]), (3, [1, 1]), (3, [2, 1]), (3, [2, 2])] {
             for part_units in [1, 4, 15, 99] {
                 let whole = scan(components, sampling, part_units);
                 assert!(whole.is_whole(), "{components} {sampling:?} {part_units}");
-                let wrong: [(&str, &dyn Fn(&mut Scan)); 10] = [
-                    ("no table", &|scan| scan.tables.clear()),
-                    ("one table less", &|scan| scan.tables.truncate(1)),
-                    ("tables of the others", &|scan| scan.components = 4 - scan.components),
-                    ("no units in a part", &|scan| scan.part_units = 0),
-                    ("more parts", &|scan| scan.height += 64),
-                    ("no pixels", &|scan| scan.width = 0),
-                    ("no samples", &|scan| scan.sampling[0] = 0),
-                    ("samples", &|scan| scan.sampling[1] = 3),
-                    ("no pieces", &|scan| scan.starts.clear()),
-                    ("no zeros behind the data", &|scan| scan.bytes.truncate(100)),
+                let wrong: [(&str, Change); 10] = [
+                    ("no table", |scan| scan.tables.clear()),
+                    ("one table less", |scan| scan.tables.truncate(1)),
+                    ("tables of the others", |scan| scan.components = 4 - scan.components),
+                    ("no units in a part", |scan| scan.part_units = 0),
+                    ("more parts", |scan| scan.height += 64),
+                    ("no pixels", |scan| scan.width = 0),
+                    ("no samples", |scan| scan.sampling[0] = 0),
+                    ("samples", |scan| scan.sampling[1] = 3),
+                    ("no pieces", |scan| scan.starts.clear()),
+                    ("no zeros behind the data", |scan| scan.bytes.truncate(100)),
                 ];
                 for (what, change) in wrong {
                     if what == "more parts" && part_units == 99 {

@@ -52,7 +52,7 @@ pub fn nanos<T: Copy + Into<f64>>(seconds: &[T]) -> Result<Vec<i64>, String> {
 }
 
 /// 2^63, the first instant beyond those of 64 bits.
-const RANGE: f64 = 9_223_372_036_854_775_808.0;
+const RANGE: f64 = (1_u64 << 63) as f64;
 
 #[inline(always)]
 fn rounded(seconds: f64) -> f64 {
@@ -79,7 +79,7 @@ mod tests {
             9_200_000_000_000_000_000,
         ];
         assert_eq!(nanos(&seconds).unwrap(), expected);
-        assert_eq!(nanos(&[0.1f32, 16_777_217.0]).unwrap(), [100_000_001, 16_777_216_000_000_000]);
+        assert_eq!(nanos(&[0.1f32, 16_777_216.0]).unwrap(), [100_000_001, 16_777_216_000_000_000]);
         assert_eq!(nanos::<f32>(&[]).unwrap(), []);
     }
 

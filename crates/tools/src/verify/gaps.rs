@@ -76,7 +76,7 @@ impl Gaps {
 
     /// The rings may lack something up to this instant, as what was recorded before was deleted.
     pub(super) fn add_begin(&mut self, until: Instant) {
-        self.end(((0, Stamp::MIN), until));
+        self.end((0, Stamp::MIN), until);
     }
 
     fn add_endless(&mut self, from: Instant) {

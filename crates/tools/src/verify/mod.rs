@@ -94,7 +94,7 @@ pub fn verify(
     let pipeline = Pipeline::new(config, backend).map_err(ReplayError::from)?;
     let mut verification = Verification::new(pipeline, &manifest);
     verification.run(&bag)?;
-    Ok(Report { ending, ..verification.report(recording, manifest) })
+    Ok(VerifyReport { ending, ..verification.report(recording, manifest) })
 }
 
 struct Verification {
