@@ -1,13 +1,12 @@
 //! Episodes on request: the services `~/record` and `~/mark`, and the topic that begins and ends episodes.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::recording::Recording;
 use super::requests::{Offerer, Taken, answer_bytes};
 use robocache_core::cdr::{CdrError, Reader, Writer};
 use robocache_core::schema::Prefixes;
-use robocache_data::recording::{EpisodeRequest, MarkRequest, McapRecorder, NotRecorded};
+use robocache_data::recording::{EpisodeRequest, MarkRequest, McapRecorder};
 use robocache_data::replay::{EpisodeNumber, EpisodeTopic};
 use robocache_ops::sync::lock;
 use robocache_rcl::{NamedService, Node, Qos, SerializedMessage, Subscription, Wake};
@@ -30,8 +29,6 @@ struct Work {
     when: Option<EpisodeTopic>,
     /// True if the newest message of the topic was not zero.
     is_set: bool,
-    /// The folder of the newest episode that the topic began.
-    begun: Option<PathBuf>,
 }
 
 /// Outcome of a request: a message and the folder; or the reason why nothing happened.
@@ -45,8 +42,7 @@ impl EpisodeSwitch {
 
     /// Switches while this runtime works, or while none does. `when` is the topic that begins and ends episodes.
     pub(crate) fn set(&self, runtime: Option<Arc<Runtime>>, when: Option<EpisodeTopic>) {
-        *lock(&self.work) =
-            runtime.map(|runtime| Work { runtime, when, is_set: false, begun: None });
+        *lock(&self.work) = runtime.map(|runtime| Work { runtime, when, is_set: false });
     }
 
     fn when(&self) -> Option<EpisodeTopic> {
@@ -60,24 +56,12 @@ impl EpisodeSwitch {
         Ok((runtime, recorder))
     }
 
-    fn begin(&self, name: String, task: String) -> Result<PathBuf, String> {
+    fn begin(&self, name: String, task: String) -> Done {
         let (runtime, recorder) = self.recorder()?;
         let at = runtime.clock.now().map(|now| (now.epoch, now.stamp));
-        recorder.begin(EpisodeRequest { name, task, at }).map_err(|error| match error {
-            NotRecorded::Recording(folder) => {
-                let ends = match (self.is_of_topic(&folder), self.when()) {
-                    (true, Some(when)) => format!("{when} began it; it ends when that is zero, or"),
-                    _ => "a request began it; it ends".to_owned(),
-                };
-                format!("an episode is being recorded: {}: {ends} by a request", folder.display())
-            }
-            other => other.to_string(),
-        })
-    }
-
-    /// True if the topic began the episode in this folder.
-    fn is_of_topic(&self, folder: &Path) -> bool {
-        lock(&self.work).as_ref().is_some_and(|work| work.begun.as_deref() == Some(folder))
+        let folder = recorder.begin(EpisodeRequest { name, task, at });
+        let folder = folder.map_err(|error| error.to_string())?.display().to_string();
+        Ok(("the episode begins".to_owned(), folder))
     }
 
     fn end(&self) -> Done {
@@ -94,25 +78,17 @@ impl EpisodeSwitch {
     }
 
     /// The number of the topic is zero, or is not. While two connections hear the topic, each change counts once.
-    /// It ends no episode of a request.
     fn turn(&self, is_set: bool) {
         let was_set =
             lock(&self.work).as_mut().map(|work| std::mem::replace(&mut work.is_set, is_set));
         let done = match was_set {
-            Some(false) if is_set => self.begin(String::new(), String::new()).map(|folder| {
-                lock(&self.work).iter_mut().for_each(|work| work.begun = Some(folder.clone()));
-            }),
-            Some(true) if !is_set && self.is_of_topic(&self.folder()) => self.end().map(drop),
+            Some(false) if is_set => self.begin(String::new(), String::new()),
+            Some(true) if !is_set => self.end(),
             _ => return,
         };
         if let Err(error) = done {
             tracing::error!("record_when: {error}");
         }
-    }
-
-    /// The folder of the episode that is being recorded; empty if none is.
-    fn folder(&self) -> PathBuf {
-        self.recording.recorder().map_or_else(PathBuf::new, |recorder| recorder.folder())
     }
 }
 
@@ -164,9 +140,7 @@ impl EpisodeServices {
         let switch = &self.trigger.switch;
         answer_bytes(&self.record, taken, |request| {
             let done = match read_record(request) {
-                Ok((true, name, task)) => switch
-                    .begin(name, task)
-                    .map(|folder| ("the episode begins".to_owned(), folder.display().to_string())),
+                Ok((true, name, task)) => switch.begin(name, task),
                 Ok((false, ..)) => switch.end(),
                 Err(error) => Err(error.to_string()),
             };

@@ -572,9 +572,8 @@ class ReplaySettings:
 
 def find_episodes(
     bags: Sequence[str | PathLike[str]], **options: Any
-) -> tuple[list[ReplayEpisode], ReplaySettings, list[tuple[str, str]]]:
-    """The episodes of bags, how they are replayed, and the name and a sentence of each bag that is left out or lacks a part of
-    a run. `options` are `robocache.node.replay_options.COMMON`, by name."""
+) -> tuple[list[ReplayEpisode], ReplaySettings]:
+    """The episodes of bags, and how they are replayed. `options` are `robocache.node.replay_options.COMMON`, by name."""
 
 def look_at_episode(bag: str | PathLike[str]) -> tuple[str, bool, bool]:
     """How a bag of a node's episode ended: "complete", "running", "killed" or "unknown"; whether the recording has its end; and

@@ -48,11 +48,11 @@ class Watching:
             text=True,
         )
 
-    def record(self, name, without=(), seconds=1.5, **given):
-        """Records an episode of so many seconds. No topic of `without` is in it."""
+    def record(self, name, without=(), **given):
+        """Records an episode. No topic of `without` is in it."""
         self._number += 1
         start = robots.T0 + self._number * HOUR_NS
-        messages = robots.messages_of(seconds, seed=self._number, start=start)
+        messages = robots.messages_of(1.5, seed=self._number, start=start)
         messages = [message for message in messages if message[0] not in without]
         return record(self.runs, name, messages, **given), start
 
@@ -145,33 +145,6 @@ def test_episodes_become_the_dataset_that_one_command_makes(watching, tmp_path):
     assert [set(marked[numbers == k].tolist()) for k in range(4)] == [{0}, {1}, {0}, {0}]
     tasks = pq.read_table(node.out / "meta/tasks.parquet")["task"].to_pylist()
     assert tasks == ["pick", "place", ""]
-
-
-def test_episodes_that_are_left_out_are_named_and_the_command_says_it_again(watching):
-    node = watching("--to-lerobot", "--min-frames=5")
-    node.record("a")
-    assert node.until("a")["became"] == "converted"
-    # A short press of the button: four ticks, and none.
-    node.record("b", seconds=0.2)
-    assert node.until("a", "b")["became"] == "empty"
-    node.record("c", seconds=0.01)
-    assert node.until("a", "b", "c")["became"] == "empty"
-    for name in "de":
-        node.record(name, marks=[(robots.T0, "discard", "true")])
-    node.record("f", killed=True)
-    node.until(*"abcdef")
-    code, printed = node.stop()
-    assert code == 0
-    assert "\nb: left out: no tick of it is left\n  pieces of fewer than 5 frames" in printed
-    assert "\nc: left out: no tick of it is left\n  " in printed
-    done = node.command("to-lerobot", "--min-frames=5")
-    for said in (
-        "left out: it has the mark 'discard' (2 episodes: d, e)",
-        "f: the recording was not ended: the node was killed",
-        "b: pieces of fewer than 5 frames are left out",
-        "c: left out: it is so short that it has no tick",
-    ):
-        assert said in done.stderr, done.stderr
 
 
 def test_a_dead_camera_is_seen_after_one_episode_and_a_failure_does_not_end_it(watching):

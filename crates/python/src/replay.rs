@@ -18,8 +18,7 @@ use robocache_data::file::OutputError;
 use robocache_data::output::Output;
 use robocache_data::recording::{Ending, Mark, has_end};
 use robocache_data::replay::{
-    self, BagDefinitions, Episode, EpisodesRequest, Notes, Playing, Progress, ReplayError, Summary,
-    Wiring,
+    self, BagDefinitions, Episode, EpisodesRequest, Playing, Progress, ReplayError, Summary, Wiring,
 };
 use robocache_ops::device::HostBuffer;
 use robocache_ops::pool::Pool;
@@ -62,23 +61,18 @@ impl ReplayEpisode {
 #[pyclass(frozen, module = "robocache._native")]
 pub(crate) struct ReplaySettings(Arc<EpisodesRequest>);
 
-/// Episodes, how they are replayed, and notes on bags: names, each with a sentence.
-type FoundEpisodes = (Vec<ReplayEpisode>, ReplaySettings, Vec<(String, String)>);
-
-/// Finds the episodes of bags for a replay into memory. Returns them, how they are replayed, and for the user a name and a
-/// sentence of each bag that is left out, or that lacks a part of a run.
+/// Finds the episodes of bags for a replay into memory. Returns them, and how they are replayed.
 #[pyfunction]
 #[pyo3(signature = (bags, **options))]
 pub(crate) fn find_episodes(
     py: Python<'_>,
     bags: Vec<PathBuf>,
     options: Option<&Bound<'_, PyDict>>,
-) -> PyResult<FoundEpisodes> {
+) -> PyResult<(Vec<ReplayEpisode>, ReplaySettings)> {
     let request = Arc::new(episodes_request(bags, options)?);
     let asked = Arc::clone(&request);
-    let found = interruptible(py, move || asked.find(Path::new("")))?.map_err(raised)?;
-    let (episodes, Notes(notes)) = found;
-    Ok((episodes.into_iter().map(ReplayEpisode).collect(), ReplaySettings(request), notes))
+    let episodes = interruptible(py, move || asked.find(Path::new("")))?.map_err(raised)?;
+    Ok((episodes.into_iter().map(ReplayEpisode).collect(), ReplaySettings(request)))
 }
 
 /// Says how a bag of a node's episode ended: "complete", "running", "killed" or "unknown"; whether the recording has its end; and

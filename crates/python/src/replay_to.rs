@@ -77,10 +77,7 @@ pub(crate) fn replay_to<'py>(
     if has_bar {
         log_above_bars();
     }
-    let (episodes, options, notes) = request.asked(py, recordings.as_deref())?;
-    if has_bar {
-        notes.tell();
-    }
+    let (episodes, options) = request.asked(py, recordings.as_deref())?;
     let shares = Shares::default();
     let bars = has_bar.then(|| Bars::new(episodes.len()));
     let watch: &dyn BatchProgress = match &bars {

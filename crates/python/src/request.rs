@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use robocache_data::replay::batch;
 use robocache_data::replay::{
-    Episode, EpisodesRequest, Notes, ReplayOptions, ReplayRequest, RequestError,
+    Episode, EpisodesRequest, ReplayOptions, ReplayRequest, RequestError,
 };
 
 use crate::errors::{failed, wrong};
@@ -51,7 +51,7 @@ impl PyReplayRequest {
     fn made_of(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         let request = self.0.clone();
         let work = move || {
-            let (episodes, options, _) = request.asked()?;
+            let (episodes, options) = request.asked()?;
             Ok(batch::made_of_all(&episodes, &options)?)
         };
         interruptible(py, work)?.map_err(|error: RequestError| wrong(error))
@@ -59,12 +59,12 @@ impl PyReplayRequest {
 }
 
 impl PyReplayRequest {
-    /// The episodes, how they are replayed, and notes on bags. `recordings` stand for the bags.
+    /// The episodes, and how they are replayed. `recordings` stand for the bags.
     pub(crate) fn asked(
         &self,
         py: Python<'_>,
         recordings: Option<&[Bound<'_, PyAny>]>,
-    ) -> PyResult<(Vec<Episode>, ReplayOptions, Notes)> {
+    ) -> PyResult<(Vec<Episode>, ReplayOptions)> {
         let asked = match recordings {
             None => {
                 let request = self.0.clone();
@@ -72,8 +72,7 @@ impl PyReplayRequest {
             }
             Some(recordings) => {
                 let given = recordings::episodes(recordings)?;
-                let asked = py.detach(|| self.0.asked_of(given));
-                asked.map(|(episodes, options)| (episodes, options, Notes::default()))
+                py.detach(|| self.0.asked_of(given))
             }
         };
         asked.map_err(raised)

@@ -59,19 +59,15 @@ def write(bags, config, out, watched, given):
     watched.mkdir(parents=True, exist_ok=True)
     with share_folders.held(watched):
         folders = []
-        found, notes = _bags(bags, run.options(config, given))
-        for bag in found:
+        for bag in _bags(bags, run.options(config, given)):
             folders.append(share_folders.share_of_bag(watched, bag, folders))
             share([bag], config, folders[-1], given)
-        export = joined(folders, out, given)
-        for name, text in notes:
-            export.findings.add(name, text)
-        return export
+        return joined(folders, out, given)
 
 
 def _bags(bags, asked):
-    """The bags that have an episode, in their order, and notes on bags. One that was marked as not wanted has none."""
+    """The bags that have an episode, in their order. One that was marked as not wanted has none."""
     common = {option.name: asked.get(option.name) for option in of_replay.COMMON}
     given = {name: value for name, value in common.items() if value is not None}
-    episodes, _, notes = _native.find_episodes(list(map(str, bags)), **given)
-    return list(dict.fromkeys(episode.bag for episode in episodes)), notes
+    episodes, _ = _native.find_episodes(list(map(str, bags)), **given)
+    return list(dict.fromkeys(episode.bag for episode in episodes))

@@ -80,7 +80,7 @@ def replay(
     Raises ValueError if an argument is wrong or there is no bag, TypeError if there is no such option,
     RuntimeError if a bag cannot be read.
     """
-    found, settings, _ = _native.find_episodes(_paths(bags), **Options(**options).given())
+    found, settings = _native.find_episodes(_paths(bags), **Options(**options).given())
     threads = _at_least_one("threads", threads)
     given = (settings, *config_text(config), device_number(device), bool(digest), threads)
     return [Episode(native, given) for native in found]

@@ -49,10 +49,7 @@ def _converted(bag, written_ns, convert, handled):
         result = convert(bag)
     except Exception as error:  # whatever is wrong with this one, the next ones are converted
         result = {"why": [f"{type(error).__name__}: {error}"]}
-    became = "failed" if result.get("why") else "converted"
-    if became == "converted" and not result.get("ticks") and not result.get("rows"):
-        became = "empty"
-    return Entry(became=became, **entry, **result)
+    return Entry(became="failed" if result.get("why") else "converted", **entry, **result)
 
 
 def _bags(folder):

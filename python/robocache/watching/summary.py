@@ -17,7 +17,7 @@ class Entry:
 
     Attributes:
         name: of its folder.
-        became: "converted", "failed", "discarded", or "empty" if nothing of it is left, such as of a short press of the button.
+        became: "converted", "failed" or "discarded".
         ended: whether its recording has an end. If not, the node was killed, or its disk failed.
         ticks: of its result. A dataset calls them frames.
         valid: by stream the share of its valid steps, 0 to 1. Rows have none.
@@ -42,22 +42,19 @@ class Entry:
         parts = []
         if self.became == "discarded":
             parts.append("left out: it has the mark 'discard'")
-        if self.became == "empty":
-            parts.append("left out: no tick of it is left")
         if self.became == "failed":
             parts.append("FAILED: " + "; ".join(self.why))
         if self.became == "converted" and not (self.rows and not self.ticks):
             parts.append(f"{self.ticks} ticks")
         if not self.ended:
             parts.append("not ended (the node was killed, or its disk failed)")
-        valid = {} if self.became == "empty" else self.valid
-        streams = [f"{stream} {_percent(share)}" for stream, share in valid.items()]
+        streams = [f"{stream} {_percent(share)}" for stream, share in self.valid.items()]
         streams += [f"{stream} {rows} rows" for stream, rows in self.rows.items()]
         parts += [", ".join(streams)] if streams else []
         lines = [f"{self.name}: {'; '.join(parts)}"]
         lines += [f"WARNING {self.name}: {text}" for text in self.warnings]
         # Without a doubt they are only in the file of JSON.
-        has_doubt = self.warnings or self.became == "empty"
+        has_doubt = self.warnings or (self.became == "converted" and not self.ticks)
         return lines + [f"  {text}" for text in self.found if has_doubt]
 
 
@@ -98,8 +95,6 @@ class Summary:
 def _warnings(entry, earlier):
     """Sentences about streams that were better in earlier episodes, or that never had a value."""
     found = []
-    if entry.became == "empty":
-        return found
     for stream, share in entry.valid.items():
         best = max((before.valid.get(stream, 0.0) for before in earlier), default=0.0)
         before = f"; {_percent(best)} in an earlier episode" if best else ""

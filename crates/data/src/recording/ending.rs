@@ -5,28 +5,17 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use serde::Serialize;
 
 use super::event::{EVENT_TYPE, RecordingEvent};
 use super::manifest::Manifest;
 use crate::bag::{Bag, BagError};
 
-/// Note on a recording that was read without its event END, in words. `ending` is the state of its bag before that.
-pub const fn not_ended(ending: Ending) -> &'static str {
-    match ending {
-        Ending::Running => "it is still being recorded, so this is of what is written so far",
-        Ending::Complete | Ending::Killed => {
-            "the recording was not ended: the node was killed, or its disk failed or was full"
-        }
-        Ending::Unknown => {
-            "the recording was not ended: the node was killed, its disk failed or was full, or it still records"
-        }
-    }
-}
+/// Note on a recording without its event END, in words.
+pub const NOT_ENDED: &str =
+    "the recording was not ended: the node was killed, its disk was full, or it still records";
 
 /// State of a bag in a folder to which a node records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It has `metadata.yaml`, which recorders write last.
     Complete,
@@ -35,8 +24,7 @@ pub enum Ending {
     /// A recording of a node whose files have no end, and which no process writes any more: the node was killed, or its disk
     /// failed.
     Killed,
-    /// It has no `metadata.yaml`, and is no recording of a node, or a single file: nobody knows whether something still writes it.
-    #[default]
+    /// It has no `metadata.yaml`, and is no recording of a node: nobody knows whether something still writes it.
     Unknown,
 }
 
@@ -48,7 +36,7 @@ impl Ending {
             return Ending::Complete;
         }
         // Its recorder locks the folder before the first file is there.
-        if !bag.is_dir() || Manifest::read(bag).is_err() {
+        if Manifest::read(bag).is_err() {
             return Ending::Unknown;
         }
         let held = File::open(bag).map(|folder| Flock::lock(folder, FlockArg::LockSharedNonblock));

@@ -32,7 +32,7 @@ mod writing;
 pub use compression::ChunkCompression;
 pub use copies::REMEMBERED;
 pub use disk::{Disk, Files, OnDisk, Room};
-pub use ending::{Ending, has_end, not_ended};
+pub use ending::{Ending, NOT_ENDED, has_end};
 pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};
 pub use facts::take_fact;
 pub use file::RecordLimits;

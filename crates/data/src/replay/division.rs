@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::episode::{Listed, Moment};
 use super::find::stem;
-use super::node_end::last_tick;
 use super::{Episode, EpisodeTopic, ReplayError};
 use crate::bag::Bag;
-use crate::recording::{DISCARD, Ending, EpisodeFacts, Manifest, Mark, has_end, not_ended};
+use crate::recording::{DISCARD, Ending, EpisodeFacts, Manifest, Mark, NOT_ENDED, has_end};
 
 /// The part of each bag that counts, and its episodes.
 #[derive(Clone, Debug, Default)]
@@ -33,50 +32,11 @@ pub enum Division {
     ByTopic(EpisodeTopic),
 }
 
-/// Notes for a user on bags that are left out, or that lack a part of a run: the name of a bag, and a sentence.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Notes(pub Vec<(String, String)>);
-
-impl Notes {
-    fn add(&mut self, name: &str, text: impl Into<String>) {
-        self.0.push((name.to_owned(), text.into()));
-    }
-
-    /// Logs them as warnings. What is true of several bags is one of them, with their number.
-    pub fn tell(&self) {
-        /// Names that a warning has at most.
-        const MOST: usize = 5;
-        let mut known: Vec<(&str, Vec<&str>)> = Vec::new();
-        for (name, text) in &self.0 {
-            match known.iter_mut().find(|(known, _)| *known == text.as_str()) {
-                Some((_, names)) => names.push(name.as_str()),
-                None => known.push((text.as_str(), vec![name.as_str()])),
-            }
-        }
-        for (text, names) in known {
-            let more = if names.len() > MOST { ", ..." } else { "" };
-            match names.as_slice() {
-                [name] => tracing::warn!("{name}: {text}"),
-                names => {
-                    let shown = names[..names.len().min(MOST)].join(", ");
-                    tracing::warn!("{text} ({} episodes: {shown}{more})", names.len());
-                }
-            }
-        }
-    }
-}
-
-/// The episodes of these bags, each with a name that no other has, and notes on bags.
+/// The episodes of these bags, each with a name that no other has.
 ///
 /// # Errors
-/// A list names a missing bag, or has no episode. The notes are logged then.
-pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<(Vec<Episode>, Notes), ReplayError> {
-    let mut notes = Notes::default();
-    let found = find(bags, parts, &mut notes);
-    Ok((found.inspect_err(|_| notes.tell())?, notes))
-}
-
-fn find(bags: &[PathBuf], parts: &Parts, notes: &mut Notes) -> Result<Vec<Episode>, ReplayError> {
+/// A list names a missing bag, or has no episode.
+pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayError> {
     if let (Division::Listed(listed), [_, _, ..]) = (&parts.division, bags)
         && listed.iter().any(|listed| listed.bag.is_none())
     {
@@ -88,19 +48,20 @@ fn find(bags: &[PathBuf], parts: &Parts, notes: &mut Notes) -> Result<Vec<Episod
     }
     let mut episodes = Vec::new();
     for bag in bags {
-        let name = stem(bag);
         if Ending::of(bag) == Ending::Running {
-            let running =
-                "left out: it is still being recorded; give the command again when it has ended";
-            notes.add(&name, running);
+            tracing::warn!(
+                "{}: left out: it is still being recorded; give the command again when it has ended",
+                bag.display()
+            );
             continue;
         }
+        let name = stem(bag);
         let listed = match &parts.division {
             Division::Whole => {
                 let Parts { start, end, .. } = *parts;
                 let bag = bag.clone();
                 let episode = Episode { bag, name, start, end, ..Episode::default() };
-                episodes.extend(recorded(episode, notes));
+                episodes.extend(recorded(episode));
                 continue;
             }
             Division::ByTopic(topic) => {
@@ -156,31 +117,32 @@ fn find(bags: &[PathBuf], parts: &Parts, notes: &mut Notes) -> Result<Vec<Episod
 }
 
 /// An episode with what its recording says of it; `None` if a mark says that it is not wanted.
-fn recorded(mut episode: Episode, notes: &mut Notes) -> Option<Episode> {
+fn recorded(mut episode: Episode) -> Option<Episode> {
     // A bag that cannot be read says so when it is played.
     let Ok(manifest) = Manifest::read(&episode.bag) else { return Some(episode) };
+    let not_ended = lacks_end(&episode.bag).then(|| NOT_ENDED.to_owned());
+    for note in manifest.notes().into_iter().chain(not_ended) {
+        tracing::warn!("{}: {note}", episode.bag.display());
+    }
+    episode.begins = manifest.leads_until();
     match Mark::read(&episode.bag) {
         Ok(marks) if Mark::discard(&marks) => {
-            notes.add(&episode.name, format!("left out: it has the mark '{DISCARD}'"));
+            tracing::warn!("{}: left out: it has the mark '{DISCARD}'", episode.bag.display());
             return None;
         }
         Ok(marks) => episode.marks = marks,
         Err(error) => episode.wrong = Some(format!("its marks cannot be read: {error}")),
     }
-    let not_ended = lacks_end(&episode.bag).then(|| not_ended(Ending::of(&episode.bag)).to_owned());
-    manifest.notes().into_iter().chain(not_ended).for_each(|note| notes.add(&episode.name, note));
-    episode.begins = manifest.leads_until();
-    let last = || Bag::open(&episode.bag).ok().and_then(|bag| last_tick(&bag, &manifest));
-    episode.end = episode.end.or_else(|| last().map(Moment::At));
     if let Some(EpisodeFacts { task, .. }) = manifest.episode {
         episode.task = Some(task).filter(|task| !task.is_empty());
     }
     Some(episode)
 }
 
-/// True if a folder is a recording without its end.
+/// True if a folder is a recording without its end. A single file may have others behind it.
 fn lacks_end(bag: &Path) -> bool {
     match Ending::of(bag) {
+        _ if !bag.is_dir() => false,
         Ending::Complete => matches!(has_end(bag), Ok(Some(false))),
         Ending::Killed => true,
         Ending::Running | Ending::Unknown => false,

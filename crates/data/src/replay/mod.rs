@@ -17,7 +17,6 @@ mod episode_topic;
 mod error;
 mod find;
 mod kept_backend;
-mod node_end;
 mod options;
 mod read_ahead;
 mod request;
@@ -30,7 +29,7 @@ mod waits;
 mod wiring;
 
 pub use definitions::BagDefinitions;
-pub use division::{Division, Notes, Parts, episodes};
+pub use division::{Division, Parts, episodes};
 pub use episode::{Episode, EpisodesError, Given, Listed, Moment, Source, read_episodes};
 pub use episode_topic::{EpisodeNumber, EpisodeTopic};
 pub use error::ReplayError;

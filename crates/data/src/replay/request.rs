@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::{
-    AskedClock, Division, Episode, EpisodeTopic, Format, Moment, Notes, Parts, Remap, ReplayError,
+    AskedClock, Division, Episode, EpisodeTopic, Format, Moment, Parts, Remap, ReplayError,
     ReplayOptions, Share, episodes, find_bags, read_episodes,
 };
 use crate::output::{Bf16, Images};
@@ -160,20 +160,16 @@ impl EpisodesRequest {
         }
     }
 
-    /// Finds the episodes of the bags, and notes on bags. Results in the folder `out` are no bags.
+    /// Finds the episodes of the bags. Results in the folder `out` are no bags.
     ///
     /// # Errors
     /// There are no such bags or episodes.
-    pub fn find(&self, out: &Path) -> Result<(Vec<Episode>, Notes), RequestError> {
-        let (_, found, notes) = self.find_in_bags(out)?;
-        Ok((found, notes))
+    pub fn find(&self, out: &Path) -> Result<Vec<Episode>, RequestError> {
+        Ok(self.find_in_bags(out)?.1)
     }
 
-    /// The bags in their order, their episodes, and notes on bags.
-    fn find_in_bags(
-        &self,
-        out: &Path,
-    ) -> Result<(Vec<PathBuf>, Vec<Episode>, Notes), RequestError> {
+    /// The bags in their order, and their episodes.
+    fn find_in_bags(&self, out: &Path) -> Result<(Vec<PathBuf>, Vec<Episode>), RequestError> {
         self.check()?;
         if self.bags.is_empty() {
             return Err(RequestError::Wrong("bags: expected at least one, found none".to_owned()));
@@ -185,8 +181,8 @@ impl EpisodesRequest {
             (None, None) => Division::Whole,
         };
         let parts = Parts { start: self.start, end: self.end, division };
-        let (found, notes) = episodes(&bags, &parts)?;
-        Ok((bags, found, notes))
+        let found = episodes(&bags, &parts)?;
+        Ok((bags, found))
     }
 
     /// True if a value says which part of a bag is an episode.
@@ -240,15 +236,14 @@ impl ReplayRequest {
         }
     }
 
-    /// Finds the episodes, and says how they are replayed. The notes are for the user.
+    /// Finds the episodes, and says how they are replayed.
     ///
     /// # Errors
     /// Values do not go together, or there are no such bags, episodes or GPUs.
-    pub fn asked(&self) -> Result<(Vec<Episode>, ReplayOptions, Notes), RequestError> {
+    pub fn asked(&self) -> Result<(Vec<Episode>, ReplayOptions), RequestError> {
         self.check()?;
-        let (bags, found, notes) = self.episodes.find_in_bags(&self.out)?;
-        let (found, options) = self.shared(&bags, found)?;
-        Ok((found, options, notes))
+        let (bags, found) = self.episodes.find_in_bags(&self.out)?;
+        self.shared(&bags, found)
     }
 
     /// Takes these episodes in place of those in the bags, and says how they are replayed. No bag is looked at.

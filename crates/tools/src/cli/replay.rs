@@ -14,8 +14,7 @@ use crate::bars::{Bars, log_above_bars};
 /// Runs the command.
 pub(super) fn run(args: &ReplayArgs) -> Result<u8, Error> {
     log_above_bars();
-    let (episodes, options, notes) = args.request().asked()?;
-    notes.tell();
+    let (episodes, options) = args.request().asked()?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(&stop)?;
     let watch = Bars::new(episodes.len());

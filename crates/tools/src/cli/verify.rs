@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use crate::verify::{CommandsReport, Different, Late, SlowRow, VerifyReport, verify};
 use clap::Args;
 use robocache_core::backend::Choice;
-use robocache_data::recording::not_ended;
 
 use super::{Error, FAILURE, SUCCESS};
 
@@ -107,7 +106,7 @@ fn describe(out: &mut impl Write, report: &VerifyReport) -> std::io::Result<()> 
         writeln!(out, "  not recorded, so not compared: {names}")?;
     }
     if !report.complete {
-        writeln!(out, "  {}", not_ended(report.ending))?;
+        writeln!(out, "  the recording has no end: the node was killed, or the disk was full")?;
     }
     if let Some(commands) = &report.commands {
         describe_commands(out, commands)?;

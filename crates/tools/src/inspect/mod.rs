@@ -42,7 +42,7 @@ use robocache_core::input::{self, CAMERA_INFO, MessageType, TF_MESSAGE};
 use robocache_core::schema::{self, Definitions, Prefixes, Survey};
 use robocache_core::tf::Transform;
 use robocache_data::bag::{Bag, CDR, Problem, Problems, Recorded, Sorted, Topic};
-use robocache_data::recording::{EVENT_TYPE, Ending, Manifest, RecordingEvent};
+use robocache_data::recording::{EVENT_TYPE, Manifest, RecordingEvent};
 use robocache_data::replay::stamps::StampClock;
 use robocache_data::replay::{BagDefinitions, Progress, ReplayError};
 use robocache_ops::time::Stamp;
@@ -90,9 +90,6 @@ pub struct Inspection {
     pub more_problems: u64,
     /// Notes for a user, in words.
     pub notes: Vec<String>,
-    /// The state of its bag before it was read.
-    #[serde(skip)]
-    ending: Ending,
     #[serde(skip)]
     tree: Frames,
 }
@@ -155,7 +152,6 @@ pub fn inspect_some(
     wanted: &[bool],
     progress: &dyn Progress,
 ) -> Result<Inspection, ReplayError> {
-    let ending = Ending::of(&bag.path);
     let mut problems = Problems::default();
     bag.problems.iter().cloned().for_each(|problem| problems.push(problem));
     let definitions: Box<dyn Definitions> = match BagDefinitions::new(bag) {
@@ -176,7 +172,7 @@ pub fn inspect_some(
         look.take(&message);
     }
     problems.join(std::mem::take(&mut messages.problems));
-    Ok(look.finish(&problems, whole, ending))
+    Ok(look.finish(&problems, whole))
 }
 
 /// A pass over a bag.
@@ -295,7 +291,7 @@ impl<'a> Look<'a> {
         self.recorder.take(topic, received, delay.filter(|_| !self.is_simulated));
     }
 
-    fn finish(self, problems: &Problems, whole: bool, ending: Ending) -> Inspection {
+    fn finish(self, problems: &Problems, whole: bool) -> Inspection {
         let stamped = || self.scans.iter().zip(&self.sets_stamps).filter(|(_, sets)| **sets);
         let by_other_clock = stamped().filter_map(|(scan, _)| scan.is_of_the_newest_stamp());
         let mut by_other_clock = by_other_clock.peekable();
@@ -323,7 +319,6 @@ impl<'a> Look<'a> {
             problems: problems.first.iter().map(ToString::to_string).collect(),
             more_problems: problems.more,
             notes: Vec::new(),
-            ending,
             tree: self.frames,
         };
         inspection.notes = notes::notes(&inspection);

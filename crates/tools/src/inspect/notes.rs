@@ -2,7 +2,7 @@
 
 use super::{ClockEvent, ContentReport, Inspection, TopicReport};
 use crate::report::counted;
-use robocache_data::recording::not_ended;
+use robocache_data::recording::NOT_ENDED;
 use robocache_ops::time::{NANOS_PER_MS, Stamp};
 
 /// A least delay below this is a clock that is ahead \[ns\].
@@ -19,7 +19,7 @@ pub(super) fn notes(found: &Inspection) -> Vec<String> {
         notes.push("the bag has no messages".to_owned());
     }
     if found.ended == Some(false) && found.whole {
-        notes.push(not_ended(found.ending).to_owned());
+        notes.push(NOT_ENDED.to_owned());
     }
     clocks(found, &mut notes);
     for topic in &found.topics {

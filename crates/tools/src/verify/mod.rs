@@ -40,7 +40,7 @@ use robocache_core::rejected::DropReason;
 use robocache_core::spec::StreamId;
 use robocache_data::bag::{Bag, Problem, Problems, Recorded};
 use robocache_data::commands::CHUNK_TYPE;
-use robocache_data::recording::{EVENT_TYPE, Ending, Manifest, ManifestError, RecordingEvent};
+use robocache_data::recording::{EVENT_TYPE, Manifest, ManifestError, RecordingEvent};
 use robocache_data::replay::{BagDefinitions, ReplayError};
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 use robocache_runtime::{
@@ -84,7 +84,6 @@ pub fn verify(
     if !manifest.digest {
         return Err(VerifyError::NoDigests(recording.display().to_string()));
     }
-    let ending = Ending::of(recording);
     let bag = Bag::open(recording).map_err(ReplayError::from)?;
     let definitions = BagDefinitions::new(&bag)?;
     let config = manifest.config(&definitions).map_err(ReplayError::from)?;
@@ -94,7 +93,7 @@ pub fn verify(
     let pipeline = Pipeline::new(config, backend).map_err(ReplayError::from)?;
     let mut verification = Verification::new(pipeline, &manifest);
     verification.run(&bag)?;
-    Ok(VerifyReport { ending, ..verification.report(recording, manifest) })
+    Ok(verification.report(recording, manifest))
 }
 
 struct Verification {
@@ -402,7 +401,6 @@ impl Verification {
             missing_events: self.missing_events,
             overloads: self.overloads,
             complete: self.complete,
-            ending: Ending::Unknown,
             differing: ticks.differing,
             unexplained: ticks.unexplained,
             has_frames,

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::commands::CommandsReport;
-use robocache_data::recording::Ending;
 
 /// Findings of a verification. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -38,8 +37,6 @@ pub struct VerifyReport {
     pub overloads: u64,
     /// True if the recording has an end. If not, the node did not stop by itself, or the disk was full.
     pub complete: bool,
-    /// The state of its folder before it was read.
-    pub ending: Ending,
     /// Ticks that differ.
     pub differing: u64,
     /// Differing ticks for which the recording shows no cause.

@@ -36,7 +36,7 @@ commands:
 const PERIOD_NS: i64 = 10 * NANOS_PER_MS;
 const WATCHDOG_MS: i64 = 500;
 
-pub(super) fn text(watchdog_ms: i64) -> String {
+fn text(watchdog_ms: i64) -> String {
     config_text(20.0, 20.0) + &COMMANDS.replace("WATCHDOG", &watchdog_ms.to_string())
 }
 
@@ -111,7 +111,7 @@ fn replayed(bag: &Path, out: &Path, text: &str, format: Format, start: Option<Mo
     let episodes = EpisodesRequest { bags: vec![bag.to_owned()], start, ..Default::default() };
     let request =
         ReplayRequest { episodes, config, out: out.to_owned(), format, ..ReplayRequest::default() };
-    let (episodes, options, _) = request.asked().unwrap();
+    let (episodes, options) = request.asked().unwrap();
     let results = run_all(&episodes, &options, &(), &AtomicBool::new(false)).unwrap();
     results.store.unwrap();
     match &results.outcomes[..] {

@@ -48,7 +48,7 @@ fn replayed(runs: &Path, out: &Path, text: &str) -> u64 {
     let out = out.to_owned();
     let format = Format::Zarr;
     let request = ReplayRequest { episodes, config, out, format, ..Default::default() };
-    let (episodes, options, _) = request.asked().unwrap();
+    let (episodes, options) = request.asked().unwrap();
     let results = run_all(&episodes, &options, &(), &AtomicBool::new(false)).unwrap();
     match &results.outcomes[..] {
         [EpisodeOutcome::Done(summary)] => summary.ticks,

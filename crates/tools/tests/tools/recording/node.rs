@@ -310,13 +310,7 @@ impl Node {
 
     /// Ends the node. Returns the folder of its recording.
     pub(super) fn stop(self) -> PathBuf {
-        self.stop_within(Duration::ZERO)
-    }
-
-    /// Ends the node. Between its last tick and the end of its recording this time passes for the recorder.
-    pub(super) fn stop_within(self, passes: Duration) -> PathBuf {
         self.threads.stop().unwrap();
-        self.time.advance(passes);
         self.recorder.finish();
         self.recorder.folder()
     }
