@@ -74,8 +74,9 @@ __device__ inline float between(u32 lane, float a, float b, float weight) {
 
 // ---- A value from its rows ----------------------------------------------------------------------
 
-// How a value follows from rows: `Value` in crates/ops/src/align.rs.
-enum Mode : u32 { MODE_NOTHING = 0, MODE_ROW = 1, MODE_BETWEEN = 2 };
+// How a value follows from rows: `Value` in crates/ops/src/align.rs. A NaN is for times of which one is none; a core
+// refuses these.
+enum Mode : u32 { MODE_NOTHING = 0, MODE_ROW = 1, MODE_BETWEEN = 2, MODE_NAN = 3 };
 
 // The inputs of N elements. A thread loads all of them before it uses the first, so that many loads
 // are under way.
@@ -106,6 +107,9 @@ __device__ __forceinline__ void put(
     } else if (mode == MODE_NOTHING) {
 #pragma unroll
         for (int i = 0; i < N; ++i) result.at[i].bits = 0;
+    } else if (mode == MODE_NAN) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) from_float(__uint_as_float(0x7FC00000u), result.at[i]);
     } else if constexpr (SAME<In, Out>) {
         result = in.a;
     } else {

@@ -205,6 +205,20 @@ __device__ __forceinline__ Found find(
     return found;
 }
 
+// True if a time at the target is none. As seconds, a NaN is the earliest instant, and what is infinite or too large is the
+// earliest or the latest one. Then stamps are in no order, so the search may end anywhere. If the rest increases, a
+// bracket without doubt is still that of the neighbours. Equal stamps are in doubt too: an f32 cannot hold a clock's time.
+template <class Time>
+__device__ __forceinline__ bool is_in_doubt(const Found& found, const Time* stamps, u32 len, i64 target) {
+    constexpr i64 LATEST = NO_AGE, EARLIEST = -NO_AGE - 1;
+    if (target == EARLIEST || target == LATEST) return true;
+    const u32 after = found.after;
+    if (after != 0 && (found.held == EARLIEST || found.held > target)) return true;
+    if (after < len && (found.next == LATEST || found.next <= target)) return true;
+    return (after > 1 && nanos(stamps[after - 2]) >= found.held) ||
+           (after + 1 < len && nanos(stamps[after + 1]) <= found.next);
+}
+
 // The report of a target, and its weight, which may be computed later.
 struct Pending {
     Aligned row;
@@ -238,6 +252,11 @@ __device__ __forceinline__ Pending find_brackets(
     Pending pending = {{}, static_cast<u64>(stream_at) * batch.episodes * batch.steps + at, mine};
     if (mine) {
         pending.row = align_rows(stream.rule, found.held, found.next, stream.len, found.after, target);
+        if constexpr (!SAME<Time, i64>) {
+            if (stream.len != 0 && is_in_doubt(found, stamps, stream.len, target)) {
+                pending.row = {0, 0, 0.0f, MODE_NAN, false, NO_AGE, 0, 1};
+            }
+        }
     }
     share<WEIGHT>(pending, 0, shared);
     return pending;

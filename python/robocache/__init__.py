@@ -5,10 +5,8 @@
     if joints.valid.all():
         act(joints.float32())                   # [steps, ...]; of f32 a view of message_bytes
 
-`robocache.decode` and `robocache.from_msg` need only NumPy. `robocache.ros` needs rclpy and the package
-`robocache_ros`.
-
-The other names are of the package's compiled part. A workspace that was built for messages alone has none.
+`robocache.from_msg` needs only NumPy. `robocache.ros` needs rclpy and the package `robocache_ros`. All else needs the
+package's compiled part. A workspace that was built for messages alone has no Python package: install the wheel.
 """
 
 from __future__ import annotations

@@ -258,6 +258,8 @@ def fuse_seconds(rows: Sequence[Tensor], times: Sequence[Tensor], targets: Tenso
     One launch converts the times and computes the values, if times and targets are of one type, float32 or float64.
     """
     expect_no_tangent(rows)
+    if any(own.dtype is not rows[0].dtype for own in rows):
+        raise ValueError(f"rows: expected one type, found {[own.dtype for own in rows]}")
     if DIRECT is not None:
         streams = [(*own, *_HELD) for own in zip(rows, times, strict=True)]
         found = DIRECT.fuse(streams, targets, rows[0].dtype, True)

@@ -224,6 +224,9 @@ def _torch() -> Any:
 
 def _held(rows: list[Tensor], times: list[Tensor], targets: Tensor) -> Tensor:
     """Values at the targets, one stream after the other. Beyond both ends that row is held."""
+    for own in rows:
+        if own.shape[1] == 0:
+            raise ValueError("rows: expected at least one row of each stream, found none")
     if targets.shape[:-1] != rows[0].shape[:1]:
         targets = targets.expand(rows[0].shape[0], -1)
     of = torch_operations().fuse_seconds

@@ -1,6 +1,6 @@
 """Checks of the parts of a tensor message that rclpy deserialized.
 
-`_native.read_message` checks the bytes of a message (`core::message`), with the same errors.
+`_native.read_message` checks the bytes of a message (`core::message`).
 """
 
 import math

@@ -250,7 +250,12 @@ def decode(message: Any) -> FusedTensor:
 
     Raises ValueError if the bytes are no such message. It says what was expected and found.
     """
-    from .._native import read_message  # with the first message: to import this module is quick
+    try:
+        from .._native import read_message  # with the first message: to import this module is quick
+    except ImportError as error:
+        raise ImportError(
+            f"expected the compiled part of robocache: install its wheel ({error})"
+        ) from error
 
     whole = message if isinstance(message, bytes) else np.frombuffer(message, np.uint8)
     (stamp, run, epoch, tick, digest), places = read_message(whole)

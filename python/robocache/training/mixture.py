@@ -235,7 +235,17 @@ class MixtureDataset(Batches):
     def _place_of(self, state: Mapping[str, Any]) -> tuple[int, int]:
         """The place of as many batches as the state has done since the first epoch, however long its epochs were."""
         epoch, done = super()._place_of(state)
+        self._is_renumbered = int(state["of_all"]) != self.sampler.of_all
         return divmod(epoch * int(state["of_all"]) + done, self.sampler.of_all)
+
+    def set_epoch(self, epoch: int) -> None:
+        # A number of the epochs before would leave out batches.
+        if self._resumes and self._is_renumbered and int(epoch) != self.epoch:
+            raise ValueError(
+                f"epoch: expected {self.epoch}, where the loaded state goes on with epochs of another length, found "
+                f"{int(epoch)}: begin the loop at dataset.epoch"
+            )
+        super().set_epoch(epoch)
 
     def _is_on_gpu(self) -> bool:
         return self._parts[0].cache.device is not None

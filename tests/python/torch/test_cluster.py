@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import time
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -79,7 +78,7 @@ def kill_once(share, killed):
 
             def kill():
                 # The replay of this share has begun.
-                while not Path(folder).is_dir() or not os.listdir(folder):
+                while not has_files(folder):
                     time.sleep(0.001)
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -106,6 +105,13 @@ def killed(monkeypatch, tmp_path):
     # Ray knows that the worker is dead, but may collect it later.
     process = int(file.read_text())
     waiting.until(lambda: is_gone(process), "the killed worker is gone")
+
+
+def has_files(folder):
+    try:
+        return bool(os.listdir(folder))
+    except FileNotFoundError:  # not yet, or renamed meanwhile
+        return False
 
 
 def is_gone(process):

@@ -30,10 +30,10 @@ impl Times {
 /// Nanoseconds of seconds: their products with 1e9 as `f64`, to the nearest integer, ties to even.
 ///
 /// # Errors
-/// A number is NaN, infinite, or no instant that 64 bits hold. The kernels ask nobody: there it is the closest instant,
-/// or for NaN the earliest.
+/// A number is NaN, infinite, or no instant that 64 bits hold. The kernels ask nobody: there, values beside such a time
+/// are NaN.
 pub fn nanos<T: Copy + Into<f64>>(seconds: &[T]) -> Result<Vec<i64>, String> {
-    let fits = |seconds: T| (-RANGE..RANGE).contains(&rounded(seconds.into()));
+    let fits = |seconds: T| rounded(seconds.into()).abs() < RANGE;
     let (found, all_fit) = Arch::new().dispatch(|| {
         let mut all_fit = true;
         let converted = seconds.iter().map(|seconds| {
