@@ -8,8 +8,8 @@ use follower::{Arm, Commands};
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 use robocache_rcl::{Context, Node, Publisher, Qos};
 use robocache_sim::{
-    Event, Pace, Reliability, Report, Robot, Schedule, SimOptions, Stream, Truth, drive,
-    without_ros_arguments,
+    Pace, Reliability, Robot, Schedule, SensorMessage, SentCounts, SimOptions, Stream, Truth,
+    drive, without_ros_arguments,
 };
 use std::error::Error;
 use std::io::Write;
@@ -239,7 +239,7 @@ fn publish_until_stopped(
         let follower = (follows.map(ScopedJoinHandle::join), moves.map(ScopedJoinHandle::join));
         (threads.map(ScopedJoinHandle::join), follower)
     });
-    let mut all = Report::new();
+    let mut all = SentCounts::new();
     for report in reports {
         all.extend(report.map_err(|_| PANICKED)??);
     }
@@ -341,7 +341,7 @@ fn fewest_subscribers(publishers: &[&Publisher]) -> robocache_rcl::Result<usize>
 
 fn publish(
     publishers: &[(Stream, Publisher)],
-    event: &Event,
+    event: &SensorMessage,
     message: &[u8],
 ) -> robocache_rcl::Result<()> {
     let of_stream = publishers.iter().find(|(stream, _)| *stream == event.stream);

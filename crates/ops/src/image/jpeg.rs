@@ -201,7 +201,7 @@ mod tests {
         scan
     }
 
-    type Change = fn(&mut Scan);
+    type Damage = fn(&mut Scan);
 
     #[test]
     fn scans_of_which_parts_are_missing_are_not_whole() {
@@ -209,7 +209,7 @@ mod tests {
             for part_units in [1, 4, 15, 99] {
                 let whole = scan(components, sampling, part_units);
                 assert!(whole.is_whole(), "{components} {sampling:?} {part_units}");
-                let wrong: [(&str, Change); 10] = [
+                let wrong: [(&str, Damage); 10] = [
                     ("no table", |scan| scan.tables.clear()),
                     ("one table less", |scan| scan.tables.truncate(1)),
                     ("tables of the others", |scan| scan.components = 4 - scan.components),
