@@ -2,7 +2,7 @@
 
     python benches/dialect.py [--device cuda:0] [--memory device] [--size 224] [--batch 64] [--rounds 9]
 
-Three cameras of SIZExSIZE, 14 joints, 50 actions ahead, from arrays in memory. It needs the package and torch, and neither
+Three square cameras, 14 joints, 50 actions ahead, from arrays in memory. It needs the package and torch, and neither
 LeRobot nor a network. With a device, all batches of an epoch are first compared with those of the host, bit for bit; a
 difference is an error.
 

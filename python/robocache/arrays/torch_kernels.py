@@ -268,7 +268,17 @@ def fuse_seconds(rows: Sequence[Tensor], times: Sequence[Tensor], targets: Tenso
     times, targets, dtype = _seconds(times, targets)
     rules = [[each] * len(rows) for each in _HELD]
     nothing = [None] * len(rows)
-    return fuse(rows, times, targets, *rules, rows[0].dtype, nothing, None, None, dtype)[0]
+    found = fuse(
+        rows,
+        times,
+        targets,
+        *rules,
+        dtype=rows[0].dtype,
+        row_offsets=nothing,
+        target_offsets=None,
+        times=dtype,
+    )
+    return found[0]
 
 
 def fuse_seconds_backward(
