@@ -266,19 +266,9 @@ def fuse_seconds(rows: Sequence[Tensor], times: Sequence[Tensor], targets: Tenso
         if found is not None:
             return found[0]
     times, targets, dtype = _seconds(times, targets)
-    rules = [[each] * len(rows) for each in _HELD]
     nothing = [None] * len(rows)
-    found = fuse(
-        rows,
-        times,
-        targets,
-        *rules,
-        dtype=rows[0].dtype,
-        row_offsets=nothing,
-        target_offsets=None,
-        times=dtype,
-    )
-    return found[0]
+    of = rows[0].dtype
+    return fuse(rows, times, targets, *_rules(len(rows)), of, nothing, None, None, dtype)[0]
 
 
 def fuse_seconds_backward(
@@ -286,9 +276,16 @@ def fuse_seconds_backward(
 ) -> list[Tensor]:
     times, targets, dtype = _seconds(times, targets)
     types = [CODES[of_values.dtype]] * len(dims)
-    rules = [[each] * len(dims) for each in _HELD]
     nothing = [None] * len(dims)
+    rules = _rules(len(dims))
     return fuse_backward(of_values, times, targets, dims, types, *rules, nothing, None, dtype)
+
+
+def _rules(count: int) -> tuple[list[str], list[int], list[int], list[str], list[str]]:
+    """`_HELD` of each of so many streams."""
+    strategy, max_age_ns, max_gap_ns, fill, lanes = _HELD
+    limits = [max_age_ns] * count, [max_gap_ns] * count
+    return [strategy] * count, *limits, [fill] * count, [lanes] * count
 
 
 def _seconds(times: Sequence[Tensor], targets: Tensor) -> tuple[list[Tensor], Tensor, torch.dtype]:
