@@ -396,10 +396,10 @@ impl Parameter {
         match (&self.2, value) {
             (ParameterType::Bool(_, set), ParameterValue::Bool(yes)) => set(settings, *yes),
             (ParameterType::Integer(_, set), ParameterValue::Integer(number)) => {
-                set(settings, *number)?
+                set(settings, *number)?;
             }
             (ParameterType::Double(_, set), ParameterValue::Double(number)) => {
-                set(settings, *number)?
+                set(settings, *number)?;
             }
             (ParameterType::Text(_, set), ParameterValue::String(text)) => set(settings, text)?,
             (ParameterType::Texts(field), ParameterValue::StringArray(texts)) => {

@@ -35,13 +35,13 @@ const MEAN_GAP: i64 = 10_000_000;
 const LAUNCHES: usize = 200;
 
 /// One input on the host.
-struct BatchInput {
+struct BatchArrays {
     rows: Vec<Vec<u8>>,
     stamps: Vec<Vec<i64>>,
     targets: Vec<i64>,
 }
 
-impl BatchInput {
+impl BatchArrays {
     /// Random rows; stamps and targets evenly distributed over one span, in order.
     fn new(spec: &BatchSpec, seed: u64) -> Self {
         let mut random = Random::new(seed);
@@ -69,7 +69,7 @@ impl BatchInput {
             all
         };
         let stamps = spec.streams.iter().map(|stream| instants(stream.rows)).collect();
-        BatchInput { rows, stamps, targets: instants(spec.steps) }
+        BatchArrays { rows, stamps, targets: instants(spec.steps) }
     }
 
     fn view(&self) -> BatchInput<'_> {
@@ -162,16 +162,16 @@ struct Inputs {
     spec: BatchSpec,
     resampler: Resampler,
     with_report: bool,
-    all: Vec<BatchInput>,
+    all: Vec<BatchArrays>,
 }
 
 impl Inputs {
     fn new(device: &Arc<Device>, spec: BatchSpec, with_report: bool) -> Result<Self, BenchError> {
         const MOST: usize = 40;
         let resampler = Resampler::new(device, &spec)?;
-        let bytes = resampler.upload(&BatchInput::new(&spec, 1).view(), with_report)?.bytes();
+        let bytes = resampler.upload(&BatchArrays::new(&spec, 1).view(), with_report)?.bytes();
         let count = (2 * device.cache_bytes()?).div_ceil(bytes).clamp(2, MOST);
-        let all = (0..count).map(|seed| BatchInput::new(&spec, seed as u64 + 1)).collect();
+        let all = (0..count).map(|seed| BatchArrays::new(&spec, seed as u64 + 1)).collect();
         Ok(Inputs { spec, resampler, with_report, all })
     }
 

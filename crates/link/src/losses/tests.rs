@@ -366,7 +366,7 @@ fn a_publisher_without_numbers_whose_clock_was_set_back_is_heard_again_after_a_s
     assert!(!is_new(&mut losses, 10, false));
     losses.look(start + Duration::from_millis(999), false);
     assert!(!is_new(&mut losses, 20, false));
-    losses.look(start + Duration::from_millis(1_000), false);
+    losses.look(start + Duration::from_secs(1), false);
     assert!(is_new(&mut losses, 30, false));
     assert!(is_new(&mut losses, 40, false));
 }

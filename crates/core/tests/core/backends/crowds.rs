@@ -78,7 +78,7 @@ fn check_case(kind: &Kind, number: usize, most: usize, random: &mut Random) {
             spec.min_points,
             spec.max_voxels,
         );
-        encode(&mut pair, (&all, &words(&all, &spec)), cloud % 2, &case);
+        encode(&mut pair, &all, &words(&all, &spec), cloud % 2, &case);
     }
 }
 

@@ -123,7 +123,7 @@ fn check_counts(pair: &mut Pair, spec: &VoxelSpec, counts: &[(usize, usize)], na
     let third = points.len() / 3;
     points.rotate_left(third);
     let case = format!("{name}, {:?}", spec.max_voxels);
-    let drops = encode(pair, (&points, &words(&points, spec)), 0, &case).expect(&case);
+    let drops = encode(pair, &points, &words(&points, spec), 0, &case).expect(&case);
     let (kept, left): (Vec<(usize, usize)>, Vec<_>) =
         counts.iter().copied().partition(|(_, count)| *count >= ENOUGH);
     let expected = PointDrops {
@@ -190,7 +190,7 @@ pub(super) fn check_packed_counts(kind: &Kind, _: usize) {
                 let points: Vec<_> = (0..total).map(point).collect();
                 let few = points.iter().filter(|point| point[0] == other as f64 + 0.5).count();
                 assert_eq!(few, 4, "{case}");
-                encode(&mut pair, (&points, &words(&points, &spec)), 0, &case).expect(&case);
+                encode(&mut pair, &points, &words(&points, &spec), 0, &case).expect(&case);
                 let found =
                     pair.output().as_chunks::<4>().0.iter().map(|at| f32::from_le_bytes(*at));
                 let found: Vec<f32> = found.collect();

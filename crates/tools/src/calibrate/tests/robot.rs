@@ -1,6 +1,6 @@
 //! The synthetic robot, whose cameras and IMU have a hidden skew.
 
-use super::super::motion::Reader;
+use super::super::motion::MotionReader;
 use super::super::*;
 use robocache_core::config;
 use robocache_ops::time::Stamp;
@@ -32,7 +32,7 @@ fn motion(seed: u64, stream: Stream, skew_ms: f64) -> Vec<Piece> {
         .replace("WRIST", Stream::CameraWrist.topic());
     let config = config::parse(&text, "robot.yaml").unwrap();
     let spec = config.inputs.iter().find(|input| input.topic == stream.topic()).unwrap();
-    let mut reader = Reader::new(spec).unwrap();
+    let mut reader = MotionReader::new(spec).unwrap();
     let options = SimOptions {
         seed,
         bursts: true,
