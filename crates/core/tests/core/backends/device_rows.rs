@@ -56,7 +56,7 @@ impl Rows {
         // SAFETY: the caller has the points of the view at this address. They and the row wait for the device
         // before they go, and no kernel writes the points.
         unsafe {
-            self.gpu.launch(&points, Slot::new(slot), row, Inputs::Ready, &self.stream).unwrap()
+            self.gpu.launch(&points, Slot::new(slot), row, Inputs::Ready, &self.stream).unwrap();
         };
     }
 

@@ -8,7 +8,10 @@ use super::*;
 
 /// Action of a test before a call. It may panic, or fail the call.
 #[derive(Default)]
-pub(super) struct Hook(Mutex<Option<Box<dyn FnMut() -> Result<(), BackendError> + Send>>>);
+pub(super) struct Hook(Mutex<Option<Act>>);
+
+/// Runs in place of a call of the backend; an error is that of the call.
+type Act = Box<dyn FnMut() -> Result<(), BackendError> + Send>;
 
 impl Hook {
     /// Acts before every call from now on.
