@@ -88,7 +88,8 @@ class OneInstant:
         picture, joint = tensor["picture"], tensor["angle"]
         if not (picture.valid[-1] and joint.valid[-1]):
             return
-        seen = swing.seen_angle(picture.float32()[-1].reshape(picture.array.shape[-2:]))
+        pixels = picture.float32()[-1]
+        seen = swing.seen_angle(pixels.reshape(pixels.shape[-2:]))
         exposed = int(picture.target_ns[-1] - picture.age_ns[-1])
         # Between two messages it is interpolated, behind the newest one it is that one.
         held_ns = max(0, int(joint.age_ns[-1]))
