@@ -71,6 +71,7 @@ def kill_once(share, killed):
     """A share whose first worker is killed while it replays, and always before it answers."""
 
     def run(number, of, folder):
+        import contextlib
         import threading
 
         if number == 2 and not killed.exists():
@@ -78,8 +79,11 @@ def kill_once(share, killed):
 
             def kill():
                 # The replay of this share has begun.
-                while not has_files(folder):
+                has_files = False
+                while not has_files:
                     time.sleep(0.001)
+                    with contextlib.suppress(FileNotFoundError):  # not yet, or renamed meanwhile
+                        has_files = bool(os.listdir(folder))
                 os.kill(os.getpid(), signal.SIGKILL)
 
             killer = threading.Thread(target=kill)
@@ -105,13 +109,6 @@ def killed(monkeypatch, tmp_path):
     # Ray knows that the worker is dead, but may collect it later.
     process = int(file.read_text())
     waiting.until(lambda: is_gone(process), "the killed worker is gone")
-
-
-def has_files(folder):
-    try:
-        return bool(os.listdir(folder))
-    except FileNotFoundError:  # not yet, or renamed meanwhile
-        return False
 
 
 def is_gone(process):
