@@ -1,4 +1,4 @@
-"""What LeRobot's dialect costs: batches of `robocache.lerobot.dataset` beside the same windows, on the host or a GPU.
+"""Cost of LeRobot's dialect: batches of `robocache.lerobot.dataset` beside the same windows, on the host or a GPU.
 
     python benches/dialect.py [--device cuda:0] [--memory device] [--size 224] [--batch 64] [--rounds 9]
 

@@ -215,7 +215,7 @@ def one_by_one(call, device, count=200):
 
 
 def launches(call):
-    """What a call launches: the nodes of a CUDA graph of it."""
+    """Launches of a call: the nodes of its CUDA graph."""
     graph = torch.cuda.CUDAGraph(keep_graph=True)
     with torch.cuda.graph(graph):
         call()

@@ -140,7 +140,7 @@ def test_a_picture_shows_the_angle_of_its_instant():
 
 
 def seen_twice(ticks, picture_ns, truth_of=lambda ns: ns):
-    """What becomes of ticks whose picture is of an instant `picture_ns` before the target."""
+    """Judges ticks whose picture is of an instant `picture_ns` before the target."""
     shown = one_instant.OneInstant(None, "unused")
     for tick in ticks:
         target = tick * PERIOD_NS

@@ -282,7 +282,7 @@ def fuse_seconds_backward(
 
 
 def _rules(count: int) -> tuple[list[str], list[int], list[int], list[str], list[str]]:
-    """`_HELD` of each of so many streams."""
+    """Rules of `_HELD` for this number of streams, as `fuse` takes them."""
     strategy, max_age_ns, max_gap_ns, fill, lanes = _HELD
     limits = [max_age_ns] * count, [max_gap_ns] * count
     return [strategy] * count, *limits, [fill] * count, [lanes] * count

@@ -146,7 +146,7 @@ def test_times_of_other_types_and_layouts_are_taken(device):
     expected = held(rows, times, same)
     for own in (same, targets[:1], targets[0]):
         assert torch.equal(robocache.resample_trajectories(rows, times, own), expected)
-    # Whole seconds, and streams of several types, of which `cat` takes the widest.
+    # Whole seconds; and streams of several types: `cat` gives the widest one.
     whole = torch.arange(61, device=device).expand(4, -1)
     assert torch.equal(
         robocache.resample_trajectories(rows, whole, targets + 950),
@@ -252,7 +252,7 @@ def test_seconds_are_one_launch_that_a_graph_takes(of_times):
 
 
 def captured(call):
-    """What a call gives, how much it launches, and the graph of it."""
+    """Values of a call, the number of its launches, and its CUDA graph."""
     try:
         graph = torch.cuda.CUDAGraph(keep_graph=True)
     except TypeError:
