@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Checks and times everything on a machine with a GPU, and prints one table.
 #
-#   benches/gpu.sh [STEP...]     steps: test digests replay bench versus peers jpeg sanitize counters soak beside python
-#                                several. Default: all, `versus` only with $OLD_PROGRAMS, `jpeg` only with $CAMERA_JPEG,
-#                                `several` only if asked for
+#   benches/gpu.sh [STEP...]     steps: test digests replay bench versus peers jpeg fuzz damage sanitize counters soak
+#                                beside python several. Default: all, `versus` only with $OLD_PROGRAMS, `jpeg` only with
+#                                $CAMERA_JPEG, `fuzz`, `damage` and `several` only if asked for
 #   benches/gpu.sh --build       build the programs into build/gpu, for a machine without cargo
 #
 # Results go to $OUT (default bench/gpu). The steps and their variables:
@@ -22,6 +22,10 @@
 #             4.6 GB) 16 times at once. With $CAMERA_JPEG, also recordings whose cameras send this file
 #   jpeg      a row of the file $CAMERA_JPEG (`benches/camera_jpeg.py` writes one) on every backend, beside nvJPEG. It
 #             needs torch and torchvision
+#   fuzz      $FUZZ_CASES JPEG files, half of them damaged, as the kernels and as a core read them (default 100000)
+#   damage    a node with six cameras whose files are damaged in one message of 20, for $DAMAGE_S seconds per backend
+#             (default 30). It records, and `robocache verify` replays it on cores. It needs $CAMERA_JPEG, and in
+#             $ROS_BUNDLE the folder that benches/ros_bundle.sh packs
 #   python    the Python package's tests on tensors, windows and pipelines of the GPU, and their cost. It
 #             needs torch, and the compiled part linked by `scripts/develop.sh --release --features cuda`.
 #             $OLD_PACKAGE: a folder with an earlier package `robocache`, whose calls are timed in turns.
@@ -154,6 +158,21 @@ run_jpeg() {
     python3 benches/peers/nvjpeg.py --program "$programs/robocache_jpeg" \
         "${CAMERA_JPEG:?a file of a camera}" | tee "$out/jpeg.txt"
 }
+
+run_fuzz() {
+    ROBOCACHE_TEST_CASES=${FUZZ_CASES:-100000} "$programs/core" jpeg_scans 2>&1 | tee "$out/test_fuzz.txt" || return 1
+    ! grep -q 'was skipped' "$out/test_fuzz.txt"
+}
+
+# Each tick of a node whose cameras send damaged files, compared with a replay on cores.
+run_damage() (
+    set +u
+    . "${ROS_BUNDLE:?the folder of benches/ros_bundle.sh}/env.sh"
+    python3 benches/six_cameras.py --programs "$ROS_BUNDLE/bin" --seconds "${DAMAGE_S:-30}" --backends cpu,cuda,auto \
+        --compressed "${CAMERA_JPEG:?a file of a camera}" --damage-one-in 20 --verify "$programs/robocache" \
+        --output "$out/damage" | tee "$out/test_damage.txt" || exit 1
+    ! grep 'verify: exit code [1-9]' "$out/test_damage.txt"
+)
 
 run_sanitize() {
     local tool
@@ -330,7 +349,7 @@ archive() (
     cd "$out"
     shopt -s nullglob
     [ ! -f logs.tgz ] || tar xzf logs.tgz --skip-old-files
-    logs=(test*.txt replay_*.json sanitize_*.txt counters_* soak_* beside_* versus_*.json)
+    logs=(test*.txt damage replay_*.json sanitize_*.txt counters_* soak_* beside_* versus_*.json)
     [ ${#logs[@]} -eq 0 ] || tar czf logs.tgz --remove-files "${logs[@]}"
 )
 

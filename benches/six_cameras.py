@@ -2,6 +2,7 @@
 
     python3 benches/six_cameras.py --programs DIR [--seconds 60] [--backends cpu,auto,cuda]
                                    [--compressed FILE] [--encode-threads N]
+                                   [--damage-one-in N --verify PROGRAM]
 
 Runs, for each backend, the node between `robocache_load rig` and `robocache_load watch`: once with
 all sensors and once with the joints alone. One rig publishes rgb8 images of 1920x1080 at 30 Hz and
@@ -9,6 +10,10 @@ a cloud of 131,072 points at 10 Hz. With --compressed its cameras send that JPEG
 instead; camera_jpeg.py makes one. Another rig publishes joints at 500 Hz, in its own process as on
 a robot. The node ticks at 100 Hz. A real-time thread that only sleeps (stall_probe.py) runs beside
 them.
+
+With --damage-one-in, the file is damaged in one message of N. With --verify, the node records, and
+the program `robocache verify` compares each tick with a replay on cores; then the figures are not
+those of a node that only fuses.
 
 DIR holds fusion_node and robocache_load. The environment must have ROS (AMENT_PREFIX_PATH,
 LD_LIBRARY_PATH). Only Python's own library is needed, so this also runs on a machine without rclpy.
@@ -76,6 +81,8 @@ def parse_arguments(argv=None):
     parser.add_argument("--backends", default="cpu,auto", help="of the node (cpu,auto)")
     parser.add_argument("--cameras", type=int, default=CAMERAS, help=f"({CAMERAS})")
     parser.add_argument("--compressed", type=Path, help="a JPEG or PNG that each camera sends")
+    parser.add_argument("--damage-one-in", type=int, default=0, help="file of N; 0: none (0)")
+    parser.add_argument("--verify", type=Path, help="the program robocache: record, and verify")
     parser.add_argument("--encode-threads", type=int, default=0, help="of the node (0: it chooses)")
     parser.add_argument("--output", type=Path, default=Path("bench"), help="folder (bench)")
     parser.add_argument("--domain-id", type=int, default=77, help="ROS_DOMAIN_ID (77)")
@@ -123,6 +130,8 @@ def run(arguments, backend, cameras, folder):
         "backend": backend,
         "encode_threads": arguments.encode_threads,
     }
+    if arguments.verify:
+        parameters["record_to"] = folder / "recordings"
     for name, value in parameters.items():
         node_command += ["-p", f"{name}:={value}"]
     load = arguments.programs / "robocache_load"
@@ -132,6 +141,7 @@ def run(arguments, backend, cameras, folder):
         rig_commands += [[*rig_command, "--cameras", cameras, "--joints-hz", 0]]
         if arguments.compressed:
             rig_commands[-1] += ["--compressed", arguments.compressed]
+            rig_commands[-1] += ["--damage-one-in", arguments.damage_one_in]
     probe_file = folder / "stalls.json"
     probe_command = [sys.executable, HERE / "stall_probe.py", probe_file]
     probe_command += ["--period-ns", PERIOD_NS]
@@ -171,7 +181,18 @@ def run(arguments, backend, cameras, folder):
         name = "encode" if name.startswith("encode") else name
         cores[name] = cores.get(name, 0.0) + seconds / elapsed
     stalls = json.loads(probe_file.read_text())
-    return {"sent": sent, "seen": seen, "cores": cores, "stalls": stalls, "node": output}
+    result = {"sent": sent, "seen": seen, "cores": cores, "stalls": stalls, "node": output}
+    if arguments.verify:
+        result["verified"] = verify(arguments.verify, folder / "recordings")
+    return result
+
+
+def verify(program, folder):
+    """Words of `robocache verify` about the recording, replayed on cores."""
+    (recording,) = folder.iterdir()
+    command = [program, "verify", recording, "--backend", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
 
 
 def row(backend, cameras, result):
@@ -188,6 +209,7 @@ def row(backend, cameras, result):
         "backend": backend,
         "cameras": cameras,
         "sent": sum(sensor["sent"] for sensor in result["sent"]),
+        "damaged": sum(sensor["damaged"] for sensor in result["sent"]),
         "skipped": {s["topic"]: s["skipped"] for s in result["sent"] if s["skipped"]},
         **total,
         "overruns": int(tick["overruns"]),
@@ -217,6 +239,8 @@ def main():
                 result = run(arguments, backend, cameras, Path(folder))
             rows.append(row(backend, cameras, result))
             (arguments.output / f"six_cameras_{backend}_{cameras}.log").write_text(result["node"])
+            if "verified" in result:
+                print(f"{backend}, {cameras} cameras, verify: {result['verified']}", flush=True)
             figures = {key: value for key, value in rows[-1].items() if key != "valid_share"}
             print(json.dumps(figures), flush=True)
     (arguments.output / "six_cameras.json").write_text(json.dumps(rows, indent=1))

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use nix::errno::Errno;
+use nix::time::{ClockId, clock_gettime};
 use robocache_core::backend::{self, Choice};
 use robocache_core::cdr::Writer;
 use robocache_core::codec::{self, ScanReader};
@@ -41,8 +43,8 @@ const WARM_UP: u32 = 50;
 /// Time a JPEG file on its way to a row of 224x224.
 ///
 /// Prints microseconds as JSON. Medians: of the whole message (under `cuda` a part of it is then still under way), the
-/// same with a tick that waits for the row, of the decoder alone, and of reading the headers alone. And the mean of
-/// the processor time, of all threads, of a message with its tick.
+/// same with a tick that waits for the row, of the decoder alone, and of reading the headers alone. And the mean
+/// processor time of all threads: of the message, and of the message with its tick.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Options {
@@ -61,10 +63,10 @@ struct Options {
     /// image takes longer
     #[arg(long, default_value_t = 0)]
     period_ms: u64,
-    /// Spin until an image is due, so that the core does not rest. The processor time counts that
+    /// Spin until an image is due, so that the core does not rest
     #[arg(long)]
     spin: bool,
-    /// Write to this much memory before each image, so that the caches are cold [MB]. The processor time counts that
+    /// Write to this much memory before each image, so that the caches are cold [MB]
     #[arg(long, default_value_t = 0)]
     walk_mb: usize,
 }
@@ -89,22 +91,24 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let mut pace = Pace::new(options);
     let mut row = Vec::new();
     let mut ready = Vec::new();
-    let mut processor = 0.0;
+    let mut processor = [Duration::ZERO; 2];
     for number in 0..WARM_UP + options.repeats {
         if number == WARM_UP {
             (row, ready) = (Vec::new(), Vec::new());
-            processor = processor_us()?;
+            processor = Default::default();
         }
         let tick = i64::from(number) + 1;
         let message = message(tick * PERIOD_NS, &file);
         pace.wait();
+        let busy = processor_time()?;
         let start = Instant::now();
         pipeline.push(InputId::new(0), &message, Arrival::default())?;
         row.push(start.elapsed().as_secs_f64() * 1e6);
+        processor[0] += processor_time()?.saturating_sub(busy);
         pipeline.tick(tick, Epoch::default(), &mut fused)?;
         ready.push(start.elapsed().as_secs_f64() * 1e6);
+        processor[1] += processor_time()?.saturating_sub(busy);
     }
-    processor = processor_us()? - processor;
     let mut pixels = Vec::new();
     let mut reader = ScanReader::default();
     let mut decode = Vec::new();
@@ -120,10 +124,13 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
             headers.push(start.elapsed().as_secs_f64() * 1e6);
         }
     }
+    let [row_processor_us, processor_us] =
+        processor.map(|time| time.as_secs_f64() * 1e6 / f64::from(options.repeats));
     let found = serde_json::json!({
         "row_us": median(row),
         "ready_us": median(ready),
-        "processor_us": processor / f64::from(options.repeats),
+        "row_processor_us": row_processor_us,
+        "processor_us": processor_us,
         "decode_us": median(decode),
         "headers_us": median(headers),
     });
@@ -159,13 +166,9 @@ impl Pace {
     }
 }
 
-/// The processor time of this process so far \[us\], in steps of 10 ms.
-fn processor_us() -> Result<f64, Box<dyn std::error::Error>> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // After the name, which may contain anything, the times of user and system are the 12th and 13th.
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let times = fields.skip(11).take(2).map(str::parse::<f64>);
-    Ok(times.sum::<Result<f64, _>>()? * 1e4)
+/// Processor time of all threads of this process so far.
+fn processor_time() -> Result<Duration, Errno> {
+    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
 }
 
 /// `sensor_msgs/msg/CompressedImage`

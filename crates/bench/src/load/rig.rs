@@ -41,6 +41,9 @@ pub(crate) struct RigOptions {
     /// A JPEG or PNG file that each camera sends as CompressedImage in place of rgb8
     #[arg(long)]
     compressed: Option<PathBuf>,
+    /// Damage the file of --compressed in one message of N, of each camera; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "compressed")]
+    damage_one_in: u64,
     /// Images per second of each camera
     #[arg(long, default_value_t = 30.0)]
     camera_hz: f64,
@@ -66,6 +69,8 @@ pub(crate) struct RigOptions {
 struct Sent {
     topic: String,
     sent: u64,
+    /// Messages among them whose file was damaged.
+    damaged: u64,
     /// Messages that were not sent because the sensor's thread was late.
     skipped: u64,
 }
@@ -75,6 +80,14 @@ struct Sensor {
     publisher: Publisher,
     message: Vec<u8>,
     period: Duration,
+    damage: Option<Damage>,
+}
+
+/// Damage to some files of a camera: bits change, or the end is missing.
+struct Damage {
+    file: Vec<u8>,
+    one_in: u64,
+    random: Random,
 }
 
 /// Publishes for the given time.
@@ -126,27 +139,33 @@ fn sensors(node: &Node, options: &RigOptions) -> Result<Vec<Sensor>, LoadError> 
     let mut sensors = Vec::new();
     let file = options.compressed.as_deref().map(|path| {
         let read = |source| LoadError::Image { path: path.to_owned(), source };
-        Ok::<_, LoadError>(compressed(&std::fs::read(path).map_err(read)?))
+        std::fs::read(path).map_err(read)
     });
     let file = file.transpose()?;
     for camera in 0..options.cameras {
         let topic = format!("/camera_{camera}");
         let (kind, message) = match &file {
-            Some(message) => ("sensor_msgs/msg/CompressedImage", message.clone()),
+            Some(file) => ("sensor_msgs/msg/CompressedImage", compressed(file)),
             None => ("sensor_msgs/msg/Image", image(options, &mut random)),
         };
         let publisher = node.advertise(&topic, kind, qos(5))?;
-        sensors.push(Sensor { publisher, message, period: period(options.camera_hz) });
+        let damage = file.as_ref().filter(|_| options.damage_one_in > 0).map(|file| Damage {
+            file: file.clone(),
+            one_in: options.damage_one_in,
+            random: Random::new(2 + camera as u64),
+        });
+        sensors.push(Sensor { publisher, message, period: period(options.camera_hz), damage });
     }
     if options.points > 0 {
         let publisher = node.advertise("/points", "sensor_msgs/msg/PointCloud2", qos(5))?;
         let message = cloud(options.points, &mut random);
-        sensors.push(Sensor { publisher, message, period: period(options.lidar_hz) });
+        sensors.push(Sensor { publisher, message, period: period(options.lidar_hz), damage: None });
     }
     if options.joints_hz > 0.0 {
         let kind = "sensor_msgs/msg/JointState";
         let publisher = node.advertise("/joint_states", kind, Qos::reliable(50))?;
-        sensors.push(Sensor { publisher, message: joints(), period: period(options.joints_hz) });
+        let period = period(options.joints_hz);
+        sensors.push(Sensor { publisher, message: joints(), period, damage: None });
     }
     Ok(sensors)
 }
@@ -223,11 +242,21 @@ impl Sensor {
     fn run(mut self, start: Instant, end: Instant, failed: &AtomicBool) -> Result<Sent, LoadError> {
         let mut due = start;
         let mut sent = 0;
+        let mut damaged = 0;
         let mut skipped = 0;
         while due < end && !failed.load(Ordering::Relaxed) {
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            self.stamp();
-            self.publisher.publish(&self.message)?;
+            match self.damage.as_mut().and_then(Damage::message) {
+                Some(mut message) => {
+                    stamp(&mut message);
+                    self.publisher.publish(&message)?;
+                    damaged += 1;
+                },
+                None => {
+                    stamp(&mut self.message);
+                    self.publisher.publish(&self.message)?;
+                },
+            }
             sent += 1;
             due += self.period;
             while due + self.period < Instant::now() {
@@ -235,15 +264,36 @@ impl Sensor {
                 skipped += 1;
             }
         }
-        Ok(Sent { topic: self.publisher.topic(), sent, skipped })
+        Ok(Sent { topic: self.publisher.topic(), sent, damaged, skipped })
     }
+}
 
-    /// Stamps the message with the present instant.
-    fn stamp(&mut self) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let sec = now.as_secs() as i32;
-        let nanosec = now.subsec_nanos();
-        self.message[STAMP_AT..STAMP_AT + 4].copy_from_slice(&sec.to_le_bytes());
-        self.message[STAMP_AT + 4..STAMP_AT + 8].copy_from_slice(&nanosec.to_le_bytes());
+impl Damage {
+    /// A damaged message if it is this one's turn.
+    fn message(&mut self) -> Option<Vec<u8>> {
+        let random = &mut self.random;
+        if random.below(self.one_in) > 0 {
+            return None;
+        }
+        let mut file = self.file.clone();
+        if random.below(4) == 0 {
+            file.truncate(random.below(file.len() as u64) as usize);
+            return Some(compressed(&file));
+        }
+        // Mostly in the codes, because they are most of the file.
+        for _ in 0..=random.below(4) {
+            let at = random.below(file.len() as u64) as usize;
+            file[at] ^= 1 << random.below(8);
+        }
+        Some(compressed(&file))
     }
+}
+
+/// Stamps the message with the present instant.
+fn stamp(message: &mut [u8]) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let sec = now.as_secs() as i32;
+    let nanosec = now.subsec_nanos();
+    message[STAMP_AT..STAMP_AT + 4].copy_from_slice(&sec.to_le_bytes());
+    message[STAMP_AT + 4..STAMP_AT + 8].copy_from_slice(&nanosec.to_le_bytes());
 }
