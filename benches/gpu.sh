@@ -168,7 +168,7 @@ run_fuzz() {
 run_damage() (
     set +u
     . "${ROS_BUNDLE:?the folder of benches/ros_bundle.sh}/env.sh"
-    python3 benches/six_cameras.py --programs "$ROS_BUNDLE/bin" --seconds "${DAMAGE_S:-30}" --backends cpu,cuda,auto \
+    python3 benches/six_cameras.py --programs "$ROS_BUNDLE/bin" --seconds "${DAMAGE_S:-30}" --backends cuda,auto \
         --compressed "${CAMERA_JPEG:?a file of a camera}" --damage-one-in 20 --verify "$programs/robocache" \
         --output "$out/damage" | tee "$out/test_damage.txt" || exit 1
     ! grep 'verify: exit code [1-9]' "$out/test_damage.txt"
@@ -349,7 +349,7 @@ archive() (
     cd "$out"
     shopt -s nullglob
     [ ! -f logs.tgz ] || tar xzf logs.tgz --skip-old-files
-    logs=(test*.txt damage replay_*.json sanitize_*.txt counters_* soak_* beside_* versus_*.json)
+    logs=(test*.txt damage*/ replay_*.json sanitize_*.txt counters_* soak_* beside_* versus_*.json)
     [ ${#logs[@]} -eq 0 ] || tar czf logs.tgz --remove-files "${logs[@]}"
 )
 
