@@ -11,7 +11,8 @@
 #   versus    compares with the benchmark of an earlier commit, in turns, $ROUNDS times each (default 3).
 #             $OLD_PROGRAMS: a folder with its `robocache_bench`, or with the `robocache` that had it as a
 #             subcommand
-#   sanitize  compute-sanitizer; $SANITIZE_CASES: cases per operation (default 100). Its tests of windows, samples,
+#   sanitize  compute-sanitizer with $SANITIZE_TOOLS (default memcheck racecheck initcheck synccheck);
+#             $SANITIZE_CASES: cases per operation (default 100). Its tests of windows, samples,
 #             gradients and seconds need what `python` needs
 #   counters  $COUNTERS_S: limit for the counters of a case in seconds (default 90)
 #   soak      ticks at 1 kHz: $SOAK_S seconds with images and clouds of the usual sizes (default 60), and
@@ -176,7 +177,7 @@ run_damage() (
 
 run_sanitize() {
     local tool
-    for tool in memcheck racecheck initcheck synccheck; do
+    for tool in ${SANITIZE_TOOLS:-memcheck racecheck initcheck synccheck}; do
         echo "compute-sanitizer $tool"
         ROBOCACHE_TEST_CASES=${SANITIZE_CASES:-100} sanitize "$tool" programs \
             "$programs/core" ::cuda ::auto jpeg_scans --test-threads=1 || return 1
