@@ -2,7 +2,6 @@
 
 import os
 import random
-import re
 import sys
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from robocache.data import WindowDataset
 from robocache.sampler import WindowSampler
 
 MS = 1_000_000
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -127,9 +125,11 @@ class Interrupted(Exception):
 
 
 def documented_loop(cache, state, batches):
-    """Runs the loop of docs/training.md, and stops it after some batches. Returns these batches and the newest state."""
-    page = (REPOSITORY / "docs" / "training.md").read_text()
-    code = re.findall(r"```python\n([^`]*state_after[^`]*)```", page)[-1]  # after the recipes
+    """Runs the loop that `robocache.data` shows, and stops it after some batches. Returns these batches and the newest
+    state."""
+    code = robocache.data.__doc__.partition("\n\n")[2]
+    if state is not None:
+        code = code.replace("for epoch", "dataset.resume(state)\nfor epoch", 1)
     trained = []
 
     def train(batch):
@@ -141,8 +141,9 @@ def documented_loop(cache, state, batches):
     options = {"period_ns": 7 * MS, "batch_size": 32, "seed": 2}
     names = {"cache": cache, "sampler": WindowSampler.of(cache, **options), "torch": torch}
     names |= {"config": {"state": {}}, "train": train, "state": state}
+    names |= {"WindowDataset": WindowDataset, "DataLoader": torch.utils.data.DataLoader}
     try:
-        exec(compile(code, "docs/training.md", "exec"), names)
+        exec(compile(code, "robocache.data", "exec"), names)
     except Interrupted:
         pass
     return trained, names["state"]
