@@ -3,7 +3,6 @@
 import os
 import random
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
