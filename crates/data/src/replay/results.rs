@@ -606,3 +606,6 @@ fn files_of(bag: &Path) -> Result<String, OutputError> {
     }
     Ok(words)
 }
+
+#[cfg(test)]
+mod tests;
