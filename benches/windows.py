@@ -181,6 +181,7 @@ def on_ranks(options):
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     distributed.init_process_group("gloo")
     order = {"period_ns": MS, "batch_size": options.batch[0], "margin_ns": (400 * MS, 1100 * MS)}
+    order |= {"rank": 0, "world": 1}  # all ranks make the same windows
     cameras = with_cameras(made(1, 1), options.episodes, options.length)
     sampler = robocache.WindowSampler.of(cameras, **order)
     pinned = cameras.to(f"cuda:{torch.cuda.current_device()}", memory="pinned")

@@ -581,7 +581,8 @@ def look_at_episode(bag: str | PathLike[str]) -> tuple[str, bool, bool]:
 @final
 class ReplayRequest:
     """A replay of bags into files. `options` are those of `robocache.node.replay_options`, by name; None stands for a
-    default. `kept_in` is a folder whose complete results count as kept. Raises ValueError if a value does not fit."""
+    default. `kept_in` is a folder whose complete results count as kept. With `waits`, the run waits while another writes into
+    `out`; otherwise that is an error. Raises ValueError if a value does not fit."""
 
     def __new__(
         cls,

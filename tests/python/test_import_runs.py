@@ -1,9 +1,12 @@
 """What a run of `robocache import` leaves and says if it cannot do all that it was asked for."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import waiting
 import yaml
 
 pytest.importorskip(
@@ -156,6 +159,18 @@ def test_episodes_are_numbers_or_names_and_a_share_is_a_pair(tmp_path):
         with pytest.raises(TypeError, match="share: expected"):
             numbers(share=wrong)
     assert numbers([]) == []
+
+
+def test_processes_that_import_at_once_wait_for_each_other(tmp_path):
+    """The ranks of a training: one imports, and the others find its rows."""
+    root, out = lerobot_files.write(tmp_path / "dataset", lengths=(9, 7)), tmp_path / "out"
+    code = f"from robocache.importing import import_rows; import_rows({str(root)!r}, {str(out)!r})"
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda _: waiting.run(command), range(4)))
+    assert [(run.returncode, run.stderr) for run in runs] == [(0, "")] * 4
+    assert len(robocache.EpisodeCache.load(out / "rows.zarr").episodes) == 2
+    assert not list(out.glob("*.partial"))
 
 
 def test_results_name_what_their_values_mean(tmp_path):

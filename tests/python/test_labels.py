@@ -92,6 +92,18 @@ def test_a_label_has_no_lag_unless_it_says_one(frames):
         assert (found.target_ns[0] - at[0]).tolist() == expected, config
 
 
+def test_an_action_with_the_lag_of_an_observation_is_told(recwarn):
+    """`{}` is what a policy sees; an action is what it answers, and would be late by the lag."""
+    row = {"rows": np.zeros((20, 2), np.float32), "stamp_ns": np.arange(20) * PERIOD}
+    streams = {"action": {**row, "lag_ms": 40}, "state": {**row, "lag_ms": 40}}
+    cache = robocache.EpisodeCache.from_arrays(streams, [20], rate_hz=30)
+    for config in ({"label": True}, {"label": False}, {"horizon": {"steps": 1}}, {"lag_ms": 40}):
+        cache.plan({"action": config, "state": {}})
+    assert not recwarn
+    with pytest.warns(UserWarning, match="'action': its step is 40 ms before the instant"):
+        cache.plan({"action": {}, "state": {}})
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

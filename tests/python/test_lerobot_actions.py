@@ -108,6 +108,24 @@ def test_a_stream_may_say_its_own_lag(robot, tmp_path, capfd):
     assert about["actions"] == {"action": {"lag_ns": 12_500_000}}
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("max_gap_ms: 60\n    strategy: linear", "strategy: hold"),
+        ("max_gap_ms: 60", "held: [a]\n    max_gap_ms: 60"),
+    ],
+)
+def test_an_action_may_hold_the_command_before(robot, tmp_path, old, new):
+    """A gripper is open or closed, and a change is no half of two."""
+    config, out = tmp_path / "held.yaml", tmp_path / "out"
+    assert CONFIG.count(old) == 1
+    config.write_text(CONFIG.replace(old, new))
+    to_lerobot([tmp_path / "bags"], config, out)
+    rows = rows_of(out)
+    expected = np.floor((np.array(rows["stamp_ns"]) - T0 - OFF) / (50 * MS))
+    assert len(rows) > 50 and np.array_equal(np.array(rows["action"].to_pylist()), expected)
+
+
 def test_an_action_has_the_bits_of_a_window_of_all_rows(robot, tmp_path):
     out, config = tmp_path / "out", tmp_path / "robot.yaml"
     to_lerobot([tmp_path / "bags"], config, out)

@@ -124,7 +124,10 @@ def test_weights_are_chances_of_episodes():
             {"batch_size": 112},
             "batch_size: expected 112 items or more .* found 111: give a smaller",
         ),
-        ({"batch_size": 60, "world": 2}, "expected 120 items or more for a batch of each rank"),
+        (
+            {"batch_size": 60, "rank": 0, "world": 2},
+            "expected 120 items or more for a batch of each rank",
+        ),
         (
             {"batch_size": 60, "rank": 2, "world": 3, "drop_last": False},
             "expected more than 120 items for a batch of rank 2, found 111",
@@ -134,6 +137,26 @@ def test_weights_are_chances_of_episodes():
 def test_bad_arguments_are_told(options, message):
     with pytest.raises(ValueError, match=message):
         sampler(**options)
+
+
+def test_several_processes_do_not_draw_the_same_batches(monkeypatch):
+    """What torchrun says is no rank: each process would take rank 0 for its own."""
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    alone = sampler()
+    assert alone.items == len(ITEMS) and len(alone.at(0, np.arange(5))[0]) == 5  # no rank is needed
+    with pytest.raises(ValueError, match="rank: expected rank and world, because 8 processes"):
+        alone.batch(0, 0)
+    sampler(rank=0, world=1).batch(0, 0)  # if all are to have the same
+    sampler(rank=7, world=8, drop_last=False, batch_size=1).batch(0, 0)
+    for told in ("1", ""):
+        monkeypatch.setenv("WORLD_SIZE", told)
+        alone.batch(0, 0)
+
+
+def test_a_rank_is_given_with_their_number():
+    for given in ({"rank": 0}, {"world": 2}):
+        with pytest.raises(ValueError, match="rank: expected rank and world together"):
+            sampler(**given)
 
 
 def test_batches_that_are_not_there_are_told():

@@ -173,7 +173,8 @@ def test_statistics_of_a_share_say_so(stores):  # noqa: F811
     assert json.loads(text)["arm"]["mean"] == told["arm"]["mean"].tolist()
 
 
-def test_a_share_is_sampled_as_it_is(stores):  # noqa: F811
+def test_a_share_is_sampled_as_it_is(stores, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("WORLD_SIZE", "2")  # a share has the rank already
     share = robocache.EpisodeCache.load(stores / "rows.zarr", share=(1, 2))
     options = {"period_ns": 7 * MS, "batch_size": 4}
     with pytest.raises(ValueError, match="rank: expected none"):

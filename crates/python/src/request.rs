@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use robocache_data::replay::batch;
 use robocache_data::replay::{
-    Episode, EpisodesRequest, ReplayOptions, ReplayRequest, RequestError,
+    Busy, Episode, EpisodesRequest, ReplayOptions, ReplayRequest, RequestError,
 };
 
 use crate::errors::{failed, wrong};
@@ -130,6 +130,8 @@ fn fill(request: &mut ReplayRequest, name: &str, value: &Bound<'_, PyAny>) -> Py
         "take" => request.take = value.extract()?,
         "no_digest" => request.no_digest = value.is_truthy()?,
         "kept_in" => request.kept_in = Some(value.extract()?),
+        "waits" if value.is_truthy()? => request.busy = Busy::Waits,
+        "waits" => {}
         _ => return Err(unknown(name)),
     }
     Ok(())

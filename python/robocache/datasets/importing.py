@@ -51,8 +51,8 @@ def import_dataset(
 ) -> list[dict[str, Any]]:
     """Reads a dataset into files, as `robocache replay` does with bags.
 
-    A run that was interrupted goes on with the episodes that are missing. `OUT/splits.json` has the names of the
-    episodes of each split.
+    A run that was interrupted goes on with the episodes that are missing. Runs of several processes into one folder wait for
+    each other, and only the first has work. `OUT/splits.json` has the names of the episodes of each split.
 
     Args:
         dataset: the path of the dataset, or what `opened` returns.
@@ -83,7 +83,7 @@ def import_dataset(
         ready,
         Path(out),
         config,
-        {"format": format, "jobs": jobs, **options},
+        {"format": format, "jobs": jobs, "waits": True, **options},
         {"split": split, "episodes": episodes, "share": share, "tolerance_s": tolerance_s},
         {"preset": preset, "resize": resize},
         {"progress": progress, "has_bar": has_bar},

@@ -5,8 +5,8 @@ import os
 
 
 def write(path, text):
-    """Writes a file that is there whole or not at all."""
-    partial = path.with_name(f"{path.name}.partial")
+    """Writes a file that is there whole or not at all, also if several processes write it."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     partial.write_text(text)
     complete(partial, path)
 

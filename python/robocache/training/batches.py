@@ -23,10 +23,12 @@ class Batches(torch.utils.data.IterableDataset):
     """Batches, one epoch per iteration. Worker w of n makes every n-th batch of its rank.
 
     Args:
-        sampler: says which items a batch has: `count`, `described`, `seed`, `items`, `batch_size` and `world` are those of a
-            WindowSampler.
+        sampler: says which items a batch has: `count`, `described`, `expect_rank`, `seed`, `items`, `batch_size` and `world`
+            are those of a WindowSampler.
         seed: of what is drawn.
         transform: a function of a batch that returns one.
+
+    Raises ValueError if several processes train, and the sampler was not told its rank.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Batches(torch.utils.data.IterableDataset):
         super().__init__()
         if transform is not None and not callable(transform):
             raise TypeError(f"transform: expected a function of a batch, found {transform!r}")
+        sampler.expect_rank()
         self.sampler, self._seed, self._transform = sampler, seed, transform
         # The epoch, its first batch that is made, and the offset of the sampler's batches. Workers that stay alive see
         # what is set here.

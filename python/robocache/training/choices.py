@@ -1,6 +1,7 @@
 """What is asked of windows, as the compiled part reads it."""
 
 import json
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -18,6 +19,8 @@ _KEYS = {
     *_AS_THEY_ARE,
     *action_rows.KEYS,
 }
+#: Streams that a policy mostly answers.
+_ACTIONS = {"action", "actions"}
 #: The words that a key may have.
 _WORDS = {
     "strategy": ("hold", "nearest", "linear", "slerp"),
@@ -130,6 +133,13 @@ def _targets(name, config, means, label, period_ns):
         return {"offsets_ns": steps, "present": present, "lag_stated": "lag_ms" in config}
     if label:
         return {"offsets_ns": [offset - own[present] for offset in own], "present": present}
+    if name in _ACTIONS and own[present] < 0 and "label" not in config and not means["plans"]:
+        warnings.warn(
+            f"'{name}': its step is {-own[present] / 1e6:g} ms before the instant, as that of an observation. If the policy "
+            'answers it, write {"label": True}; if it sees it, {"label": False}',
+            UserWarning,
+            stacklevel=2,
+        )
     return {}
 
 

@@ -35,6 +35,7 @@ class DeviceSampler:
     def __init__(self, sampler: Any, device: Any) -> None:
         if not hasattr(_native, "DeviceOrder"):
             raise RuntimeError("device: expected a build with CUDA, found one without")
+        sampler.expect_rank()
         self.device = torch.device("cuda", number_of(device))
         self.batches, self.batch_size = len(sampler), sampler.batch_size
         self._has_epochs = sampler._epochs is not None

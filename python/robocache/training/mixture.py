@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from . import ranks
 from .action_rows import with_statistics
 from .batches import Batch, Batches
 from .cache import EpisodeCache
@@ -52,7 +53,7 @@ class MixtureSampler:
         batch_size: items of a batch.
         batches: batches of this rank in an epoch; by default as many as give as many items as all parts have.
         seed: of the shares; the order in a part is that of its sampler.
-        rank, world: this process among all.
+        rank, world: as of a WindowSampler.
     """
 
     def __init__(
@@ -63,11 +64,11 @@ class MixtureSampler:
         batch_size: int,
         batches: int | None = None,
         seed: int = 0,
-        rank: int = 0,
-        world: int = 1,
+        rank: int | None = None,
+        world: int | None = None,
     ) -> None:
-        if not 0 <= rank < world:
-            raise ValueError(f"rank: expected 0 to {world - 1}, found {rank}")
+        self._is_ranked = rank is not None
+        self.rank, self.world = rank, world = ranks.checked(rank, world)
         if not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(
                 f"batch_size: expected a whole number of at least 1, found {batch_size!r}"
@@ -82,7 +83,7 @@ class MixtureSampler:
                 f"weight: expected numbers that are not negative, found {list(weights)}"
             )
         self._samplers, self.items = list(samplers), sum(sampler.items for sampler in samplers)
-        self.batch_size, self.seed, self.rank, self.world = batch_size, int(seed), rank, world
+        self.batch_size, self.seed = batch_size, int(seed)
         self._batches = max(1, self.items // (batch_size * world)) if batches is None else batches
         if not isinstance(self._batches, int) or self._batches < 1:
             raise ValueError(f"batches: expected a whole number of at least 1, found {batches!r}")
@@ -96,6 +97,11 @@ class MixtureSampler:
         self._before = np.cumsum(self._counts, axis=0) - self._counts
         self._of_cycle = self._counts.sum(axis=0)
         self._shares = shares
+
+    def expect_rank(self) -> None:
+        """As of a WindowSampler."""
+        if not self._is_ranked:
+            ranks.expect_given()
 
     def __len__(self) -> int:
         """The batches of this rank in an epoch."""

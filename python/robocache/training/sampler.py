@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..datasets.asked_episodes import integers, numbers_of
+from . import ranks
 from .selection import kept
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ class WindowSampler:
         epochs: per range the number of the clock's epoch; None if batches need not tell it.
         seed: of the order.
         weights: per episode, not negative; None for each item once. To leave episodes out, `of` has `episodes`.
-        rank, world: this process among all.
+        rank, world: this process among all; by default the only one. If several processes train and neither is given, the
+            first batch is an error.
         drop_last: whether the items that make no whole round of batches of all ranks are left out. Then all ranks have
             equally many batches, which DDP needs.
         batches: how many batches an epoch of this rank has, at most as many as there are; None for all. If ranks hold
@@ -87,8 +89,8 @@ class WindowSampler:
         epochs: Any = None,
         seed: int = 0,
         weights: Any = None,
-        rank: int = 0,
-        world: int = 1,
+        rank: int | None = None,
+        world: int | None = None,
         drop_last: bool = True,
         shuffle: bool = True,
         batches: int | None = None,
@@ -97,8 +99,8 @@ class WindowSampler:
         for name, value in (("period_ns", period_ns), ("batch_size", batch_size)):
             if not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name}: expected a whole number of at least 1, found {value!r}")
-        if not 0 <= rank < world:
-            raise ValueError(f"rank: expected 0 to {world - 1}, found {rank}")
+        self._is_ranked = rank is not None
+        self.rank, self.world = ranks.checked(rank, world)
         if weights is not None and not shuffle:
             raise ValueError("weights: expected None without shuffle")
         self.first_ns, self.period_ns = ranges[:, 0].copy(), int(period_ns)
@@ -118,7 +120,6 @@ class WindowSampler:
         if not self.items:
             raise ValueError("ranges: expected an instant or more, found none")
         self.batch_size, self.seed = int(batch_size), int(seed)
-        self.rank, self.world = int(rank), int(world)
         for name, flag in (("drop_last", drop_last), ("shuffle", shuffle)):
             if not isinstance(flag, bool):
                 raise TypeError(f"{name}: expected True or False, found {flag!r}")
@@ -201,6 +202,7 @@ class WindowSampler:
                 raise ValueError("rank: expected none for a cache that is a share already")
             rank, world = cache.share
             options["seed"] = options.get("seed", 0) * world + rank
+            options |= {"rank": 0, "world": 1}
         period_ns = cache.period_ns if period_ns is None else period_ns
         if period_ns is None:
             raise ValueError(
@@ -243,6 +245,11 @@ class WindowSampler:
         from .device_sampler import DeviceSampler
 
         return DeviceSampler(self, device)
+
+    def expect_rank(self) -> None:
+        """Raises ValueError if several processes train, and this one did not say which it is."""
+        if not self._is_ranked:
+            ranks.expect_given()
 
     def spans(self) -> Spans:
         """Its ranges, in the order of its items."""
@@ -290,7 +297,9 @@ class WindowSampler:
 
         Raises:
             IndexError: there is no such epoch, or no batch of this number.
+            ValueError: several processes train, and this one did not say which it is.
         """
+        self.expect_rank()
         if epoch < 0:
             raise IndexError(f"epoch: expected 0 or more, found {epoch}")
         count = self.count(offset)

@@ -188,3 +188,10 @@ def test_the_samplers_of_parts_have_no_ranks(parts, caches):
     shared = robocache.WindowSampler.of(caches["large"], batch_size=1, rank=0, world=2)
     with pytest.raises(ValueError, match="expected samplers of one rank"):
         MixtureDataset({"large": {**parts["large"], "sampler": shared}}, batch_size=4)
+
+
+def test_a_process_of_several_says_its_rank(parts, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="rank: expected rank and world, because 2 processes"):
+        MixtureDataset(parts, batch_size=4)
+    MixtureDataset(parts, batch_size=4, rank=1, world=2).batch(0)  # parts need no rank

@@ -25,8 +25,12 @@ PERIOD_NS = 33_333_333
 RECIPES = {"ACT": (100, 1), "Diffusion Policy": (16, 2), "pi0": (50, 1)}
 
 
+#: The heading of what all recipes begin with.
+BEGINNING = "The beginning"
+
+
 def code_of(heading):
-    """The code of the recipe whose heading begins so."""
+    """The code below the heading that begins so."""
     section = re.search(rf"\n### {heading}.*?\n(.*?)(?=\n##)", PAGE.read_text(), re.S)[1]
     return re.search(r"```python\n(.*?)```", section, re.S)[1]
 
@@ -56,9 +60,14 @@ def trained(recipe, epochs, policy):
     """Runs a recipe and the loop. Returns the names that they leave."""
     optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
     names = {"policy": policy, "optimizer": optimizer, "epochs": epochs}
-    for heading in (recipe, "The loop"):
-        exec(compile(code_of(heading), f"{PAGE.name}, {heading}", "exec"), names)
+    run(names, BEGINNING, recipe, "The loop")
     return names
+
+
+def run(names, *headings):
+    """Runs the code below these headings, one after the other."""
+    for heading in headings:
+        exec(compile(code_of(heading), f"{PAGE.name}, {heading}", "exec"), names)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -94,7 +103,7 @@ def test_the_chunk_is_that_of_the_frames(folder, recipe, tmp_path, monkeypatch):
     (tmp_path / "data").symlink_to(folder / "data")
     monkeypatch.chdir(tmp_path)
     names = {"policy": None}
-    exec(compile(code_of(recipe), PAGE.name, "exec"), names)
+    run(names, BEGINNING, recipe)
     dataset = names["dataset"]
     batch = dataset.batch(0)
     cache = dataset.cache
@@ -128,7 +137,7 @@ def test_frames_that_a_list_leaves_out_come_in_no_window(tmp_path, monkeypatch):
     paths = [f"/data/{number}.h5" for number in range(3)]
     root = dataset_files.write_rlds(tmp_path / "droid/1.0.1", (12, 12, 6), paths=paths)
     train = robocache.EpisodeCache.from_dataset(root, "data", mapping="mapping.yaml")
-    names = {"train": train, "robocache": robocache}
+    names = {"train": train, "robocache": robocache, "ranks": {}}
     code = code_of(recipe).replace("batch_size=32", "batch_size=9")
     exec(compile(code, PAGE.name, "exec"), names)
     dataset = WindowDataset(train, names["sampler"], {"state": {}})
@@ -137,3 +146,31 @@ def test_frames_that_a_list_leaves_out_come_in_no_window(tmp_path, monkeypatch):
     found = sorted(zip(batch["episode"].tolist(), frames.tolist(), strict=True))
     assert found == [(0, 3), (0, 4), (0, 10), *((2, frame) for frame in range(6))]
     assert batch["state.valid"].all()
+
+
+def test_an_action_counts_if_what_the_policy_sees_is_valid(folder, tmp_path, monkeypatch):
+    (tmp_path / "data").symlink_to(folder / "data")
+    monkeypatch.chdir(tmp_path)
+    names = {"policy": None}
+    run(names, BEGINNING)
+    batch = {
+        "state.valid": torch.tensor([[True, True], [False, True], [True, False], [True, True]]),
+        "top.valid": torch.tensor([[True], [True], [True], [False]]),
+        "action_is_pad": torch.tensor([[False, True]] * 4),
+    }
+    expected = [[[True], [False]]] * 2 + [[[False], [False]]] * 2
+    assert names["counts"](batch).tolist() == expected
+
+
+def test_processes_of_torchrun_draw_other_batches(folder, tmp_path, monkeypatch):
+    (tmp_path / "data").symlink_to(folder / "data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    seen = []
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        names = {"policy": None}
+        run(names, BEGINNING, "ACT")
+        batch = names["dataset"].batch(0)
+        seen.append(set(zip(batch["episode"].tolist(), batch["instant_ns"].tolist(), strict=True)))
+    assert not seen[0] & seen[1]

@@ -2,9 +2,7 @@
 
 import os
 import random
-import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +17,6 @@ from robocache.data import WindowDataset
 from robocache.sampler import WindowSampler
 
 MS = 1_000_000
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -127,9 +124,11 @@ class Interrupted(Exception):
 
 
 def documented_loop(cache, state, batches):
-    """Runs the loop of docs/training.md, and stops it after some batches. Returns these batches and the newest state."""
-    page = (REPOSITORY / "docs" / "training.md").read_text()
-    code = re.findall(r"```python\n([^`]*state_after[^`]*)```", page)[-1]  # after the recipes
+    """Runs the loop that `robocache.data` shows, and stops it after some batches. Returns these batches and the newest
+    state."""
+    code = robocache.data.__doc__.partition("\n\n")[2]
+    if state is not None:
+        code = code.replace("for epoch", "dataset.resume(state)\nfor epoch", 1)
     trained = []
 
     def train(batch):
@@ -141,8 +140,9 @@ def documented_loop(cache, state, batches):
     options = {"period_ns": 7 * MS, "batch_size": 32, "seed": 2}
     names = {"cache": cache, "sampler": WindowSampler.of(cache, **options), "torch": torch}
     names |= {"config": {"state": {}}, "train": train, "state": state}
+    names |= {"WindowDataset": WindowDataset, "DataLoader": torch.utils.data.DataLoader}
     try:
-        exec(compile(code, "docs/training.md", "exec"), names)
+        exec(compile(code, "robocache.data", "exec"), names)
     except Interrupted:
         pass
     return trained, names["state"]
@@ -449,7 +449,8 @@ def test_a_state_of_other_epochs_is_refused(cache):
     """`batches` counts those of a rank, so an epoch of four ranks has other batches than one of two."""
 
     def of(world, **options):
-        sampler = WindowSampler.of(cache, period_ns=MS, batch_size=2, world=world, **options)
+        options |= {"rank": 0, "world": world}
+        sampler = WindowSampler.of(cache, period_ns=MS, batch_size=2, **options)
         return WindowDataset(cache, sampler)
 
     state = of(4, batches=10).state()
@@ -457,6 +458,18 @@ def test_a_state_of_other_epochs_is_refused(cache):
         of(2, batches=10).resume(state)
     of(2, batches=20).resume(state)
     of(2).resume(of(4).state())
+
+
+def test_a_process_of_several_says_its_rank(cache, monkeypatch):
+    """Otherwise all would train on the same batches."""
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    options = {"period_ns": MS, "batch_size": 2}
+    with pytest.raises(ValueError, match="rank: expected rank and world, because 2 processes"):
+        WindowDataset(cache, WindowSampler.of(cache, **options))
+    ranks = [WindowSampler.of(cache, rank=rank, world=2, **options) for rank in range(2)]
+    instants = [WindowDataset(cache, rank).batch(0)["instant_ns"].tolist() for rank in ranks]
+    assert not set(instants[0]) & set(instants[1])
 
 
 @pytest.mark.parametrize("name", ["number", "state.valid", "picture_is_pad", "state"])

@@ -12,10 +12,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::kept_backend::KeptBackend;
-use super::results::{Asked, Entry, Format, Ledger, Store, Stored, hold, made_of};
+use super::results::{Asked, Entry, Format, Ledger, Store, Stored, hold, hold_in_turn, made_of};
 use super::shares::Others;
 use super::{
-    BagDefinitions, Episode, Playing, Progress, ReplayError, ReplayOptions, Summary, Wiring, run,
+    BagDefinitions, Busy, Episode, Playing, Progress, ReplayError, ReplayOptions, Summary, Wiring,
+    run,
 };
 use crate::bag::Bag;
 use crate::file::{OutputError, remove};
@@ -85,7 +86,10 @@ pub fn run_all(
 ) -> Result<Results, ReplayError> {
     let text = config::read(&options.config)?;
     fs::create_dir_all(&options.out).map_err(OutputError::of(&options.out))?;
-    let _held = hold(&options.out)?;
+    let _held = match options.busy {
+        Busy::Fails => hold(&options.out)?,
+        Busy::Waits => hold_in_turn(&options.out, stop)?,
+    };
     let mut ledger = Ledger::read(&options.out)?;
     if let Some(store) = options.format.store() {
         ledger.find_store(store)?;

@@ -34,7 +34,7 @@ pub use episode::{Episode, EpisodesError, Given, Listed, Moment, Source, read_ep
 pub use episode_topic::{EpisodeNumber, EpisodeTopic};
 pub use error::ReplayError;
 pub use find::find_bags;
-pub use options::ReplayOptions;
+pub use options::{Busy, ReplayOptions};
 pub use request::{AskedGpu, EpisodesRequest, Jobs, ReplayRequest, RequestError};
 pub use results::{Format, store_summaries, summaries};
 pub use run::{Playing, Progress, run};

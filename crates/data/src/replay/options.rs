@@ -8,6 +8,16 @@ use crate::output::{Bf16, Images};
 use crate::store::WriterLimits;
 use robocache_core::backend::Choice;
 
+/// Behaviour of a run while another one writes into the folder of its results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Busy {
+    /// It fails, and says so.
+    #[default]
+    Fails,
+    /// It waits for the end of the other one, whose results it then finds.
+    Waits,
+}
+
 /// Options of a replay: its input, its outputs, and what it may use.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
@@ -45,6 +55,8 @@ pub struct ReplayOptions {
     pub take: Vec<PathBuf>,
     /// A folder of results that stay there: a complete one counts as kept.
     pub kept_in: Option<PathBuf>,
+    /// Behaviour while another run writes into the folder of the results.
+    pub busy: Busy,
 }
 
 /// Large rows of all episodes that wait until they are compressed \[bytes\].

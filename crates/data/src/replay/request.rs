@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::{
-    AskedClock, Division, Episode, EpisodeTopic, Format, Moment, Parts, Remap, ReplayError,
+    AskedClock, Busy, Division, Episode, EpisodeTopic, Format, Moment, Parts, Remap, ReplayError,
     ReplayOptions, Share, episodes, find_bags, read_episodes,
 };
 use crate::output::{Bf16, Images};
@@ -41,6 +41,8 @@ pub struct ReplayRequest {
     pub no_digest: bool,
     /// A folder of results that stay there: a complete one counts as kept.
     pub kept_in: Option<PathBuf>,
+    /// Behaviour while another run writes into the folder of the results.
+    pub busy: Busy,
 }
 
 /// The bags of a replay, their episodes, and how these are played. A replay into memory asks for no more.
@@ -291,6 +293,7 @@ impl ReplayRequest {
             replace: self.replace,
             take: self.take.clone(),
             kept_in: self.kept_in.clone(),
+            busy: self.busy,
         };
         Ok((found, options))
     }

@@ -6,6 +6,8 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -164,6 +166,9 @@ pub(super) struct Stored {
     /// Attributes of the episode in the store.
     pub about: Value,
 }
+
+/// Time between two looks at whether another run still writes.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The file of a [`Ledger`].
 const LEDGER: &str = "replay.json";
@@ -395,15 +400,36 @@ fn of_json(bytes: &[u8]) -> std::io::Result<Held> {
 }
 
 /// Keeps other runs out of a folder of results until it is dropped.
+///
+/// # Errors
+/// Another run writes into it; or it cannot be opened.
 pub(super) fn hold(out: &Path) -> Result<Flock<fs::File>, OutputError> {
+    let another = || OutputError::of(out)(std::io::Error::other("another run writes into it"));
+    try_hold(out)?.ok_or_else(another)
+}
+
+/// As [`hold`], but waits while another run writes into the folder, until `stop` is set.
+///
+/// # Errors
+/// As of [`hold`].
+pub(super) fn hold_in_turn(out: &Path, stop: &AtomicBool) -> Result<Flock<fs::File>, OutputError> {
+    while !stop.load(Ordering::Relaxed) {
+        if let Some(held) = try_hold(out)? {
+            return Ok(held);
+        }
+        std::thread::sleep(LOOK);
+    }
+    hold(out)
+}
+
+/// Keeps other runs out of a folder; `None` if one writes into it.
+fn try_hold(out: &Path) -> Result<Option<Flock<fs::File>>, OutputError> {
     let folder = fs::File::open(out).map_err(OutputError::of(out))?;
-    Flock::lock(folder, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| {
-        let source = match error {
-            Errno::EWOULDBLOCK => std::io::Error::other("another run writes into it"),
-            error => error.into(),
-        };
-        OutputError::of(out)(source)
-    })
+    match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
+        Ok(held) => Ok(Some(held)),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, error)) => Err(OutputError::of(out)(error.into())),
+    }
 }
 
 /// Summaries by an earlier run, by the name of the episode, of the results that are files of tensors; nothing if the
@@ -580,3 +606,6 @@ fn files_of(bag: &Path) -> Result<String, OutputError> {
     }
     Ok(words)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use robocache_core::backend::Choice;
 use robocache_data::output::{Bf16, Images};
 use robocache_data::replay::{
-    AskedClock, AskedGpu, EpisodeTopic, EpisodesRequest, Format, Jobs, Moment, Remap,
+    AskedClock, AskedGpu, Busy, EpisodeTopic, EpisodesRequest, Format, Jobs, Moment, Remap,
     ReplayRequest, Share,
 };
 
@@ -185,6 +185,7 @@ impl ReplayArgs {
             take: self.take.clone(),
             no_digest: self.no_digest,
             kept_in: None,
+            busy: Busy::Fails,
         }
     }
 }
