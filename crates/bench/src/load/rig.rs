@@ -251,11 +251,11 @@ impl Sensor {
                     stamp(&mut message);
                     self.publisher.publish(&message)?;
                     damaged += 1;
-                },
+                }
                 None => {
                     stamp(&mut self.message);
                     self.publisher.publish(&self.message)?;
-                },
+                }
             }
             sent += 1;
             due += self.period;
