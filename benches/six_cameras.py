@@ -89,7 +89,10 @@ def parse_arguments(argv=None):
     parser.add_argument("--encode-threads", type=int, default=0, help="of the node (0: it chooses)")
     parser.add_argument("--output", type=Path, default=Path("bench"), help="folder (bench)")
     parser.add_argument("--domain-id", type=int, default=77, help="ROS_DOMAIN_ID (77)")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.damage_one_in and not arguments.compressed:
+        parser.error("--damage-one-in: expected --compressed, the file that it damages")
+    return arguments
 
 
 def configuration(cameras, compressed, lag_ms):
