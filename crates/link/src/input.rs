@@ -152,7 +152,7 @@ impl<S: Subscription> Input<S> {
         connector: &Connector,
     ) {
         let state = runtime.input(self.id);
-        self.count_losses(runtime);
+        self.count_all_losses(runtime);
         let before = std::mem::replace(&mut self.subscription, subscription);
         let before = Subscribed { subscription: before, asks: state.asks.get() };
         let unused = self.handover.begin((before, self.losses.subscription()), now);
@@ -235,8 +235,15 @@ impl<S: Subscription> Input<S> {
         Some(before.subscription)
     }
 
-    /// Counts the lost messages. If the events cannot be taken, the input goes on without them.
+    /// Counts the lost messages, unless some that wait may show more of them.
     pub(crate) fn count_losses(&mut self, runtime: &Runtime) {
+        if !self.losses.follow_newcomer(self.depth) || !self.subscription.may_have() {
+            self.count_all_losses(runtime);
+        }
+    }
+
+    /// Counts the lost messages. If the events cannot be taken, the input goes on without them.
+    fn count_all_losses(&mut self, runtime: &Runtime) {
         let told = self.subscription.events().unwrap_or_else(|error| {
             let topic = self.subscription.topic();
             tracing::warn!(

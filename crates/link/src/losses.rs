@@ -54,8 +54,8 @@ pub(crate) struct Losses {
     counted: u64,
     /// Messages that an event has counted and whose gap has not been seen yet.
     unseen: u64,
-    /// True if a new publisher was heard since the last explanation. Its earlier losses left no gap.
-    newcomer: bool,
+    /// [`Losses::messages`] when the first new publisher since the last explanation was heard. Its earlier losses left no gap.
+    newcomer: Option<u64>,
     /// Messages at the end of the newest overlap that the subscription before gave, and this one did not.
     given: u64,
     /// When the newest overlap of two subscriptions ended; `None` if none did. Time in which the thread did not run does
@@ -284,7 +284,9 @@ impl Losses {
         }
         let from_before = by != self.subscription;
         let numbered = info.number.is_some();
-        self.newcomer |= numbered;
+        if numbered {
+            self.newcomer.get_or_insert(self.messages);
+        }
         let number = info.number.unwrap_or(0);
         let published_ns = info.transit.published_ns;
         self.publishers.push(PublisherLosses {
@@ -374,7 +376,13 @@ impl Losses {
     /// True if [`explain`](Losses::explain) must be called: there are gaps, or a new publisher, whose losses until now
     /// must not explain its later gaps.
     pub(crate) fn is_pending(&self) -> bool {
-        !self.overlaps() && (self.newcomer || self.has_gaps())
+        !self.overlaps() && (self.newcomer.is_some() || self.has_gaps())
+    }
+
+    /// True if messages that waited behind the first one of a new publisher may still wait, in a queue of `depth` messages. An
+    /// event may have counted what is missing before them. Until they are taken, that looks like an earlier loss.
+    pub(crate) fn follow_newcomer(&self, depth: usize) -> bool {
+        self.newcomer.is_some_and(|first| self.messages - first < depth as u64)
     }
 
     fn has_gaps(&self) -> bool {
@@ -394,7 +402,7 @@ impl Losses {
         // The event of a new subscription counts the last messages of the gap between the two as well.
         self.between.explain(&mut self.unseen);
         self.gaps.explain(&mut self.unseen);
-        if std::mem::take(&mut self.newcomer) {
+        if self.newcomer.take().is_some() {
             self.unseen = 0;
         }
         let given = self.unseen.min(new).min(self.given_by_the_other(now));

@@ -268,6 +268,22 @@ fn a_publisher_is_new_only_until_the_next_explanation() {
     assert_eq!(explain(&mut losses, Some(5)), Lost::default());
 }
 
+#[test]
+fn while_messages_behind_the_first_one_wait_their_losses_are_not_explained() {
+    let mut losses = Losses::default();
+    assert!(!losses.follow_newcomer(3));
+    note(&mut losses, 1, [5, 6]);
+    assert!(losses.follow_newcomer(3) && !losses.follow_newcomer(1));
+    // The event has counted 7, and 8 waits.
+    note(&mut losses, 1, [8]);
+    assert!(losses.follow_newcomer(3));
+    note(&mut losses, 1, [9]);
+    assert!(!losses.follow_newcomer(3), "as many have come as the queue holds");
+    assert_eq!(explain(&mut losses, Some(1)), Lost { on_the_way: 1, overwritten: 0 });
+    note(&mut losses, 1, [10]);
+    assert!(!losses.follow_newcomer(3), "the publisher is known");
+}
+
 /// Which of these numbers are new.
 fn new_of(
     losses: &mut Losses,

@@ -249,7 +249,9 @@ impl SimClock {
     ///
     /// If publications cannot be compared, the stamp tells until the clock has passed the instant that it
     /// jumped back from: a stamp that is ahead may be an old one, unless it is from before all that may be on
-    /// its way. Later, and for a message that was published after the jump, the ordinary limit holds.
+    /// its way. Later, and for a message that was published after the jump, the ordinary limit holds. After a short
+    /// jump an old stamp soon fits. Then a message that seems to be published after its arrival, or long before it, is of the
+    /// epoch before. Perhaps it was on its way while the machine was suspended.
     pub(super) fn arrival_at(&self, transit: Transit, at: Instant, is_stamped: bool) -> Arrival {
         let mut state = self.lock();
         let since = |earlier: Instant| at.saturating_duration_since(earlier);
@@ -329,17 +331,20 @@ enum Sent {
 }
 
 impl Began {
-    /// `None` if the two publications cannot be compared.
+    /// `None` if the two publications cannot be compared, and the stamp tells the epoch.
     fn sent(self, transit: Transit, steps_ns: i64, is_stamped: bool) -> Option<Sent> {
-        let first = self.published?;
-        let published = transit.published()?;
+        // After a short jump, an old stamp is not far ahead either. A sensor publishes some time after its stamp.
+        let is_long = self.jump_ns > steps_ns.saturating_add(MAX_AHEAD_NS);
+        let Some((first, published)) = self.published.zip(transit.published()) else {
+            // If the publication is not told at all, as in some bags, the stamp must do.
+            let is_told = transit.published_ns.is_some();
+            return (is_told && self.jump_ns > 0 && !is_long).then_some(Sent::Before);
+        };
         if published >= first {
             return Some(Sent::After);
         }
         let between = self.last_before.is_some_and(|last| published > last);
-        // After a short jump, an old stamp is not far ahead either. A sensor publishes some time after its stamp.
-        let tells = is_stamped && self.jump_ns > steps_ns.saturating_add(MAX_AHEAD_NS);
-        Some(match between && tells {
+        Some(match between && is_stamped && is_long {
             true => Sent::Between,
             false => Sent::Before,
         })

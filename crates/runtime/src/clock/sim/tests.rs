@@ -100,9 +100,7 @@ fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
     // All of them may be stamped far ahead of a clock whose steps are not known yet.
     assert_eq!(clock.arrival_at(published(201), now, true).max_ahead_ns, MAX_AHEAD_NS);
     assert_eq!(clock.arrival_at(published(201), now, true).in_doubt_from, None);
-    // This publisher's clock is not that of the machine that publishes /clock.
-    let elsewhere = Transit { published_ns: Some(5), arrived_ns: Some(10_000_000_000) };
-    assert_eq!((epoch(elsewhere), epoch(Transit::UNKNOWN)), (second, second));
+    assert_eq!(epoch(Transit::UNKNOWN), second);
     // An old message says nothing of this epoch's time.
     let old = clock.arrival_at(published(150), now, true);
     assert_eq!(old, Arrival { epoch: first, ..Arrival::default() });
@@ -150,10 +148,29 @@ fn after_a_short_jump_a_stamp_tells_nothing_of_the_epoch() {
         let first = set(60_000 * NANOS_PER_MS, 100).unwrap();
         (1..5).for_each(|k| assert_eq!(set((60_000 + 25 * k) * NANOS_PER_MS, 100 + k), None));
         let second = set(60_100 * NANOS_PER_MS - jump_ns, 200).unwrap();
-        let epoch = |ns| clock.arrival_at(published(ns), now, true).epoch;
-        assert_eq!(epoch(150), if tells { second } else { first });
-        assert_eq!(epoch(200), second);
+        let epoch_at = |transit, at| clock.arrival_at(transit, at, true).epoch;
+        let epoch = |transit| epoch_at(transit, now);
+        let expected = if tells { second } else { first };
+        assert_eq!(epoch(published(150)), expected);
+        assert_eq!(epoch(published(200)), second);
+        // It was on its way for long, or its publisher has another clock.
+        let on_its_way = |ns| Transit { published_ns: Some(200), arrived_ns: Some(200 + ns) };
+        for transit in [Transit::LATE_NS + 1, -Transit::EARLY_NS - 1].map(on_its_way) {
+            assert_eq!(epoch(transit), expected);
+            assert_eq!(epoch_at(transit, now + IN_FLIGHT), second);
+        }
+        let bounds = [Transit::LATE_NS, -Transit::EARLY_NS].map(on_its_way);
+        assert_eq!(bounds.map(epoch), [second; 2]);
+        assert_eq!(epoch(Transit::UNKNOWN), second, "the stamp must do");
     }
+}
+
+#[test]
+fn before_the_first_jump_a_clock_that_differs_refuses_nothing() {
+    let clock = sim_clock();
+    let first = set(&clock, 5).unwrap();
+    let ahead = Transit { published_ns: Some(10_000_000_000), arrived_ns: Some(0) };
+    assert_eq!(clock.arrival_at(ahead, Instant::now(), true).epoch, first);
 }
 
 /// A clock with steps of 25 ms that jumped back from 1100 ms to 500 ms, and the instant of the jump.
