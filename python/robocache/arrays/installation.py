@@ -98,7 +98,7 @@ def _cases(torch: Any, device: str) -> Iterator[tuple[str, Any, Any]]:
     """An operation's name, its result, and what is right."""
     backend = "cuda" if device == "cuda" else "pytorch"
 
-    def of(numbers: list) -> Any:
+    def of(numbers: Any) -> Any:
         return torch.tensor(numbers, dtype=torch.float32, device=device)
 
     rows, times, targets, values = map(of, (_ROWS, _TIMES, _TARGETS, _VALUES))
