@@ -109,13 +109,13 @@ release-check:
 	@scripts/release_check.sh
 
 test-torch:
-	@scripts/test_torch.sh
+	@scripts/test_extra.sh torch
 
 test-lerobot:
-	@scripts/test_torch.sh tests/python/torch/test_lerobot.py tests/python/torch/test_dialect.py tests/python/torch/test_serve_lerobot.py
+	@scripts/test_extra.sh torch tests/python/torch/test_lerobot.py tests/python/torch/test_dialect.py tests/python/torch/test_serve_lerobot.py
 
 test-tfds:
-	@scripts/test_tfds.sh
+	@scripts/test_extra.sh tfds
 
 test-real:
 	@ROBOCACHE_REAL_DATA='$(or $(DATA),$(ROBOCACHE_REAL_DATA))' scripts/test_real.sh

@@ -2,64 +2,27 @@
 
 use std::ffi::OsString;
 
+use r2r::ParameterValue;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+
+use super::params;
 
 /// Name of the node before remapping.
 pub(super) const NODE_NAME: &str = "fusion_node";
 
-/// Text of `fusion_node --help`.
-pub const HELP: &str = "\
+/// Text of `fusion_node --help`, up to the parameters.
+const BEFORE_PARAMETERS: &str = "\
 fusion_node: every sensor stream at the same instants, in one tensor per control tick
 
 Usage: fusion_node --ros-args -p config_file:=PATH [-p NAME:=VALUE]... [ROS ARGUMENTS]
        ros2 run robocache_ros fusion_node --ros-args -p config_file:=PATH
 
 Parameters (-p NAME:=VALUE, or --params-file FILE.yaml); read at start, read-only afterwards, unless
-the node is managed:
-  config_file           string  required     the streams and the tensor, a YAML file; see
-                                             config/robocache.yaml and `robocache check FILE`
-  managed               bool    false        whether this is a lifecycle node, which requests configure and
-                                             activate; its other parameters are read when it is configured
-  backend               string  auto         where tensors are computed: auto, cpu or cuda
-  device                int     0            number of the GPU for the cuda backend
-  use_sim_time          bool    false        tick by /clock instead of the system's clock
-  rate_hz               double  0.0 [Hz]     rate of the ticks; 0: as the configuration says
-  realtime_priority     int     20           of the tick thread (SCHED_FIFO, 1 to 99), if the
-                                             system permits it; 0: ordinary priority
-  intake_priority       int     0            the same of the thread that receives small messages
-  encode_threads        int     0            threads that encode images and clouds; 0: by streams
-                                             and processors
-  tick_cpus             int[]   []           processors of the tick thread; empty: all
-  publish_cpus          int[]   []           the same of the thread that publishes tensors
-  intake_cpus           int[]   []           the same of the threads that receive messages
-  encode_cpus           int[]   []           the same of the threads that encode images and clouds
-  commands              string  disabled     whether commands are made from the start on: disabled or enabled;
-                                             the service ~/enable_commands changes it later
-  command_priority      int     21           of the command thread, as realtime_priority
-  command_cpus          int[]   []           processors of the command thread; empty: all
-  lock_memory           bool    false        keep the memory from being swapped out (mlockall)
-  diagnostics_period_s  double  1.0 [s]      time between two messages on /diagnostics
-  digest                bool    true         whether each tensor has a digest (XXH3) of all of it
-  visualize_hz          double  0.0 [Hz]     rate at which images and grids are published for RViz
-                                             and Foxglove, on <output topic>/view/<stream>; 0: never
-  output_type           string  fused_tensor message type of the tensors: fused_tensor, or isaac_tensor_list
-                                             for nodes of Isaac ROS 4
-  shared_output         string  empty        name under which the tensors are in shared memory, for
-                                             policies without ROS; empty: they are not
-  record_to             string  empty        folder in which each run records what it receives, for
-                                             `robocache replay` and `verify`; empty: none
-  episodes_to           string  empty        folder in which episodes are recorded, each between two
-                                             requests to the service record; empty: none
-  record_when           string  empty        number of a topic that begins and ends episodes, such as
-                                             /joy:buttons[0]; empty: only requests do
-  record_compression    string  none         compression of recordings: none or zstd
-  record_max_gb         double  0.0 [GB]     most bytes of a recording of record_to: its oldest files are
-                                             deleted; 0: no limit
-  record_max_age_s      double  0.0 [s]      time of which a recording of record_to has all messages: older
-                                             files are deleted; 0: no limit
-  record_streams        strings empty        names of the streams that are recorded; empty: all
-  contract              string  empty        folder of a policy with a robocache.json: the node exits
-                                             with code 1 if it would serve something else
+the node is managed. Each with its type and default:
+";
+
+/// Part of the text behind the parameters.
+const BEHIND_PARAMETERS: &str = "\
 If a parameter has another name, the node ignores it and logs a warning. If the name is almost one
 of these, the node exits with code 1.
 
@@ -93,10 +56,27 @@ disk of a recording, have after SIGINT or SIGTERM.
 Exits with code 0 after SIGINT or SIGTERM, 1 after an error, 2 if the command line is wrong.
 ";
 
+/// Text of `fusion_node --help`.
+pub fn help() -> String {
+    let line = |it: params::Declared| {
+        let default = match &it.value {
+            ParameterValue::Bool(yes) => yes.to_string(),
+            ParameterValue::Integer(number) => number.to_string(),
+            ParameterValue::Double(number) => number.to_string(),
+            ParameterValue::String(text) => text.clone(),
+            _ => String::new(),
+        };
+        let head = format!("  {:<22}{:<15} {default}", it.name, it.value.type_name());
+        format!("{}\n      {}\n", head.trim_end(), it.description)
+    };
+    let parameters: String = params::declared().into_iter().map(line).collect();
+    format!("{BEFORE_PARAMETERS}{parameters}{BEHIND_PARAMETERS}")
+}
+
 /// Request of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Invocation {
-    /// Print [`HELP`].
+    /// Print [`help`].
     Help,
     /// Print the version.
     Version,

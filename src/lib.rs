@@ -64,7 +64,7 @@ mod signals;
 
 use std::time::Duration;
 
-pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
+pub use args::{Invocation, RosArgs, help, log_filter, parse as parse_args};
 pub use console::Console;
 pub use error::NodeError;
 pub use fastdds::{begin_node, ensure_profile, segment_warning};

@@ -37,21 +37,17 @@ def main():
         f"{bench['device']}, commit {bench['commit']}, {(folder / 'gpu.txt').read_text().strip()}"
     )
     print(f"copy {bench['copy_gb_per_s']:.0f} GB/s, empty kernel {bench['empty_us']:.2f} us")
-    head = ["case [us]", "overlapping", "p99", "alone", "warm", "floor", "x floor", "plain"]
-    head += ["eager", "eager, warm", "compiled", "compiled, warm", "x faster"]
+    head = ["case [us]", "overlapping", "p99", "alone", "warm", "floor", "x floor", "eager"]
+    head += ["eager, warm", "compiled", "compiled, warm", "x faster"]
     rows = [[*head, "fast peer", "fast, warm", "to reach", ""]]
     for name, case in own.items():
-        if name.startswith("  plain"):
-            continue
         peer = others.get(name, {})
-        plain = own.get(f"  plain: {name}", {})
         time, floor, target = case["median_us"], case["floor_us"], case["target_us"]
         alone = case.get("alone_us")
         # Calls of peers do not overlap, and their inputs and outputs are cold.
-        same = (plain.get("alone_us"), peer.get("eager_us"), peer.get("compiled_us"))
-        best = min((us for us in same if us is not None), default=None)
+        best = least(peer, "")
         values = [time, case["p99_us"], alone, case.get("warm_us"), floor, floor and time / floor]
-        values += [plain.get("alone_us"), peer.get("eager_us"), peer.get("warm_eager_us")]
+        values += [peer.get("eager_us"), peer.get("warm_eager_us")]
         values += [peer.get("compiled_us"), peer.get("warm_compiled_us")]
         values += [best and alone and best / alone]
         values += [least(peer, "fast_"), least(peer, "fast_warm_"), target]

@@ -9,6 +9,10 @@ gripper's driver beside it.
 With `namespace:=robot_a`, the node, the drivers and their topics are below /robot_a. So two robots, each with a node, are on one
 machine: start the file twice.
 
+To see in Foxglove what they send and what the node makes of it, import the layout that this writes:
+
+    robocache check ./examples/bringup/two_ur5e.yaml --foxglove layout.json
+
 The node comes first: its launch file gives a Fast DDS profile with room for images to all that start after it.
 """
 

@@ -158,20 +158,20 @@ __device__ inline Aligned find(
             break;
         }
     }
-    if (held == NONE && next != NONE && stream.rule.fill == FILL_FIRST) {
-        return {next, next, 0.0f, MODE_ROW, false, since(target, stamps[next])};
-    }
-    if (held == NONE) return {0, 0, 0.0f, MODE_NOTHING, false, NO_AGE};
-    const i64 stamp_held = stamps[held];
-    if (ring.until_next != nullptr && stamp_held < target) {
+    const i64 stamp_held = held == NONE ? 0 : stamps[held];
+    if (held != NONE && ring.until_next != nullptr && stamp_held < target) {
         const u8 until = ring.until_next[place.begin + held];
         if (until == UNTIL_HELD || until == UNTIL_NOTHING) next = NONE;
         refused |= until == UNTIL_NOTHING;
     }
     const i64 stamp_next = next == NONE ? 0 : stamps[next];
-    Aligned out = align(stream.rule, stamp_held, stamp_next, next == NONE ? 1 : 2, 1, target);
-    out.a = out.a != 0 ? next : held;
-    out.b = out.b != 0 ? next : held;
+    // As if there were only these two rows.
+    const u32 before = held != NONE;
+    Aligned out =
+        align(stream.rule, stamp_held, stamp_next, before + (next != NONE), before, target);
+    if (out.mode == MODE_NOTHING) return out;
+    out.a = out.a < before ? held : next;
+    out.b = out.b < before ? held : next;
     if (!out.valid) return out;
     if (!refused && stream.inputs != 0 && out.mode == MODE_ROW) {
         refused = !suffices(stream, ring.until_ns + (place.begin + out.a) * stream.inputs, target);

@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         .map_err(|arg| format!("expected UTF-8, found {:?}", arg.to_string_lossy()))
         .and_then(robocache::parse_args);
     match invocation {
-        Ok(Invocation::Help) => say(robocache::HELP),
+        Ok(Invocation::Help) => say(&robocache::help()),
         Ok(Invocation::Version) => say(&format!("fusion_node {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Invocation::Run(args)) => {
             robocache::ensure_profile();

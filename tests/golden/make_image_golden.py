@@ -2,13 +2,10 @@
 """Golden rows of images, made with Pillow and NumPy: `pip install pillow==12.0.0 numpy`.
 
 Writes image.json beside itself. The bytes of a message follow from their index (`noise`), so that
-only the results are stored: their CRC-32, and the row itself where it is small. `--speed` times
-Pillow and NumPy at what examples/image_speed.rs times instead.
+only the results are stored: their CRC-32, and the row itself where it is small.
 """
 
 import json
-import sys
-import time
 import zlib
 from pathlib import Path
 
@@ -123,23 +120,5 @@ def main():
     Path(__file__).with_name("image.json").write_text(text)
 
 
-def speed():
-    data = noise(640 * 480 * 3)
-    for dtype in ["bf16", "f32"]:
-        times = []
-        for _ in range(100):
-            start = time.perf_counter()
-            image = Image.fromarray(data.reshape(480, 640, 3))
-            normalise(resize(image, "pad", 224, 224, 0), dtype, MEAN, STD)
-            times.append((time.perf_counter() - start) * 1e3)
-        print(f"Pillow {PIL.__version__} rgb8 pad {dtype}: {sorted(times)[50]:.3f} ms per frame")
-    times = []
-    for _ in range(100):
-        start = time.perf_counter()
-        Image.fromarray(data.reshape(480, 640, 3)).resize((224, 168), Image.BILINEAR)
-        times.append((time.perf_counter() - start) * 1e3)
-    print(f"of which the resize: {sorted(times)[50]:.3f} ms")
-
-
 if __name__ == "__main__":
-    speed() if "--speed" in sys.argv else main()
+    main()

@@ -12,7 +12,7 @@ image_geometry does: maps at the binned resolution, of which the region is cut o
 
 `--live FILE` compares with random cameras and with photographs (`make golden-live`): FILE is what `cargo
 build --example undistort` builds. `--speed` prints the time of `cv2.remap` on one core, to compare with
-`cargo run --release --example image_speed`.
+`cargo run --release --example undistort_speed`.
 """
 
 import json

@@ -16,8 +16,8 @@ from contracts import ARM, check, record
 import robocache
 from robocache.contract import Contract
 from robocache.message.chunk import ChunkForm
+from robocache.message.tensor import FusedTensor, Segment
 from robocache.shared import ActionWriter
-from robocache.tensor import FusedTensor, Segment
 
 #: The lag of the file is that of what is seen, and never that of actions.
 CONFIG = f"""\
@@ -102,7 +102,7 @@ def test_the_lag_is_that_of_the_windows(cache):
 def test_a_latency_of_actions_is_in_their_offsets(cache):
     pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
     from robocache.data import WindowDataset
-    from robocache.sampler import WindowSampler
+    from robocache.training.sampler import WindowSampler
 
     sampler = WindowSampler.of(cache, period_ns=20 * MS, batch_size=2)
 

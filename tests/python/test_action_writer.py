@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import robocache.shared
+from robocache.message.tensor import FusedTensor
 from robocache.shared import ActionWriter
-from robocache.tensor import FusedTensor
 
 NAMES = ["shoulder", "elbow"]
 TENSOR = FusedTensor(7, 0, "base_link", {}, np.zeros(8, np.uint8))

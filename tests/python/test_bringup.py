@@ -1,5 +1,6 @@
 """The configurations of examples/bringup, on bags with the types of their drivers."""
 
+import json
 import sys
 
 import pytest
@@ -102,6 +103,20 @@ def test_the_configuration_takes_what_the_drivers_send(bag):
     done = waiting.run(command)
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert "warning" not in done.stdout + done.stderr
+
+
+def test_the_layout_for_foxglove_shows_what_the_drivers_send(bag, tmp_path):
+    layout = tmp_path / "layout.json"
+    command = [sys.executable, "-m", "robocache", "check", str(CONFIG), "--bag", str(bag)]
+    command += ["--foxglove", str(layout)]
+    assert waiting.run(command).returncode == 0
+    panels = json.loads(layout.read_text())["configById"].values()
+    images = {panel["imageMode"]["imageTopic"] for panel in panels if "imageMode" in panel}
+    kinds = ("color", "aligned_depth_to_color")
+    sent = {f"/cameras/{side}/{kind}/image_raw" for side in ("left", "right") for kind in kinds}
+    assert {topic for topic in images if "/view/" not in topic} == sent
+    (scene,) = (panel for panel in panels if "followTf" in panel)
+    assert set(scene["topics"]) == {"/livox/lidar", "/fused_tensor/view/lidar"}
 
 
 def test_each_arm_has_its_own_joints(bag):

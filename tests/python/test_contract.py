@@ -207,7 +207,7 @@ def test_windows_of_a_training_have_a_contract_of_their_own(store):
 def test_a_constant_latency_is_a_lag(store):
     pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
     from robocache.data import WindowDataset
-    from robocache.sampler import WindowSampler
+    from robocache.training.sampler import WindowSampler
 
     cache = robocache.EpisodeCache.load(store / "data" / "rows.zarr")
     sampler = WindowSampler.of(cache, period_ns=20 * MS, batch_size=2)

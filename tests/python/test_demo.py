@@ -18,7 +18,7 @@ from recorder import Recorder
 from robocache_ros.msg import FusedTensor as FusedTensorMsg
 from robocache_ros.msg import FusedTensorInfo, SegmentInfo, TensorSegment
 
-from robocache.tensor import FusedTensor, Segment, decode
+from robocache.message.tensor import FusedTensor, Segment, decode
 
 PERIOD_NS = 10_000_000
 #: The lag, the distance of history steps, and the age of every step relative to its target.

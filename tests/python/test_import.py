@@ -45,7 +45,7 @@ from robocache.datasets import (
     lerobot_recording,
 )
 from robocache.datasets.dataset import Topics, picture_size
-from robocache.lerobot_dataset import Dataset
+from robocache.datasets.lerobot import Dataset
 
 TOP = "/observation/images/top"
 CODECS = {

@@ -30,8 +30,8 @@ import lerobot_files
 import robocache
 from robocache.datasets import calvin, importing, kinds, mapping_draft
 from robocache.datasets.guess import guess
+from robocache.datasets.lerobot import Dataset
 from robocache.datasets.mapped_values import absolute_gripper, is_blank_picture
-from robocache.lerobot_dataset import Dataset
 
 PERIOD_NS = 200_000_000
 MAPPING = """\

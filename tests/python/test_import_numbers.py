@@ -14,7 +14,7 @@ pytest.importorskip(
 )
 import robocache
 from robocache.datasets import importing
-from robocache.lerobot_dataset import Dataset
+from robocache.datasets.lerobot import Dataset
 
 
 @pytest.fixture(name="both", scope="module", params=["v2.1", "v3.0"])

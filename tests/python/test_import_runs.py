@@ -18,7 +18,7 @@ import lerobot_files
 
 import robocache
 from robocache.datasets import importing
-from robocache.lerobot_dataset import Dataset
+from robocache.datasets.lerobot import Dataset
 
 SIZE = ["--resize", "8x8"]
 

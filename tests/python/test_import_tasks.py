@@ -15,7 +15,7 @@ pytest.importorskip(
 )
 import robocache
 from robocache import importing
-from robocache.lerobot_dataset import Dataset
+from robocache.datasets.lerobot import Dataset
 
 
 @pytest.fixture(name="dataset")

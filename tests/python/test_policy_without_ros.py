@@ -4,7 +4,7 @@ import numpy as np
 import policy_without_ros
 import pytest
 
-from robocache.tensor import FusedTensor, Segment
+from robocache.message.tensor import FusedTensor, Segment
 
 #: A row has positions and velocities, in an order that a configuration may choose.
 CHANNELS = ["elbow.velocity", "elbow.position", "wrist.velocity", "wrist.position"]

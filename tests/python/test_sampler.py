@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from robocache.sampler import WindowSampler
+from robocache.training.sampler import WindowSampler
 
 RANGES = [[0, 90], [1000, 990], [500, 1490], [7, 7]]
 ITEMS = [(0, at) for at in range(0, 91, 10)]

@@ -13,9 +13,9 @@ pytest.importorskip("robocache._native", reason="there is no compiled part")
 av = pytest.importorskip("av", exc_type=ImportError)
 import robocache  # noqa: E402 (what is missing is said first)
 from robocache import importing  # noqa: E402
+from robocache.datasets.lerobot import Dataset  # noqa: E402
 from robocache.datasets.lerobot_frames import colours_at, frames  # noqa: E402
 from robocache.datasets.video_colours import Colours, named  # noqa: E402
-from robocache.lerobot_dataset import Dataset  # noqa: E402
 
 #: The weights of red and blue in luma (ITU-R BT.601-7 2.5.1, BT.709-6 3.2, BT.2020-2 table 4, SMPTE 240M; FCC: 47 CFR
 #: 73.682 of 1953), by the number of the matrix in ITU-T H.273.

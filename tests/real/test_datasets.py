@@ -23,7 +23,7 @@ from pyarrow import parquet
 
 import robocache
 from robocache.datasets import importing
-from robocache.lerobot_dataset import Dataset
+from robocache.datasets.lerobot import Dataset
 
 BRIDGE_NS = 200_000_000
 CAMERAS = [f"image_{at}" for at in range(4)]

@@ -27,9 +27,9 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
 import robocache
+from robocache.message.tensor import FusedTensor, from_msg
 from robocache.ros import ActionPublisher, TensorSubscriber
 from robocache.shared import ActionWriter, TensorReader
-from robocache.tensor import FusedTensor, from_msg
 
 PERIOD_NS = 10 * MS
 NAMES = ["elbow", "wrist"]

@@ -33,8 +33,8 @@ from managed import (
 from middlewares import fast_dds_only
 from waiting import until
 
+from robocache.message.tensor import digest_of
 from robocache.shared import TensorReader
-from robocache.tensor import digest_of
 
 #: Rounds from unconfigured to active and back. By hand also 2,000: ROBOCACHE_ROUNDS=2000.
 ROUNDS = int(os.environ.get("ROBOCACHE_ROUNDS", "200"))

@@ -18,7 +18,7 @@ import zlib
 import numpy as np
 
 import robocache
-from robocache.tensor import NO_AGE
+from robocache.message.tensor import NO_AGE
 
 #: Time between two lines, and between two values of the joints [s].
 PERIOD_S, WITNESS_S = 0.25, 1.0

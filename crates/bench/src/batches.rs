@@ -125,22 +125,14 @@ pub(crate) fn run(
     for (shape, target) in RESAMPLE {
         let [episodes, rows, steps, dim] = shape;
         let name = format!("resample B{episodes} S{rows} T{steps} D{dim}");
-        let plain = format!("  plain: {name}");
-        let wanted = report.wants(options, &name);
-        let plain_wanted = report.wants(options, &plain);
-        if !wanted && !plain_wanted {
+        if !report.wants(options, &name) {
             continue;
         }
         let streams = vec![stream(rows, dim)];
         let steps = Division::Even(steps);
         let spec = BatchSpec { episodes, steps, dtype: DType::Bf16, streams };
         let inputs = Inputs::new(device, spec, false)?;
-        if wanted {
-            report.cases.push(time(timer, options, &inputs, &name)?.target(target));
-        }
-        if plain_wanted {
-            report.cases.push(time_plain(timer, options, &inputs, shape, &plain)?);
-        }
+        report.cases.push(time(timer, options, &inputs, &name)?.target(target));
     }
     let streams = vec![stream(30, 512), stream(100, 64), stream(200, 12)];
     let spec = BatchSpec { episodes: 4, steps: Division::Even(50), dtype: DType::Bf16, streams };
@@ -186,22 +178,6 @@ impl Inputs {
     fn launches(&self) -> usize {
         LAUNCHES.next_multiple_of(self.all.len())
     }
-
-    /// Checks that every output is `right`, given it and that of the CPU.
-    fn check(
-        &self,
-        name: &str,
-        batches: &[DeviceBatch],
-        right: impl Fn(&BatchOutput, &BatchOutput) -> bool,
-    ) -> Result<(), BenchError> {
-        for (input, batch) in self.all.iter().zip(batches) {
-            let expected = fuse(&self.spec, &input.view());
-            if !right(&self.resampler.download(batch)?, &expected) {
-                return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Times the batches of `inputs`, and checks every output of the launches that overlapped.
@@ -211,34 +187,18 @@ fn time(timer: &Timer, options: &Options, inputs: &Inputs, name: &str) -> Result
     let launches = inputs.launches();
     let repeats = options.repeats;
     let times = timer.batch(&inputs.resampler, [&first, &second], launches, repeats)?;
-    inputs.check(name, &second, |found, expected| {
+    for (input, batch) in inputs.all.iter().zip(&second) {
+        let found = inputs.resampler.download(batch)?;
+        let expected = fuse(&inputs.spec, &input.view());
         let report = |output: &BatchOutput| (output.valid.clone(), output.age_ns.clone());
-        found.data == expected.data && (!inputs.with_report || report(found) == report(expected))
-    })?;
+        let is_right = found.data == expected.data
+            && (!inputs.with_report || report(&found) == report(&expected));
+        if !is_right {
+            return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
+        }
+    }
     let one = [&first[..1], &second[..1]];
     let warm = timer.batch(&inputs.resampler, one, launches, repeats)?;
     let bytes = inputs.all[0].least_bytes(&inputs.spec);
     Ok(Case::of_kernels(name, times).warm(warm).bytes(bytes))
-}
-
-/// Times batches by one thread per element, for a spec of one stream.
-fn time_plain(
-    timer: &Timer,
-    options: &Options,
-    inputs: &Inputs,
-    shape: [usize; 4],
-    name: &str,
-) -> Result<Case, BenchError> {
-    let batches = inputs.upload()?;
-    let launches = inputs.launches();
-    let repeats = options.repeats;
-    let times = timer.plain_batch(shape, &batches, launches, repeats)?;
-    let row = inputs.spec.row_len() * inputs.spec.dtype.size();
-    inputs.check(name, &batches, |found, expected| {
-        // It leaves out the rules: before the first row it holds that row, and not zeros.
-        let rows = found.data.chunks(row).zip(expected.data.chunks(row));
-        rows.zip(&expected.valid).all(|((found, expected), valid)| *valid == 0 || found == expected)
-    })?;
-    let warm = timer.plain_batch(shape, &batches[..1], launches, repeats)?;
-    Ok(Case::of_kernels(name, times).warm(warm))
 }

@@ -4,7 +4,6 @@
 #![allow(unsafe_code)] // launches; every block says why it is sound
 
 use std::cell::{Cell, RefCell};
-use std::ptr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,8 +19,8 @@ use robocache_ops::resample::cuda::{DeviceBatch, Resampler};
 use robocache_ops::voxelize::cuda::{DevicePoints, Scatter, Voxelizer, Words, bytes_of_points};
 use robocache_ops::voxelize::{Grid, PointsView, VoxelSpec};
 
-/// The kernels to compare with.
-static BASELINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/baseline.fatbin"));
+/// The kernel that does nothing.
+static EMPTY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/empty.fatbin"));
 
 /// Replays that are not counted: they load code and fill caches.
 const WARM_UP: usize = 5;
@@ -40,19 +39,17 @@ pub(crate) struct Timer {
     /// On which kernels do not overlap.
     alone: Stream,
     empty: Kernel,
-    plain: Kernel,
 }
 
 impl Timer {
     /// For a device.
     pub(crate) fn new(device: &Arc<Device>) -> Result<Self, EncodeError> {
         // SAFETY: a complete fat binary.
-        unsafe { device.load(BASELINE)? };
+        unsafe { device.load(EMPTY)? };
         Ok(Timer {
             stream: Stream::new(device, false)?,
             alone: Stream::new(device, false)?.without_overlap(),
             empty: device.kernel("bench_empty")?,
-            plain: device.kernel("bench_resample_bf16")?,
         })
     }
 
@@ -97,44 +94,6 @@ impl Timer {
             let batches = batches.get();
             Ok(resampler.start(&batches[i % batches.len()], Inputs::Ready, on)?)
         };
-        self.time(launches, replays, launch, start_over)
-    }
-
-    /// Batches by one thread per element, bf16 and linear, the first stream only.
-    pub(crate) fn plain_batch(
-        &self,
-        [episodes, len, steps, dim]: [usize; 4],
-        batches: &[DeviceBatch],
-        launches: usize,
-        replays: usize,
-    ) -> Result<Times, EncodeError> {
-        let mut len = len as u32;
-        let mut dim = dim as u32;
-        let mut steps = steps as u32;
-        let mut elements = episodes as u64 * u64::from(steps) * u64::from(dim);
-        let launch = |i: usize, on: &Stream| {
-            let batch = batches[i % batches.len()].pointers();
-            let mut rows = batch.rows[0];
-            let mut stamps = batch.stamps[0];
-            let mut targets = batch.targets;
-            let mut out = batch.data;
-            let arguments = &mut [
-                ptr::from_mut(&mut rows).cast(),
-                ptr::from_mut(&mut stamps).cast(),
-                ptr::from_mut(&mut targets).cast(),
-                ptr::from_mut(&mut out).cast(),
-                ptr::from_mut(&mut len).cast(),
-                ptr::from_mut(&mut dim).cast(),
-                ptr::from_mut(&mut steps).cast(),
-                ptr::from_mut(&mut elements).cast(),
-            ];
-            let blocks = elements.div_ceil(256) as u32;
-            let launch = Launch { blocks, threads: 256, shared: 0 };
-            // SAFETY: the arguments are those of the kernel; the batches are borrowed until the
-            // last replay is done, and of the sizes given.
-            unsafe { Ok(self.plain.launch(on, launch, arguments)?) }
-        };
-        let start_over = || batches.iter().try_for_each(poison);
         self.time(launches, replays, launch, start_over)
     }
 

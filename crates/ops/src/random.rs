@@ -44,11 +44,4 @@ impl Random {
     pub fn float(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * ((self.bits() >> 40) as f32 / (1u64 << 24) as f32)
     }
-
-    /// Normal with deviation 1/3, cut off at -1 and 1 (Box and Muller, 1958).
-    pub fn bounded_normal(&mut self) -> f64 {
-        let radius = (-2.0 * libm::log(1.0 - self.unit())).sqrt();
-        let normal = radius * libm::cos(std::f64::consts::TAU * self.unit());
-        (normal / 3.0).clamp(-1.0, 1.0)
-    }
 }

@@ -70,7 +70,7 @@ pub use commands::{
 };
 pub use encode_threads::{LookAhead, ROWS_AHEAD, RecordedArray, Ticket};
 pub use error::RuntimeError;
-pub use offered_qos::{OfferedQos, PublisherSeen, SharedQos, is_adapted};
+pub use offered_qos::{OfferedQos, PublisherSeen, SharedQos};
 pub use player::{CommandDue, Player, Received, Served, Tick};
 pub use ports::{DueTick, Observer, Publisher, Refused};
 pub use priority::{LockMemoryError, LockedMemory, Placement, lock_memory};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use robocache_core::spec::{Durability, InputSpec, Qos, Reliability};
+use robocache_core::spec::{Durability, InputSpec, Reliability};
 
 /// A publisher of an input's topic, as the graph shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,11 +119,6 @@ impl SharedQos {
     fn bits(request: OfferedQos) -> u8 {
         u8::from(request.reliable) | u8::from(request.transient_local) << 1
     }
-}
-
-/// True if the configuration leaves a policy to the publishers.
-pub fn is_adapted(qos: Qos) -> bool {
-    qos.reliability == Reliability::Auto || qos.durability == Durability::Auto
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub use camera::{Shape, View};
 pub use drive::{Counts, Pace, SentCounts, drive, drive_messages};
 pub use follower::{FOLLOWER_STEP_NS, Followed, Follower, FollowerCounts, FollowerModel};
 pub use lidar::{Boxed, Scene};
-pub use options::{JitterShape, OptionError, Reliability, SimOptions, without_ros_arguments};
+pub use options::{OptionError, Reliability, SimOptions, without_ros_arguments};
 pub use robot::Robot;
 pub use schedule::{Faults, Schedule, SensorMessage};
 pub use stream::Stream;

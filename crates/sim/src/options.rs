@@ -13,51 +13,67 @@ use std::path::PathBuf;
 #[allow(clippy::struct_excessive_bools)] // each is an option of the command line
 pub struct SimOptions {
     /// Which robot: its signals, scene and faults all follow from this number.
-    #[arg(long, default_value_t = DEFAULT.seed)]
+    #[arg(long, default_value_t = 0)]
     pub seed: u64,
 
     /// Rate of /camera_front/image_raw [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.camera_front_hz,
-        default_value_if("isaac", "true", "30"))]
+    #[arg(
+        long,
+        value_name = "HZ",
+        default_value_t = 30.0,
+        default_value_if("isaac", "true", "30")
+    )]
     pub camera_front_hz: f64,
     /// Rate of /camera_wrist/image_raw [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.camera_wrist_hz,
-        default_value_if("isaac", "true", "0"))]
+    #[arg(long, value_name = "HZ", default_value_t = 30.0, default_value_if("isaac", "true", "0"))]
     pub camera_wrist_hz: f64,
     /// Rate of /lidar/points [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.lidar_hz,
-        default_value_if("isaac", "true", "10"))]
+    #[arg(
+        long,
+        value_name = "HZ",
+        default_value_t = 10.0,
+        default_value_if("isaac", "true", "10")
+    )]
     pub lidar_hz: f64,
     /// Rate of /joint_states [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.joints_hz,
-        default_value_if("isaac", "true", "60"))]
+    #[arg(
+        long,
+        value_name = "HZ",
+        default_value_t = 500.0,
+        default_value_if("isaac", "true", "60")
+    )]
     pub joints_hz: f64,
     /// Rate of /wrench [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.wrench_hz,
-        default_value_if("isaac", "true", "0"))]
+    #[arg(
+        long,
+        value_name = "HZ",
+        default_value_t = 500.0,
+        default_value_if("isaac", "true", "0")
+    )]
     pub wrench_hz: f64,
     /// Rate of /imu/data [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.imu_hz,
-        default_value_if("isaac", "true", "60"))]
+    #[arg(
+        long,
+        value_name = "HZ",
+        default_value_t = 200.0,
+        default_value_if("isaac", "true", "60")
+    )]
     pub imu_hz: f64,
     /// Rate of /pose [Hz]; 0: none. 50 is usual.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.pose_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = 0.0)]
     pub pose_hz: f64,
     /// Rate of /twist [Hz]; 0: none. 50 is usual.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.twist_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = 0.0)]
     pub twist_hz: f64,
     /// Rate of /odom [Hz]; 0: none. 50 is usual.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.odom_hz,
-        default_value_if("isaac", "true", "60"))]
+    #[arg(long, value_name = "HZ", default_value_t = 0.0, default_value_if("isaac", "true", "60"))]
     pub odom_hz: f64,
 
     /// Rate of /depth [Hz], what the front camera sees as 32FC1 [m]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.depth_hz,
-        default_value_if("isaac", "true", "30"))]
+    #[arg(long, value_name = "HZ", default_value_t = 0.0, default_value_if("isaac", "true", "30"))]
     pub depth_hz: f64,
     /// Rate of /tf [Hz], where the lidar is on the robot; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.tf_hz,
-        default_value_if("isaac", "true", "60"))]
+    #[arg(long, value_name = "HZ", default_value_t = 0.0, default_value_if("isaac", "true", "60"))]
     pub tf_hz: f64,
 
     /// Move in bursts: all that moves speeds up and slows down together, irregularly, at times to a stop.
@@ -66,73 +82,73 @@ pub struct SimOptions {
     pub bursts: bool,
 
     /// Width of the images [px], 16 to 4096.
-    #[arg(long, value_name = "PX", default_value_t = DEFAULT.image_width)]
+    #[arg(long, value_name = "PX", default_value_t = 640)]
     pub image_width: u32,
     /// Height of the images [px], 16 to 4096.
-    #[arg(long, value_name = "PX", default_value_t = DEFAULT.image_height)]
+    #[arg(long, value_name = "PX", default_value_t = 480)]
     pub image_height: u32,
     /// Rings of the lidar, 1 to 256: the rows of its clouds.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT.lidar_rings)]
+    #[arg(long, value_name = "N", default_value_t = 128)]
     pub lidar_rings: u32,
     /// Points per ring of the lidar, 1 to 8192.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT.lidar_columns)]
+    #[arg(long, value_name = "N", default_value_t = 1024)]
     pub lidar_columns: u32,
 
     /// Greatest delay between a message's sampling and its sending [ms]. A stream's messages
     /// stay in order.
-    #[arg(long, value_name = "MS", default_value_t = DEFAULT.send_jitter_ms)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0)]
     pub send_jitter_ms: f64,
     /// Greatest distance of a sampling instant from its nominal one [ms], at most 0.45 of the
     /// stream's period. Stamp and content move together, so the message stays true.
-    #[arg(long, value_name = "MS", default_value_t = DEFAULT.stamp_jitter_ms)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0)]
     pub stamp_jitter_ms: f64,
-    /// How both jitters are distributed (normal: the bound is three deviations).
-    #[arg(long, value_enum, default_value_t = DEFAULT.jitter_shape)]
-    pub jitter_shape: JitterShape,
     /// Share of messages that are never sent [0 to below 1].
-    #[arg(long, value_name = "SHARE", default_value_t = DEFAULT.drop_share)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub drop_share: f64,
     /// Share of messages that are sent after their successor [0 to 1].
-    #[arg(long, value_name = "SHARE", default_value_t = DEFAULT.reorder_share)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub reorder_share: f64,
     /// The sensor whose clock is wrong, by --skew-ms and --skew-ppm.
     #[arg(long, value_enum)]
     pub skew_stream: Option<Stream>,
     /// How far the skewed sensor's stamps are ahead of the truth [ms].
-    #[arg(long, value_name = "MS", default_value_t = DEFAULT.skew_ms, allow_hyphen_values = true)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0, allow_hyphen_values = true)]
     pub skew_ms: f64,
     /// How fast the skewed sensor's clock gains [parts per million, from the start of the run].
-    #[arg(long, value_name = "PPM", default_value_t = DEFAULT.skew_ppm, allow_hyphen_values = true)]
+    #[arg(long, value_name = "PPM", default_value_t = 0.0, allow_hyphen_values = true)]
     pub skew_ppm: f64,
 
     /// Publish /clock and stamp in simulated time instead of the system's.
     #[arg(long, default_value_if("isaac", "true", "true"))]
     pub clock: bool,
     /// Rate of /clock [Hz of simulated time].
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.clock_hz,
-        default_value_if("isaac", "true", "60"))]
+    #[arg(
+        long,
+        value_name = "HZ",
+        default_value_t = 1000.0,
+        default_value_if("isaac", "true", "60")
+    )]
     pub clock_hz: f64,
     /// Simulated time at the start [whole s], at most 2100000000 (stamps hold seconds in 32 bits).
-    #[arg(long, value_name = "S", default_value_t = DEFAULT.clock_start_s,
-        default_value_if("isaac", "true", "0"))]
+    #[arg(long, value_name = "S", default_value_t = 10, default_value_if("isaac", "true", "0"))]
     pub clock_start_s: i64,
     /// Simulated seconds per second; other than 1 needs --clock.
-    #[arg(long, value_name = "FACTOR", default_value_t = DEFAULT.speed)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub speed: f64,
     /// Simulated seconds after the start at which /clock jumps back; needs --clock [default:
     /// never].
     #[arg(long, value_name = "S", requires = "clock")]
     pub jump_back_at: Option<f64>,
     /// How far /clock jumps back [s].
-    #[arg(long, value_name = "S", default_value_t = DEFAULT.jump_back_by)]
+    #[arg(long, value_name = "S", default_value_t = 2.0)]
     pub jump_back_by: f64,
 
     /// Simulated seconds after which the simulation stops. When it plays again, its clock starts
     /// again, and the robot moves on; needs --clock. 0: it plays for ever.
-    #[arg(long, value_name = "S", default_value_t = DEFAULT.play_s)]
+    #[arg(long, value_name = "S", default_value_t = 0.0)]
     pub play_s: f64,
     /// How long the simulation is stopped before it plays again [s of real time].
-    #[arg(long, value_name = "S", default_value_t = DEFAULT.stopped_s)]
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
     pub stopped_s: f64,
     /// Be like the ROS 2 bridge of Isaac Sim: /clock from zero, /rgb, /depth, /point_cloud (points
     /// of 12 bytes: x, y, z), /joint_states, /imu, /odom and /tf, at rates of its steps of 1/60 s. Other
@@ -149,29 +165,29 @@ pub struct SimOptions {
     pub follow_topic: Option<String>,
     /// Messages that it follows: positions of all joints in order (std_msgs/msg/Float64MultiArray), or a
     /// trajectory_msgs/msg/JointTrajectory with one point. Other messages are counted as refused.
-    #[arg(long, value_enum, default_value_t = DEFAULT.follow_type)]
+    #[arg(long, value_enum, default_value_t = Followed::Values)]
     pub follow_type: Followed,
     /// Rate of /follower/joint_states [Hz].
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.follower_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = 500.0)]
     pub follower_hz: f64,
     /// Time from the arrival of a command until it acts [ms]. Then each joint moves as a system of second
     /// order, critically damped at 50 rad/s, with at most 6 rad/s, 100 rad/s^2 and 3 rad from 0.
-    #[arg(long, value_name = "MS", default_value_t = DEFAULT.follower_delay_ms)]
+    #[arg(long, value_name = "MS", default_value_t = 10.0)]
     pub follower_delay_ms: f64,
 
     /// End after this long [s on the robot's clock]; 0: run until stopped.
-    #[arg(long, value_name = "S", default_value_t = DEFAULT.duration)]
+    #[arg(long, value_name = "S", default_value_t = 0.0)]
     pub duration: f64,
     /// Quality of service of all sensor topics. A best_effort publisher reaches no reliable
     /// subscriber.
-    #[arg(long, value_enum, default_value_t = DEFAULT.reliability)]
+    #[arg(long, value_enum, default_value_t = Reliability::Reliable)]
     pub reliability: Reliability,
     /// Messages that the middleware keeps per topic.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT.depth)]
+    #[arg(long, value_name = "N", default_value_t = 10)]
     pub depth: usize,
     /// Begin when every topic has this many subscribers. A subscriber may know the publisher only some
     /// seconds later: see --begin-when.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT.wait_subscribers)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub wait_subscribers: usize,
     /// Begin when this file exists. So a program that sees when the subscribers know the publishers can
     /// let each get the first messages.
@@ -182,67 +198,16 @@ pub struct SimOptions {
     pub no_skip: bool,
 }
 
-const DEFAULT: SimOptions = SimOptions {
-    seed: 0,
-    camera_front_hz: 30.0,
-    camera_wrist_hz: 30.0,
-    lidar_hz: 10.0,
-    joints_hz: 500.0,
-    wrench_hz: 500.0,
-    imu_hz: 200.0,
-    pose_hz: 0.0,
-    twist_hz: 0.0,
-    odom_hz: 0.0,
-    depth_hz: 0.0,
-    tf_hz: 0.0,
-    bursts: false,
-    image_width: 640,
-    image_height: 480,
-    lidar_rings: 128,
-    lidar_columns: 1024,
-    send_jitter_ms: 0.0,
-    stamp_jitter_ms: 0.0,
-    jitter_shape: JitterShape::Uniform,
-    drop_share: 0.0,
-    reorder_share: 0.0,
-    skew_stream: None,
-    skew_ms: 0.0,
-    skew_ppm: 0.0,
-    clock: false,
-    clock_hz: 1000.0,
-    clock_start_s: 10,
-    speed: 1.0,
-    jump_back_at: None,
-    jump_back_by: 2.0,
-    play_s: 0.0,
-    stopped_s: 1.0,
-    isaac: false,
-    follow: false,
-    follow_topic: None,
-    follow_type: Followed::Values,
-    follower_hz: 500.0,
-    follower_delay_ms: 10.0,
-    duration: 0.0,
-    reliability: Reliability::Reliable,
-    depth: 10,
-    wait_subscribers: 0,
-    begin_when: None,
-    no_skip: false,
-};
-
 impl Default for SimOptions {
+    /// The options of an empty command line.
     fn default() -> Self {
-        DEFAULT
+        #[derive(clap::Parser)]
+        struct CommandLine {
+            #[command(flatten)]
+            options: SimOptions,
+        }
+        <CommandLine as clap::Parser>::parse_from(["sensor_sim"]).options
     }
-}
-
-/// Distribution of a jitter within its bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum JitterShape {
-    /// Every value equally likely.
-    Uniform,
-    /// Normal, cut off at the bound, which is three deviations.
-    Normal,
 }
 
 /// Quality of service.
@@ -254,21 +219,6 @@ pub enum Reliability {
     /// Lost messages are sent again.
     Reliable,
 }
-
-// clap prints the default of an enum through Display.
-macro_rules! display_as_value {
-    ($type:ty) => {
-        impl std::fmt::Display for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let value = clap::ValueEnum::to_possible_value(self);
-                f.write_str(value.as_ref().map_or("", |value| value.get_name()))
-            }
-        }
-    };
-}
-display_as_value!(Followed);
-display_as_value!(JitterShape);
-display_as_value!(Reliability);
 
 /// An option with an impossible value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -384,18 +334,15 @@ impl SimOptions {
 
     /// Options of a robot whose joints are published when those of the second arm are, without faults.
     pub fn as_follower(&self) -> Self {
-        let jitter_ms = 0.0;
-        let share = 0.0;
-        let skew = 0.0;
         SimOptions {
             joints_hz: self.follower_hz,
-            send_jitter_ms: jitter_ms,
-            stamp_jitter_ms: jitter_ms,
-            drop_share: share,
-            reorder_share: share,
+            send_jitter_ms: 0.0,
+            stamp_jitter_ms: 0.0,
+            drop_share: 0.0,
+            reorder_share: 0.0,
             skew_stream: None,
-            skew_ms: skew,
-            skew_ppm: skew,
+            skew_ms: 0.0,
+            skew_ppm: 0.0,
             ..self.clone()
         }
     }

@@ -1,6 +1,6 @@
 //! When each message is sampled, what its stamp says, and when it is sent.
 
-use super::options::{JitterShape, SimOptions, nanos_of_ms, nanos_of_s};
+use super::options::{SimOptions, nanos_of_ms, nanos_of_s};
 use super::stream::Stream;
 use robocache_ops::random::Random;
 use robocache_ops::time::{Stamp, TickGrid};
@@ -246,9 +246,9 @@ impl Rules<'_> {
         }
         let most = source.grid.period_ns() as f64 * 0.45;
         let stamp_jitter = (nanos_of_ms(self.options.stamp_jitter_ms) as f64).min(most);
-        let sampled = nominal.offset((stamp_jitter * self.jitter(random)).round() as i64);
+        let sampled = nominal.offset((stamp_jitter * random.between(-1.0, 1.0)).round() as i64);
         let send_jitter = nanos_of_ms(self.options.send_jitter_ms) as f64;
-        let delay_ns = (send_jitter * self.jitter(random).abs()).round() as i64;
+        let delay_ns = (send_jitter * random.between(-1.0, 1.0).abs()).round() as i64;
         // A transport keeps the order; swaps are drawn separately. A message that is sampled before
         // the clock jumps also arrives before the jump.
         let due_ns = (sampled.nanos() + span.zero_due_ns)
@@ -260,14 +260,6 @@ impl Rules<'_> {
         // The robot moves on, while its clock starts again.
         let moved_ns = self.options.play_ns().map_or(0, |play_ns| span.number * play_ns);
         SensorMessage { stream, seq, sampled: sampled.offset(moved_ns), stamp, send_at, due_ns }
-    }
-
-    /// Within -1 and 1.
-    fn jitter(&self, random: &mut Random) -> f64 {
-        match self.options.jitter_shape {
-            JitterShape::Uniform => random.between(-1.0, 1.0),
-            JitterShape::Normal => random.bounded_normal(),
-        }
     }
 
     fn skewed(&self, stream: Stream, sampled: Stamp) -> Stamp {

@@ -3,7 +3,7 @@
     grids = robocache.voxelize(points, origin_m=(-2, -2, 0), size_m=0.1, shape=(40, 40, 20)).values
     inputs = robocache.encode_image(images, size=(224, 224), mean=MEAN, std=STD)
 
-Arrays are those of `robocache.operations`. On a GPU, `voxelize` waits for its grids, `encode_image` does
+Arrays are those of `robocache.arrays.operations`. On a GPU, `voxelize` waits for its grids, `encode_image` does
 not. For tensors both are torch operators, without a gradient.
 """
 

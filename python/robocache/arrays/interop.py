@@ -12,7 +12,7 @@ import numpy as np
 from .. import _native
 from . import batch_shapes
 
-# Set by `robocache.torch` when it is imported: what takes the arguments of `resample` for tensors in the usual case. None
+# Set by `robocache.arrays.torch` when it is imported: what takes the arguments of `resample` for tensors in the usual case. None
 # if this torch does not let it.
 take: Any = None
 

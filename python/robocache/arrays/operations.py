@@ -62,7 +62,7 @@ def resample(
     then of no meaning, or, with wrong offsets, not valid.
     """
     # The usual case of tensors: everything else takes longer than the computation. Code that is being compiled must not
-    # read `take`, which changes when `robocache.torch` is imported.
+    # read `take`, which changes when `robocache.arrays.torch` is imported.
     torch = sys.modules.get("torch")
     if torch is not None and not torch.compiler.is_compiling() and interop.take is not None:
         found = interop.take(

@@ -18,7 +18,7 @@ if not torch.cuda.is_available():
 
 import robocache
 from robocache.data import WindowDataset
-from robocache.sampler import WindowSampler
+from robocache.training.sampler import WindowSampler
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from random_episodes import MS, batch, episodes, parts

@@ -13,7 +13,7 @@ if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
 import robocache
-from robocache.sampler import WindowSampler
+from robocache.training.sampler import WindowSampler
 
 MS = 1_000_000
 

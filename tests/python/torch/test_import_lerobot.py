@@ -15,8 +15,8 @@ from robots import CONFIG, picture, record  # noqa: E402
 
 import robocache  # noqa: E402
 from robocache.datasets import importing  # noqa: E402
+from robocache.datasets.lerobot import Dataset  # noqa: E402
 from robocache.lerobot import to_lerobot  # noqa: E402
-from robocache.lerobot_dataset import Dataset  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
 LENGTHS = (25, 14, 31)
@@ -143,7 +143,7 @@ def test_lerobot_is_not_imported(dataset):
 import sys
 sys.modules["lerobot"] = sys.modules["torch"] = None
 from robocache.importing import recordings
-from robocache.lerobot_dataset import Dataset
+from robocache.datasets.lerobot import Dataset
 found = recordings(Dataset({str(dataset.root)!r}))
 print(sum(len(batch) for each in found for batch in each.arrays([True] * 5)))
 """

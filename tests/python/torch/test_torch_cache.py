@@ -14,7 +14,7 @@ import torch
 
 import robocache
 from robocache.data import WindowDataset
-from robocache.sampler import WindowSampler
+from robocache.training.sampler import WindowSampler
 
 MS = 1_000_000
 
@@ -412,7 +412,7 @@ def test_batches_have_the_task_of_each_window():
 
 def test_targets_of_instants_that_were_written_are_refused(cache):
     """On a GPU the instants are the caller's tensor. The CPU shows the errors for it."""
-    from robocache.windows import Windows
+    from robocache.training.windows import Windows
 
     instants = torch.arange(3) * 100 * MS
     plan = cache.plan({"state": {}})

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from batches import case, on_devices, same_bits  # noqa: E402 (torch may not be there)
 
 import robocache  # noqa: E402
-import robocache.torch  # noqa: E402
+import robocache.arrays.torch  # noqa: E402
 
 
 def dense_weights(rows, stamps, targets, fill):

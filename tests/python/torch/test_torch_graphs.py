@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from batches import case, on_a_gpu, on_devices, same_bits  # noqa: E402 (torch may not be there)
 
 import robocache  # noqa: E402
-import robocache.torch  # noqa: E402
+import robocache.arrays.torch  # noqa: E402
 
 
 def arguments_of(device, dtype=torch.float32, *, ragged=False, grad=False):

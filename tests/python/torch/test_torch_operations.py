@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from batches import bits, case, on_a_gpu, on_devices, same_bits, tensor  # noqa: E402
 
 import robocache  # noqa: E402 (torch may not be there)
-import robocache.torch  # noqa: E402
+import robocache.arrays.torch  # noqa: E402
 from robocache.arrays import batch_shapes, interop, torch_kernels  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -36,17 +36,18 @@ pub struct Reader<'a> {
     reserved: usize,
 }
 
-macro_rules! primitive {
-    ($(#[$doc:meta])* $name:ident: $type:ty) => {
+/// Methods that read a number, named by its type.
+macro_rules! primitives {
+    ($($(#[$doc:meta])* $type:ident;)*) => { $(
         $(#[$doc])*
-        pub fn $name(&mut self) -> Result<$type, CdrError> {
+        pub fn $type(&mut self) -> Result<$type, CdrError> {
             const SIZE: usize = size_of::<$type>();
             self.align(SIZE);
             let mut bytes = [0u8; SIZE];
             bytes.copy_from_slice(self.take(SIZE)?);
-            Ok(if self.big_endian { <$type>::from_be_bytes(bytes) } else { <$type>::from_le_bytes(bytes) })
+            Ok(if self.big_endian { $type::from_be_bytes(bytes) } else { $type::from_le_bytes(bytes) })
         }
-    };
+    )* };
 }
 
 impl<'a> Reader<'a> {
@@ -112,38 +113,24 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    primitive!(
+    primitives! {
         /// `uint8`, `byte`, `char` and `bool`.
-        u8: u8
-    );
-    primitive!(
+        u8;
         /// `uint16`
-        u16: u16
-    );
-    primitive!(
+        u16;
         /// `uint32`, and the length in front of every sequence.
-        u32: u32
-    );
-    primitive!(
+        u32;
         /// `int32`
-        i32: i32
-    );
-    primitive!(
+        i32;
         /// `uint64`
-        u64: u64
-    );
-    primitive!(
+        u64;
         /// `int64`
-        i64: i64
-    );
-    primitive!(
+        i64;
         /// `float32`
-        f32: f32
-    );
-    primitive!(
+        f32;
         /// `float64`
-        f64: f64
-    );
+        f64;
+    }
 
     /// The bytes of a string without its terminating zero. CDR does not promise UTF-8.
     pub fn string_bytes(&mut self) -> Result<&'a [u8], CdrError> {

@@ -14,24 +14,25 @@ impl Default for Writer {
     }
 }
 
-macro_rules! primitive {
-    ($(#[$doc:meta])* $name:ident: $type:ty) => {
+/// Methods that write a number, named by its type.
+macro_rules! primitives {
+    ($($(#[$doc:meta])* $type:ident;)*) => { $(
         $(#[$doc])*
-        pub fn $name(&mut self, value: $type) {
+        pub fn $type(&mut self, value: $type) {
             self.align(size_of::<$type>());
             self.buffer.extend_from_slice(&value.to_le_bytes());
         }
-    };
+    )* };
 }
 
-macro_rules! sequence {
-    ($(#[$doc:meta])* $name:ident: $type:ident) => {
+macro_rules! sequences {
+    ($($(#[$doc:meta])* $name:ident: $type:ident;)*) => { $(
         $(#[$doc])*
         pub fn $name(&mut self, values: impl ExactSizeIterator<Item = $type>) {
             self.u32(values.len() as u32);
             values.for_each(|value| self.$type(value));
         }
-    };
+    )* };
 }
 
 impl Writer {
@@ -54,38 +55,24 @@ impl Writer {
         }
     }
 
-    primitive!(
+    primitives! {
         /// `uint8`, `byte`, `char` and `bool`.
-        u8: u8
-    );
-    primitive!(
+        u8;
         /// `uint16`
-        u16: u16
-    );
-    primitive!(
+        u16;
         /// `uint32`, and the length in front of every sequence.
-        u32: u32
-    );
-    primitive!(
+        u32;
         /// `int32`
-        i32: i32
-    );
-    primitive!(
+        i32;
         /// `uint64`
-        u64: u64
-    );
-    primitive!(
+        u64;
         /// `int64`
-        i64: i64
-    );
-    primitive!(
+        i64;
         /// `float32`
-        f32: f32
-    );
-    primitive!(
+        f32;
         /// `float64`
-        f64: f64
-    );
+        f64;
+    }
 
     /// A string, with the terminating zero that CDR requires.
     pub fn string(&mut self, value: &str) {
@@ -110,22 +97,16 @@ impl Writer {
         self.buffer[start - 4..start].copy_from_slice(&len.to_le_bytes());
     }
 
-    sequence!(
+    sequences! {
         /// A sequence of `int64`.
-        i64_sequence: i64
-    );
-    sequence!(
+        i64_sequence: i64;
         /// A sequence of `uint64`.
-        u64_sequence: u64
-    );
-    sequence!(
+        u64_sequence: u64;
         /// A sequence of `uint32`.
-        u32_sequence: u32
-    );
-    sequence!(
+        u32_sequence: u32;
         /// A sequence of `float32`.
-        f32_sequence: f32
-    );
+        f32_sequence: f32;
+    }
 
     /// A sequence of strings.
     pub fn string_sequence<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a str>) {

@@ -6,13 +6,12 @@ use super::select::SelectedInput;
 use super::words::one_of;
 use crate::input::{Content, Field, IMU, Member, ODOMETRY, TF_MESSAGE};
 use crate::spec::{
-    Durability, InFrame, InputSpec, Qos, Reliability, Selection, StreamSpec, TfSpec, Timeline,
+    Durability, InFrame, InputSpec, Qos, Reliability, Selection, StreamSpec, TfSpec,
 };
 use crate::tf::Limits;
 use crate::tf::{FramedPart, Quantity};
 use robocache_ops::resample::Lane;
 use robocache_ops::time::NANOS_PER_MS;
-use robocache_ops::voxelize::IDENTITY;
 
 /// The longest wait that is no setting \[ns\]. A robot publishes its tree at 20 Hz or more, and odometry likewise.
 const WAIT_NS: i64 = 200 * NANOS_PER_MS;
@@ -82,27 +81,15 @@ impl Tf {
             return (None, Vec::new());
         }
         let spec = TfSpec { wait_ns: self.wait(check, inputs, streams), limits: self.limits };
-        let transforms = |name: String, topic: &str, ros_type: &str, fixed: bool| InputSpec {
-            name,
-            stream: None,
-            topic: topic.to_owned(),
-            ros_type: ros_type.to_owned(),
-            needs_previous: false,
-            selection: Selection::Transforms { fixed },
-            feeds: Vec::new(),
-            qos: Qos {
+        let transforms = |name: String, topic: &str, ros_type: &str, fixed: bool| {
+            let qos = Qos {
                 reliability: Reliability::Auto,
                 // Fixed transforms are published once.
                 durability: if fixed { Durability::TransientLocal } else { Durability::Auto },
                 depth: DEPTH[usize::from(fixed)],
-            },
-            frame_id: None,
-            t_base_sensor: IDENTITY,
-            in_frame: None,
-            deskew: None,
-            timeline: Timeline::Header,
-            stamp_offset_ns: 0,
-            expected_rate_hz: None,
+            };
+            let selection = Selection::Transforms { fixed };
+            InputSpec::without_rows(name, topic.to_owned(), ros_type, selection, qos)
         };
         let tree = [("tf", "/tf", false), ("tf_static", "/tf_static", true)]
             .map(|(name, topic, fixed)| transforms(name.into(), topic, TF_MESSAGE, fixed));

@@ -5,8 +5,7 @@ use super::image::RawImage;
 use super::mapping::mapping;
 use super::raw::RawQos;
 use crate::input::CAMERA_INFO;
-use crate::spec::{InputSpec, Qos, Selection, StreamId, Timeline};
-use robocache_ops::voxelize::IDENTITY;
+use crate::spec::{InputSpec, Qos, Selection, StreamId};
 
 /// Drivers say it with every image, and one is enough.
 const DEPTH: i64 = 8;
@@ -62,22 +61,9 @@ pub(super) fn inputs(cameras: Vec<(StreamId, String, CameraTopic)>) -> Vec<Input
             None => shared.push((camera, name, vec![stream])),
         }
     }
-    let input = |(CameraTopic { topic, qos }, name, streams)| InputSpec {
-        name: format!("{name}.camera_info"),
-        stream: None,
-        topic,
-        ros_type: CAMERA_INFO.to_owned(),
-        needs_previous: false,
-        selection: Selection::CameraInfo { streams },
-        feeds: Vec::new(),
-        qos,
-        frame_id: None,
-        t_base_sensor: IDENTITY,
-        in_frame: None,
-        deskew: None,
-        timeline: Timeline::Header,
-        stamp_offset_ns: 0,
-        expected_rate_hz: None,
+    let input = |(CameraTopic { topic, qos }, name, streams)| {
+        let selection = Selection::CameraInfo { streams };
+        InputSpec::without_rows(format!("{name}.camera_info"), topic, CAMERA_INFO, selection, qos)
     };
     shared.into_iter().map(input).collect()
 }

@@ -88,9 +88,7 @@ pub trait CpuEncoder: Send {
     ) -> Result<Option<PointDrops>, EncodeError>;
 
     /// Notes that something else has written the row of `slot`.
-    fn forget(&mut self, slot: Slot) {
-        let _ = slot;
-    }
+    fn forget(&mut self, _slot: Slot) {}
 }
 
 /// Encodes on a GPU. [`encode`](CudaEncoder::encode) is for a caller that may wait for the driver. The other three are

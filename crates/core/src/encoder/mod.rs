@@ -95,14 +95,12 @@ pub trait Encoder {
     fn channels(&self) -> Vec<String>;
 
     /// Contents of a row, in words, for `robocache check`.
-    fn contents(&self, dtype: DType) -> String {
-        let _ = dtype;
+    fn contents(&self, _dtype: DType) -> String {
         self.channels().join(", ")
     }
 
     /// Meaning of a segment of such rows, beside its channels.
-    fn meaning(&self, dtype: DType) -> Meaning {
-        let _ = dtype;
+    fn meaning(&self, _dtype: DType) -> Meaning {
         Meaning::default()
     }
 
@@ -112,8 +110,7 @@ pub trait Encoder {
     }
 
     /// Its keys that bound a message, and their values: memory for the largest message is reserved at the start.
-    fn limits(&self, bounds: Bounds) -> Vec<(&'static str, usize)> {
-        let _ = bounds;
+    fn limits(&self, _bounds: Bounds) -> Vec<(&'static str, usize)> {
         Vec::new()
     }
 
@@ -121,14 +118,12 @@ pub trait Encoder {
     ///
     /// # Errors
     /// `TooLarge` beyond the bounds; `WrongSize` if the sample lacks what the encoder crops.
-    fn check(&self, sample: &Sample<'_>, bounds: Bounds) -> Result<(), Rejected> {
-        let _ = (sample, bounds);
+    fn check(&self, _sample: &Sample<'_>, _bounds: Bounds) -> Result<(), Rejected> {
         Ok(())
     }
 
     /// Memory on a GPU, and pinned memory, for the largest message \[bytes\]. Rows are not included.
-    fn message_bytes(&self, dtype: DType, bounds: Bounds) -> [usize; 2] {
-        let _ = (dtype, bounds);
+    fn message_bytes(&self, _dtype: DType, _bounds: Bounds) -> [usize; 2] {
         [0; 2]
     }
 
@@ -145,16 +140,14 @@ pub trait Encoder {
     #[cfg(feature = "cuda")]
     fn cuda(
         &self,
-        device: &Arc<Device>,
-        setup: EncoderSetup,
+        _device: &Arc<Device>,
+        _setup: EncoderSetup,
     ) -> Result<Option<Box<dyn CudaEncoder>>, DeviceError> {
-        let _ = (device, setup);
         Ok(None)
     }
 
     /// Places of the parts of a row, if it lists voxels. Their coordinates are a second segment.
-    fn sparse_row(&self, dtype: DType) -> Option<SparseRow> {
-        let _ = dtype;
+    fn sparse_row(&self, _dtype: DType) -> Option<SparseRow> {
         None
     }
 
@@ -169,14 +162,12 @@ pub trait Encoder {
     }
 
     /// Elements of a row of the ring of `group`.
-    fn ring_row_len(&self, group: usize) -> usize {
-        let _ = group;
+    fn ring_row_len(&self, _group: usize) -> usize {
         self.row_len()
     }
 
     /// Places in a step of the elements that a ring gives.
-    fn runs(&self, group: usize) -> Vec<Run> {
-        let _ = group;
+    fn runs(&self, _group: usize) -> Vec<Run> {
         vec![Run { row_at: 0, step_at: 0, len: self.row_len() }]
     }
 
@@ -211,8 +202,7 @@ pub trait Encoder {
     }
 
     /// The table that undistorts the images of a camera; `None` if they stay as they are.
-    fn remap(&self, camera: &Camera) -> Option<Remap> {
-        let _ = camera;
+    fn remap(&self, _camera: &Camera) -> Option<Remap> {
         None
     }
 

@@ -145,9 +145,7 @@ pub trait Input: Send {
     /// Forgets the messages before: an epoch begins, or one of them was lost. Only an input that
     /// [needs them](InputSpec::needs_previous) remembers any. Such an input reads each message to its end, also one that
     /// the sink does not admit, and gives nothing until it can read a message by itself again.
-    fn begin(&mut self, epoch: Epoch) {
-        let _ = epoch;
-    }
+    fn begin(&mut self, _epoch: Epoch) {}
 }
 
 /// Judges a message, and takes what is in it.

@@ -321,16 +321,8 @@ impl PushSink<'_> {
             }
         };
         lease.note_in_use(drops.voxels_in_use);
-        let (inserted, leaving) = {
-            let mut rings = self.pipeline.lock_rings();
-            let inserted = rings.ring(ring).insert_merged(stamp, &merge.until, lease);
-            self.change(&mut rings);
-            if inserted == Inserted::Newest {
-                rings.delays[ring.index()] = self.arrival.stamp.map(|at| at.since(stamp));
-            }
-            (inserted, rings.leaving(ring))
-        };
-        self.pipeline.hand_over(leaving);
+        let inserted =
+            self.insert(ring, stamp, |ring| ring.insert_merged(stamp, &merge.until, lease));
         match inserted {
             Inserted::Newest | Inserted::Reordered | Inserted::Replaced => {}
             Inserted::Late => return Err(late("the ring is full of newer rows").into()),

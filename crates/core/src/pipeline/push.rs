@@ -11,7 +11,7 @@ use super::{AwaitedTransforms, Pipeline, Rings, StreamStats};
 use crate::backend::BackendError;
 use crate::input::{Input, SampleSink, Sink};
 use crate::rejected::{DropReason, Rejected};
-use crate::ring::{Inserted, Lease};
+use crate::ring::{Inserted, Lease, Ring};
 use crate::sample::{Header, Sample, StampedTransform, Trajectory};
 use crate::spec::{InputId, InputSpec, RingId, StreamId, StreamSpec};
 use robocache_ops::align::Slot;
@@ -369,17 +369,7 @@ impl PushSink<'_> {
         lease: Lease,
         stats: &StreamStats,
     ) -> Result<(), Rejected> {
-        let (inserted, leaving) = {
-            let mut rings = self.pipeline.lock_rings();
-            let inserted = rings.ring(ring).insert(stamp, self.place, lease);
-            self.change(&mut rings);
-            if inserted == Inserted::Newest {
-                rings.delays[ring.index()] = self.arrival.stamp.map(|at| at.since(stamp));
-            }
-            (inserted, rings.leaving(ring))
-        };
-        self.pipeline.hand_over(leaving);
-        match inserted {
+        match self.insert(ring, stamp, |ring| ring.insert(stamp, self.place, lease)) {
             Inserted::Newest => {}
             Inserted::Reordered => stats.reordered.add(1),
             Inserted::Replaced => stats.replaced.add(1),
@@ -389,6 +379,25 @@ impl PushSink<'_> {
             Inserted::Cleared => return Err(cleared()),
         }
         Ok(())
+    }
+
+    /// Puts a row into a ring, and hands over the rows that leave it.
+    pub(super) fn insert(
+        &self,
+        ring: RingId,
+        stamp: Stamp,
+        insert: impl FnOnce(&mut Ring) -> Inserted,
+    ) -> Inserted {
+        let mut rings = self.pipeline.lock_rings();
+        let inserted = insert(rings.ring(ring));
+        self.change(&mut rings);
+        if inserted == Inserted::Newest {
+            rings.delays[ring.index()] = self.arrival.stamp.map(|at| at.since(stamp));
+        }
+        let leaving = rings.leaving(ring);
+        drop(rings);
+        self.pipeline.hand_over(leaving);
+        inserted
     }
 }
 

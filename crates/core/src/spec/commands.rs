@@ -62,7 +62,7 @@ pub struct CommandOutputSpec {
 }
 
 /// One joint of a group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct JointSpec {
     /// Name, as chunks and controllers have it.
     pub name: String,

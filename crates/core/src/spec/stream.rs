@@ -8,6 +8,7 @@ use crate::encoder::EncoderSpec;
 use crate::sample::Bounds;
 use robocache_ops::align::{AlignRule, MergeSpec, Strategy};
 use robocache_ops::dtype::DType;
+use robocache_ops::voxelize::IDENTITY;
 
 /// Most inputs of a stream: the message has a bit for each.
 pub const MAX_INPUTS: usize = 32;
@@ -51,6 +52,35 @@ pub struct InputSpec {
     /// Rate at which messages should arrive \[Hz\]. Diagnostics compare the actual rate with it. At
     /// load it serves to check that the ring reaches back far enough.
     pub expected_rate_hz: Option<f64>,
+}
+
+impl InputSpec {
+    /// An input whose messages become no rows.
+    pub(crate) fn without_rows(
+        name: String,
+        topic: String,
+        ros_type: &str,
+        selection: Selection,
+        qos: Qos,
+    ) -> Self {
+        InputSpec {
+            name,
+            stream: None,
+            topic,
+            ros_type: ros_type.to_owned(),
+            needs_previous: false,
+            selection,
+            feeds: Vec::new(),
+            qos,
+            frame_id: None,
+            t_base_sensor: IDENTITY,
+            in_frame: None,
+            deskew: None,
+            timeline: Timeline::Header,
+            stamp_offset_ns: 0,
+            expected_rate_hz: None,
+        }
+    }
 }
 
 /// Quality of service of a subscription.

@@ -103,7 +103,7 @@ impl Resampler {
             lanes.iter().map(|own| own.as_ref().map_or(0, |own| own.address())).collect();
         let at_once = device.multiprocessors() as usize * BLOCKS_AT_ONCE * THREADS as usize;
         let launches = launches(spec, &addresses, at_once)?;
-        let kernel = device.kernel(kernel_name(spec, times, &launches))?;
+        let kernel = device.kernel(&kernel_name(spec, times, &launches))?;
         let spec = spec.clone();
         let device = device.clone();
         Ok(Resampler(Arc::new(Inner { spec, times, device, kernel, _lanes: lanes, launches })))
@@ -227,40 +227,23 @@ pub(crate) fn lane_codes(
 }
 
 /// The kernel for all launches of a spec: where all streams are alike, one that is for such streams alone.
-fn kernel_name(spec: &BatchSpec, times: Times, launches: &[LaunchPart]) -> &'static str {
-    match (times, spec.dtype) {
-        (Times::Nanos, _) => {}
-        (Times::Seconds32, DType::F16) => return "resample_f16_seconds32",
-        (Times::Seconds32, DType::Bf16) => return "resample_bf16_seconds32",
-        (Times::Seconds32, _) => return "resample_f32_seconds32",
-        (Times::Seconds64, DType::F16) => return "resample_f16_seconds64",
-        (Times::Seconds64, DType::Bf16) => return "resample_bf16_seconds64",
-        (Times::Seconds64, _) => return "resample_f32_seconds64",
+fn kernel_name(spec: &BatchSpec, times: Times, launches: &[LaunchPart]) -> String {
+    let dtype = spec.dtype.name();
+    if times != Times::Nanos {
+        return format!("resample_{dtype}{}", times.suffix());
     }
-    let mut jobs = launches.iter().flat_map(|part| &part.job.of[..part.job.streams as usize]);
-    let kind = |job: &StreamJob| (job.dtype, job.pack, job.lanes == 0);
-    let alike =
-        jobs.next().map(kind).filter(|first| spec.is_even() && jobs.all(|job| kind(job) == *first));
-    let short = match (alike, spec.dtype) {
-        (Some((DTYPE_F32, 4, true)), DType::F32) => Some("resample_4_f32_f32"),
-        (Some((DTYPE_F32, 4, true)), DType::F16) => Some("resample_4_f32_f16"),
-        (Some((DTYPE_F32, 8, true)), DType::F16) => Some("resample_8_f32_f16"),
-        (Some((DTYPE_F16, 4, true)), DType::F16) => Some("resample_4_f16_f16"),
-        (Some((DTYPE_F16, 8, true)), DType::F16) => Some("resample_8_f16_f16"),
-        (Some((DTYPE_F32, 4, true)), DType::Bf16) => Some("resample_4_f32_bf16"),
-        (Some((DTYPE_F32, 8, true)), DType::Bf16) => Some("resample_8_f32_bf16"),
-        (Some((DTYPE_BF16, 4, true)), DType::Bf16) => Some("resample_4_bf16_bf16"),
-        (Some((DTYPE_BF16, 8, true)), DType::Bf16) => Some("resample_8_bf16_bf16"),
-        _ => None,
-    };
-    short.unwrap_or(match (spec.dtype, spec.is_even()) {
-        (DType::F16, true) => "resample_f16",
-        (DType::F16, false) => "resample_ragged_f16",
-        (DType::Bf16, true) => "resample_bf16",
-        (DType::Bf16, false) => "resample_ragged_bf16",
-        (_, true) => "resample_f32",
-        (_, false) => "resample_ragged_f32",
-    })
+    if !spec.is_even() {
+        return format!("resample_ragged_{dtype}");
+    }
+    let jobs = launches.iter().flat_map(|part| &part.job.of[..part.job.streams as usize]);
+    let mut kinds =
+        spec.streams.iter().zip(jobs).map(|(stream, job)| (stream.dtype, job.pack, job.lanes));
+    match kinds.next() {
+        Some((of_rows, pack @ 4.., 0)) if kinds.all(|kind| kind == (of_rows, pack, 0)) => {
+            format!("resample_{pack}_{}_{dtype}", of_rows.name())
+        }
+        _ => format!("resample_{dtype}"),
+    }
 }
 
 /// Shares the work among launches and their thread blocks. `lanes` has the addresses of lanes, or 0; `threads` is

@@ -25,6 +25,16 @@ impl Times {
             Times::Seconds32 => 4,
         }
     }
+
+    /// The end of the names of the kernels that read such times.
+    #[cfg(feature = "cuda")]
+    pub(super) const fn suffix(self) -> &'static str {
+        match self {
+            Times::Nanos => "",
+            Times::Seconds32 => "_seconds32",
+            Times::Seconds64 => "_seconds64",
+        }
+    }
 }
 
 /// Nanoseconds of seconds: their products with 1e9 as `f64`, to the nearest integer, ties to even.

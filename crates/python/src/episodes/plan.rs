@@ -1,4 +1,4 @@
-//! Plans of windows. `robocache.windows.WindowPlan` is one.
+//! Plans of windows. `robocache.training.windows.WindowPlan` is one.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::operations::Place;
 /// A part of the buffer: number of the stream, what it holds, first byte.
 type BufferPart = (usize, &'static str, usize);
 
-/// Windows of episodes, prepared where they are made. `robocache.windows.WindowPlan` derives from it.
+/// Windows of episodes, prepared where they are made. `robocache.training.windows.WindowPlan` derives from it.
 #[pyclass(frozen, subclass, module = "robocache._native")]
 pub struct WindowPlan {
     episodes: Unlocked<Arc<episodes::Episodes>>,

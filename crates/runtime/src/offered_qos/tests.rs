@@ -59,8 +59,6 @@ fn what_the_configuration_says_is_obeyed() {
     let asked = of("{reliability: best_effort, durability: transient_local}");
     assert_eq!(asked, both(offer(false, true)));
     assert_eq!(of("{reliability: reliable}"), [offer(true, false), offer(true, true)]);
-    let fixed = input("{reliability: reliable, durability: volatile}");
-    assert!(!is_adapted(fixed.qos) && is_adapted(input("{reliability: reliable}").qos));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use robocache_data::replay::{AskedClock, BagDefinitions, Remap, Wiring, names};
 use serde::Serialize;
 
 use super::{Error, FAILURE, SUCCESS, say};
+use crate::foxglove;
 use crate::policy::{self, Checkpoint, Findings};
 
 /// Validate a configuration and print its tensor.
@@ -67,6 +68,10 @@ pub(super) struct CheckArgs {
     /// A folder with a checkpoint of LeRobot (config.json): compare what it takes with what the configuration makes
     #[arg(long, value_name = "DIR")]
     policy: Option<PathBuf>,
+    /// Write a layout for Foxglove: the cameras, clouds and joints of this configuration, the ages of its tensor, and the
+    /// node's diagnostics. It is for a node without a namespace
+    #[arg(long, value_name = "FILE")]
+    foxglove: Option<PathBuf>,
 }
 
 /// Content of the printed JSON.
@@ -165,6 +170,10 @@ fn kept(args: &CheckArgs, found: Option<&[Difference]>, checkpoint: Option<&Find
 /// Runs the command, and returns its exit code.
 pub(super) fn run(args: &CheckArgs) -> Result<u8, Error> {
     let (config, lacks) = load(args)?;
+    if let Some(file) = &args.foxglove {
+        std::fs::write(file, format!("{:#}\n", foxglove::layout(&config)))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+    }
     let differences = compare(args, &config)?;
     let checkpoint = args.policy.as_ref().map(|path| Checkpoint::read(path)).transpose()?;
     let checkpoint = checkpoint.map(|checkpoint| policy::compare(&checkpoint, &config));

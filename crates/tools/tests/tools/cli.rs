@@ -191,6 +191,89 @@ fn check_prints_json() {
     );
 }
 
+/// The panels that the tree of a layout names.
+fn named(tree: &serde_json::Value, out: &mut Vec<String>) {
+    match tree.as_str() {
+        Some(id) => out.push(id.to_owned()),
+        None => ["first", "second"].iter().for_each(|at| named(&tree[at], out)),
+    }
+}
+
+#[test]
+fn check_writes_a_layout_for_foxglove() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("layout.json");
+    let arms = folder.path().join("arms.yaml");
+    let joints = "type: sensor_msgs/JointState, max_age_ms: 50, fields: [position, velocity]";
+    let streams = format!(
+        "rate_hz: 50\nlag_ms: 10\nstreams:\n  left: {{{joints}, topic: left/joints, joints: [a, b]}}\n  \
+         wrist: {{type: sensor_msgs/Image, topic: ~/wrist, max_age_ms: 50, image: {{resize: {{width: 8, height: 8}}}}}}\n  \
+         cloud: {{type: sensor_msgs/PointCloud2, topic: /cloud, max_age_ms: 50, t_base_sensor: tf, \
+         cloud: {{origin_m: [0, 0, 0], size_m: 1, shape: [8, 8, 8], channels: [{{reduce: count}}]}}}}\n"
+    );
+    std::fs::write(&arms, streams).unwrap();
+    for config in ["config/robocache.yaml", arms.to_str().unwrap()] {
+        let output = robocache(&["check", config, "--json", "--foxglove", file.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let layout: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let panels = layout["configById"].as_object().unwrap();
+        let mut ids = Vec::new();
+        named(&layout["layout"], &mut ids);
+        ids.sort();
+        assert_eq!(ids, panels.keys().cloned().collect::<Vec<_>>(), "each panel has one place");
+        let of = |kind: &'static str| {
+            let is = move |(id, _): &(&String, &serde_json::Value)| id.starts_with(kind);
+            panels.iter().filter(is).map(|(_, panel)| panel)
+        };
+
+        let mut shown: Vec<_> =
+            of("Image!").map(|panel| panel["imageMode"]["imageTopic"].as_str().unwrap()).collect();
+        shown.sort_unstable();
+        let scene = of("3D!").next().unwrap();
+        assert_eq!(scene["followTf"], "base_link");
+        let in_3d: Vec<_> = scene["topics"].as_object().unwrap().keys().cloned().collect();
+        let curves = of("Plot!").flat_map(|panel| panel["paths"].as_array().unwrap());
+        let curves: Vec<_> = curves.map(|curve| curve["value"].as_str().unwrap()).collect();
+
+        let mut images = Vec::new();
+        let mut clouds = Vec::new();
+        for stream in report["streams"].as_array().unwrap() {
+            let name = stream["name"].as_str().unwrap();
+            let inputs = stream["inputs"].as_array().unwrap().iter();
+            let topics = inputs.map(|input| match input["topic"].as_str().unwrap() {
+                "left/joints" => "/left/joints".to_owned(),
+                "~/wrist" => "/fusion_node/wrist".to_owned(),
+                topic => topic.to_owned(),
+            });
+            let view = format!("/fused_tensor/view/{name}");
+            match stream["kind"].as_str().unwrap() {
+                "image" | "depth" => images.extend(topics.chain([view])),
+                "voxels" => clouds.extend(topics.chain([view])),
+                _ if stream["inputs"][0]["type"] == "sensor_msgs/msg/JointState" => {
+                    for topic in topics {
+                        let of_topic = format!("{topic}.position[0]");
+                        assert!(curves.contains(&of_topic.as_str()), "{of_topic}: {curves:?}");
+                    }
+                }
+                _ => {}
+            }
+            let age = format!(
+                r#"/diagnostics.status[:]{{name=="/fusion_node: {name}"}}.values[:]{{key=="age_ms"}}.value"#
+            );
+            assert!(curves.contains(&age.as_str()), "{age}: {curves:?}");
+        }
+        images.sort();
+        assert_eq!(shown, images);
+        clouds.sort();
+        assert_eq!(in_3d, clouds);
+    }
+    // Two joints with two fields.
+    let layout = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(layout.matches(r#""value": "/left/joints."#).count(), 4, "{layout}");
+}
+
 #[test]
 fn check_speaks_of_the_middleware_in_use() {
     let check = |middleware: &str| {

@@ -5,11 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::text::{LABEL, series, table};
-use crate::spec::{
-    CommandForm, CommandsSpec, Config, End, GroupSpec, Interface, Interpolate, JointLimits,
-    JointSpec, Late,
-};
-use robocache_ops::operators::Operator;
+use crate::spec::{CommandForm, CommandsSpec, Config, End, GroupSpec, Interface, JointSpec, Late};
 use robocache_ops::time::NANOS_PER_MS;
 
 /// The commands, with all defaults.
@@ -34,7 +30,7 @@ pub struct GroupReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contract: Option<String>,
     /// The joints, in the order of a row.
-    pub joints: Vec<JointReport>,
+    pub joints: Vec<JointSpec>,
     /// Instants of the rows, relative to the answered tick \[ns\].
     pub offsets_ns: Vec<i64>,
     /// A command is the plan so long after its tick \[ns\].
@@ -55,23 +51,6 @@ pub struct GroupReport {
     pub rearm: bool,
     /// Output of its commands.
     pub output: CommandOutputReport,
-}
-
-/// One joint of a group.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct JointReport {
-    /// Name, as chunks and controllers have it.
-    pub name: String,
-    /// How its value follows from rows.
-    pub interpolate: Interpolate,
-    /// True if rows are differences to the chunk's reference.
-    pub relative: bool,
-    /// True if it is an angle without an end.
-    pub angular: bool,
-    /// Operators of the training on its values, in order.
-    pub operators: Vec<Operator>,
-    /// Limits of its commands, in its unit per second; `null`: none.
-    pub limits: JointLimits,
 }
 
 /// Output of a group's commands.
@@ -107,7 +86,7 @@ impl GroupReport {
             name: group.name.clone(),
             interface: group.interface,
             contract: group.contract.clone(),
-            joints: group.joints.iter().map(JointReport::new).collect(),
+            joints: group.joints.clone(),
             offsets_ns: group.offsets_ns.clone(),
             lead_ns: group.lead_ns,
             blend_ns: group.blend_ns,
@@ -151,41 +130,28 @@ impl GroupReport {
     }
 }
 
-impl JointReport {
-    fn new(joint: &JointSpec) -> Self {
-        JointReport {
-            name: joint.name.clone(),
-            interpolate: joint.interpolate,
-            relative: joint.relative,
-            angular: joint.angular,
-            operators: joint.operators.clone(),
-            limits: joint.limits,
-        }
-    }
-
-    /// Its line in the table of joints.
-    fn row(&self, group: &GroupReport, is_first: bool) -> [String; 6] {
-        let limit = |limit: Option<f64>| limit.map_or("none".to_owned(), |limit| limit.to_string());
-        let position = self.limits.position.map(|[low, high]| format!("{low} to {high}"));
-        let kinds = [(self.relative, "relative"), (self.angular, "angular")];
-        let kinds = kinds.into_iter().filter(|(is, _)| *is).map(|(_, kind)| kind);
-        let rows = [self.interpolate.name()].into_iter().chain(kinds);
-        [
-            if is_first { group.name.clone() } else { String::new() },
-            self.name.clone(),
-            rows.collect::<Vec<_>>().join(", "),
-            position.unwrap_or_else(|| "none".to_owned()),
-            limit(self.limits.velocity),
-            limit(self.limits.acceleration),
-        ]
-    }
+/// The line of a joint in the table of joints.
+fn row(joint: &JointSpec, group: &GroupReport, is_first: bool) -> [String; 6] {
+    let limit = |limit: Option<f64>| limit.map_or("none".to_owned(), |limit| limit.to_string());
+    let position = joint.limits.position.map(|[low, high]| format!("{low} to {high}"));
+    let kinds = [(joint.relative, "relative"), (joint.angular, "angular")];
+    let kinds = kinds.into_iter().filter(|(is, _)| *is).map(|(_, kind)| kind);
+    let rows = [joint.interpolate.name()].into_iter().chain(kinds);
+    [
+        if is_first { group.name.clone() } else { String::new() },
+        joint.name.clone(),
+        rows.collect::<Vec<_>>().join(", "),
+        position.unwrap_or_else(|| "none".to_owned()),
+        limit(joint.limits.velocity),
+        limit(joint.limits.acceleration),
+    ]
 }
 
 impl fmt::Display for CommandsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let joints = self.groups.iter().flat_map(|group| {
             let joints = group.joints.iter().enumerate();
-            joints.map(move |(at, joint)| joint.row(group, at == 0))
+            joints.map(move |(at, joint)| row(joint, group, at == 0))
         });
         table(f, ["group", "joint", "rows", "position", "velocity", "acceleration"], joints)?;
         writeln!(f)?;

@@ -8,7 +8,7 @@ mod text;
 
 use serde::Serialize;
 
-pub use commands::{CommandOutputReport, CommandsReport, GroupReport, JointReport};
+pub use commands::{CommandOutputReport, CommandsReport, GroupReport};
 pub use recording::RecordingReport;
 pub use shared_memory::SharedMemory;
 pub use stream::{InputReport, StreamReport};

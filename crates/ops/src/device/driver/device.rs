@@ -366,7 +366,7 @@ impl Device {
     }
 
     /// Finds a kernel by its name.
-    pub fn kernel(self: &Arc<Self>, name: &'static str) -> Result<Kernel, DeviceError> {
+    pub fn kernel(self: &Arc<Self>, name: &str) -> Result<Kernel, DeviceError> {
         let _current = self.bind()?;
         let mut handle = ptr::null_mut();
         let c_name = CString::new(name).unwrap_or_default();

@@ -18,7 +18,7 @@ const GRACE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Kernel {
     handle: sys::CUfunction,
-    name: &'static str,
+    name: String,
     device: Arc<Device>,
 }
 
@@ -29,8 +29,8 @@ unsafe impl Sync for Kernel {}
 
 impl Kernel {
     /// A kernel that [`Device::kernel`] found.
-    pub(super) fn new(handle: sys::CUfunction, name: &'static str, device: Arc<Device>) -> Self {
-        Kernel { handle, name, device }
+    pub(super) fn new(handle: sys::CUfunction, name: &str, device: Arc<Device>) -> Self {
+        Kernel { handle, name: name.to_owned(), device }
     }
 
     /// Lets thread blocks have `bytes` of shared memory. The limit is the kernel's, for all streams
@@ -130,7 +130,7 @@ impl Kernel {
         // SAFETY: handles of one live device; the caller answers for the arguments, which the
         // driver copies before it returns.
         let status = unsafe { sys::cuLaunchKernelEx(&config, self.handle, arguments, extra) };
-        check_launch(status, self.name)
+        check_launch(status, &self.name)
     }
 }
 

@@ -48,18 +48,8 @@ pub struct Gradient {
 impl Gradient {
     /// For batches whose output is of `dtype`, with `times`.
     pub fn new(device: &Arc<Device>, dtype: DType, times: Times) -> Result<Self, DeviceError> {
-        let kernel = device.kernel(match (times, dtype) {
-            (Times::Nanos, DType::F16) => "gradient_f16",
-            (Times::Nanos, DType::Bf16) => "gradient_bf16",
-            (Times::Nanos, _) => "gradient_f32",
-            (Times::Seconds32, DType::F16) => "gradient_f16_seconds32",
-            (Times::Seconds32, DType::Bf16) => "gradient_bf16_seconds32",
-            (Times::Seconds32, _) => "gradient_f32_seconds32",
-            (Times::Seconds64, DType::F16) => "gradient_f16_seconds64",
-            (Times::Seconds64, DType::Bf16) => "gradient_bf16_seconds64",
-            (Times::Seconds64, _) => "gradient_f32_seconds64",
-        })?;
-        Ok(Gradient { kernel, dtype, times })
+        let name = format!("gradient_{}{}", dtype.name(), times.suffix());
+        Ok(Gradient { kernel: device.kernel(&name)?, dtype, times })
     }
 
     /// Puts the gradient of the stream number `at` of a batch on a stream.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Target;
-use super::count::no_such_rows;
+use super::count::kernel_of_rows;
 use super::job::PointLayout;
 use crate::device::shared::common::WARP;
 use crate::device::shared::voxelize::fill_buckets::{FillBuckets, PITCH, THREADS as FILL_THREADS};
@@ -66,12 +66,7 @@ impl Bucketing {
         let spilled = DeviceBuffer::new(device, 4 << BUCKET_BIN_BITS)?;
         Ok(Some(Bucketing {
             fill,
-            write: device.kernel(match dtype {
-                DType::F32 => "voxelize_write_buckets_f32",
-                DType::F16 => "voxelize_write_buckets_f16",
-                DType::Bf16 => "voxelize_write_buckets_bf16",
-                DType::U8 | DType::I32 => return Err(no_such_rows(dtype)),
-            })?,
+            write: kernel_of_rows(device, "voxelize_write_buckets", dtype)?,
             buckets: Buckets {
                 all: all.address(),
                 counts,

@@ -42,10 +42,17 @@ pub(super) struct Counting {
     bucketing: Option<Bucketing>,
 }
 
-/// The error for an element type that no kernel writes. No configuration leads to it.
-pub(super) fn no_such_rows(dtype: DType) -> DeviceError {
-    let detail = format!("expected rows of f32, f16 or bf16, found {}", dtype.name());
-    DeviceError::Failed { operation: "make a voxelizer", detail }
+/// The kernel of this family that writes rows of an element type. No configuration leads to another type.
+pub(super) fn kernel_of_rows(
+    device: &Arc<Device>,
+    family: &str,
+    dtype: DType,
+) -> Result<Kernel, DeviceError> {
+    if matches!(dtype, DType::U8 | DType::I32) {
+        let detail = format!("expected rows of f32, f16 or bf16, found {}", dtype.name());
+        return Err(DeviceError::Failed { operation: "make a voxelizer", detail });
+    }
+    device.kernel(&format!("{family}_{}", dtype.name()))
 }
 
 impl Counting {
@@ -73,19 +80,13 @@ impl Counting {
             reserved: 0,
         };
         let spans = bins << (bin_shift - SPAN_SHIFT);
-        let write = match dtype {
-            DType::F32 => "voxelize_write_counts_f32",
-            DType::F16 => "voxelize_write_counts_f16",
-            DType::Bf16 => "voxelize_write_counts_bf16",
-            DType::U8 | DType::I32 => return Err(no_such_rows(dtype)),
-        };
         Ok(Counting {
             count: [
                 device.kernel("voxelize_count_f32_points")?,
                 device.kernel("voxelize_count_any_points")?,
                 device.kernel("voxelize_count_wide_points")?,
             ],
-            write: device.kernel(write)?,
+            write: kernel_of_rows(device, "voxelize_write_counts", dtype)?,
             bucketing: Bucketing::new(device, grid, dtype, max_points, counts.address())?,
             counts,
             _touched: touched,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Target;
-use super::count::no_such_rows;
+use super::count::kernel_of_rows;
 use super::job::{PointLayout, are_one_pack_of_means};
 use super::sift::Sifting;
 use crate::align::Slot;
@@ -93,10 +93,14 @@ impl Sorting {
             (reduce_bytes(LARGE_SUB_BIN_SHIFT, is_list) as usize) <= device.shared_bytes(2)?;
         let most = if large { LARGE_SUB_BIN_SHIFT } else { SMALL_SUB_BIN_SHIFT };
         let bins = bins_of(grid.volume, most);
-        let reduce = device.kernel(reduce_name(sifts, large, dtype)?)?;
+        let sifted = if sifts { "_sifted" } else { "" };
+        let reduce =
+            kernel_of_rows(device, &format!("voxelize_reduce{sifted}_{}", 1 << most), dtype)?;
         reduce.allow_shared(reduce_bytes(most, sifts))?;
-        let pair = |few, many| {
-            let kernels = [device.kernel(few)?, device.kernel(many)?];
+        let pair = |points: &str| {
+            let sort = if sifts { "sift" } else { "sort" };
+            let kernel = |each| device.kernel(&format!("voxelize_{sort}_{points}_points_{each}"));
+            let kernels = [kernel(FEW)?, kernel(MANY)?];
             for kernel in &kernels {
                 // What any grid needs: the limit is the kernel's, and so that of all streams.
                 kernel.allow_shared(THREADS * MANY * POINT_BYTES + (4 << MOST_BIN_BITS))?;
@@ -111,18 +115,7 @@ impl Sorting {
         let sifting = sifts.then(sifting).transpose()?;
         let channels = spec.channels.len();
         Ok(Sorting {
-            sort: match sifts {
-                false => [
-                    pair("voxelize_sort_f32_points_2", "voxelize_sort_f32_points_4")?,
-                    pair("voxelize_sort_any_points_2", "voxelize_sort_any_points_4")?,
-                    pair("voxelize_sort_wide_points_2", "voxelize_sort_wide_points_4")?,
-                ],
-                true => [
-                    pair("voxelize_sift_f32_points_2", "voxelize_sift_f32_points_4")?,
-                    pair("voxelize_sift_any_points_2", "voxelize_sift_any_points_4")?,
-                    pair("voxelize_sift_wide_points_2", "voxelize_sift_wide_points_4")?,
-                ],
-            },
+            sort: [pair("f32")?, pair("any")?, pair("wide")?],
             reduce,
             shared: reduce_bytes(most, is_list),
             sorted: Buffers::new(device, sorted_points(max_points), channels, &bins)?,
@@ -282,25 +275,6 @@ const NO_LIST: Listing = Listing {
     tile_shift: 0,
     channels: 0,
 };
-
-/// The kernel that reduces.
-fn reduce_name(sifts: bool, large: bool, dtype: DType) -> Result<&'static str, DeviceError> {
-    Ok(match (sifts, large, dtype) {
-        (false, true, DType::F32) => "voxelize_reduce_8192_f32",
-        (false, true, DType::F16) => "voxelize_reduce_8192_f16",
-        (false, true, DType::Bf16) => "voxelize_reduce_8192_bf16",
-        (false, false, DType::F32) => "voxelize_reduce_2048_f32",
-        (false, false, DType::F16) => "voxelize_reduce_2048_f16",
-        (false, false, DType::Bf16) => "voxelize_reduce_2048_bf16",
-        (true, true, DType::F32) => "voxelize_reduce_sifted_8192_f32",
-        (true, true, DType::F16) => "voxelize_reduce_sifted_8192_f16",
-        (true, true, DType::Bf16) => "voxelize_reduce_sifted_8192_bf16",
-        (true, false, DType::F32) => "voxelize_reduce_sifted_2048_f32",
-        (true, false, DType::F16) => "voxelize_reduce_sifted_2048_f16",
-        (true, false, DType::Bf16) => "voxelize_reduce_sifted_2048_bf16",
-        (_, _, DType::U8 | DType::I32) => return Err(no_such_rows(dtype)),
-    })
-}
 
 /// Sub-bins of all bins.
 fn sub_bins(bins: &Bins) -> u32 {

@@ -5,9 +5,10 @@ use super::job;
 use crate::device::shared::voxelize::Shape;
 use crate::device::shared::voxelize::deskew::Knot;
 use crate::voxelize::memory::tables_at;
-use crate::voxelize::{FieldAt, IDENTITY, PointsView};
+use crate::voxelize::{FieldAt, PointsView};
 
 /// How the points in the staging memory are laid out.
+#[derive(Default)]
 pub(super) struct Staged {
     pub width: usize,
     pub height: usize,
@@ -21,23 +22,6 @@ pub(super) struct Staged {
     pub knots: Vec<Knot>,
     /// The shapes of the filter.
     pub shapes: Vec<Shape>,
-}
-
-impl Default for Staged {
-    fn default() -> Self {
-        Staged {
-            width: 0,
-            height: 0,
-            point_step: 0,
-            row_step: 0,
-            big_endian: false,
-            fields: Vec::new(),
-            t_base_sensor: IDENTITY,
-            sweep: None,
-            knots: Vec::new(),
-            shapes: Vec::new(),
-        }
-    }
 }
 
 impl Staged {
