@@ -1,6 +1,7 @@
 """A LeRobot dataset with videos: its import, and windows with images, beside what a user would write.
 
     python benches/dataset.py [--lerobot] [--episodes 8] [--length 20] [--codec libsvtav1] [--workers 8] [--images jpeg:95]
+                              [--folder FOLDER] [--loaders]
 
 Three cameras of 224x224 at 30 Hz, 14 joints and 14 actions. It needs the package with its extra `import`, Pillow and
 zstandard; with `--lerobot` also lerobot, whose loader then reads the same dataset.
@@ -12,10 +13,14 @@ zstandard; with `--lerobot` also lerobot, whose loader then reads the same datas
   compressed rows, from compressed rows of a store with `--images`, and by LeRobot's loader (torchcodec or PyAV, whichever it takes) with `--workers` and a global shuffle.
 - dialect, with `--lerobot`: the same batches as LeRobot's items, by `robocache.lerobot.dataset`, from rows in memory and from
   compressed ones: by a DataLoader that shuffles items, and as `batches`; images as numbers and as bytes.
-  The first second of each is left out.
+
+Ways take turns, and rates are medians of the rounds. Left out are the first second of each turn, and of LeRobot the batches
+that its workers make ahead. With `--folder` the dataset and its rows stay there for another run. With `--loaders` the
+import is not compared.
 """
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -155,8 +160,8 @@ def imported(root, out, *options):
     return out / "rows.zarr"
 
 
-def windows(store, seconds, **load):
-    """Windows per second of random frames."""
+def windows(store, **load):
+    """A function that makes a batch of windows of random frames."""
     import robocache
 
     cache = robocache.EpisodeCache.load(store, **load)
@@ -169,38 +174,57 @@ def windows(store, seconds, **load):
     plan = cache.plan(config)
     checked = cache.windows(*batches[0], plan)
     assert all(checked[name].valid.all() for name in config)
-    return rate(lambda at: cache.windows(*batches[at % len(batches)], plan), seconds)
+    order = itertools.cycle(batches)
+    return lambda: cache.windows(*next(order), plan)
 
 
-def rate(batch, seconds):
-    """Windows per second, after the first second."""
+def rate(batch, seconds, ahead=0):
+    """Windows per second, after the first second and `ahead` batches."""
     begin, done, began = time.perf_counter(), 0, None
     while began is None or time.perf_counter() - began < seconds:
-        batch(done)
+        batch()
         done += 1
-        if began is None and time.perf_counter() - begin > 1:
+        if began is None and time.perf_counter() - begin > 1 and done > ahead:
             began, done = time.perf_counter(), 0
     return done * BATCH / (time.perf_counter() - began)
 
 
+def medians(ways, rounds):
+    """By name the median of what each way gives, which take turns."""
+    found = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            found[name].append(way())
+    return {name: float(np.median(rates)) for name, rates in found.items()}
+
+
+def endless(loader):
+    """A function that gives the next batch of epoch after epoch."""
+    return (batch for _ in itertools.count() for batch in loader).__next__
+
+
 def lerobot(root, seconds, workers):
-    """Windows per second of LeRobot's loader."""
+    """A turn of LeRobot's loader, and what decodes its videos."""
     import torch
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     steps = {"action": [at / FPS for at in range(AHEAD)]}
     dataset = LeRobotDataset("local/dataset", root=root, delta_timestamps=steps)
-    loader = torch.utils.data.DataLoader(
-        dataset, batch_size=BATCH, shuffle=True, num_workers=workers, persistent_workers=True
-    )
-    batches = (batch for _ in iter(int, 1) for batch in loader)
+
+    def turn():
+        loader = torch.utils.data.DataLoader(
+            dataset, batch_size=BATCH, shuffle=True, num_workers=workers, persistent_workers=True
+        )
+        # Workers make batches in bursts, one each.
+        return rate(endless(loader), max(seconds, 40), ahead=2 * workers)
+
     # LeRobot 0.4 and 0.6.
     names = [name for name in ("video_backend", "_video_backend") if hasattr(dataset, name)]
-    return rate(lambda _: next(batches), seconds), getattr(dataset, names[0])
+    return turn, getattr(dataset, names[0])
 
 
-def dialect(root, rows, seconds, **load):
-    """Windows per second of the dataset in LeRobot's dialect, by the way they are loaded."""
+def dialect(root, rows, **load):
+    """By name the next batch of the dataset in LeRobot's dialect, by the way it is loaded."""
     import torch
 
     from robocache.lerobot import dataset
@@ -209,17 +233,9 @@ def dialect(root, rows, seconds, **load):
     found = {}
     for kind, is_bytes in (("numbers", False), ("bytes", True)):
         data = dataset(root, steps, out=rows, return_uint8=is_bytes, **load)
-        ways = {
-            "items": lambda data=data: torch.utils.data.DataLoader(
-                data, batch_size=BATCH, shuffle=True
-            ),
-            "batches": lambda data=data: torch.utils.data.DataLoader(
-                data.batches(BATCH), batch_size=None
-            ),
-        }
-        for way, loader in ways.items():
-            batches = (batch for _ in iter(int, 1) for batch in loader())
-            found[f"{way} of {kind}"] = round(rate(lambda _, of=batches: next(of), seconds))
+        loader = torch.utils.data.DataLoader(data, batch_size=BATCH, shuffle=True)
+        found[f"items of {kind}"] = endless(loader)
+        found[f"batches of {kind}"] = endless(data.batches(BATCH))
     return found
 
 
@@ -231,32 +247,52 @@ def main():
     parser.add_argument("--codec", default="libsvtav1")
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--images", default="jpeg:95", help="of the store with loss")
-    parser.add_argument("--seconds", type=float, default=8, help="per rate")
+    parser.add_argument("--seconds", type=float, default=8, help="per turn")
+    parser.add_argument("--rounds", type=int, default=3, help="of turns")
+    parser.add_argument("--folder", type=Path, help="that keeps the dataset and its rows")
+    parser.add_argument("--loaders", action="store_true", help="do not compare the import")
     options = parser.parse_args()
     os.environ |= {"SVT_LOG": "1", "HF_HUB_OFFLINE": "1"}
-    with tempfile.TemporaryDirectory() as folder:
-        root, out = Path(folder) / "dataset", Path(folder) / "out"
-        write(root, options)
-        found = {"cores": len(os.sched_getaffinity(0)), "import": imports(root, out)}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        root = folder / "dataset"
+        if not root.exists():
+            write(root, options)
+        found = {"cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}
+        if not options.loaders:
+            found["import"] = imports(root, Path(temporary) / "out")
         # Windows have the pixels of the dataset, as LeRobot's have.
-        whole = imported(root, Path(folder) / "whole")
-        lossy = imported(root, Path(folder) / "lossy", "--images", options.images)
+        whole = imported(root, folder / "whole")
+        lossy = imported(root, folder / "lossy", "--images", options.images)
         size = lambda path: sum(f.stat().st_size for f in path.rglob("*") if f.is_file())  # noqa: E731
         paths = {"dataset": root, "rows": whole, options.images: lossy}
         found["mb"] = {name: round(size(path) / 1e6, 1) for name, path in paths.items()}
-        found["windows"] = {
-            "memory": round(windows(whole, options.seconds)),
-            "compressed": round(windows(whole, options.seconds, compressed=True)),
-            options.images: round(windows(lossy, options.seconds, compressed=True)),
+        batch_of = {
+            "windows, memory": windows(whole),
+            "windows, compressed": windows(whole, compressed=True),
+            f"windows, {options.images}": windows(lossy, compressed=True),
         }
+        turns = {}
         if options.lerobot:
-            theirs, backend = lerobot(root, options.seconds, options.workers)
-            found["lerobot"] = {"rate": round(theirs, 1), "video_backend": backend}
-            found["dialect"] = {
-                "memory": dialect(root, whole.parent, options.seconds, compressed=False),
-                "compressed": dialect(root, whole.parent, options.seconds),
+            from importlib.metadata import version
+
+            found["versions"] = {name: version(name) for name in ("lerobot", "torch")}
+            turns["lerobot"], found["video_backend"] = lerobot(
+                root, options.seconds, options.workers
+            )
+            for where, load in (("memory", {"compressed": False}), ("compressed", {})):
+                of_dialect = dialect(root, whole.parent, **load)
+                batch_of |= {f"{name}, {where}": batch for name, batch in of_dialect.items()}
+        turns |= {
+            name: lambda batch=batch: rate(batch, options.seconds)
+            for name, batch in batch_of.items()
+        }
+        rates = medians(turns, options.rounds)
+        found["windows_per_s"] = {name: round(each, 1) for name, each in rates.items()}
+        if options.lerobot:
+            found["times"] = {
+                name: round(each / rates["lerobot"], 1) for name, each in rates.items()
             }
-            found["times"] = {k: round(v / theirs, 1) for k, v in found["windows"].items()}
     print(json.dumps(found, indent=2))
 
 

@@ -156,17 +156,18 @@ class Dataset(torch.utils.data.Dataset):
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """The items of several frames, which a DataLoader asks for: their windows are made at once."""
         batch = self._collated(indices)
-        tensors = {key: of.unbind(0) for key, of in batch.items() if torch.is_tensor(of)}
-        columns = (*tensors.values(), batch["task"])
-        keys = (*tensors, "task")
-        items = [dict(zip(keys, item, strict=True)) for item in zip(*columns, strict=True)]
-        for item in items:
-            for camera in self._dialect.cameras:
-                # One by one they stay in the processor's cache until a batch is made of them.
-                item[camera] = self._dialect.shown(item[camera])
-                if self.image_transforms is not None:
-                    item[camera] = self.image_transforms(item[camera])
-        return items
+        columns = {key: of.unbind() if torch.is_tensor(of) else of for key, of in batch.items()}
+        for camera in self._dialect.cameras:
+            if self.image_transforms is not None or not self._dialect.is_shown(batch[camera]):
+                columns[camera] = [self._seen(image) for image in columns[camera]]
+        return [
+            dict(zip(columns, item, strict=True)) for item in zip(*columns.values(), strict=True)
+        ]
+
+    def _seen(self, image: torch.Tensor) -> torch.Tensor:
+        """An image of an item. One by one they stay in the processor's cache until a batch is made of them."""
+        image = self._dialect.shown(image)
+        return image if self.image_transforms is None else self.image_transforms(image)
 
     def _collated(self, indices: Sequence[int]) -> dict[str, Any]:
         places = np.asarray(indices, np.int64)
