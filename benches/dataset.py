@@ -49,28 +49,13 @@ def picture(random, at):
 
 
 def write(root, options):
-    """Writes the dataset as LeRobot lays it out (v3.0), or by LeRobot itself."""
+    """Writes the dataset as LeRobot lays it out (v3.0), with its settings of the codec."""
     random = np.random.default_rng(1)
     count = options.length * FPS
     vector = {"dtype": "float32", "shape": [JOINTS], "names": None}
     image = {"dtype": "video", "shape": [SIZE, SIZE, 3], "names": ["height", "width", "channels"]}
     features = {"observation.state": vector, "action": vector}
     features |= {f"observation.images.{name}": image for name in CAMERAS}
-    if options.lerobot:
-        from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-        features = {k: {**f, "shape": tuple(f["shape"])} for k, f in features.items()}
-        made = LeRobotDataset.create("local/dataset", FPS, features, root=root, use_videos=True)
-        for _ in range(options.episodes):
-            for at in range(count):
-                frame = {
-                    key: random.normal(size=JOINTS).astype(np.float32) for key in list(features)[:2]
-                }
-                frame |= {f"observation.images.{name}": picture(random, at) for name in CAMERAS}
-                made.add_frame({**frame, "task": "none"})
-            made.save_episode()
-        made.finalize()
-        return
     from lerobot_files import Files, frames_of
 
     files = Files(root, "v3.0", FPS, features)
