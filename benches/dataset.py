@@ -1,10 +1,11 @@
 """A LeRobot dataset with videos: its import, and windows with images, beside what a user would write.
 
-    python benches/dataset.py [--lerobot] [--episodes 8] [--length 20] [--codec libsvtav1] [--workers 8] [--images jpeg:95]
+    python benches/dataset.py [--lerobot [--lance]] [--episodes 8] [--length 20] [--codec libsvtav1] [--workers 8] [--images jpeg:95]
                               [--folder FOLDER] [--loaders]
 
 Three cameras of 224x224 at 30 Hz, 14 joints and 14 actions. It needs the package with its extra `import`, Pillow and
-zstandard; with `--lerobot` also lerobot, whose loader then reads the same dataset.
+zstandard; with `--lerobot` also lerobot, whose loader then reads the same dataset; with `--lance` also
+lerobot-lancedb.
 
 - import: the processor time of `robocache import` beside that of a script which decodes each frame by PyAV, resizes it by
   Pillow to 112x112 and compresses it by zstd, level 1. Both use all cores. The script does nothing else: no stamps, no
@@ -14,7 +15,8 @@ zstandard; with `--lerobot` also lerobot, whose loader then reads the same datas
 - dialect, with `--lerobot`: the same batches as LeRobot's items, by `robocache.lerobot.dataset`, from rows in memory and from
   compressed ones: by a DataLoader that shuffles items, and as `batches`; images as numbers and as bytes.
 
-Ways take turns, and rates are medians of the rounds. Left out are the first second of each turn, and of LeRobot the batches
+Ways take turns, and rates and processor times of a window are medians of the rounds; a machine with other work changes the
+rates more. Left out are the first second of each turn, and of LeRobot the batches
 that its workers make ahead. With `--folder` the dataset and its rows stay there for another run. With `--loaders` the
 import is not compared.
 """
@@ -38,6 +40,7 @@ sys.path[:0] = [str(REPOSITORY / "tests" / "python")]
 
 CAMERAS = ("left", "right", "wrist")
 FPS, SIZE, RESIZED, JOINTS, AHEAD, BATCH = 30, 224, 112, 14, 50, 64
+STEPS = {"action": [at / FPS for at in range(AHEAD)]}
 
 
 def picture(random, at):
@@ -163,24 +166,36 @@ def windows(store, **load):
     return lambda: cache.windows(*next(order), plan)
 
 
+def used_s():
+    """Processor time of this process and of its children that run [s]."""
+    ticks = 0
+    for children in Path("/proc/self/task").glob("*/children"):
+        for child in children.read_text().split():
+            # The name of a program may have spaces.
+            told = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(told[11]) + int(told[12])
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def rate(batch, seconds, ahead=0):
-    """Windows per second, after the first second and `ahead` batches."""
-    begin, done, began = time.perf_counter(), 0, None
+    """Windows per second, and processor time of a window [ms], after the first second and `ahead` batches."""
+    begin, done, began, used = time.perf_counter(), 0, None, 0
     while began is None or time.perf_counter() - began < seconds:
         batch()
         done += 1
         if began is None and time.perf_counter() - begin > 1 and done > ahead:
-            began, done = time.perf_counter(), 0
-    return done * BATCH / (time.perf_counter() - began)
+            began, done, used = time.perf_counter(), 0, used_s()
+    count = done * BATCH
+    return count / (time.perf_counter() - began), 1e3 * (used_s() - used) / count
 
 
 def medians(ways, rounds):
-    """By name the median of what each way gives, which take turns."""
+    """By name the medians of the numbers that each way gives, which take turns."""
     found = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
             found[name].append(way())
-    return {name: float(np.median(rates)) for name, rates in found.items()}
+    return {name: np.median(turns, axis=0).tolist() for name, turns in found.items()}
 
 
 def endless(loader):
@@ -190,22 +205,37 @@ def endless(loader):
 
 def lerobot(root, seconds, workers):
     """A turn of LeRobot's loader, and what decodes its videos."""
-    import torch
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-    steps = {"action": [at / FPS for at in range(AHEAD)]}
-    dataset = LeRobotDataset("local/dataset", root=root, delta_timestamps=steps)
+    dataset = LeRobotDataset("local/dataset", root=root, delta_timestamps=STEPS)
+    # LeRobot 0.4 and 0.6.
+    names = [name for name in ("video_backend", "_video_backend") if hasattr(dataset, name)]
+    return by_workers(dataset, seconds, workers), getattr(dataset, names[0])
+
+
+def lance(root, out, seconds, workers):
+    """A turn of the loader of lerobot-lancedb, which reads its own copy of the dataset."""
+    from lerobot_lancedb import LanceDBDataset, lance_mp_context
+
+    if not out.exists():
+        command = [sys.executable, "-m", "lerobot_lancedb.convert"]
+        subprocess.run([*command, "--root", root, "--out", out], check=True, stdout=sys.stderr)
+    dataset = LanceDBDataset(root=out, delta_timestamps=STEPS)
+    return by_workers(dataset, seconds, workers, multiprocessing_context=lance_mp_context())
+
+
+def by_workers(dataset, seconds, workers, **options):
+    """A turn of a loader with workers, which shuffles items."""
+    import torch
 
     def turn():
         loader = torch.utils.data.DataLoader(
-            dataset, batch_size=BATCH, shuffle=True, num_workers=workers, persistent_workers=True
+            dataset, BATCH, shuffle=True, num_workers=workers, persistent_workers=True, **options
         )
         # Workers make batches in bursts, one each.
         return rate(endless(loader), max(seconds, 40), ahead=2 * workers)
 
-    # LeRobot 0.4 and 0.6.
-    names = [name for name in ("video_backend", "_video_backend") if hasattr(dataset, name)]
-    return turn, getattr(dataset, names[0])
+    return turn
 
 
 def dialect(root, rows, **load):
@@ -214,10 +244,9 @@ def dialect(root, rows, **load):
 
     from robocache.lerobot import dataset
 
-    steps = {"action": [at / FPS for at in range(AHEAD)]}
     found = {}
     for kind, is_bytes in (("numbers", False), ("bytes", True)):
-        data = dataset(root, steps, out=rows, return_uint8=is_bytes, **load)
+        data = dataset(root, STEPS, out=rows, return_uint8=is_bytes, **load)
         loader = torch.utils.data.DataLoader(data, batch_size=BATCH, shuffle=True)
         found[f"items of {kind}"] = endless(loader)
         found[f"batches of {kind}"] = endless(data.batches(BATCH))
@@ -227,6 +256,7 @@ def dialect(root, rows, **load):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lerobot", action="store_true")
+    parser.add_argument("--lance", action="store_true", help="also the loader of lerobot-lancedb")
     parser.add_argument("--episodes", type=int, default=8)
     parser.add_argument("--length", type=int, default=20, help="of an episode [s]")
     parser.add_argument("--codec", default="libsvtav1")
@@ -265,6 +295,11 @@ def main():
             turns["lerobot"], found["video_backend"] = lerobot(
                 root, options.seconds, options.workers
             )
+            if options.lance:
+                found["versions"]["lerobot-lancedb"] = version("lerobot-lancedb")
+                turns["lerobot-lancedb"] = lance(
+                    root, folder / "lance", options.seconds, options.workers
+                )
             for where, load in (("memory", {"compressed": False}), ("compressed", {})):
                 of_dialect = dialect(root, whole.parent, **load)
                 batch_of |= {f"{name}, {where}": batch for name, batch in of_dialect.items()}
@@ -273,11 +308,8 @@ def main():
             for name, batch in batch_of.items()
         }
         rates = medians(turns, options.rounds)
-        found["windows_per_s"] = {name: round(each, 1) for name, each in rates.items()}
-        if options.lerobot:
-            found["times"] = {
-                name: round(each / rates["lerobot"], 1) for name, each in rates.items()
-            }
+        found["windows_per_s"] = {name: round(each, 1) for name, (each, _) in rates.items()}
+        found["cpu_ms_per_window"] = {name: round(each, 3) for name, (_, each) in rates.items()}
     print(json.dumps(found, indent=2))
 
 
