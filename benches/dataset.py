@@ -16,9 +16,8 @@ lerobot-lancedb.
   compressed ones: by a DataLoader that shuffles items, and as `batches`; images as numbers and as bytes.
 
 Ways take turns, and rates and processor times of a window are medians of the rounds; a machine with other work changes the
-rates more. Left out are the first second of each turn, and of LeRobot the batches
-that its workers make ahead. With `--folder` the dataset and its rows stay there for another run. With `--loaders` the
-import is not compared.
+rates more. Left out are the first second of each turn, and of LeRobot the batches that its workers make ahead. With
+`--folder` the dataset and its rows stay there for another run. With `--loaders` the import is not compared.
 """
 
 import argparse
@@ -244,6 +243,8 @@ def dialect(root, rows, **load):
 
     from robocache.lerobot import dataset
 
+    # As in a DataLoader's worker. On a machine with other work, two threads of torch mostly wait for each other.
+    torch.set_num_threads(1)
     found = {}
     for kind, is_bytes in (("numbers", False), ("bytes", True)):
         data = dataset(root, STEPS, out=rows, return_uint8=is_bytes, **load)

@@ -207,17 +207,13 @@ class Dialect:
             values = values.expand(*values.shape[:-3], 3, *values.shape[-2:])
         return values
 
-    def is_shown(self, images: torch.Tensor) -> bool:
-        """True if policies see these images as they are."""
-        return images.dtype == (torch.uint8 if self._bytes else torch.float32)
-
     def shown(self, images: torch.Tensor) -> torch.Tensor:
-        """Images of a batch or of an item as policies see them: numbers in 0..1, or bytes if asked. Those that the store has
-        normalised stay so."""
-        if self.is_shown(images):
-            return images
+        """Images of a batch as policies see them: numbers in 0..1, or bytes if asked. Those that the store has normalised stay
+        so."""
         if images.dtype != torch.uint8:
             return images.float()
+        if self._bytes:
+            return images
         if images.is_cuda:
             # A GPU multiplies by 1/255 if the divisor is a number, and those are other bits than the host's.
             if self._divisor is None:

@@ -156,18 +156,15 @@ class Dataset(torch.utils.data.Dataset):
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """The items of several frames, which a DataLoader asks for: their windows are made at once."""
         batch = self._collated(indices)
-        columns = {key: of.unbind() if torch.is_tensor(of) else of for key, of in batch.items()}
         for camera in self._dialect.cameras:
-            if self.image_transforms is not None or not self._dialect.is_shown(batch[camera]):
-                columns[camera] = [self._seen(image) for image in columns[camera]]
+            batch[camera] = self._dialect.shown(batch[camera])
+        columns = {key: of.unbind() if torch.is_tensor(of) else of for key, of in batch.items()}
+        if self.image_transforms is not None:
+            for camera in self._dialect.cameras:
+                columns[camera] = [self.image_transforms(image) for image in columns[camera]]
         return [
             dict(zip(columns, item, strict=True)) for item in zip(*columns.values(), strict=True)
         ]
-
-    def _seen(self, image: torch.Tensor) -> torch.Tensor:
-        """An image of an item. One by one they stay in the processor's cache until a batch is made of them."""
-        image = self._dialect.shown(image)
-        return image if self.image_transforms is None else self.image_transforms(image)
 
     def _collated(self, indices: Sequence[int]) -> dict[str, Any]:
         places = np.asarray(indices, np.int64)
