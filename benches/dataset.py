@@ -166,14 +166,16 @@ def windows(store, **load):
 
 
 def used_s():
-    """Processor time of this process and of its children that run [s]."""
-    ticks = 0
-    for children in Path("/proc/self/task").glob("*/children"):
-        for child in children.read_text().split():
-            # The name of a program may have spaces.
-            told = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(told[11]) + int(told[12])
-    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+    """Processor time of this process and of all its descendants that run [s]."""
+    ticks, processes = 0, ["self"]
+    while processes:
+        folder = Path("/proc") / processes.pop()
+        for children in folder.glob("task/*/children"):
+            processes += children.read_text().split()
+        # The name of a program may have spaces.
+        told = (folder / "stat").read_text().rpartition(")")[2].split()
+        ticks += int(told[11]) + int(told[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def rate(batch, seconds, ahead=0):
