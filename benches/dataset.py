@@ -21,6 +21,7 @@ rates more. Left out are the first second of each turn, and of LeRobot the batch
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -170,11 +171,13 @@ def used_s():
     ticks, processes = 0, ["self"]
     while processes:
         folder = Path("/proc") / processes.pop()
+        # A process or a thread may end meanwhile. The name of a program may have spaces.
+        with contextlib.suppress(OSError):
+            told = (folder / "stat").read_text().rpartition(")")[2].split()
+            ticks += int(told[11]) + int(told[12])
         for children in folder.glob("task/*/children"):
-            processes += children.read_text().split()
-        # The name of a program may have spaces.
-        told = (folder / "stat").read_text().rpartition(")")[2].split()
-        ticks += int(told[11]) + int(told[12])
+            with contextlib.suppress(OSError):
+                processes += children.read_text().split()
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
