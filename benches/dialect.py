@@ -7,7 +7,7 @@ LeRobot nor a network. With a device, all batches of an epoch are first compared
 difference is an error.
 
 `bytes` and `numbers` are the batches of the dialect, by the type of images, and `WindowDataset` those without it. A DataLoader
-without workers looks at each text of a batch again.
+looks at each text of a batch again, unless its `collate_fn` is `dict`.
 
 Ways take turns. Prints JSON: by way the items per second, and by batch its processor time [ms], as medians of the rounds; and
 the share of the rate of `cache.windows` that a way keeps.
@@ -99,9 +99,10 @@ def ways(cache, size):
     for name, is_bytes in (("bytes", True), ("numbers", False)):
         data = batches(cache, size, is_bytes)
         found[name] = forever(data, data).__next__
-    data = batches(cache, size, True)
-    loader = torch.utils.data.DataLoader(data, batch_size=None)
-    found["bytes by a DataLoader"] = forever(data, loader).__next__
+    for name, options in (("a DataLoader", {}), ("one with dict", {"collate_fn": dict})):
+        data = batches(cache, size, True)
+        loader = torch.utils.data.DataLoader(data, batch_size=None, **options)
+        found[f"bytes by {name}"] = forever(data, loader).__next__
     return found
 
 

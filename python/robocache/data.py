@@ -45,8 +45,8 @@ class WindowDataset(Batches):
     `number` `[]`: which batch of the training it is.
 
     Worker w of n makes every n-th batch of its rank, so that a DataLoader gives the same batches in the same order for
-    any number of workers. Give the DataLoader `batch_size=None`: what this gives are batches already. Without workers, as on
-    a GPU, iterate this itself: a DataLoader looks at each tensor and each text of a batch again.
+    any number of workers. Give the DataLoader `batch_size=None`: what this gives are batches already. A DataLoader
+    looks at each text of a batch again, unless its `collate_fn` is `dict`. Without workers, as on a GPU, iterate this itself.
 
     It has no `state_dict`: a StatefulDataLoader of torchdata would take a copy in a worker for the state of all. It
     counts batches instead, and makes the first ones again. `state_after` and `resume` go to a batch at once.
