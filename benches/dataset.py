@@ -1,9 +1,11 @@
 """A LeRobot dataset with videos: its import, and windows with images, beside what a user would write.
 
-    python benches/dataset.py [--lerobot] [--episodes 8] [--length 20] [--codec libsvtav1] [--workers 8] [--images jpeg:95]
+    python benches/dataset.py [--lerobot [--lance]] [--episodes 8] [--length 20] [--codec libsvtav1] [--workers 8] [--images jpeg:95]
+                              [--folder FOLDER] [--loaders]
 
 Three cameras of 224x224 at 30 Hz, 14 joints and 14 actions. It needs the package with its extra `import`, Pillow and
-zstandard; with `--lerobot` also lerobot, whose loader then reads the same dataset.
+zstandard; with `--lerobot` also lerobot, whose loader then reads the same dataset; with `--lance` also
+lerobot-lancedb.
 
 - import: the processor time of `robocache import` beside that of a script which decodes each frame by PyAV, resizes it by
   Pillow to 112x112 and compresses it by zstd, level 1. Both use all cores. The script does nothing else: no stamps, no
@@ -12,10 +14,15 @@ zstandard; with `--lerobot` also lerobot, whose loader then reads the same datas
   compressed rows, from compressed rows of a store with `--images`, and by LeRobot's loader (torchcodec or PyAV, whichever it takes) with `--workers` and a global shuffle.
 - dialect, with `--lerobot`: the same batches as LeRobot's items, by `robocache.lerobot.dataset`, from rows in memory and from
   compressed ones: by a DataLoader that shuffles items, and as `batches`; images as numbers and as bytes.
-  The first second of each is left out.
+
+Ways take turns, and rates and processor times of a window are medians of the rounds; a machine with other work changes the
+rates more. Left out are the first second of each turn, and of LeRobot the batches that its workers make ahead. With
+`--folder` the dataset and its rows stay there for another run. With `--loaders` the import is not compared.
 """
 
 import argparse
+import contextlib
+import itertools
 import json
 import os
 import resource
@@ -33,6 +40,7 @@ sys.path[:0] = [str(REPOSITORY / "tests" / "python")]
 
 CAMERAS = ("left", "right", "wrist")
 FPS, SIZE, RESIZED, JOINTS, AHEAD, BATCH = 30, 224, 112, 14, 50, 64
+STEPS = {"action": [at / FPS for at in range(AHEAD)]}
 
 
 def picture(random, at):
@@ -44,28 +52,13 @@ def picture(random, at):
 
 
 def write(root, options):
-    """Writes the dataset as LeRobot lays it out (v3.0), or by LeRobot itself."""
+    """Writes the dataset as LeRobot lays it out (v3.0), with its settings of the codec."""
     random = np.random.default_rng(1)
     count = options.length * FPS
     vector = {"dtype": "float32", "shape": [JOINTS], "names": None}
     image = {"dtype": "video", "shape": [SIZE, SIZE, 3], "names": ["height", "width", "channels"]}
     features = {"observation.state": vector, "action": vector}
     features |= {f"observation.images.{name}": image for name in CAMERAS}
-    if options.lerobot:
-        from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-        features = {k: {**f, "shape": tuple(f["shape"])} for k, f in features.items()}
-        made = LeRobotDataset.create("local/dataset", FPS, features, root=root, use_videos=True)
-        for _ in range(options.episodes):
-            for at in range(count):
-                frame = {
-                    key: random.normal(size=JOINTS).astype(np.float32) for key in list(features)[:2]
-                }
-                frame |= {f"observation.images.{name}": picture(random, at) for name in CAMERAS}
-                made.add_frame({**frame, "task": "none"})
-            made.save_episode()
-        made.finalize()
-        return
     from lerobot_files import Files, frames_of
 
     files = Files(root, "v3.0", FPS, features)
@@ -155,8 +148,8 @@ def imported(root, out, *options):
     return out / "rows.zarr"
 
 
-def windows(store, seconds, **load):
-    """Windows per second of random frames."""
+def windows(store, **load):
+    """A function that makes a batch of windows of random frames."""
     import robocache
 
     cache = robocache.EpisodeCache.load(store, **load)
@@ -169,94 +162,160 @@ def windows(store, seconds, **load):
     plan = cache.plan(config)
     checked = cache.windows(*batches[0], plan)
     assert all(checked[name].valid.all() for name in config)
-    return rate(lambda at: cache.windows(*batches[at % len(batches)], plan), seconds)
+    order = itertools.cycle(batches)
+    return lambda: cache.windows(*next(order), plan)
 
 
-def rate(batch, seconds):
-    """Windows per second, after the first second."""
-    begin, done, began = time.perf_counter(), 0, None
+def used_s():
+    """Processor time of this process and of all its descendants that run [s]."""
+    ticks, processes = 0, ["self"]
+    while processes:
+        folder = Path("/proc") / processes.pop()
+        # A process or a thread may end meanwhile. The name of a program may have spaces.
+        with contextlib.suppress(OSError):
+            told = (folder / "stat").read_text().rpartition(")")[2].split()
+            ticks += int(told[11]) + int(told[12])
+        for children in folder.glob("task/*/children"):
+            with contextlib.suppress(OSError):
+                processes += children.read_text().split()
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def rate(batch, seconds, ahead=0):
+    """Windows per second, and processor time of a window [ms], after the first second and `ahead` batches."""
+    begin, done, began, used = time.perf_counter(), 0, None, 0
     while began is None or time.perf_counter() - began < seconds:
-        batch(done)
+        batch()
         done += 1
-        if began is None and time.perf_counter() - begin > 1:
-            began, done = time.perf_counter(), 0
-    return done * BATCH / (time.perf_counter() - began)
+        if began is None and time.perf_counter() - begin > 1 and done > ahead:
+            began, done, used = time.perf_counter(), 0, used_s()
+    count = done * BATCH
+    return count / (time.perf_counter() - began), 1e3 * (used_s() - used) / count
+
+
+def medians(ways, rounds):
+    """By name the medians of the numbers that each way gives, which take turns."""
+    found = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            found[name].append(way())
+    return {name: np.median(turns, axis=0).tolist() for name, turns in found.items()}
+
+
+def endless(loader):
+    """A function that gives the next batch of epoch after epoch."""
+    return (batch for _ in itertools.count() for batch in loader).__next__
 
 
 def lerobot(root, seconds, workers):
-    """Windows per second of LeRobot's loader."""
-    import torch
+    """A turn of LeRobot's loader, and what decodes its videos."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-    steps = {"action": [at / FPS for at in range(AHEAD)]}
-    dataset = LeRobotDataset("local/dataset", root=root, delta_timestamps=steps)
-    loader = torch.utils.data.DataLoader(
-        dataset, batch_size=BATCH, shuffle=True, num_workers=workers, persistent_workers=True
-    )
-    batches = (batch for _ in iter(int, 1) for batch in loader)
+    dataset = LeRobotDataset("local/dataset", root=root, delta_timestamps=STEPS)
     # LeRobot 0.4 and 0.6.
     names = [name for name in ("video_backend", "_video_backend") if hasattr(dataset, name)]
-    return rate(lambda _: next(batches), seconds), getattr(dataset, names[0])
+    return by_workers(dataset, seconds, workers), getattr(dataset, names[0])
 
 
-def dialect(root, rows, seconds, **load):
-    """Windows per second of the dataset in LeRobot's dialect, by the way they are loaded."""
+def lance(root, out, seconds, workers):
+    """A turn of the loader of lerobot-lancedb, which reads its own copy of the dataset."""
+    from lerobot_lancedb import LanceDBDataset, lance_mp_context
+
+    if not out.exists():
+        command = [sys.executable, "-m", "lerobot_lancedb.convert"]
+        subprocess.run([*command, "--root", root, "--out", out], check=True, stdout=sys.stderr)
+    dataset = LanceDBDataset(root=out, delta_timestamps=STEPS)
+    return by_workers(dataset, seconds, workers, multiprocessing_context=lance_mp_context())
+
+
+def by_workers(dataset, seconds, workers, **options):
+    """A turn of a loader with workers, which shuffles items."""
+    import torch
+
+    def turn():
+        loader = torch.utils.data.DataLoader(
+            dataset, BATCH, shuffle=True, num_workers=workers, persistent_workers=True, **options
+        )
+        # Workers make batches in bursts, one each.
+        return rate(endless(loader), max(seconds, 40), ahead=2 * workers)
+
+    return turn
+
+
+def dialect(root, rows, **load):
+    """By name the next batch of the dataset in LeRobot's dialect, by the way it is loaded."""
     import torch
 
     from robocache.lerobot import dataset
 
-    steps = {"action": [at / FPS for at in range(AHEAD)]}
+    # As in a DataLoader's worker. On a machine with other work, two threads of torch mostly wait for each other.
+    torch.set_num_threads(1)
     found = {}
     for kind, is_bytes in (("numbers", False), ("bytes", True)):
-        data = dataset(root, steps, out=rows, return_uint8=is_bytes, **load)
-        ways = {
-            "items": lambda data=data: torch.utils.data.DataLoader(
-                data, batch_size=BATCH, shuffle=True
-            ),
-            "batches": lambda data=data: torch.utils.data.DataLoader(
-                data.batches(BATCH), batch_size=None
-            ),
-        }
-        for way, loader in ways.items():
-            batches = (batch for _ in iter(int, 1) for batch in loader())
-            found[f"{way} of {kind}"] = round(rate(lambda _, of=batches: next(of), seconds))
+        data = dataset(root, STEPS, out=rows, return_uint8=is_bytes, **load)
+        loader = torch.utils.data.DataLoader(data, batch_size=BATCH, shuffle=True)
+        found[f"items of {kind}"] = endless(loader)
+        found[f"batches of {kind}"] = endless(data.batches(BATCH))
     return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lerobot", action="store_true")
+    parser.add_argument("--lance", action="store_true", help="also the loader of lerobot-lancedb")
     parser.add_argument("--episodes", type=int, default=8)
     parser.add_argument("--length", type=int, default=20, help="of an episode [s]")
     parser.add_argument("--codec", default="libsvtav1")
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--images", default="jpeg:95", help="of the store with loss")
-    parser.add_argument("--seconds", type=float, default=8, help="per rate")
+    parser.add_argument("--seconds", type=float, default=8, help="per turn")
+    parser.add_argument("--rounds", type=int, default=3, help="of turns")
+    parser.add_argument("--folder", type=Path, help="that keeps the dataset and its rows")
+    parser.add_argument("--loaders", action="store_true", help="do not compare the import")
     options = parser.parse_args()
     os.environ |= {"SVT_LOG": "1", "HF_HUB_OFFLINE": "1"}
-    with tempfile.TemporaryDirectory() as folder:
-        root, out = Path(folder) / "dataset", Path(folder) / "out"
-        write(root, options)
-        found = {"cores": len(os.sched_getaffinity(0)), "import": imports(root, out)}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        root = folder / "dataset"
+        if not root.exists():
+            write(root, options)
+        found = {"cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]}
+        if not options.loaders:
+            found["import"] = imports(root, Path(temporary) / "out")
         # Windows have the pixels of the dataset, as LeRobot's have.
-        whole = imported(root, Path(folder) / "whole")
-        lossy = imported(root, Path(folder) / "lossy", "--images", options.images)
+        whole = imported(root, folder / "whole")
+        lossy = imported(root, folder / "lossy", "--images", options.images)
         size = lambda path: sum(f.stat().st_size for f in path.rglob("*") if f.is_file())  # noqa: E731
         paths = {"dataset": root, "rows": whole, options.images: lossy}
         found["mb"] = {name: round(size(path) / 1e6, 1) for name, path in paths.items()}
-        found["windows"] = {
-            "memory": round(windows(whole, options.seconds)),
-            "compressed": round(windows(whole, options.seconds, compressed=True)),
-            options.images: round(windows(lossy, options.seconds, compressed=True)),
+        batch_of = {
+            "windows, memory": windows(whole),
+            "windows, compressed": windows(whole, compressed=True),
+            f"windows, {options.images}": windows(lossy, compressed=True),
         }
+        turns = {}
         if options.lerobot:
-            theirs, backend = lerobot(root, options.seconds, options.workers)
-            found["lerobot"] = {"rate": round(theirs, 1), "video_backend": backend}
-            found["dialect"] = {
-                "memory": dialect(root, whole.parent, options.seconds, compressed=False),
-                "compressed": dialect(root, whole.parent, options.seconds),
-            }
-            found["times"] = {k: round(v / theirs, 1) for k, v in found["windows"].items()}
+            from importlib.metadata import version
+
+            found["versions"] = {name: version(name) for name in ("lerobot", "torch")}
+            turns["lerobot"], found["video_backend"] = lerobot(
+                root, options.seconds, options.workers
+            )
+            if options.lance:
+                found["versions"]["lerobot-lancedb"] = version("lerobot-lancedb")
+                turns["lerobot-lancedb"] = lance(
+                    root, folder / "lance", options.seconds, options.workers
+                )
+            for where, load in (("memory", {"compressed": False}), ("compressed", {})):
+                of_dialect = dialect(root, whole.parent, **load)
+                batch_of |= {f"{name}, {where}": batch for name, batch in of_dialect.items()}
+        turns |= {
+            name: lambda batch=batch: rate(batch, options.seconds)
+            for name, batch in batch_of.items()
+        }
+        rates = medians(turns, options.rounds)
+        found["windows_per_s"] = {name: round(each, 1) for name, (each, _) in rates.items()}
+        found["cpu_ms_per_window"] = {name: round(each, 3) for name, (_, each) in rates.items()}
     print(json.dumps(found, indent=2))
 
 

@@ -6,6 +6,9 @@ Three square cameras, 14 joints, 50 actions ahead, from arrays in memory. It nee
 LeRobot nor a network. With a device, all batches of an epoch are first compared with those of the host, bit for bit; a
 difference is an error.
 
+`bytes` and `numbers` are the batches of the dialect, by the type of images, and `WindowDataset` those without it. A DataLoader
+looks at each text of a batch again, unless its `collate_fn` is `dict`.
+
 Ways take turns. Prints JSON: by way the items per second, and by batch its processor time [ms], as medians of the rounds; and
 the share of the rate of `cache.windows` that a way keeps.
 """
@@ -19,10 +22,11 @@ import numpy as np
 import torch
 
 import robocache
+from robocache.data import WindowDataset
 from robocache.lerobot import dataset
 
 CAMERAS = ("left", "right", "wrist")
-EPISODES, FRAMES, FPS, JOINTS, AHEAD = 4, 150, 30, 14, 50
+EPISODES, FRAMES, FPS, JOINTS, AHEAD = 4, 600, 30, 14, 50
 
 
 def rows(size):
@@ -69,13 +73,12 @@ def compared(host, device, size):
     return found
 
 
-def forever(data):
-    """The batches of epoch after epoch, as a DataLoader gives them."""
-    loader = torch.utils.data.DataLoader(data, batch_size=None)
+def forever(data, batches):
+    """The batches of epoch after epoch."""
     epoch = 0
     while True:
         data.set_epoch(epoch)
-        yield from loader
+        yield from batches
         epoch += 1
 
 
@@ -91,8 +94,15 @@ def ways(cache, size):
         return cache.windows(*items[made[0] % len(items)], plan)
 
     found = {"cache.windows": windows}
+    streams = WindowDataset(cache, sampler, config)
+    found["WindowDataset"] = forever(streams, streams).__next__
     for name, is_bytes in (("bytes", True), ("numbers", False)):
-        found[name] = forever(batches(cache, size, is_bytes)).__next__
+        data = batches(cache, size, is_bytes)
+        found[name] = forever(data, data).__next__
+    for name, options in (("a DataLoader", {}), ("one with dict", {"collate_fn": dict})):
+        data = batches(cache, size, True)
+        loader = torch.utils.data.DataLoader(data, batch_size=None, **options)
+        found[f"bytes by {name}"] = forever(data, loader).__next__
     return found
 
 

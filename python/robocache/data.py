@@ -12,7 +12,7 @@ for epoch in range(dataset.epoch, 10):
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from .training.windows import PAD
 if TYPE_CHECKING:
     from .contract import Contract
     from .training.cache import EpisodeCache
-    from .training.sampler import WindowSampler
+    from .training.sampler import Numbered, WindowSampler
     from .training.windows import Answered, WindowPlan, Windows
 
 __all__ = ["MixtureDataset", "WindowDataset"]
@@ -45,7 +45,8 @@ class WindowDataset(Batches):
     `number` `[]`: which batch of the training it is.
 
     Worker w of n makes every n-th batch of its rank, so that a DataLoader gives the same batches in the same order for
-    any number of workers. Give the DataLoader `batch_size=None`: what this gives are batches already.
+    any number of workers. Give the DataLoader `batch_size=None`: what this gives are batches already. A DataLoader
+    looks at each text of a batch again, unless its `collate_fn` is `dict`. Without workers, as on a GPU, iterate this itself.
 
     It has no `state_dict`: a StatefulDataLoader of torchdata would take a copy in a worker for the state of all. It
     counts batches instead, and makes the first ones again. `state_after` and `resume` go to a batch at once.
@@ -90,13 +91,11 @@ class WindowDataset(Batches):
         self.cache, self.config = cache, with_statistics(config)
         # Each share of the episodes is the work of a rank of its own.
         self._rank = sampler.rank if cache.share is None else cache.share[0]
-        self._options: dict[str, Any] = {
-            "rows": rows,
-            "jitter_ns": jitter_ns,
-            "latency_ns": latency_ns,
-        }
+        self._rows, self._latency_ns = rows, latency_ns
+        self._drawn: dict[str, Any] = {"jitter_ns": jitter_ns, "latency_ns": latency_ns}
         # What does not fit is an error here, and not in a worker.
-        plan = cache.plan(self.config, rows=rows)
+        self._own_plan: WindowPlan | None = None
+        plan = self._plan
         self._columns = Columns(cache, columns or {})
         names = [stream.name for stream in plan.streams]
         of_streams = {f"{name}{end}" for name in names for end in ("", ".valid", PAD)}
@@ -119,7 +118,7 @@ class WindowDataset(Batches):
     def _prepare(self) -> None:
         if self._looked_at:
             # The workers of an earlier epoch have warned, if there was a reason.
-            self.cache.plan(self.config, rows=self._options["rows"]).looked_at = True
+            self._plan.looked_at = True
 
     def contract(self, *streams: str, actions: Answered = None) -> Contract:
         """What a policy relies on that is trained on these batches: a `robocache.Contract` of the streams that it sees; of
@@ -131,35 +130,44 @@ class WindowDataset(Batches):
 
         Raises ValueError if the store has no contract, as `EpisodeCache.contract`; or if actions have a drawn latency.
         """
-        made = self.cache.contract(self.config, rows=self._options["rows"], actions=actions)
-        made = _later(made, self._options["latency_ns"] or {})
+        made = self.cache.contract(self.config, rows=self._rows, actions=actions)
+        made = _later(made, self._latency_ns or {})
         return made.only(*streams) if streams else made
 
-    def _windows(
-        self, number: int, threads: int | None
-    ) -> tuple[Windows, np.ndarray, np.ndarray | None, list[int]]:
-        """The windows of a batch of the epoch, their episodes and epochs of the clock, and the seed of the batch."""
-        epoch = self.epoch
-        episodes, instants, epochs = self.sampler.batch(epoch, number, self._offset)
+    @property
+    def _plan(self) -> WindowPlan:
+        """The prepared windows, which each process makes once."""
+        if self._own_plan is None:
+            self._own_plan = self.cache.plan(self.config, rows=self._rows)
+        return self._own_plan
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_own_plan": None}
+
+    def _windows(self, number: int, threads: int | None) -> tuple[Windows, Numbered, list[int]]:
+        """The windows of a batch of the epoch, its items, and its seed."""
+        epoch, _, offset = self._place.tolist()
+        items = self.sampler.numbered(epoch, number, offset)
+        _, episodes, instants, epochs = items
         seed = [self._seed, epoch, number, self._rank]
         windows = self.cache.windows(
             episodes,
             instants,
-            self.config,
+            self._plan,
             epochs=epochs,
             seed=seed,
             threads=threads,
-            **self._options,
+            **self._drawn,
         )
         if self.cache.device is not None:  # those of the host were looked at
             look_at(windows, episodes, self.cache)
         if windows.plan.looked_at and not self._looked_at:
             self._looked_at.fill_(True)
-        return windows, episodes, epochs, seed
+        return windows, items, seed
 
     def batch(self, number: int, threads: int | None = None) -> Batch:
         """A batch of the epoch."""
-        windows, episodes, epochs, seed = self._windows(number, threads)
+        windows, (_, episodes, _, epochs), seed = self._windows(number, threads)
         clock = {} if epochs is None else {"clock_epoch": torch.from_numpy(epochs)}
         batch = {
             **windows.torch(),
@@ -167,8 +175,7 @@ class WindowDataset(Batches):
             "episode": torch.from_numpy(episodes),
             "instant_ns": torch.from_numpy(windows.instants_ns),
             "task_index": torch.from_numpy(self.cache.task_index(episodes, windows.instants_ns)),
-            "epoch": torch.tensor(seed[1]),
-            "number": torch.tensor(number),
+            **place_of(seed),
         }
         for name, values in self._columns.of(episodes, seed).items():
             batch[name] = values if isinstance(values, list) else torch.from_numpy(values)
@@ -176,6 +183,13 @@ class WindowDataset(Batches):
 
     def __repr__(self) -> str:
         return f"WindowDataset({self.cache!r}, {self.sampler!r}, epoch {self.epoch})"
+
+
+def place_of(seed: Sequence[int]) -> dict[str, torch.Tensor]:
+    """Tensors that say which batch of the training it is, of its seed."""
+    # It takes less time than `torch.tensor`.
+    epoch, number = (torch.from_numpy(np.array(each)) for each in seed[1:3])
+    return {"epoch": epoch, "number": number}
 
 
 def _later(contract: Contract, latency_ns: Mapping[str, Any]) -> Contract:

@@ -143,6 +143,8 @@ class Files:
             "chunks_size": 1000,
             "features": self.features,
             "total_episodes": len(self._episodes),
+            "total_frames": sum(row["length"] for row in self._episodes),
+            "total_tasks": len(self._tasks),
         }
         (self.root / "meta").mkdir(parents=True)
         (self._v3 if self.version == "v3.0" else self._v2)(info)
@@ -179,10 +181,13 @@ class Files:
         with parquet.ParquetWriter(path, self._rows[0].schema) as writer:
             for table in self._rows:
                 writer.write_table(table)
-        rows = [
-            {**row, "data/chunk_index": 0, "data/file_index": 0, "stats/action/mean": [0.0]}
-            for row in self._episodes
-        ]
+        rows, begin = [], 0
+        for row in self._episodes:
+            end = begin + row["length"]
+            of_table = {"dataset_from_index": begin, "dataset_to_index": end}
+            of_table |= {"data/chunk_index": 0, "data/file_index": 0, "stats/action/mean": [0.0]}
+            rows.append({**row, **of_table})
+            begin = end
         for key, episodes in self._videos.items():
             pictures, begin = [], 0
             for number, more_pictures, _ in episodes:
@@ -200,7 +205,12 @@ class Files:
         columns = {key: [row.get(key) for row in rows] for key in keys}
         parquet.write_table(pa.table(columns), folder / "file-000.parquet")
         tasks = {"task_index": list(range(len(self._tasks))), "__index_level_0__": self._tasks}
-        parquet.write_table(pa.table(tasks), self.root / "meta/tasks.parquet")
+        # pandas takes the texts for the index.
+        name = "__index_level_0__"
+        text = {"field_name": name, "name": None, "pandas_type": "unicode", "numpy_type": "object"}
+        index = {"index_columns": [name], "column_indexes": [], "columns": [text]}
+        table = pa.table(tasks).replace_schema_metadata({"pandas": json.dumps(index)})
+        parquet.write_table(table, self.root / "meta/tasks.parquet")
 
 
 def _column(values):

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from ..training.action_rows import KEYS
-from ..training.windows import Windows
+from ..training.windows import View, WindowPlan, Windows
 from .sources import Source
 
 __all__ = ["Dialect"]
+
+
+class _Views(NamedTuple):
+    """Where the values and masks of a batch are, for one number of windows."""
+
+    #: The keys whose values are views of the buffer, and those of them whose values become float32.
+    keys: list[str]
+    floats: list[str]
+    #: Of the buffer: the values of `keys`, and then the flags of each stream of a key with a mask.
+    parts: list[View]
+    #: By key its masks among all flags, one after the other: one for each of its streams.
+    masks: list[tuple[str, list[View]]]
 
 
 class Dialect:
@@ -36,8 +50,8 @@ class Dialect:
         spans = source.sampler.spans()
         ends = np.cumsum(spans.counts)
         self._begins, self._ends = ends - spans.counts, ends
-        self._columns = source.columns
-        self._tasks = dict(source.meta.tasks)
+        # A frame without a task has the number -1.
+        self._texts = defaultdict(str, source.meta.tasks)
         self.cameras = [
             key for key in source.keys if self._features[key]["dtype"] in ("image", "video")
         ]
@@ -48,11 +62,36 @@ class Dialect:
         for key, own in rows.items():
             self.config[_stream(source, key)] |= _of_streams(source, key, own)
         # What the windows make of values changes the shape of a key, and its statistics.
-        plan = source.cache.plan(self.config)
+        self._plan: WindowPlan | None = None
+        plan = self.plan
         for key in rows:
             outputs = plan.rows[_stream(source, key)].outputs
             self._features[key] |= {"shape": (len(outputs),), "names": outputs}
             source.meta.replace_stats(key, partial(self._statistics, key))
+        # A value of several streams, or one that the windows make, is no view of their buffer.
+        self._made = [key for key, of in source.keys.items() if len(of) > 1 or of[0] in plan.rows]
+        self._views: dict[int, _Views] = {}
+        self._divisor: torch.Tensor | None = None
+        # The node has rows before the first frame and after the last, and holds the newest one.
+        self._late = [
+            key
+            for key, streams in source.keys.items()
+            if key in self._steps and any(self.config[of].get("label") is False for of in streams)
+        ]
+        self._stepped = [key for key in source.columns if key in self._steps]
+        self._ahead, self._spans = _joined(
+            {key: self._steps[key] for key in (*self._stepped, *self._late)}
+        )
+
+    @property
+    def plan(self) -> WindowPlan:
+        """The prepared windows, which each process makes once."""
+        if self._plan is None:
+            self._plan = self._source.cache.plan(self.config)
+        return self._plan
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plan": None}
 
     def _statistics(self, key: str) -> dict[str, np.ndarray]:
         """Statistics of what comes out of a key. What is normalised by them is not among it."""
@@ -80,48 +119,79 @@ class Dialect:
             "fill": "first",
         }
 
-    def batch(self, windows: Windows, places: np.ndarray) -> dict[str, Any]:
+    def batch(self, windows: Windows, items: np.ndarray) -> dict[str, Any]:
         """A batch of items, as the default `collate_fn` of a DataLoader makes it of them, but for its images: see `shown`.
 
         Args:
             windows: of the items.
-            places: the numbers of the items.
+            items: their numbers.
         """
-        batch: dict[str, Any] = {}
-        for key, streams in self._source.keys.items():
-            batch[key] = self._values(key, [windows[name].torch() for name in streams])
-            if key in self._steps:
-                batch[f"{key}_is_pad"] = self._pads(key, streams, windows, places)
-        for key, column in self._columns.items():
-            where = places
-            if key in self._steps:
-                where, batch[f"{key}_is_pad"] = self._rows(self._steps[key], places)
-            batch[key] = torch.from_numpy(column[where])
-        numbers = self._columns["task_index"][places].tolist()
-        batch["task"] = [self._tasks.get(number, "") for number in numbers]
+        count = windows.batch_size
+        views = self._views.get(count)
+        if views is None:
+            if len(self._views) > 64:
+                self._views.clear()
+            views = self._views[count] = self._viewed(windows.plan, count)
+        parts = windows.tensors(views.parts)
+        values, flags = parts[: len(views.keys)], parts[len(views.keys) :]
+        batch: dict[str, Any] = dict(zip(views.keys, values, strict=True))
+        for key in views.floats:
+            batch[key] = batch[key].float()
+        for key in self._made:
+            parts = [windows[name].torch().float() for name in self._source.keys[key]]
+            whole = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+            batch[key] = self._shaped(key, whole)
+        batch |= self._source.columns.taken(items)
+        batch["task"] = list(map(self._texts.__getitem__, batch["task_index"].numpy().tolist()))
+        if flags:
+            _add_masks(batch, flags, views.masks)
+        if self._spans:
+            self._add_frames(batch, items)
         return batch
 
-    def _pads(
-        self, key: str, streams: Sequence[str], windows: Windows, places: np.ndarray
-    ) -> torch.Tensor:
-        """The steps of a key that are no measurement."""
-        pads = torch.as_tensor(windows[streams[0]].is_pad)
-        for name in streams[1:]:
-            pads = pads | torch.as_tensor(windows[name].is_pad)
-        if any(self.config[name].get("label") is False for name in streams):
-            # The node has rows before the first frame and after the last, and holds the newest one.
-            _, beyond = self._rows(self._steps[key], places)
-            pads = pads | beyond.to(pads.device)
-        return pads
+    def _viewed(self, plan: WindowPlan, count: int) -> _Views:
+        """Views of the buffer of this many windows."""
+        values, valid, flags = {}, [], 0
+        masks: list[tuple[str, list[View]]] = []
+        for key, streams in self._source.keys.items():
+            if key not in self._made:
+                values[key] = plan.view(streams[0], count, partial(self._shaped, key))
+            if key not in self._steps:
+                continue
+            masks.append((key, []))
+            for name in streams:
+                valid.append(plan.view(name, count, kind="valid"))
+                masks[-1][1].append(valid[-1]._replace(offset=flags))
+                flags += math.prod(valid[-1].shape)
+        # Images stay as they are, for `shown`.
+        floats = [
+            key for key, of in values.items() if of.dtype != "f32" and key not in self.cameras
+        ]
+        return _Views(list(values), floats, [*values.values(), *valid], masks)
 
-    def _values(self, key: str, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """The values of a key, of those of its streams."""
-        values = parts[0] if len(parts) == 1 else torch.cat([part.float() for part in parts], -1)
+    def _add_frames(self, batch: dict[str, Any], items: np.ndarray) -> None:
+        """Adds the steps of columns, and marks those of streams that are beyond the episode. A step of a column beyond it is
+        the first or the last frame."""
+        ranges = np.searchsorted(self._ends, items, side="right")
+        wanted = items[:, None] + self._ahead
+        begin, end = self._begins[ranges][:, None], self._ends[ranges][:, None]
+        inside = np.clip(wanted, begin, end - 1)
+        beyond = torch.from_numpy(inside != wanted)
+        for key in self._stepped:
+            own = self._spans[key]
+            batch[key] = torch.from_numpy(self._source.columns[key][inside[:, own]])
+            batch[f"{key}_is_pad"] = beyond[:, own].contiguous()
+        for key in self._late:
+            mask = batch[f"{key}_is_pad"]
+            mask |= beyond[:, self._spans[key]].to(mask.device)
+
+    def _shaped(self, key: str, values: torch.Tensor) -> torch.Tensor:
+        """Values of a key in the shape that its items have: a view."""
         if key in self.cameras:
             values = self._image(values, self._source.keys[key][0])
         else:
             shape = tuple(self._features[key]["shape"])
-            values = values.float().reshape(*values.shape[:2], *(() if shape == (1,) else shape))
+            values = values.reshape(*values.shape[:2], *(() if shape == (1,) else shape))
         # LeRobot leaves the axis of steps out if there is one step of a video.
         is_video = self._features[key]["dtype"] == "video"
         if key not in self._steps or (is_video and len(self._steps[key]) == 1):
@@ -138,27 +208,45 @@ class Dialect:
         return values
 
     def shown(self, images: torch.Tensor) -> torch.Tensor:
-        """Images of a batch or of an item as policies see them: numbers in 0..1, or bytes if asked. Those that the store has
-        normalised stay so."""
+        """Images of a batch as policies see them: numbers in 0..1, or bytes if asked. Those that the store has normalised stay
+        so."""
         if images.dtype != torch.uint8:
             return images.float()
         if self._bytes:
             return images
         if images.is_cuda:
             # A GPU multiplies by 1/255 if the divisor is a number, and those are other bits than the host's.
-            return images.float().div_(torch.full((), 255.0, device=images.device))
+            if self._divisor is None:
+                self._divisor = torch.full((), 255.0, device=images.device)
+            return torch.div(images, self._divisor)
         # One pass, in memory of large pages: torch converts first, and takes twice the time.
         numbers = np.empty(tuple(images.shape), np.float32)
         np.divide(images.numpy(), np.float32(255), out=numbers, dtype=np.float32)
         return torch.from_numpy(numbers)
 
-    def _rows(self, steps: Sequence[int], places: np.ndarray) -> tuple[np.ndarray, torch.Tensor]:
-        """The frames of the steps, those beyond the episode replaced by its first or last; and which are beyond."""
-        ranges = np.searchsorted(self._ends, places, side="right")
-        wanted = places[:, None] + np.asarray(steps, np.int64)
-        begin, end = self._begins[ranges][:, None], self._ends[ranges][:, None]
-        inside = np.clip(wanted, begin, end - 1)
-        return inside, torch.from_numpy(inside != wanted)
+
+def _add_masks(
+    batch: dict[str, Any], flags: Sequence[torch.Tensor], masks: Sequence[tuple[str, list[View]]]
+) -> None:
+    """Adds which steps of streams are no measurement. One operation negates the flags of all valid steps."""
+    if len(flags) == 1:
+        batch[f"{masks[0][0]}_is_pad"] = ~flags[0]
+        return
+    negated = torch.cat([of.flatten() for of in flags]).logical_not_()
+    for key, of_key in masks:
+        of_streams = [negated.as_strided(*mask[1:]) for mask in of_key]
+        # A step without one of its streams is no measurement.
+        batch[f"{key}_is_pad"] = reduce(torch.bitwise_or, of_streams)
+
+
+def _joined(steps: Mapping[str, Sequence[int]]) -> tuple[np.ndarray, dict[str, slice]]:
+    """The steps of several keys, one after the other; and by key where they are among them."""
+    spans: dict[str, slice] = {}
+    ahead: list[int] = []
+    for key, of_key in steps.items():
+        spans[key] = slice(len(ahead), len(ahead) + len(of_key))
+        ahead += of_key
+    return np.array(ahead, np.int64), spans
 
 
 def _stream(source: Source, key: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..data import WindowDataset
+from ..data import WindowDataset, place_of
 from ..training.cache import EpisodeCache
 from ..training.sampler import WindowSampler
 from .dialect import Dialect
@@ -156,29 +156,26 @@ class Dataset(torch.utils.data.Dataset):
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """The items of several frames, which a DataLoader asks for: their windows are made at once."""
         batch = self._collated(indices)
-        tensors = {key: of.unbind(0) for key, of in batch.items() if torch.is_tensor(of)}
-        items = [
-            {**{key: of[at] for key, of in tensors.items()}, "task": batch["task"][at]}
-            for at in range(len(indices))
-        ]
-        for item in items:
+        for camera in self._dialect.cameras:
+            batch[camera] = self._dialect.shown(batch[camera])
+        columns = {key: of.unbind() if torch.is_tensor(of) else of for key, of in batch.items()}
+        if self.image_transforms is not None:
             for camera in self._dialect.cameras:
-                # One by one they stay in the processor's cache until a batch is made of them.
-                item[camera] = self._dialect.shown(item[camera])
-                if self.image_transforms is not None:
-                    item[camera] = self.image_transforms(item[camera])
-        return items
+                columns[camera] = [self.image_transforms(image) for image in columns[camera]]
+        return [
+            dict(zip(columns, item, strict=True)) for item in zip(*columns.values(), strict=True)
+        ]
 
     def _collated(self, indices: Sequence[int]) -> dict[str, Any]:
         places = np.asarray(indices, np.int64)
         places = np.where(places < 0, places + len(self), places)
         if ((places < 0) | (places >= len(self))).any():
             raise IndexError(f"index: expected 0 to {len(self) - 1}, found {list(indices)}")
-        episodes, instants, epochs = self._source.sampler.at(0, places)
+        episodes, instants, epochs = self._source.sampler.located(places)
         windows = self.cache.windows(
             episodes,
             instants,
-            self._dialect.config,
+            self._dialect.plan,
             epochs=epochs,
             threads=1 if torch.utils.data.get_worker_info() else None,
         )
@@ -215,7 +212,7 @@ class Dataset(torch.utils.data.Dataset):
         changes = None
         if self.image_transforms is not None or transform is not None:
             changes = _Changes(self._dialect.cameras, self.image_transforms, transform)
-        return _ItemBatches(self.cache, sampler, self._dialect, self._source, changes)
+        return _ItemBatches(self.cache, sampler, self._dialect, changes)
 
     def __repr__(self) -> str:
         return (
@@ -232,25 +229,18 @@ class _ItemBatches(WindowDataset):
         cache: EpisodeCache,
         sampler: WindowSampler,
         dialect: Dialect,
-        source: Source,
         changes: _Changes | None,
     ) -> None:
         super().__init__(cache, sampler, dialect.config, transform=changes)
         self._dialect = dialect
-        spans = source.sampler.spans()
-        self._first_ns, self._period_ns = spans.first_ns, source.sampler.period_ns
-        self._begins = np.cumsum(spans.counts) - spans.counts
-        self._ranges = _ranges(spans.episodes, spans.epochs)
 
     def batch(self, number: int, threads: int | None = None) -> dict[str, Any]:
-        windows, episodes, epochs, seed = self._windows(number, threads)
-        ranges = np.searchsorted(self._ranges, _ranges(episodes, epochs))
-        frames = (windows.instants_ns - self._first_ns[ranges]) // self._period_ns
-        made = self._dialect.batch(windows, self._begins[ranges] + frames)
+        # The ranges of the sampler are those of the source, so its items are the source's.
+        windows, items, seed = self._windows(number, threads)
+        made = self._dialect.batch(windows, items[0])
         for camera in self._dialect.cameras:
             made[camera] = self._dialect.shown(made[camera])
-        made |= {"epoch": torch.tensor(seed[1]), "number": torch.tensor(number)}
-        return self._transformed(made, seed)
+        return self._transformed(made | place_of(seed), seed)
 
 
 class _Changes:
@@ -269,11 +259,6 @@ class _Changes:
             for camera in self._cameras:
                 batch[camera] = torch.stack([self._images(image) for image in batch[camera]])
         return batch if self._transform is None else self._transform(batch)
-
-
-def _ranges(episodes: np.ndarray, epochs: np.ndarray | None) -> np.ndarray:
-    """A number for each pair of an episode and an epoch of the clock, in their order."""
-    return (episodes.astype(np.int64) << 32) + (0 if epochs is None else epochs)
 
 
 def _frames(

@@ -21,6 +21,7 @@ from ..datasets.lerobot_rows import column_key
 from ..training.cache import EpisodeCache, split_options
 from ..training.sampler import WindowSampler
 from .columns import state_of
+from .frame_columns import FrameColumns
 from .meta import Meta, episodes_of, stats_of_file
 from .store_stats import stats_of_cache
 
@@ -56,7 +57,7 @@ class Source:
     keys: dict[str, tuple[str, ...]]
     sampler: WindowSampler
     meta: Meta
-    columns: dict[str, np.ndarray]
+    columns: FrameColumns
     episodes: list[int] | None
     labels: frozenset[str]
 
@@ -95,7 +96,9 @@ def of_folder(
     )
     meta = Meta(root, files.fps, features, files.tasks, table, make, info.get("robot_type"))
     numbers = None if episodes is None else [episode.number for episode in chosen]
-    return Source(cache, keys, sampler, meta, columns, numbers, frozenset(cache.streams))
+    return Source(
+        cache, keys, sampler, meta, FrameColumns(columns), numbers, frozenset(cache.streams)
+    )
 
 
 def _chosen(files: Any, episodes: Sequence[int] | None) -> list[Any]:
@@ -217,7 +220,7 @@ def of_store(
     features |= {key: {"dtype": kind, "shape": (1,), "names": None} for key, kind in PLACES.items()}
     table = episodes_of(range(len(lengths)), lengths, told)
     meta = Meta(None, fps, features, tasks, table, partial(stats_of_cache, cache, by_key))
-    return Source(cache, by_key, sampler, meta, columns, None, frozenset(labels))
+    return Source(cache, by_key, sampler, meta, FrameColumns(columns), None, frozenset(labels))
 
 
 def _columns(

@@ -29,6 +29,8 @@ __all__ = ["WindowSampler"]
 
 #: Episodes, instants [ns], and epochs of the clock or None.
 Items = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+#: The numbers of items, and then what they are.
+Numbered = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
 
 _ROUNDS = 6
 #: Items whose order is computed at once: alone, a batch of 64 takes as long as 1,000 items.
@@ -124,8 +126,8 @@ class WindowSampler:
             if not isinstance(flag, bool):
                 raise TypeError(f"{name}: expected True or False, found {flag!r}")
         self.drop_last, self.shuffle = drop_last, shuffle
-        # The newest block of batches: what it is, its episodes, its instants and its epochs.
-        self._held: tuple[Any, np.ndarray, np.ndarray, np.ndarray | None] | None = None
+        # The newest block of batches: what it is, and its items.
+        self._held: tuple[Any, Numbered] | None = None
         self._batches = None
         if not len(self):
             raise ValueError(self._why_empty())
@@ -299,6 +301,12 @@ class WindowSampler:
             IndexError: there is no such epoch, or no batch of this number.
             ValueError: several processes train, and this one did not say which it is.
         """
+        _, episodes, instants, epochs = self.numbered(epoch, number, offset)
+        return episodes, instants, epochs
+
+    def numbered(self, epoch: int, number: int, offset: int = 0) -> Numbered:
+        """The items of a batch, as `batch` gives them, and before these their numbers: item n is the n-th instant of all
+        ranges, one after the other."""
         self.expect_rank()
         if epoch < 0:
             raise IndexError(f"epoch: expected 0 or more, found {epoch}")
@@ -310,34 +318,41 @@ class WindowSampler:
         held, asked = self._held, (epoch, block, offset, self.seed, self.rank, self.world)
         if held is None or held[0] != asked:
             own_numbers = range(block * per_block, min((block + 1) * per_block, count))
-            held = asked, *self._block(epoch, own_numbers, offset)
+            held = asked, self._block(epoch, own_numbers, offset)
             self._held = held  # at once: another thread may read it
         own = slice(within * self.batch_size, (within + 1) * self.batch_size)
-        _, episodes, instants, epochs = held
+        items, episodes, instants, epochs = held[1]
         return (
+            items[own].copy(),
             episodes[own].copy(),
             instants[own].copy(),
             None if epochs is None else epochs[own].copy(),
         )
 
-    def _block(self, epoch: int, numbers: range, offset: int) -> Items:
+    def _block(self, epoch: int, numbers: range, offset: int) -> Numbered:
         """The items of batches of this rank."""
         batches = np.arange(numbers.start, numbers.stop, dtype=np.uint64)
         of_all = batches * np.uint64(self.world) + np.uint64(self.rank + offset)
         begins = of_all * np.uint64(self.batch_size)
         positions = (begins[:, None] + np.arange(self.batch_size, dtype=np.uint64)).reshape(-1)
         # Only the last batch may have fewer.
-        return self.at(epoch, positions[positions < self.items])
+        items = self._drawn(epoch, positions[positions < self.items])
+        return items, *self.located(items)
 
     def at(self, epoch: int, positions: Any) -> Items:
         """The items at positions of an epoch's order, whatever the rank: `(episodes, instants_ns, epochs)`."""
-        positions = np.asarray(positions, np.uint64)
+        return self.located(self._drawn(epoch, np.asarray(positions, np.uint64)))
+
+    def _drawn(self, epoch: int, positions: np.ndarray) -> np.ndarray:
+        """The numbers of the items at positions of an epoch's order."""
+        if self._chances is None and not self.shuffle:
+            return positions.astype(np.int64)
         keys = _keys(self.seed, epoch)
-        if self._chances is not None:
-            items = self._weighted(_permuted(positions, self.items, keys), keys)
-        else:
-            items = _permuted(positions, self.items, keys) if self.shuffle else positions
-            items = items.astype(np.int64)
+        drawn = _permuted(positions, self.items, keys)
+        return drawn.astype(np.int64) if self._chances is None else self._weighted(drawn, keys)
+
+    def located(self, items: np.ndarray) -> Items:
+        """What items of these numbers are: `(episodes, instants_ns, epochs)`."""
         ranges = np.searchsorted(self._ends, items, side="right")
         within = items - (self._ends - self._counts)[ranges]
         instants = self.first_ns[ranges] + within * self.period_ns

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,17 +13,19 @@ from .. import _native
 from .._native import ALIGNMENT
 from ..arrays.interop import is_torch
 from ..contract import Contract
+from ..message.dtypes import ARRAY_NAMES
 from ..message.values import Values
 from .action_rows import ActionRows
 from .choices import answered
 from .gpu import part
 
-_DTYPES = {
+_DTYPES: dict[str, np.dtype[Any]] = {
     "f32": np.dtype("<f4"),
     "f16": np.dtype("<f2"),
     "bf16": np.dtype("<u2"),
     "u8": np.dtype("u1"),
     "i32": np.dtype("<i4"),
+    "bool": np.dtype(np.bool_),
 }
 
 
@@ -33,6 +35,15 @@ _Episodes: TypeAlias = "_native.Episodes | _native.DeviceEpisodes"
 Answered: TypeAlias = "str | Sequence[str] | Mapping[str, Mapping[str, Any]] | None"
 #: What the name of a stream's mask ends with, as of LeRobot's.
 PAD = "_is_pad"
+
+
+class View(NamedTuple):
+    """A tensor in a buffer of windows: the name of its element type, its shape, and its strides and offset in elements."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
 
 
 class WindowStream:
@@ -101,6 +112,7 @@ class WindowPlan(_native.WindowPlan):
         self.looked_at = False
         self.seen: tuple[int, dict[str, list[int]]] = (0, {})
         self._layouts: dict[int, tuple[int, dict[tuple[int, str], int]]] = {}
+        self._views: dict[int, dict[str, View]] = {}
 
     def contract(self, *, actions: Answered = None) -> Contract:
         """What a policy relies on that is trained on these windows: a `robocache.Contract` of their streams. `actions` is as
@@ -116,6 +128,41 @@ class WindowPlan(_native.WindowPlan):
                 self._layouts.clear()
             found = size, {(stream, kind): offset for stream, kind, offset in parts}
             self._layouts[windows] = found
+        return found
+
+    def view(
+        self,
+        name: str,
+        windows: int,
+        shaped: Callable[[Any], Any] = lambda whole: whole,
+        *,
+        kind: str = "values",
+    ) -> View:
+        """A part of a stream, "values" or "valid", for `Windows.tensors`. `shaped` is a function of torch that makes a view of
+        it."""
+        import torch
+
+        number = self._numbers[name]
+        stream = self.streams[number]
+        dtype, row = ("bool", ()) if kind == "valid" else (stream.dtype, stream.row_shape)
+        of_torch = getattr(torch, ARRAY_NAMES.get(dtype, dtype))
+        # It has a shape and strides, and no memory.
+        shape = windows, len(stream.offsets_ns), *row
+        made = shaped(torch.empty(shape, dtype=of_torch, device="meta"))
+        offset = self.layout(windows)[1][number, kind] // of_torch.itemsize
+        return View(dtype, tuple(made.shape), made.stride(), offset + made.storage_offset())
+
+    def views(self, windows: int) -> dict[str, View]:
+        """All values by stream, and `STREAM.valid`, for `Windows.tensors`."""
+        found = self._views.get(windows)
+        if found is None:
+            found = {}
+            for name in self._numbers:
+                found[name] = self.view(name, windows)
+                found[f"{name}.valid"] = self.view(name, windows, kind="valid")
+            if len(self._views) > 64:
+                self._views.clear()
+            self._views[windows] = found
         return found
 
     def __repr__(self) -> str:
@@ -188,22 +235,37 @@ class Windows(Mapping[str, "WindowSegment"]):
             raise KeyError(f"expected one of {', '.join(self._streams)}, found {name!r}")
         return WindowSegment(self, self._streams[name])
 
+    def tensors(self, views: Sequence[View]) -> list[Any]:
+        """Parts of the buffer as tensors of torch that share its memory."""
+        if isinstance(self.buffer, np.ndarray):
+            return [_host_tensor(self.buffer, view) for view in views]
+        import torch
+
+        whole, found = self.buffer, []
+        if not isinstance(whole, torch.Tensor):
+            whole = torch.from_dlpack(whole)
+        size = self.plan.layout(self.batch_size)[0]
+        if len(whole) > size:  # it is of the caller
+            whole = whole[:size]
+        bases: dict[str, tuple[Any, int]] = {}
+        for dtype, shape, strides, offset in views:
+            base = bases.get(dtype)
+            if base is None:
+                of_type = whole.view(getattr(torch, ARRAY_NAMES.get(dtype, dtype)))
+                base = bases[dtype] = of_type.as_strided, of_type.storage_offset()
+            view, begin = base
+            found.append(view(shape, strides, begin + offset))
+        return found
+
     def torch(self) -> dict[str, Any]:
         """By stream the values as torch tensors, and `STREAM.valid` (bool); they share the buffer's memory. `STREAM_is_pad`
         (bool) is its opposite, as LeRobot's policies take it."""
-        tensors = {}
+        views = self.plan.views(self.batch_size)
+        tensors = dict(zip(views, self.tensors(list(views.values())), strict=True))
+        for name in self.plan.rows:
+            tensors[name] = self[name].torch()
         for name in self:
-            segment = self[name]
-            tensors[name] = segment.torch()
-            valid = segment.valid
-            if isinstance(valid, np.ndarray):
-                valid = _torch_of(valid, "bool")
-            elif not is_torch(valid):
-                import torch
-
-                valid = torch.from_dlpack(valid)
-            tensors[f"{name}.valid"] = valid
-            tensors[f"{name}{PAD}"] = ~valid
+            tensors[f"{name}{PAD}"] = ~tensors[f"{name}.valid"]
         return tensors
 
     def __repr__(self) -> str:
@@ -336,6 +398,15 @@ def _version_of(instants: Any) -> Any:
     if instants.is_cuda and torch.cuda.is_current_stream_capturing():
         return None
     return instants._version
+
+
+def _host_tensor(buffer: np.ndarray, view: View) -> Any:
+    """A part of a buffer of the host as a tensor."""
+    of_numpy = _DTYPES[view.dtype]
+    size = of_numpy.itemsize
+    in_bytes = [stride * size for stride in view.strides]
+    array: np.ndarray = np.ndarray(view.shape, of_numpy, buffer, view.offset * size, in_bytes)
+    return _torch_of(array, view.dtype)
 
 
 def _torch_of(array: np.ndarray, dtype: str) -> Any:

@@ -9,6 +9,7 @@ from batches import on_a_gpu
 
 import robocache
 from robocache.lerobot import dataset
+from robocache.training.windows import Windows
 
 FPS, PERIOD = 30, 33_333_333
 CAMERAS = ("camera1", "camera2", "camera3")
@@ -84,6 +85,113 @@ def test_images_are_divided_as_torch_does():
             key = f"observation.images.{name}"
             assert expected[key].dtype == torch.uint8
             assert torch.equal(found[key], expected[key].float() / 255)
+
+
+LENGTHS = (60, 9)
+#: By key of an item its streams.
+KINDS = {
+    "observation.state": ("arm", "gripper"),
+    "observation.half": ("half",),
+    "observation.images.last": ("last",),
+    "observation.images.gray": ("gray",),
+    "observation.images.normal": ("normal",),
+    "action": ("action",),
+}
+KIND_STEPS = {
+    "observation.state": (-1, 0),
+    "observation.images.gray": (-2, 0, 1),
+    "action": range(-1, 12),
+    "index": (0, 5),
+}
+
+
+def of_kinds():
+    """Rows of each kind that the dialect changes, and the rows that items have: images with channels last or one channel,
+    normalised ones, half floats, and two streams of one key."""
+    random, count = np.random.default_rng(8), sum(LENGTHS)
+    colours = ["red", "green", "blue"]
+    last = random.integers(0, 256, (count, 4, 6, 3), dtype=np.uint8)
+    gray = random.integers(0, 256, (count, 1, 4, 6), dtype=np.uint8)
+    half = random.normal(size=(count, 2)).astype(np.float16)
+    floats = {
+        name: random.normal(size=(count, *shape)).astype(np.float32)
+        for name, shape in (("arm", [2]), ("gripper", [1]), ("normal", [3, 4, 6]), ("action", [6]))
+    }
+    rows = {**floats, "last": last, "gray": gray, "half": half}
+    channels = {"last": colours, "gray": ["gray"], "normal": colours}
+    stamps = np.concatenate([np.arange(length) * PERIOD for length in LENGTHS])
+    streams = {
+        name: {"rows": of, "stamp_ns": stamps}
+        | ({"channels": channels[name]} if name in channels else {})
+        for name, of in rows.items()
+    }
+    expected = {
+        "observation.state": np.concatenate([floats["arm"], floats["gripper"]], axis=1),
+        "observation.half": half.astype(np.float32),
+        "observation.images.last": last.transpose(0, 3, 1, 2) / np.float32(255),
+        "observation.images.gray": gray.repeat(3, axis=1) / np.float32(255),
+        "observation.images.normal": floats["normal"],
+        "action": floats["action"],
+        "index": np.arange(count),
+    }
+    about = [{"name": f"{at}", "task": f"pick {at}"} for at in range(len(LENGTHS))]
+    cache = robocache.EpisodeCache.from_arrays(streams, LENGTHS, episodes=about, rate_hz=FPS)
+    return cache, expected
+
+
+def assert_batch(batch, expected, places):
+    """Compares a batch with rows, which beyond an episode are its first or its last."""
+    begins = np.where(places < LENGTHS[0], 0, LENGTHS[0])[:, None]
+    ends = np.where(places < LENGTHS[0], LENGTHS[0], sum(LENGTHS))[:, None]
+    for key, rows in expected.items():
+        wanted = places[:, None] + np.array(KIND_STEPS.get(key, (0,)))
+        inside = wanted.clip(begins, ends - 1)
+        values = rows[inside if key in KIND_STEPS else inside[:, 0]]
+        assert batch[key].dtype == torch.from_numpy(values).dtype, key
+        assert np.array_equal(batch[key].numpy(), values), key
+        assert (f"{key}_is_pad" in batch) == (key in KIND_STEPS)
+        if key in KIND_STEPS:
+            assert np.array_equal(batch[f"{key}_is_pad"].numpy(), inside != wanted), key
+    assert batch["task"] == [f"pick {place // LENGTHS[0]}" for place in places]
+
+
+def dataset_of_kinds():
+    cache, expected = of_kinds()
+    steps = {key: [at / FPS for at in of] for key, of in KIND_STEPS.items()}
+    return dataset(cache, steps, keys=KINDS), expected
+
+
+@pytest.mark.parametrize("options", [{}, {"weights": [1, 3]}, {"rank": 1, "world": 2}])
+def test_batches_have_rows_of_every_kind(options):
+    data, expected = dataset_of_kinds()
+    for batch in data.batches(8, seed=4, **options):
+        places = 60 * batch["episode_index"].numpy() + batch["frame_index"].numpy()
+        assert_batch(batch, expected, places)
+    places = np.array([0, 59, 60, 68])
+    items = torch.utils.data.default_collate(data.__getitems__(places.tolist()))
+    assert_batch(items, expected, places)
+
+
+def test_memory_of_torch_has_the_batches_of_the_host():
+    """A GPU's windows are a tensor, from which the dialect takes its views. Here it is longer, as one of the caller may be."""
+    data, expected = dataset_of_kinds()
+    items = np.array([3, 59, 60, 68, 0])
+    source, dialect = data._source, data._dialect
+    episodes, instants, epochs = source.sampler.located(items)
+    host = data.cache.windows(episodes, instants, dialect.plan, epochs=epochs)
+    memory = torch.zeros(len(host.buffer) + 67, dtype=torch.uint8)
+    memory[64 : 64 + len(host.buffer)] = torch.from_numpy(host.buffer)
+    windows = Windows(memory[64:], host.plan, host._parts, host.instants_ns, None)
+    batch = dialect.batch(windows, items)
+    action = batch["action"]
+    assert action.untyped_storage().data_ptr() == memory.untyped_storage().data_ptr()
+    for camera in dialect.cameras:
+        batch[camera] = dialect.shown(batch[camera])
+    assert_batch(batch, expected, items)
+    of_streams = windows.torch()
+    assert of_streams.keys() == host.torch().keys()
+    for key, values in host.torch().items():
+        assert torch.equal(of_streams[key], values), key
 
 
 @on_a_gpu
