@@ -12,6 +12,8 @@ const PUBLISHERS: usize = 1024;
 const SETTLE: Duration = Duration::from_millis(300);
 /// The next message of a publisher comes within this time. A slower one is rare.
 const NEXT: Duration = Duration::from_secs(2);
+/// Numbers of a publisher that are remembered one by one.
+const REMEMBERED: usize = u128::BITS as usize;
 /// A message without a number may come once more for this long after the input was subscribed to again.
 const REPEATS: Duration = Duration::from_secs(1);
 
@@ -31,9 +33,10 @@ const REPEATS: Duration = Duration::from_secs(1);
 /// once more, because the publisher keeps them for it, or because the old one still listens
 /// ([`Losses::overlap`]). The numbers tell: each message is new once.
 ///
-/// A publisher may end and begin again under the same identity, with numbers from 1. A message that has a number from
-/// before, and was published later than the newest one, shows that. While a message may come once more, its number must
-/// have come, and it was published later than all before: a clock that was set back does not look like that.
+/// A publisher may end and begin again under the same identity, with numbers from 1. A message whose number came with
+/// another instant of publication shows that, also if its clock was set back. So does a number that is far behind the newest
+/// one of its subscription. Else a message shows it that has a number from before, and was published later than the newest
+/// one. While a message may come once more, it must be later than all before.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     publishers: Vec<PublisherLosses>,
@@ -123,6 +126,8 @@ struct PublisherLosses {
     newest_by_new: u64,
     /// Which of its last numbers came: bit `k` is `newest - k`.
     seen: u128,
+    /// When these were published \[ns\]: number `n` is at `n % REMEMBERED`.
+    published_ns: [Option<i64>; REMEMBERED],
     /// The newest number below `first` that came.
     history: u64,
     /// When its newest message was published, and the latest such instant \[ns\]. They differ if its clock was set back.
@@ -154,21 +159,41 @@ enum NumberPlace {
 }
 
 impl PublisherLosses {
-    /// True if a message is of the publisher that had this identity before.
-    fn is_of_before(&self, info: &MessageInfo) -> bool {
+    /// When the message of a number was published; `None` if it did not come, or if that is not known.
+    fn published_ns(&self, number: u64) -> Option<i64> {
+        let back = u32::try_from(self.newest.checked_sub(number)?).ok()?;
+        let is_seen = self.seen.checked_shr(back).is_some_and(|seen| seen & 1 == 1);
+        self.published_ns[number as usize % REMEMBERED].filter(|_| is_seen)
+    }
+
+    /// True if this very message came.
+    fn has(&self, info: &MessageInfo) -> bool {
+        let came = info.number.and_then(|number| self.published_ns(number));
+        came.is_some() && came == info.transit.published_ns
+    }
+
+    /// True if a message may be of the publisher that had this identity before, by the time of its publication.
+    fn may_be_of_before(&self, info: &MessageInfo) -> bool {
         let published = info.transit.published_ns.zip(self.since_ns);
         published.is_some_and(|(published, since)| published < since)
     }
 
     /// True if a message with a number shows that another publisher has this identity now. `repeats`: true if the message
-    /// may have come from another subscription.
-    fn ends_by(&self, info: &MessageInfo, number: u64, repeats: bool) -> bool {
+    /// may have come from another subscription. `by_new`: true if the newest one gave it.
+    fn ends_by(&self, info: &MessageInfo, number: u64, repeats: bool, by_new: bool) -> bool {
+        let Some(published) = info.transit.published_ns else { return false };
+        if let Some(came) = self.published_ns(number) {
+            return published != came;
+        }
         // One subscription gives the messages of a publisher in their order.
+        if by_new && number.saturating_add(REMEMBERED as u64) <= self.newest_by_new {
+            return true;
+        }
         let (before, is_known) = match repeats {
             false => (self.newest_ns, number <= self.newest),
             true => (self.latest_ns, self.place(number) == NumberPlace::Repeated),
         };
-        is_known && info.transit.published_ns.zip(before).is_some_and(|(this, of)| this > of)
+        is_known && before.is_some_and(|before| published > before)
     }
 
     fn place(&self, number: u64) -> NumberPlace {
@@ -188,8 +213,11 @@ impl PublisherLosses {
         }
     }
 
-    /// Notes a number that is not repeated.
-    fn note(&mut self, number: u64, place: NumberPlace) {
+    /// Notes a number that is not repeated, and when its message was published.
+    fn note(&mut self, number: u64, place: NumberPlace, published_ns: Option<i64>) {
+        if matches!(place, NumberPlace::Ahead(_) | NumberPlace::OutOfOrder) {
+            self.published_ns[number as usize % REMEMBERED] = published_ns;
+        }
         match place {
             NumberPlace::Ahead(missing) => {
                 let shift = u32::try_from(missing + 1).unwrap_or(u32::MAX);
@@ -229,10 +257,7 @@ impl Losses {
     /// true if it is new; else it has been taken before.
     pub(crate) fn note(&mut self, info: &MessageInfo, by: u32) -> bool {
         self.messages += 1;
-        // The newest of those that had this identity is the last.
-        let is_of =
-            |known: &PublisherLosses| known.id == info.publisher && !known.is_of_before(info);
-        let Some(known) = self.publishers.iter().rposition(is_of) else {
+        let Some(known) = self.known(info) else {
             self.welcome(info, by, None);
             return true;
         };
@@ -242,15 +267,15 @@ impl Losses {
         };
         let overlaps = self.overlaps();
         let repeats = self.repeats();
+        let from_before = by != self.subscription;
         let publisher = &mut self.publishers[known];
-        if !publisher.is_over && publisher.ends_by(info, number, repeats) {
+        if !publisher.is_over && publisher.ends_by(info, number, repeats, !from_before) {
             publisher.is_over = true;
             self.welcome(info, by, info.transit.published_ns);
             return true;
         }
-        let from_before = by != self.subscription;
         let place = publisher.place(number);
-        publisher.note(number, place);
+        publisher.note(number, place, info.transit.published_ns);
         publisher.latest_ns = publisher.latest_ns.max(info.transit.published_ns);
         if matches!(place, NumberPlace::Ahead(_)) {
             publisher.newest_ns = info.transit.published_ns;
@@ -273,6 +298,27 @@ impl Losses {
         true
     }
 
+    /// Finds the publisher of a message among those that had its identity; `None` if it is unknown.
+    fn known(&self, info: &MessageInfo) -> Option<usize> {
+        // The newest is the last.
+        let of_id = self.publishers.iter().enumerate().filter(|(_, of)| of.id == info.publisher);
+        let mut of_id = of_id.rev();
+        if let Some((came, _)) = of_id.clone().find(|(_, of)| of.has(info)) {
+            return Some(came);
+        }
+        let (mut known, mut newer) = of_id.next()?;
+        for (before, older) in of_id {
+            // If the clock was set back, the instants do not tell. Then the number shows that it is of the newer one.
+            let lacks =
+                info.number.is_none_or(|number| older.place(number) != NumberPlace::Repeated);
+            if !(newer.may_be_of_before(info) && lacks) {
+                break;
+            }
+            (known, newer) = (before, older);
+        }
+        Some(known)
+    }
+
     /// Remembers a new publisher by its first message. In an overlap, the other subscription may give that message once
     /// more. `since_ns`: when the message was published, if another publisher had the identity before.
     fn welcome(&mut self, info: &MessageInfo, by: u32, since_ns: Option<i64>) {
@@ -287,12 +333,15 @@ impl Losses {
         self.newcomer |= numbered;
         let number = info.number.unwrap_or(0);
         let published_ns = info.transit.published_ns;
+        let mut remembered = [None; REMEMBERED];
+        remembered[number as usize % REMEMBERED] = published_ns;
         self.publishers.push(PublisherLosses {
             id: info.publisher,
             first: number,
             newest: number,
             newest_by_new: if from_before { 0 } else { number },
             seen: 1,
+            published_ns: remembered,
             history: 0,
             newest_ns: published_ns,
             latest_ns: published_ns,
@@ -356,7 +405,8 @@ impl Losses {
     pub(crate) fn overlap_ended(&mut self, counted: Option<u64>, now: Instant) {
         self.givers = Givers::OneAfterTwo;
         self.overlapped_until = Some(now);
-        let heard = self.publishers.iter().filter(|of| of.newest_by_new > 0);
+        // The new one hears nothing more of those that have ended.
+        let heard = self.publishers.iter().filter(|of| of.newest_by_new > 0 && !of.is_over);
         self.given = heard.map(|of| of.newest.saturating_sub(of.newest_by_new)).sum();
         self.counted = counted.unwrap_or(0);
     }

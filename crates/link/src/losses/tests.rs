@@ -95,6 +95,70 @@ fn a_publisher_that_begins_again_in_an_overlap_is_heard_at_once() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_after_a_publisher_began_again_in_an_overlap_refuses_nothing() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::default();
+    for number in 1..=9 {
+        assert!(take(&mut losses, &of(number, 1_000 + number as i64), false));
+    }
+    losses.overlap();
+    assert!(take(&mut losses, &of(1, 2_000), true));
+    assert!(!take(&mut losses, &of(1, 2_000), false));
+    // From here on by the clock that was set back.
+    for number in 2..=5 {
+        assert!(take(&mut losses, &of(number, 500 + number as i64), true), "{number}");
+        assert!(!take(&mut losses, &of(number, 500 + number as i64), false), "{number}");
+    }
+    losses.overlap_ended(Some(0), Instant::now());
+    assert!(take(&mut losses, &of(6, 506), false));
+    assert_eq!(explain(&mut losses, Some(0)), Lost::default());
+}
+
+#[test]
+fn a_publisher_that_begins_again_after_its_clock_was_set_back_is_heard_at_once() {
+    for (newest, overlaps) in [(9, false), (9, true), (1_000, false), (1_000, true)] {
+        let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+        let mut losses = Losses::default();
+        for number in 1..newest {
+            assert!(take(&mut losses, &of(number, 1_000 + number as i64), false));
+        }
+        if overlaps {
+            losses.overlap();
+        }
+        assert!(take(&mut losses, &of(newest, 1_000 + newest as i64), false));
+        for number in 1..=3 {
+            assert!(take(&mut losses, &of(number, 500 + number as i64), false), "{number}");
+        }
+        // The last ones of before may come once more.
+        for number in newest - 8..=newest {
+            assert!(!take(&mut losses, &of(number, 1_000 + number as i64), overlaps), "{number}");
+        }
+        assert!(take(&mut losses, &of(4, 504), false));
+    }
+}
+
+#[test]
+fn an_event_after_an_overlap_counts_what_a_publisher_lost_that_began_again() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::new(true);
+    let now = Instant::now();
+    take(&mut losses, &of(1, 10), false);
+    losses.overlap();
+    for (number, from_before) in [(2, false), (3, true), (4, true)] {
+        take(&mut losses, &of(number, 10 * number as i64), from_before);
+    }
+    // It begins again, and only the new subscription hears it.
+    take(&mut losses, &of(1, 100), false);
+    losses.overlap_ended(Some(0), now);
+    assert_eq!(losses.explain(Some(0), now), Lost::default());
+    // The event comes before the message behind the gap.
+    let next = now + 2 * SETTLE;
+    assert_eq!(losses.explain(Some(2), next), Lost { on_the_way: 2, overwritten: 0 });
+    take(&mut losses, &of(4, 130), false);
+    assert_eq!(explain(&mut losses, Some(2)), Lost::default());
+}
+
+#[test]
 fn a_clock_that_is_set_back_in_an_overlap_shows_no_new_publisher() {
     let of = |number, published_ns| message(1, Some(number), Some(published_ns));
     let mut losses = Losses::default();
