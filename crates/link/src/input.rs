@@ -111,7 +111,11 @@ impl<S: Subscription> Input<S> {
             Ok(unused) if asks != wants => connector.end(unused),
             Ok(subscription) => {
                 let before = state.asks.get();
-                self.replace(runtime, Subscribed { subscription, asks }, now, connector);
+                // It is of the same connection.
+                let kept = self.handover.overlap.before().map(|(kept, _)| kept.asks);
+                let is_wider = kept.into_iter().chain([before]).all(|of| asks.fits(of));
+                let subscribed = Subscribed { subscription, asks };
+                self.replace(runtime, subscribed, now, is_wider, connector);
                 state.adapted.add(1);
                 tracing::info!(
                     "{}: subscribed again with {asks} instead of {before}, because its publishers \
@@ -139,23 +143,25 @@ impl<S: Subscription> Input<S> {
         if let Some((_, coming)) = self.coming.take() {
             connector.end(coming);
         }
-        self.replace(runtime, subscribed, now, connector);
+        self.replace(runtime, subscribed, now, false, connector);
         runtime.input(self.id).resubscribed.add(1);
     }
 
-    /// Takes the messages of another subscription from now on, and for a while also those of this one.
+    /// Takes the messages of another subscription from now on, and for a while also those of this one. `is_wider`: as for
+    /// [`Handover::begin`].
     fn replace(
         &mut self,
         runtime: &Runtime,
         Subscribed { subscription, asks }: Subscribed<S>,
         now: Instant,
+        is_wider: bool,
         connector: &Connector,
     ) {
         let state = runtime.input(self.id);
         self.count_losses(runtime);
         let before = std::mem::replace(&mut self.subscription, subscription);
         let before = Subscribed { subscription: before, asks: state.asks.get() };
-        let unused = self.handover.begin((before, self.losses.subscription()), now);
+        let unused = self.handover.begin((before, self.losses.subscription()), now, is_wider);
         unused.into_iter().for_each(|(unused, _)| connector.end(unused.subscription));
         self.losses.overlap();
         state.asks.set(asks);
