@@ -22,7 +22,7 @@ use robocache_runtime::{
 };
 
 pub(crate) use commands::CommandCheck;
-pub(crate) use ends::{all_are_heard, losses_add_up};
+pub(crate) use ends::{all_are_heard, losses_add_up, may_end_ns};
 pub(crate) use twins::harm;
 
 /// The message of a row.

@@ -36,6 +36,8 @@ pub(crate) struct MessageSource {
     offers: OfferedQos,
     remote: bool,
     ahead_ns: i64,
+    /// Its newest stamp, and the pass of that.
+    newest: Option<(u64, Stamp)>,
 }
 
 impl Kind {
@@ -72,7 +74,15 @@ impl MessageSource {
             Kind::Twist | Kind::Camera => OfferedQos::default(),
             _ => OfferedQos { reliable: true, transient_local: false },
         };
-        MessageSource { kind, publisher: None, before: None, offers, remote, ahead_ns }
+        MessageSource {
+            kind,
+            publisher: None,
+            before: None,
+            offers,
+            remote,
+            ahead_ns,
+            newest: None,
+        }
     }
 
     /// Begins to publish, perhaps again.
@@ -97,6 +107,15 @@ impl MessageSource {
         net.end_publisher(publisher);
         self.before = Some((publisher, with));
         true
+    }
+
+    /// Stamp of a measurement in a pass, later than that of the one before. Work of the node moves the clock of the world,
+    /// so that two measurements may be made at one instant. A sensor makes none at the stamp of another.
+    pub(crate) fn next_stamp(&mut self, pass: u64, stamp: Stamp) -> Stamp {
+        let before = self.newest.filter(|(of, _)| *of == pass);
+        let stamp = before.map_or(stamp, |(_, before)| stamp.max(before.offset(UNIT_NS)));
+        self.newest = Some((pass, stamp));
+        stamp
     }
 
     /// True if its messages come from another machine than the node's.

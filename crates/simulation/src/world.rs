@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::agenda::Agenda;
-use crate::checks::{SharedSeen, all_are_heard};
+use crate::checks::{SharedSeen, all_are_heard, may_end_ns};
 use crate::clock::WorldClock;
 use crate::faults::Fault;
 use crate::life::Life;
@@ -211,7 +211,7 @@ impl<'a> World<'a> {
             Happening::NodeBegins => self.turn = Some(Turn::NodeBegins),
             Happening::Calm => lock(&self.net).calm(),
             Happening::Look => self.look(),
-            Happening::End => self.turn = Some(Turn::RunEnds),
+            Happening::End => self.end(),
         }
     }
 
@@ -245,11 +245,22 @@ impl<'a> World<'a> {
     fn look(&mut self) {
         let is_heard = {
             let net = lock(&self.net);
-            net.is_settled() && all_are_heard(&lock(&self.seen), &net, &self.sources).is_ok()
+            net.is_settled()
+                && may_end_ns(&net, &self.sources) <= self.clock.now_ns()
+                && all_are_heard(&lock(&self.seen), &net, &self.sources).is_ok()
         };
         match is_heard {
             true => self.turn = Some(Turn::RunEnds),
             false => self.agenda.enter(self.clock.now_ns() + LOOK_NS, Happening::Look),
+        }
+    }
+
+    /// Ends the run, unless a message has just come that shows losses.
+    fn end(&mut self) {
+        let may_end_ns = may_end_ns(&lock(&self.net), &self.sources);
+        match may_end_ns <= self.clock.now_ns() {
+            true => self.turn = Some(Turn::RunEnds),
+            false => self.agenda.enter(may_end_ns, Happening::End),
         }
     }
 
@@ -337,15 +348,15 @@ impl<'a> World<'a> {
     }
 
     fn publish(&mut self, source: usize) {
-        let of = &self.sources[source];
+        let of = &mut self.sources[source];
         let Some(publisher) = of.publisher else { return };
-        let mut stamp = self.passes.stamp(of, &self.clock);
+        let (pass, base) = self.passes.present();
+        let mut stamp = of.next_stamp(pass, self.passes.stamp(of, &self.clock));
         if of.kind == Kind::Tf && self.plan.has(Fault::Transforms) {
             stamp = stamp
                 .offset(self.draw.below(700 * MS) as i64 / UNIT_NS * UNIT_NS - 200 * MS as i64);
         }
         let net = &mut *lock(&self.net);
-        let (pass, base) = self.passes.present();
         let number = net.publishers[publisher].number + 1;
         let said = Said { stamp, base, pass, publisher, number };
         net.publish(publisher, robot::message(of.kind, &said));

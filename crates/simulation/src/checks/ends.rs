@@ -6,8 +6,15 @@ use crate::robot::MessageSource;
 use robocache_link::CLOCK_TOPIC;
 use robocache_runtime::Runtime;
 
-/// Messages that were published so long before the end must have been taken.
+/// Messages that were published so long before the end must have been taken, and what is missing before them is counted.
 const LAST_NS: u64 = 2 * S;
+
+/// When the run may end: a rare message that has just come shows what is missing before it, which is counted later.
+pub(crate) fn may_end_ns(net: &Net, sources: &[MessageSource]) -> u64 {
+    let rare = sources.iter().filter(|source| source.kind == Kind::Mark);
+    let last_ns = rare.filter_map(|source| Some(net.publishers[source.publisher?].last_ns));
+    last_ns.max().map_or(0, |last| last + LAST_NS)
+}
 
 /// All sources are heard again, and the newest latched message counts. If the node is cut off and cannot see that, those
 /// of its machine are not. If that is also so of its clock, no message counts.
@@ -26,17 +33,13 @@ pub(crate) fn all_are_heard(
         let number = net.publishers[publisher].number;
         let newest = seen.newest_of(kind, publisher);
         let missing = number.saturating_sub(newest);
-        let is_new = net.clock.now_ns() < net.publishers[publisher].last_ns + LAST_NS;
-        let most = match kind {
-            Kind::Mark => u64::from(is_new),
-            _ => LAST_NS / kind.period_ns(),
-        };
+        let most = if kind == Kind::Mark { 0 } else { LAST_NS / kind.period_ns() };
         if missing > most {
             return Err(format!(
                 "{kind:?}: the last {missing} messages of publisher {publisher} were not heard, {number} in all"
             ));
         }
-        if kind == Kind::Mark && number > 0 && !is_new && seen.mark != Some((publisher, number)) {
+        if kind == Kind::Mark && number > 0 && seen.mark != Some((publisher, number)) {
             let mark = seen.mark;
             return Err(format!(
                 "the latched message {number} of publisher {publisher} does not count, but {mark:?}"
