@@ -179,8 +179,8 @@ impl Net {
         }
         let missing = path.expected.map_or(0, |expected| number.saturating_sub(expected));
         if path.expected.is_some_and(|expected| number < expected) {
-            self.fates[publisher].drawn.push(number);
-            return;
+            // It was overtaken: the reader has counted it as lost.
+            return self.fates[publisher].lose(number, true);
         }
         path.expected = Some(number + 1);
         if missing > 0 {
