@@ -15,7 +15,7 @@ use robocache_runtime::{OfferedQos, Origin, Runtime};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// If two looks are further apart, the thread did not run between them, and what came meanwhile may still be on its way.
+/// If two drains are further apart, the thread did not run between them, and what came meanwhile may still be on its way.
 const ASLEEP: Duration = Duration::from_millis(500);
 
 /// A subscription of an input, and what it asks for.
@@ -41,8 +41,10 @@ pub(crate) struct Input<S> {
     is_of_arrival: bool,
     /// True if the clock of the publisher of the newest message agrees with that of this machine.
     clocks_agree: bool,
-    /// The last look at an overlap.
-    looked: Instant,
+    /// When the thread ran last.
+    ran: Instant,
+    /// True if the thread did not run for a while since the last look at an overlap.
+    slept: bool,
 }
 
 impl<S: Subscription> Input<S> {
@@ -69,7 +71,8 @@ impl<S: Subscription> Input<S> {
             losses: Losses::new(!spec.newest_arrival_counts()),
             is_of_arrival: spec.timeline == Timeline::Receive,
             clocks_agree: false,
-            looked: runtime.time.monotonic(),
+            ran: runtime.time.monotonic(),
+            slept: false,
         }
     }
 
@@ -224,14 +227,22 @@ impl<S: Subscription> Input<S> {
         Ok(true)
     }
 
+    /// Notes that the thread runs, before it takes what waits.
+    pub(crate) fn run(&mut self, now: Instant) {
+        let asleep = now.saturating_duration_since(std::mem::replace(&mut self.ran, now));
+        if asleep > ASLEEP {
+            self.slept = true;
+            self.losses.slept(asleep, now);
+        }
+    }
+
     /// Returns the subscription before when only the new one is needed.
     #[must_use = "ending a subscription takes time"]
     pub(crate) fn end_overlap(&mut self, now: Instant) -> Option<S> {
         let publishers = |subscription: &S| subscription.publisher_count().unwrap_or(0);
         let new = &self.subscription;
-        let looked = std::mem::replace(&mut self.looked, now);
-        let slept = now.saturating_duration_since(looked) > ASLEEP;
-        self.losses.look(now, slept);
+        let slept = std::mem::take(&mut self.slept);
+        self.losses.look(now);
         let is_connected = |(before, _): &(Subscribed<S>, u32)| {
             !slept && publishers(new) >= publishers(&before.subscription)
         };

@@ -370,15 +370,19 @@ impl Losses {
         true
     }
 
-    /// Notes a look at the subscriptions, after all that waited was taken. `slept`: true if the thread did not run for a
-    /// while before it. What came meanwhile may still be on its way.
-    pub(crate) fn look(&mut self, now: Instant, slept: bool) {
-        match self.overlapped_until.filter(|_| self.givers == Givers::OneAfterTwo) {
-            Some(_) if slept => self.overlapped_until = Some(now),
-            Some(ended) if now.saturating_duration_since(ended) >= REPEATS => {
-                self.givers = Givers::One;
-            }
-            _ => {}
+    /// Notes that the thread did not run for a while until now. What came meanwhile may still be on its way.
+    pub(crate) fn slept(&mut self, asleep: Duration, now: Instant) {
+        self.overlapped_until = match self.givers {
+            Givers::OneAfterTwo => Some(now),
+            Givers::One | Givers::Two => self.overlapped_until.map(|ended| ended + asleep),
+        };
+    }
+
+    /// Notes a look at the subscriptions, after all that waited was taken.
+    pub(crate) fn look(&mut self, now: Instant) {
+        let since = self.overlapped_until.map(|ended| now.saturating_duration_since(ended));
+        if self.givers == Givers::OneAfterTwo && since.is_some_and(|since| since >= REPEATS) {
+            self.givers = Givers::One;
         }
         if !self.repeats() {
             self.publishers.retain(|of| !of.is_over);
