@@ -1,5 +1,6 @@
 //! Counts the messages that were published and never taken, from the middleware's own numbers.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::middleware::MessageInfo;
@@ -12,7 +13,7 @@ const PUBLISHERS: usize = 1024;
 const SETTLE: Duration = Duration::from_millis(300);
 /// The next message of a publisher comes within this time. A slower one is rare.
 const NEXT: Duration = Duration::from_secs(2);
-/// Numbers of a publisher that are remembered one by one.
+/// Messages of a publisher that are remembered one by one.
 const REMEMBERED: usize = u128::BITS as usize;
 /// A message without a number may come once more for this long after the input was subscribed to again.
 const REPEATS: Duration = Duration::from_secs(1);
@@ -128,6 +129,8 @@ struct PublisherLosses {
     seen: u128,
     /// When these were published \[ns\]: number `n` is at `n % REMEMBERED`.
     published_ns: [Option<i64>; REMEMBERED],
+    /// Of its last messages without a number: when each was published \[ns\], and the subscription that gave it.
+    given_ns: VecDeque<(i64, u32)>,
     /// The newest number below `first` that came.
     history: u64,
     /// When its newest message was published, and the latest such instant \[ns\]. They differ if its clock was set back.
@@ -335,6 +338,8 @@ impl Losses {
         let published_ns = info.transit.published_ns;
         let mut remembered = [None; REMEMBERED];
         remembered[number as usize % REMEMBERED] = published_ns;
+        let given = published_ns.filter(|_| !numbered).map(|at| (at, by));
+        let given_ns = given.into_iter().collect();
         self.publishers.push(PublisherLosses {
             id: info.publisher,
             first: number,
@@ -342,6 +347,7 @@ impl Losses {
             newest_by_new: if from_before { 0 } else { number },
             seen: 1,
             published_ns: remembered,
+            given_ns,
             history: 0,
             newest_ns: published_ns,
             latest_ns: published_ns,
@@ -354,19 +360,25 @@ impl Losses {
         });
     }
 
-    /// Without numbers, the time of publication tells which messages come once more: those that are no newer than
-    /// one that the other subscription has given. From the same subscription they come in their order, so there a
-    /// clock was set back. In doubt a message is refused.
+    /// Without numbers, the time of publication tells which messages come once more: those that the other subscription has
+    /// given, and those that are no newer than one that it has given. From the same subscription they come in their order, so
+    /// there a clock was set back. In doubt a message is refused.
     fn note_without_number(&mut self, known: usize, info: &MessageInfo, by: u32) -> bool {
         let repeats = self.repeats();
         let publisher = &mut self.publishers[known];
         let published_ns = info.transit.published_ns;
         let newer = published_ns > publisher.newest_ns || published_ns.is_none();
-        if publisher.away && repeats && !newer && publisher.by != by {
+        let is_it = |(at, of): &(i64, u32)| Some(*at) == published_ns && *of != by;
+        let is_given = repeats && publisher.given_ns.iter().any(is_it);
+        if is_given || publisher.away && repeats && !newer && publisher.by != by {
             return false;
         }
         publisher.away &= repeats;
         (publisher.newest_ns, publisher.by) = (published_ns, by);
+        if publisher.given_ns.len() == REMEMBERED {
+            publisher.given_ns.pop_front();
+        }
+        publisher.given_ns.extend(published_ns.map(|at| (at, by)));
         true
     }
 

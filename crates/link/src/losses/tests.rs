@@ -464,6 +464,22 @@ fn without_numbers_a_clock_that_is_set_back_in_an_overlap_refuses_nothing() {
 }
 
 #[test]
+fn without_numbers_what_waited_on_both_sides_of_a_step_back_is_new_once() {
+    let mut losses = Losses::default();
+    assert!(is_new(&mut losses, 990, false));
+    losses.overlap();
+    // After a standstill, all that waited comes from the one subscription, and then from the other one.
+    for ns in [1_000, 1_010, 500, 510] {
+        assert!(is_new(&mut losses, ns, true), "{ns}");
+    }
+    for ns in [1_000, 1_010, 500, 510] {
+        assert!(!is_new(&mut losses, ns, false), "{ns}");
+    }
+    // A coarse clock gives two messages one instant.
+    assert!(is_new(&mut losses, 520, false) && is_new(&mut losses, 520, false));
+}
+
+#[test]
 fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
     let mut losses = Losses::default();
     assert!(is_new(&mut losses, 1_000, false));
