@@ -192,9 +192,10 @@ impl PublisherLosses {
         if by_new && number.saturating_add(REMEMBERED as u64) <= self.newest_by_new {
             return true;
         }
+        let is_old = || matches!(self.place(number), NumberPlace::Repeated | NumberPlace::History);
         let (before, is_known) = match repeats {
             false => (self.newest_ns, number <= self.newest),
-            true => (self.latest_ns, self.place(number) == NumberPlace::Repeated),
+            true => (self.latest_ns, is_old()),
         };
         is_known && before.is_some_and(|before| published > before)
     }

@@ -95,6 +95,23 @@ fn a_publisher_that_begins_again_in_an_overlap_is_heard_at_once() {
 }
 
 #[test]
+fn a_publisher_that_begins_again_in_an_overlap_may_have_numbers_from_before_its_first_one() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::new(true);
+    losses.overlap();
+    for number in 80..=85 {
+        assert!(take(&mut losses, &of(number, number as i64), true));
+    }
+    // The one before loses 31, and the new one lags behind.
+    for (number, from_before) in [(30, true), (32, true), (30, false), (31, false), (80, true)] {
+        let is_new = (number, from_before) != (30, false);
+        assert_eq!(take(&mut losses, &of(number, 1_000 + number as i64), from_before), is_new);
+    }
+    assert!(!take(&mut losses, &of(32, 1_032), false));
+    assert!(!take(&mut losses, &of(80, 1_080), false));
+}
+
+#[test]
 fn a_clock_that_is_set_back_after_a_publisher_began_again_in_an_overlap_refuses_nothing() {
     let of = |number, published_ns| message(1, Some(number), Some(published_ns));
     let mut losses = Losses::default();
