@@ -175,10 +175,16 @@ impl PublisherLosses {
         came.is_some() && came == info.transit.published_ns
     }
 
-    /// True if a message may be of the publisher that had this identity before, by the time of its publication.
-    fn may_be_of_before(&self, info: &MessageInfo) -> bool {
+    /// True if a message that neither has is of the publisher that had this identity before.
+    fn is_of_before(&self, info: &MessageInfo, before: &PublisherLosses) -> bool {
         let published = info.transit.published_ns.zip(self.since_ns);
+        // If the clock was set back, the instants do not tell, but the number may.
+        let is_next = |number| {
+            before.published_ns(number).is_some()
+                || before.place(number) == NumberPlace::Repeated && number > self.newest
+        };
         published.is_some_and(|(published, since)| published < since)
+            && !info.number.is_some_and(is_next)
     }
 
     /// True if a message with a number shows that another publisher has this identity now. `repeats`: true if the message
@@ -312,10 +318,7 @@ impl Losses {
         }
         let (mut known, mut newer) = of_id.next()?;
         for (before, older) in of_id {
-            // If the clock was set back, the instants do not tell. Then the number shows that it is of the newer one.
-            let lacks =
-                info.number.is_none_or(|number| older.place(number) != NumberPlace::Repeated);
-            if !(newer.may_be_of_before(info) && lacks) {
+            if !newer.is_of_before(info, older) {
                 break;
             }
             (known, newer) = (before, older);

@@ -132,6 +132,23 @@ fn a_clock_that_is_set_back_after_a_publisher_began_again_in_an_overlap_refuses_
 }
 
 #[test]
+fn what_seemed_to_be_of_the_time_before_a_publishers_first_message_is_new_once() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::new(true);
+    losses.overlap();
+    for number in 82..=85 {
+        assert!(take(&mut losses, &of(number, 1_000 + number as i64), true));
+    }
+    // It begins again, and its clock was set back. The new subscription lags behind.
+    for number in 78..=82 {
+        assert!(take(&mut losses, &of(number, number as i64), true));
+    }
+    for number in 78..=82 {
+        assert!(!take(&mut losses, &of(number, number as i64), false), "{number}");
+    }
+}
+
+#[test]
 fn a_publisher_that_begins_again_after_its_clock_was_set_back_is_heard_at_once() {
     for (newest, overlaps) in [(9, false), (9, true), (1_000, false), (1_000, true)] {
         let of = |number, published_ns| message(1, Some(number), Some(published_ns));
