@@ -1,10 +1,11 @@
 //! Counts the messages that were published and never taken, from the middleware's own numbers.
 
-use std::collections::VecDeque;
+mod publisher;
+
 use std::time::{Duration, Instant};
 
+use self::publisher::{NumberPlace, PublisherLosses};
 use super::middleware::MessageInfo;
-use robocache_runtime::PublisherId;
 
 /// How many publishers are remembered; if there are more, the one heard longest ago is forgotten.
 const PUBLISHERS: usize = 1024;
@@ -13,8 +14,6 @@ const PUBLISHERS: usize = 1024;
 const SETTLE: Duration = Duration::from_millis(300);
 /// The next message of a publisher comes within this time. A slower one is rare.
 const NEXT: Duration = Duration::from_secs(2);
-/// Messages of a publisher that are remembered one by one.
-const REMEMBERED: usize = u128::BITS as usize;
 /// A message without a number may come once more for this long after the input was subscribed to again.
 const REPEATS: Duration = Duration::from_secs(1);
 
@@ -116,131 +115,6 @@ impl Gaps {
     }
 }
 
-#[derive(Debug)]
-struct PublisherLosses {
-    id: PublisherId,
-    /// The first number that came.
-    first: u64,
-    /// Its newest number.
-    newest: u64,
-    /// Its newest number from the newest subscription.
-    newest_by_new: u64,
-    /// Which of its last numbers came: bit `k` is `newest - k`.
-    seen: u128,
-    /// When these were published \[ns\]: number `n` is at `n % REMEMBERED`.
-    published_ns: [Option<i64>; REMEMBERED],
-    /// Of its last messages without a number: when each was published \[ns\], and the subscription that gave it.
-    given_ns: VecDeque<(i64, u32)>,
-    /// The newest number below `first` that came.
-    history: u64,
-    /// When its newest message was published, and the latest such instant \[ns\]. They differ if its clock was set back.
-    newest_ns: Option<i64>,
-    latest_ns: Option<i64>,
-    /// When the first message was published \[ns\], if another publisher had its identity before.
-    since_ns: Option<i64>,
-    /// True if another publisher has its identity now.
-    is_over: bool,
-    /// True if nothing new has come from the publisher since the input was subscribed to again.
-    away: bool,
-    /// The subscription that gave its newest message.
-    by: u32,
-    /// Its last message, as a number of [`Losses::messages`].
-    heard: u64,
-}
-
-/// Place of a number among those that came from a publisher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NumberPlace {
-    /// Behind the newest one; this many are missing between them.
-    Ahead(u64),
-    /// Among the last ones, and it was missing.
-    OutOfOrder,
-    /// Before the first one.
-    History,
-    /// It came before, or is so old that it counts as such.
-    Repeated,
-}
-
-impl PublisherLosses {
-    /// When the message of a number was published; `None` if it did not come, or if that is not known.
-    fn published_ns(&self, number: u64) -> Option<i64> {
-        let back = u32::try_from(self.newest.checked_sub(number)?).ok()?;
-        let is_seen = self.seen.checked_shr(back).is_some_and(|seen| seen & 1 == 1);
-        self.published_ns[number as usize % REMEMBERED].filter(|_| is_seen)
-    }
-
-    /// True if this very message came.
-    fn has(&self, info: &MessageInfo) -> bool {
-        let came = info.number.and_then(|number| self.published_ns(number));
-        came.is_some() && came == info.transit.published_ns
-    }
-
-    /// True if a message that neither has is of the publisher that had this identity before.
-    fn is_of_before(&self, info: &MessageInfo, before: &PublisherLosses) -> bool {
-        let published = info.transit.published_ns.zip(self.since_ns);
-        // If the clock was set back, the instants do not tell, but the number may.
-        let is_next = |number| {
-            before.published_ns(number).is_some()
-                || before.place(number) == NumberPlace::Repeated && number > self.newest
-        };
-        published.is_some_and(|(published, since)| published < since)
-            && !info.number.is_some_and(is_next)
-    }
-
-    /// True if a message with a number shows that another publisher has this identity now. `repeats`: true if the message
-    /// may have come from another subscription. `by_new`: true if the newest one gave it.
-    fn ends_by(&self, info: &MessageInfo, number: u64, repeats: bool, by_new: bool) -> bool {
-        let Some(published) = info.transit.published_ns else { return false };
-        if let Some(came) = self.published_ns(number) {
-            return published != came;
-        }
-        // One subscription gives the messages of a publisher in their order.
-        if by_new && number.saturating_add(REMEMBERED as u64) <= self.newest_by_new {
-            return true;
-        }
-        let is_old = || matches!(self.place(number), NumberPlace::Repeated | NumberPlace::History);
-        let (before, is_known) = match repeats {
-            false => (self.newest_ns, number <= self.newest),
-            true => (self.latest_ns, is_old()),
-        };
-        is_known && before.is_some_and(|before| published > before)
-    }
-
-    fn place(&self, number: u64) -> NumberPlace {
-        let Some(back) = self.newest.checked_sub(number) else {
-            return NumberPlace::Ahead(number - self.newest - 1);
-        };
-        if number < self.first {
-            return if number > self.history {
-                NumberPlace::History
-            } else {
-                NumberPlace::Repeated
-            };
-        }
-        match 1u128.checked_shl(u32::try_from(back).unwrap_or(u32::MAX)) {
-            Some(bit) if self.seen & bit == 0 => NumberPlace::OutOfOrder,
-            _ => NumberPlace::Repeated,
-        }
-    }
-
-    /// Notes a number that is not repeated, and when its message was published.
-    fn note(&mut self, number: u64, place: NumberPlace, published_ns: Option<i64>) {
-        if matches!(place, NumberPlace::Ahead(_) | NumberPlace::OutOfOrder) {
-            self.published_ns[number as usize % REMEMBERED] = published_ns;
-        }
-        match place {
-            NumberPlace::Ahead(missing) => {
-                let shift = u32::try_from(missing + 1).unwrap_or(u32::MAX);
-                self.seen = self.seen.checked_shl(shift).unwrap_or(0) | 1;
-                self.newest = number;
-            }
-            NumberPlace::OutOfOrder => self.seen |= 1 << (self.newest - number),
-            NumberPlace::History => self.history = number,
-            NumberPlace::Repeated => {}
-        }
-    }
-}
-
 /// Messages lost since the last explanation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
@@ -286,10 +160,6 @@ impl Losses {
         }
         let place = publisher.place(number);
         publisher.note(number, place, info.transit.published_ns);
-        publisher.latest_ns = publisher.latest_ns.max(info.transit.published_ns);
-        if matches!(place, NumberPlace::Ahead(_)) {
-            publisher.newest_ns = info.transit.published_ns;
-        }
         if !from_before {
             publisher.newest_by_new = publisher.newest_by_new.max(number);
         }
@@ -335,33 +205,15 @@ impl Losses {
                 self.publishers.remove(longest_ago);
             }
         }
-        let from_before = by != self.subscription;
         let numbered = info.number.is_some();
         self.newcomer |= numbered;
-        let number = info.number.unwrap_or(0);
-        let published_ns = info.transit.published_ns;
-        let mut remembered = [None; REMEMBERED];
-        remembered[number as usize % REMEMBERED] = published_ns;
-        let given = published_ns.filter(|_| !numbered).map(|at| (at, by));
-        let given_ns = given.into_iter().collect();
-        self.publishers.push(PublisherLosses {
-            id: info.publisher,
-            first: number,
-            newest: number,
-            newest_by_new: if from_before { 0 } else { number },
-            seen: 1,
-            published_ns: remembered,
-            given_ns,
-            history: 0,
-            newest_ns: published_ns,
-            latest_ns: published_ns,
-            since_ns,
-            is_over: false,
-            // With numbers, a message of the new subscription shows that it hears the publisher.
-            away: self.overlaps() && (from_before || !numbered),
-            by,
-            heard: self.messages,
-        });
+        let by_new = by == self.subscription;
+        let mut publisher = PublisherLosses::new(info, by, by_new);
+        publisher.since_ns = since_ns;
+        // With numbers, a message of the new subscription shows that it hears the publisher.
+        publisher.away = self.overlaps() && !(by_new && numbered);
+        publisher.heard = self.messages;
+        self.publishers.push(publisher);
     }
 
     /// Without numbers, the time of publication tells which messages come once more: those that the other subscription has
@@ -372,17 +224,12 @@ impl Losses {
         let publisher = &mut self.publishers[known];
         let published_ns = info.transit.published_ns;
         let newer = published_ns > publisher.newest_ns || published_ns.is_none();
-        let is_it = |(at, of): &(i64, u32)| Some(*at) == published_ns && *of != by;
-        let is_given = repeats && publisher.given_ns.iter().any(is_it);
-        if is_given || publisher.away && repeats && !newer && publisher.by != by {
+        let is_doubtful = publisher.away && repeats && !newer && publisher.by != by;
+        if is_doubtful || repeats && publisher.gave_another(published_ns, by) {
             return false;
         }
         publisher.away &= repeats;
-        (publisher.newest_ns, publisher.by) = (published_ns, by);
-        if publisher.given_ns.len() == REMEMBERED {
-            publisher.given_ns.pop_front();
-        }
-        publisher.given_ns.extend(published_ns.map(|at| (at, by)));
+        publisher.give(published_ns, by);
         true
     }
 

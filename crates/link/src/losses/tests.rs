@@ -1,7 +1,7 @@
 //! Tests of [`Losses`] with made-up numbers.
 
 use super::*;
-use robocache_runtime::Transit;
+use robocache_runtime::{PublisherId, Transit};
 
 fn message(publisher: u16, number: Option<u64>, source_ns: Option<i64>) -> MessageInfo {
     let [low, high] = publisher.to_le_bytes();
