@@ -99,8 +99,7 @@ impl PublisherLosses {
         let published = info.transit.published_ns.zip(self.since_ns);
         // If the clock was set back, the instants do not tell, but the number may.
         let is_next = |number| {
-            before.published_ns(number).is_some()
-                || before.place(number) == NumberPlace::Repeated && number > self.newest
+            before.published_ns(number).is_some() || before.is_old(number) && number > self.newest
         };
         published.is_some_and(|(published, since)| published < since)
             && !info.number.is_some_and(is_next)
@@ -123,12 +122,16 @@ impl PublisherLosses {
         if by_new && number.saturating_add(REMEMBERED as u64) <= self.newest_by_new {
             return true;
         }
-        let is_old = || matches!(self.place(number), NumberPlace::Repeated | NumberPlace::History);
         let (before, is_known) = match repeats {
             false => (self.newest_ns, number <= self.newest),
-            true => (self.latest_ns, is_old()),
+            true => (self.latest_ns, self.is_old(number)),
         };
         is_known && before.is_some_and(|before| published > before)
+    }
+
+    /// True if a number came, or is from before the first one.
+    fn is_old(&self, number: u64) -> bool {
+        matches!(self.place(number), NumberPlace::Repeated | NumberPlace::History)
     }
 
     pub(super) fn place(&self, number: u64) -> NumberPlace {

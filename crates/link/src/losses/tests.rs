@@ -132,6 +132,24 @@ fn a_clock_that_is_set_back_after_a_publisher_began_again_in_an_overlap_refuses_
 }
 
 #[test]
+fn the_next_numbers_of_a_publisher_that_began_again_are_its_own_after_a_step_back() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::new(true);
+    losses.overlap();
+    for number in 54..=195 {
+        assert!(take(&mut losses, &of(number, 1_000 + number as i64), false));
+    }
+    for number in 8..=42 {
+        assert!(take(&mut losses, &of(number, 5_000 + number as i64), false));
+    }
+    // From here on by the clock that was set back. One message comes late, and one twice.
+    for (number, is_new) in [(43, true), (44, true), (46, true), (45, true), (46, false)] {
+        assert_eq!(take(&mut losses, &of(number, number as i64), false), is_new, "{number}");
+    }
+    assert!(take(&mut losses, &of(47, 47), false));
+}
+
+#[test]
 fn what_seemed_to_be_of_the_time_before_a_publishers_first_message_is_new_once() {
     let of = |number, published_ns| message(1, Some(number), Some(published_ns));
     let mut losses = Losses::new(true);
