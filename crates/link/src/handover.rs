@@ -38,13 +38,15 @@ pub fn found_as_many<N: IntoIterator<Item = usize>, B: IntoIterator<Item = usize
 /// How long a new part has been there, and connected.
 struct Beginning {
     taken: Instant,
+    /// From then on it has found all who are there.
+    found_at: Instant,
     /// Since when it has found all that the one before has.
     connected: Option<Instant>,
 }
 
 impl Beginning {
     fn new(taken: Instant) -> Self {
-        Beginning { taken, connected: None }
+        Beginning { taken, found_at: taken + DISCOVERY, connected: None }
     }
 
     /// True if only the new part is needed now: it has been connected for `overlap`, or was taken `longest` ago.
@@ -62,7 +64,7 @@ impl Beginning {
 
     /// True if the new part is connected, or had time for that.
     fn is_found(&self, now: Instant) -> bool {
-        self.connected.is_some() || now >= self.taken + DISCOVERY
+        self.connected.is_some() || now >= self.found_at
     }
 }
 
@@ -83,11 +85,25 @@ impl<T> Overlap<T> {
     /// the newer one, if it is not connected yet and had no time for that.
     #[must_use = "ending a part takes time"]
     pub fn begin(&mut self, replaced: T, now: Instant) -> Option<T> {
+        self.begin_with(replaced, Beginning::new(now))
+    }
+
+    /// As [`begin`](Self::begin), if the new part is of the same connection as the replaced one, and fits whatever that one and
+    /// the kept one fit. Then it finds all of it soon, and what it lacks has ended.
+    #[must_use = "ending a part takes time"]
+    fn begin_wider(&mut self, replaced: T, now: Instant) -> Option<T> {
+        // Their connection may be new.
+        let newer = self.before.as_ref().map(|(_, newer)| newer).filter(|of| !of.is_found(now));
+        let found_at = newer.map_or(now, |newer| newer.found_at).max(now + OVERLAP);
+        self.begin_with(replaced, Beginning { found_at, ..Beginning::new(now) })
+    }
+
+    fn begin_with(&mut self, replaced: T, newest: Beginning) -> Option<T> {
         let (kept, ended) = match self.before.take() {
-            Some((before, newer)) if !newer.is_found(now) => (before, Some(replaced)),
+            Some((before, newer)) if !newer.is_found(newest.taken) => (before, Some(replaced)),
             before => (replaced, before.map(|(before, _)| before)),
         };
-        self.before = Some((kept, Beginning::new(now)));
+        self.before = Some((kept, newest));
         ended
     }
 
@@ -229,11 +245,15 @@ impl<S> Handover<S> {
             && self.paused_until.is_none_or(|until| now >= until)
     }
 
-    /// Keeps the subscription that was replaced for a while. Returns one that is no longer needed.
+    /// Keeps the subscription that was replaced for a while. Returns one that is no longer needed. `is_wider`: true if the
+    /// new one is of the same connection, and fits all publishers that the others fit.
     #[must_use = "ending a subscription takes time"]
-    pub(crate) fn begin(&mut self, replaced: S, now: Instant) -> Option<S> {
+    pub(crate) fn begin(&mut self, replaced: S, now: Instant, is_wider: bool) -> Option<S> {
         (self.differs_since, self.paused_until) = (None, None);
-        self.overlap.begin(replaced, now)
+        match is_wider {
+            true => self.overlap.begin_wider(replaced, now),
+            false => self.overlap.begin(replaced, now),
+        }
     }
 
     /// Notes that no new subscription could be made. Returns whether this is the first failure.

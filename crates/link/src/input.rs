@@ -15,7 +15,7 @@ use robocache_runtime::{OfferedQos, Origin, Runtime};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// If two looks are further apart, the thread did not run between them, and what came meanwhile may still be on its way.
+/// If two drains are further apart, the thread did not run between them, and what came meanwhile may still be on its way.
 const ASLEEP: Duration = Duration::from_millis(500);
 
 /// A subscription of an input, and what it asks for.
@@ -41,8 +41,10 @@ pub(crate) struct Input<S> {
     is_of_arrival: bool,
     /// True if the clock of the publisher of the newest message agrees with that of this machine.
     clocks_agree: bool,
-    /// The last look at an overlap.
-    looked: Instant,
+    /// When the thread ran last.
+    ran: Instant,
+    /// True if the thread did not run for a while since the last look at an overlap.
+    slept: bool,
 }
 
 impl<S: Subscription> Input<S> {
@@ -69,7 +71,8 @@ impl<S: Subscription> Input<S> {
             losses: Losses::new(!spec.newest_arrival_counts()),
             is_of_arrival: spec.timeline == Timeline::Receive,
             clocks_agree: false,
-            looked: runtime.time.monotonic(),
+            ran: runtime.time.monotonic(),
+            slept: false,
         }
     }
 
@@ -111,7 +114,11 @@ impl<S: Subscription> Input<S> {
             Ok(unused) if asks != wants => connector.end(unused),
             Ok(subscription) => {
                 let before = state.asks.get();
-                self.replace(runtime, Subscribed { subscription, asks }, now, connector);
+                // It is of the same connection.
+                let kept = self.handover.overlap.before().map(|(kept, _)| kept.asks);
+                let is_wider = kept.into_iter().chain([before]).all(|of| asks.fits(of));
+                let subscribed = Subscribed { subscription, asks };
+                self.replace(runtime, subscribed, now, is_wider, connector);
                 state.adapted.add(1);
                 tracing::info!(
                     "{}: subscribed again with {asks} instead of {before}, because its publishers \
@@ -139,23 +146,25 @@ impl<S: Subscription> Input<S> {
         if let Some((_, coming)) = self.coming.take() {
             connector.end(coming);
         }
-        self.replace(runtime, subscribed, now, connector);
+        self.replace(runtime, subscribed, now, false, connector);
         runtime.input(self.id).resubscribed.add(1);
     }
 
-    /// Takes the messages of another subscription from now on, and for a while also those of this one.
+    /// Takes the messages of another subscription from now on, and for a while also those of this one. `is_wider`: as for
+    /// [`Handover::begin`].
     fn replace(
         &mut self,
         runtime: &Runtime,
         Subscribed { subscription, asks }: Subscribed<S>,
         now: Instant,
+        is_wider: bool,
         connector: &Connector,
     ) {
         let state = runtime.input(self.id);
         self.count_all_losses(runtime);
         let before = std::mem::replace(&mut self.subscription, subscription);
         let before = Subscribed { subscription: before, asks: state.asks.get() };
-        let unused = self.handover.begin((before, self.losses.subscription()), now);
+        let unused = self.handover.begin((before, self.losses.subscription()), now, is_wider);
         unused.into_iter().for_each(|(unused, _)| connector.end(unused.subscription));
         self.losses.overlap();
         state.asks.set(asks);
@@ -218,14 +227,22 @@ impl<S: Subscription> Input<S> {
         Ok(true)
     }
 
+    /// Notes that the thread runs, before it takes what waits.
+    pub(crate) fn run(&mut self, now: Instant) {
+        let asleep = now.saturating_duration_since(std::mem::replace(&mut self.ran, now));
+        if asleep > ASLEEP {
+            self.slept = true;
+            self.losses.slept(asleep, now);
+        }
+    }
+
     /// Returns the subscription before when only the new one is needed.
     #[must_use = "ending a subscription takes time"]
     pub(crate) fn end_overlap(&mut self, now: Instant) -> Option<S> {
         let publishers = |subscription: &S| subscription.publisher_count().unwrap_or(0);
         let new = &self.subscription;
-        let looked = std::mem::replace(&mut self.looked, now);
-        let slept = now.saturating_duration_since(looked) > ASLEEP;
-        self.losses.look(now, slept);
+        let slept = std::mem::take(&mut self.slept);
+        self.losses.look(now);
         let is_connected = |(before, _): &(Subscribed<S>, u32)| {
             !slept && publishers(new) >= publishers(&before.subscription)
         };

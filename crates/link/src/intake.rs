@@ -103,6 +103,8 @@ impl<S: Subscription> Intake<S> {
     /// left for the next call.
     pub(crate) fn drain(&mut self, runtime: &Runtime) -> Result<(), LinkError> {
         self.standstills.look(Look::now(&runtime.time));
+        let now = runtime.time.monotonic();
+        self.inputs.iter_mut().for_each(|input| input.run(now));
         self.ready.clear();
         self.ready.extend((0..self.inputs.len()).filter(|k| self.inputs[*k].may_have()));
         for round in 0.. {

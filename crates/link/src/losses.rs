@@ -1,9 +1,11 @@
 //! Counts the messages that were published and never taken, from the middleware's own numbers.
 
+mod publisher;
+
 use std::time::{Duration, Instant};
 
+use self::publisher::{NumberPlace, PublisherLosses};
 use super::middleware::MessageInfo;
-use robocache_runtime::PublisherId;
 
 /// How many publishers are remembered; if there are more, the one heard longest ago is forgotten.
 const PUBLISHERS: usize = 1024;
@@ -31,9 +33,10 @@ const REPEATS: Duration = Duration::from_secs(1);
 /// once more, because the publisher keeps them for it, or because the old one still listens
 /// ([`Losses::overlap`]). The numbers tell: each message is new once.
 ///
-/// A publisher may end and begin again under the same identity, with numbers from 1. A message that has a number from
-/// before, and was published later than the newest one, shows that. While a message may come once more, its number must
-/// have come, and it was published later than all before: a clock that was set back does not look like that.
+/// A publisher may end and begin again under the same identity, with numbers from 1. A message whose number came with
+/// another instant of publication shows that, also if its clock was set back. So does a number that is far behind the newest
+/// one of its subscription. Else a message shows it that has a number from before, and was published later than the newest
+/// one. While a message may come once more, it must be later than all before.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     publishers: Vec<PublisherLosses>,
@@ -112,97 +115,6 @@ impl Gaps {
     }
 }
 
-#[derive(Debug)]
-struct PublisherLosses {
-    id: PublisherId,
-    /// The first number that came.
-    first: u64,
-    /// Its newest number.
-    newest: u64,
-    /// Its newest number from the newest subscription.
-    newest_by_new: u64,
-    /// Which of its last numbers came: bit `k` is `newest - k`.
-    seen: u128,
-    /// The newest number below `first` that came.
-    history: u64,
-    /// When its newest message was published, and the latest such instant \[ns\]. They differ if its clock was set back.
-    newest_ns: Option<i64>,
-    latest_ns: Option<i64>,
-    /// When the first message was published \[ns\], if another publisher had its identity before.
-    since_ns: Option<i64>,
-    /// True if another publisher has its identity now.
-    is_over: bool,
-    /// True if nothing new has come from the publisher since the input was subscribed to again.
-    away: bool,
-    /// The subscription that gave its newest message.
-    by: u32,
-    /// Its last message, as a number of [`Losses::messages`].
-    heard: u64,
-}
-
-/// Place of a number among those that came from a publisher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NumberPlace {
-    /// Behind the newest one; this many are missing between them.
-    Ahead(u64),
-    /// Among the last ones, and it was missing.
-    OutOfOrder,
-    /// Before the first one.
-    History,
-    /// It came before, or is so old that it counts as such.
-    Repeated,
-}
-
-impl PublisherLosses {
-    /// True if a message is of the publisher that had this identity before.
-    fn is_of_before(&self, info: &MessageInfo) -> bool {
-        let published = info.transit.published_ns.zip(self.since_ns);
-        published.is_some_and(|(published, since)| published < since)
-    }
-
-    /// True if a message with a number shows that another publisher has this identity now. `repeats`: true if the message
-    /// may have come from another subscription.
-    fn ends_by(&self, info: &MessageInfo, number: u64, repeats: bool) -> bool {
-        // One subscription gives the messages of a publisher in their order.
-        let (before, is_known) = match repeats {
-            false => (self.newest_ns, number <= self.newest),
-            true => (self.latest_ns, self.place(number) == NumberPlace::Repeated),
-        };
-        is_known && info.transit.published_ns.zip(before).is_some_and(|(this, of)| this > of)
-    }
-
-    fn place(&self, number: u64) -> NumberPlace {
-        let Some(back) = self.newest.checked_sub(number) else {
-            return NumberPlace::Ahead(number - self.newest - 1);
-        };
-        if number < self.first {
-            return if number > self.history {
-                NumberPlace::History
-            } else {
-                NumberPlace::Repeated
-            };
-        }
-        match 1u128.checked_shl(u32::try_from(back).unwrap_or(u32::MAX)) {
-            Some(bit) if self.seen & bit == 0 => NumberPlace::OutOfOrder,
-            _ => NumberPlace::Repeated,
-        }
-    }
-
-    /// Notes a number that is not repeated.
-    fn note(&mut self, number: u64, place: NumberPlace) {
-        match place {
-            NumberPlace::Ahead(missing) => {
-                let shift = u32::try_from(missing + 1).unwrap_or(u32::MAX);
-                self.seen = self.seen.checked_shl(shift).unwrap_or(0) | 1;
-                self.newest = number;
-            }
-            NumberPlace::OutOfOrder => self.seen |= 1 << (self.newest - number),
-            NumberPlace::History => self.history = number,
-            NumberPlace::Repeated => {}
-        }
-    }
-}
-
 /// Messages lost since the last explanation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
@@ -229,10 +141,7 @@ impl Losses {
     /// true if it is new; else it has been taken before.
     pub(crate) fn note(&mut self, info: &MessageInfo, by: u32) -> bool {
         self.messages += 1;
-        // The newest of those that had this identity is the last.
-        let is_of =
-            |known: &PublisherLosses| known.id == info.publisher && !known.is_of_before(info);
-        let Some(known) = self.publishers.iter().rposition(is_of) else {
+        let Some(known) = self.known(info) else {
             self.welcome(info, by, None);
             return true;
         };
@@ -242,19 +151,15 @@ impl Losses {
         };
         let overlaps = self.overlaps();
         let repeats = self.repeats();
+        let from_before = by != self.subscription;
         let publisher = &mut self.publishers[known];
-        if !publisher.is_over && publisher.ends_by(info, number, repeats) {
+        if !publisher.is_over && publisher.ends_by(info, number, repeats, !from_before) {
             publisher.is_over = true;
             self.welcome(info, by, info.transit.published_ns);
             return true;
         }
-        let from_before = by != self.subscription;
         let place = publisher.place(number);
-        publisher.note(number, place);
-        publisher.latest_ns = publisher.latest_ns.max(info.transit.published_ns);
-        if matches!(place, NumberPlace::Ahead(_)) {
-            publisher.newest_ns = info.transit.published_ns;
-        }
+        publisher.note(number, place, info.transit.published_ns);
         if !from_before {
             publisher.newest_by_new = publisher.newest_by_new.max(number);
         }
@@ -273,6 +178,24 @@ impl Losses {
         true
     }
 
+    /// Finds the publisher of a message among those that had its identity; `None` if it is unknown.
+    fn known(&self, info: &MessageInfo) -> Option<usize> {
+        // The newest is the last.
+        let of_id = self.publishers.iter().enumerate().filter(|(_, of)| of.id == info.publisher);
+        let mut of_id = of_id.rev();
+        if let Some((came, _)) = of_id.clone().find(|(_, of)| of.has(info)) {
+            return Some(came);
+        }
+        let (mut known, mut newer) = of_id.next()?;
+        for (before, older) in of_id {
+            if !newer.is_of_before(info, older) {
+                break;
+            }
+            (known, newer) = (before, older);
+        }
+        Some(known)
+    }
+
     /// Remembers a new publisher by its first message. In an overlap, the other subscription may give that message once
     /// more. `since_ns`: when the message was published, if another publisher had the identity before.
     fn welcome(&mut self, info: &MessageInfo, by: u32, since_ns: Option<i64>) {
@@ -282,56 +205,49 @@ impl Losses {
                 self.publishers.remove(longest_ago);
             }
         }
-        let from_before = by != self.subscription;
         let numbered = info.number.is_some();
         if numbered {
             self.newcomer.get_or_insert(self.messages);
         }
-        let number = info.number.unwrap_or(0);
-        let published_ns = info.transit.published_ns;
-        self.publishers.push(PublisherLosses {
-            id: info.publisher,
-            first: number,
-            newest: number,
-            newest_by_new: if from_before { 0 } else { number },
-            seen: 1,
-            history: 0,
-            newest_ns: published_ns,
-            latest_ns: published_ns,
-            since_ns,
-            is_over: false,
-            // With numbers, a message of the new subscription shows that it hears the publisher.
-            away: self.overlaps() && (from_before || !numbered),
-            by,
-            heard: self.messages,
-        });
+        let by_new = by == self.subscription;
+        let mut publisher = PublisherLosses::new(info, by, by_new);
+        publisher.since_ns = since_ns;
+        // With numbers, a message of the new subscription shows that it hears the publisher.
+        publisher.away = self.overlaps() && !(by_new && numbered);
+        publisher.heard = self.messages;
+        self.publishers.push(publisher);
     }
 
-    /// Without numbers, the time of publication tells which messages come once more: those that are no newer than
-    /// one that the other subscription has given. From the same subscription they come in their order, so there a
-    /// clock was set back. In doubt a message is refused.
+    /// Without numbers, the time of publication tells which messages come once more: those that the other subscription has
+    /// given, and those that are no newer than one that it has given. From the same subscription they come in their order, so
+    /// there a clock was set back. In doubt a message is refused.
     fn note_without_number(&mut self, known: usize, info: &MessageInfo, by: u32) -> bool {
         let repeats = self.repeats();
         let publisher = &mut self.publishers[known];
         let published_ns = info.transit.published_ns;
         let newer = published_ns > publisher.newest_ns || published_ns.is_none();
-        if publisher.away && repeats && !newer && publisher.by != by {
+        let is_doubtful = publisher.away && repeats && !newer && publisher.by != by;
+        if is_doubtful || repeats && publisher.gave_another(published_ns, by) {
             return false;
         }
         publisher.away &= repeats;
-        (publisher.newest_ns, publisher.by) = (published_ns, by);
+        publisher.give(published_ns, by);
         true
     }
 
-    /// Notes a look at the subscriptions, after all that waited was taken. `slept`: true if the thread did not run for a
-    /// while before it. What came meanwhile may still be on its way.
-    pub(crate) fn look(&mut self, now: Instant, slept: bool) {
-        match self.overlapped_until.filter(|_| self.givers == Givers::OneAfterTwo) {
-            Some(_) if slept => self.overlapped_until = Some(now),
-            Some(ended) if now.saturating_duration_since(ended) >= REPEATS => {
-                self.givers = Givers::One;
-            }
-            _ => {}
+    /// Notes that the thread did not run for a while until now. What came meanwhile may still be on its way.
+    pub(crate) fn slept(&mut self, asleep: Duration, now: Instant) {
+        self.overlapped_until = match self.givers {
+            Givers::OneAfterTwo => Some(now),
+            Givers::One | Givers::Two => self.overlapped_until.map(|ended| ended + asleep),
+        };
+    }
+
+    /// Notes a look at the subscriptions, after all that waited was taken.
+    pub(crate) fn look(&mut self, now: Instant) {
+        let since = self.overlapped_until.map(|ended| now.saturating_duration_since(ended));
+        if self.givers == Givers::OneAfterTwo && since.is_some_and(|since| since >= REPEATS) {
+            self.givers = Givers::One;
         }
         if !self.repeats() {
             self.publishers.retain(|of| !of.is_over);
@@ -358,7 +274,8 @@ impl Losses {
     pub(crate) fn overlap_ended(&mut self, counted: Option<u64>, now: Instant) {
         self.givers = Givers::OneAfterTwo;
         self.overlapped_until = Some(now);
-        let heard = self.publishers.iter().filter(|of| of.newest_by_new > 0);
+        // The new one hears nothing more of those that have ended.
+        let heard = self.publishers.iter().filter(|of| of.newest_by_new > 0 && !of.is_over);
         self.given = heard.map(|of| of.newest.saturating_sub(of.newest_by_new)).sum();
         self.counted = counted.unwrap_or(0);
     }

@@ -12,7 +12,7 @@ fn a_difference_that_lasts_is_due_once_and_both_subscriptions_are_kept_for_a_whi
     assert!(!handover.is_due(true, |_| true, start + 200 * MS));
     let due = start + 300 * MS;
     assert!(handover.is_due(true, |_| true, due));
-    assert_eq!(handover.begin(7, due), None);
+    assert_eq!(handover.begin(7, due, false), None);
     assert_eq!(handover.overlap.before(), Some(&7));
     assert!(!handover.is_due(true, |_| true, due + 500 * MS), "one change after the other");
     let connected = due + 200 * MS;
@@ -29,14 +29,14 @@ fn a_difference_that_lasts_is_due_once_and_both_subscriptions_are_kept_for_a_whi
 fn a_publisher_that_only_the_subscription_before_fits_is_heard_all_the_time() {
     let start = Instant::now();
     let mut handover = Handover::<u8>::default();
-    assert_eq!(handover.begin(1, start), None);
+    assert_eq!(handover.begin(1, start, false), None);
     // The second subscription never finds as many.
     assert_eq!(handover.overlap.over(start + MS, |_| false), None);
     assert!(!handover.is_due(true, |_| true, start + MS));
     assert!(!handover.is_due(true, |_| true, start + OVERLAP), "the overlap may end by itself");
     let due = start + OVERLAP + MS;
     assert!(handover.is_due(true, |_| true, due));
-    assert_eq!(handover.begin(2, due), Some(2), "the first one is kept");
+    assert_eq!(handover.begin(2, due, false), Some(2), "the first one is kept");
     assert_eq!(handover.overlap.before(), Some(&1));
     assert_eq!(handover.overlap.over(due + MS, |before| *before == 1), None);
     assert_eq!(handover.overlap.over(due + MS + OVERLAP, |_| true), Some(1));
@@ -46,11 +46,11 @@ fn a_publisher_that_only_the_subscription_before_fits_is_heard_all_the_time() {
 fn a_publisher_that_neither_subscription_fits_waits_for_none() {
     let start = Instant::now();
     let mut handover = Handover::<u8>::default();
-    assert_eq!(handover.begin(1, start), None);
+    assert_eq!(handover.begin(1, start, false), None);
     assert!(!handover.is_due(true, |_| false, start + MS));
     assert!(!handover.is_due(true, |before| *before == 1, start + MS + SETTLE));
     assert!(handover.is_due(true, |_| false, start + MS + SETTLE));
-    assert_eq!(handover.begin(2, start + MS + SETTLE), Some(2), "the first one is kept");
+    assert_eq!(handover.begin(2, start + MS + SETTLE, false), Some(2), "the first one is kept");
 }
 
 #[test]
@@ -75,6 +75,32 @@ fn of_three_parts_the_newest_and_one_that_is_connected_are_kept() {
     assert_eq!(overlap.before_mut(), Some(&mut 3));
     // Those that the third one has not found have ended, or it would have found them.
     assert_eq!(overlap.begin(4, start + 3 * MS + DISCOVERY), Some(3));
+}
+
+#[test]
+fn one_that_fits_all_is_kept_although_it_lacks_a_publisher_that_was_killed() {
+    let start = Instant::now();
+    let mut handover = Handover::<u8>::default();
+    assert_eq!(handover.begin(1, start, true), None);
+    let soon = start + OVERLAP.saturating_sub(MS);
+    assert_eq!(handover.overlap.over(soon, |_| false), None);
+    // The second one had time to find all others.
+    assert_eq!(handover.begin(2, start + OVERLAP, false), Some(1));
+    assert_eq!(handover.overlap.before(), Some(&2));
+}
+
+#[test]
+fn one_that_fits_all_is_not_found_before_its_connection() {
+    let start = Instant::now();
+    let mut handover = Handover::<u8>::default();
+    assert_eq!(handover.begin(1, start, false), None);
+    // The second one is of a new connection, and so is the third one.
+    assert_eq!(handover.begin(2, start + MS, true), Some(2));
+    assert_eq!(handover.begin(3, start + 2 * OVERLAP, false), Some(3), "the first one is kept");
+    let mut handover = Handover::<u8>::default();
+    assert_eq!(handover.begin(1, start, false), None);
+    assert_eq!(handover.begin(2, start + MS, true), Some(2));
+    assert_eq!(handover.begin(3, start + DISCOVERY, false), Some(1));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tests of [`Losses`] with made-up numbers.
 
 use super::*;
-use robocache_runtime::Transit;
+use robocache_runtime::{PublisherId, Transit};
 
 fn message(publisher: u16, number: Option<u64>, source_ns: Option<i64>) -> MessageInfo {
     let [low, high] = publisher.to_le_bytes();
@@ -67,7 +67,7 @@ fn a_publisher_may_begin_again_under_its_identity() {
     assert!(is_new(9, 190), "it was the number of a message from before");
     assert!(is_new(10, 95), "it was on its way from before");
     assert_eq!(explain(&mut losses, Some(6)), Lost { on_the_way: 6, overwritten: 0 });
-    losses.look(Instant::now(), false);
+    losses.look(Instant::now());
     assert_eq!(losses.publishers.len(), 1);
     assert_eq!(losses.publishers[0].newest, 9);
 }
@@ -95,6 +95,135 @@ fn a_publisher_that_begins_again_in_an_overlap_is_heard_at_once() {
 }
 
 #[test]
+fn a_publisher_that_begins_again_in_an_overlap_may_have_numbers_from_before_its_first_one() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::new(true);
+    losses.overlap();
+    for number in 80..=85 {
+        assert!(take(&mut losses, &of(number, number as i64), true));
+    }
+    // The one before loses 31, and the new one lags behind.
+    for (number, from_before) in [(30, true), (32, true), (30, false), (31, false), (80, true)] {
+        let is_new = (number, from_before) != (30, false);
+        assert_eq!(take(&mut losses, &of(number, 1_000 + number as i64), from_before), is_new);
+    }
+    assert!(!take(&mut losses, &of(32, 1_032), false));
+    assert!(!take(&mut losses, &of(80, 1_080), false));
+}
+
+#[test]
+fn a_clock_that_is_set_back_after_a_publisher_began_again_in_an_overlap_refuses_nothing() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::default();
+    for number in 1..=9 {
+        assert!(take(&mut losses, &of(number, 1_000 + number as i64), false));
+    }
+    losses.overlap();
+    assert!(take(&mut losses, &of(1, 2_000), true));
+    assert!(!take(&mut losses, &of(1, 2_000), false));
+    // From here on by the clock that was set back.
+    for number in 2..=5 {
+        assert!(take(&mut losses, &of(number, 500 + number as i64), true), "{number}");
+        assert!(!take(&mut losses, &of(number, 500 + number as i64), false), "{number}");
+    }
+    losses.overlap_ended(Some(0), Instant::now());
+    assert!(take(&mut losses, &of(6, 506), false));
+    assert_eq!(explain(&mut losses, Some(0)), Lost::default());
+}
+
+#[test]
+fn the_next_numbers_of_a_publisher_that_began_again_are_its_own_after_a_step_back() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::new(true);
+    losses.overlap();
+    for number in 54..=195 {
+        assert!(take(&mut losses, &of(number, 1_000 + number as i64), false));
+    }
+    for number in 8..=42 {
+        assert!(take(&mut losses, &of(number, 5_000 + number as i64), false));
+    }
+    // From here on by the clock that was set back. One message comes late, and one twice.
+    for (number, is_new) in [(43, true), (44, true), (46, true), (45, true), (46, false)] {
+        assert_eq!(take(&mut losses, &of(number, number as i64), false), is_new, "{number}");
+    }
+    assert!(take(&mut losses, &of(47, 47), false));
+}
+
+#[test]
+fn what_seemed_to_be_of_the_time_before_a_publishers_first_message_is_new_once() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::new(true);
+    losses.overlap();
+    for number in 82..=85 {
+        assert!(take(&mut losses, &of(number, 1_000 + number as i64), true));
+    }
+    // It begins again, and its clock was set back. The new subscription lags behind.
+    for number in 78..=82 {
+        assert!(take(&mut losses, &of(number, number as i64), true));
+    }
+    for number in 78..=82 {
+        assert!(!take(&mut losses, &of(number, number as i64), false), "{number}");
+    }
+}
+
+#[test]
+fn a_publisher_that_begins_again_after_its_clock_was_set_back_is_heard_at_once() {
+    for (newest, overlaps) in [(9, false), (9, true), (1_000, false), (1_000, true)] {
+        let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+        let mut losses = Losses::default();
+        for number in 1..newest {
+            assert!(take(&mut losses, &of(number, 1_000 + number as i64), false));
+        }
+        if overlaps {
+            losses.overlap();
+        }
+        assert!(take(&mut losses, &of(newest, 1_000 + newest as i64), false));
+        for number in 1..=3 {
+            assert!(take(&mut losses, &of(number, 500 + number as i64), false), "{number}");
+        }
+        // The last ones of before may come once more.
+        for number in newest - 8..=newest {
+            assert!(!take(&mut losses, &of(number, 1_000 + number as i64), overlaps), "{number}");
+        }
+        assert!(take(&mut losses, &of(4, 504), false));
+    }
+}
+
+#[test]
+fn a_message_that_comes_twice_after_its_clock_was_set_back_shows_no_new_publisher() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::default();
+    for (number, published_ns) in [(34, 1_000), (35, 1_010), (36, 500), (37, 510)] {
+        assert!(take(&mut losses, &of(number, published_ns), false));
+    }
+    for (number, published_ns) in [(35, 1_010), (36, 500), (37, 510)] {
+        assert!(!take(&mut losses, &of(number, published_ns), false), "{number}");
+    }
+    assert!(take(&mut losses, &of(38, 520), false));
+}
+
+#[test]
+fn an_event_after_an_overlap_counts_what_a_publisher_lost_that_began_again() {
+    let of = |number, published_ns| message(1, Some(number), Some(published_ns));
+    let mut losses = Losses::new(true);
+    let now = Instant::now();
+    take(&mut losses, &of(1, 10), false);
+    losses.overlap();
+    for (number, from_before) in [(2, false), (3, true), (4, true)] {
+        take(&mut losses, &of(number, 10 * number as i64), from_before);
+    }
+    // It begins again, and only the new subscription hears it.
+    take(&mut losses, &of(1, 100), false);
+    losses.overlap_ended(Some(0), now);
+    assert_eq!(losses.explain(Some(0), now), Lost::default());
+    // The event comes before the message behind the gap.
+    let next = now + 2 * SETTLE;
+    assert_eq!(losses.explain(Some(2), next), Lost { on_the_way: 2, overwritten: 0 });
+    take(&mut losses, &of(4, 130), false);
+    assert_eq!(explain(&mut losses, Some(2)), Lost::default());
+}
+
+#[test]
 fn a_clock_that_is_set_back_in_an_overlap_shows_no_new_publisher() {
     let of = |number, published_ns| message(1, Some(number), Some(published_ns));
     let mut losses = Losses::default();
@@ -119,9 +248,10 @@ fn what_came_while_the_thread_did_not_run_may_be_repeated_after_that() {
     let resumed = start + 3 * REPEATS;
     // The first step after that takes what waits, and then looks.
     assert!(!is_new(&mut losses, 1_000, false));
-    losses.look(resumed, true);
+    losses.slept(3 * REPEATS, resumed);
+    losses.look(resumed);
     assert!(!is_new(&mut losses, 990, false), "it was on its way");
-    losses.look(resumed + REPEATS, false);
+    losses.look(resumed + REPEATS);
     assert!(is_new(&mut losses, 995, false), "a clock was set back");
 }
 
@@ -380,9 +510,9 @@ fn a_publisher_without_numbers_whose_clock_was_set_back_is_heard_again_after_a_s
     assert!(is_new(&mut losses, 1_000, false));
     subscribe_again(&mut losses, start);
     assert!(!is_new(&mut losses, 10, false));
-    losses.look(start + Duration::from_millis(999), false);
+    losses.look(start + Duration::from_millis(999));
     assert!(!is_new(&mut losses, 20, false));
-    losses.look(start + Duration::from_secs(1), false);
+    losses.look(start + Duration::from_secs(1));
     assert!(is_new(&mut losses, 30, false));
     assert!(is_new(&mut losses, 40, false));
 }
@@ -399,6 +529,22 @@ fn without_numbers_a_clock_that_is_set_back_in_an_overlap_refuses_nothing() {
         assert!(is_new(&mut losses, ns, true), "{ns}");
         assert!(!is_new(&mut losses, ns, false), "{ns}");
     }
+}
+
+#[test]
+fn without_numbers_what_waited_on_both_sides_of_a_step_back_is_new_once() {
+    let mut losses = Losses::default();
+    assert!(is_new(&mut losses, 990, false));
+    losses.overlap();
+    // After a standstill, all that waited comes from the one subscription, and then from the other one.
+    for ns in [1_000, 1_010, 500, 510] {
+        assert!(is_new(&mut losses, ns, true), "{ns}");
+    }
+    for ns in [1_000, 1_010, 500, 510] {
+        assert!(!is_new(&mut losses, ns, false), "{ns}");
+    }
+    // A coarse clock gives two messages one instant.
+    assert!(is_new(&mut losses, 520, false) && is_new(&mut losses, 520, false));
 }
 
 #[test]
@@ -432,7 +578,7 @@ fn without_numbers_a_silent_publisher_whose_clock_was_set_back_is_heard_in_a_lat
     let start = Instant::now();
     assert!(is_new(&mut losses, 1_000, false));
     subscribe_again(&mut losses, start);
-    losses.look(start + Duration::from_secs(10), false);
+    losses.look(start + Duration::from_secs(10));
     losses.overlap();
     assert!(is_new(&mut losses, 500, true));
     assert!(!is_new(&mut losses, 500, false));
@@ -477,6 +623,24 @@ fn a_late_event_of_an_overlap_counts_nothing_that_the_other_subscription_gave() 
     let lost = losses.explain(Some(2), now + 2 * SETTLE);
     assert_eq!((lost.on_the_way, lost.overwritten), (1, 0));
     assert_eq!(explain(&mut losses, Some(2)), Lost::default());
+}
+
+#[test]
+fn an_event_that_comes_after_the_thread_did_not_run_is_one_of_the_overlap() {
+    let mut losses = Losses::new(true);
+    let now = Instant::now();
+    note(&mut losses, 1, [1]);
+    assert_eq!(losses.explain(Some(0), now), Lost::default());
+    losses.overlap();
+    for (number, from_before) in [(2, false), (3, true), (4, false)] {
+        take(&mut losses, &message(1, Some(number), None), from_before);
+    }
+    losses.overlap_ended(Some(0), now);
+    let resumed = now + 2 * NEXT;
+    losses.slept(2 * NEXT, resumed);
+    // The gap makes it ask for the events at once. One of these losses is that of the overlap.
+    note(&mut losses, 1, [6]);
+    assert_eq!(losses.explain(Some(2), resumed), Lost { on_the_way: 1, overwritten: 0 });
 }
 
 #[test]

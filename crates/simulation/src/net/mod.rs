@@ -91,6 +91,10 @@ pub(crate) enum Transport {
         subscription: usize,
         sample: Arc<Sample>,
     },
+    /// A connection receives the next message that waits at its port.
+    Port {
+        connection: usize,
+    },
     /// A publisher has found a subscription.
     Found {
         publisher: usize,
@@ -127,8 +131,8 @@ pub(crate) struct Connection {
     pub lost: Option<LostPort>,
     /// From when until when messages of local publishers are lost.
     broken: Option<(u64, u64)>,
-    /// Messages that came while the process stood still, each with its subscription.
-    port: Vec<(usize, Arc<Sample>)>,
+    /// Messages that came while the process stood still, and behind them, each with its subscription.
+    port: VecDeque<(usize, Arc<Sample>)>,
     /// Its subscriptions that have not ended.
     living: usize,
     /// When it was made.
@@ -263,7 +267,7 @@ impl Net {
             cut_off: false,
             lost: None,
             broken: None,
-            port: Vec::new(),
+            port: VecDeque::new(),
             living: 0,
             begun_ns: self.clock.now_ns(),
             key,
@@ -428,9 +432,8 @@ impl Net {
                     connection.cut_off(draw, lost_port(at, self.stops));
                 }
             }
-            let port = std::mem::take(&mut connection.port);
-            for (k, (subscription, sample)) in port.into_iter().enumerate() {
-                self.due.push((now + k as u64 * 5000, Transport::Deliver { subscription, sample }));
+            if !connection.port.is_empty() {
+                self.due.push((now, Transport::Port { connection: at }));
             }
         }
     }

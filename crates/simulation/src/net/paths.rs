@@ -18,9 +18,14 @@ pub(crate) struct Path {
     pub writer_knows_ns: u64,
     /// When the last message comes: none overtakes it.
     last_ns: u64,
+    /// When the last message is received that came before the subscription had found the publisher.
+    held_ns: u64,
     /// The number that the reader expects next.
     expected: Option<u64>,
 }
+
+/// Time from one message that waits at a port to the next.
+const PORT_NS: u64 = 5000;
 
 /// The identity of a publisher in the whole network.
 pub(crate) fn id_of(publisher: &Publisher) -> PublisherId {
@@ -69,7 +74,8 @@ impl Net {
             found = found.map(|at| at.max(now + 2 * MS + self.draw.below(20 * MS)));
         }
         let [reader_knows_ns, writer_knows_ns] = found;
-        let path = Path { reader_knows_ns, writer_knows_ns, last_ns: 0, expected: None };
+        let held_ns = reader_knows_ns;
+        let path = Path { reader_knows_ns, writer_knows_ns, last_ns: 0, held_ns, expected: None };
         self.paths.insert((publisher, subscription), path);
         self.due.push((writer_knows_ns, Transport::Found { publisher, subscription }));
     }
@@ -123,6 +129,7 @@ impl Net {
                 self.give_history(publisher, subscription);
             }
             Transport::Deliver { subscription, sample } => self.deliver(subscription, sample),
+            Transport::Port { connection } => self.look_at_port(connection),
         }
     }
 
@@ -144,19 +151,40 @@ impl Net {
     }
 
     fn deliver(&mut self, subscription: usize, sample: Arc<Sample>) {
+        let sub = &self.subscriptions[subscription];
+        let port = &mut self.connections[sub.connection].port;
+        if !sub.alive {
+            return;
+        }
+        // None overtakes those that wait.
+        match self.stopped || !port.is_empty() {
+            true if port.len() < PORT => port.push_back((subscription, sample)),
+            true => self.fates[sample.publisher].lose(sample.number, false),
+            false => self.receive(subscription, sample),
+        }
+    }
+
+    /// Receives a message that waits at a port. The next one follows.
+    fn look_at_port(&mut self, connection: usize) {
+        let port = &mut self.connections[connection].port;
+        let Some((subscription, sample)) = (!self.stopped).then(|| port.pop_front()).flatten()
+        else {
+            return;
+        };
+        if !port.is_empty() {
+            let next = self.clock.now_ns() + PORT_NS;
+            self.due.push((next, Transport::Port { connection }));
+        }
+        self.receive(subscription, sample);
+    }
+
+    fn receive(&mut self, subscription: usize, sample: Arc<Sample>) {
         let now = self.clock.now_ns();
         let publisher = sample.publisher;
         let number = sample.number;
         let sub = &mut self.subscriptions[subscription];
-        let connection = &mut self.connections[sub.connection];
+        let connection = &self.connections[sub.connection];
         if !sub.alive {
-            return;
-        }
-        if self.stopped {
-            match connection.port.len() < PORT {
-                true => connection.port.push((subscription, sample)),
-                false => self.fates[publisher].lose(number, false),
-            }
             return;
         }
         if connection.cut_off && !self.publishers[publisher].remote {
@@ -166,9 +194,9 @@ impl Net {
         if now < path.reader_knows_ns {
             match sub.asks.reliable {
                 true => {
-                    let at = path.reader_knows_ns.max(path.last_ns) + 1;
-                    path.last_ns = at;
-                    self.due.push((at, Transport::Deliver { subscription, sample }));
+                    // In their order, and before those that come later.
+                    path.held_ns += 1;
+                    self.due.push((path.held_ns, Transport::Deliver { subscription, sample }));
                 }
                 false => {
                     let is_edge = path.reader_knows_ns < now + EDGE_NS;
