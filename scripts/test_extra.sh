@@ -5,7 +5,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-kind=$1
+case "${1:-}" in
+  torch | tfds) kind=$1 ;;
+  *) echo 'test_extra.sh: expected torch or tfds' >&2 && exit 2 ;;
+esac
 shift
 if [ -z "${PYTHON:-}" ]; then
   PYTHON=.$kind/bin/python

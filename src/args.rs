@@ -63,8 +63,8 @@ pub fn help() -> String {
             ParameterValue::Bool(yes) => yes.to_string(),
             ParameterValue::Integer(number) => number.to_string(),
             ParameterValue::Double(number) => number.to_string(),
-            ParameterValue::String(text) => text.clone(),
-            _ => String::new(),
+            ParameterValue::String(text) if !text.is_empty() => text.clone(),
+            _ => "empty".to_owned(),
         };
         let head = format!("  {:<22}{:<15} {default}", it.name, it.value.type_name());
         format!("{}\n      {}\n", head.trim_end(), it.description)

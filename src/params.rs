@@ -132,7 +132,8 @@ enum ParameterType {
 static PARAMETERS: &[Parameter] = &[
     Parameter(
         "config_file",
-        "Path of the configuration (YAML). Required; with `managed` before the node is configured.",
+        "Path of the configuration (YAML): config/robocache.yaml explains it, and `robocache check FILE` checks it. Required; with \
+         `managed` before the node is configured.",
         ParameterType::Text("", |it, path| {
             it.config_file = path.into();
             Ok(())
@@ -140,7 +141,8 @@ static PARAMETERS: &[Parameter] = &[
     ),
     Parameter(
         MANAGED,
-        "Whether the node is a lifecycle node, which requests configure and activate.",
+        "Whether the node is a lifecycle node, which requests configure and activate. Its other parameters are read when it is \
+         configured.",
         // It decides which node reads the others.
         ParameterType::Bool(false, |_, _| {}),
     ),
@@ -181,7 +183,7 @@ static PARAMETERS: &[Parameter] = &[
     ),
     Parameter(
         "realtime_priority",
-        "Real-time priority (SCHED_FIFO, 1 to 99) of the tick thread; 0: ordinary priority.",
+        "Real-time priority (SCHED_FIFO, 1 to 99) of the tick thread, if the system permits it; 0: ordinary priority.",
         ParameterType::Integer(20, |it, value| {
             it.threads.tick.priority = priority(value)?;
             Ok(())
@@ -229,7 +231,7 @@ static PARAMETERS: &[Parameter] = &[
     ),
     Parameter(
         "commands",
-        "Whether commands are made from the start on, or only when the service enable_commands asks for them: disabled or \
+        "Whether commands are made from the start on, or only when the service ~/enable_commands asks for them: disabled or \
          enabled.",
         ParameterType::Text("disabled", |it, word| {
             it.commands = match word {
@@ -276,7 +278,7 @@ static PARAMETERS: &[Parameter] = &[
     ),
     Parameter(
         "visualize_hz",
-        "Rate at which images and grids are published for RViz and Foxglove [Hz]; 0: never.",
+        "Rate at which images and grids are published for RViz and Foxglove [Hz], on <output topic>/view/<stream>; 0: never.",
         ParameterType::Double(0.0, |it, rate| {
             if rate != 0.0 && !(0.1..=60.0).contains(&rate) {
                 return Err(("a rate in Hz from 0.1 to 60, or 0", rate.to_string()));
@@ -307,7 +309,8 @@ static PARAMETERS: &[Parameter] = &[
     ),
     Parameter(
         "record_to",
-        "Folder in which each run records what it receives (MCAP); empty: nothing is recorded.",
+        "Folder in which each run records what it receives (MCAP), for `robocache replay` and `verify`; empty: nothing is \
+         recorded.",
         ParameterType::Text("", |it, folder| {
             it.record_to = (!folder.is_empty()).then(|| folder.into());
             Ok(())

@@ -206,7 +206,8 @@ impl Default for SimOptions {
             #[command(flatten)]
             options: SimOptions,
         }
-        <CommandLine as clap::Parser>::parse_from(["sensor_sim"]).options
+        let parsed = <CommandLine as clap::Parser>::try_parse_from(["sensor_sim"]);
+        parsed.expect("sensor_sim: an empty command line is right").options
     }
 }
 

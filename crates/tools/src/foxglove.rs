@@ -89,7 +89,11 @@ pub fn layout(config: &Config) -> Value {
 fn plots(panels: &mut Panels, config: &Config) -> Vec<Value> {
     let joints = config.inputs.iter().filter(|input| !input.is_plan());
     let mut plots: Vec<Value> = joints
-        .filter_map(|input| Some(panels.plot(&full_name(&input.topic), curves(input)?)))
+        .filter_map(|input| {
+            let (joints, curves) = curves(input)?;
+            let topic = full_name(&input.topic);
+            Some(panels.plot(&format!("{topic}: the first {joints} of the message"), curves))
+        })
         .collect();
     for (title, key) in [("ages of the tensor [ms]", "age_ms"), ("valid shares", "valid_share")] {
         let streams = config.streams.iter().map(|spec| &spec.name);
@@ -103,15 +107,15 @@ fn plots(panels: &mut Panels, config: &Config) -> Vec<Value> {
     plots
 }
 
-/// Curves of an input of joints: their paths and labels. `None` if it has none. A message has its joints in an order of its
-/// own, so a curve is named by its place there.
-fn curves(input: &InputSpec) -> Option<Vec<(String, String)>> {
+/// Number of the joints of an input, and the paths and labels of their curves. `None` if it has none. A message may have
+/// more joints, in an order of its own. So a curve is named by its place there.
+fn curves(input: &InputSpec) -> Option<(usize, Vec<(String, String)>)> {
     let joints: usize = input.joint_groups()?.iter().map(Vec::len).sum();
     let topic = full_name(&input.topic);
     let of_field =
         |field: &String| (0..joints).map(|at| format!("{field}[{at}]")).collect::<Vec<_>>();
     let labels = input.fields().iter().flat_map(of_field);
-    Some(labels.map(|label| (format!("{topic}.{label}"), label)).collect())
+    Some((joints, labels.map(|label| (format!("{topic}.{label}"), label)).collect()))
 }
 
 /// The path of a value in a status of the node. From the tensors themselves, Foxglove would have to receive each of them.

@@ -243,7 +243,7 @@ class WindowSampler:
 
     def to(self, device: Any) -> DeviceSampler:
         """The same batches in the same order as tensors on a GPU, for example in a CUDA graph: a
-        `robocache.device_sampler.DeviceSampler`. It needs PyTorch. A later change of this sampler does not change it."""
+        `robocache.training.device_sampler.DeviceSampler`. It needs PyTorch. A later change of this sampler does not change it."""
         from .device_sampler import DeviceSampler
 
         return DeviceSampler(self, device)

@@ -111,8 +111,7 @@ struct Began {
     stamp: Stamp,
     /// When it arrived.
     at: Instant,
-    /// When it was published; `None` if unknown.
-    published: Option<i64>,
+    transit: Transit,
     /// When the last message of the epoch before was published; `None` if unknown.
     last_before: Option<i64>,
     /// How far the clock jumped back \[ns\]; 0 if it did not.
@@ -250,8 +249,8 @@ impl SimClock {
     /// If publications cannot be compared, the stamp tells until the clock has passed the instant that it
     /// jumped back from: a stamp that is ahead may be an old one, unless it is from before all that may be on
     /// its way. Later, and for a message that was published after the jump, the ordinary limit holds. After a short
-    /// jump an old stamp soon fits. Then a message that seems to be published after its arrival, or long before it, is of the
-    /// epoch before. Perhaps it was on its way while the machine was suspended.
+    /// jump an old stamp soon fits. Then publications by one clock tell, even if it is not this machine's, or if the message was
+    /// on its way while the machine was suspended.
     pub(super) fn arrival_at(&self, transit: Transit, at: Instant, is_stamped: bool) -> Arrival {
         let mut state = self.lock();
         let since = |earlier: Instant| at.saturating_duration_since(earlier);
@@ -335,10 +334,10 @@ impl Began {
     fn sent(self, transit: Transit, steps_ns: i64, is_stamped: bool) -> Option<Sent> {
         // After a short jump, an old stamp is not far ahead either. A sensor publishes some time after its stamp.
         let is_long = self.jump_ns > steps_ns.saturating_add(MAX_AHEAD_NS);
-        let Some((first, published)) = self.published.zip(transit.published()) else {
-            // If the publication is not told at all, as in some bags, the stamp must do.
-            let is_told = transit.published_ns.is_some();
-            return (is_told && self.jump_ns > 0 && !is_long).then_some(Sent::Before);
+        let Some((first, published)) = self.transit.published().zip(transit.published()) else {
+            let is_short = self.jump_ns > 0 && !is_long;
+            let is_before = transit.is_before(self.transit).filter(|_| is_short)?;
+            return Some(if is_before { Sent::Before } else { Sent::After });
         };
         if published >= first {
             return Some(Sent::After);
@@ -362,11 +361,10 @@ impl Now {
         transit: Transit,
     ) -> Self {
         let (before, in_doubt_from) = ended.unzip();
-        let published = transit.published();
         let began = Began {
             stamp,
             at,
-            published,
+            transit,
             last_before: before.and_then(|before| before.published),
             jump_ns: before.map_or(0, |before| before.reading.stamp.since(stamp)),
             in_doubt_from: in_doubt_from.unwrap_or(Stamp::MIN),
@@ -375,7 +373,7 @@ impl Now {
             reading: Reading { stamp, since: at, epoch },
             previous: before.map_or(Epoch::default(), |before| before.reading.epoch),
             began,
-            published,
+            published: transit.published(),
             has_read_zero: stamp == Stamp::ZERO,
             arrival: None,
         }

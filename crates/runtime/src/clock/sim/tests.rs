@@ -153,15 +153,38 @@ fn after_a_short_jump_a_stamp_tells_nothing_of_the_epoch() {
         let expected = if tells { second } else { first };
         assert_eq!(epoch(published(150)), expected);
         assert_eq!(epoch(published(200)), second);
-        // It was on its way for long, or its publisher has another clock.
-        let on_its_way = |ns| Transit { published_ns: Some(200), arrived_ns: Some(200 + ns) };
-        for transit in [Transit::LATE_NS + 1, -Transit::EARLY_NS - 1].map(on_its_way) {
-            assert_eq!(epoch(transit), expected);
-            assert_eq!(epoch_at(transit, now + IN_FLIGHT), second);
+        // It was on its way for long, or its publisher has a clock that is not far ahead.
+        let on_its_way = |published: i64, ns: i64| Transit {
+            published_ns: Some(published),
+            arrived_ns: Some(published.saturating_add(ns)),
+        };
+        let long = [Transit::LATE_NS + 1, Transit::SUSPENDED_NS];
+        for ns in long.into_iter().chain([-Transit::EARLY_NS - 1, -Transit::LATE_NS]) {
+            let old = on_its_way(199, ns);
+            assert_eq!([old, on_its_way(200, ns)].map(epoch), [expected, second], "{ns}");
+            assert_eq!(epoch_at(old, now + IN_FLIGHT), second, "{ns}");
         }
-        let bounds = [Transit::LATE_NS, -Transit::EARLY_NS].map(on_its_way);
-        assert_eq!(bounds.map(epoch), [second; 2]);
-        assert_eq!(epoch(Transit::UNKNOWN), second, "the stamp must do");
+        // Nobody can compare these, so the stamp must do: clocks of other machines, simulated time as the arrival, and a
+        // middleware that tells no arrival.
+        for ns in [-Transit::LATE_NS - 1, Transit::SUSPENDED_NS + 1] {
+            assert_eq!(epoch(on_its_way(199, ns)), second, "{ns}");
+        }
+        let without_arrival = Transit { published_ns: Some(150), arrived_ns: None };
+        assert_eq!([without_arrival, Transit::UNKNOWN].map(epoch), [second; 2]);
+    }
+}
+
+/// The simulator and its sensors are on a machine whose clock is `offset_ns` ahead, or behind.
+#[test]
+fn after_a_short_jump_a_clock_of_another_machine_tells() {
+    for offset_ns in [-3_000, -1, 2, 3_000].map(|ms| ms * NANOS_PER_MS) {
+        let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap(), TimeSource::real());
+        let now = Instant::now();
+        let sent = |ns| Transit { published_ns: Some(ns + offset_ns), arrived_ns: Some(ns + 50) };
+        let first = clock.set_at(at(60_000 * NANOS_PER_MS), sent(100), now).unwrap();
+        let second = clock.set_at(at(59_900 * NANOS_PER_MS), sent(200), now).unwrap();
+        let epoch = |ns| clock.arrival_at(sent(ns), now, true).epoch;
+        assert_eq!([199, 200, 300].map(epoch), [first, second, second], "{offset_ns}");
     }
 }
 
