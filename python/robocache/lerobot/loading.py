@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from ..data import WindowDataset, place_of
+from ..training import ranks
 from ..training.cache import EpisodeCache
 from ..training.sampler import WindowSampler
 from .dialect import Dialect
@@ -196,7 +197,8 @@ class Dataset(torch.utils.data.Dataset):
             batch_size: items of a batch.
             seed: of the order, and of `image_transforms` and `transform`.
             transform: a function of a batch, in the worker that makes it.
-            options: of `WindowSampler`: `rank`, `world`, `weights` (one per episode), `drop_last`, `shuffle` and `batches`.
+            options: of `WindowSampler`: `rank`, `world` (not of a cache that is a share), `weights` (one per episode),
+                `drop_last`, `shuffle` and `batches`.
         """
         spans = self._source.sampler.spans()
         last = spans.first_ns + (spans.counts - 1) * self._source.sampler.period_ns
@@ -206,8 +208,7 @@ class Dataset(torch.utils.data.Dataset):
             batch_size=batch_size,
             episodes=spans.episodes,
             epochs=spans.epochs,
-            seed=seed,
-            **options,
+            **ranks.of_share(self.cache.share, {"seed": seed, **options}),
         )
         changes = None
         if self.image_transforms is not None or transform is not None:

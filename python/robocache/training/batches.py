@@ -28,7 +28,8 @@ class Batches(torch.utils.data.IterableDataset):
         seed: of what is drawn.
         transform: a function of a batch that returns one.
 
-    Raises ValueError if several processes train, and the sampler was not told its rank.
+    Raises ValueError, also in each call that begins an epoch, if several processes train, and the sampler was not told its
+    rank.
     """
 
     def __init__(
@@ -84,8 +85,11 @@ class Batches(torch.utils.data.IterableDataset):
         again. The first call after `resume` leaves the batch where it goes on, if the epoch is that of the state.
 
         Raises:
-            ValueError: the state that was loaded is of a later epoch.
+            ValueError: the state that was loaded is of a later epoch; or several processes train, and the sampler was not
+                told its rank.
         """
+        # The processes may have found each other since this was made.
+        self.sampler.expect_rank()
         epoch = int(epoch)
         if self._resumes and epoch < self.epoch:
             raise ValueError(
@@ -108,6 +112,7 @@ class Batches(torch.utils.data.IterableDataset):
             raise ValueError(
                 "batch_size: expected None for the DataLoader of a dataset of windows, which gives batches, found another"
             )
+        self.sampler.expect_rank()
         worker = torch.utils.data.get_worker_info()
         if worker and self._is_on_gpu():
             raise RuntimeError("num_workers: expected 0 for a cache on a GPU, found workers")
@@ -144,8 +149,9 @@ class Batches(torch.utils.data.IterableDataset):
         ranks may be another than that of the state.
 
         Raises:
-            ValueError: the state is of another version or order of batches.
+            ValueError: the state is of another version or order of batches; or as `set_epoch`.
         """
+        self.sampler.expect_rank()
         own = self.state()
         for name in ("version", "seed", "items", "batch_size", "order"):
             if state.get(name) != own[name]:

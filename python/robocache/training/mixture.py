@@ -114,8 +114,10 @@ class MixtureSampler:
     def batch(self, epoch: int, number: int, offset: int = 0) -> list[tuple[int, Any]]:
         """The items of a batch of this rank: by part that has some its number, and what `WindowSampler.batch` gives.
 
-        Raises IndexError if there is no such batch.
+        Raises IndexError if there is no such batch, ValueError if several processes train, and this one did not say which
+        it is.
         """
+        self.expect_rank()
         count = self.count(offset)
         if epoch < 0 or not 0 <= number < count:
             raise IndexError(
@@ -171,7 +173,8 @@ class MixtureDataset(Batches):
     Args:
         parts: by name a `Part`, or a dict of its attributes.
         transform: a function of a batch that returns one, with random numbers of the seed of the batch.
-        options: of `MixtureSampler`: `batch_size`, `batches`, `seed`, `rank` and `world`.
+        options: of `MixtureSampler`: `batch_size`, `batches`, `seed`, `rank` and `world`. If all caches are one share, all
+            items are this rank's, in an order of its own; `rank` and `world` are not given.
 
     Attributes:
         names: of the parts.
@@ -194,6 +197,12 @@ class MixtureDataset(Batches):
         given = [of if isinstance(of, Part) else Part(**of) for of in parts.values()]
         # All batches, and all workers, have the numbers that a file of statistics has now.
         self._parts = [of._replace(config=with_statistics(of.config)) for of in given]
+        shares = {of.cache.share for of in self._parts}
+        if len(shares) > 1:
+            raise ValueError(
+                f"parts: expected caches of the same share, or none of a share, found {sorted(map(str, shares))}"
+            )
+        options = ranks.of_share(shares.pop(), options)
         weights = [of.weight for of in self._parts]
         sampler = MixtureSampler([of.sampler for of in self._parts], weights, **options)
         super().__init__(sampler, sampler.seed, transform)

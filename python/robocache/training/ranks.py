@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["checked", "expect_given"]
+__all__ = ["checked", "expect_given", "of_share"]
 
 
 def checked(rank: int | None, world: int | None) -> tuple[int, int]:
@@ -20,6 +22,19 @@ def checked(rank: int | None, world: int | None) -> tuple[int, int]:
     if not 0 <= rank < world:
         raise ValueError(f"rank: expected 0 to {world - 1}, found {rank}")
     return int(rank), int(world)
+
+
+def of_share(share: tuple[int, int] | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a sampler of a cache. If the cache is a share, all its items are this rank's, in an order of its own.
+
+    Raises ValueError if it is a share, and a rank is given.
+    """
+    if share is None:
+        return dict(options)
+    if "rank" in options or "world" in options:
+        raise ValueError("rank: expected none for a cache that is a share already")
+    rank, world = share
+    return {**options, "seed": options.get("seed", 0) * world + rank, "rank": 0, "world": 1}
 
 
 def expect_given() -> None:

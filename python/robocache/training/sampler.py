@@ -199,12 +199,7 @@ class WindowSampler:
                 these. An episode that is not named has none.
             options: those of the class, but for `epochs`.
         """
-        if cache.share is not None:
-            if "rank" in options or "world" in options:
-                raise ValueError("rank: expected none for a cache that is a share already")
-            rank, world = cache.share
-            options["seed"] = options.get("seed", 0) * world + rank
-            options |= {"rank": 0, "world": 1}
+        options = ranks.of_share(cache.share, options)
         period_ns = cache.period_ns if period_ns is None else period_ns
         if period_ns is None:
             raise ValueError(

@@ -211,3 +211,18 @@ def test_a_gpu_makes_the_batches_of_the_host(memory, is_bytes):
     for expected, found in zip(*([each[0], each[68]] for each in pair), strict=True):
         for key, values in expected.items():
             assert key == "task" or torch.equal(found[key].cpu(), values), key
+
+
+def test_batches_of_a_share_are_this_ranks(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    cache(16).save(tmp_path / "saved")
+    seen = []
+    for rank, length in enumerate((60, 9)):
+        data = dataset(tmp_path / "saved", STEPS, share=(rank, 2))
+        made = data.batches(3, seed=2)
+        frames = [batch["frame_index"] for batch in made]
+        assert sorted(torch.cat(frames).tolist()) == list(range(length))
+        seen.append(made.sampler.seed)
+        with pytest.raises(ValueError, match="rank: expected none for a cache that is a share"):
+            data.batches(3, rank=rank, world=2)
+    assert seen == [4, 5]

@@ -195,3 +195,51 @@ def test_a_process_of_several_says_its_rank(parts, monkeypatch):
     with pytest.raises(ValueError, match="rank: expected rank and world, because 2 processes"):
         MixtureDataset(parts, batch_size=4)
     MixtureDataset(parts, batch_size=4, rank=1, world=2).batch(0)  # parts need no rank
+
+
+def test_a_process_of_several_is_asked_at_each_epoch(parts, monkeypatch):
+    data = MixtureDataset(parts, batch_size=4)
+    state = data.state()
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    for begin in (
+        lambda: data.set_epoch(0),
+        lambda: data.resume(state),
+        lambda: iter(data),
+        lambda: data.batch(0),
+        lambda: data.sampler.batch(0, 0),
+    ):
+        with pytest.raises(ValueError, match="rank: expected rank and world, because 2 processes"):
+            begin()
+
+
+def test_parts_that_are_a_share_are_this_ranks(parts, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    parts["large"]["cache"].save(tmp_path / "large")
+
+    def mixed(*shares, **options):
+        found = {}
+        for name, share in zip("ab", shares, strict=False):
+            cache = robocache.EpisodeCache.load(tmp_path / "large", share=share)
+            ranked = {} if share else {"rank": 0, "world": 1}
+            sampler = robocache.WindowSampler.of(cache, batch_size=1, seed=5, **ranked)
+            config = {"state": {}, "action": CHUNK}
+            found[name] = {"cache": cache, "sampler": sampler, "config": config}
+        return MixtureDataset(found, batch_size=5, seed=3, **options)
+
+    seen = []
+    for rank in range(2):
+        data = mixed((rank, 2), (rank, 2), batches=16)
+        texts = [data.tasks, data.sampler.rank, data.sampler.world]
+        assert texts == [["pick"], 0, 1]
+        # All of its episode, of 40 or 30 frames, from both parts.
+        own = batches(data)
+        instants = {int(ns) for batch in own for ns in batch["instant_ns"]}
+        assert instants == {(at + 1) * PERIOD for at in range((40, 30)[rank])}
+        seen.append([batch["instant_ns"].tolist() for batch in own])
+    assert seen[0] != seen[1]
+    with pytest.raises(ValueError, match="rank: expected none for a cache that is a share"):
+        mixed((1, 2), (1, 2), rank=1, world=2)
+    for others in ((0, 2), None):
+        with pytest.raises(ValueError, match="parts: expected caches of the same share, or none"):
+            mixed((1, 2), others)

@@ -513,3 +513,19 @@ def test_a_transform_draws_the_same_for_any_workers(cache, workers):
     assert torch.equal(alone[0]["tokens"], torch.arange(6).reshape(3, 2)[episodes])
     drawn = [columns["prompt"][n] for n in episodes.tolist()]
     assert all(text in of for text, of in zip(alone[0]["prompt"], drawn, strict=True))
+
+
+def test_processes_that_meet_later_are_asked_at_each_epoch(cache, monkeypatch):
+    """`torch.multiprocessing.spawn` sets no WORLD_SIZE, and a dataset may be made before the process group."""
+    data = dataset(cache)
+    state = data.state()
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    for begin in (
+        lambda: data.set_epoch(0),
+        lambda: data.resume(state),
+        lambda: iter(data),
+        lambda: data.batch(0),
+    ):
+        with pytest.raises(ValueError, match="rank: expected rank and world, because 2 processes"):
+            begin()
