@@ -96,8 +96,9 @@ class Trainer:
         import robocache
 
         self.torch = torch
-        self.rank = int(os.environ.get("RANK", 0))
-        self.world = int(os.environ.get("WORLD_SIZE", 1))
+        self.rank, self.world = 0, 1
+        if "WORLD_SIZE" in os.environ:
+            self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.device = torch.device(options.device)
         if self.device.type == "cuda":
             self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))

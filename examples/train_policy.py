@@ -269,7 +269,9 @@ def train(model, policy, cache, sampler, test, options, device):
 
 def main():
     options = arguments()
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank, world = 0, 1
+    if "WORLD_SIZE" in os.environ:  # of torchrun; without a rank all processes would be the first
+        rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = torch.device(options.device)
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", device.index or 0)))
