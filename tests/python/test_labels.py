@@ -100,8 +100,18 @@ def test_an_action_with_the_lag_of_an_observation_is_told(recwarn):
     for config in ({"label": True}, {"label": False}, {"horizon": {"steps": 1}}, {"lag_ms": 40}):
         cache.plan({"action": config, "state": {}})
     assert not recwarn
-    with pytest.warns(UserWarning, match="'action': its step is 40 ms before the instant"):
-        cache.plan({"action": {}, "state": {}})
+    for ask in (
+        lambda: cache.plan({"action": {}, "state": {}}),
+        lambda: cache.plan(),
+        lambda: cache.windows([0], [PERIOD]),
+        lambda: cache.windows([0], [PERIOD], rows="all"),
+    ):
+        cache._plans.clear()
+        with pytest.warns(
+            UserWarning, match="'action': its step is 40 ms before the instant"
+        ) as told:
+            ask()
+        assert [each.filename for each in told] == [__file__]
 
 
 @pytest.mark.parametrize(

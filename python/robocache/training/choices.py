@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..datasets.asked_episodes import integers
+from ..node.caller import outside
 from . import action_rows
 from .steps import nanoseconds, offsets_of
 
@@ -43,6 +44,7 @@ def choices(config, rows, streams, period_ns, labels=frozenset()):
     if config is None and (rows is not None or labels):
         config = {name: {} for name in streams}
     if config is None:
+        _warn_of_late_action({name: {} for name in streams}, streams)
         return None
     if not isinstance(config, Mapping):
         raise TypeError(f"config: expected a dict by stream, found {config!r}")
@@ -55,6 +57,7 @@ def choices(config, rows, streams, period_ns, labels=frozenset()):
         _choice(name, own, rows, streams[name], period_ns, name in labels)
         for name, own in config.items()
     ]
+    _warn_of_late_action(config, streams)
     return json.dumps(asked, default=_plain)
 
 
@@ -133,14 +136,21 @@ def _targets(name, config, means, label, period_ns):
         return {"offsets_ns": steps, "present": present, "lag_stated": "lag_ms" in config}
     if label:
         return {"offsets_ns": [offset - own[present] for offset in own], "present": present}
-    if name in _ACTIONS and own[present] < 0 and "label" not in config and not means["plans"]:
-        warnings.warn(
-            f"'{name}': its step is {-own[present] / 1e6:g} ms before the instant, as that of an observation. If the policy "
-            'answers it, write {"label": True}; if it sees it, {"label": False}',
-            UserWarning,
-            stacklevel=2,
-        )
     return {}
+
+
+def _warn_of_late_action(config, streams):
+    """Warns of actions that are taken as observations: their steps are those of the node, which has a lag."""
+    for name in sorted(_ACTIONS & set(config)):
+        lag_ns = -streams[name]["target_offsets_ns"][streams[name]["present"]]
+        is_chosen = {"history", "horizon", "lag_ms", "offsets_ns", "label"} & set(config[name])
+        if lag_ns > 0 and not is_chosen and not streams[name]["plans"]:
+            warnings.warn(
+                f"'{name}': its step is {lag_ns / 1e6:g} ms before the instant, as that of an observation. If the policy "
+                'answers it, write {"label": True}; if it sees it, {"label": False}',
+                UserWarning,
+                stacklevel=outside(),
+            )
 
 
 #: What actions of a contract may have.
