@@ -2,12 +2,13 @@
 
 import errno
 import os
+import secrets
 
 
 def write(path, text):
-    """Writes a file that is there whole or not at all, also if several processes write it."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(text)
+    """Writes a file that is there whole or not at all, also if several threads, processes or containers write it."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+    partial.write_text(text, encoding="utf-8")
     complete(partial, path)
 
 
