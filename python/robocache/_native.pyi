@@ -600,10 +600,11 @@ def replay_to(
     progress: Any = None,
     has_bar: bool = False,
     recordings: Sequence[Any] | None = None,
+    waits: Any = None,
 ) -> tuple[list[dict[str, Any]], str | None]:
     """What became of each episode of a request, as `robocache replay --json` prints it, and why there is no store of all.
-    With `has_bar`, stderr has the bar and the warnings. `recordings`, of which `robocache.datasets.kinds` has the kinds,
-    stand for the bags of the request."""
+    `waits` gets the folder, if another run writes into it. With `has_bar`, stderr has the bar and the warnings.
+    `recordings`, of which `robocache.datasets.kinds` has the kinds, stand for the bags of the request."""
 @final
 class ReplayRun:
     """The replay of one episode, in a thread of its own."""

@@ -1,7 +1,10 @@
 """What a run of `robocache import` leaves and says if it cannot do all that it was asked for."""
 
+import fcntl
 import json
+import os
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -19,6 +22,7 @@ import lerobot_files
 import robocache
 from robocache.datasets import importing
 from robocache.datasets.lerobot import Dataset
+from robocache.node import whole
 
 SIZE = ["--resize", "8x8"]
 
@@ -171,6 +175,76 @@ def test_processes_that_import_at_once_wait_for_each_other(tmp_path):
     assert [(run.returncode, run.stderr) for run in runs] == [(0, "")] * 4
     assert len(robocache.EpisodeCache.load(out / "rows.zarr").episodes) == 2
     assert not list(out.glob("*.partial"))
+
+
+def test_a_run_that_waits_says_so(tmp_path, monkeypatch):
+    root, out = lerobot_files.write(tmp_path / "dataset", lengths=(3,)), tmp_path / "out"
+    out.mkdir()
+    other, told = os.open(out, os.O_RDONLY), []
+    fcntl.flock(other, fcntl.LOCK_EX)
+
+    def shown(message, category, filename, *_):
+        if "another run writes into it" in str(message):
+            told.append((str(message), category, filename))
+            os.close(other)  # the other run ends
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", shown)
+        (outcome,) = importing.import_dataset(root, out)
+    assert "done" in outcome
+    said = f"{out}: another run writes into it, and this one waits for its end"
+    assert told == [(said, RuntimeWarning, __file__)]
+
+
+def test_a_run_that_waited_needs_no_file_of_one_that_failed(tmp_path, monkeypatch):
+    """A run that leaves no results removes the configuration, while others wait."""
+    root, out = lerobot_files.write(tmp_path / "dataset", lengths=(3,)), tmp_path / "out"
+    replay_to = importing._native.replay_to
+
+    def after_another(*arguments, **options):
+        (out / "config.yaml").unlink()
+        return replay_to(*arguments, **options)
+
+    monkeypatch.setattr(importing._native, "replay_to", after_another)
+    assert importing.main([str(root), "--out", str(out), *SIZE]) == 0
+    text = importing.generated(Dataset(root), resize=(8, 8))
+    assert (out / "config.yaml").read_text() == text
+    assert sorted(each.name for each in out.iterdir()) == [
+        "config.yaml",
+        "replay.json",
+        "rows.zarr",
+    ]
+
+
+def test_complete_rows_are_not_written_to(tmp_path, monkeypatch):
+    root, out = lerobot_files.write(tmp_path / "dataset", lengths=(3, 2)), tmp_path / "out"
+    path = root / "meta/info.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "splits": {"train": "0:2"}}))
+    assert importing.main([str(root), "--out", str(out), *SIZE]) == 0
+    assert (out / "splits.json").exists()
+
+    def written(path, text):
+        raise AssertionError(f"{path} is written again")
+
+    monkeypatch.setattr(whole, "write", written)
+    before = {each: each.stat().st_mtime_ns for each in [out, *out.iterdir()]}
+    assert importing.main([str(root), "--out", str(out), *SIZE]) == 0
+    assert {each: each.stat().st_mtime_ns for each in [out, *out.iterdir()]} == before
+    # Other splits are written.
+    path.write_text(json.dumps({**json.loads(path.read_text()), "splits": {"train": "0:1"}}))
+    with pytest.raises(AssertionError, match="splits.json is written again"):
+        importing.main([str(root), "--out", str(out), *SIZE])
+
+
+def test_a_file_that_is_not_whole_is_no_result(tmp_path):
+    for name in ("splits.json.12.ab.partial", "rows.zarr.partial/zarr.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert not importing._has_results(tmp_path)
+    (tmp_path / "rows.zarr.parts").mkdir()
+    (tmp_path / "rows.zarr.parts/episode_000000").touch()
+    assert importing._has_results(tmp_path)
 
 
 def test_results_name_what_their_values_mean(tmp_path):

@@ -1,6 +1,7 @@
 //! `robocache.replay_to`: episodes into files.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,6 +25,16 @@ struct SharesState {
     spans: BTreeMap<String, (Stamp, Stamp)>,
     /// Changes since the progress was last reported.
     news: BTreeMap<String, f64>,
+    /// The folder that another run writes into, until it was reported.
+    waits_for: Option<PathBuf>,
+}
+
+/// Functions of Python that are told how far a run is.
+struct Told {
+    /// Gets the name of an episode, and the part of it that is done.
+    progress: Option<Py<PyAny>>,
+    /// Gets the folder that another run writes into.
+    waits: Option<Py<PyAny>>,
 }
 
 impl Shares {
@@ -31,10 +42,16 @@ impl Shares {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, py: Python<'_>, progress: Option<&Py<PyAny>>) -> PyResult<()> {
+    fn tell(&self, py: Python<'_>, told: &Told) -> PyResult<()> {
         py.check_signals()?;
-        let news = std::mem::take(&mut self.lock().news);
-        let Some(progress) = progress else { return Ok(()) };
+        let (news, waits_for) = {
+            let mut state = self.lock();
+            (std::mem::take(&mut state.news), state.waits_for.take())
+        };
+        if let (Some(waits), Some(folder)) = (&told.waits, waits_for) {
+            waits.call1(py, (folder,))?;
+        }
+        let Some(progress) = &told.progress else { return Ok(()) };
         for (name, share) in news {
             progress.call1(py, (name, share))?;
         }
@@ -43,6 +60,10 @@ impl Shares {
 }
 
 impl BatchProgress for Shares {
+    fn waits(&self, out: &Path) {
+        self.lock().waits_for = Some(out.to_owned());
+    }
+
     fn begins(&self, episode: &Episode, first: Stamp, last: Stamp) {
         let mut state = self.lock();
         state.spans.insert(episode.name.clone(), (first, last));
@@ -63,16 +84,17 @@ impl BatchProgress for Shares {
 
 /// Replays the episodes of a request into files. Returns the outcome of each, and why there is no store.
 ///
-/// `progress` gets how far each episode is. With `has_bar`, stderr has the bar and the warnings of the command instead.
-/// `recordings` are episodes that stand for the bags of the request; [`crate::recordings`] says what they are.
+/// `progress` gets how far each episode is, and `waits` the folder, if another run writes into it. With `has_bar`, stderr
+/// has the bar and the warnings of the command instead. `recordings` are episodes that stand for the bags of the request; [`crate::recordings`] says what they are.
 #[pyfunction]
-#[pyo3(signature = (request, progress=None, has_bar=false, recordings=None))]
+#[pyo3(signature = (request, progress=None, has_bar=false, recordings=None, waits=None))]
 pub(crate) fn replay_to<'py>(
     py: Python<'py>,
     request: &PyReplayRequest,
     progress: Option<Py<PyAny>>,
     has_bar: bool,
     recordings: Option<Vec<Bound<'_, PyAny>>>,
+    waits: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyAny>, Option<String>)> {
     if has_bar {
         log_above_bars();
@@ -84,7 +106,8 @@ pub(crate) fn replay_to<'py>(
         Some(bars) => bars,
         None => &shares,
     };
-    let tell = |py: Python<'_>| shares.tell(py, progress.as_ref());
+    let told = Told { progress, waits };
+    let tell = |py: Python<'_>| shares.tell(py, &told);
     let results = watched(py, &episodes, &options, watch, tell);
     if let Some(bars) = &bars {
         bars.close();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -111,6 +112,13 @@ impl Bars {
 }
 
 impl BatchProgress for Bars {
+    fn waits(&self, out: &Path) {
+        tracing::warn!(
+            "{}: another run writes into it, and this one waits for its end",
+            out.display()
+        );
+    }
+
     fn begins(&self, episode: &Episode, first: Stamp, last: Stamp) {
         let name = episode.name.clone();
         self.update(true, |state| {

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from typing import Any
 
 from .. import _native
 from ..node import replay_command, whole
+from ..node.caller import outside
 from ..node.pipeline import Pipeline
 from ..node.summary import Findings, complete
 from . import frame_stamps, import_options, kinds
@@ -51,8 +53,9 @@ def import_dataset(
 ) -> list[dict[str, Any]]:
     """Reads a dataset into files, as `robocache replay` does with bags.
 
-    A run that was interrupted goes on with the episodes that are missing. Runs of several processes into one folder wait for
-    each other, and only the first has work. `OUT/splits.json` has the names of the episodes of each split.
+    A run that was interrupted goes on with the episodes that are missing. Runs of several processes of one machine into one
+    folder wait for each other, with a warning, and only the first has work. With several machines on NFS, import once
+    before. `OUT/splits.json` has the names of the episodes of each split.
 
     Args:
         dataset: the path of the dataset, or what `opened` returns.
@@ -62,7 +65,8 @@ def import_dataset(
         mapping: of `opened`.
         split: the name of a split: only its episodes; all by default.
         episodes: numbers or names of episodes, or a slice of all. All by default.
-        share: a pair of integers (rank, world): of these episodes every `world`-th from `rank` on.
+        share: a pair of integers (rank, world): of these episodes every `world`-th from `rank` on. Each share needs an `out`
+            of its own.
         preset, resize: of `config_of`; only without `config`.
         tolerance_s: how far a frame of a video may be from the timestamp of its row, as of LeRobotDataset.
         jobs: episodes at once; None for as many as there are cores.
@@ -96,15 +100,7 @@ def import_dataset(
 def warn_of(lines):
     """Warns of lines, if there are any, at the line that called this package."""
     if text := "\n".join(lines):
-        warnings.warn(text, RuntimeWarning, stacklevel=_outside())
-
-
-def _outside():
-    """The stack level, for the caller, of the first line outside this package: warnings name it."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("robocache."):
-        level, frame = level + 1, frame.f_back
-    return level
+        warnings.warn(text, RuntimeWarning, stacklevel=outside())
 
 
 def import_rows(
@@ -236,7 +232,8 @@ def _run(dataset, out, config, options, reading, made, telling):
 def configured(dataset, out, config, **made):
     """A run with a configuration: gives its path, which is `config`, or a generated one in `out`.
 
-    If the run fails and leaves no results, a generated configuration is removed: the next run may need another one.
+    If the run fails and leaves no results, a generated configuration is removed: the next run may need another one. So
+    each run reads a copy of its own, and a run that has results writes what another one has removed.
 
     Args:
         dataset: of `opened`.
@@ -251,19 +248,35 @@ def configured(dataset, out, config, **made):
         Pipeline(config, backend="cpu")  # raises ValueError if it is wrong
         yield config
         return
-    text, was_there = generated(dataset, **made), (out / "config.yaml").exists()
-    path = _written(out, text)
-    try:
+    text, path = generated(dataset, **made), out / "config.yaml"
+    was_there = path.exists()
+    _write_same(path, text)
+    if was_there and _has_results(out):
+        # No run removes it, and the folder may be read-only.
         yield path
-    finally:
-        if not was_there and not _has_results(out):
-            path.unlink(missing_ok=True)
+        return
+    with tempfile.TemporaryDirectory(prefix=".config.", suffix=".partial", dir=out) as own:
+        copy = Path(own) / path.name
+        copy.write_text(text, encoding="utf-8")
+        try:
+            yield copy
+        finally:
+            if not _has_results(out):
+                if not was_there:
+                    path.unlink(missing_ok=True)
+            elif not path.exists():
+                whole.write(path, text)
 
 
 def _has_results(out):
-    """Whether a folder has a file of results."""
+    """True if a folder has a file of results that is whole."""
     others = {"config.yaml", "splits.json", "replay.json"}
-    return any(each.is_file() and each.name not in others for each in out.rglob("*"))
+    # Unlike `rglob`, it does not mind folders that another run removes meanwhile.
+    for _, folders, files in os.walk(out):
+        folders[:] = [name for name in folders if not name.endswith(".partial")]
+        if any(name not in others and not name.endswith(".partial") for name in files):
+            return True
+    return False
 
 
 def replayed(dataset, out, config, options, reading, *, part=(0, 1), **telling):
@@ -290,9 +303,11 @@ def replayed(dataset, out, config, options, reading, *, part=(0, 1), **telling):
     # The cores decode several episodes, or several frames of one.
     threads = 1 if min(jobs or cores, len(episodes)) > 1 else 0
     found = _recordings(dataset, episodes, reading["tolerance_s"], threads)
-    outcomes, no_store = _native.replay_to(request, recordings=found, **telling)
+    outcomes, no_store = _native.replay_to(
+        request, recordings=found, waits=_warn_of_wait, **telling
+    )
     if dataset.splits and part == (0, 1):
-        whole.write(out / "splits.json", json.dumps(dataset.splits, indent=1) + "\n")
+        _write_splits(out / "splits.json", json.dumps(dataset.splits, indent=1) + "\n")
     told = frame_stamps.told_of_spacings(
         {each.name: each.spacing for each in found if each.spacing is not None}, dataset.fps
     )
@@ -301,6 +316,16 @@ def replayed(dataset, out, config, options, reading, *, part=(0, 1), **telling):
         summary["problems"] += [text for text, names in told.items() if summary["name"] in names]
         summary["problems"] += [] if of_all is None else [of_all]
     return outcomes, no_store
+
+
+def _warn_of_wait(out):
+    warn_of([f"{out}: another run writes into it, and this one waits for its end"])
+
+
+def _write_splits(path, text):
+    """Writes the file unless it is there: complete rows may be in a folder that nobody can write into."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        whole.write(path, text)
 
 
 def _other_rate(config, options, fps):
@@ -341,19 +366,19 @@ def generated(dataset, **made):
     return text
 
 
-def _written(out, text):
-    """The path of the generated configuration. One that was changed stays."""
-    path = out / "config.yaml"
-    if path.exists():
-        if path.read_text(encoding="utf-8") != text:
-            raise ValueError(
-                f"{path}: expected the configuration that this run generates, found another: give it as "
-                "--config to use it, or remove it to generate this one"
-            )
-        return path
-    out.mkdir(parents=True, exist_ok=True)
-    whole.write(path, text)
-    return path
+def _write_same(path, text):
+    """Writes the generated configuration. Raises ValueError if one that was changed is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        found = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        whole.write(path, text)
+        return
+    if found != text:
+        raise ValueError(
+            f"{path}: expected the configuration that this run generates, found another: give it as "
+            "--config to use it, or remove it to generate this one"
+        )
 
 
 def main(arguments=None):

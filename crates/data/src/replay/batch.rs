@@ -7,7 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use nix::fcntl::Flock;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -56,6 +58,8 @@ pub enum EpisodeOutcome {
 
 /// Told how far the episodes are. Several threads call it.
 pub trait BatchProgress: Sync {
+    /// The run waits, because another one writes into this folder. It is called once at most.
+    fn waits(&self, _out: &Path) {}
     /// An episode begins; it reaches from the first to the last instant.
     fn begins(&self, _episode: &Episode, _first: Stamp, _last: Stamp) {}
     /// An episode is at this instant.
@@ -86,10 +90,7 @@ pub fn run_all(
 ) -> Result<Results, ReplayError> {
     let text = config::read(&options.config)?;
     fs::create_dir_all(&options.out).map_err(OutputError::of(&options.out))?;
-    let _held = match options.busy {
-        Busy::Fails => hold(&options.out)?,
-        Busy::Waits => hold_in_turn(&options.out, stop)?,
-    };
+    let _held = held(options, watch, stop)?;
     let mut ledger = Ledger::read(&options.out)?;
     if let Some(store) = options.format.store() {
         ledger.find_store(store)?;
@@ -140,6 +141,29 @@ pub fn run_all(
     // The journal has all of it. If this file cannot be shortened, the caller still gets the outcomes.
     let _ = lock(&ledger).end_journal();
     Ok(Results { outcomes, store })
+}
+
+/// Time between two looks at whether another run still writes.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The folder of the results, which other runs are kept out of.
+fn held(
+    options: &ReplayOptions,
+    watch: &dyn BatchProgress,
+    stop: &AtomicBool,
+) -> Result<Flock<fs::File>, OutputError> {
+    let ReplayOptions { out, busy, .. } = options;
+    if *busy == Busy::Fails {
+        return hold(out);
+    }
+    let mut is_told = false;
+    hold_in_turn(out, || {
+        if !std::mem::replace(&mut is_told, true) {
+            watch.waits(out);
+        }
+        std::thread::sleep(LOOK);
+        !stop.load(Ordering::Relaxed)
+    })
 }
 
 /// Per episode its name, and what its result would be made of, in words. If that cannot be said, because the bag cannot

@@ -6,8 +6,6 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -166,9 +164,6 @@ pub(super) struct Stored {
     /// Attributes of the episode in the store.
     pub about: Value,
 }
-
-/// Time between two looks at whether another run still writes.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// The file of a [`Ledger`].
 const LEDGER: &str = "replay.json";
@@ -404,22 +399,26 @@ fn of_json(bytes: &[u8]) -> std::io::Result<Held> {
 /// # Errors
 /// Another run writes into it; or it cannot be opened.
 pub(super) fn hold(out: &Path) -> Result<Flock<fs::File>, OutputError> {
-    let another = || OutputError::of(out)(std::io::Error::other("another run writes into it"));
-    try_hold(out)?.ok_or_else(another)
+    hold_in_turn(out, || false)
 }
 
-/// As [`hold`], but waits while another run writes into the folder, until `stop` is set.
+/// As [`hold`], but looks again while another run writes into the folder. `wait` is called after each look in vain; if
+/// it returns false, that look was the last.
 ///
 /// # Errors
 /// As of [`hold`].
-pub(super) fn hold_in_turn(out: &Path, stop: &AtomicBool) -> Result<Flock<fs::File>, OutputError> {
-    while !stop.load(Ordering::Relaxed) {
+pub(super) fn hold_in_turn(
+    out: &Path,
+    mut wait: impl FnMut() -> bool,
+) -> Result<Flock<fs::File>, OutputError> {
+    loop {
         if let Some(held) = try_hold(out)? {
             return Ok(held);
         }
-        std::thread::sleep(LOOK);
+        if !wait() {
+            return Err(OutputError::of(out)(std::io::Error::other("another run writes into it")));
+        }
     }
-    hold(out)
 }
 
 /// Keeps other runs out of a folder; `None` if one writes into it.
