@@ -29,7 +29,8 @@ const REPEATS: Duration = Duration::from_secs(1);
 /// of another publisher, or the reverse.
 ///
 /// If the input is subscribed to again, each publisher's numbers go on. Messages between the last
-/// one before and the first one after that are lost on the way. A new subscription may get messages
+/// one before and the first one after that are lost on the way. What the event of the one before counts last is left to these
+/// gaps, because the new one may give it. A new subscription may get messages
 /// once more, because the publisher keeps them for it, or because the old one still listens
 /// ([`Losses::overlap`]). The numbers tell: each message is new once.
 ///
