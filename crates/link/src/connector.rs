@@ -66,6 +66,11 @@ impl Connector {
         !self.pending.swap(true, Ordering::Relaxed) && self.orders.send(Order::Connect).is_ok()
     }
 
+    /// True from when a new connection is asked for until its parts are left to their threads.
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.pending.load(Ordering::Acquire)
+    }
+
     /// Says what has held the thread *connect* up for five seconds, once for each order.
     pub fn held_up(&self) -> Option<&'static str> {
         let now = self.time.monotonic();
@@ -112,6 +117,11 @@ impl<T> Handed<T> {
     pub fn take(&self) -> Option<T> {
         // A panic leaves no half change: there is one move.
         self.0.try_lock().ok()?.take()
+    }
+
+    /// True if a part waits to be taken. It does not wait for the thread that leaves one.
+    pub(crate) fn waits(&self) -> bool {
+        self.0.try_lock().is_ok_and(|part| part.is_some())
     }
 
     /// Takes the part, if there is one. It waits while another thread leaves one.
@@ -195,7 +205,8 @@ impl<S: Fn() -> bool, C: Fn()> Steps for Connecting<S, C> {
             Ok(Order::Connect | Order::Make(_)) if stops => {}
             Ok(Order::Connect) => {
                 serve(serving, ("make a new connection", now), &self.connect);
-                pending.store(false, Ordering::Relaxed);
+                // Who reads this finds the parts of the connection.
+                pending.store(false, Ordering::Release);
             }
             Ok(Order::Make(make)) => serve(serving, ("make a subscription", now), make),
             Ok(Order::End(replaced, at)) => self.lingering.push_back((replaced, at + LINGER)),

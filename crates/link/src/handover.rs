@@ -23,6 +23,8 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 /// Longest time for which both of two publishers are kept. Meanwhile, a subscriber that only the new one has found
 /// hears nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Losses wait at most this long for a new subscription. The middleware usually makes one sooner.
+const HELD: Duration = Duration::from_secs(5);
 /// Pause after a subscription could not be made.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -210,13 +212,20 @@ pub(crate) struct Handover<S> {
     /// When the subscription began to differ from what the publishers offer.
     differs_since: Option<Instant>,
     paused_until: Option<Instant>,
+    /// Since when losses wait for a new subscription.
+    held_since: Option<Instant>,
     /// The subscription before.
     pub overlap: Overlap<S>,
 }
 
 impl<S> Default for Handover<S> {
     fn default() -> Self {
-        Handover { differs_since: None, paused_until: None, overlap: Overlap::default() }
+        Handover {
+            differs_since: None,
+            paused_until: None,
+            held_since: None,
+            overlap: Overlap::default(),
+        }
     }
 }
 
@@ -254,6 +263,15 @@ impl<S> Handover<S> {
             true => self.overlap.begin_wider(replaced, now),
             false => self.overlap.begin(replaced, now),
         }
+    }
+
+    /// True if losses must not be counted yet: a new subscription `is_made`, which may give what this one has lost.
+    pub(crate) fn holds_losses(&mut self, is_made: bool, now: Instant) -> bool {
+        if !is_made {
+            self.held_since = None;
+            return false;
+        }
+        now < *self.held_since.get_or_insert(now) + HELD
     }
 
     /// Notes that no new subscription could be made. Returns whether this is the first failure.

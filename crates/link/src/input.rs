@@ -161,12 +161,12 @@ impl<S: Subscription> Input<S> {
         connector: &Connector,
     ) {
         let state = runtime.input(self.id);
-        self.count_all_losses(runtime);
+        let told = self.events(runtime);
         let before = std::mem::replace(&mut self.subscription, subscription);
         let before = Subscribed { subscription: before, asks: state.asks.get() };
         let unused = self.handover.begin((before, self.losses.subscription()), now, is_wider);
         unused.into_iter().for_each(|(unused, _)| connector.end(unused.subscription));
-        self.losses.overlap();
+        state.lost.add(self.losses.overlap(told.lost).on_the_way);
         state.asks.set(asks);
         state.incompatible.store(0, Ordering::Relaxed);
     }
@@ -252,15 +252,24 @@ impl<S: Subscription> Input<S> {
         Some(before.subscription)
     }
 
-    /// Counts the lost messages, unless some that wait may show more of them.
-    pub(crate) fn count_losses(&mut self, runtime: &Runtime) {
-        if !self.losses.follow_newcomer(self.depth) || !self.subscription.may_have() {
-            self.count_all_losses(runtime);
+    /// Counts the lost messages, unless some that wait may show more of them. `is_renewed`: true if a new connection is being
+    /// made.
+    pub(crate) fn count_losses(&mut self, runtime: &Runtime, is_renewed: bool) {
+        let told = self.events(runtime);
+        let now = runtime.time.monotonic();
+        let is_held = self.handover.holds_losses(self.coming.is_some() || is_renewed, now);
+        let waits = self.losses.follow_newcomer(self.depth) && self.subscription.may_have();
+        if is_held || waits || self.losses.overlaps() {
+            return;
         }
+        let lost = self.losses.explain(told.lost, now);
+        let state = runtime.input(self.id);
+        state.lost.add(lost.on_the_way);
+        state.queue_full.add(lost.overwritten);
     }
 
-    /// Counts the lost messages. If the events cannot be taken, the input goes on without them.
-    fn count_all_losses(&mut self, runtime: &Runtime) {
+    /// Takes the totals of the events. If they cannot be taken, the input goes on without them.
+    fn events(&mut self, runtime: &Runtime) -> EventTotals {
         let told = self.subscription.events().unwrap_or_else(|error| {
             let topic = self.subscription.topic();
             tracing::warn!(
@@ -272,13 +281,7 @@ impl<S: Subscription> Input<S> {
         if let Some(incompatible) = told.incompatible {
             runtime.input(self.id).incompatible.store(incompatible, Ordering::Relaxed);
         }
-        if self.losses.overlaps() {
-            return;
-        }
-        let lost = self.losses.explain(told.lost, runtime.time.monotonic());
-        let state = runtime.input(self.id);
-        state.lost.add(lost.on_the_way);
-        state.queue_full.add(lost.overwritten);
+        told
     }
 }
 

@@ -5,7 +5,7 @@ use super::after_standstill::{Look, StandstillWatch};
 use super::buffers::Buffers;
 use super::chunks::ChunkIntake;
 use super::clock::ClockIntake;
-use super::connector::Connector;
+use super::connector::{Connector, Handed};
 use super::error::LinkError;
 use super::input::{Input, Subscribed, largest_buffer};
 use super::middleware::{Middleware, Subscription};
@@ -29,6 +29,8 @@ pub(crate) struct Intake<S> {
     ready: Vec<usize>,
     /// Ends what is replaced.
     connector: Connector,
+    /// Subscriptions of a new connection, before they are taken.
+    newer: Handed<Subscriptions<S>>,
 }
 
 /// Subscriptions that one thread waits for.
@@ -69,11 +71,12 @@ impl<S> Subscriptions<S> {
 
 impl<S: Subscription> Intake<S> {
     /// Takes the messages of these subscriptions: those of the large inputs or those of the others, and the
-    /// clock's. `connector` ends what is replaced.
+    /// clock's. `newer` has those of each later connection. `connector` ends what is replaced.
     pub(crate) fn new(
         runtime: &Runtime,
         large: bool,
         Subscriptions { clock, chunks, inputs }: Subscriptions<S>,
+        newer: Handed<Subscriptions<S>>,
         middleware: &Middleware,
         connector: Connector,
     ) -> Self {
@@ -88,7 +91,7 @@ impl<S: Subscription> Intake<S> {
         let clock = clock.map(ClockIntake::new);
         let chunks = chunks.map(ChunkIntake::new);
         let standstills = StandstillWatch::default();
-        Intake { clock, chunks, inputs, standstills, ready: Vec::new(), connector }
+        Intake { clock, chunks, inputs, standstills, ready: Vec::new(), connector, newer }
     }
 
     /// True if a message may wait.
@@ -127,20 +130,28 @@ impl<S: Subscription> Intake<S> {
                 break;
             }
         }
+        let is_renewed = self.is_renewed();
         self.inputs.iter_mut().filter(|input| input.has_pending_losses()).for_each(|input| {
-            input.count_losses(runtime);
+            input.count_losses(runtime, is_renewed);
         });
         Ok(())
     }
 
+    /// True if all subscriptions are replaced soon, because a new connection is being made.
+    fn is_renewed(&self) -> bool {
+        // Asked in this order, one of the two is true until its subscriptions are taken.
+        self.connector.is_connecting() || self.newer.waits()
+    }
+
     /// Counts what the middleware has lost, ends overlaps, and subscribes again to an input whose publishers offer another
-    /// quality of service than before. The caller calls this several times per second, after a drain.
+    /// quality of service than before. Takes the subscriptions of a new connection. The caller calls this several times per second, after a drain.
     pub(crate) fn look(&mut self, runtime: &Runtime, now: Instant) {
+        let is_renewed = self.is_renewed();
         for input in &mut self.inputs {
             if let Some(before) = input.end_overlap(now) {
                 self.connector.end(before);
             }
-            input.count_losses(runtime);
+            input.count_losses(runtime, is_renewed);
         }
         let connector = &self.connector;
         self.inputs.iter_mut().for_each(|input| input.adapt(runtime, now, connector));
@@ -152,10 +163,13 @@ impl<S: Subscription> Intake<S> {
         if let Some(before) = self.chunks.as_mut().and_then(|chunks| chunks.follow(now)) {
             self.connector.end(before);
         }
+        if let Some(subscriptions) = self.newer.take() {
+            self.move_to(runtime, subscriptions);
+        }
     }
 
     /// Takes the subscriptions of a new connection.
-    pub(crate) fn move_to(
+    fn move_to(
         &mut self,
         runtime: &Runtime,
         Subscriptions { clock, chunks, inputs }: Subscriptions<S>,

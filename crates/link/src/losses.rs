@@ -29,7 +29,8 @@ const REPEATS: Duration = Duration::from_secs(1);
 /// of another publisher, or the reverse.
 ///
 /// If the input is subscribed to again, each publisher's numbers go on. Messages between the last
-/// one before and the first one after that are lost on the way. A new subscription may get messages
+/// one before and the first one after that are lost on the way. What the event of the one before counts last is left to these
+/// gaps, because the new one may give it. A new subscription may get messages
 /// once more, because the publisher keeps them for it, or because the old one still listens
 /// ([`Losses::overlap`]). The numbers tell: each message is new once.
 ///
@@ -256,8 +257,14 @@ impl Losses {
     }
 
     /// Notes that from now on messages come from a new subscription, and also from the one before.
-    /// What comes from neither is lost on the way.
-    pub(crate) fn overlap(&mut self) {
+    /// What comes from neither is lost on the way. `counted`: lost messages that the event of the one before has counted.
+    /// Returns those of them that no gap will show.
+    pub(crate) fn overlap(&mut self, counted: Option<u64>) -> Lost {
+        let lost = match self.overlaps() {
+            // In an overlap the gaps alone tell.
+            true => Lost::default(),
+            false => self.leave_to_overlap(counted),
+        };
         let repeats = self.repeats();
         for publisher in &mut self.publishers {
             publisher.away = true;
@@ -268,6 +275,31 @@ impl Losses {
         }
         self.subscription += 1;
         self.givers = Givers::Two;
+        lost
+    }
+
+    /// Leaves what the event counts from now on to the gaps between two subscriptions. The new one may have been made before
+    /// these messages were lost, and then it gives them.
+    fn leave_to_overlap(&mut self, counted: Option<u64>) -> Lost {
+        let Some(total) = counted else {
+            self.between.fresh += std::mem::take(&mut self.gaps).total();
+            return Lost::default();
+        };
+        let mut new = total.saturating_sub(self.counted);
+        self.counted = total;
+        // These have been told.
+        self.between.explain(&mut self.unseen);
+        self.gaps.explain(&mut self.unseen);
+        if self.newcomer.take().is_some() {
+            self.unseen = 0;
+        }
+        new = new.saturating_sub(self.between.total());
+        let seen = self.gaps.total();
+        self.gaps.explain(&mut new);
+        self.between.fresh += seen - self.gaps.total();
+        // With numbers, the next message shows the gap of all others.
+        let is_numbered = self.publishers.iter().any(|of| of.newest > 0);
+        Lost { on_the_way: if is_numbered { 0 } else { new }, overwritten: 0 }
     }
 
     /// Notes that the subscription before has ended. The new one has counted `counted` lost messages.

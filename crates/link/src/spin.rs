@@ -16,7 +16,6 @@ const IDLE: Duration = Duration::from_millis(50);
 pub struct Spinner<S> {
     runtime: Arc<Runtime>,
     intake: Intake<S>,
-    parts: Handed<Subscriptions<S>>,
     /// When to look again at what changes slowly.
     look: Instant,
 }
@@ -32,9 +31,9 @@ impl<S: Subscription> Spinner<S> {
         middleware: &Middleware,
         connector: Connector,
     ) -> Self {
-        let intake = Intake::new(&runtime, large, first, middleware, connector);
+        let intake = Intake::new(&runtime, large, first, parts, middleware, connector);
         let look = runtime.time.monotonic();
-        Spinner { runtime, intake, parts, look }
+        Spinner { runtime, intake, look }
     }
 }
 
@@ -48,9 +47,6 @@ impl<S: Subscription> Steps for Spinner<S> {
         if now >= self.look {
             self.look = now + IDLE;
             self.intake.look(&self.runtime, now);
-            if let Some(subscriptions) = self.parts.take() {
-                self.intake.move_to(&self.runtime, subscriptions);
-            }
         }
         Ok(match self.runtime.stopping() {
             true => Next::Done,

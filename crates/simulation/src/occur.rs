@@ -22,7 +22,7 @@ impl World<'_> {
             }
             Occurrence::CutOff => lock(&self.net).cut_off(),
             // Who does not hear the clock may hear it again when it is ahead: nobody can tell that it was set back.
-            Occurrence::ClockBack if self.passes.simulated && !lock(&self.net).is_deaf() => {
+            Occurrence::ClockBack if self.passes.simulated && !self.is_deaf_to_clock() => {
                 self.passes.begin_again(now);
                 lock(&self.net).clock_backs += 1;
                 self.tell_passes();
@@ -50,6 +50,11 @@ impl World<'_> {
                 }
             }
         }
+    }
+
+    fn is_deaf_to_clock(&self) -> bool {
+        let net = lock(&self.net);
+        net.is_deaf() || net.has_lost_clock()
     }
 
     /// Lets an occurrence happen to a node that runs.

@@ -107,3 +107,21 @@ fn an_order_that_holds_the_thread_up_is_told_once() {
     assert_eq!(connector.held_up(), None);
     assert!(connector.connect(), "the one before was made");
 }
+
+#[test]
+fn a_new_connection_shows_until_its_parts_are_taken() {
+    let time = VirtualTime::starting_at(Stamp::ZERO);
+    let (connector, orders) = Connector::new(time.source());
+    let parts = Handed::default();
+    let connect = || {
+        assert!(connector.is_connecting() && !parts.waits());
+        assert_eq!(parts.leave(7), None);
+    };
+    let mut connecting = Connecting::new(orders, || false, connect);
+    assert!(!connector.is_connecting());
+    assert!(connector.connect() && connector.is_connecting());
+    assert!(connecting.step().is_ok());
+    assert!(!connector.is_connecting() && parts.waits());
+    assert_eq!(parts.take(), Some(7));
+    assert!(!parts.waits());
+}

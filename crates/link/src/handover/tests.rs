@@ -162,3 +162,16 @@ fn a_newer_part_is_in_use_when_it_has_been_connected_for_a_while_or_in_the_end()
     assert_eq!(switch.begin(2, start), None);
     assert_eq!(switch.into_newest(), (2, Some(1)));
 }
+
+#[test]
+fn losses_wait_for_a_new_subscription_but_not_for_long() {
+    let mut handover = Handover::<u32>::default();
+    let start = Instant::now();
+    assert!(!handover.holds_losses(false, start));
+    assert!(handover.holds_losses(true, start));
+    assert!(handover.holds_losses(true, start + HELD / 2));
+    assert!(!handover.holds_losses(true, start + HELD));
+    // That of the next one is another wait.
+    assert!(!handover.holds_losses(false, start + HELD));
+    assert!(handover.holds_losses(true, start + HELD));
+}

@@ -26,7 +26,7 @@ fn note(losses: &mut Losses, publisher: u16, numbers: impl IntoIterator<Item = u
 
 /// Replaces the subscription. Its overlap with the one before is over at once.
 fn subscribe_again(losses: &mut Losses, now: Instant) {
-    losses.overlap();
+    losses.overlap(Some(0));
     losses.overlap_ended(Some(0), now);
 }
 
@@ -79,7 +79,7 @@ fn a_publisher_that_begins_again_in_an_overlap_is_heard_at_once() {
     for number in 1..=9 {
         assert!(take(&mut losses, &of(number, 10 * number as i64), false));
     }
-    losses.overlap();
+    losses.overlap(Some(0));
     // Only the new subscription hears the one that begins again.
     assert!(take(&mut losses, &of(1, 100), false));
     assert!(take(&mut losses, &of(2, 110), false));
@@ -98,7 +98,7 @@ fn a_publisher_that_begins_again_in_an_overlap_is_heard_at_once() {
 fn a_publisher_that_begins_again_in_an_overlap_may_have_numbers_from_before_its_first_one() {
     let of = |number, published_ns| message(1, Some(number), Some(published_ns));
     let mut losses = Losses::new(true);
-    losses.overlap();
+    losses.overlap(Some(0));
     for number in 80..=85 {
         assert!(take(&mut losses, &of(number, number as i64), true));
     }
@@ -118,7 +118,7 @@ fn a_clock_that_is_set_back_after_a_publisher_began_again_in_an_overlap_refuses_
     for number in 1..=9 {
         assert!(take(&mut losses, &of(number, 1_000 + number as i64), false));
     }
-    losses.overlap();
+    losses.overlap(Some(0));
     assert!(take(&mut losses, &of(1, 2_000), true));
     assert!(!take(&mut losses, &of(1, 2_000), false));
     // From here on by the clock that was set back.
@@ -135,7 +135,7 @@ fn a_clock_that_is_set_back_after_a_publisher_began_again_in_an_overlap_refuses_
 fn the_next_numbers_of_a_publisher_that_began_again_are_its_own_after_a_step_back() {
     let of = |number, published_ns| message(1, Some(number), Some(published_ns));
     let mut losses = Losses::new(true);
-    losses.overlap();
+    losses.overlap(Some(0));
     for number in 54..=195 {
         assert!(take(&mut losses, &of(number, 1_000 + number as i64), false));
     }
@@ -153,7 +153,7 @@ fn the_next_numbers_of_a_publisher_that_began_again_are_its_own_after_a_step_bac
 fn what_seemed_to_be_of_the_time_before_a_publishers_first_message_is_new_once() {
     let of = |number, published_ns| message(1, Some(number), Some(published_ns));
     let mut losses = Losses::new(true);
-    losses.overlap();
+    losses.overlap(Some(0));
     for number in 82..=85 {
         assert!(take(&mut losses, &of(number, 1_000 + number as i64), true));
     }
@@ -175,7 +175,7 @@ fn a_publisher_that_begins_again_after_its_clock_was_set_back_is_heard_at_once()
             assert!(take(&mut losses, &of(number, 1_000 + number as i64), false));
         }
         if overlaps {
-            losses.overlap();
+            losses.overlap(Some(0));
         }
         assert!(take(&mut losses, &of(newest, 1_000 + newest as i64), false));
         for number in 1..=3 {
@@ -208,7 +208,7 @@ fn an_event_after_an_overlap_counts_what_a_publisher_lost_that_began_again() {
     let mut losses = Losses::new(true);
     let now = Instant::now();
     take(&mut losses, &of(1, 10), false);
-    losses.overlap();
+    losses.overlap(Some(0));
     for (number, from_before) in [(2, false), (3, true), (4, true)] {
         take(&mut losses, &of(number, 10 * number as i64), from_before);
     }
@@ -227,7 +227,7 @@ fn an_event_after_an_overlap_counts_what_a_publisher_lost_that_began_again() {
 fn a_clock_that_is_set_back_in_an_overlap_shows_no_new_publisher() {
     let of = |number, published_ns| message(1, Some(number), Some(published_ns));
     let mut losses = Losses::default();
-    losses.overlap();
+    losses.overlap(Some(0));
     assert!(take(&mut losses, &of(1, 1_000), true));
     assert!(take(&mut losses, &of(2, 500), true));
     assert!(take(&mut losses, &of(3, 510), true));
@@ -242,7 +242,7 @@ fn a_clock_that_is_set_back_in_an_overlap_shows_no_new_publisher() {
 fn what_came_while_the_thread_did_not_run_may_be_repeated_after_that() {
     let mut losses = Losses::default();
     let start = Instant::now();
-    losses.overlap();
+    losses.overlap(Some(0));
     assert!(is_new(&mut losses, 1_000, true));
     losses.overlap_ended(None, start);
     let resumed = start + 3 * REPEATS;
@@ -259,10 +259,10 @@ fn what_came_while_the_thread_did_not_run_may_be_repeated_after_that() {
 fn without_numbers_what_two_subscriptions_before_give_is_new_once() {
     let mut losses = Losses::default();
     let first = losses.subscription();
-    losses.overlap();
+    losses.overlap(Some(0));
     // The second one gives a message, and is replaced before it is connected: the first one is kept.
     let second = losses.subscription();
-    losses.overlap();
+    losses.overlap(Some(0));
     assert!(losses.note(&message(1, None, Some(1_000)), second));
     assert!(!losses.note(&message(1, None, Some(1_000)), first));
     assert!(!losses.note(&message(1, None, Some(1_000)), losses.subscription()));
@@ -431,7 +431,7 @@ fn while_two_subscriptions_overlap_each_message_is_new_once() {
     let mut losses = Losses::default();
     note(&mut losses, 1, 1..=10);
     explain(&mut losses, Some(3));
-    losses.overlap();
+    losses.overlap(Some(0));
     // The threads of the two subscriptions are apart, so either may be ahead.
     assert_eq!(new_of(&mut losses, 1, [12, 13], false), [12, 13]);
     assert_eq!(new_of(&mut losses, 1, [11, 12, 13], true), [11]);
@@ -451,7 +451,7 @@ fn what_a_new_subscription_misses_before_it_is_connected_is_lost_on_the_way() {
     note(&mut losses, 1, [1]);
     note(&mut losses, 2, [1]);
     explain(&mut losses, Some(0));
-    losses.overlap();
+    losses.overlap(Some(0));
     // The old one still hears both, and the new one only the first publisher.
     assert_eq!(new_of(&mut losses, 1, [2], true), [2]);
     assert_eq!(new_of(&mut losses, 2, [2], true), [2]);
@@ -467,12 +467,12 @@ fn latched_messages_are_new_once() {
     for takes_history in [false, true] {
         let mut losses = Losses::new(takes_history);
         note(&mut losses, 1, [500, 501]);
-        losses.overlap();
+        losses.overlap(Some(0));
         let history: Vec<u64> = if takes_history { (400..500).collect() } else { Vec::new() };
         assert_eq!(new_of(&mut losses, 1, 400..=501, false), history);
         losses.overlap_ended(Some(0), Instant::now());
         assert_eq!(new_of(&mut losses, 1, [502], false), [502]);
-        losses.overlap();
+        losses.overlap(Some(0));
         assert_eq!(new_of(&mut losses, 1, 400..=502, false), [0; 0]);
         losses.overlap_ended(Some(0), Instant::now());
         assert_eq!(explain(&mut losses, Some(0)), Lost::default());
@@ -521,7 +521,7 @@ fn a_publisher_without_numbers_whose_clock_was_set_back_is_heard_again_after_a_s
 fn without_numbers_a_clock_that_is_set_back_in_an_overlap_refuses_nothing() {
     let mut losses = Losses::default();
     assert!(is_new(&mut losses, 1_000, false));
-    losses.overlap();
+    losses.overlap(Some(0));
     assert!(is_new(&mut losses, 1_010, true));
     assert!(!is_new(&mut losses, 1_010, false));
     // Both subscriptions give each message.
@@ -535,7 +535,7 @@ fn without_numbers_a_clock_that_is_set_back_in_an_overlap_refuses_nothing() {
 fn without_numbers_what_waited_on_both_sides_of_a_step_back_is_new_once() {
     let mut losses = Losses::default();
     assert!(is_new(&mut losses, 990, false));
-    losses.overlap();
+    losses.overlap(Some(0));
     // After a standstill, all that waited comes from the one subscription, and then from the other one.
     for ns in [1_000, 1_010, 500, 510] {
         assert!(is_new(&mut losses, ns, true), "{ns}");
@@ -551,7 +551,7 @@ fn without_numbers_what_waited_on_both_sides_of_a_step_back_is_new_once() {
 fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
     let mut losses = Losses::default();
     assert!(is_new(&mut losses, 1_000, false));
-    losses.overlap();
+    losses.overlap(Some(0));
     assert!(is_new(&mut losses, 1_010, true));
     losses.overlap_ended(None, Instant::now());
     assert!(!is_new(&mut losses, 1_010, false));
@@ -562,10 +562,10 @@ fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
 fn without_numbers_a_third_subscription_at_once_makes_nothing_of_the_first_new() {
     let mut losses = Losses::default();
     let start = Instant::now();
-    losses.overlap();
+    losses.overlap(Some(0));
     assert!(is_new(&mut losses, 1_000, true));
     losses.overlap_ended(None, start);
-    losses.overlap();
+    losses.overlap(Some(0));
     // The second one, now the one before, gives it too.
     assert!(!is_new(&mut losses, 1_000, true));
     assert!(!is_new(&mut losses, 1_000, false));
@@ -579,7 +579,7 @@ fn without_numbers_a_silent_publisher_whose_clock_was_set_back_is_heard_in_a_lat
     assert!(is_new(&mut losses, 1_000, false));
     subscribe_again(&mut losses, start);
     losses.look(start + Duration::from_secs(10));
-    losses.overlap();
+    losses.overlap(Some(0));
     assert!(is_new(&mut losses, 500, true));
     assert!(!is_new(&mut losses, 500, false));
 }
@@ -589,7 +589,7 @@ fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
     for number in [None, Some(70)] {
         for first_from_before in [false, true] {
             let mut losses = Losses::default();
-            losses.overlap();
+            losses.overlap(Some(0));
             let first = message(1, number, Some(10));
             let mut new =
                 |message: &MessageInfo, from_before| take(&mut losses, message, from_before);
@@ -611,7 +611,7 @@ fn a_late_event_of_an_overlap_counts_nothing_that_the_other_subscription_gave() 
     let now = Instant::now();
     note(&mut losses, 1, 1..=5);
     assert_eq!(losses.explain(Some(0), now), Lost::default());
-    losses.overlap();
+    losses.overlap(Some(0));
     // The new subscription loses 7, and the one before gives it.
     for (number, from_before) in [(6, false), (7, true), (8, false)] {
         take(&mut losses, &message(1, Some(number), None), from_before);
@@ -631,7 +631,7 @@ fn an_event_that_comes_after_the_thread_did_not_run_is_one_of_the_overlap() {
     let now = Instant::now();
     note(&mut losses, 1, [1]);
     assert_eq!(losses.explain(Some(0), now), Lost::default());
-    losses.overlap();
+    losses.overlap(Some(0));
     for (number, from_before) in [(2, false), (3, true), (4, false)] {
         take(&mut losses, &message(1, Some(number), None), from_before);
     }
@@ -649,7 +649,7 @@ fn an_event_after_an_overlap_does_not_count_what_the_subscription_before_gave_la
     let now = Instant::now();
     note(&mut losses, 1, 1..=5);
     assert_eq!(losses.explain(Some(0), now), Lost::default());
-    losses.overlap();
+    losses.overlap(Some(0));
     for (number, from_before) in [(6, false), (7, true)] {
         take(&mut losses, &message(1, Some(number), None), from_before);
     }
@@ -659,4 +659,59 @@ fn an_event_after_an_overlap_does_not_count_what_the_subscription_before_gave_la
     take(&mut losses, &message(1, Some(9), None), false);
     assert_eq!(losses.explain(Some(2), next), Lost { on_the_way: 1, overwritten: 0 });
     assert_eq!(explain(&mut losses, Some(2)), Lost::default());
+}
+
+#[test]
+fn what_the_subscription_before_lost_last_is_lost_only_if_the_new_one_does_not_give_it() {
+    for (shows_gap, is_given) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut losses = Losses::default();
+        let now = Instant::now();
+        note(&mut losses, 1, 1..=6);
+        assert_eq!(losses.explain(Some(0), now), Lost::default());
+        if shows_gap {
+            note(&mut losses, 1, [8]);
+        }
+        // The new subscription was made before 7 was lost, and is taken after that.
+        assert_eq!(losses.overlap(Some(1)), Lost::default());
+        let given: &[u64] = if is_given { &[7, 8] } else { &[8] };
+        note(&mut losses, 1, given.iter().copied());
+        losses.overlap_ended(Some(0), now);
+        note(&mut losses, 1, [9]);
+        let on_the_way = u64::from(!is_given);
+        let lost = explain(&mut losses, Some(0));
+        assert_eq!(lost, Lost { on_the_way, overwritten: 0 }, "{shows_gap} {is_given}");
+    }
+}
+
+#[test]
+fn before_a_new_subscription_a_loss_that_was_told_and_one_that_was_overwritten_count_once() {
+    let mut losses = Losses::default();
+    let now = Instant::now();
+    note(&mut losses, 1, [1]);
+    assert_eq!(losses.explain(Some(0), now), Lost::default());
+    // The event of 2 comes before its gap.
+    assert_eq!(losses.explain(Some(1), now), Lost { on_the_way: 1, overwritten: 0 });
+    note(&mut losses, 1, [3, 6]);
+    // It counts 4 as well. The queue has overwritten 5.
+    assert_eq!(losses.overlap(Some(2)), Lost::default());
+    note(&mut losses, 1, [7]);
+    losses.overlap_ended(Some(0), now);
+    assert_eq!(explain(&mut losses, Some(0)), Lost { on_the_way: 1, overwritten: 1 });
+}
+
+#[test]
+fn without_an_event_what_was_missing_before_a_new_subscription_may_still_come() {
+    let mut losses = Losses::default();
+    note(&mut losses, 1, [1, 4]);
+    assert_eq!(losses.overlap(None), Lost::default());
+    note(&mut losses, 1, [3, 5]);
+    losses.overlap_ended(None, Instant::now());
+    assert_eq!(explain(&mut losses, None), Lost { on_the_way: 1, overwritten: 0 });
+}
+
+#[test]
+fn without_numbers_the_event_alone_tells_what_was_lost_before_a_new_subscription() {
+    let mut losses = Losses::default();
+    assert!(is_new(&mut losses, 1_000, false));
+    assert_eq!(losses.overlap(Some(2)), Lost { on_the_way: 2, overwritten: 0 });
 }

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::WorldClock;
-use robocache_link::LostPort;
+use robocache_link::{CLOCK_TOPIC, LostPort};
 use robocache_ops::random::Random;
 use robocache_runtime::OfferedQos;
 
@@ -479,6 +479,23 @@ impl Net {
     /// True if the process stands still, or if its newest connection is cut off.
     pub(crate) fn is_deaf(&self) -> bool {
         self.stopped || self.connections.last().is_some_and(|of| of.cut_off)
+    }
+
+    /// True if the node has heard the simulator's clock, and no connection hears it now.
+    pub(crate) fn has_lost_clock(&self) -> bool {
+        let is_clock = |publisher: usize| self.publishers[publisher].topic == CLOCK_TOPIC;
+        let is_taken = |of: &Fates| !of.taken.is_empty();
+        let mut clocks = (0..self.publishers.len()).filter(|of| is_clock(*of));
+        let now = self.clock.now_ns();
+        let hears = |((publisher, subscription), path): (&(usize, usize), &Path)| {
+            let sub = &self.subscriptions[*subscription];
+            let has_found = path.reader_knows_ns.max(path.writer_knows_ns) <= now;
+            is_clock(*publisher)
+                && sub.alive
+                && has_found
+                && !self.connections[sub.connection].cut_off
+        };
+        clocks.any(|of| is_taken(&self.fates[of])) && !self.paths.iter().any(hears)
     }
 
     /// True if the newest connection is cut off, and nothing shows that.
