@@ -144,7 +144,8 @@ impl<S: Subscription> Intake<S> {
     }
 
     /// Counts what the middleware has lost, ends overlaps, and subscribes again to an input whose publishers offer another
-    /// quality of service than before. Takes the subscriptions of a new connection. The caller calls this several times per second, after a drain.
+    /// quality of service than before. Takes the subscriptions of a new connection. The caller calls this several times per
+    /// second, after a drain.
     pub(crate) fn look(&mut self, runtime: &Runtime, now: Instant) {
         let is_renewed = self.is_renewed();
         for input in &mut self.inputs {
