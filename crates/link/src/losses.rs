@@ -282,6 +282,7 @@ impl Losses {
     /// these messages were lost, and then it gives them.
     fn leave_to_overlap(&mut self, counted: Option<u64>) -> Lost {
         let Some(total) = counted else {
+            self.newcomer = None;
             self.between.fresh += std::mem::take(&mut self.gaps).total();
             return Lost::default();
         };
@@ -290,16 +291,17 @@ impl Losses {
         // These have been told.
         self.between.explain(&mut self.unseen);
         self.gaps.explain(&mut self.unseen);
-        if self.newcomer.take().is_some() {
+        let is_new = self.newcomer.take().is_some();
+        if is_new {
             self.unseen = 0;
         }
         new = new.saturating_sub(self.between.total());
         let seen = self.gaps.total();
         self.gaps.explain(&mut new);
         self.between.fresh += seen - self.gaps.total();
-        // With numbers, the next message shows the gap of all others.
-        let is_numbered = self.publishers.iter().any(|of| of.newest > 0);
-        Lost { on_the_way: if is_numbered { 0 } else { new }, overwritten: 0 }
+        // With numbers, the next message shows the gap of all others, but for those before the first one of a publisher.
+        let shows = !is_new && self.publishers.iter().any(|of| of.newest > 0);
+        Lost { on_the_way: if shows { 0 } else { new }, overwritten: 0 }
     }
 
     /// Notes that the subscription before has ended. The new one has counted `counted` lost messages.
@@ -342,6 +344,7 @@ impl Losses {
     /// event, all count at once as lost on the way. While subscriptions overlap, the caller waits.
     pub(crate) fn explain(&mut self, counted: Option<u64>, now: Instant) -> Lost {
         let Some(total) = counted else {
+            self.newcomer = None;
             let gaps = [&mut self.gaps, &mut self.between].map(std::mem::take);
             return Lost { on_the_way: gaps.iter().map(Gaps::total).sum(), overwritten: 0 };
         };

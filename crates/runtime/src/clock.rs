@@ -78,8 +78,6 @@ impl Transit {
     /// If a message seems to travel for longer than this \[ns\], the clocks of the two machines
     /// probably differ.
     const LATE_NS: i64 = 2 * NANOS_PER_S;
-    /// A machine is not suspended for longer than this \[ns\], as far as anybody compares messages.
-    const SUSPENDED_NS: i64 = 24 * 3600 * NANOS_PER_S;
 
     /// When the message was published, on the publisher's system clock.
     pub(super) fn published_at(self) -> Option<Stamp> {
@@ -101,14 +99,16 @@ impl Transit {
     }
 
     /// Returns true if the message was published before another one; `None` if that is unknown. The clock of this machine may
-    /// be another one: the two publishers seem to have one clock if this message travelled about as long as the other one. It
-    /// may have travelled for longer, because a machine was suspended.
+    /// be another one: the two publishers seem to have one clock if this message travelled about as long as the other one. A
+    /// publisher whose clock is ahead only seems to be later.
     fn is_before(self, other: Transit) -> Option<bool> {
         let [published, first] = [self, other].map(|of| of.published_ns.zip(of.arrived_ns));
         let ((published, arrived), (first, first_arrived)) = published.zip(first)?;
-        let longer =
-            arrived.saturating_sub(published).saturating_sub(first_arrived.saturating_sub(first));
-        (-Self::LATE_NS..=Self::SUSPENDED_NS).contains(&longer).then_some(published < first)
+        let travelled = arrived.saturating_sub(published);
+        let longer = travelled.saturating_sub(first_arrived.saturating_sub(first));
+        let is_before = published < first;
+        let least = if is_before { -Self::LATE_NS } else { -Self::EARLY_NS };
+        (least..=Self::LATE_NS).contains(&longer).then_some(is_before)
     }
 }
 

@@ -91,7 +91,7 @@ class Dialect:
         return self._plan
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_plan": None}
+        return {**self.__dict__, "_plan": None, "_divisor": None}
 
     def _statistics(self, key: str) -> dict[str, np.ndarray]:
         """Statistics of what comes out of a key. What is normalised by them is not among it."""
@@ -204,7 +204,8 @@ class Dialect:
         if means["row_shape"][0] != len(means["channels"]):
             values = values.movedim(-1, -3)
         if values.shape[-3] == 1:
-            values = values.expand(*values.shape[:-3], 3, *values.shape[-2:])
+            # In memory of their own: a policy may change an image in place.
+            values = values.expand(*values.shape[:-3], 3, *values.shape[-2:]).contiguous()
         return values
 
     def shown(self, images: torch.Tensor) -> torch.Tensor:
@@ -217,7 +218,7 @@ class Dialect:
         if images.is_cuda:
             # A GPU multiplies by 1/255 if the divisor is a number, and those are other bits than the host's.
             if self._divisor is None:
-                self._divisor = torch.full((), 255.0, device=images.device)
+                self._divisor = torch.full((), 255.0, dtype=torch.float32, device=images.device)
             return torch.div(images, self._divisor)
         # One pass, in memory of large pages: torch converts first, and takes twice the time.
         numbers = np.empty(tuple(images.shape), np.float32)

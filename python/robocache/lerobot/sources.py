@@ -251,6 +251,8 @@ def _named(cache: EpisodeCache, keys: Mapping[str, Any] | None) -> dict[str, tup
     if unknown := [name for name in given if name not in cache.streams]:
         known = ", ".join(cache.streams)
         raise ValueError(f"keys: expected streams of {known}, found {unknown[0]!r}")
+    if twice := [name for name in given if given.count(name) > 1]:
+        raise ValueError(f"keys: expected each stream once, found {twice[0]!r} twice")
     if clash := [key for key in found if key in PLACES or key == "task"]:
         raise ValueError(f"keys: expected another key than {clash[0]!r}, which all items have")
     topics = _topics(cache.configuration)

@@ -118,8 +118,10 @@ impl PublisherLosses {
         if let Some(came) = self.published_ns(number) {
             return published != came;
         }
-        // One subscription gives the messages of a publisher in their order.
-        if by_new && number.saturating_add(REMEMBERED as u64) <= self.newest_by_new {
+        // One subscription gives the messages of a publisher in their order, but perhaps its history later. One that begins
+        // again has low numbers.
+        let is_first = number <= REMEMBERED as u64;
+        if by_new && is_first && number.saturating_add(REMEMBERED as u64) <= self.newest_by_new {
             return true;
         }
         let (before, is_known) = match repeats {

@@ -249,8 +249,7 @@ impl SimClock {
     /// If publications cannot be compared, the stamp tells until the clock has passed the instant that it
     /// jumped back from: a stamp that is ahead may be an old one, unless it is from before all that may be on
     /// its way. Later, and for a message that was published after the jump, the ordinary limit holds. After a short
-    /// jump an old stamp soon fits. Then publications by one clock tell, even if it is not this machine's, or if the message was
-    /// on its way while the machine was suspended.
+    /// jump an old stamp soon fits. Then publications by one clock tell, even if it is not this machine's.
     pub(super) fn arrival_at(&self, transit: Transit, at: Instant, is_stamped: bool) -> Arrival {
         let mut state = self.lock();
         let since = |earlier: Instant| at.saturating_duration_since(earlier);
