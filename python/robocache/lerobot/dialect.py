@@ -204,17 +204,17 @@ class Dialect:
         if means["row_shape"][0] != len(means["channels"]):
             values = values.movedim(-1, -3)
         if values.shape[-3] == 1:
-            # In memory of their own: a policy may change an image in place.
-            values = values.expand(*values.shape[:-3], 3, *values.shape[-2:]).contiguous()
+            values = values.expand(*values.shape[:-3], 3, *values.shape[-2:])
         return values
 
     def shown(self, images: torch.Tensor) -> torch.Tensor:
         """Images of a batch as policies see them: numbers in 0..1, or bytes if asked. Those that the store has normalised stay
         so."""
-        if images.dtype != torch.uint8:
-            return images.float()
-        if self._bytes:
-            return images
+        has_bytes = images.dtype == torch.uint8
+        if self._bytes or not has_bytes:
+            shown = images if has_bytes else images.float()
+            # The channels of a gray image are one, but a policy may change them in place.
+            return shown.contiguous() if shown.stride(-3) == 0 else shown
         if images.is_cuda:
             # A GPU multiplies by 1/255 if the divisor is a number, and those are other bits than the host's.
             if self._divisor is None:

@@ -271,7 +271,8 @@ def _named(cache: EpisodeCache, keys: Mapping[str, Any] | None) -> dict[str, tup
     if actions and "action" not in found:
         found["action"] = tuple(actions)
     if "observation.state" not in found:
-        state = state_of(vectors, None, found.get("action", ()))
+        # Streams that `keys` names are taken already.
+        state = state_of(vectors, None, [of for of in found.get("action", ()) if of in vectors])
         found |= {"observation.state": tuple(state)} if state else {}
     taken = {name for names in found.values() for name in names}
     for name, means in free.items():

@@ -172,6 +172,25 @@ def test_batches_have_rows_of_every_kind(options):
     assert_batch(items, expected, places)
 
 
+def test_a_gray_image_may_be_changed_in_place():
+    cache, expected = of_kinds()
+    keys = {"observation.images.gray": ("gray",), "action": ("action",)}
+    batch = next(iter(dataset(cache, keys=keys, return_uint8=True).batches(4, seed=4)))
+    images = batch["observation.images.gray"]
+    places = 60 * batch["episode_index"].numpy() + batch["frame_index"].numpy()
+    wanted = expected["observation.images.gray"][places] * np.float32(255)
+    assert images.dtype == torch.uint8 and np.array_equal(images.numpy(), wanted.round())
+    images[:, 0] = 7
+    assert np.array_equal(images[:, 1:].numpy(), wanted[:, 1:].round())
+
+
+def test_a_stream_has_one_key():
+    cache, _ = of_kinds()
+    keys = {"observation.state": ("action",), "action": ("action",)}
+    with pytest.raises(ValueError, match="each stream once, found 'action' twice"):
+        dataset(cache, keys=keys)
+
+
 def test_memory_of_torch_has_the_batches_of_the_host():
     """A GPU's windows are a tensor, from which the dialect takes its views. Here it is longer, as one of the caller may be."""
     data, expected = dataset_of_kinds()
