@@ -14,7 +14,7 @@ import flaky  # noqa: E402
 
 #: Of a cargo 1.95, for the panics of a test.
 OUTPUT = """\
-   Compiling robocache_testing v0.1.0 (/work/main/crates/testing)
+   Compiling robocache_testing v0.1.0 (/src/robocache/crates/testing)
     Finished `test` profile [unoptimized + debuginfo] target(s) in 0.69s
      Running unittests src/lib.rs ({binary})
 
