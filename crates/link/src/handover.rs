@@ -109,6 +109,14 @@ impl<T> Overlap<T> {
         ended
     }
 
+    /// Notes that the newer part lacks somebody, although it had time: the one before alone fits who has begun since. So the
+    /// next [`begin`](Self::begin) keeps the one before.
+    pub(crate) fn lacks(&mut self, now: Instant) {
+        if let Some((_, newer)) = &mut self.before {
+            (newer.connected, newer.found_at) = (None, newer.found_at.max(now + OVERLAP));
+        }
+    }
+
     /// Returns the replaced part, while it is kept.
     pub fn before(&self) -> Option<&T> {
         self.before.as_ref().map(|(before, _)| before)

@@ -32,6 +32,8 @@ pub(crate) struct Input<S> {
     subscription: S,
     /// The subscription before has its number among those of the input.
     handover: Handover<(Subscribed<S>, u32)>,
+    /// The number of the first subscription of the present connection.
+    first_of_connection: u32,
     /// A subscription that was asked for and has not been taken, and what it asks for.
     coming: Option<(OfferedQos, Handed<Result<S, MiddlewareError>>)>,
     buffers: Buffers,
@@ -65,6 +67,7 @@ impl<S: Subscription> Input<S> {
             depth: spec.qos.depth,
             subscription,
             handover: Handover::default(),
+            first_of_connection: 0,
             coming: None,
             buffers: buffers.with(runtime.pipeline.messages(id), largest_buffer(runtime, spec)),
             takes: Takes::default(),
@@ -147,6 +150,7 @@ impl<S: Subscription> Input<S> {
             connector.end(coming);
         }
         self.replace(runtime, subscribed, now, false, connector);
+        self.first_of_connection = self.losses.subscription();
         runtime.input(self.id).resubscribed.add(1);
     }
 
@@ -164,11 +168,24 @@ impl<S: Subscription> Input<S> {
         let told = self.events(runtime);
         let before = std::mem::replace(&mut self.subscription, subscription);
         let before = Subscribed { subscription: before, asks: state.asks.get() };
+        if self.is_heard_by_kept_alone(&before) {
+            self.handover.overlap.lacks(now);
+        }
         let unused = self.handover.begin((before, self.losses.subscription()), now, is_wider);
         unused.into_iter().for_each(|(unused, _)| connector.end(unused.subscription));
         state.lost.add(self.losses.overlap(told.lost).on_the_way);
         state.asks.set(asks);
         state.incompatible.store(0, Ordering::Relaxed);
+    }
+
+    /// True if the subscription that is kept hears a publisher that does not fit the replaced one, and also all others of that
+    /// one. Of two connections, one may be cut off, so each is needed.
+    fn is_heard_by_kept_alone(&self, replaced: &Subscribed<S>) -> bool {
+        let Some((kept, number)) = self.handover.overlap.before() else { return false };
+        let is_wider = kept.asks.fits(replaced.asks) && !replaced.asks.fits(kept.asks);
+        *number >= self.first_of_connection
+            && is_wider
+            && publishers(&kept.subscription) > publishers(&replaced.subscription)
     }
 
     /// Takes a message and hands its buffer to the runtime without a copy. Returns `false` if no
@@ -239,7 +256,6 @@ impl<S: Subscription> Input<S> {
     /// Returns the subscription before when only the new one is needed.
     #[must_use = "ending a subscription takes time"]
     pub(crate) fn end_overlap(&mut self, now: Instant) -> Option<S> {
-        let publishers = |subscription: &S| subscription.publisher_count().unwrap_or(0);
         let new = &self.subscription;
         let slept = std::mem::take(&mut self.slept);
         self.losses.look(now);
@@ -295,6 +311,11 @@ pub(crate) fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
         .filter(|_| spec.is_large())
         .map(|bounds| spec.largest_message(bounds).unwrap_or(POINT * bounds.max_points));
     SMALL + large.unwrap_or(0)
+}
+
+/// The number of publishers that a subscription has found.
+fn publishers<S: Subscription>(subscription: &S) -> usize {
+    subscription.publisher_count().unwrap_or(0)
 }
 
 /// The name of an input in the log.

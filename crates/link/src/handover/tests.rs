@@ -90,6 +90,23 @@ fn one_that_fits_all_is_kept_although_it_lacks_a_publisher_that_was_killed() {
 }
 
 #[test]
+fn the_only_one_that_fits_a_new_publisher_is_kept_however_long_the_newer_one_is_there() {
+    let start = Instant::now();
+    let late = start + DISCOVERY + OVERLAP;
+    for is_wider in [false, true] {
+        let mut handover = Handover::<u8>::default();
+        assert_eq!(handover.begin(1, start, false), None);
+        assert_eq!(handover.overlap.over(late - MS, |_| true), None);
+        // A publisher has begun that the second one does not fit.
+        handover.overlap.lacks(late);
+        assert_eq!(handover.begin(2, late, is_wider), Some(2));
+        assert_eq!(handover.overlap.before(), Some(&1));
+        assert_eq!(handover.overlap.over(late, |_| true), None);
+        assert_eq!(handover.overlap.over(late + OVERLAP, |_| true), Some(1));
+    }
+}
+
+#[test]
 fn one_that_fits_all_is_not_found_before_its_connection() {
     let start = Instant::now();
     let mut handover = Handover::<u8>::default();
