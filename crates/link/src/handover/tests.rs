@@ -96,7 +96,7 @@ fn the_only_one_that_fits_a_new_publisher_is_kept_however_long_the_newer_one_is_
     for is_wider in [false, true] {
         let mut handover = Handover::<u8>::default();
         assert_eq!(handover.begin(1, start, false), None);
-        assert_eq!(handover.overlap.over(late - MS, |_| true), None);
+        assert_eq!(handover.overlap.over(late.checked_sub(MS).unwrap(), |_| true), None);
         // A publisher has begun that the second one does not fit.
         handover.overlap.lacks(late);
         assert_eq!(handover.begin(2, late, is_wider), Some(2));
