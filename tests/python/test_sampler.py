@@ -140,7 +140,7 @@ def test_bad_arguments_are_told(options, message):
 
 
 def test_several_processes_do_not_draw_the_same_batches(monkeypatch):
-    """What torchrun says is no rank: each process would take rank 0 for its own."""
+    """A sampler takes no rank from torchrun: each process would take rank 0 for its own."""
     monkeypatch.setenv("WORLD_SIZE", "8")
     alone = sampler()
     assert alone.items == len(ITEMS) and len(alone.at(0, np.arange(5))[0]) == 5  # no rank is needed

@@ -93,8 +93,8 @@ def test_a_node_that_is_cut_off_connects_again(ros, start, tmp_path):
 
 @contextmanager
 def full_shared_memory(left):
-    """Leaves so many bytes of shared memory. Other tests run beside this one, so what their processes give back is taken, too:
-    else there may be room for a segment."""
+    """Keeps shared memory full but for `left` bytes. Processes of other tests give some back meanwhile. It is taken at once:
+    otherwise there may be room for a segment."""
     fill, is_over = SHARED_MEMORY / "fill", threading.Event()
 
     def take(file):

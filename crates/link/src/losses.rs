@@ -257,7 +257,7 @@ impl Losses {
     }
 
     /// Notes that from now on messages come from a new subscription, and also from the one before.
-    /// What comes from neither is lost on the way. `counted`: lost messages that the event of the one before has counted.
+    /// Messages from neither are lost on the way. `counted`: lost messages that the event of the one before has counted.
     /// Returns those of them that no gap will show.
     pub(crate) fn overlap(&mut self, counted: Option<u64>) -> Lost {
         let lost = match self.overlaps() {

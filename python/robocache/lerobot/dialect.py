@@ -19,7 +19,7 @@ __all__ = ["Dialect"]
 
 
 class _Views(NamedTuple):
-    """Where the values and masks of a batch are, for one number of windows."""
+    """Views of the values and masks of a batch, for one number of windows."""
 
     #: The keys whose values are views of the buffer, and those of them whose values become float32.
     keys: list[str]

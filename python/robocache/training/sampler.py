@@ -347,7 +347,7 @@ class WindowSampler:
         return drawn.astype(np.int64) if self._chances is None else self._weighted(drawn, keys)
 
     def located(self, items: np.ndarray) -> Items:
-        """What items of these numbers are: `(episodes, instants_ns, epochs)`."""
+        """The items of these numbers: `(episodes, instants_ns, epochs)`."""
         ranges = np.searchsorted(self._ends, items, side="right")
         within = items - (self._ends - self._counts)[ranges]
         instants = self.first_ns[ranges] + within * self.period_ns
