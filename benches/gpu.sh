@@ -287,9 +287,11 @@ run_python() {
     gpus=$(nvidia-smi --list-gpus | wc -l)
     python3 -m pytest -q --noconftest -p no:cacheprovider tests/python/test_device_output.py \
         tests/python/torch/test_torch_*.py tests/python/torch/test_cuda_*.py \
-        tests/python/torch/test_trajectories.py tests/python/torch/test_train_policy.py 2>&1 |
+        tests/python/torch/test_trajectories.py tests/python/torch/test_train_policy.py \
+        tests/python/torch/test_dialect_alone.py 2>&1 |
         tee "$out/test_python.txt" || failed=1
     python3 benches/windows.py --gpu >"$out/windows.json" || failed=1
+    python3 benches/dialect.py --device cuda:0 >"$out/dialect.json" || failed=1
     python3 benches/host_time.py ${OLD_PACKAGE:+--old "$OLD_PACKAGE"} >"$out/host_time.json" || failed=1
     python3 benches/python_operations.py --compile --json "$out/operations.json" \
         >"$out/operations.txt" || failed=1
