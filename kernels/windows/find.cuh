@@ -84,7 +84,7 @@ struct Stream {
     u32 tiles;  // of a step
     u32 tasks;  // of a window; 0 if this kernel does not write the stream
     u32 within; // whether a step beyond its span, or beyond the rows of a ring in it, is invalid
-    u32 reserved;
+    u32 scaled; // whether rows are bytes, and become floats in 0..1
 };
 
 // a + b, saturating.

@@ -13,7 +13,7 @@ constexpr u32 WORDS = 448;
 constexpr u32 FEW_WORDS = 128;
 // Parts begin at multiples of this.
 constexpr u64 ALIGNMENT = 64;
-// Loads that a thread has under way at once.
+// Loads of 16 bytes that a thread has under way at once.
 constexpr u32 UNROLL = 4;
 constexpr double TURN = 6.28318530717958647692;
 
@@ -111,32 +111,33 @@ __device__ inline u32 span_of(const Windows& job, const i64* numbers, u32 item, 
 
 // ---- Elements -----------------------------------------------------------------------------------
 
-// Copies `count` units of rows to steps that follow each other. A step without a row gets zeros.
-template <class Unit>
-__device__ __forceinline__ void copy_units(
-    const Found* found, u32 steps, const Unit* rows, Unit* out, u32 row_units, u32 first, u32 count) {
+// Writes what `made` makes of `count` units of rows to steps that follow each other. A step without a row gets that of a
+// unit of zeros. A thread has LOADS loads under way at once.
+template <u32 LOADS, class In, class Out, class Made>
+__device__ __forceinline__ void write_units(
+    const Found* found, u32 steps, const In* rows, Out* out, u32 row_units, u32 first, u32 count, Made made) {
     const u32 all = steps * count;
-    for (u32 base = threadIdx.x % WARP; base < all; base += WARP * UNROLL) {
-        Unit units[UNROLL];
+    for (u32 base = threadIdx.x % WARP; base < all; base += WARP * LOADS) {
+        In units[LOADS];
 #pragma unroll
-        for (u32 k = 0; k < UNROLL; ++k) {
+        for (u32 k = 0; k < LOADS; ++k) {
             const u32 at = base + k * WARP;
             const u32 step = steps == 1 ? 0 : at / count;
-            units[k] = Unit{};
+            units[k] = In{};
             if (at < all && found[step].mode != MODE_NOTHING) {
                 units[k] = rows[static_cast<u64>(found[step].a) * row_units + first + (at - step * count)];
             }
         }
 #pragma unroll
-        for (u32 k = 0; k < UNROLL; ++k) {
+        for (u32 k = 0; k < LOADS; ++k) {
             const u32 at = base + k * WARP;
             const u32 step = steps == 1 ? 0 : at / count;
-            if (at < all) out[static_cast<u64>(step) * row_units + first + (at - step * count)] = units[k];
+            if (at < all) out[static_cast<u64>(step) * row_units + first + (at - step * count)] = made(units[k]);
         }
     }
 }
 
-// The same for bytes `first..end` of rows of `row_bytes`, in the widest units that fit.
+// Copies bytes `first..end` of rows of `row_bytes` to steps that follow each other, in the widest units that fit.
 __device__ inline void copy_bytes(
     const Found* found, u32 steps, const u8* rows, u8* out, u64 row_bytes, u32 first, u32 end) {
     if (end <= first) return;
@@ -144,9 +145,9 @@ __device__ inline void copy_bytes(
     const auto copy = [&](auto unit) {
         using Unit = decltype(unit);
         constexpr u32 size = sizeof(Unit);
-        copy_units(
+        write_units<UNROLL>(
             found, steps, reinterpret_cast<const Unit*>(rows), reinterpret_cast<Unit*>(out),
-            static_cast<u32>(row_bytes / size), first / size, (end - first) / size);
+            static_cast<u32>(row_bytes / size), first / size, (end - first) / size, [](Unit same) { return same; });
     };
     if (width % 16 == 0) {
         copy(uint4{});
@@ -156,6 +157,42 @@ __device__ inline void copy_bytes(
         copy(u32{});
     } else {
         copy(u8{});
+    }
+}
+
+// byte / 255, rounded to nearest. The product of a byte and the upper bits of 1/255 is exact, and the rest is small
+// enough that the sum is rounded as the quotient is: a test has all bytes. A division takes several times as long.
+__device__ __forceinline__ float unit_of(u8 byte) {
+    constexpr float HIGH = 0x1.01p-8f, LOW = 0x1.010102p-24f;
+    const float value = static_cast<float>(byte);
+    return __fmaf_rn(value, HIGH, value * LOW);
+}
+
+// Writes bytes `first..end` of rows of `row_len` bytes as floats in 0..1 to steps that follow each other.
+template <class Out>
+__device__ __noinline__ void write_scaled(
+    const Found* found, u32 steps, const u8* rows, u8* out, u32 row_len, u32 first, u32 end) {
+    if (end <= first) return;
+    const auto scale = [&](auto unit) {
+        using Bytes = decltype(unit);
+        constexpr u32 size = sizeof(Bytes);
+        using Floats = Pack<Out, size>;
+        // A load brings a quarter of the bytes of one in `copy_bytes`.
+        write_units<2 * UNROLL>(
+            found, steps, reinterpret_cast<const Bytes*>(rows), reinterpret_cast<Floats*>(out), row_len / size,
+            first / size, (end - first) / size, [](const Bytes& bytes) {
+                float values[size];
+#pragma unroll
+                for (u32 i = 0; i < size; ++i) values[i] = unit_of(bytes.at[i]);
+                Floats floats;
+                from_floats(values, floats);
+                return floats;
+            });
+    };
+    if ((row_len | first | end) % 4 == 0) {
+        scale(Pack<u8, 4>{});
+    } else {
+        scale(Pack<u8, 1>{});
     }
 }
 
@@ -445,7 +482,13 @@ __device__ inline void write_ring(
     const u32 first = task.tile * stream.tile;
     const u32 end = min(first + stream.tile, ring.part_len);
     const bool interpolates = stream.rule.strategy == STRATEGY_INTERPOLATE;
-    if (ring.unwraps) {
+    if (stream.scaled) {
+        switch (stream.dtype) {
+            case DTYPE_F16: write_scaled<F16>(window.found, task.steps, rows, out, ring.row_len, first, end); break;
+            case DTYPE_BF16: write_scaled<Bf16>(window.found, task.steps, rows, out, ring.row_len, first, end); break;
+            default: write_scaled<F32>(window.found, task.steps, rows, out, ring.row_len, first, end); break;
+        }
+    } else if (ring.unwraps) {
         if (task.first == 0) write_unwrapped(window, ring, rows, values);
     } else if (ring.elements != nullptr || (interpolates && ring.lanes != nullptr)) {
         write_any(stream, ring, window.found, task.steps, rows, out, first, end);

@@ -221,6 +221,8 @@ def choice(random, means):
     found = {}
     if means["dtype"] not in ("u8", "i32") and random.random() < 0.5:
         found["dtype"] = str(random.choice(FLOATS))
+    if means["dtype"] == "u8" and random.random() < 0.6:
+        found |= {"scale": True, "dtype": str(random.choice(FLOATS))}
     if random.random() < 0.3:
         found["fill"] = str(random.choice(["last", "first"]))
     if random.random() < 0.3:

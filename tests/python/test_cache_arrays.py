@@ -1,6 +1,7 @@
 """`robocache.EpisodeCache` of arrays: what NumPy says of their windows, and the errors for wrong arguments."""
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -433,3 +434,81 @@ def test_statistics_of_no_row_are_told():
     cache = robocache.EpisodeCache.from_arrays(streams, {"there": [5], "gone": [0]})
     with pytest.warns(RuntimeWarning, match="statistics: expected rows, found none of gone"):
         cache.statistics()
+
+
+def pictures():
+    """A cache whose batches of 64 windows are larger than what the allocator keeps, and the instants of its rows."""
+    rows = np.random.default_rng(5).integers(0, 256, (50, 100, 100, 3), dtype=np.uint8)
+    stamps = np.arange(50) * 100 * MS
+    streams = {"camera": {"rows": rows, "stamp_ns": stamps}}
+    return robocache.EpisodeCache.from_arrays(streams, [50]), rows, stamps
+
+
+def test_memory_is_used_again_when_no_view_is_left():
+    cache, rows, stamps = pictures()
+    batch = np.arange(64) % 50
+    config = {"camera": {"lag_ms": 0}}
+    windows = cache.windows([0] * 64, stamps[batch], config)
+    address, view = windows.buffer.ctypes.data, windows["camera"].array[1:, 0]
+    del windows
+    other = cache.windows([0] * 64, stamps[batch[::-1]], config)
+    assert other.buffer.ctypes.data != address
+    assert (view == rows[batch[1:]]).all()
+    del view
+    again = cache.windows([0] * 64, stamps[batch], config)
+    assert again.buffer.ctypes.data == address
+    assert (other["camera"].array[:, 0] == rows[batch[::-1]]).all()
+
+
+def test_threads_do_not_share_memory():
+    cache, rows, stamps = pictures()
+    failures = []
+
+    def work(seed):
+        random, held = np.random.default_rng(seed), []
+        for size in random.integers(40, 90, 60):
+            batch = random.integers(0, 50, size)
+            windows = cache.windows([0] * size, stamps[batch], {"camera": {"lag_ms": 0}})
+            held.append((batch, windows["camera"].array))
+            batch, array = held.pop(0) if len(held) > 2 else held[0]
+            if not (array[:, 0] == rows[batch]).all():
+                failures.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("dtype", [None, "f16"])
+def test_bytes_become_numbers_in_0_to_1(dtype):
+    rows = np.arange(256, dtype=np.uint8).reshape(4, 4, 4, 4)
+    stamps = np.arange(4) * 100 * MS
+    streams = {"camera": {"rows": rows, "stamp_ns": stamps, "max_age_ms": 200}}
+    cache = robocache.EpisodeCache.from_arrays(streams, [4])
+    asked = {"history": {"steps": 3, "step_ms": 100}, "scale": True}
+    config = {"camera": asked | ({} if dtype is None else {"dtype": dtype})}
+    found = cache.windows([0] * 4, stamps, config)["camera"]
+    own = cache.windows([0] * 4, stamps, {"camera": {"history": asked["history"]}})["camera"]
+    expected = own.array / np.float32(255)
+    assert found.dtype == (dtype or "f32") and expected.dtype == np.float32
+    assert (found.array == expected.astype(found.array.dtype)).all()
+    assert (found.valid == own.valid).all() and not found.valid.all()
+    assert {*np.unique(expected)} == {*(np.arange(256, dtype=np.float32) / np.float32(255))}
+
+
+def test_what_is_scaled_has_bytes_and_becomes_floats():
+    stamps = np.arange(4) * 100 * MS
+    streams = {
+        "camera": {"rows": np.zeros((4, 2, 2, 3), np.uint8), "stamp_ns": stamps},
+        "joints": {"rows": np.zeros((4, 2), np.float32), "stamp_ns": stamps},
+    }
+    cache = robocache.EpisodeCache.from_arrays(streams, [4])
+    with pytest.raises(ValueError, match="scale of 'camera': expected true or false, found 1"):
+        cache.plan({"camera": {"scale": 1}})
+    for name, dtype, found in (("joints", "f32", "f32 for f32"), ("camera", "u8", "u8 for u8")):
+        expected = f"'{name}': expected rows of u8 for floats, as they are scaled, found rows of {found}"
+        with pytest.raises(ValueError, match=expected):
+            cache.plan({name: {"scale": True, "dtype": dtype}})

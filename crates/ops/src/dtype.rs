@@ -98,8 +98,8 @@ impl DType {
 
 #[inline(always)]
 fn put<const N: usize>(values: &[f32], out: &mut [u8], element: impl Fn(f32) -> [u8; N]) {
-    for (bytes, value) in out.chunks_exact_mut(N).zip(values) {
-        bytes.copy_from_slice(&element(*value));
+    for (bytes, value) in out.as_chunks_mut::<N>().0.iter_mut().zip(values) {
+        *bytes = element(*value);
     }
 }
 

@@ -21,9 +21,11 @@ __all__ = ["Dialect"]
 class _Views(NamedTuple):
     """Views of the values and masks of a batch, for one number of windows."""
 
-    #: The keys whose values are views of the buffer, and those of them whose values become float32.
+    #: The keys whose values are views of the buffer; those of them whose values become float32, and the cameras whose
+    #: images become contiguous.
     keys: list[str]
     floats: list[str]
+    contiguous: list[str]
     #: Of the buffer: the values of `keys`, and then the flags of each stream of a key with a mask.
     parts: list[View]
     #: By key its masks among all flags, one after the other: one for each of its streams.
@@ -45,7 +47,7 @@ class Dialect:
         rows: Mapping[str, Mapping[str, Any]],
         return_uint8: bool,
     ) -> None:
-        self._source, self._steps, self._bytes = source, dict(steps), return_uint8
+        self._source, self._steps = source, dict(steps)
         self._features = source.meta.features
         spans = source.sampler.spans()
         ends = np.cumsum(spans.counts)
@@ -59,6 +61,9 @@ class Dialect:
         for key, streams in source.keys.items():
             for name in streams:
                 self.config[name] = self._window(name, self._steps.get(key, (0,)))
+                if key in self.cameras and not return_uint8:
+                    # Those of a store may be numbers already.
+                    self.config[name]["scale"] = source.cache.streams[name]["dtype"] == "u8"
         for key, own in rows.items():
             self.config[_stream(source, key)] |= _of_streams(source, key, own)
         # What the windows make of values changes the shape of a key, and its statistics.
@@ -71,7 +76,6 @@ class Dialect:
         # A value of several streams, or one that the windows make, is no view of their buffer.
         self._made = [key for key, of in source.keys.items() if len(of) > 1 or of[0] in plan.rows]
         self._views: dict[int, _Views] = {}
-        self._divisor: torch.Tensor | None = None
         # The node has rows before the first frame and after the last, and holds the newest one.
         self._late = [
             key
@@ -91,7 +95,7 @@ class Dialect:
         return self._plan
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_plan": None, "_divisor": None}
+        return {**self.__dict__, "_plan": None}
 
     def _statistics(self, key: str) -> dict[str, np.ndarray]:
         """Statistics of what comes out of a key. What is normalised by them is not among it."""
@@ -120,7 +124,7 @@ class Dialect:
         }
 
     def batch(self, windows: Windows, items: np.ndarray) -> dict[str, Any]:
-        """A batch of items, as the default `collate_fn` of a DataLoader makes it of them, but for its images: see `shown`.
+        """A batch of items, as the default `collate_fn` of a DataLoader makes it of them.
 
         Args:
             windows: of the items.
@@ -137,6 +141,8 @@ class Dialect:
         batch: dict[str, Any] = dict(zip(views.keys, values, strict=True))
         for key in views.floats:
             batch[key] = batch[key].float()
+        for key in views.contiguous:
+            batch[key] = batch[key].contiguous()
         for key in self._made:
             parts = [windows[name].torch().float() for name in self._source.keys[key]]
             whole = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
@@ -163,11 +169,19 @@ class Dialect:
                 valid.append(plan.view(name, count, kind="valid"))
                 masks[-1][1].append(valid[-1]._replace(offset=flags))
                 flags += math.prod(valid[-1].shape)
-        # Images stay as they are, for `shown`.
+        is_image = {key: key in self.cameras for key in values}
         floats = [
-            key for key, of in values.items() if of.dtype != "f32" and key not in self.cameras
+            key
+            for key, of in values.items()
+            if of.dtype != "f32" and not (is_image[key] and of.dtype == "u8")
         ]
-        return _Views(list(values), floats, [*values.values(), *valid], masks)
+        # The channels of a gray image are one, but a policy may change them in place. Bytes may have their channels last.
+        contiguous = [
+            key
+            for key, of in values.items()
+            if is_image[key] and (of.dtype != "u8" or of.strides[-3] == 0)
+        ]
+        return _Views(list(values), floats, contiguous, [*values.values(), *valid], masks)
 
     def _add_frames(self, batch: dict[str, Any], items: np.ndarray) -> None:
         """Adds the steps of columns, and marks those of streams that are beyond the episode. A step of a column beyond it is
@@ -206,25 +220,6 @@ class Dialect:
         if values.shape[-3] == 1:
             values = values.expand(*values.shape[:-3], 3, *values.shape[-2:])
         return values
-
-    def shown(self, images: torch.Tensor) -> torch.Tensor:
-        """Images of a batch as policies see them: numbers in 0..1, or bytes if asked. Those that the store has normalised stay
-        so."""
-        has_bytes = images.dtype == torch.uint8
-        if self._bytes or not has_bytes:
-            shown = images if has_bytes else images.float()
-            # The channels of a gray image are one, but a policy may change them in place.
-            return shown.contiguous() if shown.stride(-3) == 0 else shown
-        if images.is_cuda:
-            # A GPU multiplies by 1/255 if the divisor is a number, and those are other bits than the host's.
-            if self._divisor is None:
-                self._divisor = torch.full((), 255.0, dtype=torch.float32, device=images.device)
-            return torch.div(images, self._divisor)
-        # One pass, in memory of large pages: torch converts first, and takes twice the time.
-        numbers = np.empty(tuple(images.shape), np.float32)
-        np.divide(images.numpy(), np.float32(255), out=numbers, dtype=np.float32)
-        return torch.from_numpy(numbers)
-
 
 def _add_masks(
     batch: dict[str, Any], flags: Sequence[torch.Tensor], masks: Sequence[tuple[str, list[View]]]

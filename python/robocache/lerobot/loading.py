@@ -157,8 +157,6 @@ class Dataset(torch.utils.data.Dataset):
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """The items of several frames, which a DataLoader asks for: their windows are made at once."""
         batch = self._collated(indices)
-        for camera in self._dialect.cameras:
-            batch[camera] = self._dialect.shown(batch[camera])
         columns = {key: of.unbind() if torch.is_tensor(of) else of for key, of in batch.items()}
         if self.image_transforms is not None:
             for camera in self._dialect.cameras:
@@ -239,8 +237,6 @@ class _ItemBatches(WindowDataset):
         # The ranges of the sampler are those of the source, so its items are the source's.
         windows, items, seed = self._windows(number, threads)
         made = self._dialect.batch(windows, items[0])
-        for camera in self._dialect.cameras:
-            made[camera] = self._dialect.shown(made[camera])
         return self._transformed(made | place_of(seed), seed)
 
 

@@ -15,7 +15,7 @@ from .steps import nanoseconds, offsets_of
 _NANOSECONDS = {"max_age_ms": "max_age_ns", "max_gap_ms": "max_gap_ns"}
 _AS_THEY_ARE = {"strategy": "strategy", "fill": "fill", "dtype": "dtype", "rows": "view"}
 _KEYS = {
-    *("history", "horizon", "lag_ms", "offsets_ns", "present", "label", "required"),
+    *("history", "horizon", "lag_ms", "offsets_ns", "present", "label", "required", "scale"),
     *_NANOSECONDS,
     *_AS_THEY_ARE,
     *action_rows.KEYS,
@@ -69,11 +69,12 @@ def _choice(name, config, rows, means, period_ns, own_label):
     if unknown:
         expected, found = ", ".join(sorted(_KEYS)), ", ".join(sorted(map(str, unknown)))
         raise ValueError(f"'{name}': expected {expected}, found {found}")
-    required = config.get("required", False)
-    if not isinstance(required, bool):
-        raise ValueError(f"required of '{name}': expected true or false, found {required!r}")
-    label = is_label(name, config, means, own_label)
-    choice = {"stream": name, "required": required, "label": label}
+    choice = {"stream": name}
+    for key in ("required", "scale"):
+        choice[key] = config.get(key, False)
+        if not isinstance(choice[key], bool):
+            raise ValueError(f"{key} of '{name}': expected true or false, found {config[key]!r}")
+    choice["label"] = label = is_label(name, config, means, own_label)
     for key, native in _AS_THEY_ARE.items():
         if key in config:
             _check_word(key, config[key], f"{key} of '{name}'")

@@ -444,8 +444,47 @@ def host_out(out: Any, size: int) -> np.ndarray:
     return array[:size]
 
 
+#: Memory that nothing uses. The system clears new memory, which takes longer than to fill it with windows.
+_spare: list[np.ndarray] = []
+_SPARE_BYTES = 1 << 29
+#: Of smaller ones, the allocator keeps the memory itself.
+_LEAST_LENT = 1 << 20
+
+
+class _Lent:
+    """Memory that becomes spare when its last view is gone."""
+
+    def __init__(self, memory: np.ndarray) -> None:
+        self._memory = memory
+        self.__array_interface__ = memory.__array_interface__
+
+    # Names of the module may be gone, if the program ends.
+    def __del__(self, spare: list[np.ndarray] = _spare, most: int = _SPARE_BYTES) -> None:
+        spare.append(self._memory)
+        while sum(map(len, spare)) > most:
+            # Another thread may have taken it.
+            del spare[:1]
+
+
 def aligned(size: int) -> np.ndarray:
-    """`size` bytes, aligned as segments are."""
-    memory = np.empty(size + ALIGNMENT, np.uint8)
+    """`size` bytes, aligned as segments are: memory of earlier ones, if no view of that is left."""
+    room = size + ALIGNMENT
+    if room < _LEAST_LENT:
+        memory = np.empty(room, np.uint8)
+    else:
+        memory = np.asarray(_Lent(_taken(room)))
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]
+
+
+def _taken(room: int) -> np.ndarray:
+    """Spare memory of at least this size and less than twice of it, or new memory. Other threads may take some at once."""
+    for _ in range(len(_spare)):
+        try:
+            memory = _spare.pop()
+        except IndexError:
+            break
+        if room <= len(memory) < 2 * room:
+            return memory
+        _spare.insert(0, memory)
+    return np.empty(room, np.uint8)

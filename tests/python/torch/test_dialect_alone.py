@@ -204,8 +204,6 @@ def test_memory_of_torch_has_the_batches_of_the_host():
     batch = dialect.batch(windows, items)
     action = batch["action"]
     assert action.untyped_storage().data_ptr() == memory.untyped_storage().data_ptr()
-    for camera in dialect.cameras:
-        batch[camera] = dialect.shown(batch[camera])
     assert_batch(batch, expected, items)
     of_streams = windows.torch()
     assert of_streams.keys() == host.torch().keys()

@@ -172,6 +172,7 @@ impl RowMeaning {
             },
             merge: self.merge()?,
             dtype: self.dtype,
+            scaled: false,
             step_len: self.row_shape.iter().product(),
             coordinates: self.coordinates_shape.as_ref().map(|_| self.coordinates_len()),
             rings: (0..rings).map(|ring| self.ring(ring)).collect(),

@@ -27,6 +27,9 @@ pub struct Choice {
     pub fill: Option<Fill>,
     /// Element type of the output.
     pub dtype: Option<DType>,
+    /// True if bytes become floats in 0..1, of `dtype` or else of `f32`. The contract has them as the node serves them.
+    #[serde(default)]
+    pub scale: bool,
     /// Which rows are seen.
     pub view: Option<Visibility>,
     /// True for a label: it sees all rows, its fill is the nearest edge row, and a step beyond the episode
@@ -175,7 +178,7 @@ impl Episodes {
             lag_stated: of.lag_stated,
             present: of.present,
             rule: of.rule,
-            dtype: of.dtype,
+            dtype: if of.scaled { DType::U8 } else { of.dtype },
         });
         let store = Contract::from_value(known, "contract of the store");
         store
@@ -303,10 +306,11 @@ impl Choice {
         means.max_age_ns = self.max_age_ns.unwrap_or(means.max_age_ns);
         means.max_gap_ns = self.max_gap_ns.unwrap_or(means.max_gap_ns);
         means.fill = self.fill.unwrap_or(if self.label { Fill::First } else { means.fill });
-        means.dtype = self.dtype.unwrap_or(means.dtype);
+        means.dtype = self.dtype.unwrap_or(if self.scale { DType::F32 } else { means.dtype });
         let mut windows = means.windows(stream.rings.len())?;
         windows.view = self.view.unwrap_or(if self.label { Visibility::All } else { windows.view });
         windows.within = self.label;
+        windows.scaled = self.scale;
         // The node's own history fits its ring.
         if self.offsets_ns.is_some() {
             held::check(stream, &windows)?;

@@ -48,6 +48,9 @@ pub struct WindowStream {
     pub merge: Option<MergeSpec>,
     /// Element type of the output.
     pub dtype: DType,
+    /// True if rows are bytes, and a step has them as floats in 0..1: each is divided by 255 in `f32`, and rounded to the
+    /// element type.
+    pub scaled: bool,
     /// Elements of a step.
     pub step_len: usize,
     /// Numbers of the coordinates of a step, if rows are sparse.
@@ -190,7 +193,10 @@ impl WindowStream {
             let floats = |dtype| matches!(dtype, DType::F32 | DType::F16 | DType::Bf16);
             let both = floats(self.dtype) && floats(ring.dtype);
             let found = format!("rows of {} for {}", ring.dtype.name(), self.dtype.name());
-            if ring.dtype != self.dtype && !both {
+            if self.scaled && (ring.dtype != DType::U8 || !floats(self.dtype)) {
+                return wrong("rows of u8 for floats, as they are scaled", found);
+            }
+            if ring.dtype != self.dtype && !both && !self.scaled {
                 return wrong("rows of the type of the output, or both of floats", found);
             }
             if !both && self.rings.len() > 1 {

@@ -170,6 +170,7 @@ fn stream(random: &mut Random, widths: &[usize]) -> WindowStream {
         within: random.below(2) == 0,
         merge: None,
         dtype,
+        scaled: false,
         step_len: place,
         coordinates: None,
         rings,
@@ -319,6 +320,54 @@ fn windows_are_those_of_the_plain_rule() {
         }
     }
     assert!(valid > 2000 && invalid > 2000, "{valid} valid, {invalid} invalid");
+}
+
+#[test]
+fn bytes_become_numbers_in_0_to_1() {
+    const WIDTH: usize = 4 * 150 + 3;
+    let mut random = Random::new(23);
+    for case in 0..60 {
+        let mut bytes = stream(&mut random, &[WIDTH]);
+        (bytes.dtype, bytes.rings[0].dtype) = (DType::U8, DType::U8);
+        bytes.rings[0].lanes.clear();
+        bytes.rule.strategy = STRATEGIES[case % 2];
+        let mut rows = Rows::random(&mut random, WIDTH, 9, false);
+        rows.floats = (0..rows.stamps.len() * WIDTH).map(|at| (at * 7 % 256) as u8).collect();
+        let packed = rows.floats.iter().map(|byte| !byte).collect();
+        let packed = Inverted { bytes: packed, row_bytes: WIDTH, damaged: false };
+        let spans: Vec<u32> = (0..8).map(|_| random.below(2) as u32).collect();
+        let instants: Vec<i64> = (0..8).map(|_| random.below(400) as i64 * MS).collect();
+        let bounds: Vec<[i64; 2]> = spans.iter().map(|span| BOUNDS[*span as usize]).collect();
+        let instants = &instants[..];
+        let items = Items { spans: &spans, bounds: &bounds, instants, latency_ns: &[] };
+        let made = |stream: &WindowStream, rows: RingRows<'_>| {
+            let plan = WindowPlan::new(vec![stream.clone()]).unwrap();
+            let layout = plan.layout(8).unwrap();
+            let mut out = vec![0xAA; layout.byte_len];
+            windows(&plan, &[vec![rows]], items, &mut out, 1 + case % 3).unwrap();
+            let values = 8 * layout.parts[0].window_bytes;
+            (out[..values].to_vec(), out[layout.parts[1].byte_offset..].to_vec())
+        };
+        let (expected, others) = made(&bytes, rows.view());
+        let dtype = [DType::F32, DType::F16, DType::Bf16][case % 3];
+        let scaled = WindowStream { dtype, scaled: true, ..bytes };
+        let numbers: Vec<f32> = expected.iter().map(|byte| f32::from(*byte) / 255.0).collect();
+        let mut values = vec![0; numbers.len() * dtype.size()];
+        dtype.store(&numbers, &mut values);
+        let expected = (values, others);
+        assert!(made(&scaled, rows.view()) == expected, "case {case}");
+        let rows = RingRows { rows: packed.rows(), ..rows.view() };
+        assert!(made(&scaled, rows) == expected, "case {case}, packed");
+        for (dtype, of_rows) in [(DType::U8, DType::U8), (DType::F32, DType::F16)] {
+            let mut wrong = WindowStream { dtype, ..scaled.clone() };
+            wrong.rings[0].dtype = of_rows;
+            let error = WindowPlan::new(vec![wrong]).unwrap_err().to_string();
+            assert!(
+                error.contains("expected rows of u8 for floats, as they are scaled"),
+                "{error}"
+            );
+        }
+    }
 }
 
 #[test]

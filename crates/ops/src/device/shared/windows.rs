@@ -87,7 +87,7 @@ structs! { "windows::":
         tiles: u32,
         tasks: u32,
         within: u32,
-        reserved: u32,
+        scaled: u32,
     }
 
     /// Windows that a launch writes.

@@ -10,6 +10,7 @@ use crate::device::shared::windows::{
     VIEW_SERVED, VIEW_STRICT, WHEN_ALL, WHEN_ANY, WHEN_LISTED,
 };
 use crate::device::{Device, DeviceBuffer, DeviceError, bytes_of};
+use crate::dtype::DType;
 use crate::operators::{self, OutputStage, StageElement};
 use crate::resample::Lane;
 use crate::resample::cuda::{align_rule, lane_codes};
@@ -136,7 +137,9 @@ impl Parts<'_> {
 /// Shape of a stream without its rings, for the kernel: its rules, and how its work is divided.
 fn shape(stream: &WindowStream) -> Stream {
     let steps = stream.steps();
-    let bytes = stream.step_len * stream.dtype.size();
+    // Of bytes that become floats, what is read: each task looks for its rows, and smaller ones took 1.3 times as long.
+    let size = if stream.scaled { DType::U8.size() } else { stream.dtype.size() };
+    let bytes = stream.step_len * size;
     let unwraps = |ring: &WindowRing| ring.stage.as_ref().is_some_and(OutputStage::unwraps);
     let whole = stream.rings.iter().any(unwraps);
     let mut chunk = steps.min(STEPS);
@@ -145,7 +148,7 @@ fn shape(stream: &WindowStream) -> Stream {
         chunk = steps;
     } else if bytes > TASK_BYTES {
         // 16 elements are a multiple of 16 bytes, whatever their type.
-        (chunk, tile) = (1, (TASK_BYTES / stream.dtype.size()).next_multiple_of(16));
+        (chunk, tile) = (1, (TASK_BYTES / size).next_multiple_of(16));
     } else {
         chunk = chunk.min((TASK_BYTES / bytes.max(1)).max(1));
     }
@@ -180,6 +183,7 @@ fn shape(stream: &WindowStream) -> Stream {
         tiles: tiles as u32,
         tasks: (chunks * tiles) as u32,
         within: u32::from(stream.within),
+        scaled: u32::from(stream.scaled),
         ..Stream::default()
     }
 }
