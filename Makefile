@@ -42,8 +42,8 @@ help:
 	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs, and'
 	@echo '                undistortion with OpenCV; PYTHON: one that has them, see'
 	@echo '                tests/golden/make_filter_golden.py'
-	@echo 'make bench      compare the node with a peer written with rclpy and NumPy, and its commands with a peer of r2r;'
-	@echo '                and then: bench-replay'
+	@echo 'make bench      compare the node with a peer written with rclpy and NumPy, time its commands, and then:'
+	@echo '                bench-replay'
 	@echo 'make bench-replay  compare robocache replay with a script of rosbags, NumPy, Pillow and zarr, on a'
 	@echo '                recording of 5 GB that is left in bench/; PYTHON: one that has them'
 	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
@@ -137,9 +137,7 @@ demo-lerobot: build
 bench: build
 	@scripts/setup.sh --tests
 	@scripts/with_ros.sh python3 benches/bench.py
-	@scripts/with_ros.sh sh build/robocache_ros/cargo.sh build -q -p robocache --example command_rate_peer
-	@scripts/with_ros.sh python3 benches/commands.py \
-		--peer build/robocache_ros/cargo/release/examples/command_rate_peer
+	@scripts/with_ros.sh python3 benches/commands.py
 	@scripts/with_ros.sh $(MAKE) bench-replay
 
 bench-replay:

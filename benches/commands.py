@@ -1,13 +1,12 @@
 """The benchmark of the way back: how soon a chunk becomes a command, and what commands cost.
 
-    python3 benches/commands.py --peer PROGRAM [--seconds 20] [--rounds 5] [--only delay,rate,ticks,peer]
+    python3 benches/commands.py [--seconds 20] [--rounds 5] [--only delay,rate,ticks]
 
 `delay`: a policy without ROS answers tensors after a drawn time, by shared memory, and the node commands at 250 Hz.
     The delay of a chunk is the time from its send to the instant of the first command with its value, plus the p99 of
     the node from that instant to the return of publish. So it is that of no command but the slowest.
 `rate`: 14 joints at 1,000 Hz beside the reference robot and configuration.
 `ticks`: that robot with commands and without, in turns: p99 of the tensors' ticks, and processor time of the node.
-`peer`: a node of r2r that publishes the same message at 1,000 Hz (peers/command_rate.rs), and does nothing else.
 
 The exit code is 0 if all cases were measured, even if a target was not reached.
 """
@@ -37,7 +36,7 @@ from processes import (  # noqa: E402
     thread_times,
 )
 
-CASES = ("delay", "rate", "ticks", "peer")
+CASES = ("delay", "rate", "ticks")
 WARM_UP_S = 8.0
 #: A report must come within this time [s].
 SILENT_S = 30.0
@@ -49,7 +48,6 @@ CHUNKS_AT_END = 20
 
 def parse_arguments(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peer", type=Path, help="the program command_rate_peer, for `peer`")
     parser.add_argument("--seconds", type=float, default=20.0, help="per measurement [s] (20)")
     parser.add_argument("--rounds", type=int, default=5, help="of `ticks` (5)")
     parser.add_argument("--only", default=",".join(CASES), help="cases (all)")
@@ -59,8 +57,6 @@ def parse_arguments(argv=None):
     unknown = sorted(set(arguments.only) - set(CASES))
     if unknown:
         parser.error(f"--only: expected some of {', '.join(CASES)}, found {', '.join(unknown)}")
-    if "peer" in arguments.only and arguments.peer is None:
-        parser.error("--peer: expected the program, or --only without peer")
     if arguments.seconds < 2 or arguments.rounds < 1:
         parser.error("expected at least two seconds, and one round")
     return arguments
@@ -236,23 +232,6 @@ def ticks(rig):
     }
 
 
-def peer(rig):
-    """A node of r2r that publishes 14 numbers at 1,000 Hz."""
-    seconds = rig.arguments.seconds
-    with Processes(rig.arguments.output) as processes:
-        running = processes.start("peer", [rig.arguments.peer])
-        rig.spin(2.0, processes)
-        name = Path(f"/proc/{running.pid}/comm").read_text().strip()
-        before = thread_times(running.pid)
-        at = time.monotonic()
-        rig.spin(seconds, processes)
-        after, measured = thread_times(running.pid), time.monotonic() - at
-    return {
-        "cores": (after[0] - before[0]) / measured,
-        "thread_cores": thread_seconds(before, after)[name] / measured,
-    }
-
-
 def targets(results):
     """(what, found, wanted, reached) for each target of the measured cases."""
     lines = []
@@ -291,7 +270,7 @@ def main():
     Path(arguments.output).mkdir(parents=True, exist_ok=True)
     facts, results = bench.machine(), {}
     rig = Rig(arguments)
-    measures = {"delay": delay, "rate": rate, "ticks": ticks, "peer": peer}
+    measures = {"delay": delay, "rate": rate, "ticks": ticks}
     try:
         for name in arguments.only:
             print(f"{name} ...", flush=True)

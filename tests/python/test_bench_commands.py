@@ -5,17 +5,14 @@ import configuration
 import pytest
 
 
-def test_the_peer_must_be_given_for_its_case(capsys):
-    with pytest.raises(SystemExit):
-        commands.parse_arguments([])
-    assert "--peer: expected the program, or --only without peer" in capsys.readouterr().err
-    assert commands.parse_arguments(["--peer", "x"]).only == ["delay", "rate", "ticks", "peer"]
+def test_all_cases_are_measured_if_none_are_named():
+    assert commands.parse_arguments([]).only == ["delay", "rate", "ticks"]
 
 
 def test_unknown_cases_are_refused(capsys):
     with pytest.raises(SystemExit):
         commands.parse_arguments(["--only", "delay,rat"])
-    expected = "expected some of delay, rate, ticks, peer, found rat"
+    expected = "expected some of delay, rate, ticks, found rat"
     assert expected in capsys.readouterr().err
 
 
