@@ -61,8 +61,10 @@ def resample(
     that do not fit. On a GPU, stamps and offsets are not read by the host, and so not checked: values are
     then of no meaning, or, with wrong offsets, not valid.
     """
-    given = (rows, stamps, targets, strategy, max_age_ns, max_gap_ns, fill, lanes, dtype)
-    given += (row_offsets, target_offsets, out)
+    given = (
+        rows, stamps, targets, strategy, max_age_ns, max_gap_ns, fill, lanes, dtype, row_offsets,
+        target_offsets, out,
+    )  # fmt: skip
     # The usual case of tensors: everything else takes longer than the computation. Code that is being compiled must not
     # read `take`, which changes when `robocache.arrays.torch` is imported.
     torch = sys.modules.get("torch")
