@@ -159,7 +159,10 @@ def test_chosen_episodes_are_those_of_lerobot(root):
 
 def test_the_sampler_of_lerobot_finds_the_frames_of_chosen_episodes(root):
     steps = STEPS["diffusion"]
-    own, other = dataset(root, seconds(steps), episodes=[0, 2]), theirs(root, steps, episodes=[0, 2])
+    own, other = (
+        dataset(root, seconds(steps), episodes=[0, 2]),
+        theirs(root, steps, episodes=[0, 2]),
+    )
     if not hasattr(other, "absolute_to_relative_idx"):
         pytest.skip("this LeRobot's EpisodeAwareSampler knows no chosen episodes")
     orders = [
