@@ -219,6 +219,7 @@ run_python() {
         tests/python/torch/test_trajectories.py tests/python/torch/test_dialect_alone.py 2>&1 |
         tee "$out/test_python.txt" || failed=1
     python3 benches/windows.py >"$out/windows.json" || failed=1
+    python3 benches/dialect.py --device cuda:0 >"$out/dialect.json" || failed=1
     python3 benches/python_operations.py --compile --json "$out/operations.json" \
         >"$out/operations.txt" || failed=1
     python3 benches/pipeline_latency.py >"$out/pipeline_latency.jsonl" || failed=1
