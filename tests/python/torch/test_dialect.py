@@ -184,7 +184,7 @@ def test_the_sampler_of_lerobot_finds_the_frames_of_chosen_episodes(root):
 
 @pytest.mark.parametrize("asked", [{"share": (0, 2)}, {"share": (1, 2)}, {"split": "most"}])
 def test_a_share_and_a_split_have_their_own_frames(root, tmp_path, asked):
-    """The rows of the folder are all episodes, and those of a share or split are counted anew."""
+    """The folder of rows has all episodes, whichever are chosen."""
     shutil.copytree(root, tmp_path / "dataset")
     info = json.loads((tmp_path / "dataset/meta/info.json").read_text())
     info["splits"]["most"] = "1:3"
