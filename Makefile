@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-ros test-slow test-release test-torch test-lerobot test-tfds test-real test-rust simulate wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-train demo-lerobot bench bench-replay fuzz soak image-test check rehearse lint format clean distclean
+.PHONY: help setup build test test-ros test-slow test-release test-torch test-lerobot test-tfds test-real test-rust simulate wheel test-wheel test-arm64 sdist kernels release-check golden-live demo record demo-lerobot bench bench-replay fuzz soak image-test check rehearse lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -11,11 +11,8 @@ help:
 	@echo '                there is an nvcc or a GPU; ROBOCACHE_CUDA=off: never, =on: always'
 	@echo 'make demo       run a robot, the node and a policy for 15 s, let a policy move an arm; write demo/report.html'
 	@echo 'make record     record the simulated robot into recordings/, RECORD_SECONDS (20); 80 MB/s of disk'
-	@echo 'make demo-train record a robot, train a policy on it, serve it, and compare; needs PyTorch:'
-	@echo '                PYTHON: one that has it and xxhash (default: that of make test-torch);'
-	@echo '                writes demo/train/report.html'
-	@echo 'make demo-lerobot  record a robot, train ACT by LeRobot on it, serve it, and compare; PYTHON as above,'
-	@echo '                with LeRobot; takes five minutes'
+	@echo 'make demo-lerobot  record a robot, train ACT by LeRobot on it, serve it, and compare; PYTHON: one'
+	@echo '                that has LeRobot (default: that of make test-torch); takes five minutes'
 	@echo 'make test       run the tests, also those with real ROS processes, on a build of their own with checks of arithmetic'
 	@echo 'make test-slow  run those that are long, or about real time: 10 to 20 minutes'
 	@echo 'make test-release  run those that need the release, the wheel or another build: 30 minutes'
@@ -45,8 +42,8 @@ help:
 	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs, and'
 	@echo '                undistortion with OpenCV; PYTHON: one that has them, see'
 	@echo '                tests/golden/make_filter_golden.py'
-	@echo 'make bench      compare the node with a peer written with rclpy and NumPy, and its commands with a peer of r2r;'
-	@echo '                and then: bench-replay'
+	@echo 'make bench      compare the node with a peer written with rclpy and NumPy, time its commands, and then:'
+	@echo '                bench-replay'
 	@echo 'make bench-replay  compare robocache replay with a script of rosbags, NumPy, Pillow and zarr, on a'
 	@echo '                recording of 5 GB that is left in bench/; PYTHON: one that has them'
 	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
@@ -134,18 +131,13 @@ record: build
 	@scripts/with_ros.sh python3 demo/record.py --seconds $${RECORD_SECONDS:-20}
 
 # ROS usually has another Python: the demo takes rclpy from there.
-demo-train: build
-	@scripts/with_ros.sh $${PYTHON:-.torch/bin/python} demo/train_demo.py
-
 demo-lerobot: build
 	@scripts/with_ros.sh $${PYTHON:-.torch/bin/python} demo/lerobot_demo.py
 
 bench: build
 	@scripts/setup.sh --tests
 	@scripts/with_ros.sh python3 benches/bench.py
-	@scripts/with_ros.sh sh build/robocache_ros/cargo.sh build -q -p robocache --example command_rate_peer
-	@scripts/with_ros.sh python3 benches/commands.py \
-		--peer build/robocache_ros/cargo/release/examples/command_rate_peer
+	@scripts/with_ros.sh python3 benches/commands.py
 	@scripts/with_ros.sh $(MAKE) bench-replay
 
 bench-replay:

@@ -1,13 +1,11 @@
 """The benchmark of the way back: how soon a chunk becomes a command, and what commands cost.
 
-    python3 benches/commands.py --peer PROGRAM [--seconds 20] [--rounds 5] [--only delay,rate,ticks,peer]
+    python3 benches/commands.py [--seconds 20] [--only delay,rate]
 
 `delay`: a policy without ROS answers tensors after a drawn time, by shared memory, and the node commands at 250 Hz.
     The delay of a chunk is the time from its send to the instant of the first command with its value, plus the p99 of
     the node from that instant to the return of publish. So it is that of no command but the slowest.
 `rate`: 14 joints at 1,000 Hz beside the reference robot and configuration.
-`ticks`: that robot with commands and without, in turns: p99 of the tensors' ticks, and processor time of the node.
-`peer`: a node of r2r that publishes the same message at 1,000 Hz (peers/command_rate.rs), and does nothing else.
 
 The exit code is 0 if all cases were measured, even if a target was not reached.
 """
@@ -18,7 +16,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from statistics import median
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY / "scripts"), str(REPOSITORY / "python")]
@@ -37,7 +34,7 @@ from processes import (  # noqa: E402
     thread_times,
 )
 
-CASES = ("delay", "rate", "ticks", "peer")
+CASES = ("delay", "rate")
 WARM_UP_S = 8.0
 #: A report must come within this time [s].
 SILENT_S = 30.0
@@ -49,9 +46,7 @@ CHUNKS_AT_END = 20
 
 def parse_arguments(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peer", type=Path, help="the program command_rate_peer, for `peer`")
     parser.add_argument("--seconds", type=float, default=20.0, help="per measurement [s] (20)")
-    parser.add_argument("--rounds", type=int, default=5, help="of `ticks` (5)")
     parser.add_argument("--only", default=",".join(CASES), help="cases (all)")
     parser.add_argument("--output", default=str(REPOSITORY / "bench"), help="folder (bench)")
     arguments = parser.parse_args(argv)
@@ -59,39 +54,31 @@ def parse_arguments(argv=None):
     unknown = sorted(set(arguments.only) - set(CASES))
     if unknown:
         parser.error(f"--only: expected some of {', '.join(CASES)}, found {', '.join(unknown)}")
-    if "peer" in arguments.only and arguments.peer is None:
-        parser.error("--peer: expected the program, or --only without peer")
-    if arguments.seconds < 2 or arguments.rounds < 1:
-        parser.error("expected at least two seconds, and one round")
+    if arguments.seconds < 2:
+        parser.error(f"--seconds: expected 2 or more, found {arguments.seconds:g}")
     return arguments
 
 
 def configuration(folder, rate_hz):
-    """The reference configuration with commands at this rate, or without. Returns its file."""
-    text = bench.REFERENCE.read_text(encoding="utf-8")
-    if rate_hz:
-        kind = (
-            "sensor_msgs/msg/JointState"
-            if rate_hz == DELAY_HZ
-            else "std_msgs/msg/Float64MultiArray"
-        )
-        # A command is the newest chunk's row, so that it names its chunk. The cost is that of limits, too.
-        limits = {name: {"position": [-9, 9], "velocity": 2, "acceleration": 10} for name in JOINTS}
-        group = {
-            "joints": JOINTS,
-            "rows": {"steps": 50, "step_ms": 20},
-            "start_from": "joints",
-            "watchdog_ms": 1200,
-            "output": {"topic": "/commands", "type": kind},
-        }
-        if rate_hz == DELAY_HZ:
-            ends = {"limits": "none", "blend_ms": 0, "on_stall": "hold", "on_end": "hold"}
-            group.update(ends, interpolate="hold")
-        else:
-            group.update(limits={"joints": limits}, interpolate="cubic")
-        commands = {"rate_hz": rate_hz, "groups": {"arm": group}}
-        # JSON is YAML.
-        text += f"\ncommands: {json.dumps(commands)}\n"
+    """The reference configuration with commands at this rate. Returns its file."""
+    kind = "sensor_msgs/msg/JointState" if rate_hz == DELAY_HZ else "std_msgs/msg/Float64MultiArray"
+    # A command is the newest chunk's row, so that it names its chunk. The cost is that of limits, too.
+    limits = {name: {"position": [-9, 9], "velocity": 2, "acceleration": 10} for name in JOINTS}
+    group = {
+        "joints": JOINTS,
+        "rows": {"steps": 50, "step_ms": 20},
+        "start_from": "joints",
+        "watchdog_ms": 1200,
+        "output": {"topic": "/commands", "type": kind},
+    }
+    if rate_hz == DELAY_HZ:
+        ends = {"limits": "none", "blend_ms": 0, "on_stall": "hold", "on_end": "hold"}
+        group.update(ends, interpolate="hold")
+    else:
+        group.update(limits={"joints": limits}, interpolate="cubic")
+    # JSON is YAML.
+    commands = json.dumps({"rate_hz": rate_hz, "groups": {"arm": group}})
+    text = f"{bench.REFERENCE.read_text(encoding='utf-8')}\ncommands: {commands}\n"
     file = Path(folder).resolve() / f"commands_{rate_hz}.yaml"
     file.write_text(text, encoding="utf-8")
     return file
@@ -130,13 +117,8 @@ class Rig:
         service = f"robocache_bench/{os.getpid()}/{name}"
         node = [executable("fusion_node"), "--ros-args"]
         node += ["-p", f"config_file:={configuration(folder, rate_hz)}"]
-        node += [
-            "-p",
-            f"diagnostics_period_s:={seconds / 2:.3f}",
-            "-p",
-            f"shared_output:={service}",
-        ]
-        node += ["-p", "commands:=enabled"] if rate_hz else []
+        node += ["-p", f"diagnostics_period_s:={seconds / 2:.3f}", "-p", "commands:=enabled"]
+        node += ["-p", f"shared_output:={service}"]
         probe_output = Path(folder).resolve() / f"{name}.npz"
         probe_output.unlink(missing_ok=True)
         probe = [sys.executable, REPOSITORY / "benches" / "command_probe.py", probe_output, service]
@@ -154,19 +136,15 @@ class Rig:
         diagnostics.destroy()
         if processes.problems:
             raise ProcessFailure("\n".join(processes.problems))
+        thread = thread_seconds(before["threads"], after["threads"])["command"]
         figures = {
-            "tick_p99_ms": after["tick_p99_ms"],
             "node_cores": (after["node_s"] - before["node_s"]) / measured,
+            "command_p99_ms": after["command_p99_ms"],
+            "command_cores": thread / measured,
+            "overruns": after["overruns"] - before["overruns"],
+            "commands": after["commands"] - before["commands"],
+            "expected": rate_hz * measured,
         }
-        if rate_hz:
-            thread = thread_seconds(before["threads"], after["threads"])["command"]
-            figures |= {
-                "command_p99_ms": after["command_p99_ms"],
-                "command_cores": thread / measured,
-                "overruns": after["overruns"] - before["overruns"],
-                "commands": after["commands"] - before["commands"],
-                "expected": rate_hz * measured,
-            }
         return figures, probe_output
 
     def _await(self, diagnostics, processes, reports):
@@ -187,7 +165,6 @@ class Rig:
         return {
             "node_s": process.cpu_s(),
             "threads": thread_times(process.pid),
-            "tick_p99_ms": number(diagnostics.tick, "latency_p99_ms"),
             "command_p99_ms": number(status, "latency_p99_ms"),
             "overruns": number(status, "overruns"),
             "commands": number(status, "arm.commands"),
@@ -215,42 +192,8 @@ def delay(rig):
     }
 
 
-def rate(rig, name="rate"):
-    return rig.case(name, RATE_HZ, ["--joints", "14"])[0]
-
-
-def ticks(rig):
-    """Rounds with commands and without, in turns."""
-    on, off = [], []
-    for turn in range(rig.arguments.rounds):
-        on.append(rate(rig, f"on_{turn}"))
-        off.append(rig.case(f"off_{turn}", 0, ["--joints", "14"])[0])
-    ratios = [with_["tick_p99_ms"] / without["tick_p99_ms"] for with_, without in zip(on, off)]
-    more = [with_["node_cores"] - without["node_cores"] for with_, without in zip(on, off)]
-    return {
-        "on": on,
-        "off": off,
-        "tick_p99_ratios": ratios,
-        "tick_p99_ratio": median(ratios),
-        "node_cores_more": median(more),
-    }
-
-
-def peer(rig):
-    """A node of r2r that publishes 14 numbers at 1,000 Hz."""
-    seconds = rig.arguments.seconds
-    with Processes(rig.arguments.output) as processes:
-        running = processes.start("peer", [rig.arguments.peer])
-        rig.spin(2.0, processes)
-        name = Path(f"/proc/{running.pid}/comm").read_text().strip()
-        before = thread_times(running.pid)
-        at = time.monotonic()
-        rig.spin(seconds, processes)
-        after, measured = thread_times(running.pid), time.monotonic() - at
-    return {
-        "cores": (after[0] - before[0]) / measured,
-        "thread_cores": thread_seconds(before, after)[name] / measured,
-    }
+def rate(rig):
+    return rig.case("rate", RATE_HZ, ["--joints", "14"])[0]
 
 
 def targets(results):
@@ -266,8 +209,6 @@ def targets(results):
     if found := results.get("rate"):
         at_most("1,000 Hz: instant to return of publish, p99 [ms]", found["command_p99_ms"], 0.2)
         at_most("1,000 Hz: the command thread [cores]", found["command_cores"], 0.10)
-    if found := results.get("ticks"):
-        at_most("ticks with commands / without, p99", found["tick_p99_ratio"], 1.10)
     return lines
 
 
@@ -291,7 +232,7 @@ def main():
     Path(arguments.output).mkdir(parents=True, exist_ok=True)
     facts, results = bench.machine(), {}
     rig = Rig(arguments)
-    measures = {"delay": delay, "rate": rate, "ticks": ticks, "peer": peer}
+    measures = {"delay": delay, "rate": rate}
     try:
         for name in arguments.only:
             print(f"{name} ...", flush=True)

@@ -1,29 +1,24 @@
-"""Windows per second: `EpisodeCache.windows`, and LeRobot's own dataset on the same data in the same run.
+"""Windows per second of `EpisodeCache.windows` on a GPU.
 
-    python benches/windows.py [--lerobot] [--gpu] [--seconds 5] [--batch 64] [--threads N]
+    python benches/windows.py [--seconds 5] [--batch 64]
 
 The robot has 14 joints and a wrench at 500 Hz, and an IMU at 200 Hz. Steps are 20 ms apart. A window has 16 steps back
-and 50 ahead for the joints, 16 back for the wrench, and the present one for the IMU. LeRobot holds one row per frame,
-so it gets the joints and the wrench at 50 Hz, and the same steps as `delta_timestamps`. The benchmark needs a release
-build of the compiled part. With `--lerobot` it also needs lerobot.
-
-With `--gpu` (it needs PyTorch) the same windows come from memory of the GPU. Calls follow one another, and all of the
-host's time is included. Then windows also have one picture of each of two cameras of 224x224 RGB at 30 Hz, from memory
-of the GPU and from pinned memory. Beside the rate from pinned memory is that of a plain copy of the same size.
+and 50 ahead for the joints, 16 back for the wrench, and the present one for the IMU. Calls follow one another, and all of
+the host's time is included. Then windows have one picture of each of two cameras of 224x224 RGB at 30 Hz, from memory of
+the GPU and from pinned memory. Beside the rate from pinned memory is that of a plain copy of the same size.
 
     torchrun --nproc-per-node 4 benches/windows.py --pinned
 
 With `--pinned` each rank takes the windows with two cameras from pinned memory on its own GPU, all ranks at once. Rank 0
 prints the rate and the copy of each rank, and the pinned memory of the host.
+
+It needs PyTorch, and a release build of the compiled part with CUDA.
 """
 
 import argparse
 import json
 import os
-import platform
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -63,28 +58,11 @@ def made(episodes, seconds):
     return robocache.EpisodeCache.from_arrays(streams, lengths)
 
 
-def ours(cache, seconds, batch, threads):
-    """Windows per second, in batches of random instants."""
-    sampler = robocache.WindowSampler.of(
-        cache, period_ns=1 * MS, batch_size=batch, margin_ns=(400 * MS, 1100 * MS)
-    )
-    batches = [sampler.batch(0, number)[:2] for number in range(min(500, len(sampler)))]
-    plan = cache.plan(CONFIG)
-    for episodes, instants in batches[:5]:
-        assert cache.windows(episodes, instants, plan, threads=threads)["joints"].valid.all()
-    began, done = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        episodes, instants = batches[done % len(batches)]
-        cache.windows(episodes, instants, plan, threads=threads)
-        done += 1
-    return done * batch / (time.perf_counter() - began)
-
-
 CAMERAS = {"left": {"lag_ms": 0}, "right": {"lag_ms": 0}}
 
 
-def with_cameras(cache, episodes, seconds):
-    """The robot with two cameras, 224x224 RGB at 30 Hz."""
+def with_cameras(episodes, seconds):
+    """A cache of two cameras, 224x224 RGB at 30 Hz."""
     random = np.random.default_rng(2)
     frames = seconds * 30
     stamps = np.concatenate([np.arange(frames) * 33_333_333] * episodes)
@@ -147,11 +125,12 @@ def copied(size, seconds):
     return done * size / (time.perf_counter() - began) / 1e9
 
 
-def on_gpu(cache, options):
-    """The numbers of `--gpu`."""
+def on_gpu(options):
+    """The rates of one GPU."""
     import torch
 
-    batch = options.batch[0]
+    cache = made(options.episodes, options.length)
+    batch = options.batch
     margin_ns = (400 * MS, 1100 * MS)
     order = {"period_ns": MS, "batch_size": batch, "margin_ns": margin_ns}
     gpu = cache.to("cuda")
@@ -160,7 +139,7 @@ def on_gpu(cache, options):
     found = {"gpu": torch.cuda.get_device_name(), "batch": batch, "windows_per_s": round(rate)}
     found["host_us_per_call"] = round(host_time(gpu, sampler, CONFIG), 1)
     found["host_us_per_call_prepared"] = round(host_time(gpu, sampler, gpu.plan(CONFIG)), 1)
-    cameras = with_cameras(cache, options.episodes, options.length)
+    cameras = with_cameras(options.episodes, options.length)
     sampler = robocache.WindowSampler.of(cameras, **order)
     for memory in ("device", "pinned", "mapped"):
         rate, size = timed_on_gpu(
@@ -180,9 +159,9 @@ def on_ranks(options):
     rank = int(os.environ.get("RANK", 0))
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     distributed.init_process_group("gloo")
-    order = {"period_ns": MS, "batch_size": options.batch[0], "margin_ns": (400 * MS, 1100 * MS)}
+    order = {"period_ns": MS, "batch_size": options.batch, "margin_ns": (400 * MS, 1100 * MS)}
     order |= {"rank": 0, "world": 1}  # all ranks make the same windows
-    cameras = with_cameras(made(1, 1), options.episodes, options.length)
+    cameras = with_cameras(options.episodes, options.length)
     sampler = robocache.WindowSampler.of(cameras, **order)
     pinned = cameras.to(f"cuda:{torch.cuda.current_device()}", memory="pinned")
     distributed.barrier()
@@ -190,7 +169,7 @@ def on_ranks(options):
     distributed.barrier()
     mine = {
         "windows_per_s": round(rate),
-        "gb_per_s": round(rate / options.batch[0] * size / 1e9, 1),
+        "gb_per_s": round(rate / options.batch * size / 1e9, 1),
     }
     mine["copy_gb_per_s"] = round(copied(size, options.seconds), 1)
     mine["pinned_gb"] = round(2 * options.episodes * options.length * 30 * 224 * 224 * 3 / 1e9, 2)
@@ -198,75 +177,23 @@ def on_ranks(options):
     distributed.all_gather_object(ranks, mine)
     distributed.destroy_process_group()
     total = round(sum(each["windows_per_s"] for each in ranks))
-    found = {"gpu": torch.cuda.get_device_name(), "batch": options.batch[0], "windows_per_s": total}
+    found = {"gpu": torch.cuda.get_device_name(), "batch": options.batch, "windows_per_s": total}
     return {**found, "ranks": ranks} if rank == 0 else None
-
-
-def lerobot(folder, seconds, episodes, length_s):
-    """Windows per second of LeRobot's dataset, in one process, item by item in a random order."""
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-    fps = 50
-    features = {
-        "observation.state": {"dtype": "float32", "shape": (14,), "names": None},
-        "observation.wrench": {"dtype": "float32", "shape": (6,), "names": None},
-    }
-    dataset = LeRobotDataset.create("local/windows", fps, features, root=folder, use_videos=False)
-    random = np.random.default_rng(1)
-    for _ in range(episodes):
-        for _ in range(fps * length_s):
-            frame = {
-                name: random.normal(size=about["shape"]).astype(np.float32)
-                for name, about in features.items()
-            }
-            dataset.add_frame({**frame, "task": "none"})
-        dataset.save_episode()
-    dataset.finalize()
-    back = [-at / fps for at in range(15, -1, -1)]
-    steps = {
-        "observation.state": back + [at / fps for at in range(1, 51)],
-        "observation.wrench": back,
-    }
-    dataset = LeRobotDataset("local/windows", root=folder, delta_timestamps=steps)
-    order = random.permutation(len(dataset))
-    dataset[int(order[0])]
-    began, done = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        dataset[int(order[done % len(order)])]
-        done += 1
-    return done / (time.perf_counter() - began)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lerobot", action="store_true", help="also measure LeRobot's dataset")
-    parser.add_argument("--gpu", action="store_true", help="also measure windows of a GPU")
     parser.add_argument(
         "--pinned", action="store_true", help="pinned memory alone, on all ranks at once"
     )
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--batch", type=int, nargs="+", default=[64, 1024])
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--length", type=int, default=30, help="of an episode [s]")
     options = parser.parse_args()
-    if options.pinned:
-        found = on_ranks(options)
-        if found:
-            print(json.dumps(found, indent=2))
-        return
-    cache = made(options.episodes, options.length)
-    found = {"machine": platform.machine(), "cores": len(os.sched_getaffinity(0)), "ours": {}}
-    for batch in options.batch:
-        found["ours"][batch] = round(ours(cache, options.seconds, batch, options.threads))
-    if options.lerobot:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "dataset"
-            found["lerobot"] = round(lerobot(path, options.seconds, 5, options.length), 1)
-        found["times"] = {b: round(rate / found["lerobot"]) for b, rate in found["ours"].items()}
-    if options.gpu:
-        found["on_gpu"] = on_gpu(cache, options)
-    print(json.dumps(found, indent=2))
+    found = on_ranks(options) if options.pinned else on_gpu(options)
+    if found:
+        print(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from the dataset of that recording, and by the example from its replay. The exit
 """
 
 import argparse
+import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -27,8 +29,6 @@ sys.path[:0] = [str(REPOSITORY / part) for part in ("scripts", "examples", "demo
 from domains import free_domain  # noqa: E402
 from processes import ProcessFailure, executable, private_environment  # noqa: E402
 from record import record  # noqa: E402
-from refusals import other_node, refusal  # noqa: E402
-from train_demo import expect_packages, ros_site  # noqa: E402
 
 CONFIG = REPOSITORY / "demo" / "lerobot.yaml"
 #: Tick `k` is at `k * PERIOD_NS`.
@@ -61,6 +61,17 @@ def parse_arguments():
     parser.add_argument("--ticks", type=int, default=200, help="actions of each way to compare")
     parser.add_argument("--output", type=Path, default=REPOSITORY / "demo" / "lerobot")
     return parser.parse_args()
+
+
+def ros_site():
+    """The packages of the sourced ROS's Python, which may be another one than this."""
+    found = subprocess.run(
+        ["python3", "-c", "import rclpy; print(rclpy.__path__[0])"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if found.returncode:
+        raise ProcessFailure("expected a sourced ROS: no python3 on PATH imports rclpy")
+    return str(Path(found.stdout.strip()).parent)
 
 
 def export(bags, out):
@@ -301,13 +312,37 @@ def compare(actions, reference, steps):
     return found
 
 
+@contextlib.contextmanager
+def other_node(output):
+    """Runs the node with another lag than that of the training. Yields the path of its configuration."""
+    other = output / "other.yaml"
+    other.write_text(CONFIG.read_text().replace("lag_ms: 100", "lag_ms: 60"))
+    command = [executable("fusion_node"), "--ros-args", "-p", f"config_file:={other}"]
+    with (output / "other_node.log").open("w") as log:
+        with subprocess.Popen([str(word) for word in command], stdout=log, stderr=log) as node:
+            try:
+                yield other
+            finally:
+                node.terminate()
+
+
+def refusal(command):
+    """What a policy says when it refuses another lag; None if it does not refuse within `START_S`."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_S)
+    except subprocess.TimeoutExpired:
+        return None
+    told = [line.strip() for line in done.stderr.splitlines() if "targets_ns" in line]
+    return told[-1] if done.returncode == 1 and told else None
+
+
 def accepted(checkpoint, output):
     """Serves with another configuration than that of the training; returns the ways that do not refuse it."""
     found = []
-    with other_node(CONFIG, (100, 60), output) as other:
+    with other_node(output) as other:
         for way, options in WAYS.items():
             options = ["--config", other] if way == "PipelineNode" else options
-            told = refusal(server(checkpoint, *options), START_S)
+            told = refusal(server(checkpoint, *options))
             if told is None:
                 found.append(way)
             else:
@@ -358,6 +393,16 @@ def run(options):
     problems += compare_chunks(live, references, options.ticks // STEPS)
     print("actions and chunks are compared bit for bit\n", flush=True)
     return problems + [f"{way} serves another lag" for way in accepted(checkpoint, output)]
+
+
+def expect_packages(*names):
+    """Fails at once if a package is missing that a later step needs."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ProcessFailure(
+            f"expected the packages {', '.join(missing)} in {sys.executable}: install them, or set PYTHON to a Python "
+            "that has them; make test-torch makes .torch/bin/python"
+        )
 
 
 def main():

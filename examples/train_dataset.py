@@ -3,20 +3,24 @@
     robocache import dataset/ --out data/            # LeRobot; docs/import.md has RLDS, LIBERO and others
     python3 examples/train_dataset.py data/rows.zarr --out checkpoint/
     python3 examples/train_dataset.py data/rows.zarr --out checkpoint/ --steps 4000     # goes on where it was
+    torchrun --nproc-per-node 2 examples/train_dataset.py data/rows.zarr --out checkpoint/
 
 The policy sees the present values of all vectors and images, and predicts the next actions, one frame each. Steps beyond
-the end of an episode do not count. The last episodes only test. Replace `Policy` by a network of your own.
+the end of an episode do not count. The last episodes only test. Replace `Policy` by a network of your own. Under torchrun, each
+process has batches of its own, and the first one saves.
 
 CHECKPOINT/policy.pt has the weights, the statistics and the place in the order of the batches. CHECKPOINT/robocache.json is
 the contract of what the policy sees: whatever serves the policy refuses other values.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 import robocache
@@ -77,9 +81,9 @@ class Policy(nn.Module):
             parts += [seen * valid, valid]  # a network must know what is missing
         return self.head(torch.cat(parts, dim=1)).unflatten(1, (self.chunk, self.numbers))
 
-    def loss(self, batch):
-        """The mean distance of the actions that are no padding, in deviations (L1)."""
-        distance = (self(batch) - self.normalised(self.action, batch[self.action])).abs()
+    def loss(self, batch, answer):
+        """The mean distance of the actions that are no padding from those of `forward`, in deviations (L1)."""
+        distance = (answer - self.normalised(self.action, batch[self.action])).abs()
         counts = ~batch[f"{self.action}_is_pad"]
         return (distance.mean(dim=2) * counts).sum() / counts.sum().clamp_min(1)
 
@@ -130,6 +134,11 @@ def batches(dataset, steps, options):
         dataset.set_epoch(dataset.epoch + 1)
 
 
+def on_device(batch, options):
+    """The values of a batch where the policy is."""
+    return {name: value.to(options.device) for name, value in batch.items()}
+
+
 def train(policy, dataset, file, options):
     """Trains up to `--steps`, from where the checkpoint is, and saves it. Returns the losses of this run."""
     optimizer = torch.optim.AdamW(policy.parameters(), lr=options.lr)
@@ -140,15 +149,18 @@ def train(policy, dataset, file, options):
         optimizer.load_state_dict(saved["optimizer"])
         done = saved["steps"]
         dataset.resume(saved["state"])
+    sampler = dataset.sampler
+    model = DistributedDataParallel(policy) if sampler.world > 1 else policy
     for batch in batches(dataset, options.steps - done, options):
         state = dataset.state_after(batch)
-        loss = policy.loss({name: value.to(options.device) for name, value in batch.items()})
+        batch = on_device(batch, options)
+        loss = policy.loss(batch, model(batch))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
         steps = done + len(losses)
-        if steps % SAVE_STEPS == 0 or steps == options.steps:
+        if sampler.rank == 0 and (steps % SAVE_STEPS == 0 or steps == options.steps):
             print(f"step {steps}: loss {losses[-1]:.3f}", file=sys.stderr)
             saved = {"policy": policy.state_dict(), "optimizer": optimizer.state_dict()}
             # Under another name first: a checkpoint is complete.
@@ -161,10 +173,9 @@ def train(policy, dataset, file, options):
 @torch.no_grad()
 def judge(policy, dataset, options):
     """The mean loss of the batches of episodes that the policy has not seen."""
-    found = [
-        policy.loss({name: value.to(options.device) for name, value in batch.items()}).item()
-        for batch in DataLoader(dataset, batch_size=None, num_workers=options.workers)
-    ]
+    loader = DataLoader(dataset, batch_size=None, num_workers=options.workers)
+    moved = (on_device(batch, options) for batch in loader)
+    found = [policy.loss(batch, policy(batch)).item() for batch in moved]
     return sum(found) / len(found)
 
 
@@ -188,8 +199,20 @@ def arguments():
     return parser.parse_args()
 
 
+def join(options):
+    """Joins the processes that torchrun started, if there are some. Returns the rank and their number, as samplers take them."""
+    if "WORLD_SIZE" not in os.environ:
+        return {"rank": 0, "world": 1}
+    if options.device == "cuda":
+        options.device = f"cuda:{os.environ['LOCAL_RANK']}"
+        torch.cuda.set_device(options.device)
+    torch.distributed.init_process_group()
+    return {"rank": torch.distributed.get_rank(), "world": torch.distributed.get_world_size()}
+
+
 def main():
     options = arguments()
+    ranks = join(options)
     torch.manual_seed(options.seed)
     cache = robocache.EpisodeCache.load(options.store, compressed=True)
     seen = seen_streams(cache, options.action)
@@ -199,18 +222,21 @@ def main():
             f"--held-out: expected 1 to {count - 1} of {count} episodes, found {options.held_out}"
         )
     last = count - options.held_out
-    dataset = windows(options.store, slice(0, last), seen, options, seed=options.seed)
+    dataset = windows(options.store, slice(0, last), seen, options, seed=options.seed, **ranks)
     # What only tests has no part in what the policy normalises by.
-    policy = Policy(seen, dataset.cache.statistics(), options.action, options.chunk).to(
-        options.device
-    )
+    policy = Policy(seen, dataset.cache.statistics(), options.action, options.chunk)
+    policy = policy.to(options.device)
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     losses = train(policy, dataset, out / "policy.pt", options)
-    dataset.contract(*seen).save(out)
-    test = windows(options.store, slice(last, count), seen, options, drop_last=False)
-    told = f"loss {losses[0]:.3f} to {losses[-1]:.3f}, " if losses else ""
-    print(f"{len(losses)} steps, {told}held out {judge(policy, test, options):.3f}")
+    if ranks["rank"] == 0:
+        dataset.contract(*seen).save(out)
+        alone = {"rank": 0, "world": 1, "drop_last": False}
+        test = windows(options.store, slice(last, count), seen, options, **alone)
+        told = f"loss {losses[0]:.3f} to {losses[-1]:.3f}, " if losses else ""
+        print(f"{len(losses)} steps, {told}held out {judge(policy, test, options):.3f}")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

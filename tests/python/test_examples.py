@@ -9,10 +9,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 SCRIPTS = sorted((REPOSITORY / "examples").glob("*.py"))
-#: Programs that users read, too. One makes the digest of bits.
-DEMOS = [
-    path for path in sorted((REPOSITORY / "demo").glob("*.py")) if path.name != "train_demo.py"
-]
+#: Programs that users read, too.
+DEMOS = sorted((REPOSITORY / "demo").glob("*.py"))
 PACKAGE = sorted((REPOSITORY / "python" / "robocache").rglob("*.py"))
 #: `.array` of a segment, which holds bits if it is bf16; not `np.array` of a list.
 RAW = re.compile(r"(?<!\bnp)\.array\b")

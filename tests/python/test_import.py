@@ -10,7 +10,6 @@ import re
 import shutil
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import lerobot_files
 import numpy as np
@@ -832,7 +831,7 @@ def test_what_the_configuration_does_not_find_is_told(dataset, tmp_path, capsys)
         line = "episode_000001: state /observation/state: 12 of 12 messages dropped: missing_field"
         assert line in said.splitlines()
     with pytest.warns(RuntimeWarning, match="/camera: not in the dataset") as warned:
-        robocache.EpisodeCache.from_lerobot(dataset, images=config, out=tmp_path / "out")
+        robocache.EpisodeCache.from_dataset(dataset, tmp_path / "out", config)
     assert line in str(warned[-1].message)
     assert {each.filename for each in warned} == {__file__}
 
@@ -845,9 +844,6 @@ def test_a_wrong_tolerance_is_an_error(dataset):
 
 def test_a_cache_with_images(dataset, tmp_path):
     options = {"episodes": [1], "resize": (24, 32), "jobs": 1}
-    for given in (dataset, SimpleNamespace(root=dataset)):
-        cache = robocache.EpisodeCache.from_lerobot(
-            given, images=True, out=tmp_path / "out", **options
-        )
-        assert cache.streams["top"]["row_shape"] == [3, 24, 32]
-        assert [episode["name"] for episode in cache.episodes] == ["episode_000001"]
+    cache = robocache.EpisodeCache.from_dataset(dataset, tmp_path / "out", **options)
+    assert cache.streams["top"]["row_shape"] == [3, 24, 32]
+    assert [episode["name"] for episode in cache.episodes] == ["episode_000001"]

@@ -34,9 +34,7 @@ def test_numbers_and_images_have_one_timeline(tmp_path, fps, strategy):
     """Without images and with them: the same names, the same instants, and frame k exactly."""
     root = lerobot_files.write(tmp_path / "dataset", fps=fps, lengths=(20, 12))
     alone = robocache.EpisodeCache.from_lerobot(root)
-    stored = robocache.EpisodeCache.from_lerobot(
-        root, images=True, out=tmp_path / "out", resize=(8, 8)
-    )
+    stored = robocache.EpisodeCache.from_dataset(root, tmp_path / "out", resize=(8, 8))
     assert sorted(alone.streams) == ["action", "done", "reward", "state"]
     assert sorted(stored.streams) == [*sorted(alone.streams), "top"]
     same = ("name", "task", "spans")
@@ -165,10 +163,6 @@ def test_numbers_of_a_dataset_are_a_cache(both):
     windows = cache.windows([0, 1], [8 * 33_333_333, 4 * 33_333_333])
     expected = [frames_of(20, 0)[STATE][7], frames_of(12, 1)[STATE][3]]
     assert np.array_equal(windows["state"].array[:, 0], expected) and windows["state"].valid.all()
-    with pytest.raises(ValueError, match="images: expected a configuration or True with out"):
-        robocache.EpisodeCache.from_lerobot(both, out="rows")
-    with pytest.raises(ValueError, match="out: expected the folder of the rows with images"):
-        robocache.EpisodeCache.from_lerobot(both, images=True)
     for given, numbers in ((both, [1]), (SimpleNamespace(root=both, episodes=[1]), None)):
         options = {} if numbers is None else {"episodes": numbers}
         (episode,) = robocache.EpisodeCache.from_lerobot(given, **options).episodes
@@ -231,9 +225,8 @@ def test_frames_that_are_not_valid_stay_so(tmp_path):
     """An export has zeros there, which must not become a state or an action."""
     root = exported(tmp_path / "dataset")
     invalid = {"state": [1, 6, 7, 12], "action": [*range(20)], "top": [0, 1, 19], "reward": []}
-    options = {"images": True, "out": tmp_path / "out", "resize": (24, 32)}
     for cache in (
-        robocache.EpisodeCache.from_lerobot(root, **options),
+        robocache.EpisodeCache.from_dataset(root, tmp_path / "out", resize=(24, 32)),
         robocache.EpisodeCache.from_lerobot(root),
     ):
         instants = np.arange(40, 60) * 33_333_333

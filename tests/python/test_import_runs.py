@@ -129,7 +129,7 @@ def test_python_warns_of_the_remarks_where_it_was_called(tmp_path):
     info["features"]["note"] = {"dtype": "string", "shape": [1], "names": None}
     (root / "meta/info.json").write_text(json.dumps(info))
     with pytest.warns(RuntimeWarning) as found:
-        robocache.EpisodeCache.from_lerobot(root, images=True, out=tmp_path / "out")
+        robocache.EpisodeCache.from_dataset(root, tmp_path / "out")
     (told,) = [
         each for each in found if "stamps: frame k is at tick k + 1 of 30 Hz" in str(each.message)
     ]

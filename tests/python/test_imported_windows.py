@@ -31,9 +31,7 @@ def imported(tmp_path_factory):
     files.finish()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cache = robocache.EpisodeCache.from_lerobot(
-            folder / "dataset", images=True, out=folder / "data"
-        )
+        cache = robocache.EpisodeCache.from_dataset(folder / "dataset", folder / "data")
     return folder / "data", cache
 
 

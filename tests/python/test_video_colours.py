@@ -146,7 +146,7 @@ def tagged(root, all_tags):
 
 def test_a_store_and_its_contract_say_how_colours_were_made(tmp_path):
     root = tagged(tmp_path / "dataset", [(1, LIMITED), (None, None), (6, FULL)])
-    cache = robocache.EpisodeCache.from_lerobot(root, images=True, out=tmp_path / "out")
+    cache = robocache.EpisodeCache.from_dataset(root, tmp_path / "out")
     assert [episode["colours"] for episode in cache.episodes] == [
         {CAMERA: "BT.709, limited range"},
         {CAMERA: "BT.601, limited range"},

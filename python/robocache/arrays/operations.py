@@ -61,41 +61,19 @@ def resample(
     that do not fit. On a GPU, stamps and offsets are not read by the host, and so not checked: values are
     then of no meaning, or, with wrong offsets, not valid.
     """
+    given = (
+        rows, stamps, targets, strategy, max_age_ns, max_gap_ns, fill, lanes, dtype, row_offsets,
+        target_offsets, out,
+    )  # fmt: skip
     # The usual case of tensors: everything else takes longer than the computation. Code that is being compiled must not
     # read `take`, which changes when `robocache.arrays.torch` is imported.
     torch = sys.modules.get("torch")
     if torch is not None and not torch.compiler.is_compiling() and interop.take is not None:
-        found = interop.take(
-            rows,
-            stamps,
-            targets,
-            strategy,
-            max_age_ns,
-            max_gap_ns,
-            fill,
-            lanes,
-            dtype,
-            row_offsets,
-            target_offsets,
-            out,
-        )
+        found = interop.take(*given)
         if found is not None:
             return _new(Resampled, found)
     if is_torch(rows):
-        return torch_operations().resample(
-            rows,
-            stamps,
-            targets,
-            strategy,
-            max_age_ns,
-            max_gap_ns,
-            fill,
-            lanes,
-            dtype,
-            row_offsets,
-            target_offsets,
-            out,
-        )
+        return torch_operations().resample(*given)
     stream = Stream(rows, stamps, strategy, max_age_ns, max_gap_ns, fill, lanes, row_offsets)
     return _fuse([stream], targets, dtype, target_offsets, out, single=True)
 

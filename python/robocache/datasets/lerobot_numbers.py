@@ -34,7 +34,7 @@ def of_files(root, episodes=None, split=None):
     importing.warn_of(importing.remarks(dataset))
     streams = _streams(dataset, text)
     if not streams:
-        raise ValueError(f"{root}: expected numbers, found images alone: give images=True and out")
+        raise ValueError(f"{root}: expected numbers, found images alone: from_dataset has these")
     parts, about = _read(dataset, chosen, {of.feature for of in streams.values()})
     found, lengths = {}, {}
     for name, stream in streams.items():

@@ -55,8 +55,8 @@ def dataset(
             Others have the keys that `robocache to-lerobot` gives them.
         rows: by key what is made of its values: `relative`, `reference` (a key), `poses`, `rotation_6d` and `normalize`, as of
             `EpisodeCache.windows`. `meta.stats` then has statistics of what comes out.
-        load: of `EpisodeCache.load`, such as `compressed=False` if all rows fit into memory; and of a folder those of
-            `EpisodeCache.from_dataset`.
+        load: of `EpisodeCache.load`, such as `compressed=False` if all rows fit into memory, and `share`; and of a folder
+            those of `EpisodeCache.from_dataset`. With a `share` or a `split`, items are those of its episodes.
 
     Raises:
         ValueError: an argument does not fit the source; or frames of a folder are not evenly spaced.

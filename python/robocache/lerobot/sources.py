@@ -14,9 +14,10 @@ import numpy as np
 
 from ..datasets import kinds, lerobot_rows
 from ..datasets import lerobot as lerobot_files
+from ..datasets.asked_episodes import share_among
 from ..datasets.dataset import Topics
 from ..datasets.frame_stamps import period_ns
-from ..datasets.importing import import_rows
+from ..datasets.importing import chosen, import_rows
 from ..datasets.lerobot_rows import column_key
 from ..training.cache import EpisodeCache, split_options
 from ..training.sampler import WindowSampler
@@ -78,15 +79,18 @@ def of_folder(
     Raises ValueError if frames are not evenly spaced, or there is no such episode; and as `EpisodeCache.from_dataset`.
     """
     files = kinds.opened(root, None)
-    chosen = _chosen(files, episodes)
     of_load, of_import = split_options(load)
+    # All episodes are imported, whichever are chosen: the rows serve other choices, too.
+    split, share = of_import.pop("split", None), of_load.get("share")
+    asked = chosen(files, episodes, split)
+    own = asked if share is None else share_among(asked, share)
     store = import_rows(root, f"{root}.rows" if out is None else out, **of_import)
-    names = None if episodes is None else [episode.name for episode in chosen]
+    names = None if episodes is None and split is None else [episode.name for episode in asked]
     cache = EpisodeCache.load(store, episodes=names, **of_load)
     info = json.loads((root / "meta/info.json").read_text(encoding="utf-8"))
     keys = _streams_of_features(cache, files)
     features = _features(info["features"], keys, cache, files)
-    spans, columns = _read(files, chosen, features, keys)
+    spans, columns = _read(files, own, features, keys)
     sampler = WindowSampler(spans, period_ns=period_ns(files.fps), batch_size=1, shuffle=False)
     of_all = [(each.number, each.length, each.tasks) for each in files.episodes]
     table = episodes_of(*zip(*of_all, strict=True))
@@ -95,22 +99,10 @@ def of_folder(
         partial(stats_of_file, stats) if stats.is_file() else partial(stats_of_cache, cache, keys)
     )
     meta = Meta(root, files.fps, features, files.tasks, table, make, info.get("robot_type"))
-    numbers = None if episodes is None else [episode.number for episode in chosen]
+    numbers = None if names is None and share is None else [episode.number for episode in own]
     return Source(
         cache, keys, sampler, meta, FrameColumns(columns), numbers, frozenset(cache.streams)
     )
-
-
-def _chosen(files: Any, episodes: Sequence[int] | None) -> list[Any]:
-    """Episodes by their numbers, in the order of the dataset."""
-    if episodes is None:
-        return list(files.episodes)
-    known = {episode.number for episode in files.episodes}
-    if lacking := sorted(set(episodes) - known):
-        raise ValueError(
-            f"episodes: expected numbers of {len(known)} episodes, found {lacking[0]!r}"
-        )
-    return [episode for episode in files.episodes if episode.number in set(episodes)]
 
 
 def _read(

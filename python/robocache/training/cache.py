@@ -297,52 +297,27 @@ class EpisodeCache:
         cls,
         dataset: Any,
         *,
-        images: str | os.PathLike[str] | bool | None = None,
-        out: str | os.PathLike[str] | None = None,
-        **options: Any,
+        episodes: Any = None,
+        split: str | None = None,
     ) -> EpisodeCache:
-        """Makes a cache of a LeRobot dataset. A path is read without LeRobot, and needs pyarrow.
+        """Makes a cache of the numbers of a LeRobot dataset, in memory. A path is read without LeRobot, and needs pyarrow.
 
-        Without `images`, it has the numbers in memory, and nothing is written. With `images`, `robocache import` first
-        writes the episodes to `OUT/rows.zarr`, images too, or finds them there. Streams, instants and rules of the numbers
-        are the same: those of the configuration that the import generates. docs/import.md has them.
+        Streams, instants and rules are those of `from_dataset`, which also has the images. docs/import.md has them.
 
         Args:
             dataset: the path of a dataset, or a LeRobotDataset: of this one the files at its `root` and its `episodes`.
-            images: the path of a configuration; True for one with a stream for each feature.
-            out: the folder of the rows.
-            options: of `robocache.importing.import_dataset`; without `images` only `episodes` and `split`. With images also of
-                `load`: `streams`, `share`, `compressed`, `threads`, `memory`, `device_bytes`, `pinned_bytes`, and the device as
-                `cache_device`. Images stay compressed by default.
+            episodes, split: of `robocache.importing.import_dataset`.
 
-        Raises:
-            ValueError: it is no dataset, an argument does not fit, or, without `images`, an episode could not be read.
-            RuntimeError: an episode could not be read; `load` of OUT/rows.zarr has the others.
+        Raises ValueError if it is no dataset, an argument does not fit, or an episode could not be read.
         """
+        from ..datasets.lerobot_numbers import of_files
+
         if not isinstance(dataset, (str, os.PathLike)):
-            if (chosen := getattr(dataset, "episodes", None)) is not None:
-                options.setdefault("episodes", list(chosen))
+            chosen = getattr(dataset, "episodes", None)
+            episodes = list(chosen) if episodes is None and chosen is not None else episodes
             dataset = dataset.root
-        if images is None or images is False:
-            others = set(options) - {"episodes", "split"}
-            if out is not None or others:
-                given = ", ".join(["out"] * (out is not None) + sorted(others))
-                raise ValueError(
-                    f"images: expected a configuration or True with {given}, found None"
-                )
-            from ..datasets.lerobot_numbers import of_files
-
-            streams, lengths, about, text, fps = of_files(dataset, **options)
-            return cls.from_arrays(
-                streams, lengths, episodes=about, configuration=text, rate_hz=fps
-            )
-        if out is None:
-            raise ValueError("out: expected the folder of the rows with images, found None")
-        from ..datasets.importing import import_rows
-
-        config = None if images is True else images
-        load, options = split_options(options)
-        return cls.load(import_rows(dataset, out, config, **options), **load)
+        streams, lengths, about, text, fps = of_files(dataset, episodes, split)
+        return cls.from_arrays(streams, lengths, episodes=about, configuration=text, rate_hz=fps)
 
     @classmethod
     def from_dataset(

@@ -10,6 +10,22 @@ on_devices = pytest.mark.parametrize("device", DEVICES)
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
+def expect_rank_asked_at_each_epoch(data, monkeypatch):
+    """Checks that a dataset or a mixture without a rank asks for it, if the process group is made after it."""
+    state = data.state()
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    for begin in (
+        lambda: data.set_epoch(0),
+        lambda: data.resume(state),
+        lambda: iter(data),
+        lambda: data.batch(0),
+        lambda: data.sampler.batch(0, 0),
+    ):
+        with pytest.raises(ValueError, match="rank: expected rank and world, because 2 processes"):
+            begin()
+
+
 def tensor(array, device):
     """A NumPy array as a tensor; uint16 are the bits of bfloat16."""
     if array is None:

@@ -102,6 +102,46 @@ def test_windows_of_a_batch_that_was_filled_up_are_invalid():
     assert not found.valid[count:].any() and not found.array[count:].any()
 
 
+def test_a_training_in_a_graph_has_the_losses_of_one_without():
+    cache = cache_of().to("cuda")
+    config = {"arm": {"history": {"steps": 4, "step_ms": 20}, "rows": "all"}}
+    sampler = WindowSampler.of(cache, period_ns=20 * MS, batch_size=16, seed=5)
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+
+    def losses(in_graph):
+        """Those of steps 11 to 39: choice of windows, windows, loss, gradient and optimizer."""
+        weight = torch.zeros(5, device="cuda", requires_grad=True)
+        optimizer = torch.optim.AdamW([weight], lr=1e-2, fused=True, capturable=True)
+        order = sampler.to("cuda")
+
+        def step():
+            episodes, instants, epochs = order.next()
+            rows = cache.windows(episodes, instants, config, epochs=epochs)["arm"].torch()
+            loss = (rows[:, :-1] * weight - rows[:, 1:]).square().mean()
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        for _ in range(11):
+            step()
+        if not in_graph:
+            return [step().item() for _ in range(11, 40)]
+        optimizer.zero_grad(set_to_none=True)
+        graph, found = torch.cuda.CUDAGraph(), []
+        with torch.cuda.graph(graph, stream=stream):
+            loss = step()
+        for _ in range(11, 40):
+            graph.replay()
+            found.append(loss.item())
+        return found
+
+    with torch.cuda.stream(stream):
+        without = losses(False)
+        assert losses(True) == without and len(set(without)) == 29
+
+
 def test_a_graph_takes_one_batch_after_the_other():
     cache = cache_of()
     gpu = cache.to("cuda")

@@ -3,6 +3,7 @@
 LeRobot is 0.4.4 or 0.6.1.
 """
 
+import json
 import re
 import shutil
 import sys
@@ -17,6 +18,7 @@ from pyarrow import parquet
 pytest.importorskip("lerobot")
 import torch  # noqa: E402
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
+from lerobot.datasets.sampler import EpisodeAwareSampler  # noqa: E402
 from lerobot.policies.act.configuration_act import ACTConfig  # noqa: E402
 from lerobot.policies.act.modeling_act import ACTPolicy  # noqa: E402
 from lerobot.policies.factory import (  # noqa: E402
@@ -151,8 +153,52 @@ def test_chosen_episodes_are_those_of_lerobot(root):
     for at in (0, 24, 25, 55):
         assert_same(own[at], other[at])
     assert own.absolute_to_relative_idx[39] == 25
-    with pytest.raises(ValueError, match="expected numbers of 3 episodes, found 7"):
+    with pytest.raises(ValueError, match="expected numbers of episodes, 0 to 2, found 7"):
         dataset(root, episodes=[7])
+
+
+def test_the_sampler_of_lerobot_finds_the_frames_of_chosen_episodes(root):
+    steps = STEPS["diffusion"]
+    own, other = (
+        dataset(root, seconds(steps), episodes=[0, 2]),
+        theirs(root, steps, episodes=[0, 2]),
+    )
+    if not hasattr(other, "absolute_to_relative_idx"):
+        pytest.skip("this LeRobot's EpisodeAwareSampler knows no chosen episodes")
+    orders = [
+        EpisodeAwareSampler(
+            of.meta.episodes["dataset_from_index"],
+            of.meta.episodes["dataset_to_index"],
+            episode_indices_to_use=of.episodes,
+            drop_n_last_frames=2,
+            shuffle=True,
+            absolute_to_relative_idx=of.absolute_to_relative_idx,
+        )
+        for of in (own, other)
+    ]
+    items = list(orders[0])
+    assert items == list(orders[1]) and sorted(items)[-1] == 53
+    for at in items[::9]:
+        assert_same(own[at], other[at])
+
+
+@pytest.mark.parametrize("asked", [{"share": (0, 2)}, {"share": (1, 2)}, {"split": "most"}])
+def test_a_share_and_a_split_have_their_own_frames(root, tmp_path, asked):
+    """The folder of rows has all episodes, whichever are chosen."""
+    shutil.copytree(root, tmp_path / "dataset")
+    info = json.loads((tmp_path / "dataset/meta/info.json").read_text())
+    info["splits"]["most"] = "1:3"
+    (tmp_path / "dataset/meta/info.json").write_text(json.dumps(info))
+    numbers = {(0, 2): [0, 2], (1, 2): [1], None: [1, 2]}[asked.get("share")]
+    steps = STEPS["diffusion"]
+    own = dataset(tmp_path / "dataset", seconds(steps), **asked)
+    other = theirs(root, steps, episodes=numbers)
+    assert own.episodes == numbers and len(own) == len(other)
+    for at in (0, len(other) // 2, len(other) - 1):
+        assert_same(own[at], other[at])
+    batch = next(iter(own.batches(4, shuffle=False)))
+    assert batch["index"].tolist() == [int(other[at]["index"]) for at in range(4)]
+    assert dataset(tmp_path / "dataset").num_episodes == 3
 
 
 def test_image_transforms_see_what_those_of_lerobot_see(root):

@@ -152,7 +152,7 @@ print(sum(len(batch) for each in found for batch in each.arrays([True] * 5)))
 
 
 def test_a_cache_has_the_images(dataset, tmp_path):
-    cache = robocache.EpisodeCache.from_lerobot(dataset, images=True, out=tmp_path / "out")
+    cache = robocache.EpisodeCache.from_dataset(dataset.root, tmp_path / "out")
     sampler = robocache.WindowSampler.of(
         cache, period_ns=33_333_333, batch_size=sum(LENGTHS), shuffle=False
     )

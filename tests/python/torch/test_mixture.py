@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
 import torch
+from batches import expect_rank_asked_at_each_epoch
 
 import robocache
 from robocache.data import MixtureDataset
@@ -198,19 +199,7 @@ def test_a_process_of_several_says_its_rank(parts, monkeypatch):
 
 
 def test_a_process_of_several_is_asked_at_each_epoch(parts, monkeypatch):
-    data = MixtureDataset(parts, batch_size=4)
-    state = data.state()
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    for begin in (
-        lambda: data.set_epoch(0),
-        lambda: data.resume(state),
-        lambda: iter(data),
-        lambda: data.batch(0),
-        lambda: data.sampler.batch(0, 0),
-    ):
-        with pytest.raises(ValueError, match="rank: expected rank and world, because 2 processes"):
-            begin()
+    expect_rank_asked_at_each_epoch(MixtureDataset(parts, batch_size=4), monkeypatch)
 
 
 def test_parts_that_are_a_share_are_this_ranks(parts, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import waiting
 # A folder of tests has the name `torch`, so look for a part of the real one.
 pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
 import torch
+from batches import expect_rank_asked_at_each_epoch
 
 import robocache
 from robocache.data import WindowDataset
@@ -517,15 +518,4 @@ def test_a_transform_draws_the_same_for_any_workers(cache, workers):
 
 def test_processes_that_meet_later_are_asked_at_each_epoch(cache, monkeypatch):
     """`torch.multiprocessing.spawn` sets no WORLD_SIZE, and a dataset may be made before the process group."""
-    data = dataset(cache)
-    state = data.state()
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    for begin in (
-        lambda: data.set_epoch(0),
-        lambda: data.resume(state),
-        lambda: iter(data),
-        lambda: data.batch(0),
-    ):
-        with pytest.raises(ValueError, match="rank: expected rank and world, because 2 processes"):
-            begin()
+    expect_rank_asked_at_each_epoch(dataset(cache), monkeypatch)

@@ -27,15 +27,19 @@ def store(tmp_path_factory):
     return recipe_data.of_bags(tmp_path_factory.mktemp("bags")) / "rows.zarr"
 
 
-def train(store, out, *options):
+def train(store, out, *options, processes=1):
     path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, EXAMPLE, store, "--out", out, "--device=cpu", "--workers=0"]
+    command = [sys.executable]
+    if processes > 1:
+        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    command += [EXAMPLE, store, "--out", out, "--device=cpu", "--workers=0"]
     return waiting.run([*command, *options], timeout=300, env=environment)
 
 
-def test_it_learns_and_goes_on(store, tmp_path):
-    run = train(store, tmp_path / "policy", "--steps=60", "--chunk=20")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_it_learns_and_goes_on(store, tmp_path, processes):
+    run = train(store, tmp_path / "policy", "--steps=60", "--chunk=20", processes=processes)
     assert run.returncode == 0, run.stderr
     steps, first, last = re.match(
         r"(\d+) steps, loss (\S+) to (\S+), held out \d", run.stdout
@@ -48,7 +52,7 @@ def test_it_learns_and_goes_on(store, tmp_path):
     cache = robocache.EpisodeCache.load(store, episodes=slice(0, 3))
     mean = torch.tensor(cache.statistics()["state"]["mean"]).float()
     assert torch.equal(saved["policy"]["state_mean"], mean)
-    run = train(store, tmp_path / "policy", "--steps=70", "--chunk=20")
+    run = train(store, tmp_path / "policy", "--steps=70", "--chunk=20", processes=processes)
     assert run.returncode == 0 and run.stdout.startswith("10 steps, ")
     saved = torch.load(tmp_path / "policy" / "policy.pt", weights_only=False)
     assert saved["steps"] == 70 and batches < (saved["state"]["epoch"], saved["state"]["done"])
