@@ -219,7 +219,6 @@ counted=(
     'resample B64 S4096 T1024 D32'
     'resample B64 S1000 T500 D512'
     'fuse 30x512, 100x64, 200x12 to 50, B4'
-    'voxel scatter alone, count 500000'
     'voxel count 500000'
     'voxel mean of 4, 500000'
     'voxel mean of 4, 131072'
