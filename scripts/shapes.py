@@ -21,7 +21,7 @@ TUPLES = "tuple parameters"
 LETS = "two statements in one let"
 NAMES = "types whose name is in too many crates"
 #: The numbers go down with each rewrite, and never up.
-MOST = {TUPLES: 10, LETS: 26, NAMES: 0}
+MOST = {TUPLES: 10, LETS: 25, NAMES: 0}
 CRATES = 3
 
 #: What is no code: comments, strings and characters.

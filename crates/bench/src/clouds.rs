@@ -34,28 +34,27 @@ pub(crate) fn run(
     let count = || spec(vec![Reduction::Count]);
     let mean = || spec(["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec());
     let sparse = || VoxelSpec { max_voxels: Some(131_072), ..mean() };
-    let cases: [(_, _, _, fn(&mut Random) -> _, _, _); 15] = [
-        ("voxel scatter alone, count 500000", count(), 500_000, anywhere, true, Some(7.7)),
-        ("voxel count 500000", count(), 500_000, anywhere, false, Some(9.3)),
-        ("voxel count 500000 in a room", count(), 500_000, in_a_room, false, None),
-        ("voxel count 500000, a third dead", count(), 500_000, often_dead, false, None),
-        ("voxel mean of 4, 500000", mean(), 500_000, anywhere, false, Some(21.0)),
-        ("voxel mean of 4, 131072", mean(), 131_072, anywhere, false, Some(12.5)),
-        ("voxel mean of 4, 500000, a fifth dropped", mean(), 500_000, dropped, false, None),
-        ("voxel mean of 4, 500000 in a room", mean(), 500_000, in_a_room, false, None),
-        ("voxel mean of 4, 131072 in a room", mean(), 131_072, in_a_room, false, None),
-        ("voxel mean of 4, 131072, a third dead", mean(), 131_072, often_dead, false, Some(19.0)),
-        ("voxel mean of 4, 500000, a third dead", mean(), 500_000, often_dead, false, Some(40.0)),
-        ("voxel count 131072, a third dead", count(), 131_072, often_dead, false, None),
-        ("voxel sparse mean of 4, 131072", sparse(), 131_072, anywhere, false, None),
-        ("voxel sparse mean of 4, 131072 in a room", sparse(), 131_072, in_a_room, false, None),
-        ("voxel filters, min max last, 131072", filtered(), 131_072, anywhere, false, None),
+    let cases: [(_, _, _, fn(&mut Random) -> _, _); 14] = [
+        ("voxel count 500000", count(), 500_000, anywhere, Some(9.3)),
+        ("voxel count 500000 in a room", count(), 500_000, in_a_room, None),
+        ("voxel count 500000, a third dead", count(), 500_000, often_dead, None),
+        ("voxel mean of 4, 500000", mean(), 500_000, anywhere, Some(21.0)),
+        ("voxel mean of 4, 131072", mean(), 131_072, anywhere, Some(12.5)),
+        ("voxel mean of 4, 500000, a fifth dropped", mean(), 500_000, dropped, None),
+        ("voxel mean of 4, 500000 in a room", mean(), 500_000, in_a_room, None),
+        ("voxel mean of 4, 131072 in a room", mean(), 131_072, in_a_room, None),
+        ("voxel mean of 4, 131072, a third dead", mean(), 131_072, often_dead, Some(19.0)),
+        ("voxel mean of 4, 500000, a third dead", mean(), 500_000, often_dead, Some(40.0)),
+        ("voxel count 131072, a third dead", count(), 131_072, often_dead, None),
+        ("voxel sparse mean of 4, 131072", sparse(), 131_072, anywhere, None),
+        ("voxel sparse mean of 4, 131072 in a room", sparse(), 131_072, in_a_room, None),
+        ("voxel filters, min max last, 131072", filtered(), 131_072, anywhere, None),
     ];
-    for (name, spec, points, place, scatter_only, target) in cases {
+    for (name, spec, points, place, target) in cases {
         if !report.wants(options, name) {
             continue;
         }
-        let case = time(timer, options, name, &spec, points, place, scatter_only)?;
+        let case = time(timer, options, name, &spec, points, place)?;
         report.cases.push(Case { target_us: target, ..case });
     }
     let name = "voxel count 500000, int32, x first";
@@ -132,7 +131,6 @@ fn time(
     spec: &VoxelSpec,
     points: usize,
     place: fn(&mut Random) -> [f32; 3],
-    scatter_only: bool,
 ) -> Result<Case, BenchError> {
     let channels = spec.channels.len();
     let columns = 3 + extra_fields(spec).count();
@@ -155,24 +153,21 @@ fn time(
     };
     let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();
     let dtype = DType::Bf16;
-    let (times, found) =
-        timer.clouds(spec, dtype, &views, CLOUD_SLOTS, scatter_only, options.repeats)?;
-    let (warm, _) = timer.clouds(spec, dtype, &views[..1], 1, scatter_only, options.repeats)?;
+    let (times, found) = timer.clouds(spec, dtype, &views, CLOUD_SLOTS, options.repeats)?;
+    let (warm, _) = timer.clouds(spec, dtype, &views[..1], 1, options.repeats)?;
     let (row, drops) = row_on_the_cpu(spec, dtype, &views[(CLOUD_LAUNCHES - 1) % CLOUDS]).unzip();
     let occupied = match (&row, drops.map(|drops| drops.voxels_in_use)) {
         (Some(row), Some(0)) => occupied(row, channels),
         (_, in_use) => in_use.unwrap_or(0) as usize,
     };
-    let expected = if scatter_only { counts_on_the_cpu(spec, &views) } else { row };
-    if expected.as_ref() != Some(&found) {
+    if row.as_ref() != Some(&found) {
         return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
     }
-    // Points in; and out a count per voxel, or the row: zeros where it held values before, and new ones.
-    let written = match (scatter_only, spec.max_voxels) {
-        (true, _) => 4 * occupied,
-        (false, None) => 4 * occupied * channels,
+    // Points in; and out the row: zeros where it held values before, and new ones.
+    let written = match spec.max_voxels {
+        None => 4 * occupied * channels,
         // With three numbers more for each voxel.
-        (false, Some(_)) => occupied * (2 * channels + 12),
+        Some(_) => occupied * (2 * channels + 12),
     };
     let bytes = (4 * columns * points + written) as u64;
     Ok(Case::of_kernels(name, times).warm(warm).bytes(bytes))
@@ -229,22 +224,6 @@ fn row_on_the_cpu(
     let mut voxelizer = Voxelizer::new(spec, dtype, 1);
     let mut row = vec![0; voxelizer.row_bytes()];
     voxelizer.encode(view, Slot::new(0), &mut row).ok().map(|drops| (row, drops))
-}
-
-/// The points per voxel of all launches of a graph together.
-fn counts_on_the_cpu(spec: &VoxelSpec, views: &[PointsView<'_>]) -> Option<Vec<u8>> {
-    // Counts do not depend on the other columns.
-    let spec = VoxelSpec { channels: vec![Reduction::Count], ..spec.clone() };
-    let volume: usize = spec.grid.shape.iter().product();
-    let mut totals = vec![0u32; volume];
-    for view in views {
-        let view = PointsView { fields: &view.fields[..3], ..*view };
-        let (row, _) = row_on_the_cpu(&spec, DType::F32, &view)?;
-        for (total, bytes) in totals.iter_mut().zip(row.as_chunks::<4>().0) {
-            *total += f32::from_le_bytes(*bytes) as u32 * (CLOUD_LAUNCHES / views.len()) as u32;
-        }
-    }
-    Some(totals.iter().flat_map(|total| total.to_le_bytes()).collect())
 }
 
 /// Voxels with a value, in the last channel of a row of two bytes per element.

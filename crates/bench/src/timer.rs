@@ -118,15 +118,14 @@ impl Timer {
         Ok(times)
     }
 
-    /// Clouds to rows, without their upload, going round `views` and `slots` rows. With `scatter_only`, the points are added to the counts and no more. Returns the times
-    /// and what the last row holds, or the counts.
+    /// Clouds to rows, without their upload, going round `views` and `slots` rows. Returns the times
+    /// and what the last row holds.
     pub(crate) fn clouds(
         &self,
         spec: &VoxelSpec,
         dtype: DType,
         views: &[PointsView<'_>],
         slots: usize,
-        scatter_only: bool,
         replays: usize,
     ) -> Result<(Times, Vec<u8>), EncodeError> {
         let device = self.stream.device();
@@ -139,7 +138,6 @@ impl Timer {
             Ok::<_, EncodeError>(voxelizer)
         };
         let voxelizer = RefCell::new(new()?);
-        let volume: usize = spec.grid.shape.iter().product();
         let row_bytes = voxelizer.borrow().row_bytes();
         let pitch = row_bytes.next_multiple_of(ROW_ALIGNMENT);
         let rows = DeviceBuffer::new(device, pitch * slots)?;
@@ -154,12 +152,8 @@ impl Timer {
             // SAFETY: the uploads and the rows are of these sizes, and wait for the device before they
             // go. No kernel writes the uploads.
             unsafe {
-                if scatter_only {
-                    voxelizer.launch_count(&points, Inputs::Ready, on)?;
-                } else {
-                    let row = rows.address() + (slot * pitch) as u64;
-                    voxelizer.launch(&points, Slot::new(slot), row, Inputs::Ready, on)?;
-                }
+                let row = rows.address() + (slot * pitch) as u64;
+                voxelizer.launch(&points, Slot::new(slot), row, Inputs::Ready, on)?;
             }
             Ok(())
         };
@@ -174,15 +168,7 @@ impl Timer {
         let last = (CLOUD_LAUNCHES - 1) % slots;
         let mut all = vec![0; rows.len()];
         rows.read(&mut all)?;
-        let row = all[last * pitch..][..row_bytes].to_vec();
-        match scatter_only {
-            false => Ok((times, row)),
-            true => {
-                let mut counts = vec![0; 4 * volume];
-                voxelizer.borrow().counts().read(&mut counts)?;
-                Ok((times, per_replay(&counts, (WARM_UP + replays) as u32)))
-            }
-        }
+        Ok((times, all[last * pitch..][..row_bytes].to_vec()))
     }
 
     /// Counts of clouds as integers, x first, straight into memory that is cleared before: going round `views` and
@@ -307,15 +293,6 @@ fn time_on(
         }
     }
     Ok(times)
-}
-
-/// Counts that grew with every replay, for one of them; one that did not becomes `u32::MAX`.
-fn per_replay(counts: &[u8], replays: u32) -> Vec<u8> {
-    let one = |bytes: &[u8; 4]| match u32::from_ne_bytes(*bytes) {
-        count if count.is_multiple_of(replays) => count / replays,
-        _ => u32::MAX,
-    };
-    counts.as_chunks::<4>().0.iter().flat_map(|bytes| one(bytes).to_ne_bytes()).collect()
 }
 
 /// Rows start at multiples of this many bytes.

@@ -119,7 +119,7 @@ pub mod queue {
     use robocache_core::spec::{Config, InputId};
     use robocache_runtime::TimeSource;
 
-    use super::queue_file::{Message, Queue};
+    use super::queue_file::{Message, Queue, lanes};
     use super::steps::Found;
     use crate::explore::explore;
 
@@ -173,7 +173,7 @@ streams:
     fn all_are_encoded(inputs: &'static [usize], back: usize) {
         let config = config();
         explore(PREEMPTIONS, move || {
-            let queue = Arc::new(Queue::of(&config, inputs.len(), TimeSource::real()));
+            let queue = Arc::new(Queue::new(inputs.len(), lanes(&config), TimeSource::real()));
             let shared = Arc::new((Default::default(), AtomicUsize::new(inputs.len())));
             let worker = |most| {
                 let queue = Arc::clone(&queue);

@@ -350,8 +350,6 @@ impl SharedQueue {
 /// By input: what becomes of its messages.
 fn ways(config: &Config) -> Vec<Way> {
     let way = |id: InputId| match (config.encodes_ahead(id), config.stands_alone(id)) {
-        // The runtime knows which of its messages follow a loss.
-        _ if config.input(id).needs_previous => Way::Player,
         (true, _) => Way::Ahead,
         (false, true) => Way::Thread,
         (false, false) => Way::Player,

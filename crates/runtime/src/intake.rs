@@ -111,7 +111,7 @@ impl Runtime {
     /// Drops a message that waited while the process stood still: under `timeline: receive` it would count as fresh.
     pub fn drop_waited(&self, input: InputId, publisher: Option<PublisherId>) {
         let reason = DropReason::Cleared;
-        self.drop_unread(input, reason);
+        self.pipeline.drop_unseen(input, reason);
         let epoch = Epoch::numbered(self.epoch.load(Ordering::Relaxed));
         self.note(input, publisher, |arrivals, now| arrivals.note_dropped(now, epoch, reason));
         let detail =
@@ -147,9 +147,6 @@ impl Runtime {
     ) -> Result<(), RuntimeError> {
         let MessageOrigin { input, publisher, number, again } = origin;
         let spec = self.input_spec(input);
-        let follows_loss =
-            spec.needs_previous && self.input(input).drops_unread.swap(false, Ordering::Relaxed);
-        let arrival = Arrival { follows_loss, ..arrival };
         if spec.feeds_tree() {
             return match self.receive_transforms(origin, bytes.as_ref(), arrival) {
                 Err(NotTaken::Failed(error)) => Err(error),
@@ -175,22 +172,14 @@ impl Runtime {
         Ok(())
     }
 
-    /// Counts a message that was lost before it was read. The next one of the input follows a loss. The thread that takes the
-    /// input's messages calls this.
-    pub fn drop_unread(&self, input: InputId, reason: DropReason) {
-        self.pipeline.drop_unseen(input, reason);
-        self.input(input).drops_unread.store(true, Ordering::Relaxed);
-    }
-
     /// Counts a message that was dropped from the full queue.
     fn lose(&self, message: &Message) {
         let Message { input, publisher, arrival, .. } = *message;
-        self.drop_unread(input, DropReason::Overload);
+        self.pipeline.drop_unseen(input, DropReason::Overload);
         self.note(input, publisher, |arrivals, now| {
             arrivals.note_dropped(now, arrival.epoch, DropReason::Overload);
         });
-        let which = if self.input_spec(input).needs_previous { "newest" } else { "oldest" };
-        let detail = format!("the encoder could not keep up, so the {which} message was dropped");
+        let detail = "the encoder could not keep up, so the oldest message was dropped";
         let rejected = Rejected::new(DropReason::Overload, detail);
         self.explain(input, "message", &rejected);
         self.note_taken_again(MessageOrigin::of(message), arrival.epoch, Some(&rejected));

@@ -45,8 +45,7 @@ impl fmt::Debug for Message {
 /// order, and a slow stream occupies one worker.
 ///
 /// If an input's queue is full, its oldest message is dropped: a policy wants the newest, and one
-/// slow input must not delay the others or take more memory. If the messages of an input need those before them, the
-/// newest is dropped in its place: the others can still be read.
+/// slow input must not delay the others or take more memory.
 #[derive(Debug)]
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
@@ -55,8 +54,6 @@ pub(crate) struct Queue {
     per_input: usize,
     /// The lane of each input.
     lanes: Vec<usize>,
-    /// By input: true if its messages need those before them.
-    needs_previous: Vec<bool>,
     time: TimeSource,
 }
 
@@ -116,24 +113,16 @@ impl Drop for Taken<'_> {
 }
 
 impl Queue {
-    /// Makes a queue of at most `per_input` messages for each input of a configuration.
-    pub(crate) fn of(config: &Config, per_input: usize, time: TimeSource) -> Self {
-        let needs_previous = |id| config.input(id).needs_previous;
-        let needs_previous = config.input_ids().map(needs_previous).collect();
-        Queue { needs_previous, ..Queue::new(per_input, lanes(config), time) }
-    }
-
     /// Makes a queue of at most `per_input` messages for each input. `lanes` has the lane of each
-    /// input. No message needs another one.
-    fn new(per_input: usize, lanes: Vec<usize>, time: TimeSource) -> Self {
+    /// input.
+    pub(crate) fn new(per_input: usize, lanes: Vec<usize>, time: TimeSource) -> Self {
         let busy = vec![false; lanes.iter().max().map_or(0, |last| last + 1)];
         let messages = VecDeque::new();
         let put_back = VecDeque::new();
         let state = QueueState { messages, put_back, busy, closed: false };
-        let needs_previous = vec![false; lanes.len()];
         let state = Mutex::new(state);
         let changed = Condvar::new();
-        Queue { state, changed, per_input, lanes, needs_previous, time }
+        Queue { state, changed, per_input, lanes, time }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
@@ -148,9 +137,6 @@ impl Queue {
         let held = state.messages.iter().filter(|m| m.input == input).count();
         let oldest = state.messages.iter().position(|m| m.input == input);
         let overwritten = match oldest {
-            Some(_) if held >= self.per_input && self.needs_previous[input.index()] => {
-                return Some(message);
-            }
             Some(oldest) if held >= self.per_input => state.messages.remove(oldest),
             _ => None,
         };

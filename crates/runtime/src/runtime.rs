@@ -13,7 +13,7 @@ use super::error::RuntimeError;
 use super::measure::NodeTime;
 use super::outbox::Outbox;
 use super::ports::Observer;
-use super::queue::{QUEUED_MESSAGES, Queue};
+use super::queue::{self, QUEUED_MESSAGES, Queue};
 use super::recorder::{
     Event, MessageOutcome, ReceivedMessage, Recorder, SharedBytes, SharedMessage, TickFate,
     TickRecord,
@@ -105,7 +105,7 @@ impl Runtime {
             inputs: config.inputs.iter().map(InputState::new).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),
             has_workers: true,
-            queue: Queue::of(config, QUEUED_MESSAGES, time.clone()),
+            queue: Queue::new(QUEUED_MESSAGES, queue::lanes(config), time.clone()),
             waiting: config.tf.map(|_| Mutex::new(Waiting::new(config))),
             epoch: AtomicU64::default(),
             outbox: Outbox::new(|| pipeline.new_message()),

@@ -82,8 +82,6 @@ pub struct InputState {
     /// [`tells_lost`](InputState::tells_lost) is set. [`Arrivals::missing`] guesses them from the
     /// stamps, together with messages that were never sent.
     pub lost: Counter,
-    /// True if a message was dropped that nobody had read, and none was taken since.
-    pub(super) drops_unread: AtomicBool,
     /// True if the middleware tells which messages were lost: then its messages have numbers.
     pub tells_lost: AtomicBool,
     /// How often the middleware failed to give a message that waited.
@@ -130,7 +128,6 @@ impl InputState {
             ready: Histogram::default(),
             queue_full: Counter::default(),
             lost: Counter::default(),
-            drops_unread: AtomicBool::new(false),
             tells_lost: AtomicBool::new(false),
             take_failed: Counter::default(),
             resubscribed: Counter::default(),

@@ -17,23 +17,13 @@ pub struct SimOptions {
     pub seed: u64,
 
     /// Rate of /camera_front/image_raw [Hz]; 0: none.
-    #[arg(
-        long,
-        value_name = "HZ",
-        default_value_t = 30.0,
-        default_value_if("isaac", "true", "30")
-    )]
+    #[arg(long, value_name = "HZ", default_value_t = 30.0)]
     pub camera_front_hz: f64,
     /// Rate of /camera_wrist/image_raw [Hz]; 0: none.
     #[arg(long, value_name = "HZ", default_value_t = 30.0, default_value_if("isaac", "true", "0"))]
     pub camera_wrist_hz: f64,
     /// Rate of /lidar/points [Hz]; 0: none.
-    #[arg(
-        long,
-        value_name = "HZ",
-        default_value_t = 10.0,
-        default_value_if("isaac", "true", "10")
-    )]
+    #[arg(long, value_name = "HZ", default_value_t = 10.0)]
     pub lidar_hz: f64,
     /// Rate of /joint_states [Hz]; 0: none.
     #[arg(

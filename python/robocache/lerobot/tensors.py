@@ -8,8 +8,8 @@ import numpy as np
 BLOCK = 64
 
 
-#: Of the stores that `robocache replay` writes (docs/stores.md): tensors are the same in both.
-FORMAT_VERSIONS = (3, 4, 5)
+#: Of the stores that `robocache replay` writes (docs/stores.md).
+FORMAT_VERSION = 5
 
 
 class Tensors:
@@ -28,9 +28,11 @@ class Tensors:
         self.path = path
         root = zarr.open_group(str(path), mode="r")
         self.about = root.attrs["robocache"]
-        if self.about["format_version"] not in FORMAT_VERSIONS:
+        if self.about["format_version"] != FORMAT_VERSION:
             found = self.about["format_version"]
-            raise ValueError(f"{path}: expected format 3 or 4 of the store, found {found}")
+            raise ValueError(
+                f"{path}: expected format {FORMAT_VERSION} of the store, found {found}"
+            )
         self._data = {name: root[f"data/{name}"] for name in root["data"].array_keys()}
         self._ends = root["meta/episode_ends"][:].tolist()
         infos = {name: array.attrs.get("segment") for name, array in self._data.items()}

@@ -38,8 +38,8 @@ pub struct Reader<'a> {
 
 /// Methods that read a number, named by its type.
 macro_rules! primitives {
-    ($($(#[$doc:meta])* $type:ident;)*) => { $(
-        $(#[$doc])*
+    ($($type:ident)*) => { $(
+        #[doc = concat!("Reads a number of the type `", stringify!($type), "`. `byte`, `char` and `bool` are `u8`.")]
         pub fn $type(&mut self) -> Result<$type, CdrError> {
             const SIZE: usize = size_of::<$type>();
             self.align(SIZE);
@@ -113,24 +113,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    primitives! {
-        /// `uint8`, `byte`, `char` and `bool`.
-        u8;
-        /// `uint16`
-        u16;
-        /// `uint32`, and the length in front of every sequence.
-        u32;
-        /// `int32`
-        i32;
-        /// `uint64`
-        u64;
-        /// `int64`
-        i64;
-        /// `float32`
-        f32;
-        /// `float64`
-        f64;
-    }
+    primitives! { u8 u16 u32 i32 u64 i64 f32 f64 }
 
     /// The bytes of a string without its terminating zero. CDR does not promise UTF-8.
     pub fn string_bytes(&mut self) -> Result<&'a [u8], CdrError> {

@@ -16,8 +16,8 @@ impl Default for Writer {
 
 /// Methods that write a number, named by its type.
 macro_rules! primitives {
-    ($($(#[$doc:meta])* $type:ident;)*) => { $(
-        $(#[$doc])*
+    ($($type:ident)*) => { $(
+        #[doc = concat!("Writes a number of the type `", stringify!($type), "`. `byte`, `char` and `bool` are `u8`.")]
         pub fn $type(&mut self, value: $type) {
             self.align(size_of::<$type>());
             self.buffer.extend_from_slice(&value.to_le_bytes());
@@ -55,24 +55,7 @@ impl Writer {
         }
     }
 
-    primitives! {
-        /// `uint8`, `byte`, `char` and `bool`.
-        u8;
-        /// `uint16`
-        u16;
-        /// `uint32`, and the length in front of every sequence.
-        u32;
-        /// `int32`
-        i32;
-        /// `uint64`
-        u64;
-        /// `int64`
-        i64;
-        /// `float32`
-        f32;
-        /// `float64`
-        f64;
-    }
+    primitives! { u8 u16 u32 i32 u64 i64 f32 f64 }
 
     /// A string, with the terminating zero that CDR requires.
     pub fn string(&mut self, value: &str) {

@@ -6,7 +6,7 @@ use super::command_output::{RawCommandOutput, output};
 use super::command_reference::reference;
 use super::command_rows::{RawRows, RowSource, Rows};
 use super::command_start::start;
-use super::mapping::{AllKeys, mapping, read_words};
+use super::mapping::{mapping, read_words};
 use super::node::Node;
 use super::operators::{Names, operators};
 use super::raw::RawOperator;
@@ -56,8 +56,6 @@ impl Read for Interface {
         }
         word(check, key, node)
     }
-
-    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 /// Validates a group, whose command ticks are on `grid`. If the grid or the streams are not valid, that has been reported.

@@ -9,7 +9,7 @@ use super::raw::{RawDeskew, RawExtrinsic, RawInput, RawQos, RawStream, RawValidW
 use super::select::SelectedInput;
 use super::transform::transform;
 use super::words::one_of;
-use crate::input::{Content, MessageType, TYPES, laser_scan};
+use crate::input::{Content, TYPES, laser_scan};
 use crate::schema::StampSource;
 use crate::spec::{
     DeskewSpec, InFrame, InputSpec, MAX_INPUTS, Qos, RingId, Selection, StreamId, Timeline,
@@ -113,12 +113,10 @@ impl Input {
             if let Selection::Points { time, .. } = &mut selection {
                 *time = keys.deskew.as_ref().map(|deskew| deskew.time_field.clone());
             }
-            let known = MessageType::find(&keys.ros_type);
             let spec = InputSpec {
                 name,
                 stream: None,
                 topic: keys.topic,
-                needs_previous: known.is_some_and(|known| known.needs_previous),
                 ros_type: keys.ros_type,
                 selection,
                 feeds: Vec::new(),

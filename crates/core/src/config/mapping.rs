@@ -97,8 +97,6 @@ macro_rules! read_words {
             ) -> Option<Self> {
                 $crate::config::read::word(check, key, node)
             }
-
-            fn keys(_: &str, _: &mut $crate::config::mapping::AllKeys) {}
         }
     )* };
 }

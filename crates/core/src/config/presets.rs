@@ -10,7 +10,6 @@ use std::rc::Rc;
 use super::check::Check;
 use super::document::entries;
 use super::image::has_other_form;
-use super::mapping::AllKeys;
 use super::node::{self, Entry, Node, Value};
 use super::read::Read;
 use super::words::{nearest, one_of};
@@ -46,8 +45,6 @@ impl Read for Preset {
         }
         None
     }
-
-    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 /// The file with what each stream has from the preset that it names.

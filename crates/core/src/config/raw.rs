@@ -332,8 +332,6 @@ impl Read for RawValidWhen {
         }
         Vec::read(check, path, node).map(RawValidWhen::Listed)
     }
-
-    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 /// Pose of a sensor in the base frame.
@@ -377,8 +375,6 @@ impl Read for JointNames {
         check.hint("did you mean `groups`? It takes the joints of each group, by its name".into());
         None
     }
-
-    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 impl Read for RawDefaults {
@@ -406,8 +402,6 @@ impl Read for RawDefaults {
         }
         Some(RawDefaults)
     }
-
-    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 impl Named for RawStream {

@@ -15,7 +15,7 @@ pub(super) trait Read: Sized {
     fn read(check: &mut Check<'_>, key: &str, node: &Node) -> Option<Self>;
 
     /// Notes the keys that a value at this path may have.
-    fn keys(path: &str, all: &mut AllKeys);
+    fn keys(_path: &str, _all: &mut AllKeys) {}
 }
 
 /// Reads the value of a key of `node`, a mapping at `path`. `None` if it has no such key, or if the
@@ -108,8 +108,6 @@ impl Read for f64 {
         };
         number.or_else(|| fail(check, key, node, "a number"))
     }
-
-    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 impl Read for i64 {
@@ -117,8 +115,6 @@ impl Read for i64 {
         let number = plain(node).and_then(whole).and_then(|number| i64::try_from(number).ok());
         number.or_else(|| fail(check, key, node, "a whole number"))
     }
-
-    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 /// A whole number of YAML's core schema: decimal, `0x1f` or `0o17`.
@@ -148,8 +144,6 @@ impl Read for bool {
             _ => fail(check, key, node, "true or false"),
         }
     }
-
-    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 impl Read for String {
@@ -159,8 +153,6 @@ impl Read for String {
             _ => fail(check, key, node, "text"),
         }
     }
-
-    fn keys(_: &str, _: &mut AllKeys) {}
 }
 
 impl<T: Read> Read for Vec<T> {

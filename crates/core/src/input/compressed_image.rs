@@ -11,7 +11,6 @@ use crate::spec::Selection;
 pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/CompressedImage",
     content: Content::Image,
-    needs_previous: false,
     open: |selection| match selection {
         Selection::Image { largest_px, .. } => {
             Some(Box::new(CompressedImageInput { largest_px: *largest_px }))

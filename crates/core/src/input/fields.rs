@@ -64,7 +64,7 @@ impl MessageType {
             assert!(!matches!(members[at], Member::ChildFrame), "ChildFrame is the first member");
             at += 1;
         }
-        MessageType { name, content: Content::Fields(members), needs_previous: false, open }
+        MessageType { name, content: Content::Fields(members), open }
     }
 }
 

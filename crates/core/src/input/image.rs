@@ -13,7 +13,6 @@ use robocache_ops::image::ImageView;
 pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/Image",
     content: Content::Image,
-    needs_previous: false,
     open: |selection| match selection {
         Selection::Image { largest_px, encoding_8uc } => Some(Box::new(ImageInput {
             largest_px: *largest_px,

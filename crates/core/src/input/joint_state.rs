@@ -17,7 +17,6 @@ pub const JOINT_FIELDS: [&str; 3] = ["position", "velocity", "effort"];
 pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/JointState",
     content: Content::Joints,
-    needs_previous: false,
     open: |selection| match selection {
         Selection::Joints { fields, groups } => {
             let place = |name: &String| JOINT_FIELDS.iter().position(|field| field == name);

@@ -18,7 +18,6 @@ pub const POINT_FIELDS: [&str; 4] = ["positions", "velocities", "accelerations",
 pub(super) const TYPE: MessageType = MessageType {
     name: "trajectory_msgs/msg/JointTrajectory",
     content: Content::Trajectory,
-    needs_previous: false,
     open: |selection| match selection {
         Selection::Trajectory { fields, groups, max_points } => {
             let place = |name: &String| POINT_FIELDS.iter().position(|field| field == name);

@@ -19,7 +19,6 @@ pub const NAME: &str = "sensor_msgs/msg/LaserScan";
 pub(super) const TYPE: MessageType = MessageType {
     name: NAME,
     content: Content::Points,
-    needs_previous: false,
     open: |selection| match selection {
         Selection::Points { extra, time, most } => {
             Some(Box::new(LaserScanInput::new(extra, time.as_deref(), *most)?))

@@ -42,7 +42,6 @@ use crate::rejected::{DropReason, Rejected};
 pub use crate::sample::{Header, Sample, StampError, StampedTransform, Trajectory};
 use crate::spec::{InputSpec, Selection};
 use robocache_ops::image::camera::Camera;
-use robocache_ops::time::Epoch;
 
 /// All types of messages. A new one is a file in this folder and a line here.
 pub static TYPES: &[&MessageType] = &[
@@ -69,8 +68,6 @@ pub struct MessageType {
     pub name: &'static str,
     /// Content of its messages.
     pub content: Content,
-    /// True if a message cannot be read without those before it; see [`InputSpec::needs_previous`].
-    pub needs_previous: bool,
     /// Makes an input for a selection. `None` if the selection is of another content.
     open: fn(&Selection) -> Option<Box<dyn Input>>,
 }
@@ -141,11 +138,6 @@ pub trait Input: Send {
         let detail = "expected another array, found joints";
         Err(Rejected::new(DropReason::Unsupported, detail))
     }
-
-    /// Forgets the messages before: an epoch begins, or one of them was lost. Only an input that
-    /// [needs them](InputSpec::needs_previous) remembers any. Such an input reads each message to its end, also one that
-    /// the sink does not admit, and gives nothing until it can read a message by itself again.
-    fn begin(&mut self, _epoch: Epoch) {}
 }
 
 /// Judges a message, and takes what is in it.

@@ -13,7 +13,6 @@ use robocache_ops::voxelize::IDENTITY;
 pub(super) const TYPE: MessageType = MessageType {
     name: "nav_msgs/msg/OccupancyGrid",
     content: Content::Map,
-    needs_previous: false,
     open: |selection| match selection {
         Selection::Map { largest_cells } => {
             Some(Box::new(OccupancyGridInput { largest_cells: *largest_cells }))

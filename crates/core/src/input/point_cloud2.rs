@@ -18,7 +18,6 @@ use robocache_ops::voxelize::{
 pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/PointCloud2",
     content: Content::Points,
-    needs_previous: false,
     open: |selection| match selection {
         Selection::Points { extra, time, .. } => {
             let extra = extra.clone();

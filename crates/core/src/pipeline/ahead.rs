@@ -60,7 +60,7 @@ impl Pipeline {
         let mut sink =
             AheadSink { pipeline: self, spec, header: None, placing: None, samples: Vec::new() };
         let read = match self.inputs[input.index()].input.lock() {
-            Ok(mut reader) => read(reader.input.as_mut(), &mut sink).map_err(NotTaken::Dropped),
+            Ok(mut reader) => read(reader.as_mut(), &mut sink).map_err(NotTaken::Dropped),
             Err(_) => Err(NotTaken::Failed(self.panicked(&spec.name))),
         };
         EncodedAhead { header: sink.header, samples: sink.samples, read }

@@ -35,9 +35,6 @@ pub struct Arrival {
     /// differs if the message waited for a transform, or if a simulator's clock took a large step. It is only
     /// kept with rows ([`Pipeline::keep_rows`]).
     pub seen_from: Option<Stamp>,
-    /// True if the message of the input before it was lost. Only an input that
-    /// [needs it](crate::spec::InputSpec::needs_previous) asks.
-    pub follows_loss: bool,
 }
 
 impl Default for Arrival {
@@ -51,7 +48,6 @@ impl Default for Arrival {
             in_doubt_from: None,
             zero_is_an_instant: false,
             seen_from: None,
-            follows_loss: false,
         }
     }
 }

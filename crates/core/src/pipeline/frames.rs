@@ -71,11 +71,6 @@ impl AwaitedTransforms {
         self.drop(format!("{of}{held} messages of the input wait already: {why}"))
     }
 
-    /// The drop of a message that cannot wait.
-    pub(super) fn never(&self) -> Rejected {
-        self.drop(format!("{}{}", self.of, self.why))
-    }
-
     fn drop(&self, detail: String) -> Rejected {
         let unknown_frame = match &self.why {
             LookupError::UnknownFrame { frame } => Some(frame.clone()),

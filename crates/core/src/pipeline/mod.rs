@@ -41,10 +41,8 @@ use crate::backend::{Backend, BackendError, Encodes, GpuUse};
 use crate::input::{self, Input};
 use crate::layout::{Layout, RingPlace};
 use crate::message::{Envelope, Publication, SegmentInfo, TensorInfo, TensorMessage};
-use crate::rejected::Rejected;
 use crate::ring::Ring;
 use crate::spec::{Config, InputId, InputSpec, MAX_INPUTS, RingId, StreamId, StreamSpec};
-use arrival::cleared;
 use cameras::Cameras;
 use frames::Frames;
 use measured::Measured;
@@ -107,28 +105,8 @@ struct PipelineInput {
     place: u8,
     /// Locked while a message is read and encoded, so that the messages of an input enter their
     /// rings one by one. If reading panics, the input takes no other message.
-    input: Mutex<MessageReader>,
+    input: Mutex<Box<dyn Input>>,
     stats: InputStats,
-}
-
-/// An input, and the epoch of the message that it read last.
-struct MessageReader {
-    input: Box<dyn Input>,
-    epoch: Epoch,
-}
-
-impl MessageReader {
-    /// Prepares for a message of this arrival; refuses one of an earlier epoch.
-    fn prepare(&mut self, arrival: Arrival) -> Result<(), Rejected> {
-        if arrival.epoch.is_before(self.epoch) {
-            return Err(cleared());
-        }
-        if arrival.follows_loss || self.epoch.is_before(arrival.epoch) {
-            self.epoch = arrival.epoch;
-            self.input.begin(arrival.epoch);
-        }
-        Ok(())
-    }
 }
 
 #[derive(Default)]
@@ -431,7 +409,7 @@ impl PipelineInput {
             )));
         }
         let input = input::open(spec).map_err(SpecError)?;
-        let input = Mutex::new(MessageReader { input, epoch: Epoch::default() });
+        let input = Mutex::new(input);
         // An input of no stream feeds no ring, so its place does not count.
         Ok(PipelineInput {
             place: place.min(MAX_INPUTS) as u8,

@@ -79,11 +79,7 @@ impl Pipeline {
         let mut rows =
             PushSink { pipeline: self, input, spec, place, arrival, admitted, changes, outcome };
         let read = match state.input.lock() {
-            Ok(mut reader) => {
-                // Most inputs remember nothing.
-                let ready = if spec.needs_previous { reader.prepare(arrival) } else { Ok(()) };
-                ready.and_then(|()| read(reader.input.as_mut(), &mut rows))
-            }
+            Ok(mut reader) => read(reader.as_mut(), &mut rows),
             Err(_) => return Err(NotTaken::Failed(self.panicked(&spec.name))),
         };
         let changes = rows.changes.get();
@@ -269,8 +265,6 @@ impl PushSink<'_> {
 
     fn note_not_taken(&mut self, why: NotTaken) {
         match why {
-            // It has been read, and cannot be read again later.
-            NotTaken::Waits(need) if self.spec.needs_previous => self.drop_part(need.never()),
             NotTaken::Waits(need) => self.outcome.waits = Some(need),
             NotTaken::Dropped(rejected) => self.drop_part(rejected),
             NotTaken::Failed(failure) => {

@@ -128,12 +128,10 @@ impl Config {
         self.input(input).stream.is_some_and(alone)
     }
 
-    /// True if an input [stands alone](Self::stands_alone), and a row follows from one message: no clouds are merged,
-    /// and a message is read without those before it.
+    /// True if an input [stands alone](Self::stands_alone), and a row follows from one message: no clouds are merged.
     pub fn encodes_ahead(&self, input: InputId) -> bool {
         let merges = |stream| self.stream(stream).merge.is_some();
-        let InputSpec { stream, needs_previous, .. } = self.input(input);
-        self.stands_alone(input) && !needs_previous && !stream.is_some_and(merges)
+        self.stands_alone(input) && !self.input(input).stream.is_some_and(merges)
     }
 
     /// The configuration with memory for `rows` more rows of each stream whose messages are encoded before their turn.

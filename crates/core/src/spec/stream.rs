@@ -27,9 +27,6 @@ pub struct InputSpec {
     pub topic: String,
     /// Type of the messages, as `package/msg/Type`.
     pub ros_type: String,
-    /// True if a message cannot be read without those before it, as one of a video. So none may be skipped, read twice
-    /// or read in another order.
-    pub needs_previous: bool,
     /// Selection from a message.
     pub(crate) selection: Selection,
     /// The ring of each part.
@@ -68,7 +65,6 @@ impl InputSpec {
             stream: None,
             topic,
             ros_type: ros_type.to_owned(),
-            needs_previous: false,
             selection,
             feeds: Vec::new(),
             qos,

@@ -67,8 +67,6 @@ struct RingAbout {
     dtype: DType,
     vector: Option<VectorSpec>,
     segment: SegmentAbout,
-    /// Stores of before this key are of bags, or were read as if they were.
-    #[serde(default = "yes")]
     arrivals: bool,
     max_age_ns_of_inputs: Option<Vec<i64>>,
     valid_when: Value,

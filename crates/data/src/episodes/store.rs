@@ -111,7 +111,6 @@ impl Episodes {
         let reader = |number: usize| StreamReader {
             name: &names[number],
             number,
-            version: read::version(&about),
             episodes: all.len(),
             numbers: &numbers,
             threads: reading.threads.max(1),
@@ -171,8 +170,6 @@ pub(super) fn chosen(
 struct StreamReader<'a> {
     name: &'a str,
     number: usize,
-    /// Of the store.
-    version: u64,
     /// Of the store, and the numbers of those that are read.
     episodes: usize,
     numbers: &'a [usize],
@@ -276,7 +273,7 @@ impl StreamReader<'_> {
 
     /// The rows of each episode that is read, and where they end when they follow each other.
     fn ranges(&self, folder: &Path, rows: &Array) -> Result<(Vec<Range<u64>>, Vec<u64>), String> {
-        let spans = read::spans(self.version, folder, rows.rows())?;
+        let spans = read::spans(folder, rows.rows())?;
         if spans.len() != self.episodes {
             let expected = self.episodes;
             let found = spans.len();

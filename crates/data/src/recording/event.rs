@@ -233,7 +233,6 @@ impl RecordingEvent {
                     zero_is_an_instant,
                     seen_from,
                     // The replay finds it as the node did.
-                    follows_loss: false,
                 };
                 Self::Received { number, input, arrival, bytes_of: first }
             }

@@ -271,9 +271,7 @@ impl Play<'_> {
         let Recorded { topic, received, bytes, .. } = recorded;
         match &self.wiring.clock {
             ClockSource::Clock(of) if of == topic => decode_clock(bytes).ok().flatten(),
-            ClockSource::HeaderOf(of) if of != topic => None,
-            ClockSource::Headers(of) if !of[*topic] => None,
-            ClockSource::HeaderOf(_) | ClockSource::Headers(_) => {
+            ClockSource::Headers(of) if of[*topic] => {
                 let is_array = self.bag.topics[*topic].array.is_some();
                 let stamp = if is_array { *received } else { stamp_in_header(bytes)? };
                 self.stamps.take(*topic, stamp, *received)

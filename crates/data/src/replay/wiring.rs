@@ -84,8 +84,6 @@ pub enum ClockSource {
     Recorder,
     /// The messages of a topic, which are readings of a simulator's clock.
     Clock(usize),
-    /// The stamp of each message of a topic.
-    HeaderOf(usize),
     /// The newest stamp of the messages of the topics that are true.
     Headers(Vec<bool>),
 }
@@ -95,7 +93,7 @@ impl ClockSource {
     fn reads(&self, topic: usize) -> bool {
         match self {
             ClockSource::Recorder => false,
-            ClockSource::Clock(of) | ClockSource::HeaderOf(of) => *of == topic,
+            ClockSource::Clock(of) => *of == topic,
             ClockSource::Headers(of) => of[topic],
         }
     }
@@ -259,7 +257,9 @@ impl Wiring {
                     ros_type = &config.input(*id).ros_type;
                 }
                 match has_header(ros_type, &BagDefinitions::new(bag)?) {
-                    true => Ok(ClockSource::HeaderOf(at)),
+                    true => {
+                        Ok(ClockSource::Headers((0..bag.topics.len()).map(|of| of == at).collect()))
+                    }
                     false => Err(wrong(format!("messages with a header on {topic}"), ros_type)),
                 }
             }

@@ -34,9 +34,5 @@ pub use zarr::{Built, Joined, Source, assemble, identity};
 
 /// The version of the arrays of a store and their meaning. Results of another version are made again.
 pub(crate) const FORMAT_VERSION: u32 = 5;
-/// The oldest version that is read. In version 3, an episode of rows began where the one before ended. Before version 5,
-/// rows without arrivals were seen through the ring of the node.
-pub(crate) const OLDEST_FORMAT_VERSION: u32 = 3;
-
 /// Attribute of an episode with its gaps: how many ticks came before each that does not follow the one before.
 pub(crate) const BREAKS: &str = "breaks";

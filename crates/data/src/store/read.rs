@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::shard::ShardReader;
 use super::zarr::{BLUE_FIRST, CHANNELS_LAST, JPEG_CODEC};
-use super::{Codec, Element, FORMAT_VERSION, OLDEST_FORMAT_VERSION, chunk};
+use super::{Codec, Element, FORMAT_VERSION, chunk};
 use robocache_core::codec::JpegRow;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Color, ImageLayout};
@@ -92,26 +92,18 @@ pub fn about(store: &Path, kind: &str) -> Result<Value, String> {
     let mut root = json(&store.join("zarr.json"))?;
     let about = root.get_mut("attributes").and_then(|all| all.get_mut("robocache"));
     let about = about.map(Value::take).unwrap_or_default();
-    let known = u64::from(OLDEST_FORMAT_VERSION)..=u64::from(FORMAT_VERSION);
-    if about["kind"] != kind || !known.contains(&version(&about)) {
+    if about["kind"] != kind || about["format_version"] != FORMAT_VERSION {
         let found = &about["kind"];
         let version = &about["format_version"];
         return Err(format!(
-            "a store of kind {found}, format {version}; expected \"{kind}\", format {OLDEST_FORMAT_VERSION} to \
-             {FORMAT_VERSION}"
+            "a store of kind {found}, format {version}; expected \"{kind}\", format {FORMAT_VERSION}"
         ));
     }
     Ok(about)
 }
 
-/// The version of a store, from what it says of itself ([`about`]).
-pub fn version(about: &Value) -> u64 {
-    about["format_version"].as_u64().unwrap_or_default()
-}
-
 /// The rows of each episode in the arrays of a folder, which have `rows` rows: `episode_begins` and `episode_ends`.
-/// `version` is that of the store ([`version`]): before version 4, an episode begins where the one before ends.
-pub fn spans(version: u64, folder: &Path, rows: u64) -> Result<Vec<Range<u64>>, String> {
+pub fn spans(folder: &Path, rows: u64) -> Result<Vec<Range<u64>>, String> {
     let numbers = |name: &str| -> Result<Vec<u64>, String> {
         let mut array = Array::open(&folder.join(name), 8)?;
         let count = array.rows();
@@ -119,10 +111,7 @@ pub fn spans(version: u64, folder: &Path, rows: u64) -> Result<Vec<Range<u64>>, 
         (0..count).map(number).collect()
     };
     let ends = numbers("episode_ends")?;
-    let begins = match version > u64::from(OLDEST_FORMAT_VERSION) {
-        true => numbers("episode_begins")?,
-        false => std::iter::once(0).chain(ends.iter().copied()).take(ends.len()).collect(),
-    };
+    let begins = numbers("episode_begins")?;
     let spans: Vec<Range<u64>> =
         begins.iter().zip(&ends).map(|(begin, end)| *begin..*end).collect();
     let mut last = 0;

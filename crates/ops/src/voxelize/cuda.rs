@@ -428,37 +428,6 @@ impl Voxelizer {
         Ok(())
     }
 
-    /// Adds the points of a cloud that is on the device to the counts, and writes no row.
-    ///
-    /// # Safety
-    /// As for [`Voxelizer::launch`].
-    ///
-    /// # Panics
-    /// When channels have values.
-    pub unsafe fn launch_count(
-        &mut self,
-        points: &DevicePoints<'_>,
-        inputs: Inputs,
-        stream: &Stream,
-    ) -> Result<(), EncodeError> {
-        let cloud = self.cloud(points, stream)?;
-        let counters = self.counters.address();
-        let Method::Count(counting) = &mut self.method else { panic!("channels have values") };
-        let layout = points.layout(&self.grid);
-        // SAFETY: the caller answers for the points.
-        unsafe { counting.launch_count(cloud, layout, counters, inputs, stream)? };
-        Ok(())
-    }
-
-    /// The number of points per voxel that [`Voxelizer::launch_count`] has added, as `u32`.
-    ///
-    /// # Panics
-    /// When channels have values.
-    pub fn counts(&self) -> &DeviceBuffer {
-        let Method::Count(counting) = &self.method else { panic!("channels have values") };
-        counting.counts()
-    }
-
     /// Notes that something else has written the row of `slot`: the next launch writes all of it.
     ///
     /// # Panics

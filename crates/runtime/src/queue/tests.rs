@@ -37,20 +37,6 @@ fn overload_drops_the_oldest_message_of_the_input_that_is_too_fast() {
 }
 
 #[test]
-fn overload_drops_the_newest_message_if_it_is_read_with_those_before_it() {
-    let queue = Queue {
-        needs_previous: vec![true, false],
-        ..Queue::new(1, vec![0, 1], TimeSource::real())
-    };
-    let put = |input, byte| queue.put(message(input, byte)).as_ref().map(content);
-    assert_eq!([put(0, 1), put(1, 2)], [None, None]);
-    assert_eq!(put(0, 3), Some((0, 3)));
-    assert_eq!(put(1, 4), Some((1, 2)));
-    let left = [(); 2].map(|()| content(&take(&queue).unwrap().message).1);
-    assert_eq!(left, [1, 4]);
-}
-
-#[test]
 fn messages_that_were_put_back_leave_first_and_are_not_dropped_for_newer_ones() {
     let queue = Queue::new(1, vec![0], TimeSource::real());
     queue.put_back(vec![message(0, 1), message(0, 2)]);

@@ -4,7 +4,6 @@ use std::f64::consts::TAU;
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::source::ViewError;
 use super::track::MAX_TICKS;
@@ -14,7 +13,7 @@ use robocache_data::bag::Bag;
 use robocache_data::commands::{CHUNK_TYPE, Judged, MadeCommand, RecordedCommands, TakenChunk};
 use robocache_data::output::{CHUNKS, COMMANDS};
 use robocache_data::recording::{EVENT_TYPE, take_fact};
-use robocache_data::store::read::{Array, about_rows, members, spans, version};
+use robocache_data::store::read::{Array, members, spans};
 use robocache_ops::time::Stamp;
 
 /// Most chunks of a group that are kept.
@@ -249,19 +248,15 @@ struct AboutGroup {
     interface: String,
 }
 
-/// The commands of an episode of a store; empty if it has none. `about` is what the store says of itself.
-pub(super) fn of_store(
-    store: &Path,
-    about: &Value,
-    episode: usize,
-) -> Result<Vec<GroupTrack>, String> {
+/// The commands of an episode of a store; empty if it has none.
+pub(super) fn of_store(store: &Path, episode: usize) -> Result<Vec<GroupTrack>, String> {
     let folder = store.join(COMMANDS);
     if !folder.exists() {
         return Ok(Vec::new());
     }
     let mut groups = Vec::new();
     for name in members(&folder)? {
-        let group = Stored { store, version: version(about), name: &name, episode }.read()?;
+        let group = Stored { store, name: &name, episode }.read()?;
         groups.extend(Some(group).filter(|group| !group.is_empty()));
     }
     Ok(groups)
@@ -270,7 +265,6 @@ pub(super) fn of_store(
 /// A group of a store.
 struct Stored<'a> {
     store: &'a Path,
-    version: u64,
     name: &'a str,
     episode: usize,
 }
@@ -318,7 +312,7 @@ impl Stored<'_> {
                 ));
             }
         }
-        let spans = spans(self.version, &folder, rows)?;
+        let spans = spans(&folder, rows)?;
         let span = spans.get(self.episode).cloned().unwrap_or_default();
         let row = |at| -> Result<_, String> {
             let mut row = [const { Vec::new() }; N];
@@ -404,11 +398,6 @@ impl Stored<'_> {
         }
         Ok(())
     }
-}
-
-/// Attributes of a store of rows, or of tensors with rows.
-pub(super) fn about_store(store: &Path) -> Result<Value, String> {
-    super::store::about_tensors(store).or_else(|_| about_rows(store))
 }
 
 fn first(bytes: &[u8]) -> u8 {

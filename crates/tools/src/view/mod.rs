@@ -91,7 +91,7 @@ pub fn page(path: &Path, options: &ViewOptions) -> Result<Page, ViewError> {
         return rows::page(&store, options);
     }
     let episodes = source::episodes(path)?;
-    let chosen = choose(&episodes, options, path)?;
+    let chosen = chosen(&episodes, options, path)?;
     let compared = match &options.against {
         Some(against) => against.compares(&chosen, &source::siblings(path, &episodes))?,
         None => Vec::new(),
@@ -154,27 +154,28 @@ fn of_rows(tracks: &[Track]) -> Vec<Section> {
 }
 
 /// The episodes that are shown.
-fn choose<'a>(
+fn chosen<'a>(
     episodes: &'a [Episode],
     options: &ViewOptions,
     path: &Path,
 ) -> Result<Vec<&'a Episode>, ViewError> {
+    let names: Vec<_> = episodes.iter().map(|episode| episode.name.clone()).collect();
+    Ok(choose(&names, options, path)?.into_iter().map(|at| &episodes[at]).collect())
+}
+
+/// The numbers of the episodes that are shown, of those with these names.
+fn choose(names: &[String], options: &ViewOptions, path: &Path) -> Result<Vec<usize>, ViewError> {
     if options.episodes.is_empty() {
-        return Ok(episodes.iter().take(options.most_episodes.max(1)).collect());
+        return Ok((0..names.len().min(options.most_episodes.max(1))).collect());
     }
-    let named = |name: &String| {
-        let found = episodes.iter().find(|episode| episode.name == *name);
-        found.ok_or_else(|| ViewError::Episode {
+    let number = |name: &String| {
+        names.iter().position(|known| known == name).ok_or_else(|| ViewError::Episode {
             path: path.to_owned(),
             found: name.clone(),
-            expected: episodes
-                .iter()
-                .map(|episode| episode.name.as_str())
-                .collect::<Vec<_>>()
-                .join(", "),
+            expected: names.join(", "),
         })
     };
-    options.episodes.iter().map(named).collect()
+    options.episodes.iter().map(number).collect()
 }
 
 /// The headline: numbers of the first episode that is shown.

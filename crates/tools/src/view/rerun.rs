@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::pictures::{Shown, Voxels, shown};
 use super::track::{Segment, StepValidity, Track};
-use super::{Episode, GroupTrack, ViewError, ViewOptions, choose, recording, source};
+use super::{Episode, GroupTrack, ViewError, ViewOptions, chosen, recording, source};
 use robocache_ops::time::Stamp;
 
 /// The script that writes the recording.
@@ -79,7 +79,7 @@ pub fn write(path: &Path, options: &ViewOptions, out: &Path) -> Result<(), ViewE
         }
         None => {
             let episodes = source::episodes(path)?;
-            let chosen = choose(&episodes, options, path)?;
+            let chosen = chosen(&episodes, options, path)?;
             let budget = options.budget / chosen.len().max(1) as u64;
             for episode in &chosen {
                 let (track, _) = episode.read(budget, PICTURES)?;

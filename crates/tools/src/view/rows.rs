@@ -6,7 +6,7 @@ use super::command_parts;
 use super::source::{ViewError, which};
 use super::store::{self, About};
 use super::track::{MAX_TICKS, Track};
-use super::{ViewOptions, of_rows, task_texts};
+use super::{ViewOptions, choose, of_rows, task_texts};
 use crate::inspect::{GAP_FACTOR, Intervals, Series};
 use crate::report::{Page, Section, Table, Timeline, Tone, counted, number, significant};
 use robocache_core::encoder::kind;
@@ -51,7 +51,8 @@ struct RingRows {
 pub(super) fn page(path: &Path, options: &ViewOptions) -> Result<Page, ViewError> {
     let wrong = |found| ViewError::NoTensors { path: path.to_owned(), found };
     let mut store = RowStore::open(path).map_err(wrong)?;
-    let chosen = store.choose(options, path)?;
+    let names: Vec<_> = store.episodes.iter().map(|about| about.name.clone()).collect();
+    let chosen = choose(&names, options, path)?;
     let mut page = Page::new("robocache view");
     page.about(&path.display().to_string());
     page.tile(&store.episodes.len().to_string(), "episodes");
@@ -69,27 +70,20 @@ pub(super) fn page(path: &Path, options: &ViewOptions) -> Result<Page, ViewError
         _ => _ = page.add(store.list(&chosen)),
     }
     let budget = options.budget / (chosen.len() * store.rings.len()).max(1) as u64;
+    let mut add = |at: usize, section: Section| {
+        let title = match chosen.len() {
+            1 => section.title().to_owned(),
+            _ => format!("{}: {}", names[at], section.title()),
+        };
+        page.add(section.titled(&title));
+    };
     for at in &chosen {
-        let name = store.episodes[*at].name.clone();
         let sections = store.sections(*at, budget, options.pictures).map_err(wrong)?;
-        for section in sections {
-            let title = match chosen.len() {
-                1 => section.title().to_owned(),
-                _ => format!("{name}: {}", section.title()),
-            };
-            page.add(section.titled(&title));
-        }
+        sections.into_iter().for_each(|section| add(*at, section));
     }
-    let about = super::commands::about_store(path).map_err(wrong)?;
     for at in &chosen {
-        let groups = super::commands::of_store(path, &about, *at).map_err(wrong)?;
-        for section in groups.iter().map(command_parts::commands) {
-            let title = match chosen.len() {
-                1 => section.title().to_owned(),
-                _ => format!("{}: {}", store.episodes[*at].name, section.title()),
-            };
-            page.add(section.titled(&title));
-        }
+        let groups = super::commands::of_store(path, *at).map_err(wrong)?;
+        groups.iter().for_each(|group| add(*at, command_parts::commands(group)));
     }
     let mut configuration = Section::new("Configuration");
     configuration.details(&format!("robocache {}", store.info.version), &store.info.config);
@@ -109,7 +103,6 @@ impl RowStore {
         };
         let episodes = store::listed(&root)?;
         let mut rings = Vec::new();
-        let version = read::version(&root);
         let streams = path.join("streams");
         for stream in read::members(&streams)? {
             let groups = read::members(&streams.join(&stream))?;
@@ -119,28 +112,10 @@ impl RowStore {
                     _ => format!("{stream}/{group}"),
                 };
                 let folder = streams.join(&stream).join(group);
-                rings.push(RingRows::open(version, &folder, name, &mut info.segments)?);
+                rings.push(RingRows::open(&folder, name, &mut info.segments)?);
             }
         }
         Ok(RowStore { episodes, rings, info })
-    }
-
-    /// The numbers of the episodes that are shown.
-    fn choose(&self, options: &ViewOptions, path: &Path) -> Result<Vec<usize>, ViewError> {
-        if options.episodes.is_empty() {
-            return Ok((0..self.episodes.len().min(options.most_episodes.max(1))).collect());
-        }
-        let named = |name: &String| {
-            self.episodes.iter().position(|about| about.name == *name).ok_or_else(|| {
-                let names: Vec<_> = self.episodes.iter().map(|about| about.name.as_str()).collect();
-                ViewError::Episode {
-                    path: path.to_owned(),
-                    found: name.clone(),
-                    expected: names.join(", "),
-                }
-            })
-        };
-        options.episodes.iter().map(named).collect()
     }
 
     /// All episodes.
@@ -259,12 +234,7 @@ fn over_time(
 
 impl RingRows {
     /// Opens a ring, and adds what its rows mean.
-    fn open(
-        version: u64,
-        folder: &Path,
-        name: String,
-        infos: &mut Vec<SegmentInfo>,
-    ) -> Result<Self, String> {
+    fn open(folder: &Path, name: String, infos: &mut Vec<SegmentInfo>) -> Result<Self, String> {
         let rows = Array::of(&folder.join("rows"))?;
         let ring = &rows.attributes["ring"];
         let wrong = |why: &str| format!("{}: {why}", folder.display());
@@ -302,7 +272,7 @@ impl RingRows {
         }
         let is_vector = info.encoder == kind::VECTOR;
         infos.push(info);
-        let episodes = read::spans(version, folder, rows.rows())?;
+        let episodes = read::spans(folder, rows.rows())?;
         let episodes = episodes.into_iter().map(|span| [span.start, span.end]).collect();
         Ok(RingRows {
             stamp: Array::open(&folder.join("stamp_ns"), 8)?,

@@ -300,8 +300,7 @@ impl Episode {
     pub(super) fn commands(&self) -> Result<Vec<GroupTrack>, ViewError> {
         let Some((number, _)) = self.ticks else { return Ok(Vec::new()) };
         let wrong = |found| ViewError::NoTensors { path: self.path.clone(), found };
-        let about = commands::about_store(&self.path).map_err(wrong)?;
-        commands::of_store(&self.path, &about, number).map_err(wrong)
+        commands::of_store(&self.path, number).map_err(wrong)
     }
 
     /// As [`Episode::read`], of the ticks of a store.

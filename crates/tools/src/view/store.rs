@@ -32,11 +32,6 @@ pub(super) struct About {
     breaks: Vec<u64>,
 }
 
-/// Attributes of a store of tensors.
-pub(super) fn about_tensors(store: &Path) -> Result<Value, String> {
-    about(store, TENSORS)
-}
-
 /// True if a folder has a store of rows.
 pub(super) fn is_of_rows(store: &Path) -> bool {
     about(store, ROWS).is_ok()

@@ -1,11 +1,10 @@
 use super::*;
 use crate::backend::cpu::CpuBackend;
-use crate::cdr::{Reader, Writer};
+use crate::cdr::Writer;
 use crate::config;
 use crate::histogram::WindowReader;
-use crate::input::{Input, Sink, header};
 use crate::layout::Layout;
-use crate::pipeline::{Accepted, MessageReader};
+use crate::pipeline::Accepted;
 use crate::spec::{Config, InputId};
 use robocache_ops::time::{Epoch, NANOS_PER_S};
 use std::time::Duration;
@@ -117,114 +116,4 @@ fn a_message_waits_for_its_transform_before_it_is_read() {
     let waits = pipeline.push(INPUT, &cut(now, "lidar"), at(now));
     assert!(matches!(waits, Err(NotTaken::Waits(_))), "{waits:?}");
     assert_eq!(pipeline.input_stats(INPUT).received.get(), 0);
-}
-
-/// A mock of a video: a message is a header, whether it can be read by itself, and the difference to the number before.
-#[derive(Default)]
-struct Differences {
-    number: Option<f64>,
-    epochs: Vec<u64>,
-}
-
-impl Input for Differences {
-    fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
-        let mut reader = Reader::new(message)?;
-        let sink = sink.admit(&header(&mut reader)?);
-        let is_key = reader.u8()? == 1;
-        let difference = reader.f64()?;
-        self.number = if is_key { Some(difference) } else { self.number.map(|n| n + difference) };
-        match (self.number, sink) {
-            (Some(number), Some(sink)) => {
-                sink.sample(0, Sample::Vector(&[number, 0.0, 0.0]));
-                Ok(())
-            }
-            (None, Some(_)) => Err(Rejected::new(DropReason::Malformed, "no number before")),
-            (_, None) => Ok(()),
-        }
-    }
-
-    fn begin(&mut self, epoch: Epoch) {
-        self.number = None;
-        self.epochs.push(epoch.number());
-    }
-}
-
-/// A pipeline whose input is the mock. `frames`: keys of the stream.
-fn of_differences(frames: &str) -> Pipeline {
-    let keys = format!("type: geometry_msgs/PoseStamped, fields: [position], {frames}");
-    let mut config = parse(&keys);
-    config.inputs[0].needs_previous = true;
-    let mut pipeline = pipeline(config);
-    let input = Box::new(Differences::default());
-    pipeline.inputs[0].input =
-        std::sync::Mutex::new(MessageReader { input, epoch: Epoch::default() });
-    pipeline
-}
-
-/// Pushes a difference, and returns the newest number of the tensor if it was taken.
-fn push(
-    pipeline: &Pipeline,
-    ms: i64,
-    frame: &str,
-    key: bool,
-    difference: f64,
-) -> Result<f32, DropReason> {
-    push_as(pipeline, ms, frame, key, difference, |arrival| arrival)
-}
-
-fn push_as(
-    pipeline: &Pipeline,
-    ms: i64,
-    frame: &str,
-    key: bool,
-    difference: f64,
-    arrival: impl Fn(Arrival) -> Arrival,
-) -> Result<f32, DropReason> {
-    let stamp = Stamp::from_nanos(ms * 1_000_000);
-    let epoch = pipeline.lock_rings().epoch;
-    let mut writer = Writer::new();
-    writer.header(stamp, frame);
-    writer.u8(u8::from(key));
-    writer.f64(difference);
-    let arrival = arrival(Arrival { epoch, ..at(stamp) });
-    match pipeline.push(INPUT, &writer.finish(), arrival) {
-        Ok(_) => {}
-        Err(NotTaken::Dropped(why)) => return Err(why.reason),
-        Err(other) => panic!("{other}"),
-    }
-    let mut message = pipeline.new_message();
-    pipeline.tick(ms / 100, epoch, &mut message).unwrap();
-    Ok(f32::from_le_bytes(message.data()[..4].try_into().unwrap()))
-}
-
-#[test]
-fn an_input_that_needs_the_messages_before_reads_all_and_begins_again_after_a_gap_and_in_an_epoch()
-{
-    let pipeline = of_differences("frame_id: own");
-    assert_eq!(push(&pipeline, 100, "own", false, 1.0), Err(DropReason::Malformed));
-    assert_eq!(push(&pipeline, 200, "own", true, 1.0), Ok(1.0));
-    // A message of another frame is read, too: the next one counts from it.
-    assert_eq!(push(&pipeline, 300, "other", false, 1.0), Err(DropReason::WrongFrame));
-    assert_eq!(push(&pipeline, 400, "own", false, 1.0), Ok(3.0));
-    let lost = |arrival| Arrival { follows_loss: true, ..arrival };
-    let found = push_as(&pipeline, 500, "own", false, 1.0, lost);
-    assert_eq!(found, Err(DropReason::Malformed));
-    assert_eq!(push(&pipeline, 600, "own", true, 7.0), Ok(7.0));
-    pipeline.begin(Epoch::default().next(None));
-    assert_eq!(push(&pipeline, 700, "own", false, 1.0), Err(DropReason::Malformed));
-    assert_eq!(push(&pipeline, 800, "own", true, 8.0), Ok(8.0));
-    // A late message of the epoch before is not read.
-    let before = |arrival| Arrival { epoch: Epoch::default(), ..arrival };
-    let found = push_as(&pipeline, 850, "own", false, 5.0, before);
-    assert_eq!(found, Err(DropReason::Cleared));
-    assert_eq!(push(&pipeline, 900, "own", false, 1.0), Ok(9.0));
-    assert!(!pipeline.config().encodes_ahead(INPUT));
-}
-
-#[test]
-fn a_message_that_cannot_be_read_twice_waits_for_no_transform() {
-    let pipeline = of_differences("in_frame: base_link");
-    assert_eq!(push(&pipeline, 100, "camera", true, 1.0), Err(DropReason::NoTransform));
-    let stats = pipeline.input_stats(INPUT);
-    assert_eq!((stats.received.get(), stats.dropped(DropReason::NoTransform)), (1, 1));
 }

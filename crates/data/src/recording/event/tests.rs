@@ -13,7 +13,6 @@ fn every_event_is_read_as_it_was_written() {
         in_doubt_from: Some(Stamp::from_nanos(-8)),
         zero_is_an_instant: true,
         seen_from: None,
-        follows_loss: false,
     };
     let outcome = |outcome| Event::MessageOutcome { number: 9, input, outcome, at };
     let tick = |fate| Event::Tick(TickRecord { tick: -4, epoch, changes: 11, fate });

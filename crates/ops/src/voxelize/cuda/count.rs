@@ -30,7 +30,8 @@ pub(super) struct Counting {
     /// By [`PointLayout`].
     count: [Kernel; 3],
     write: Kernel,
-    counts: DeviceBuffer,
+    /// Kept for its memory.
+    _counts: DeviceBuffer,
     /// Kept for its memory.
     _touched: DeviceBuffer,
     counted: Counted,
@@ -88,7 +89,7 @@ impl Counting {
             ],
             write: kernel_of_rows(device, "voxelize_write_counts", dtype)?,
             bucketing: Bucketing::new(device, grid, dtype, max_points, counts.address())?,
-            counts,
+            _counts: counts,
             _touched: touched,
             counted,
             occupied: (0..slots).map(|_| reserve(spans)).collect::<Result<_, _>>()?,
@@ -129,7 +130,7 @@ impl Counting {
     ///
     /// # Safety
     /// The cloud is valid on the device until the launch is done, and of this layout.
-    pub(super) unsafe fn launch_count(
+    unsafe fn launch_count(
         &mut self,
         cloud: Cloud,
         layout: PointLayout,
@@ -196,10 +197,5 @@ impl Counting {
     /// Per slot: in which voxel blocks its row holds something.
     pub(super) fn occupied(&self, slot: Slot) -> &DeviceBuffer {
         &self.occupied[slot.index()]
-    }
-
-    /// The number of points per voxel, for callers that count without writing.
-    pub(super) fn counts(&self) -> &DeviceBuffer {
-        &self.counts
     }
 }
