@@ -89,6 +89,7 @@ fn describe(out: &mut impl Write, report: &VerifyReport) -> std::io::Result<()> 
             report.missing_events,
             "events are missing, because the disk was too slow; among them may be ticks",
         ),
+        (report.damaged, "messages are missing, because a part of a file is damaged"),
     ] {
         if count > 0 {
             writeln!(out, "  {count} {what}")?;

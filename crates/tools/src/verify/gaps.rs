@@ -4,6 +4,8 @@
 //! next message of every input of its stream that matters. Transforms and the numbers of a camera enter no ring: they
 //! may change all ticks that come.
 
+use super::numbers::Lost;
+use super::order::PATIENCE_NS;
 use super::ticks::TickId;
 use robocache_core::pipeline::{Arrival, Pipeline, Turnover};
 use robocache_core::spec::{Config, InputId, StreamId};
@@ -22,6 +24,7 @@ pub(super) struct Gaps {
     /// From when on there is an effect without an end.
     endless: Option<Instant>,
     messages: u64,
+    damaged: u64,
 }
 
 /// Possible effect of missing messages on a stream.
@@ -38,16 +41,14 @@ struct Effect {
 impl Gaps {
     pub(super) fn new(config: &Config) -> Self {
         let open = config.stream_ids().map(|_| None).collect();
-        Gaps { open, ended: Vec::new(), endless: None, messages: 0 }
+        Gaps { open, ended: Vec::new(), endless: None, messages: 0, damaged: 0 }
     }
 
     /// The recorder had no room for messages of an input.
     pub(super) fn add(&mut self, gap: &Gap, pipeline: &Pipeline) {
         self.messages = self.messages.saturating_add(gap.messages);
         let config = pipeline.config();
-        // A tick that was due before may have run after the first missing message.
-        let from = gap.from.map(|from| from.offset(-2 * config.grid.period_ns()));
-        let from = (gap.epoch.number(), from.unwrap_or(Stamp::MIN));
+        let from = begin(gap.from.map(|from| (gap.epoch, from)), gap.epoch, config);
         let spec = config.input(gap.input);
         let Some(stream) = spec.stream.filter(|_| !spec.feeds.is_empty()) else {
             return self.add_endless(from);
@@ -58,6 +59,19 @@ impl Gaps {
             None => vec![gap.input],
         };
         self.open(stream, from, gap.last, inputs);
+    }
+
+    /// Messages of any inputs are missing, because a part of a file is damaged.
+    pub(super) fn add_unknown(&mut self, lost: Lost, pipeline: &Pipeline) {
+        self.damaged = self.damaged.saturating_add(lost.messages);
+        let config = pipeline.config();
+        let from = begin(lost.after, Epoch::default(), config);
+        if config.input_ids().any(|id| config.input(id).feeds.is_empty()) {
+            self.add_endless(from);
+        }
+        for stream in config.stream_ids() {
+            self.open(stream, from, lost.last, inputs_of(stream, config));
+        }
     }
 
     /// The rings may lack something up to this instant, as what was recorded before was deleted.
@@ -93,17 +107,21 @@ impl Gaps {
         self.add(&Gap { input, messages: 0, first: number, last: number, from, epoch }, pipeline);
     }
 
-    /// Something may be missing that came after this arrival, or so long before it, and may change all ticks that come:
-    /// messages on `/clock`, or what was in a damaged part of a file.
-    pub(super) fn add_lost(&mut self, after: Option<(Epoch, Stamp)>, before_ns: i64) {
+    /// Messages on `/clock` may be missing that came after this arrival, or a moment before it.
+    pub(super) fn add_clock(&mut self, after: Option<(Epoch, Stamp)>) {
         let from = after
-            .map_or((0, Stamp::MIN), |(epoch, stamp)| (epoch.number(), stamp.offset(-before_ns)));
+            .map_or((0, Stamp::MIN), |(epoch, stamp)| (epoch.number(), stamp.offset(-PATIENCE_NS)));
         self.add_endless(from);
     }
 
     /// Messages for which the recorder had no room.
     pub(super) fn messages(&self) -> u64 {
         self.messages
+    }
+
+    /// Messages that are missing because a part of a file is damaged.
+    pub(super) fn damaged(&self) -> u64 {
+        self.damaged
     }
 
     /// A message was pushed.
@@ -160,6 +178,13 @@ impl Gaps {
             || self.open.iter().flatten().any(|effect| tick >= effect.from)
             || self.ended.iter().any(|(from, until)| (from..=until).contains(&&tick))
     }
+}
+
+/// When the effect begins of what is missing from then on. A tick that was due before may have run after it.
+fn begin(after: Option<(Epoch, Stamp)>, epoch: Epoch, config: &Config) -> Instant {
+    after.map_or((epoch.number(), Stamp::MIN), |(epoch, stamp)| {
+        (epoch.number(), stamp.offset(-2 * config.grid.period_ns()))
+    })
 }
 
 /// The inputs whose messages become rows of a stream.

@@ -31,7 +31,7 @@ use gaps::Gaps;
 use lateness::Lateness;
 use log_time::LogTime;
 use numbers::Numbers;
-use order::{Message, Order, PATIENCE_NS, Step};
+use order::{Message, Order, Step};
 use replayed::Replayed;
 use robocache_core::backend::{self, Choice};
 use robocache_core::layout::Layout;
@@ -252,7 +252,7 @@ impl Verification {
                 self.commands.iter_mut().for_each(Commands::lost);
                 // Among them may be messages on /clock. Of other events the message or the tick tells.
                 if self.simulated {
-                    self.gaps.add_lost(self.numbers.newest(), PATIENCE_NS);
+                    self.gaps.add_clock(self.numbers.newest());
                 }
             }
             RecordingEvent::End => self.complete = true,
@@ -348,9 +348,7 @@ impl Verification {
     fn settle(&mut self, before: Stamp) {
         let all = before == Stamp::MAX;
         if let Some(lost) = self.numbers.lost(if all { Stamp::MAX } else { self.now }) {
-            // A tick that was due before may have run after the first missing message.
-            let period_ns = self.player.runtime().pipeline.config().grid.period_ns();
-            self.gaps.add_lost(lost, 2 * period_ns);
+            self.gaps.add_unknown(lost, &self.player.runtime().pipeline);
         }
         let (now, later): (Vec<Doubt>, Vec<Doubt>) = std::mem::take(&mut self.ticks.doubts)
             .into_iter()
@@ -399,6 +397,7 @@ impl Verification {
             overruns: ticks.overruns,
             messages: self.messages,
             missing: gaps.messages(),
+            damaged: gaps.damaged(),
             missing_events: self.missing_events,
             overloads: self.overloads,
             complete: self.complete,

@@ -29,6 +29,8 @@ pub struct VerifyReport {
     pub messages: u64,
     /// Messages for which the recorder had no room.
     pub missing: u64,
+    /// Messages that are missing because a part of a file is damaged.
+    pub damaged: u64,
     /// Events for which the recorder had no room: among them may be ticks.
     pub missing_events: u64,
     /// Messages that the node dropped because its encoders were too slow.

@@ -11,7 +11,7 @@ streams:
 fn a_lost_message_of_the_clock_has_no_effect_on_what_was_long_before() {
     let mut gaps = Gaps::new(&robocache_core::config::parse(CONFIG, "test.yaml").unwrap());
     let at = |s: i64| Stamp::from_nanos(s * NANOS_PER_S);
-    gaps.add_lost(Some((Epoch::numbered(1), at(100))), 10 * NANOS_PER_S);
+    gaps.add_clock(Some((Epoch::numbered(1), at(100))));
     let effect = |epoch, s| gaps.have_an_effect((epoch, 0), at(s));
     assert_eq!([effect(0, 500), effect(1, 80), effect(1, 95)], [false, false, true]);
     assert_eq!([effect(1, 1000), effect(2, 0)], [true; 2]);

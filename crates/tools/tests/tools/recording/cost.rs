@@ -108,7 +108,7 @@ fn is_equal_from_its_begin_on(recording: &Path, is_complete: bool) -> u64 {
     let report = verified(recording);
     assert!(report.is_cut);
     assert_eq!(report.different, []);
-    assert_eq!((report.unverifiable, report.missing), (0, 0));
+    assert_eq!((report.unverifiable, report.missing, report.damaged), (0, 0, 0));
     assert_eq!(report.complete, is_complete);
     // The last file of a node that was killed has no end.
     assert_eq!(report.problems.len(), usize::from(!is_complete), "{:?}", report.problems);

@@ -207,7 +207,7 @@ fn a_damaged_recording_is_read_as_far_as_it_goes() {
         if let Ok(report) = verify(&recording, Choice::Cpu, 0) {
             read += 1;
             assert_eq!(report.different, [], "byte {at}");
-            if report.problems.is_empty() && report.complete {
+            if report.problems.is_empty() && report.damaged == 0 && report.complete {
                 // The damage is in an index that is not needed: nothing is lost.
                 assert_eq!((report.messages, report.equal), (all.messages, all.equal), "byte {at}");
             } else {
