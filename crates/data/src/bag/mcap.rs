@@ -10,11 +10,13 @@ mod index;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use mcap::records::{MessageHeader, Record, op};
+use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
 
 use self::index::{Index, McapPart};
 use super::compressed::{self, Plain};
@@ -24,7 +26,7 @@ use super::{BagError, Problem, Problems, Reading, Recorded, Sorted, Storage, Top
 use robocache_ops::time::Stamp;
 
 /// Largest chunk that is decompressed \[bytes\], and largest record. rosbag2's chunks have 0.8 MB.
-const MOST_BYTES: usize = 1 << 30;
+const MOST_BYTES: usize = 512 << 20;
 /// Most bytes that messages keep in memory while they wait until those of other chunks have come.
 const MOST_WAITING_BYTES: usize = if cfg!(test) { 4 << 10 } else { 1 << 30 };
 
@@ -209,23 +211,26 @@ impl Waiting {
 }
 
 impl Reader {
-    /// Reads the messages of a part. Of a damaged chunk none are read, unless a record of it alone is wrong: then those
-    /// before it are.
+    /// Reads the messages of a part. If it is damaged, those before the damage are read, or none if
+    /// there is a checksum, as it does not tell where the damage is.
     fn read_part(&mut self, part: &McapPart, problems: &mut Problems) {
         let mut found =
             Found { messages: 0, times: [Stamp::MAX, Stamp::ZERO], timeless: 0, unreadable: 0 };
         let waiting = &mut self.waiting;
         let file = &self.file;
         let memory = &self.memory;
-        let result = chunk::read(file, part.offset, part.length, memory).and_then(|all| {
-            chunk::each(&all, |kind, body| {
-                if kind == op::MESSAGE {
-                    let (header, data) = chunk::message(body)?;
-                    waiting.take(part, &mut found, &header, || chunk::share(&all, data, memory));
+        let result = match chunk::whole(file, part, memory) {
+            Ok(Some(whole)) => chunk::each_message(&whole, |header, data| {
+                waiting.take(part, &mut found, &header, || chunk::share(&whole, data, memory));
+            }),
+            Ok(None) => records(file, part.offset, part.length, |record| {
+                if let Record::Message { header, data } = record {
+                    let body = || (Bytes::copy_from_slice(&data), data.len());
+                    waiting.take(part, &mut found, &header, body);
                 }
-                Ok(())
-            })
-        });
+            }),
+            Err(error) => Err(error),
+        };
         let place = format!("the part at byte {} ({} bytes)", part.offset, part.length);
         if self.waiting.held > MOST_WAITING_BYTES {
             let what = format!(
@@ -289,8 +294,7 @@ impl Broken {
     }
 }
 
-/// Gives the records at a place of a file that say what the file has: a record outside of chunks, those of a chunk, or
-/// those of an index.
+/// Gives the records at a place of a file: a record outside of chunks, or those of a chunk.
 ///
 /// # Errors
 /// What is wrong. The records before that have been given, unless a chunk contradicts itself.
@@ -300,12 +304,40 @@ fn records(
     length: u64,
     mut take: impl FnMut(Record<'_>),
 ) -> Result<(), Broken> {
-    let all = chunk::read(file, offset, length, &FreeBuffers::default())?;
-    chunk::each(&all, |kind, body| {
-        if matches!(kind, op::MESSAGE | op::CHANNEL | op::SCHEMA | op::STATISTICS | op::CHUNK_INDEX)
-        {
-            take(mcap::parse_record(kind, body).map_err(Broken::damaged)?);
+    let chunk::Bounds { longest, chunk } = chunk::bounds(file, offset, length)?;
+    let length = chunk.map_or(length, |chunk| chunk.min(length));
+    let options = LinearReaderOptions::default()
+        .with_skip_start_magic(true)
+        .with_skip_end_magic(true)
+        .with_prevalidate_chunk_crcs(true)
+        .with_record_length_limit(longest)
+        .with_emit_chunks(chunk.is_none());
+    let mut reader = LinearReader::new_with_options(options);
+    let mut read = 0;
+    while let Some(event) = reader.next_event() {
+        match event.map_err(Broken::damaged)? {
+            LinearReadEvent::ReadRequest(need) => {
+                let need = need.min(usize::try_from(length - read).unwrap_or(usize::MAX));
+                let place = reader.insert(need);
+                let got = file.read_at(place, offset + read).map_err(Broken::Unreadable)?;
+                reader.notify_read(got);
+                read += got as u64;
+            }
+            LinearReadEvent::Record { opcode, data } => {
+                if matches!(
+                    opcode,
+                    op::MESSAGE
+                        | op::CHANNEL
+                        | op::SCHEMA
+                        | op::STATISTICS
+                        | op::CHUNK_INDEX
+                        | op::FOOTER
+                        | op::MESSAGE_INDEX
+                ) {
+                    take(mcap::parse_record(opcode, data).map_err(Broken::damaged)?);
+                }
+            }
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
