@@ -350,6 +350,22 @@ def test_a_damaged_store_of_rows_is_an_error(results, tmp_path, part):
     assert part in report(store, expect=1)
 
 
+def test_a_store_of_an_older_format_is_named(results, tmp_path):
+    stores = {name: f"{name}.zarr" for name in ("tensors", "rows")}
+    for kind, name in (("zarr", "tensors"), ("rows", "rows")):
+        shutil.copytree(results / kind / stores[name], tmp_path / stores[name])
+    for name in stores:
+        file = tmp_path / stores[name] / "zarr.json"
+        root = json.loads(file.read_text())
+        root["attributes"]["robocache"]["format_version"] = 4
+        file.write_text(json.dumps(root))
+        # Rows of this format are not shown in place of older tensors.
+        for path in (tmp_path, tmp_path / stores[name]):
+            said = robocache("view", path, "--out", tmp_path / "report.html", expect=1)
+            assert f"a store of {name} of format 4; expected format 5" in said, path
+        shutil.rmtree(tmp_path / stores[name])
+
+
 def test_a_damaged_store_is_told(results):
     (shard,) = (results / "zarr" / "tensors.zarr" / "data" / "camera").glob("c.*")
     whole = shard.read_bytes()

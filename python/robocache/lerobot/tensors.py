@@ -31,7 +31,8 @@ class Tensors:
         if self.about["format_version"] != FORMAT_VERSION:
             found = self.about["format_version"]
             raise ValueError(
-                f"{path}: expected format {FORMAT_VERSION} of the store, found {found}"
+                f"{path}: expected format {FORMAT_VERSION} of the store, found {found}: "
+                "replay it again"
             )
         self._data = {name: root[f"data/{name}"] for name in root["data"].array_keys()}
         self._ends = root["meta/episode_ends"][:].tolist()

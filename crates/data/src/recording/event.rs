@@ -232,7 +232,6 @@ impl RecordingEvent {
                     in_doubt_from,
                     zero_is_an_instant,
                     seen_from,
-                    // The replay finds it as the node did.
                 };
                 Self::Received { number, input, arrival, bytes_of: first }
             }

@@ -89,17 +89,29 @@ pub fn about_rows(store: &Path) -> Result<Value, String> {
 
 /// Attributes of a store, which must be of this kind.
 pub fn about(store: &Path, kind: &str) -> Result<Value, String> {
-    let mut root = json(&store.join("zarr.json"))?;
-    let about = root.get_mut("attributes").and_then(|all| all.get_mut("robocache"));
-    let about = about.map(Value::take).unwrap_or_default();
-    if about["kind"] != kind || about["format_version"] != FORMAT_VERSION {
-        let found = &about["kind"];
-        let version = &about["format_version"];
+    let about = told(store)?;
+    if about["kind"] != kind {
+        return Err(format!("a store of kind {}; expected \"{kind}\"", about["kind"]));
+    }
+    let version = &about["format_version"];
+    if version != FORMAT_VERSION {
         return Err(format!(
-            "a store of kind {found}, format {version}; expected \"{kind}\", format {FORMAT_VERSION}"
+            "a store of {kind} of format {version}; expected format {FORMAT_VERSION}: replay or import it again"
         ));
     }
     Ok(about)
+}
+
+/// True if a folder has a store of this kind, of any format.
+pub fn is_of(store: &Path, kind: &str) -> bool {
+    told(store).is_ok_and(|about| about["kind"] == kind)
+}
+
+/// What a store says of itself.
+fn told(store: &Path) -> Result<Value, String> {
+    let mut root = json(&store.join("zarr.json"))?;
+    let about = root.get_mut("attributes").and_then(|all| all.get_mut("robocache"));
+    Ok(about.map(Value::take).unwrap_or_default())
 }
 
 /// The rows of each episode in the arrays of a folder, which have `rows` rows: `episode_begins` and `episode_ends`.

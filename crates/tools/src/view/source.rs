@@ -12,6 +12,7 @@ use super::track::{MAX_TICKS, Track};
 use robocache_core::message::TensorInfo;
 use robocache_data::bag::{Bag, BagError, Problems};
 use robocache_data::replay::{ReplayError, Summary, store_summaries, summaries};
+use robocache_data::store::read::is_of;
 use robocache_ops::time::Stamp;
 
 /// The types of a topic with tensors, and of the one that says what they mean.
@@ -148,12 +149,15 @@ impl Looked {
 
 /// The store of rows that is here, or in a folder without tensors.
 pub(super) fn store_of_rows(path: &Path) -> Option<PathBuf> {
-    if store::is_of_rows(path) {
+    let is_of_rows = |store: &Path| is_of(store, store::ROWS);
+    if is_of_rows(path) {
         return Some(path.to_owned());
     }
     let rows = path.join(ROWS);
-    let is_alone = || matches!(episodes(path), Err(ViewError::NoTensors { .. }));
-    (store::is_of_rows(&rows) && is_alone()).then_some(rows)
+    let is_alone = || {
+        !is_store(&path.join(TENSORS)) && matches!(episodes(path), Err(ViewError::NoTensors { .. }))
+    };
+    (is_of_rows(&rows) && is_alone()).then_some(rows)
 }
 
 /// The episodes of an output: a file, a bag, or a folder of files, in the order of their names.

@@ -32,11 +32,6 @@ pub(super) struct About {
     breaks: Vec<u64>,
 }
 
-/// True if a folder has a store of rows.
-pub(super) fn is_of_rows(store: &Path) -> bool {
-    about(store, ROWS).is_ok()
-}
-
 /// The list of episodes of a store.
 pub(super) fn listed(about: &Value) -> Result<Vec<About>, String> {
     serde_json::from_value(about["episodes"].clone())
