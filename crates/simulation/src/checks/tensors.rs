@@ -113,6 +113,8 @@ impl Seen {
         let found = pass as u64;
         let is_whole = pass.fract() == 0.0;
         let known = *self.passes.entry(epoch).or_insert(found);
+        // The instant of this one is its arrival. Until the clock of its pass arrives, it counts in the epoch before.
+        let known = if kind == Kind::Twist { known.max(found) } else { known };
         let before = self.passes.range(..epoch).next_back().map_or(0, |(_, pass)| *pass);
         if !is_whole || known != found || found < before {
             self.fail(format!(
