@@ -29,6 +29,8 @@ pub(crate) use twins::harm;
 #[derive(Clone, Copy, Debug)]
 struct RowMessage {
     number: u64,
+    /// Which of all rows it is, counted from 1; 0 if it is none yet.
+    entered: u64,
 }
 
 /// Observations of the node so far.
@@ -39,8 +41,11 @@ pub(crate) struct Seen {
     grid_ns: i64,
     /// First broken invariant.
     violation: Option<String>,
-    /// By input: the rows, by epoch and stamp.
-    rows: Vec<BTreeMap<(u64, Stamp), RowMessage>>,
+    /// By input: the messages of each row, by epoch and stamp. Each replaced the one before.
+    rows: Vec<BTreeMap<(u64, Stamp), Vec<RowMessage>>>,
+    /// Rows so far, and how many there were when the newest tick was fused.
+    entered: u64,
+    fused: u64,
     /// Messages by the recorder's number.
     numbered: BTreeMap<u64, (usize, RowMessage, u64)>,
     /// By input: the messages that the pipeline was given.
@@ -89,6 +94,8 @@ impl Seen {
             grid_ns: runtime.pipeline.config().grid.period_ns(),
             violation: None,
             rows: vec![BTreeMap::new(); inputs],
+            entered: 0,
+            fused: 0,
             numbered: BTreeMap::new(),
             given: vec![BTreeSet::new(); inputs],
             given_again: BTreeSet::new(),
@@ -190,18 +197,18 @@ impl Seen {
             if !self.given_again.insert((input, epoch, publisher, number)) {
                 self.fail(format!("message {number} of mark came twice in epoch {epoch}"));
             }
-            return RowMessage { number };
+            return RowMessage { number, entered: 0 };
         }
         let Some((publisher, number)) = taken else {
             self.fail(format!("{kind:?}: a message that was not taken reached the pipeline"));
-            return RowMessage { number: 0 };
+            return RowMessage { number: 0, entered: 0 };
         };
         if !self.given[input].insert((publisher, number)) {
             self.fail(format!(
                 "{kind:?}: message {number} of publisher {publisher} was given twice"
             ));
         }
-        RowMessage { number }
+        RowMessage { number, entered: 0 }
     }
 }
 
@@ -256,7 +263,9 @@ impl Recorder for Tap {
             if let MessageOutcome::Taken { stamp: Some(stamp), .. } = outcome
                 && let Some((input, row, epoch)) = seen.numbered.get(number).copied()
             {
-                seen.rows[input].insert((epoch, *stamp), row);
+                seen.entered += 1;
+                let row = RowMessage { entered: seen.entered, ..row };
+                seen.rows[input].entry((epoch, *stamp)).or_default().push(row);
             }
             if *outcome != MessageOutcome::Waits {
                 seen.numbered.remove(number);
@@ -270,7 +279,7 @@ impl Recorder for Tap {
     }
 }
 
-/// Looks at each tick before it is served.
+/// Looks at each tick before it is served, and when it is fused.
 pub(crate) struct TickCheck(pub SharedSeen, pub WorldClock, pub bool);
 
 impl Observer for TickCheck {
@@ -287,5 +296,10 @@ impl Observer for TickCheck {
             seen.fail(format!("{thread} serves a tick by a reading that is {late} ns old"));
         }
         seen.due.insert(thread, due.tick);
+    }
+
+    fn fused(&self, _: i64, _: &[u8]) {
+        let seen = &mut *lock(&self.0);
+        seen.fused = seen.entered;
     }
 }

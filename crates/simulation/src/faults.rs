@@ -56,11 +56,13 @@ pub enum Fault {
     /// Publishers end and begin again under the same identity, with numbers from 1. With [`Fault::OtherQos`], they offer
     /// another quality of service then.
     SameIdentity,
+    /// A sensor stamps a message as the one before.
+    EqualStamps,
 }
 
 impl Fault {
     /// All faults, in the order of their bits.
-    pub const ALL: [Fault; 26] = [
+    pub const ALL: [Fault; 27] = [
         Fault::Loss,
         Fault::Delay,
         Fault::LateAnswers,
@@ -87,6 +89,7 @@ impl Fault {
         Fault::BadBackend,
         Fault::NodeEnds,
         Fault::SameIdentity,
+        Fault::EqualStamps,
     ];
 
     /// Its bit in a mask.

@@ -20,8 +20,10 @@ impl World<'_> {
                 self.standstills += 1;
                 self.clock.suspend(ns);
             }
+            // A node that hears the clock again when it is ahead cannot tell that it was set back.
+            Occurrence::CutOff | Occurrence::Standstill { .. } if self.passes.is_news(now) => {}
             Occurrence::CutOff => lock(&self.net).cut_off(),
-            // Who does not hear the clock may hear it again when it is ahead: nobody can tell that it was set back.
+            // That is so also of a node that does not hear the clock now.
             Occurrence::ClockBack if self.passes.simulated && !self.is_deaf_to_clock() => {
                 self.passes.begin_again(now);
                 lock(&self.net).clock_backs += 1;

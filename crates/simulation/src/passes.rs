@@ -8,6 +8,9 @@ use robocache_ops::time::Stamp;
 /// First reading of a simulator's clock.
 const SIM_START: Stamp = Stamp::from_nanos(1000 * S as i64);
 
+/// The node has heard a simulator that begins again within this time, also if its messages are late.
+const NEWS_NS: u64 = S / 2;
+
 /// The passes of the robot's clock. Another pass begins when it jumps back.
 pub(crate) struct Passes {
     /// True if a simulator has the clock.
@@ -18,13 +21,15 @@ pub(crate) struct Passes {
     since_ns: u64,
     /// When the simulator was paused.
     pub paused_ns: Option<u64>,
+    /// When it began again \[ns\].
+    begun_again_ns: Option<u64>,
 }
 
 impl Passes {
     /// The first pass.
     pub(crate) fn new(simulated: bool) -> Self {
         let bases = vec![if simulated { SIM_START } else { START }];
-        Passes { simulated, bases, since_ns: 0, paused_ns: None }
+        Passes { simulated, bases, since_ns: 0, paused_ns: None, begun_again_ns: None }
     }
 
     /// The present pass, and what its stamps count from.
@@ -54,6 +59,12 @@ impl Passes {
     pub(crate) fn begin_again(&mut self, now_ns: u64) {
         self.bases.push(SIM_START);
         (self.since_ns, self.paused_ns) = (now_ns, None);
+        self.begun_again_ns = Some(now_ns);
+    }
+
+    /// True if the simulator began again so lately that the node may not have heard it.
+    pub(crate) fn is_news(&self, now_ns: u64) -> bool {
+        self.begun_again_ns.is_some_and(|begun_ns| now_ns < begun_ns + NEWS_NS)
     }
 
     /// The system's clock was set back.

@@ -74,8 +74,13 @@ impl Plan {
         let share = [0.1, 0.25, 0.5][draw.below(3) as usize];
         let seconds = seconds.min([8, 15, 30][draw.below(3) as usize]);
         let ends_early = draw.below(8) > 0;
-        let share_of = |fault| if fault == Fault::Standstill { STANDSTILLS } else { share };
-        let drawn = Fault::ALL.into_iter().filter(|fault| draw.unit() < share_of(*fault));
+        let mut is_drawn = |fault: &Fault| match fault {
+            Fault::Standstill => draw.unit() < STANDSTILLS,
+            // It came later than the others, whose seeds stay what they were.
+            Fault::EqualStamps => Random::keyed(seed, [fault.bit(), 0]).unit() < share,
+            _ => draw.unit() < share,
+        };
+        let drawn = Fault::ALL.into_iter().filter(|fault| is_drawn(fault));
         let faults = drawn.fold(0, |faults, fault| faults | fault.bit()) & mask;
         let has = |fault: Fault| faults & fault.bit() != 0;
         let rules = Rules {

@@ -109,11 +109,15 @@ impl MessageSource {
         true
     }
 
-    /// Stamp of a measurement in a pass, later than that of the one before. Work of the node moves the clock of the world,
-    /// so that two measurements may be made at one instant. A sensor makes none at the stamp of another.
-    pub(crate) fn next_stamp(&mut self, pass: u64, stamp: Stamp) -> Stamp {
-        let before = self.newest.filter(|(of, _)| *of == pass);
-        let stamp = before.map_or(stamp, |(_, before)| stamp.max(before.offset(UNIT_NS)));
+    /// Stamp of a measurement in a pass: later than that of the one before, or if it `is_equal`, that one. Work of the node
+    /// moves the clock of the world, so that two measurements may be made at one instant.
+    pub(crate) fn next_stamp(&mut self, pass: u64, stamp: Stamp, is_equal: bool) -> Stamp {
+        let before = self.newest.filter(|(of, _)| *of == pass).map(|(_, before)| before);
+        let is_near = |before: &Stamp| stamp.since(*before) <= 2 * self.kind.period_ns() as i64;
+        let stamp = match before.filter(is_near) {
+            Some(before) if is_equal => before,
+            _ => before.map_or(stamp, |before| stamp.max(before.offset(UNIT_NS))),
+        };
         self.newest = Some((pass, stamp));
         stamp
     }

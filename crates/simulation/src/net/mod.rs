@@ -119,8 +119,17 @@ pub(crate) struct Publisher {
     /// When it began, and when it published last.
     begun_ns: u64,
     pub last_ns: u64,
+    /// When it published each of its messages.
+    published_ns: Vec<u64>,
     /// When it ended, and when others know.
     pub ended: Option<(u64, u64)>,
+}
+
+impl Publisher {
+    /// When it published the message of a number, which counts from 1.
+    pub(crate) fn published_ns(&self, number: u64) -> u64 {
+        self.published_ns.get(number as usize - 1).copied().unwrap_or(u64::MAX)
+    }
 }
 
 #[derive(Debug)]
@@ -152,6 +161,8 @@ pub(crate) struct Sub {
     wakes: Wakes,
     /// Messages that wait, each with its arrival by the system's clock \[ns\].
     queue: VecDeque<(Arc<Sample>, i64)>,
+    /// When it was made.
+    begun_ns: u64,
     alive: bool,
     /// Lost messages, each with the instant from which the event counts them.
     lost: Vec<(u64, u64)>,
@@ -162,8 +173,12 @@ pub(crate) struct Sub {
 /// Fates of the messages of one publisher, for the invariants.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fates {
-    /// Numbers that the node took, in the order of the takes, each with the subscription.
+    /// Numbers that the node took, in the order of the takes.
     pub taken: Vec<u64>,
+    /// The first number that came from a subscription which was made after the publisher had begun.
+    pub first_by_later: Option<u64>,
+    /// True if no subscription of the node fitted the publisher when it began.
+    pub is_unexpected: bool,
     /// Numbers that a full queue overwrote.
     pub overwritten: Vec<u64>,
     /// Numbers that the network lost on the way to a subscription that had been found.
@@ -303,11 +318,14 @@ impl Net {
             history,
             begun_ns,
             last_ns: 0,
+            published_ns: Vec::new(),
             ended,
         });
         for subscription in 0..self.subscriptions.len() {
             self.meet(publisher, subscription);
         }
+        let mut paths = self.paths.range((publisher, 0)..(publisher + 1, 0));
+        self.fates[publisher].is_unexpected = paths.next().is_none();
         publisher
     }
 
@@ -338,6 +356,7 @@ impl Net {
         let of = &mut self.publishers[publisher];
         of.number += 1;
         of.last_ns = now;
+        of.published_ns.push(now);
         let sample = Arc::new(Sample { publisher, number: of.number, bytes, published_ns });
         if of.offers.transient_local {
             if of.history.len() == of.depth {

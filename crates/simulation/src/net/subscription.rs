@@ -31,6 +31,7 @@ impl Net {
             connection,
             wakes: if of.is_large { Wakes::Large } else { Wakes::Small },
             queue: std::collections::VecDeque::new(),
+            begun_ns: self.clock.now_ns(),
             alive: true,
             lost: Vec::new(),
             incompatible: 0,
@@ -91,7 +92,10 @@ impl Subscription for SimSubscription {
         *memory = MessageMemory::Vec(bytes);
         net.chunks_taken += u64::from(sub.topic == CHUNKS);
         net.taken = Some((sample.publisher, sample.number));
-        net.fates[sample.publisher].taken.push(sample.number);
+        let is_later = sub.begun_ns > net.publishers[sample.publisher].begun_ns;
+        let fates = &mut net.fates[sample.publisher];
+        fates.taken.push(sample.number);
+        fates.first_by_later = fates.first_by_later.or(is_later.then_some(sample.number));
         Ok(Some(MessageInfo {
             publisher: id_of(&net.publishers[sample.publisher]),
             number: net.rules.numbers.then_some(sample.number),
