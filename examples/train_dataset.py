@@ -200,7 +200,10 @@ def arguments():
 
 
 def join(options):
-    """Joins the processes that torchrun started, if there are some. Returns the rank and their number, as samplers take them."""
+    """Joins the processes that torchrun started, if there are some.
+
+    Returns the rank and their number, as samplers take them.
+    """
     if "WORLD_SIZE" not in os.environ:
         return {"rank": 0, "world": 1}
     if options.device == "cuda":

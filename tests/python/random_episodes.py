@@ -150,8 +150,8 @@ def ring(random, means, at, episodes, epochs, capacity):
     width = len(spec["groups"][at]["channels"]) if spec else int(np.prod(means["row_shape"]))
     dtype = means["row_dtypes"][at]
     if dtype in ("u8", "i32"):
-        low, kind = (0, np.uint8) if dtype == "u8" else (-128, np.int32)
-        values = random.integers(low, 127, (rows, width)).astype(kind)
+        low, end, kind = (0, 256, np.uint8) if dtype == "u8" else (-128, 127, np.int32)
+        values = random.integers(low, end, (rows, width)).astype(kind)
     else:
         values = bits((random.normal(size=(rows, width)) * 2).astype(np.float32), dtype)
     columns = {

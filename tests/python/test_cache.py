@@ -290,7 +290,9 @@ def test_damage_and_other_formats_are_told(cache, stores, tmp_path):
     root = json.loads((store / "zarr.json").read_text())
     root["attributes"]["robocache"]["format_version"] = 4
     (store / "zarr.json").write_text(json.dumps(root))
-    with pytest.raises(ValueError, match="rows of format 4; expected format 5: replay or import it again"):
+    with pytest.raises(
+        ValueError, match="rows of format 4; expected format 5: replay or import it again"
+    ):
         load(store)
 
 

@@ -509,6 +509,8 @@ def test_what_is_scaled_has_bytes_and_becomes_floats():
     with pytest.raises(ValueError, match="scale of 'camera': expected true or false, found 1"):
         cache.plan({"camera": {"scale": 1}})
     for name, dtype, found in (("joints", "f32", "f32 for f32"), ("camera", "u8", "u8 for u8")):
-        expected = f"'{name}': expected rows of u8 for floats, as they are scaled, found rows of {found}"
+        expected = (
+            f"'{name}': expected rows of u8 for floats, as they are scaled, found rows of {found}"
+        )
         with pytest.raises(ValueError, match=expected):
             cache.plan({name: {"scale": True, "dtype": dtype}})

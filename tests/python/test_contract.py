@@ -306,6 +306,10 @@ def test_a_robot_serves_what_an_imported_dataset_trained(tmp_path):
     mapping = str(tmp_path / "mapping.yaml")
     cache = robocache.EpisodeCache.from_dataset(root, tmp_path / "data", mapping=mapping)
     trained = cache.contract({"state": {}, "top": {}})
+    # The node serves bytes, also if the training has them as floats.
+    assert cache.streams["top"]["dtype"] == "u8"
+    for scaled in ({"scale": True}, {"scale": True, "dtype": "f16"}):
+        assert cache.contract({"state": {}, "top": scaled}) == trained
     served = robocache.contract.of(ROBOT)
     found = {each.key: each.kind for each in trained.differences(served)}
     assert set(found.values()) == {"unknown"}

@@ -221,6 +221,7 @@ class Dialect:
             values = values.expand(*values.shape[:-3], 3, *values.shape[-2:])
         return values
 
+
 def _add_masks(
     batch: dict[str, Any], flags: Sequence[torch.Tensor], masks: Sequence[tuple[str, list[View]]]
 ) -> None:

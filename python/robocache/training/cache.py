@@ -491,7 +491,8 @@ class EpisodeCache:
                 `lag_ms`, or instead of these `offsets_ns` (with `present`, the number of the step whose angles
                 stay, if angles go on from step to step); `strategy`, `max_age_ms`, `max_gap_ms`,
                 `fill` (`zero`, `last` or `first`), `dtype`, `rows`, `label` and `required`. What it does not have is as in the
-                node's configuration. With `scale`, bytes are divided by 255, and become f32 or another `dtype` of floats. Of actions also what is made of them: `relative` (channels, or True for all) and
+                node's configuration. With `scale`, bytes are divided by 255, and become f32 or another `dtype` of floats.
+                Of actions also what is made of them: `relative` (channels, or True for all) and
                 `reference` (the stream whose newest step they are relative to, as the node serves it), `poses` (lists of
                 channels: a position and a quaternion, or roll, pitch and yaw), `rotation_6d` (the order of their six numbers),
                 and `normalize` (`mode`, `stats`, `key`, `eps`). These values are in no buffer of the caller.

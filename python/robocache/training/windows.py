@@ -311,7 +311,7 @@ class WindowSegment(Values):
         return self._served() if made is None else made
 
     def _served(self) -> Any:
-        """The values as the node serves them, whatever the windows make of them."""
+        """The values in the buffer, of which rows may have been made."""
         return self._view("values", _DTYPES[self.dtype], self._stream.row_shape)
 
     def _present(self) -> tuple[Any, Any]:
@@ -460,6 +460,8 @@ class _Lent:
 
     # Names of the module may be gone, if the program ends.
     def __del__(self, spare: list[np.ndarray] = _spare, most: int = _SPARE_BYTES) -> None:
+        if len(self._memory) > most:
+            return
         spare.append(self._memory)
         while sum(map(len, spare)) > most:
             # Another thread may have taken it.

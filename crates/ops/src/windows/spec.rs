@@ -197,14 +197,16 @@ impl WindowStream {
                 return wrong("rows of u8 for floats, as they are scaled", found);
             }
             if ring.dtype != self.dtype && !both && !self.scaled {
-                return wrong("rows of the type of the output, or both of floats", found);
+                let expected =
+                    "rows of the type of the output, both of floats, or bytes with `scale`";
+                return wrong(expected, found);
             }
             if !both && self.rings.len() > 1 {
                 return wrong("one group of what is no float", found);
             }
             let interpolates = self.rule.strategy.interpolates();
             if (interpolates || ring.stage.is_some()) && !both {
-                return wrong("hold or nearest for what is no float", found);
+                return wrong("hold or nearest for rows that are no floats", found);
             }
             if interpolates && ring.lanes.len() != ring.row_len {
                 let found = format!("{} of {}", ring.lanes.len(), ring.row_len);
