@@ -107,7 +107,7 @@ pub fn is_of(store: &Path, kind: &str) -> bool {
     told(store).is_ok_and(|about| about["kind"] == kind)
 }
 
-/// What a store says of itself.
+/// Attributes of a store of any kind and format.
 fn told(store: &Path) -> Result<Value, String> {
     let mut root = json(&store.join("zarr.json"))?;
     let about = root.get_mut("attributes").and_then(|all| all.get_mut("robocache"));
