@@ -18,9 +18,14 @@ take: Any = None
 
 
 def is_torch(array: Any) -> bool:
-    """Whether it is a tensor of torch, which is not imported for that."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(array, torch.Tensor)
+    """Whether it is a tensor of torch, which is not imported for that.
+
+    torch.compile traces this. It fails on `sys.modules`, if a module is imported while it looks at the others.
+    """
+    for base in type(array).__mro__:
+        if base.__name__ == "Tensor" and base.__module__ == "torch":
+            return True
+    return False
 
 
 def unmasked(array: Any, name: str) -> Any:
