@@ -191,7 +191,9 @@ impl Read for Span<'_> {
 /// The operating system cannot read them.
 fn counted(contents: impl Read, most: u64) -> Result<u64, Broken> {
     let decoder = zstd::Decoder::new(contents).map_err(Broken::Unreadable)?;
-    let (mut records, mut buffer, mut count) = (decoder.take(most), [0; 1 << 14], 0);
+    let mut records = decoder.take(most);
+    let mut buffer = [0; 1 << 14];
+    let mut count = 0;
     loop {
         match records.read(&mut buffer) {
             Ok(0) => return Ok(count),
