@@ -10,6 +10,7 @@ use robocache_ops::windows::{Items, RingRows, Visibility, WindowPlan, WindowStre
 /// Request for windows of one stream. A field that is `None` stays as in the node's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools)] // each may be asked for without the others
 pub struct Choice {
     /// The stream's name.
     pub stream: String,

@@ -24,6 +24,7 @@ pub enum Visibility {
 
 /// One stream of a window.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // each may hold without the others
 pub struct WindowStream {
     /// Its name, for errors.
     pub name: String,
