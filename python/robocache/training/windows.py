@@ -471,10 +471,8 @@ class _Lent:
 def aligned(size: int) -> np.ndarray:
     """`size` bytes, aligned as segments are: memory of earlier ones, if no view of that is left."""
     room = size + ALIGNMENT
-    if room < _LEAST_LENT:
-        memory = np.empty(room, np.uint8)
-    else:
-        memory = np.asarray(_Lent(_taken(room)))
+    is_lent = room >= _LEAST_LENT
+    memory: np.ndarray = np.asarray(_Lent(_taken(room))) if is_lent else np.empty(room, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]
 
