@@ -329,7 +329,7 @@ def other_node(output):
 
 
 def refusal(command):
-    """What a policy says when it refuses another lag; None if it does not refuse within `REFUSAL_S`."""
+    """The line by which a policy refuses another lag; None if it does not refuse within `REFUSAL_S`."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=REFUSAL_S)
     except subprocess.TimeoutExpired:

@@ -18,7 +18,7 @@ take: Any = None
 
 
 def is_torch(array: Any) -> bool:
-    """Whether it is a tensor of torch, which is not imported for that.
+    """True if an array is a tensor of torch, which is not imported for that.
 
     torch.compile traces this. It fails on `sys.modules`, if a module is imported while it looks at the others.
     """

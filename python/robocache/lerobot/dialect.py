@@ -169,17 +169,12 @@ class Dialect:
                 valid.append(plan.view(name, count, kind="valid"))
                 masks[-1][1].append(valid[-1]._replace(offset=flags))
                 flags += math.prod(valid[-1].shape)
-        is_image = {key: key in self.cameras for key in values}
-        floats = [
-            key
-            for key, of in values.items()
-            if of.dtype != "f32" and not (is_image[key] and of.dtype == "u8")
-        ]
+        images = {key: of for key, of in values.items() if key in self.cameras}
+        of_bytes = {key for key, of in images.items() if of.dtype == "u8"}
+        floats = [key for key, of in values.items() if of.dtype != "f32" and key not in of_bytes]
         # The channels of a gray image are one, but a policy may change them in place. Bytes may have their channels last.
         contiguous = [
-            key
-            for key, of in values.items()
-            if is_image[key] and (of.dtype != "u8" or of.strides[-3] == 0)
+            key for key, of in images.items() if key not in of_bytes or of.strides[-3] == 0
         ]
         return _Views(list(values), floats, contiguous, [*values.values(), *valid], masks)
 

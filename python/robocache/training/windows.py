@@ -311,7 +311,7 @@ class WindowSegment(Values):
         return self._served() if made is None else made
 
     def _served(self) -> Any:
-        """The values in the buffer, of which rows may have been made."""
+        """The values in the buffer, before rows are made of them."""
         return self._view("values", _DTYPES[self.dtype], self._stream.row_shape)
 
     def _present(self) -> tuple[Any, Any]:

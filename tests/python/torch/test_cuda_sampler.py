@@ -110,7 +110,7 @@ def test_a_training_in_a_graph_has_the_losses_of_one_without():
     torch.cuda.synchronize()
 
     def losses(in_graph):
-        """Those of steps 11 to 39: choice of windows, windows, loss, gradient and optimizer."""
+        """The losses of steps 11 to 39: choice of windows, windows, loss, gradient and optimizer."""
         weight = torch.zeros(5, device="cuda", requires_grad=True)
         optimizer = torch.optim.AdamW([weight], lr=1e-2, fused=True, capturable=True)
         order = sampler.to("cuda")

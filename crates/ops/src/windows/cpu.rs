@@ -283,7 +283,8 @@ impl<'a> Writer<'a> {
         let steps = stream.steps();
         let found = &found[number * steps..][..steps];
         if !stream.rule.strategy.interpolates() && ring.copies(stream) {
-            return copy_rows(&stream.name, rows, found, values, step_bytes);
+            let copy = |row, out: &mut [u8]| rows.copy(&stream.name, row, out);
+            return write_rows(found, values, step_bytes, copy);
         }
         let (rows, found) = match rows {
             Rows::Plain(rows) => (rows, found),
@@ -294,8 +295,10 @@ impl<'a> Writer<'a> {
             }
         };
         if stream.scaled {
-            scale_rows(stream.dtype, rows, ring.row_len, found, values);
-            return Ok(());
+            return write_rows(found, values, step_bytes, |row, out| {
+                scale(stream.dtype, &rows[row * ring.row_len..][..ring.row_len], out);
+                Ok(())
+            });
         }
         let outs = found.iter().zip(values.chunks_exact_mut(step_bytes.max(1)));
         let source = Source { ring, rows, interpolator: &interpolators[number] };
@@ -363,13 +366,12 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Writes the rows of all steps as they are. A row of several steps is read once.
-fn copy_rows(
-    stream: &str,
-    rows: Rows<'_>,
+/// Writes what `write` makes of the rows of all steps, and zeros where there is none. A row of several steps is read once.
+fn write_rows(
     found: &[Alignment<usize>],
     values: &mut [u8],
     step_bytes: usize,
+    write: impl Fn(usize, &mut [u8]) -> Result<(), WindowError>,
 ) -> Result<(), WindowError> {
     let row_of = |step: usize| match found[step].value {
         Value::Nothing => None,
@@ -383,31 +385,10 @@ fn copy_rows(
             row if step > 0 && row == row_of(step - 1) => {
                 out.copy_from_slice(&before[before.len() - step_bytes..]);
             }
-            Some(row) => rows.copy(stream, row, out)?,
+            Some(row) => write(row, out)?,
         }
     }
     Ok(())
-}
-
-/// Writes rows of `row_len` bytes as floats in 0..1 to all steps. A row of several steps is read once.
-fn scale_rows(
-    dtype: DType,
-    rows: &[u8],
-    row_len: usize,
-    found: &[Alignment<usize>],
-    values: &mut [u8],
-) {
-    let mut before: Option<&mut [u8]> = None;
-    for (step, out) in values.chunks_exact_mut((row_len * dtype.size()).max(1)).enumerate() {
-        match (before.take(), found[step].value) {
-            (_, Value::Nothing) => out.fill(0),
-            (Some(same), value) if value == found[step - 1].value => out.copy_from_slice(same),
-            (_, Value::Row(row) | Value::Between { a: row, .. }) => {
-                scale(dtype, &rows[row * row_len..][..row_len], out);
-            }
-        }
-        before = Some(out);
-    }
 }
 
 /// Writes bytes as floats in 0..1.
